@@ -12,7 +12,7 @@ DOCS_STAMP := $(VENV)/.installed-docs
 PICTURE := build/leduc_refine.png
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint format docs clean distclean
+.PHONY: help demo check near test test-slow lint style types format docs clean distclean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,15 +21,27 @@ demo: $(STAMP)  ## refine Leduc's subgames, print the table and draw the picture
 	@mkdir -p $(dir $(PICTURE))
 	$(VENV)/bin/jaxgadget refine leduc_poker --plot $(PICTURE)
 
+check: $(STAMP)  ## lint, types, and the tests nearest to what differs from main, in a minute and a half
+	@$(MAKE) --no-print-directory style
+	@$(MAKE) --no-print-directory -j 2 types near
+
+# Files are taken nearest first; a test that would start after 45 seconds is skipped.
+near: $(STAMP)
+	$(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --seconds 45 -m "not slow" $(PYTEST_ARGS) $$($(PY) -m tests.reach)
+
 test: $(STAMP)  ## run the tests, in minutes (PYTEST_ARGS="..." passes options on)
 	$(PY) -m pytest -n $(JOBS) --dist worksteal --ignore tests/slow -m "not slow" $(PYTEST_ARGS)
 
 test-slow: $(STAMP)  ## run what takes long: slow tests, experiments, notebooks, documented programs, random games, kill -9
 	$(PY) -m pytest -n $(JOBS) --dist worksteal -m slow $(PYTEST_ARGS) tests
 
-lint: $(STAMP)  ## check format, lint and types
+lint: style types  ## check format, lint and types
+
+style: $(STAMP)
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
+
+types: $(STAMP)
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(PY) -m pyright --pythonpath $(PY)
 
 format: $(STAMP)  ## format, and mend what ruff can mend

@@ -1,3 +1,4 @@
+from .core.solver import Solver as Solver
 from .gadgets.alternative import AbstractValues as AbstractValues
 from .gadgets.alternative import ArrayValues as ArrayValues
 from .gadgets.alternative import BestResponseValues as BestResponseValues
@@ -11,13 +12,13 @@ from .gadgets.prior import ContinuationPrior as ContinuationPrior
 from .gadgets.prior import NoPrior as NoPrior
 from .gadgets.prior import RangePrior as RangePrior
 from .gadgets.prior import UniformPrior as UniformPrior
-from .gadgets.real_way import Full as Full
-from .gadgets.real_way import OptimalContinuation as OptimalContinuation
-from .gadgets.two_level import MaxMargin as MaxMargin
-from .gadgets.two_level import ReachMaxMargin as ReachMaxMargin
-from .gadgets.two_level import ReachResolving as ReachResolving
-from .gadgets.two_level import Resolving as Resolving
-from .gadgets.two_level import Unsafe as Unsafe
+from .gadgets.root_gadgets import MaxMargin as MaxMargin
+from .gadgets.root_gadgets import ReachMaxMargin as ReachMaxMargin
+from .gadgets.root_gadgets import ReachResolving as ReachResolving
+from .gadgets.root_gadgets import Resolving as Resolving
+from .gadgets.root_gadgets import Unsafe as Unsafe
+from .gadgets.trunk_gadgets import Full as Full
+from .gadgets.trunk_gadgets import OptimalContinuation as OptimalContinuation
 from .games.abstraction import Abstraction as Abstraction
 from .games.hands import HandsGame as HandsGame
 from .games.menu import MenuAbstraction as MenuAbstraction
@@ -29,15 +30,21 @@ from .hands.evaluate import best_hands_response as best_hands_response
 from .hands.evaluate import evaluate_hands as evaluate_hands
 from .hands.evaluate import hands_exploitability as hands_exploitability
 from .hands.evaluate import hands_value as hands_value
-from .hands.floors import tremble_hands as tremble_hands
 from .hands.form import HandsForm as HandsForm
 from .hands.form import by_hands as by_hands
 from .hands.policy import HandsPolicy as HandsPolicy
 from .hands.ranges import public_cut as public_cut
-from .hands.solve import HandsSolution as HandsSolution
-from .hands.solve import solve_hands as solve_hands
+from .holdem.betting import BetMenu as BetMenu
+from .holdem.ranges import HandRange as HandRange
+from .holdem.solve import SpotSolution as SpotSolution
+from .holdem.solve import evaluate_spot as evaluate_spot
+from .holdem.solve import solve_spots as solve_spots
+from .holdem.spots import Spot as Spot
+from .holdem.translate import translate_solution as translate_solution
 from .learn.network import NetworkValues as NetworkValues
 from .learn.network import load_values as load_values
+from .learn.options import RangeTrainingConfig as RangeTrainingConfig
+from .learn.options import TrainingConfig as TrainingConfig
 from .learn.range_network import FolderRanges as FolderRanges
 from .learn.range_network import RangeNetwork as RangeNetwork
 from .learn.range_network import load_ranges as load_ranges
@@ -53,24 +60,7 @@ from .opponents.opponent import Opponent as Opponent
 from .opponents.respond import best_nash as best_nash
 from .opponents.respond import data_biased_response as data_biased_response
 from .opponents.respond import respond as respond
-from .opponents.responses import Response as Response
-from .opponents.responses import best_equilibrium as best_equilibrium
-from .opponents.responses import restricted_nash_response as restricted_nash_response
 from .opponents.result import Responses as Responses
-from .play.match import Matches as Matches
-from .play.match import expected_matches as expected_matches
-from .play.match import play_matches as play_matches
-from .play.match import play_players as play_players
-from .play.match import replay as replay
-from .play.match import replay_players as replay_players
-from .play.match import worst_matchup as worst_matchup
-from .poker.betting import BetMenu as BetMenu
-from .poker.ranges import HandRange as HandRange
-from .poker.solve import SpotSolution as SpotSolution
-from .poker.solve import evaluate_spot as evaluate_spot
-from .poker.solve import solve_spots as solve_spots
-from .poker.spots import Spot as Spot
-from .poker.translate import translate_solution as translate_solution
 from .policy.blueprints import make_blueprints as make_blueprints
 from .policy.blueprints import spread_checkpoints as spread_checkpoints
 from .policy.evaluate import BestResponse as BestResponse
@@ -83,6 +73,13 @@ from .policy.evaluate import nash_conv as nash_conv
 from .policy.floors import tremble as tremble
 from .policy.gambit import write_profile as write_profile
 from .policy.lift import lift as lift
+from .policy.matches import Matches as Matches
+from .policy.matches import expected_matches as expected_matches
+from .policy.matches import play_matches as play_matches
+from .policy.matches import play_players as play_players
+from .policy.matches import replay as replay
+from .policy.matches import replay_players as replay_players
+from .policy.matches import worst_matchup as worst_matchup
 from .policy.player import Player as Player
 from .policy.player import PolicyPlayer as PolicyPlayer
 from .policy.policy import Policy as Policy
@@ -92,35 +89,34 @@ from .policy.solve import cfr_checkpoints as cfr_checkpoints
 from .policy.solve import solve as solve
 from .policy.translation import TranslatingPlayer as TranslatingPlayer
 from .policy.translation import translate as translate
-from .refining.cfr_d import Decomposition as Decomposition
-from .refining.cfr_d import cfr_d as cfr_d
-from .refining.hands import HandsRefinement as HandsRefinement
-from .refining.hands import refine_hands as refine_hands
-from .refining.knowledge import Knowledge as Knowledge
-from .refining.off_tree import OffTree as OffTree
-from .refining.off_tree import OffTreeLevel as OffTreeLevel
-from .refining.off_tree import nested_off_tree as nested_off_tree
-from .refining.off_tree import translate_off_tree as translate_off_tree
-from .refining.promises import PromiseError as PromiseError
-from .refining.promises import measure_promise as measure_promise
-from .refining.refine import BothRefined as BothRefined
-from .refining.refine import Refinement as Refinement
-from .refining.refine import refine as refine
-from .refining.refine import refine_both as refine_both
-from .refining.spots import SpotRefinement as SpotRefinement
-from .refining.spots import refine_spots as refine_spots
-from .searching.hands import NestedHands as NestedHands
-from .searching.hands import nested_hands as nested_hands
-from .searching.limited import Search as Search
-from .searching.limited import search as search
-from .searching.local import call_down as call_down
-from .searching.local import local_best_response as local_best_response
-from .searching.nested import Nested as Nested
-from .searching.nested import nested_exactly as nested_exactly
-from .searching.nested import nested_search as nested_search
-from .searching.optimal import OptimalValues as OptimalValues
-from .searching.portfolio import make_portfolio as make_portfolio
-from .searching.searcher import SearchPlayer as SearchPlayer
+from .subgames.cfr_d import Decomposition as Decomposition
+from .subgames.cfr_d import cfr_d as cfr_d
+from .subgames.depth_limited import Search as Search
+from .subgames.depth_limited import search as search
+from .subgames.knowledge import Knowledge as Knowledge
+from .subgames.leaves import OptimalValues as OptimalValues
+from .subgames.local_best_response import call_down as call_down
+from .subgames.local_best_response import local_best_response as local_best_response
+from .subgames.nested import Nested as Nested
+from .subgames.nested import nested_exactly as nested_exactly
+from .subgames.nested import nested_search as nested_search
+from .subgames.nested_hands import NestedHands as NestedHands
+from .subgames.nested_hands import nested_hands as nested_hands
+from .subgames.off_tree import OffTree as OffTree
+from .subgames.off_tree import OffTreeLevel as OffTreeLevel
+from .subgames.off_tree import nested_off_tree as nested_off_tree
+from .subgames.off_tree import translate_off_tree as translate_off_tree
+from .subgames.portfolio import make_portfolio as make_portfolio
+from .subgames.promises import PromiseError as PromiseError
+from .subgames.promises import measure_promise as measure_promise
+from .subgames.refine import BothRefined as BothRefined
+from .subgames.refine import Refinement as Refinement
+from .subgames.refine import refine as refine
+from .subgames.refine import refine_both as refine_both
+from .subgames.search_player import SearchPlayer as SearchPlayer
+from .subgames.spots import SpotRefinement as SpotRefinement
+from .subgames.spots import refine_spots as refine_spots
+from .sweeping.grid import SweepGrid as SweepGrid
 from .sweeping.sweep import read_sweep as read_sweep
 from .sweeping.sweep import sweep as sweep
 from .tree.cut import Cut as Cut
@@ -131,6 +127,8 @@ from .tree.gambit import write_efg as write_efg
 from .tree.hands import find_hands as find_hands
 from .tree.history import HistoryTree as HistoryTree
 from .tree.history import enumerate_game as enumerate_game
+from .tree.public import PublicTree as PublicTree
+from .tree.public import public_tree as public_tree
 from .util.compilation import enable_compilation_cache as enable_compilation_cache
 from .values.draws import draw_ranges as draw_ranges
 from .values.histories import ExactValues as ExactValues
@@ -173,9 +171,7 @@ __all__ = [
     "HandsForm",
     "HandsGame",
     "HandsPolicy",
-    "HandsRefinement",
     "HandsResponse",
-    "HandsSolution",
     "HistoryTree",
     "Knowledge",
     "Limit",
@@ -197,30 +193,33 @@ __all__ = [
     "PolicyPlayer",
     "ProfileValues",
     "PromiseError",
+    "PublicTree",
     "RandomGeneration",
     "RangeNetwork",
     "RangeTraining",
+    "RangeTrainingConfig",
     "RangeValues",
     "ReachMaxMargin",
     "ReachResolving",
     "Refinement",
     "ResolvedValues",
     "Resolving",
-    "Response",
     "Responses",
     "Search",
     "SearchPlayer",
     "Solution",
     "SolvedRanges",
+    "Solver",
     "Spot",
     "SpotSolution",
+    "SweepGrid",
     "Training",
+    "TrainingConfig",
     "TranslatingPlayer",
     "UniformPrior",
     "Unsafe",
     "ValueFunction",
     "as_policy",
-    "best_equilibrium",
     "best_hands_response",
     "best_nash",
     "best_response",
@@ -263,18 +262,16 @@ __all__ = [
     "play_matches",
     "play_players",
     "public_cut",
+    "public_tree",
     "range_rmse",
     "read_sweep",
     "refine",
     "refine_both",
-    "refine_hands",
     "replay",
     "replay_players",
     "respond",
-    "restricted_nash_response",
     "search",
     "solve",
-    "solve_hands",
     "solve_ranges",
     "solve_spots",
     "solve_trunk",
@@ -286,7 +283,6 @@ __all__ = [
     "translate",
     "translate_off_tree",
     "tremble",
-    "tremble_hands",
     "visited_rmse",
     "worst_matchup",
     "write_efg",

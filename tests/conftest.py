@@ -10,6 +10,7 @@ import importlib.util
 import os
 import pathlib
 import sys
+import time
 
 import hypothesis
 import pytest
@@ -30,94 +31,6 @@ if importlib.metadata.version("jaxlib").startswith("0.10."):  # XLA ends a proce
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
-# What these say is about numbers, not about compiled code, and most of their time is compiling: without
-# LLVM's optimisations that takes half as long. `make demo` compiles as users do, without XLA_FLAGS too.
-UNOPTIMISED = {
-    "test_abstraction",
-    "test_against_reference",
-    "test_beliefs",
-    "test_blueprints",
-    "test_by_hand",
-    "test_certificates",
-    "test_cfr_d",
-    "test_cli",
-    "test_cli_export",
-    "test_cli_holdem",
-    "test_cli_knowledge",
-    "test_cli_off_tree",
-    "test_cli_opponents",
-    "test_cli_progress",
-    "test_cli_ranges",
-    "test_cli_respond",
-    "test_cli_search",
-    "test_cli_sweep",
-    "test_command",
-    "test_continual",
-    "test_continuation",
-    "test_convergence_study",
-    "test_decomposition",
-    "test_deep_games",
-    "test_documented_programs",
-    "test_driver",
-    "test_entry",
-    "test_evaluate",
-    "test_exact",
-    "test_exactly",
-    "test_experiments_cfr_d",
-    "test_experiments_decomposition",
-    "test_experiments_knowledge",
-    "test_experiments_nested",
-    "test_experiments_performance",
-    "test_experiments_refinements",
-    "test_form",
-    "test_frozen",
-    "test_further_cases",
-    "test_fuzz",
-    "test_gadgets",
-    "test_gambit",
-    "test_guard",
-    "test_isomorphism",
-    "test_knowledge",
-    "test_limited",
-    "test_local",
-    "test_lp",
-    "test_mixing",
-    "test_nested",
-    "test_network",
-    "test_off_tree",
-    "test_operators",
-    "test_opponents",
-    "test_optimal",
-    "test_papers",
-    "test_portfolio",
-    "test_problem",
-    "test_program",
-    "test_project",
-    "test_promises",
-    "test_range_network",
-    "test_range_training",
-    "test_ranged",
-    "test_ranges",
-    "test_respond",
-    "test_rounding",
-    "test_searcher",
-    "test_sharding",
-    "test_shards",
-    "test_solve",
-    "test_solved",
-    "test_solver",
-    "test_spots",
-    "test_subgame",
-    "test_sweep",
-    "test_tables",
-    "test_trainer",
-    "test_training",
-    "test_translate",
-    "test_treeplex",
-    "test_trunk",
-    "test_workers",
-}
-
 hypothesis.settings.register_profile(
     "jaxgadget", max_examples=25, deadline=None, derandomize=True, database=None, print_blob=True
 )
@@ -126,12 +39,12 @@ hypothesis.settings.load_profile("jaxgadget")
 
 @pytest.fixture(autouse=True, scope="module")
 def optimisation(request: pytest.FixtureRequest) -> None:
-    """Compiles for a module as `UNOPTIMISED` says, in processes that it starts, too.
+    """Disable LLVM's optimisations, except in modules marked `optimised` and the processes that they start.
 
-    Nothing compiled otherwise is used, nor kept for long.
+    Most tests compile longer than they compute; unoptimised, a program compiles in half the time.
     """
-    wanted = request.module.__name__.rpartition(".")[2] in UNOPTIMISED
-    if wanted:
+    unoptimised = not _is_optimised(request.node)
+    if unoptimised:
         os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "true"
     else:
         os.environ.pop("JAX_DISABLE_MOST_OPTIMIZATIONS", None)
@@ -141,29 +54,48 @@ def optimisation(request: pytest.FixtureRequest) -> None:
 
     from jaxgadget.util.compilation import drop_many_programs
 
-    if jax.config.read("jax_disable_most_optimizations") != wanted:
-        jax.config.update("jax_disable_most_optimizations", wanted)
+    if jax.config.read("jax_disable_most_optimizations") != unoptimised:
+        jax.config.update("jax_disable_most_optimizations", unoptimised)
         jax.clear_caches()
     drop_many_programs()
+
+
+def _is_optimised(node: pytest.Item | pytest.Collector) -> bool:
+    return node.get_closest_marker("optimised") is not None
 
 
 SLOW = pathlib.Path(__file__).parent / "slow"
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks for marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """All of `slow/` is slow, besides tests that are marked so by themselves.
 
-    Modules that are compiled alike come one after the other: a change throws away what was compiled.
+    Optimised modules come last, because a switch drops every compiled program.
     """
     for item in items:
         if SLOW in item.path.parents:
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: item.path.stem not in UNOPTIMISED)
+    if config.getoption("seconds") is None:  # else in the order in which the files are given
+        items.sort(key=_is_optimised)
 
 
-def pytest_collection_finish() -> None:
+COLLECTED = pytest.StashKey[float]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seconds", type=float, help="skip tests that would start later (`make check`)")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    limit = item.config.getoption("seconds")
+    if limit is not None and time.monotonic() - item.config.stash[COLLECTED] > limit:
+        pytest.skip("out of time: these are further from the change, and in `make test`")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
     """JAX traces with many small objects: by default a twentieth of the time is a search for cycles."""
+    session.config.stash[COLLECTED] = time.monotonic()
     gc.freeze()
     gc.set_threshold(20_000, 20, 10)
 

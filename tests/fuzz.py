@@ -40,6 +40,8 @@ from typing import Any
 import numpy as np
 
 import jaxgadget
+from jaxgadget.core.lp.solve import GAP_TOLERANCE
+from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
 from jaxgadget.gadgets.prior import RangePrior
 from jaxgadget.gadgets.registry import GADGETS, PRIORS
@@ -48,19 +50,18 @@ from jaxgadget.opponents.opponent import Opponent, list_opponents
 from jaxgadget.policy.evaluate import exploitability
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.refine import refine
-from jaxgadget.refining.subgames import GadgetTask, solve_gadgets, spliced
-from jaxgadget.solving.lp import GAP_TOLERANCE
-from jaxgadget.solving.options import make_options
+from jaxgadget.subgames.engine import Subgames, assemble, solve_subgames
+from jaxgadget.subgames.refine import refine
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.compilation import drop_programs
-from tests.kernels.grove import to_policy
+from tests.core.grove import to_policy
 from tests.reference import cuts, efg, gadgets, lp, models
 from tests.reference.efg import Array, Label, Strategy
 from tests.reference.random_games import RandomGame, Shape, random_policy, random_shape, side_by_side
+from tests.solving import settings
 
 EPSILONS = (1e-3, 0.05, 0.3)
 """Besides 0, which is that of prior `none`."""
@@ -354,17 +355,16 @@ def solve_by_cfr(
     opponent: Opponent | None = None,
 ) -> Outcome:
     """All gadgets with all blueprints, by regret matching, as `refine` does it; with every game's losses."""
-    options = make_options(algorithm=algorithm, iterations=iterations, dtype=dtype)
-    task = GadgetTask(
+    solver = Solver(algorithm=algorithm, iterations=iterations, dtype=dtype, progress=False)
+    task = Subgames(
         build_forest(bundle.tree, bundle.where),
         player,
         bundle.blueprints,
         ALL_GADGETS,
-        options,
         opponents=None if opponent is None else list_opponents(opponent, bundle.tree),
     )
-    solutions = solve_gadgets(task, Stopwatch(), progress=False)
-    policy, value = spliced(task, solutions), _value(bundle)
+    solutions = solve_subgames(task, solver, Stopwatch())
+    policy, value = assemble(task, solutions), _value(bundle)
     before = np.tile(exploitability(task.blueprint, player, value=value), len(task.gadgets))
     return Outcome(
         bundle=bundle,
@@ -402,7 +402,7 @@ def solve_by_programs(
     asked = tuple(several[int(rng.integers(len(several)))] for several in by_name)
     blueprint = bundle.blueprints.lane(int(rng.integers(bundle.blueprints.num_lanes)))
     how = {"player": player, "algorithm": "lp", "value": _value(bundle), "progress": False}
-    result = refine(bundle.tree, bundle.where, blueprint, asked, opponent=opponent, **how)
+    result = refine(bundle.tree, bundle.where, blueprint, asked, opponent=opponent, **settings(**how))
     return Outcome(
         bundle=bundle,
         player=player,
@@ -748,7 +748,7 @@ def examine_promises(bundle: Bundle, player: int, findings: Findings) -> None:
     asked += [make(prior, "auto", exact) for make in SAFE[:2] for prior in PRIORS_WITH_MISTAKES]
     estimates = (bare, guarded, jaxgadget.BestResponseValues())
     asked += [jaxgadget.MaxMargin(none, alternative=values) for values in estimates]
-    found = refine(bundle.tree, bundle.where, blueprint, [*alone, *asked], algorithm="lp", **how)
+    found = refine(bundle.tree, bundle.where, blueprint, [*alone, *asked], **settings(algorithm="lp", **how))
     (optimum, *after), bounds = found.refined_exploitability.tolist(), found.exploitability_bound.tolist()[1:]
     tolerance = 1e-7 * bundle.unit
     for gadget, number, bound in zip(asked, after, bounds, strict=True):

@@ -108,6 +108,6 @@ def test_checks_notice(tmp_path: pathlib.Path):
     )
     assert broken_links(page, tmp_path) == ["there.md#y", "gone.png", "lost.svg"]
     assert described("::: a.b\n    options: {}\n<!--\n::: c.d\n-->\ntext ::: e\n") == ["a.b"]
-    assert find("jaxgadget.refining.refine.refine") is jaxgadget.refine
+    assert find("jaxgadget.subgames.refine.refine") is jaxgadget.refine
     with pytest.raises(AttributeError):
-        find("jaxgadget.refining.refine.nothing")
+        find("jaxgadget.subgames.refine.nothing")

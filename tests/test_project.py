@@ -19,19 +19,16 @@ PACKAGE = ROOT / "jaxgadget"
 ROOMS = (
     "util",
     "games",
+    "core",
     "tree",
-    "kernels",
-    "solving",
     "gadgets",
     "policy",
     "hands",
-    "poker",
+    "holdem",
     "opponents",
     "values",
-    "refining",
-    "searching",
+    "subgames",
     "learn",
-    "play",
     "sweeping",
     "bench",
     "report",
@@ -41,6 +38,8 @@ ROOMS = (
 )
 LAYERS = {room: level for level, room in enumerate(ROOMS)}
 GAMES_MAY_IMPORT = sys.stdlib_module_names | {"_typeshed", "numpy"}  # _typeshed: only type checkers have it
+HOST_MODULES = {"core.host", "core.components"}
+"""Modules of core/ that tree/ imports; NumPy only, as tree/ itself."""
 IMPORTS_JAX = {"jax", "jaxlib", "chex", "flax", "optax", "orbax"}
 ONLY_INSIDE_FUNCTIONS = {"pyspiel", "open_spiel", "LiteEFG", "highspy"}
 NEVER_IMPORTED = {"experiments", "tests"}
@@ -107,6 +106,8 @@ def import_violations(module: str, source: str) -> list[str]:
                 target = target if target in LAYERS else "__init__"
                 if target != own and LAYERS[target] >= LAYERS[own]:
                     found.append(where + f"`{own}` stands below `{target}`, which it must not know of")
+                elif own == "tree" and target == "core" and ".".join(rest.split(".")[:2]) not in HOST_MODULES:
+                    found.append(where + f"tree/ imports {', '.join(sorted(HOST_MODULES))} of core/ only")
             elif top in NEVER_IMPORTED:
                 found.append(where + "the package does not know of what stands beside it")
             elif top in ONLY_INSIDE_FUNCTIONS:
@@ -114,8 +115,8 @@ def import_violations(module: str, source: str) -> list[str]:
                     found.append(where + "optional or slow to load, so only inside the function that uses it")
             elif own == "games" and top not in GAMES_MAY_IMPORT:
                 found.append(where + "games/ imports NumPy and the standard library only")
-            elif own == "tree" and top in IMPORTS_JAX:
-                found.append(where + "tree/ does not import JAX")
+            elif (own == "tree" or module in HOST_MODULES) and top in IMPORTS_JAX:
+                found.append(where + "tree/ does not import JAX, nor do the modules of core/ that it imports")
     return found
 
 
@@ -136,11 +137,18 @@ def test_imports_point_one_way():
         ("games.kuhn", "import scipy.sparse", "NumPy and the standard library only"),
         ("games.openspiel", "import pyspiel", "only inside the function"),
         ("policy", "if not TYPE_CHECKING:\n    import pyspiel", "only inside the function"),
-        ("solving.program", "class A:\n    from highspy import Highs", "only inside the function"),
+        ("core.lp.program", "class A:\n    from highspy import Highs", "only inside the function"),
         ("tree.history", "from jax import numpy", "does not import JAX"),
-        ("tree.history", "from jaxgadget import solving", "`tree` stands below `solving`"),
+        ("core.host", "import jax", "does not import JAX"),
+        ("core.cfr", "from jaxgadget.tree.forest import Forest", "`core` stands below `tree`"),
+        (
+            "tree.history",
+            "from jaxgadget.core.cfr import run",
+            "core.components, core.host of core/ only",
+        ),
+        ("tree.history", "from jaxgadget import core", "core.components, core.host of core/ only"),
         ("tree.history", "from jaxgadget import Policy", "`tree` stands below `__init__`"),
-        ("policy.floors", "from .. import refining", "`policy` stands below `refining`"),
+        ("policy.floors", "from .. import subgames", "`policy` stands below `subgames`"),
         ("report.tables", "def f():\n    from experiments.common import titled", "what stands beside it"),
         ("helpers", "import numpy", "give `helpers` a place in ROOMS"),
     ],
@@ -160,8 +168,8 @@ def test_import_rule_notices(module: str, source: str, expected: str):
         ("games.openspiel", "def load():\n    import pyspiel"),
         ("policy", "if TYPE_CHECKING:\n    from open_spiel.python import policy"),
         ("tree.history", "from jaxgadget.games.game import Game\nfrom scipy import sparse"),
-        ("cli", "from jaxgadget import refining, report\nimport jax"),
-        ("__init__", "from jaxgadget.refining.refine import refine\nfrom jaxgadget import cli"),
+        ("cli", "from jaxgadget import subgames, report\nimport jax"),
+        ("__init__", "from jaxgadget.subgames.refine import refine\nfrom jaxgadget import cli"),
     ],
 )
 def test_import_rule_allows(module: str, source: str):
@@ -200,7 +208,7 @@ def test_jax_is_strict():
 
 def test_pytest_is_strict(pytestconfig: pytest.Config):
     assert pytestconfig.getini("strict")
-    with pytest.raises(UserWarning, match="an error in tests"):
+    with pytest.raises(UserWarning, match="error"):
         warnings.warn("an error in tests", UserWarning, stacklevel=1)
 
 

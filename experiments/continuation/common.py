@@ -12,6 +12,7 @@ from experiments.refinements.common import BLUEPRINTS, GRID, SMALL, SMOKE_BLUEPR
 from experiments.refinements.larger import GAMES as LARGER
 from experiments.study import Settings
 from jaxgadget import FolderRanges, HistoryTree, Policy, RangeTraining, enumerate_game, load, train_ranges
+from jaxgadget.learn.options import RangeTrainingConfig
 from jaxgadget.policy.blueprints import make_blueprints
 
 HERE = pathlib.Path(__file__).parent
@@ -62,7 +63,8 @@ def train(settings: Settings, game: str, cut: str) -> RangeTraining:
     folder = network_folder(settings, game, cut)
     folder.parent.mkdir(parents=True, exist_ok=True)
     options = settings.pick(LARGER_TRAINING if game in LARGER else {}, SMOKE_TRAINING)
-    return train_ranges(tree_of(game), cut, folder=folder, show_progress=settings.progress, **options)
+    config = RangeTrainingConfig(**options)
+    return train_ranges(tree_of(game), cut, config=config, folder=folder, progress=settings.progress)
 
 
 def network(settings: Settings, game: str, cut: str) -> FolderRanges:

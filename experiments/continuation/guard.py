@@ -10,7 +10,7 @@ import pandas as pd
 from experiments.common import titled
 from experiments.continuation.common import blueprints, cases, network, tree_of
 from experiments.study import Settings
-from jaxgadget import ContinuationValues, Resolving, refine
+from jaxgadget import ContinuationValues, Resolving, Solver, refine
 
 NAME = "guard"
 ITERATIONS, SMOKE_ITERATIONS = 2000, 10
@@ -29,15 +29,12 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 def _measure(settings: Settings, game: str, cut: str) -> pd.DataFrame:
     tree, profiles, values = tree_of(game), blueprints(settings, game), network(settings, game, cut)
-    how: dict[str, Any] = {
-        "iterations": settings.pick(ITERATIONS, SMOKE_ITERATIONS),
-        "value": tree.payoff_bounds,  # exploitabilities are not asked for
-        "progress": False,
-    }
+    solver = Solver(iterations=settings.pick(ITERATIONS, SMOKE_ITERATIONS), progress=False)
+    value = tree.payoff_bounds  # exploitabilities are not asked for
 
     def run(guard: bool) -> float:
         gadget = Resolving(alternative=ContinuationValues(values, guard=guard))
-        return refine(tree, cut, profiles, gadget, **how).seconds["run"]
+        return refine(tree, cut, profiles, gadget, value=value, solver=solver).seconds["run"]
 
     for guard in (False, True):  # compiles
         run(guard)

@@ -11,7 +11,7 @@ import pandas as pd
 from experiments.common import GOOFSPIEL
 from experiments.continuation.common import SMALL, network, tree_of
 from experiments.study import Settings
-from jaxgadget import BlueprintPrior, ExactValues, Resolving, make_portfolio, nested_search
+from jaxgadget import BlueprintPrior, ExactValues, Resolving, Solver, make_portfolio, nested_search
 from jaxgadget.policy.blueprints import make_blueprints
 from jaxgadget.policy.evaluate import game_value
 
@@ -37,7 +37,7 @@ def compute(settings: Settings) -> pd.DataFrame:
                 ExactValues(make_portfolio(profiles.lane(lane), size=entries))
                 for lane in range(profiles.num_lanes)
             ]
-        how = {"player": player, "value": game_value(tree, progress=False), "progress": False}
+        value = game_value(tree, progress=False)
         for (name, values), count in itertools.product(
             kinds.items(), settings.pick(ITERATIONS, SMOKE_ITERATIONS)
         ):
@@ -45,7 +45,15 @@ def compute(settings: Settings) -> pd.DataFrame:
             seconds: list[float] = []
             for _ in range(settings.pick(4, 2)):  # the first time it is compiled
                 began = time.perf_counter()
-                found = nested_search(tree, profiles, gadget, values=values, iterations=count, **how)
+                found = nested_search(
+                    tree,
+                    profiles,
+                    gadget,
+                    values=values,
+                    player=player,
+                    value=value,
+                    solver=Solver(iterations=count, progress=False),
+                )
                 seconds.append(time.perf_counter() - began)
             table = found.table[["blueprint", "blueprint_exploitability", "nested_exploitability"]]
             timed = {"values": name, "iterations": count, "seconds": min(seconds[1:]) / profiles.num_lanes}

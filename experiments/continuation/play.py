@@ -13,7 +13,7 @@ from experiments.common import titled
 from experiments.continuation.closing import shares
 from experiments.continuation.common import blueprints, network, tree_of
 from experiments.study import Settings
-from jaxgadget import ContinuationValues, NoPrior, OptimalContinuation, Resolving, refine, solve_trunk
+from jaxgadget import ContinuationValues, NoPrior, OptimalContinuation, Resolving, Solver, refine, solve_trunk
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.history import HistoryTree
 
@@ -43,15 +43,19 @@ def compute(settings: Settings) -> pd.DataFrame:
 def _measure(settings: Settings, closing: pd.DataFrame, game: str, cut: str, player: int) -> pd.DataFrame:
     tree, profiles, values = tree_of(game), blueprints(settings, game), network(settings, game, cut)
     one, alone = profiles.lane(0), _largest(tree, cut)
-    how: dict[str, Any] = {"player": player, "value": tree.payoff_bounds, "progress": False}
+    how: dict[str, Any] = {"player": player, "value": tree.payoff_bounds}
     count = settings.pick(SUBGAME_ITERATIONS, SMOKE_SUBGAME_ITERATIONS)
 
     def solve_all(iterations: int) -> float:
         whole = OptimalContinuation(NoPrior())
-        return refine(tree, cut, one, whole, iterations=iterations, **how).seconds["run"]
+        return refine(
+            tree, cut, one, whole, solver=Solver(iterations=iterations, progress=False), **how
+        ).seconds["run"]
 
     def solve_subgame() -> float:
-        return refine(tree, alone, one, Resolving(), iterations=count, **how).seconds["run"]
+        return refine(
+            tree, alone, one, Resolving(), solver=Solver(iterations=count, progress=False), **how
+        ).seconds["run"]
 
     def solve_above(iterations: int) -> float:
         found = solve_trunk(
@@ -60,9 +64,7 @@ def _measure(settings: Settings, closing: pd.DataFrame, game: str, cut: str, pla
             values,
             blueprint=one,
             fixed=player,
-            iterations=iterations,
-            dtype="float32",
-            progress=False,
+            solver=Solver(iterations=iterations, dtype="float32", progress=False),
         )
         return found.seconds["run"]
 
@@ -75,7 +77,7 @@ def _measure(settings: Settings, closing: pd.DataFrame, game: str, cut: str, pla
         equal = int(np.clip(round(trunk / each), 1, MOST))
         promises = ContinuationValues(values, guard=False, iterations=steps), ContinuationValues(equal)
         gadgets = [Resolving(alternative=promise) for promise in promises]
-        refined = refine(tree, cut, profiles, gadgets, iterations=count, **how)
+        refined = refine(tree, cut, profiles, gadgets, solver=Solver(iterations=count, progress=False), **how)
         gained = refined.blueprint_exploitability - refined.refined_exploitability
         by_network, by_iterations = np.split(gained, 2)
         measured = {

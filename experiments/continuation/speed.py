@@ -11,8 +11,8 @@ import pandas as pd
 from experiments.continuation.common import cases, tree_of
 from experiments.study import Settings
 from jaxgadget import Forest, cut, draw_ranges
+from jaxgadget.core.solver import Solver
 from jaxgadget.learn.range_training import normalised
-from jaxgadget.solving.options import SolveOptions, make_options
 from jaxgadget.tree.cut import Cut
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.values.solved import RangeSolver
@@ -36,8 +36,8 @@ def compute(settings: Settings) -> pd.DataFrame:
     def measure(key: dict[str, Any]) -> pd.DataFrame:
         tree = tree_of(key["game"])
         forest, rows = build_forest(tree, key["cut"]), list[dict[str, Any]]()
-        options = make_options(
-            algorithm="cfr+", iterations=1000, target_gap=GAP * tree.payoff_range, check_every=25, exact=False
+        options = Solver(
+            algorithm="cfr+", iterations=1000, target_gap=GAP * tree.payoff_range, check_every=25
         )
         seconds, gaps = list[float](), list[float]()
         for state in _spread(forest.num_subgames, settings.pick(ALONE, SMOKE_ALONE)):
@@ -55,7 +55,7 @@ def compute(settings: Settings) -> pd.DataFrame:
     return settings.gather(NAME, [{"game": game, "cut": cut} for game, cut in cases(settings)], measure)
 
 
-def _solve(forest: Forest, lanes: int, options: SolveOptions) -> tuple[list[float], float]:
+def _solve(forest: Forest, lanes: int, options: Solver) -> tuple[list[float], float]:
     """Seconds of every turn after the first, which compiles, and the largest gap of the last."""
     solver, seconds, gap = RangeSolver(forest, options), list[float](), 0.0
     for turn in range(TURNS + 1):

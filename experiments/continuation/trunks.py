@@ -9,7 +9,8 @@ import pandas as pd
 from experiments.continuation.common import cases, network, tree_of
 from experiments.study import Settings
 from jaxgadget import NoPrior, Policy, ResolvedValues, Resolving, nash_conv
-from jaxgadget.searching.continual import resolve_continually
+from jaxgadget.core.solver import Solver
+from jaxgadget.subgames.continual import resolve_continually
 from jaxgadget.values.ranges import RangeValues
 
 NAME = "trunks"
@@ -40,10 +41,7 @@ def compute(settings: Settings) -> pd.DataFrame:
                     values,
                     cut,
                     player,
-                    algorithm="cfr+",
-                    iterations=count,
-                    dtype="float32",
-                    progress=False,
+                    solver=Solver(iterations=count, dtype="float32", progress=False),
                     value=tree.payoff_bounds,
                 )
                 halves.append(refined.policy.probabilities[player])

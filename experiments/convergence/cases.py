@@ -9,19 +9,29 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from jaxgadget import HistoryTree, Policy, cut, enumerate_game, exploitability, game_value, load, refine
+from jaxgadget import (
+    HistoryTree,
+    Policy,
+    Solver,
+    cut,
+    enumerate_game,
+    exploitability,
+    game_value,
+    load,
+    refine,
+)
+from jaxgadget.core.certificate import Fallback
+from jaxgadget.core.driver import cast_arrays
+from jaxgadget.core.problem import Problem, with_regret_tolerance
 from jaxgadget.gadgets.entry import BoundRule
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.games import GadgetGames, build_games
 from jaxgadget.gadgets.prior import PRIOR_CLIP, BlueprintPrior, UniformPrior
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.registry import GADGETS
-from jaxgadget.kernels.certificate import Kept
-from jaxgadget.kernels.problem import Problem, with_regret_tolerance
 from jaxgadget.policy.blueprints import make_blueprints
 from jaxgadget.policy.evaluate import normalise_rows
-from jaxgadget.refining.prepare import Prepared, prepare
-from jaxgadget.solving.driver import cast_arrays
+from jaxgadget.subgames.prepare import Prepared, prepare
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.precision import precision
@@ -159,11 +169,11 @@ class Games:
         return problem_of(self.games, "float64")
 
     @functools.cached_property
-    def kept(self) -> Kept:
-        """What stays the blueprint."""
+    def fallback(self) -> Fallback:
+        """The blueprint, where no average is taken."""
         with precision(np.float64):
             rows = self.prepared.rows(self.player)
-            return jax.device_put(self.games.kept(rows, np.arange(self.games.num_lanes)))
+            return jax.device_put(self.games.fallback(rows, np.arange(self.games.num_lanes)))
 
     @property
     def lanes(self) -> list[tuple[str, float, str]]:
@@ -193,11 +203,10 @@ class Games:
         forest, rows = self.prepared.forest, before.probabilities[player].copy()
         sequence = forest.form.action_sequences(player)
         rows[sequence[sequence >= 0] - 1] = strategy[: len(sequence)][sequence >= 0]
-        infosets, other = tree.infosets[player], before.probabilities[1 - player]
+        infosets = tree.infosets[player]
         inside = np.isin(infosets.infoset[1:], forest.infosets(player))
         rows = np.where(inside[:, None], normalise_rows(rows, infosets.infoset[1:]), rows)
-        pair = (rows, other) if player == 0 else (other, rows)
-        return exploitability(Policy(tree, pair, before.labels), player, value=value)
+        return exploitability(before.with_player(player, rows), player, value=value)
 
 
 @functools.lru_cache(maxsize=1)
@@ -230,8 +239,7 @@ def solve_exactly(games: Games) -> tuple[FloatArray, FloatArray]:
         load_blueprints(games.case),
         games.gadgets,
         player=games.player,
-        algorithm="lp",
+        solver=Solver(algorithm="lp", progress=False),
         value=load_value(games.case),
-        progress=False,
     )
     return refined.gadget_value[: games.count], refined.refined_exploitability

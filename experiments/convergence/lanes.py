@@ -25,10 +25,11 @@ from experiments.convergence.methods import METHODS, Method, as_numpy, begin, ep
 from experiments.convergence.picture import draw
 from experiments.convergence.summary import summarise
 from experiments.study import Settings
-from jaxgadget.kernels.certificate import Certificate, Kept, certify_average
-from jaxgadget.kernels.cfr import State, run, start
-from jaxgadget.kernels.problem import Parts, Problem
+from jaxgadget.core.certificate import Certificate, Fallback, certify_average
+from jaxgadget.core.cfr import State, run, start
+from jaxgadget.core.problem import Parts, Problem
 from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.players import pair_for
 from jaxgadget.util.precision import precision
 
 __all__ = ["NAME", "compute", "draw", "summarise"]
@@ -108,14 +109,14 @@ def look(games: Games, sums: tuple[Parts, Parts]) -> Look:
     """The certificate of an average, in float64."""
     player, count = games.player, games.count
     with precision(np.float64):
-        certificate = _certify(games.problem, sums, games.kept, player=player)
+        certificate = _certify(games.problem, sums, games.fallback, player=player)
     value, gap = np.asarray(certificate.guaranteed[player]), np.asarray(certificate.gap)
     return Look(value[:count], gap[:count], np.asarray(certificate.strategy[player]))
 
 
 @functools.partial(jax.jit, static_argnames=("player",))
-def _certify(problem: Problem, sums: tuple[Parts, Parts], kept: Kept, *, player: int) -> Certificate:
-    return certify_average(problem, sums, (kept, None) if player == 0 else (None, kept))
+def _certify(problem: Problem, sums: tuple[Parts, Parts], fallback: Fallback, *, player: int) -> Certificate:
+    return certify_average(problem, sums, pair_for(player, fallback, None))
 
 
 def better(first: Look, second: Look) -> Look:

@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.convergence.cases import EPSILONS, Games
-from jaxgadget.kernels.cfr import State, run, start
-from jaxgadget.kernels.problem import Parts
-from jaxgadget.kernels.regret import RegretMatching, Rule, find_rule
-from jaxgadget.kernels.treeplex import expand_infosets, sum_actions
+from jaxgadget.core.cfr import State, run, start
+from jaxgadget.core.problem import Parts
+from jaxgadget.core.regret import RegretMatching, Rule, find_rule
+from jaxgadget.core.treeplex import expand_infosets, sum_actions
 
 Warmth = Literal["blueprint", "regrets", "strategy"]
 

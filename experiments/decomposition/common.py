@@ -6,7 +6,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from jaxgadget import HistoryTree, Policy, Refinement, refine
+from jaxgadget import HistoryTree, Policy, Refinement, Solver, refine
 from jaxgadget.gadgets.gadget import Gadget
 
 HERE = pathlib.Path(__file__).parent
@@ -44,11 +44,8 @@ def resolve_both(
             blueprint,
             gadgets[player],
             player=player,
-            algorithm="cfr",
-            iterations=iterations,
-            dtype="float64",
+            solver=Solver(algorithm="cfr", iterations=iterations, dtype="float64", progress=False),
             value=value,
-            progress=False,
         )
         for player in (0, 1)
     )

@@ -27,6 +27,7 @@ from jaxgadget import (
     NoPrior,
     Policy,
     Resolving,
+    Solver,
     Unsafe,
     best_response,
     enumerate_game,
@@ -40,6 +41,7 @@ from jaxgadget.games.abstraction import Abstraction
 from jaxgadget.policy.lift import lift
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.lanes import Lanes
 
 NAME = "figure3"
 CUT = "before-flop"
@@ -78,11 +80,13 @@ def find_equilibria(tree: HistoryTree, wanted: Mapping[str, tuple[str, int, floa
     for algorithm, iterations, target in wanted.values():
         solution = solve(
             abstract,
-            algorithm=algorithm,
-            iterations=iterations,
-            target_gap=target,
-            check_every=10_000,
-            progress=False,
+            solver=Solver(
+                algorithm=algorithm,
+                iterations=iterations,
+                target_gap=target,
+                check_every=10_000,
+                progress=False,
+            ),
         )
         lifted.append(lift(solution.policy, tree))
     return Policy(tree, Policy.stack(lifted).probabilities, tuple(wanted))
@@ -130,8 +134,8 @@ def resolve(tree: HistoryTree, equilibria: Policy, iterations: int) -> pd.DataFr
     exploitability = evaluate_policy(profile).nash_conv / 2
     gap = np.stack([refinement.gap for refinement in refinements])
     rows: list[dict[str, Any]] = []
-    for lane in range(profile.num_lanes):
-        method, number = divmod(lane, equilibria.num_lanes)
+    lanes = Lanes.product(gadgets=len(METHODS), blueprints=equilibria.num_lanes)
+    for lane, (method, number) in enumerate(zip(lanes.gadget, lanes.blueprint, strict=True)):
         bound = (before[number] + gap[:, :, lane].sum()) / 2 if METHODS[method] == "safe" else np.nan
         numbers = (
             equilibria.labels[number],

@@ -28,8 +28,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from experiments.study import Settings
-from jaxgadget import HistoryTree, enumerate_game, load, nash_conv
-from jaxgadget.refining.cfr_d import cfr_d
+from jaxgadget import HistoryTree, Solver, enumerate_game, load, nash_conv
+from jaxgadget.subgames.cfr_d import cfr_d
 from jaxgadget.util.files import make_folder
 
 NAME = "figure4"
@@ -119,14 +119,18 @@ def solve_line(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
     solved = cfr_d(
         game(),
         CUT,
-        iterations=key["trunk_iterations"],
+        solver=Solver(
+            algorithm=algorithm,
+            iterations=key["trunk_iterations"],
+            checkpoint=find_checkpoint(settings.work, key),
+            progress=False,
+        ),
         subgame_iterations=counts,
-        algorithm=algorithm,
         subgame_algorithm=algorithm,
-        checkpoint=find_checkpoint(settings.work, key),
-        progress=False,
     )
-    policy = solved.resolve(algorithm=algorithm, iterations=key["resolve_iterations"], progress=False)
+    policy = solved.resolve(
+        solver=Solver(algorithm=algorithm, iterations=key["resolve_iterations"], progress=False)
+    )
     exploitability = nash_conv(policy) / 2
     return pd.DataFrame(
         {

@@ -28,6 +28,7 @@ from jaxgadget import (
     NoPrior,
     Policy,
     Resolving,
+    Solver,
     Unsafe,
     enumerate_game,
     evaluate_policy,
@@ -38,6 +39,7 @@ from jaxgadget import (
 )
 from jaxgadget.games.abstraction import Abstraction
 from jaxgadget.policy.lift import lift
+from jaxgadget.util.lanes import Lanes
 
 NAME = "figure5"
 JACK, KING = 0, 2
@@ -76,7 +78,9 @@ def abstract_equilibria(
 ) -> tuple[Policy, dict[str, float]]:
     """Equilibria of the abstract game, lifted, a lane each; and NashConv of each in the abstract game."""
     abstract = enumerate_game(Abstraction(tree.game, board_texture))
-    solutions = [solve(abstract, algorithm=name, iterations=n, progress=False) for name, n in equilibria]
+    solutions = [
+        solve(abstract, solver=Solver(algorithm=name, iterations=n, progress=False)) for name, n in equilibria
+    ]
     lifted = Policy.stack([lift(solution.policy, tree) for solution in solutions])
     return lifted, {s.policy.labels[0]: s.nash_conv for s in solutions}
 
@@ -101,8 +105,8 @@ def resolve(tree: HistoryTree, blueprint: Policy, solved: dict[str, float], iter
     bound = sum(r.exploitability_bound for r in refinements) / 2
     gap = np.max([r.gap.max(axis=0) for r in refinements], axis=0)
     rows: list[dict[str, Any]] = []
-    for lane in range(profile.num_lanes):
-        method, number = divmod(lane, blueprint.num_lanes)
+    lanes = Lanes.product(gadgets=len(METHODS), blueprints=blueprint.num_lanes)
+    for lane, (method, number) in enumerate(zip(lanes.gadget, lanes.blueprint, strict=True)):
         label = blueprint.labels[number]
         numbers = (
             label,

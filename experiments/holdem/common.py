@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from jaxgadget import BetMenu, Spot
-from jaxgadget.poker.betting import ALL_IN
-from jaxgadget.poker.cards import NUM_CARDS, card_name
+from jaxgadget.holdem.betting import ALL_IN
+from jaxgadget.holdem.cards import NUM_CARDS, card_name
 
 HERE = pathlib.Path(__file__).parent
 

@@ -22,16 +22,17 @@ from experiments.common import make_axes
 from experiments.holdem.common import MENUS, NARROW, RANDOM, RIVER, random_board, river
 from experiments.study import Settings
 from jaxgadget import Spot
-from jaxgadget.hands.form import HandsForm
-from jaxgadget.kernels import cfr
-from jaxgadget.kernels.problem import Problem, with_regret_tolerance
-from jaxgadget.kernels.regret import find_rule
-from jaxgadget.kernels.response import payoff_reaches
-from jaxgadget.kernels.rows import EXACT
-from jaxgadget.poker.operators import Staked
-from jaxgadget.poker.solve import build_batch, carried_hands
-from jaxgadget.solving.driver import cast_arrays
-from jaxgadget.solving.memory import plan_batch
+from jaxgadget.core import cfr
+from jaxgadget.core.driver import cast_arrays
+from jaxgadget.core.memory import plan_batch
+from jaxgadget.core.problem import Problem, with_regret_tolerance
+from jaxgadget.core.regret import find_rule
+from jaxgadget.core.response import payoff_reaches
+from jaxgadget.core.rows import EXACT
+from jaxgadget.holdem.operators import Staked
+from jaxgadget.holdem.solve import build_batch, carried_hands
+from jaxgadget.tree.public import public_tree
+from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.precision import precision
 
 NAME = "cost"
@@ -72,7 +73,7 @@ class DenseByLane:
 def problems_of(spots: list[Spot], *, in_range: bool, chunk: int | None = None) -> list[Problem]:
     """Spots as lanes, in chunks, with the hands of their ranges or all; by default in the solver's chunks."""
     hands = carried_hands(spots) if in_range else None
-    batch = build_batch(spots, HandsForm(spots[0].by_hands()), hands)
+    batch = build_batch(spots, sequence_form(public_tree(spots[0])), hands)
     chunk = chunk or plan_batch(batch, np.float32).chunk
     problems: list[Problem] = []
     for first in range(0, len(spots), chunk):

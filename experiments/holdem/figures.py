@@ -8,8 +8,8 @@ import pandas as pd
 
 from experiments.holdem.common import ALL_IN_ONCE, HALF, NARROW, NEVER, RANDOM, river
 from experiments.study import Settings
-from jaxgadget import HandsPolicy, SpotSolution, evaluate_spot, solve_spots
-from jaxgadget.hands.evaluate import best_hands_response
+from jaxgadget import Policy, Solver, SpotSolution, best_response, evaluate_spot, public_tree, solve_spots
+from jaxgadget.holdem.strategies import action_nodes, policy_to_rows, rows_to_policy
 
 NAME = "figures"
 
@@ -53,13 +53,15 @@ def compute(settings: Settings) -> pd.DataFrame:
                 add(f"{action}, {name}", share, found[action], off, solution.exploitability)
     for name, menus, ev in (("never bets", (HALF, NEVER), 37.5), ("may bet, too", (HALF, HALF), 33.75)):
         spot = river(board="Td9d6hQc7s", pot=60, stack=100, menus=menus)
-        uniform = evaluate_spot(spot, HandsPolicy.uniform(spot.by_hands()))
+        uniform = evaluate_spot(spot, Policy.uniform(public_tree(spot)))
         add(f"EV of uniform play, the second {name}", ev, uniform.ev[0], 0, 0)
     for folds, evs in ((0.25, {"AsAh": 27.5, "KsKh": 6.25}), (0.5, {"AsAh": 25, "QsQh": 5, "KsKh": 5})):
         answer = _best_response(folds)
         for hand, ev in evs.items():
             add(f"EV of {hand}, KK folds {folds:.0%}", ev, _ev(answer, hand), 0, 0)
-    (solution,) = solve_spots([BLUFFS], algorithm="cfr+", iterations=5 * iterations, dtype="float64")
+    (solution,) = solve_spots(
+        [BLUFFS], solver=Solver(algorithm="cfr+", iterations=5 * iterations, dtype="float64")
+    )
     for what, line, action, hand, share in (
         ("QQ bluffs", "", "all-in 10", "QsQh", 1 / 3),
         ("KK calls", "all-in 10", "call", "KsKh", 2 / 3),
@@ -79,12 +81,12 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _best_response(folds: float) -> SpotSolution:
     """The first player against kings that fold so often."""
-    policy = HandsPolicy.uniform(BLUFFS.by_hands())
-    rows = policy.probabilities[1].copy()
-    for row, node in enumerate(policy.form.children[1].tolist()):
+    tree = public_tree(BLUFFS)
+    first, rows = policy_to_rows(Policy.uniform(tree))
+    for row, node in enumerate(action_nodes(tree.nodes, 1).tolist()):
         rows[row] = {"fold": folds, "call": 1 - folds}.get(BLUFFS.betting.action_name(node), 1.0)
-    fixed = HandsPolicy(policy.form, (policy.probabilities[0], rows), ("folds",))
-    return evaluate_spot(BLUFFS, best_hands_response(fixed, 0).policy)
+    fixed = rows_to_policy(tree, (first, rows), "folds")
+    return evaluate_spot(BLUFFS, best_response(fixed, 0).policy)
 
 
 def _ev(solution: SpotSolution, hand: str) -> float:

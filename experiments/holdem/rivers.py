@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from experiments.common import make_axes, peak_bytes
 from experiments.holdem.common import MENUS, random_board, river
 from experiments.study import Settings
-from jaxgadget import solve_spots
-from jaxgadget.poker.solve import most_spots
-from jaxgadget.solving.devices import HOME
+from jaxgadget import Solver, solve_spots
+from jaxgadget.core.devices import HOME
+from jaxgadget.holdem.solve import most_spots
 
 NAME = "rivers"
 NUMBER, SMOKE_NUMBER = 1000, 2
@@ -42,7 +42,10 @@ def _solve_piece(first: int, last: int) -> pd.DataFrame:
     seeds = list(range(first, last))
     spots = [river(board=random_board(seed), menus=MENUS["12 nodes"]) for seed in seeds]
     solutions = solve_spots(
-        spots, iterations=ITERATIONS, target_gap=f"{200 * TARGET:g}%", check_every=CHECK_EVERY, progress=False
+        spots,
+        solver=Solver(
+            iterations=ITERATIONS, target_gap=f"{200 * TARGET:g}%", check_every=CHECK_EVERY, progress=False
+        ),
     )
     return pd.DataFrame(
         {

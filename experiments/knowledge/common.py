@@ -12,10 +12,20 @@ import numpy as np
 import pandas as pd
 
 from experiments.common import titled
-from jaxgadget import HistoryTree, Knowledge, Policy, enumerate_game, load, make_blueprints, refine, solve
+from jaxgadget import (
+    HistoryTree,
+    Knowledge,
+    Policy,
+    Solver,
+    enumerate_game,
+    load,
+    make_blueprints,
+    refine,
+    solve,
+)
 from jaxgadget.games.game import ACTOR_BIT
 from jaxgadget.policy.exact import find_value
-from jaxgadget.refining.refine import default_gadgets
+from jaxgadget.subgames.refine import default_gadgets
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.util.arrays import BoolArray
 
@@ -150,10 +160,8 @@ def measure(
         default_gadgets(),
         knowledge=Knowledge(order=order, unfrozen=unfrozen, combine=combine),
         player=player,
-        algorithm=algorithm,
         value=value_of(game, exact),
-        progress=False,
-        **how,
+        solver=Solver(algorithm=algorithm, progress=False, **how),
     )
     columns = ["blueprint", "gadget", "prior", "epsilon", "blueprint_exploitability"]
     columns += ["refined_exploitability", "exploitability_bound", "gap_max", "failure"]

@@ -15,14 +15,14 @@ import pandas as pd
 
 from experiments.study import Settings
 from jaxgadget import MaxMargin, NoPrior, Policy, Resolving, enumerate_game, load
+from jaxgadget.core import cfr
+from jaxgadget.core.driver import cast_arrays
+from jaxgadget.core.problem import Problem, with_regret_tolerance
+from jaxgadget.core.regret import find_rule
+from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.games import build_games
-from jaxgadget.kernels import cfr
-from jaxgadget.kernels.problem import Problem, with_regret_tolerance
-from jaxgadget.kernels.regret import find_rule
-from jaxgadget.refining.knowledge import Knowledge, make_task
-from jaxgadget.refining.subgames import GadgetTask
-from jaxgadget.solving.driver import cast_arrays
-from jaxgadget.solving.options import make_options
+from jaxgadget.subgames.engine import Subgames
+from jaxgadget.subgames.knowledge import Knowledge, make_task
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.util.precision import precision
@@ -34,10 +34,10 @@ LANES, ITERATIONS = 16, 40
 TURNS, SMOKE_TURNS = 9, 2
 
 
-def problem_of(task: GadgetTask) -> Problem:
+def problem_of(task: Subgames) -> Problem:
     """A task's games on the device, in float32."""
     here = task.prepare(task.forest)
-    games = build_games(here.structure, here.ranges, task.gadgets, frozen=here.frozen, lanes=task.lanes())
+    games = build_games(here.structure, here.ranges, task.gadgets, frozen=here.frozen, lanes=task.lanes)
     with precision(np.float32):
         return with_regret_tolerance(jax.device_put(cast_arrays(games.batch.problem(), np.float32)))
 
@@ -51,10 +51,10 @@ def compute(settings: Settings) -> pd.DataFrame:
     blueprint = Policy.stack([Policy.dirichlet(tree, seed) for seed in range(LANES)])
     rows: list[dict[str, Any]] = []
     for gadget in (Resolving(NoPrior()), MaxMargin(NoPrior())):
-        options = make_options(algorithm=rule, iterations=1, dtype="float32")
+        options = Solver(algorithm=rule, iterations=1, dtype="float32")
         tasks = {
-            "cut": GadgetTask(build_forest(tree, below), 0, blueprint, (gadget,), options),
-            "known": make_task(below, 0, blueprint, (gadget,), options, Knowledge()).gadget_task(),
+            "cut": Subgames(build_forest(tree, below), 0, blueprint, (gadget,)),
+            "known": make_task(below, 0, blueprint, (gadget,), options, Knowledge()).subgames(),
         }
         problems = {name: problem_of(task) for name, task in tasks.items()}
         seconds: dict[str, list[float]] = {name: [] for name in tasks}

@@ -30,6 +30,7 @@ from jaxgadget import (
     NoPrior,
     RandomGeneration,
     Resolving,
+    Solver,
     Unsafe,
     refine,
 )
@@ -117,9 +118,8 @@ def refine_spots(settings: Settings, name: str, spots: Sequence[tuple[str, str]]
             effort.gadgets,
             knowledge=Knowledge(order=1, generate=generate, combine="together"),
             player=PLAYER,
-            iterations=effort.iterations,
+            solver=Solver(iterations=effort.iterations, progress=False),
             value=_value(key["game"]),
-            progress=False,
         )
         columns = ["blueprint", "gadget", "prior", "blueprint_exploitability", "refined_exploitability"]
         table = found.table[[*columns, "mean_exploitability", "gap_max", "failure"]]

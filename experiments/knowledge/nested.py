@@ -32,6 +32,7 @@ from jaxgadget import (
     MaxMargin,
     NoPrior,
     Resolving,
+    Solver,
     Unsafe,
     make_portfolio,
     nested_search,
@@ -97,10 +98,9 @@ def _search(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
         values=values,
         knowledge=KNOWN[key["way"]],
         player=key["player"],
-        iterations=settings.pick(ITERATIONS, SMOKE_ITERATIONS),
+        solver=Solver(iterations=settings.pick(ITERATIONS, SMOKE_ITERATIONS), progress=False),
         value=value_of(key["game"]),
         visits=False,
-        progress=False,
     )
     columns = ["blueprint", "gadget", "prior", "epsilon", "blueprint_exploitability"]
     columns += ["nested_exploitability", "gap_max", "searches", "seconds", "failure"]

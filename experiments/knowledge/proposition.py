@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from experiments.study import Settings
-from jaxgadget import Knowledge, MaxMargin, NoPrior, Policy, enumerate_game, refine
+from jaxgadget import Knowledge, MaxMargin, NoPrior, Policy, Solver, enumerate_game, refine
 from jaxgadget.games.examples import Chance, Outcome, TreeRules, Turn
 from jaxgadget.games.stepwise import StepwiseGame
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 NAME = "proposition"
-MOST_HANDS, SMOKE_MOST_HANDS = 8, 3
+MAX_HANDS, SMOKE_MAX_HANDS = 8, 3
 WON, LOST = 0.1, -1.0
 
 
@@ -36,7 +36,7 @@ def guesses(num_hands: int) -> StepwiseGame:
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every number of hands: true exploitability, and the bound both ways."""
-    most = settings.pick(MOST_HANDS, SMOKE_MOST_HANDS)
+    most = settings.pick(MAX_HANDS, SMOKE_MAX_HANDS)
     return pd.DataFrame([_measure(count) for count in range(2, most + 1)])
 
 
@@ -62,9 +62,8 @@ def _measure(num_hands: int) -> dict[str, Any]:
         safe,
         MaxMargin(NoPrior()),
         knowledge=Knowledge(order=1, generate=EachOnce(num_hands), combine="together"),
-        algorithm="lp",
+        solver=Solver(algorithm="lp", progress=False),
         value=(0.0, 0.0),
-        progress=False,
     )
     reach, considered, most_lost = 1 / num_hands, 1 / num_hands, 0.0 - LOST
     term = reach * (1 - considered) * most_lost  # of each of the opponent's infostates

@@ -15,7 +15,7 @@ import pandas as pd
 from experiments.common import peak_bytes, titled
 from experiments.nested.common import SMALL
 from experiments.study import Settings
-from jaxgadget import HandsForm, HandsPolicy, by_hands, load, nested_hands, solve_hands
+from jaxgadget import HandsForm, HandsPolicy, Solver, by_hands, load, nested_hands, public_tree, solve
 from jaxgadget.gadgets.specs import make_gadgets
 
 NAME = "by_hands"
@@ -49,11 +49,13 @@ def search(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
         blueprint,
         make_gadgets([key["gadget"]], ["blueprint"], [EPSILON]),
         player=key["player"],
-        algorithm=ALGORITHM,
-        iterations=key["iterations"],
+        solver=Solver(
+            algorithm=ALGORITHM,
+            iterations=key["iterations"],
+            memory_limit=MEMORY_LIMIT,
+            progress=settings.progress,
+        ),
         value=bracket,
-        memory_limit=MEMORY_LIMIT,
-        progress=settings.progress,
     )
     columns = ["blueprint", "blueprint_exploitability", "nested_exploitability", "gap_max", "searches"]
     table = nested.table[[*columns, "seconds"]]
@@ -65,12 +67,15 @@ def search(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
 def blueprints(game: str, iterations: tuple[int, ...]) -> tuple[HandsPolicy, tuple[float, float]]:
     """Averages after some numbers of iterations, a lane each, and the bracket of the last one."""
     form = HandsForm(by_hands(load(game)))
+    tree = public_tree(form.game)
     solved = [
-        solve_hands(form, algorithm=ALGORITHM, iterations=count, dtype="float32") for count in iterations
+        solve(tree, solver=Solver(algorithm=ALGORITHM, iterations=count, dtype="float32"))
+        for count in iterations
     ]
     first, second = (
-        np.concatenate([solution.policy.probabilities[player] for solution in solved], axis=2)
+        np.stack([solution.policy.probabilities[player][sequences - 1, 0] for solution in solved], axis=2)
         for player in (0, 1)
+        for sequences in [tree.sequence_to(player, form.children[player])]
     )
     labels = tuple(f"{ALGORITHM}:{count}" for count in iterations)
     return HandsPolicy(form, (first, second), labels), solved[-1].bracket

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from experiments.common import GOOFSPIEL, LIARS_DICE
-from jaxgadget import HistoryTree, Policy, enumerate_game, game_value, load, make_blueprints
+from jaxgadget import HistoryTree, Policy, Solver, enumerate_game, game_value, load, make_blueprints
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.registry import DEFAULT_GADGETS
 from jaxgadget.gadgets.specs import make_gadgets
-from jaxgadget.searching.nested import Nested, nested_search
-from jaxgadget.searching.portfolio import make_portfolio
+from jaxgadget.subgames.nested import Nested, nested_search
+from jaxgadget.subgames.portfolio import make_portfolio
 from jaxgadget.values.histories import ExactValues
 
 HERE = pathlib.Path(__file__).parent
@@ -74,8 +74,7 @@ def search_exactly(key: Mapping[str, Any], *, visits: bool = True) -> Nested:
         values=ExactValues(portfolio(game, spec, key["entries"])),
         player=key["player"],
         depth=key["depth"],
-        iterations=key["iterations"],
+        solver=Solver(iterations=key["iterations"], progress=False),
         value=value(game),
         visits=visits,
-        progress=False,
     )

@@ -18,10 +18,10 @@ import pandas as pd
 from experiments.common import peak_bytes, titled
 from experiments.nested.common import DEPTH, ENTRIES, SMALL, enumerated, gadgets
 from experiments.study import Settings
-from jaxgadget import Policy, enable_compilation_cache, make_blueprints, solve
+from jaxgadget import Policy, Solver, enable_compilation_cache, make_blueprints, solve
 from jaxgadget.gadgets.gadget import describe
-from jaxgadget.searching.nested import Nested, nested_search
-from jaxgadget.searching.portfolio import make_portfolio
+from jaxgadget.subgames.nested import Nested, nested_search
+from jaxgadget.subgames.portfolio import make_portfolio
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.values.histories import ExactValues
 
@@ -96,7 +96,9 @@ def solve_whole(key: dict[str, Any]) -> pd.DataFrame:
     notes.note("enumerate", "terminals", len(tree.terminals))
     solved = notes.timed(
         "solve",
-        lambda: solve(tree, algorithm="pcfr+", iterations=key["solve"], dtype="float32", progress=False),
+        lambda: solve(
+            tree, solver=Solver(algorithm="pcfr+", iterations=key["solve"], dtype="float32", progress=False)
+        ),
     )
     notes.note("solve", "iterations", key["solve"])
     notes.note("solve", "NashConv", solved.nash_conv)
@@ -132,11 +134,9 @@ def search(settings: Settings, bracket: tuple[float, float], key: dict[str, Any]
             values=ExactValues(entries),
             player=key["player"],
             depth=key["depth"],
-            iterations=key["iterations"],
+            solver=Solver(iterations=key["iterations"], memory_limit=key.get("memory_limit"), progress=False),
             value=bracket,
-            memory_limit=key.get("memory_limit"),
             visits=False,
-            progress=False,
         ),
     )
     note_nested(notes, step, nested)

@@ -26,11 +26,11 @@ from experiments.nested.common import (
     portfolio,
 )
 from experiments.study import Settings
-from jaxgadget import Policy
+from jaxgadget import Policy, Solver
 from jaxgadget.gadgets.gadget import describe
-from jaxgadget.play.match import expected_matches, play_matches, worst_matchup
+from jaxgadget.policy.matches import expected_matches, play_matches, worst_matchup
 from jaxgadget.report.matches import draw_matches
-from jaxgadget.searching.nested import nested_search
+from jaxgadget.subgames.nested import nested_search
 from jaxgadget.values.histories import ExactValues
 
 NAME = "matches"
@@ -63,9 +63,8 @@ def play(key: dict[str, Any]) -> pd.DataFrame:
             values=ExactValues(portfolio(game, spec, key["entries"])),
             player=player,
             depth=key["depth"],
-            iterations=key["iterations"],
+            solver=Solver(iterations=key["iterations"], progress=False),
             value=(-bound, bound),
-            progress=False,
         ).policy.probabilities[player]
         for player in (0, 1)
     ]

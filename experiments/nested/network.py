@@ -32,9 +32,11 @@ from experiments.nested.common import (
     value,
 )
 from experiments.study import Settings
+from jaxgadget.core.solver import Solver
+from jaxgadget.learn.options import TrainingConfig
 from jaxgadget.learn.training import Training, train_value, visited_rmse
 from jaxgadget.report import exploitability_scatter
-from jaxgadget.searching.nested import Nested, nested_search
+from jaxgadget.subgames.nested import Nested, nested_search
 from jaxgadget.values.histories import ExactValues, ValueFunction
 
 NAME = "network"
@@ -75,10 +77,9 @@ def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
         training = train_value(
             tree,
             entries,
+            config=TrainingConfig(steps=key["steps"], heldout=share),
             folder=settings.work / name,
-            steps=key["steps"],
-            heldout=share,
-            show_progress=False,
+            progress=False,
         )
         learned = search(key, training.values)
         visits = [result.visits[0] for result in learned]
@@ -98,9 +99,8 @@ def search(key: dict[str, Any], values: ValueFunction) -> list[Nested]:
             values=values,
             player=player,
             depth=key["depth"],
-            iterations=key["iterations"],
+            solver=Solver(iterations=key["iterations"], progress=False),
             value=value(key["game"]),
-            progress=False,
         )
         for player in (0, 1)
     ]

@@ -24,7 +24,8 @@ from experiments.nested.common import (
     value,
 )
 from experiments.study import Settings
-from jaxgadget.searching.nested import nested_search
+from jaxgadget.core.solver import Solver
+from jaxgadget.subgames.nested import nested_search
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.values.histories import ExactValues, OwnValues
@@ -70,9 +71,8 @@ def measure(key: dict[str, Any]) -> pd.DataFrame:
                 values=OwnValues(noisy, key["entries"]),
                 player=key["player"],
                 depth=key["depth"],
-                iterations=key["iterations"],
+                solver=Solver(iterations=key["iterations"], progress=False),
                 value=value(game),
-                progress=False,
             )
             tables.append(nested.table.assign(game=game, noise=share, seed=seed))
     names = ["game", "player", "gadget", "prior", "noise", "seed", "nested_exploitability"]

@@ -15,8 +15,8 @@ import pandas as pd
 from experiments.common import titled
 from experiments.nested.common import GAMES, SMALL, enumerated, value
 from experiments.study import Settings
-from jaxgadget import Policy, Unsafe, nash_conv, solve
-from jaxgadget.searching.limited import search
+from jaxgadget import Policy, Solver, Unsafe, nash_conv, solve
+from jaxgadget.subgames.depth_limited import search
 from jaxgadget.values.histories import ExactValues
 
 NAME = "theorem"
@@ -58,9 +58,7 @@ def measure(key: dict[str, Any]) -> pd.DataFrame:
             Unsafe(),
             values=ExactValues(portfolio),
             depth=key["depth"],
-            iterations=key["iterations"],
-            dtype="float64",
-            progress=False,
+            solver=Solver(iterations=key["iterations"], dtype="float64", progress=False),
         )
         rows.append(
             {

@@ -26,10 +26,12 @@ from experiments.nested.common import (
 )
 from experiments.study import Settings
 from jaxgadget import BlueprintPrior, Resolving
+from jaxgadget.core.solver import Solver
+from jaxgadget.learn.options import TrainingConfig
 from jaxgadget.learn.training import train_value
-from jaxgadget.searching.line import Line
-from jaxgadget.searching.schedule import make_schedule
-from jaxgadget.solving.options import make_options
+from jaxgadget.subgames.leaves import HistoryLeaf
+from jaxgadget.subgames.nested_run import NestedRun
+from jaxgadget.subgames.schedule import make_schedule
 
 NAME = "throughput"
 LEVEL = {GOOFSPIEL: 2, LIARS_DICE_5: 1, "kuhn_poker": 0}
@@ -46,7 +48,7 @@ REPETITIONS = 3
 STEPS = 1
 """Of training: time does not depend on what a network has learned."""
 
-SHAPE = {"width": 256, "depth": 2}
+TRAINING = TrainingConfig(steps=STEPS, width=256, depth=2)
 
 
 def compute(settings: Settings) -> pd.DataFrame:
@@ -68,26 +70,27 @@ def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
     tree = enumerated(game)
     folder = settings.work / f"untrained-{titled(game)}-{key['entries']}".replace(" ", "-")
     entries = portfolio(game, spec, key["entries"])
-    training = train_value(tree, entries, folder=folder, steps=STEPS, **SHAPE, show_progress=False)
+    training = train_value(tree, entries, config=TRAINING, folder=folder, progress=False)
     values = training.values
     levels, rows = make_schedule(tree, 0, key["depth"]).levels, list[dict[str, Any]]()
     for lanes in key["lane_counts"]:
         gadgets = [Resolving(BlueprintPrior(), epsilon) for epsilon in np.geomspace(1e-3, 1e-1, lanes)]
-        options = make_options(algorithm="cfr+", iterations=key["iterations"])
+        options = Solver(algorithm="cfr+", iterations=key["iterations"])
         schedule = make_schedule(tree, 0, key["depth"])
-        line = Line(blueprint(game, spec), gadgets, values, schedule, options, visits=False)
+        profile = blueprint(game, spec)
+        run = NestedRun(schedule, HistoryLeaf(values), profile, gadgets, solver=options)
         above = None
         for number in range(level):
-            above = line.search(number, levels[number].cut(tree), above, lambda done: None)
+            above = run.search(number, levels[number].cut(tree), above, lambda done: None)
         count = levels[level].num_subgames
         for subgames in sorted({1, *(4**k for k in range(10) if 4**k < count), count}):
             where = levels[level].cut(tree, np.arange(subgames))
-            line.search(level, where, above, lambda done: None)
+            run.search(level, where, above, lambda done: None)
             times: list[tuple[float, float]] = []
             for _ in range(REPETITIONS):
-                before, begin = line.value_seconds, time.perf_counter()
-                line.search(level, where, above, lambda done: None)
-                times.append((time.perf_counter() - begin, line.value_seconds - before))
+                before, begin = run.value_seconds, time.perf_counter()
+                run.search(level, where, above, lambda done: None)
+                times.append((time.perf_counter() - begin, run.value_seconds - before))
             seconds, network = sorted(times)[REPETITIONS // 2]
             rows.append(
                 {

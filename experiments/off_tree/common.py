@@ -20,6 +20,7 @@ from jaxgadget import (
     ReachMaxMargin,
     ReachResolving,
     Resolving,
+    Solver,
     UniformPrior,
     Unsafe,
     enumerate_game,
@@ -32,7 +33,8 @@ from jaxgadget import (
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.games.menu import read_menu
 from jaxgadget.policy.exact import find_value, solve_exactly
-from jaxgadget.refining.off_tree import TRANSLATION, Method
+from jaxgadget.subgames.off_tree import TRANSLATION, Method
+from jaxgadget.util.players import Bracket
 
 HERE = pathlib.Path(__file__).parent
 
@@ -144,15 +146,17 @@ def answer(
       iterations: of CFR.
     """
     tree, blueprint = tree_of(game, menu), blueprints_of(game, menu, tuple(specs))
-    asked: dict[str, Any] = {"player": player, "value": value_of(game), "progress": False}
+    asked: dict[str, Any] = {"player": player, "value": value_of(game)}
     if method in TRANSLATIONS:
-        found = translate_off_tree(tree, blueprint, method.partition(":")[2], algorithm="lp", **asked)
+        found = translate_off_tree(
+            tree, blueprint, method.partition(":")[2], solver=Solver(algorithm="lp", progress=False), **asked
+        )
     else:
-        how: dict[str, Any] = {"iterations": iterations} if algorithm != "lp" else {}
+        solver = Solver(algorithm=algorithm, iterations=iterations, progress=False)
         given = all_gadgets(method) if gadgets is None else list(gadgets)
         known: Any = method
-        found = nested_off_tree(tree, blueprint, given, method=known, algorithm=algorithm, **how, **asked)
-    middle = sum(value_of(game)) / 2 * (1 if player == 0 else -1)
+        found = nested_off_tree(tree, blueprint, given, method=known, solver=solver, **asked)
+    middle = Bracket(*value_of(game)).for_player(player).middle
     kept = dict(zip(blueprint.labels, middle - on_menu(blueprint, player), strict=True))
     table = found.table
     return table.assign(
@@ -169,7 +173,7 @@ def menu_value(game: str, menu: str, player: int) -> float:
     """What a player gets at best who keeps to the menu while the opponent has everything."""
     rules = tree_of(game).game
     kept = enumerate_game(MenuAbstraction(rules, {player: read_menu(rules, player, menu, "menu")}))
-    return sum(find_value(kept, True, False)) / 2 * (1 if player == 0 else -1)
+    return find_value(kept, True, False).for_player(player).middle
 
 
 def with_words(frame: pd.DataFrame) -> pd.DataFrame:

@@ -19,10 +19,10 @@ import pandas as pd
 from experiments.off_tree.common import blueprints_of, leduc, short, tree_of
 from experiments.study import Settings
 from jaxgadget import MaxMargin, MenuAbstraction, NoPrior, Resolving, enumerate_game, lift
+from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.games.game import TERMINAL
-from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
-from jaxgadget.solving.options import make_options
+from jaxgadget.subgames.engine import Subgames, solve_subgames
 from jaxgadget.tree.cut import Cut, cut_at, kept_subgames
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.util.clock import Stopwatch
@@ -83,7 +83,7 @@ def _measure(game: str, gadget: Gadget, iterations: int, turns: int) -> list[dic
     everything = first_level(game)
     tree, count = everything.tree, everything.num_subgames
     blueprint = lift(blueprints_of(game, MENU, (SPEC,)), tree)
-    options = make_options(algorithm="cfr+", iterations=iterations)
+    options = Solver(algorithm="cfr+", iterations=iterations)
     alone = [
         kept_subgames(tree, f"subgame {number}", everything.roots[everything.subgame == number])
         for number in range(count)
@@ -103,7 +103,7 @@ def _measure(game: str, gadget: Gadget, iterations: int, turns: int) -> list[dic
             for where in cuts:
                 with watch.phase("build"):
                     forest = build_forest(tree, where)
-                solve_gadgets(GadgetTask(forest, PLAYER, blueprint, (gadget,), options), watch, False)
+                solve_subgames(Subgames(forest, PLAYER, blueprint, (gadget,)), options, watch)
             seconds = {"seconds": time.perf_counter() - begin} | watch.seconds
             rows.append({"turn": turn, "way": way, "subgames": count, "programs": programs} | seconds)
     return rows

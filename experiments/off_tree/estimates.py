@@ -30,6 +30,7 @@ from jaxgadget import (
     ReachMaxMargin,
     ReachResolving,
     Resolving,
+    Solver,
     UniformPrior,
     Unsafe,
     enumerate_game,
@@ -41,7 +42,7 @@ from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.games.menu import read_menu
 from jaxgadget.games.pruned import PrunedGame
 from jaxgadget.policy.exact import find_value, solve_exactly
-from jaxgadget.refining.abstract import look_up
+from jaxgadget.subgames.abstract import look_up
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import build_forest
 
@@ -107,9 +108,17 @@ def compute(settings: Settings) -> pd.DataFrame:
 def _measure(game: str, player: int, specs: tuple[str, ...], iterations: int) -> pd.DataFrame:
     tree, coarse = finer(game), coarse_blueprints(game, specs)
     value = find_value(tree, True, False)
-    asked: dict[str, Any] = {"player": player, "value": value, "progress": False}
+    asked: dict[str, Any] = {"player": player, "value": value}
     blueprint = translate(coarse, tree)
-    optimum = refine(tree, "flop", blueprint, OptimalContinuation(NoPrior()), algorithm="lp", **asked)
+    solver = Solver(iterations=iterations, progress=False)
+    optimum = refine(
+        tree,
+        "flop",
+        blueprint,
+        OptimalContinuation(NoPrior()),
+        solver=Solver(algorithm="lp", progress=False),
+        **asked,
+    )
     best = Policy(tree, optimum.policy.probabilities, blueprint.labels)
     forest = build_forest(tree, cut(tree, "flop"))
     true, estimated, usual = (look_up(policy, forest, player) for policy in (best, coarse, blueprint))
@@ -129,11 +138,11 @@ def _measure(game: str, player: int, specs: tuple[str, ...], iterations: int) ->
             for kind, gifts in KINDS
             for prior in (NoPrior(), UniformPrior(), BlueprintPrior())
         ]
-        found = refine(tree, "flop", blueprint, gadgets, iterations=iterations, **asked).table
+        found = refine(tree, "flop", blueprint, gadgets, solver=solver, **asked).table
         rules = [gifts.get("gifts", "none") for _, gifts in KINDS for _ in range(3 * blueprint.num_lanes)]
         error = dict(zip(blueprint.labels, errors[name], strict=True))
         tables.append(found.assign(alternative=name, error=found["blueprint"].map(error), gifts=rules))
-    plain = refine(tree, "flop", blueprint, Unsafe(), iterations=iterations, **asked).table
+    plain = refine(tree, "flop", blueprint, Unsafe(), solver=solver, **asked).table
     tables.append(plain.assign(alternative="none", error=np.nan, gifts="none"))
     tables.append(optimum.table.assign(alternative="none", error=np.nan, gifts="none"))
     frame = pd.concat(tables, ignore_index=True)

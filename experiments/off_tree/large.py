@@ -19,6 +19,7 @@ from jaxgadget import (
     MaxMargin,
     NoPrior,
     Resolving,
+    Solver,
     UniformPrior,
     Unsafe,
     game_value,
@@ -26,6 +27,7 @@ from jaxgadget import (
     translate_off_tree,
 )
 from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.util.players import Bracket
 
 NAME = "large"
 GAME, SMOKE_GAME = leduc(bets="1/2-1-a", ranks=13, suits=4), leduc(stack=7, bets="1/2-1-a", raises=1)
@@ -60,18 +62,26 @@ def _measure(game: str, player: int, method: str, iterations: int) -> pd.DataFra
     tree, value = tree_of(game, MENU), bracket(game, 3 * iterations)
     blueprint = blueprints_of(game, MENU, (SPEC,))
     prepared = time.perf_counter()
-    asked: dict[str, Any] = {"player": player, "value": value, "progress": False}
+    asked: dict[str, Any] = {"player": player, "value": value}
     if method in TRANSLATIONS:
-        found = translate_off_tree(tree, blueprint, method.partition(":")[2], **asked)
+        found = translate_off_tree(
+            tree, blueprint, method.partition(":")[2], solver=Solver(progress=False), **asked
+        )
     else:
         given = (*GADGETS, Unsafe()) if method == "expensive" else GADGETS
         known: Any = method
-        found = nested_off_tree(tree, blueprint, given, method=known, iterations=iterations, **asked)
+        found = nested_off_tree(
+            tree,
+            blueprint,
+            given,
+            method=known,
+            solver=Solver(iterations=iterations, progress=False),
+            **asked,
+        )
     ended = time.perf_counter()
-    sign = 1 if player == 0 else -1
     table = found.table.rename(columns={"seconds": "method_seconds"})
     return table.drop(columns="above_optimum").assign(
-        on_menu=sum(value) / 2 * sign - on_menu(blueprint, player)[0],
+        on_menu=Bracket(*value).for_player(player).middle - on_menu(blueprint, player)[0],
         menu_exploitability=table["game_value"] - table["menu_value"],
         value_width=value[1] - value[0],
         histories=tree_of(game).num_histories,

@@ -13,7 +13,7 @@ from experiments.off_tree import common
 from experiments.off_tree.common import CHANGED, EQUILIBRIUM, LEAST, mean
 from experiments.off_tree.estimates import GAMES, SMOKE_GAMES, coarse_blueprints, finer
 from experiments.study import Settings
-from jaxgadget import AbstractValues, NoPrior, Resolving, UniformPrior, refine, translate
+from jaxgadget import AbstractValues, NoPrior, Resolving, Solver, UniformPrior, refine, translate
 from jaxgadget.gadgets.alternative import TO_BEST_RESPONSE
 from jaxgadget.policy.exact import find_value
 
@@ -41,8 +41,7 @@ def compute(settings: Settings) -> pd.DataFrame:
             gadgets,
             player=key["player"],
             value=find_value(tree, True, False),
-            iterations=iterations,
-            progress=False,
+            solver=Solver(iterations=iterations, progress=False),
         ).table
         names = [NO_SPREAD if spread is None else str(spread) for _, spread in given]
         columns = ["blueprint", "gadget", "prior", "blueprint_exploitability", "refined_exploitability"]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from experiments.opponents.common import JOINT, LEDUC, models_of, tree_of, value_of
 from experiments.study import Settings
-from jaxgadget import Opponent, Policy, ResolvedValues, nested_search, respond
+from jaxgadget import Opponent, Policy, ResolvedValues, Solver, nested_search, respond
 
 NAME = "approximate"
 MODELS = tuple(f"cfr:{count}" for count in (1, 3, 8, 21, 34, 100, 300))
@@ -40,11 +40,10 @@ def _measure(settings: Settings, below: int, above: int) -> pd.DataFrame:
         values=ResolvedValues(below),
         opponent=Opponent(models, every_p),
         limit="flop",
-        iterations=above,
+        solver=Solver(iterations=above, progress=settings.progress),
         value=value,
-        progress=settings.progress,
     )
-    best = respond(tree, Opponent(models, 1.0), algorithm="lp", value=value, progress=False)
+    best = respond(tree, Opponent(models, 1.0), solver=Solver(algorithm="lp", progress=False), value=value)
     most = np.repeat(best.gain, len(every_p))
     table = found.table[["model", "p", "gain", "exploitability"]]
     return table.assign(below=below, above=above, best_response_gain=most)

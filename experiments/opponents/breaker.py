@@ -20,6 +20,7 @@ from jaxgadget import (
     Opponent,
     Policy,
     Resolving,
+    Solver,
     enumerate_game,
     load,
     refine,
@@ -80,11 +81,13 @@ def compute(settings: Settings) -> pd.DataFrame:
 def _responses(game: str, every_p: FloatArray) -> pd.DataFrame:
     tree = tree_of(game)
     opponent = Opponent(_always(tree, 1, "M"), every_p.tolist())
-    whole = respond(tree, opponent, algorithm="lp", value=(0.0, 0.0), progress=False)
+    whole = respond(tree, opponent, solver=Solver(algorithm="lp", progress=False), value=(0.0, 0.0))
     gadgets = [Full(NoPrior()), Resolving(NoPrior()), MaxMargin(NoPrior())]
     blueprint = _always(tree, 0, "0")
-    how: dict[str, Any] = {"player": 0, "opponent": opponent, "algorithm": "lp", "value": (0.0, 0.0)}
-    refined = refine(tree, "subgame", blueprint, gadgets, progress=False, **how)
+    how: dict[str, Any] = {"player": 0, "opponent": opponent, "value": (0.0, 0.0)}
+    refined = refine(
+        tree, "subgame", blueprint, gadgets, solver=Solver(algorithm="lp", progress=False), **how
+    )
     probabilities = np.concatenate([whole.policy.probabilities[0], refined.policy.probabilities[0]], axis=1)
     table = pd.DataFrame(
         {

@@ -31,6 +31,7 @@ from jaxgadget import (
     ReachMaxMargin,
     ReachResolving,
     Resolving,
+    Solver,
     UniformPrior,
     Unsafe,
     nested_exactly,
@@ -76,14 +77,14 @@ def _measure(settings: Settings, game: str, way: str, prior: str) -> pd.DataFram
     tree, value = tree_of(game), value_of(game)
     models = models_of(game, settings.pick(MODELS, SMOKE_MODELS))
     opponent = Opponent(models, EVERY_P)
-    best = respond(tree, Opponent(models, 1.0), algorithm="lp", value=value, progress=False)
+    best = respond(tree, Opponent(models, 1.0), solver=Solver(algorithm="lp", progress=False), value=value)
     if way == RNR:
-        table = respond(tree, opponent, algorithm="lp", value=value, progress=False).table
+        table = respond(tree, opponent, solver=Solver(algorithm="lp", progress=False), value=value).table
         table["searches"], table["first"] = 0, table["objective"]
     else:
         gadget: Gadget = Unsafe() if way == UNSAFE else WAYS[way](PRIORS[prior](), EPSILON)
         found = nested_exactly(
-            tree, gadgets=gadget, opponent=opponent, limit="own", value=value, progress=False
+            tree, gadgets=gadget, opponent=opponent, limit="own", value=value, solver=Solver(progress=False)
         )
         table = found.table
         table["first"] = found.objectives[0]

@@ -29,6 +29,7 @@ from jaxgadget import (
     Nested,
     Opponent,
     Policy,
+    Solver,
     call_down,
     evaluate_policy,
     local_best_response,
@@ -36,6 +37,7 @@ from jaxgadget import (
     nested_search,
     respond,
 )
+from jaxgadget.util.players import sign_of
 
 NAME = "gains"
 DEPTHS = {LEDUC: (1, 3, 5), goofspiel(5): (1, 2, 3), LIARS_DICE: (1, 3, 5)}
@@ -82,12 +84,14 @@ def measure(models: Policy, game: str, player: int, method: str) -> pd.DataFrame
     tree, value = tree_of(game), value_of(game)
     opponent, how = Opponent(models, 1.0), _methods(game)[method]
     if method == BEST:
-        table = respond(tree, opponent, player=player, algorithm="lp", value=value, progress=False).table
+        table = respond(
+            tree, opponent, player=player, solver=Solver(algorithm="lp", progress=False), value=value
+        ).table
     elif method == LBR:
         earned = evaluate_policy(local_best_response(models, player)).value - sum(value) / 2
-        table = pd.DataFrame({"model": models.labels, "gain": earned if player == 0 else -earned})
+        table = pd.DataFrame({"model": models.labels, "gain": sign_of(player) * earned})
     else:
-        how |= {"opponent": opponent, "player": player, "value": value, "progress": False}
+        how |= {"opponent": opponent, "player": player, "value": value}
         table = _search(tree, method, how).table
     return table[["model", "gain"]].assign(game=game, player=player, method=method)
 
@@ -96,10 +100,9 @@ def _search(tree: HistoryTree, method: str, how: dict[str, Any]) -> Nested:
     """With values of calling down at the limit, or optimal ones."""
     if method == CALL_DOWN:
         values = ExactValues(call_down(tree))
-        return nested_search(
-            tree, Policy.uniform(tree), values=values, iterations=ITERATIONS, dtype="float64", **how
-        )
-    return nested_exactly(tree, **how)
+        solver = Solver(iterations=ITERATIONS, dtype="float64", progress=False)
+        return nested_search(tree, Policy.uniform(tree), values=values, solver=solver, **how)
+    return nested_exactly(tree, solver=Solver(progress=False), **how)
 
 
 def shares(frame: pd.DataFrame) -> pd.DataFrame:

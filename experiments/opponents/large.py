@@ -15,6 +15,7 @@ from jaxgadget import (
     Abstraction,
     Opponent,
     Policy,
+    Solver,
     best_nash,
     enumerate_game,
     evaluate_policy,
@@ -26,6 +27,7 @@ from jaxgadget import (
     respond,
     solve,
 )
+from jaxgadget.util.players import sign_of
 
 NAME = "large"
 GAME, SMOKE_GAME = "leduc_poker(num_ranks=6)", "leduc_poker(num_ranks=4)"
@@ -67,13 +69,18 @@ def blueprint(game: str, buckets: int, iterations: int) -> Policy:
     assert inside is not None
     merge = functools.partial(bucketed, -(-int(inside[1]) // buckets))
     coarse = enumerate_game(Abstraction(load(game), merge, name=f"{buckets} buckets"))
-    return lift(solve(coarse, iterations=iterations, progress=False).policy, tree_of(game))
+    return lift(solve(coarse, solver=Solver(iterations=iterations, progress=False)).policy, tree_of(game))
 
 
 def _measure(settings: Settings, game: str, buckets: int, player: int) -> list[dict[str, Any]]:
     tree, value = tree_of(game), value_of(game)
     model = blueprint(game, buckets, settings.pick(ITERATIONS, SMOKE_ITERATIONS))
-    how: dict[str, Any] = {"player": player, "value": value, "progress": False}
+    how: dict[str, Any] = {
+        "player": player,
+        "value": value,
+        "solver": Solver(progress=False),
+    }
+    exact = Solver(algorithm="lp", progress=False)
     rows: list[dict[str, Any]] = []
 
     def add(method: str, found: Any, begin: float) -> None:
@@ -81,15 +88,15 @@ def _measure(settings: Settings, game: str, buckets: int, player: int) -> list[d
         rows.append({"method": method} | numbers | {"seconds": time.perf_counter() - begin})
 
     begin = time.perf_counter()
-    add("best response", respond(tree, Opponent(model, 1.0), algorithm="lp", **how), begin)
+    add("best response", respond(tree, Opponent(model, 1.0), **how | {"solver": exact}), begin)
     begin = time.perf_counter()
-    add("RNR, p = 0.5", respond(tree, Opponent(model, 0.5), algorithm="lp", **how), begin)
+    add("RNR, p = 0.5", respond(tree, Opponent(model, 0.5), **how | {"solver": exact}), begin)
     begin = time.perf_counter()
     add("best Nash", best_nash(tree, model, **how), begin)
     begin, local = time.perf_counter(), local_best_response(model, player)
     earned = float(evaluate_policy(local).value[0]) - sum(value) / 2
     lost = float(exploitability(local, player, value=value)[0])
-    numbers = {"gain": earned if player == 0 else -earned, "exploitability": lost}
+    numbers = {"gain": sign_of(player) * earned, "exploitability": lost}
     rows.append({"method": "LBR"} | numbers | {"seconds": time.perf_counter() - begin})
     for method, options in METHODS.items():
         begin, opponent = time.perf_counter(), Opponent(model, options["p"])

@@ -9,7 +9,16 @@ import pandas as pd
 
 from experiments.opponents.common import goofspiel, in_words, models_of, tree_of
 from experiments.study import Settings
-from jaxgadget import Opponent, OptimalValues, Policy, best_nash, best_response, game_value, nested_search
+from jaxgadget import (
+    Opponent,
+    OptimalValues,
+    Policy,
+    Solver,
+    best_nash,
+    best_response,
+    game_value,
+    nested_search,
+)
 
 NAME = "larger"
 GAME, SMOKE_GAME = goofspiel(6), goofspiel(3)
@@ -44,8 +53,9 @@ def _measure(settings: Settings, game: str, method: str) -> pd.DataFrame:
     most = best_response(models, 0).value - middle
     if method == "best Nash":
         count = settings.pick(NASH_ITERATIONS, SMOKE_NASH_ITERATIONS)
-        how: dict[str, Any] = {"tolerance": TOLERANCE * tree.payoff_range, "iterations": count}
-        found = best_nash(tree, models, algorithm="cfr+", value=value, dtype="float32", progress=False, **how)
+        tolerance = TOLERANCE * tree.payoff_range
+        solver = Solver(algorithm="cfr+", iterations=count, dtype="float32", progress=False)
+        found = best_nash(tree, models, tolerance=tolerance, value=value, solver=solver)
         numbers = {"exploitability": found.exploitability, "gap": found.gap}
     else:
         found = nested_search(
@@ -55,9 +65,8 @@ def _measure(settings: Settings, game: str, method: str) -> pd.DataFrame:
             opponent=Opponent(models, 1.0),
             limit="own",
             depth=int(method[-1]),
-            iterations=settings.pick(ITERATIONS, SMOKE_ITERATIONS),
+            solver=Solver(iterations=settings.pick(ITERATIONS, SMOKE_ITERATIONS), progress=settings.progress),
             value=value,
-            progress=settings.progress,
         )
         numbers = {"exploitability": found.nested_exploitability, "gap": found.gap_max}
     return pd.DataFrame(

@@ -23,7 +23,7 @@ from experiments.opponents.common import (
 from experiments.opponents.gains import BEST, LBR, shares
 from experiments.opponents.gains import measure as measure_gain
 from experiments.study import Settings
-from jaxgadget import Opponent, Policy, ResolvedValues, nested_search
+from jaxgadget import Opponent, Policy, ResolvedValues, Solver, nested_search
 
 NAME = "network"
 CUTS = {LEDUC: "flop", SMALL: "depth:2"}
@@ -64,9 +64,8 @@ def _measure(settings: Settings, game: str, player: int, method: str) -> pd.Data
         opponent=Opponent(models, 1.0),
         player=player,
         limit=cut,
-        iterations=settings.pick(ITERATIONS, SMOKE_ITERATIONS),
+        solver=Solver(iterations=settings.pick(ITERATIONS, SMOKE_ITERATIONS), progress=settings.progress),
         value=value_of(game),
-        progress=settings.progress,
     )
     table = found.table[["model", "gain", "seconds"]]
     return table.assign(game=game, player=player, method=method)

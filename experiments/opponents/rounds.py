@@ -17,6 +17,7 @@ from jaxgadget import (
     Opponent,
     Policy,
     RangePrior,
+    Solver,
     enumerate_game,
     evaluate_policy,
     exploitability,
@@ -42,14 +43,18 @@ def compute(settings: Settings) -> pd.DataFrame:
     every_p, value = np.arange(count) / count, (0.0, 0.0)
     model, equilibrium = _biased(tree), Policy.uniform(tree)
     opponent = Opponent(model, every_p.tolist())
-    found = {"RNR": respond(tree, opponent, algorithm="lp", value=value, progress=False).policy}
-    how: dict[str, Any] = {"limit": "own", "value": value, "progress": False}
+    found = {
+        "RNR": respond(tree, opponent, solver=Solver(algorithm="lp", progress=False), value=value).policy
+    }
+    how: dict[str, Any] = {"limit": "own", "value": value, "solver": Solver(progress=False)}
     for way, gadget in GADGETS.items():
         found[way] = nested_exactly(tree, equilibrium, gadget, opponent=opponent, **how).policy
     locked = nested_exactly(tree, opponent=Opponent(model, 1.0), **how).policy
     found["CDBR-NE"] = mix(equilibrium, locked, (1 - every_p).tolist(), how="plans")
     gadgets = [MaxMargin(RangePrior(model), alpha) for alpha in every_p.tolist()]
-    ses = refine(tree, "subgame", equilibrium, gadgets, algorithm="lp", value=value, progress=False)
+    ses = refine(
+        tree, "subgame", equilibrium, gadgets, solver=Solver(algorithm="lp", progress=False), value=value
+    )
     found["SES"] = ses.policy
     return pd.concat(
         [_worth(policy, model).assign(method=method, p=every_p) for method, policy in found.items()],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,17 @@ import numpy as np
 import pandas as pd
 
 from experiments.study import Settings
-from jaxgadget import HistoryTree, Opponent, Policy, Responses, enumerate_game, game_value, load, respond
+from jaxgadget import (
+    HistoryTree,
+    Opponent,
+    Policy,
+    Responses,
+    Solver,
+    enumerate_game,
+    game_value,
+    load,
+    respond,
+)
 from jaxgadget.policy.blueprints import make_blueprints
 
 NAME = "speed"
@@ -23,7 +34,7 @@ NUM_P, SMOKE_NUM_P = 11, 3
 SAMPLE, SMOKE_SAMPLE = 22, 2
 """So many of all lanes are solved one by one, spread over models and p."""
 
-CFR: dict[str, Any] = {"iterations": 5000, "target_gap": GAP, "check_every": 25, "dtype": "float32"}
+CFR = Solver(iterations=5000, check_every=25, dtype="float32", progress=False)
 
 
 def compute(settings: Settings) -> pd.DataFrame:
@@ -33,8 +44,8 @@ def compute(settings: Settings) -> pd.DataFrame:
         tree = enumerate_game(load(key["game"]))
         models = make_blueprints(tree, settings.pick(MODELS, SMOKE_MODELS), progress=False)
         numbers = np.linspace(0, 1, settings.pick(NUM_P, SMOKE_NUM_P)).tolist()
-        cfr = CFR | {"target_gap": GAP * tree.payoff_range, "value": game_value(tree)}
-        exact = {"algorithm": "lp", "value": game_value(tree)}
+        cfr = dataclasses.replace(CFR, target_gap=GAP * tree.payoff_range)
+        exact = Solver(algorithm="lp", progress=False)
         everything, sample = Opponent(models, numbers), _spread(models, numbers, settings)
         rows = [
             _timed(tree, "one batch", [everything], cfr),
@@ -54,13 +65,12 @@ def _spread(models: Policy, numbers: Sequence[float], settings: Settings) -> lis
     return [Opponent(models.lane(lane), numbers[number % len(numbers)]) for number, lane in enumerate(lanes)]
 
 
-def _timed(
-    tree: HistoryTree, way: str, opponents: Sequence[Opponent], options: dict[str, Any]
-) -> dict[str, Any]:
+def _timed(tree: HistoryTree, way: str, opponents: Sequence[Opponent], solver: Solver) -> dict[str, Any]:
     """Seconds of a second turn, evaluation and certificates included."""
+    value = game_value(tree)
 
     def turn() -> list[Responses]:
-        return [respond(tree, opponent, progress=False, **options) for opponent in opponents]
+        return [respond(tree, opponent, value=value, solver=solver) for opponent in opponents]
 
     turn()
     began = time.perf_counter()

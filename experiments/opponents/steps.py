@@ -22,7 +22,7 @@ from experiments.opponents.common import (
     value_of,
 )
 from experiments.study import Settings
-from jaxgadget import Opponent, nested_exactly, respond
+from jaxgadget import Opponent, Solver, nested_exactly, respond
 
 NAME = "steps"
 DEPTHS = {goofspiel(5): (1, 2, 3), LEDUC: (1, 3, 5), LIARS_DICE: (1, 3, 5)}
@@ -53,12 +53,19 @@ def compute(settings: Settings) -> pd.DataFrame:
 def _measure(settings: Settings, game: str, way: str, depth: int) -> pd.DataFrame:
     tree, value = tree_of(game), value_of(game)
     opponent = Opponent(models_of(game, MODELS), settings.pick(EVERY_P, SMOKE_EVERY_P))
-    how: dict[str, Any] = {"opponent": opponent, "value": value, "progress": False}
     if way == RNR:
-        how["opponents"] = how.pop("opponent")
-        table = respond(tree, algorithm="lp", **how).table
+        exact = Solver(algorithm="lp", progress=False)
+        table = respond(tree, opponent, value=value, solver=exact).table
     else:
-        table = nested_exactly(tree, gadgets=GADGETS[way], limit="own", depth=depth, **how).table
+        table = nested_exactly(
+            tree,
+            gadgets=GADGETS[way],
+            opponent=opponent,
+            limit="own",
+            depth=depth,
+            value=value,
+            solver=Solver(progress=False),
+        ).table
     return table[["model", "p", "gain", "exploitability"]].assign(game=game, way=way, depth=depth)
 
 

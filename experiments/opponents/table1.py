@@ -11,7 +11,8 @@ import pandas as pd
 
 from experiments.opponents.common import LEDUC, SMALL, goofspiel, in_words, tree_of, turn_based, value_of
 from experiments.study import Settings
-from jaxgadget import Opponent, Policy, best_nash, nested_exactly
+from jaxgadget import Opponent, Policy, Solver, best_nash, nested_exactly
+from jaxgadget.util.players import Bracket
 
 NAME = "table1"
 
@@ -74,9 +75,9 @@ def _strategies(game: str, player: int, deepest: int) -> Iterator[dict[str, Any]
             limit=limit,
             step=step,
             value=value,
-            progress=False,
+            solver=Solver(progress=False),
         )
-        middle = sum(value) / 2 * (1 if player == 0 else -1)
+        middle = Bracket(*value).for_player(player).middle
         row = _row("CDBR", most, float(found.gain[0]), float(found.nested_exploitability[0]))
         yield row | {
             "limit": limit,

@@ -27,10 +27,11 @@ from jaxgadget import (
     respond,
     solve,
 )
+from jaxgadget.core.solver import Solver
 from jaxgadget.opponents.opponent import list_opponents
-from jaxgadget.searching.optimal import OptimalLine
-from jaxgadget.searching.schedule import Schedule, SearchLevel
-from jaxgadget.solving.options import SolveOptions, make_options
+from jaxgadget.subgames.leaves import OptimalValues
+from jaxgadget.subgames.nested_run import NestedRun
+from jaxgadget.subgames.schedule import Schedule, SearchLevel
 from jaxgadget.tree.cut import Cut
 from jaxgadget.util.arrays import FloatArray, IntArray
 
@@ -79,22 +80,22 @@ def _measure(settings: Settings, name: str) -> pd.DataFrame:
     model, equilibrium = models_of(LEDUC, [name]), solve(tree, algorithm="lp").policy
     found: dict[str, tuple[Policy, FloatArray]] = {}
     numbers, opponent = np.array(every_p), Opponent(model, every_p)
-    whole = respond(tree, opponent, player=PLAYER, algorithm="lp", value=value, progress=False)
+    whole = respond(tree, opponent, player=PLAYER, solver=Solver(algorithm="lp", progress=False), value=value)
     found["RNR"] = whole.policy, numbers
-    best = best_nash(tree, model, player=PLAYER, value=value, progress=False)
+    best = best_nash(tree, model, player=PLAYER, value=value, solver=Solver(progress=False))
     found["best Nash"] = best.policy, np.zeros(1)
-    exact = make_options(algorithm="lp", iterations=1, exact=True)
+    exact = Solver(algorithm="lp", progress=False)
     for method, gadget in GADGETS.items():
         found[method] = _search(tree, [gadget], opponent, exact), numbers
     count = settings.pick(ITERATIONS, SMOKE_ITERATIONS)
-    iterated = make_options(algorithm="cfr+", iterations=count, dtype="float64")
+    iterated = Solver(algorithm="cfr+", iterations=count, dtype="float64")
     found[ITERATED] = _search(tree, [GADGETS["joint"]], opponent, iterated), numbers
     locked = found["joint"][0].lane(len(every_p) - 1)  # p = 1, a best response
     found["CDBR-NE"] = mix(equilibrium, locked, [1 - p for p in every_p], how="plans"), numbers
     alphas = [p for p in every_p if 0 < p < 1]
     gadgets = [MaxMargin(RangePrior(model), alpha) for alpha in alphas]
-    how: dict[str, Any] = {"player": PLAYER, "algorithm": "lp", "value": value, "progress": False}
-    found["SES"] = refine(tree, "flop", equilibrium, gadgets, **how).policy, np.array(alphas)
+    how: dict[str, Any] = {"player": PLAYER, "value": value}
+    found["SES"] = refine(tree, "flop", equilibrium, gadgets, solver=exact, **how).policy, np.array(alphas)
     most = float(whole.best_response_gain[0])
     tables = [
         _worth(policy, model, value).assign(method=method, p=p) for method, (policy, p) in found.items()
@@ -102,14 +103,15 @@ def _measure(settings: Settings, name: str) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True).assign(best_response_gain=most)
 
 
-def _search(tree: HistoryTree, gadgets: list[Any], opponent: Opponent, options: SolveOptions) -> Policy:
+def _search(tree: HistoryTree, gadgets: list[Any], opponent: Opponent, options: Solver) -> Policy:
     """What is found round by round, a lane for every opponent."""
     opponents, schedule = list_opponents(opponent, tree), round_schedule(tree, PLAYER)
-    line = OptimalLine(Policy.uniform(tree), gadgets, opponents, schedule, options)
-    line.run(lambda done: None)
-    if line.failures:
-        raise RuntimeError(f"searches of {tree.game.name} failed: {line.failures}")
-    return line.assembled
+    profiles = Policy.uniform(tree)
+    run = NestedRun(schedule, OptimalValues(), profiles, gadgets, opponents, solver=options)
+    run.run(lambda done: None)
+    if run.failures:
+        raise RuntimeError(f"searches of {tree.game.name} failed: {run.failures}")
+    return run.assembled
 
 
 def _worth(policy: Policy, model: Policy, value: tuple[float, float]) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from jaxgadget import MaxMargin, Policy, Resolving, UniformPrior, Unsafe, enumerate_game, load, refine
+from jaxgadget import MaxMargin, Policy, Resolving, Solver, UniformPrior, Unsafe, enumerate_game, load, refine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -73,7 +73,14 @@ def solver(tree: HistoryTree, cut: str, blueprint: Policy, gadget: Any) -> Calla
 
     def solve(iterations: int) -> float:
         began = time.perf_counter()
-        refine(tree, cut, blueprint, gadget, iterations=iterations, value=(-bound, bound), progress=False)
+        refine(
+            tree,
+            cut,
+            blueprint,
+            gadget,
+            solver=Solver(iterations=iterations, progress=False),
+            value=(-bound, bound),
+        )
         return time.perf_counter() - began
 
     return solve

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from experiments.study import Settings
-from jaxgadget import Policy, cfr_checkpoints, enumerate_game, load, refine
-from jaxgadget.refining.refine import default_gadgets
+from jaxgadget import Policy, Solver, cfr_checkpoints, enumerate_game, load, refine
+from jaxgadget.subgames.refine import default_gadgets
 from jaxgadget.tree.history import HistoryTree
 
 NAME = "grid"
@@ -73,7 +73,12 @@ def time_grid(
         bound = tree.payoff_range
         began = time.perf_counter()
         refined = refine(
-            tree, cut, policy, default_gadgets(), iterations=iterations, value=(-bound, bound), progress=False
+            tree,
+            cut,
+            policy,
+            default_gadgets(),
+            solver=Solver(iterations=iterations, progress=False),
+            value=(-bound, bound),
         )
         wall = time.perf_counter() - began
         solves = refined.num_subgames * policy.num_lanes * len(refined.gadgets)

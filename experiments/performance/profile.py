@@ -14,11 +14,11 @@ from experiments.performance.machine import best_seconds
 from experiments.study import Settings
 from jaxgadget import enumerate_game, load
 from jaxgadget.bench.bench import DEFAULT_GAMES
-from jaxgadget.kernels.cfr import State, start, step
-from jaxgadget.kernels.problem import Problem, follow, values_up, whole_game
-from jaxgadget.kernels.regret import find_rule, match
-from jaxgadget.kernels.response import payoff_reaches
-from jaxgadget.tree.sequence import sequence_form
+from jaxgadget.core.cfr import State, start, step
+from jaxgadget.core.problem import Problem, follow, values_up, whole_game
+from jaxgadget.core.regret import find_rule, match
+from jaxgadget.core.response import payoff_reaches
+from jaxgadget.tree.whole import sequence_form
 
 NAME = "profile"
 RULE = find_rule("cfr+")
@@ -121,7 +121,7 @@ def profile(game: str, lanes: Sequence[int], seconds: float) -> pd.DataFrame:
     form = sequence_form(enumerate_game(load(game)))
     rows: list[dict[str, Any]] = []
     for count in lanes:
-        problem = whole_game(form, num_lanes=count, dtype=np.float32)
+        problem = whole_game(form.treeplex, form.payoff, num_lanes=count, dtype=np.float32)
         state = jax.jit(step)(problem, RULE, start(problem, RULE))
         for name, part in PARTS.items():
             rows.append({"game": game, "lanes": count, "part": name} | _row(part, problem, state, seconds))

@@ -10,9 +10,9 @@ import pandas as pd
 
 from experiments.performance.grid import GRID, SMOKE_GRID, blueprints
 from experiments.study import Settings
-from jaxgadget import Policy, enumerate_game, load, refine
+from jaxgadget import Policy, Solver, enumerate_game, load, refine
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.refining.refine import default_gadgets
+from jaxgadget.subgames.refine import default_gadgets
 from jaxgadget.tree.history import HistoryTree
 
 NAME = "sharing"
@@ -42,7 +42,10 @@ def solve(
     """Re-solves for player 0, one group after the other; the seconds of all, the game's value left out."""
     bound, total = tree.payoff_range, dict[str, float]()
     for gadgets in groups:
-        how: dict[str, Any] = {"iterations": iterations, "value": (-bound, bound), "progress": False}
+        how: dict[str, Any] = {
+            "value": (-bound, bound),
+            "solver": Solver(iterations=iterations, progress=False),
+        }
         for phase, seconds in refine(tree, cut, policy, gadgets, **how).seconds.items():
             total[phase] = total.get(phase, 0.0) + seconds
     return total

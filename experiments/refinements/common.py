@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from experiments.common import GOOFSPIEL, LIARS_DICE
 from experiments.study import Settings
-from jaxgadget import OptimalContinuation, sweep
+from jaxgadget import OptimalContinuation, Solver, SweepGrid, sweep
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.prior import NoPrior
-from jaxgadget.refining.refine import default_gadgets
 from jaxgadget.report.tables import KNOWLEDGE
+from jaxgadget.subgames.refine import default_gadgets
+from jaxgadget.sweeping.sweep import BLUEPRINTS_AT_ONCE
 
 HERE = pathlib.Path(__file__).parent
 
@@ -47,7 +47,8 @@ def sweep_grid(
     gadgets: Sequence[Gadget] | None = None,
     players: Sequence[int] = (0,),
     iterations: int | Sequence[int] = ITERATIONS,
-    **options: Any,
+    algorithm: str = "cfr+",
+    blueprints_at_once: int = BLUEPRINTS_AT_ONCE,
 ) -> pd.DataFrame:
     """`jaxgadget.sweep`, which goes on where it was, in `settings.work`; in a smoke test over a tiny grid.
 
@@ -59,23 +60,23 @@ def sweep_grid(
       gadgets: with priors; by default `figure2_gadgets`.
       players: who re-solves.
       iterations: of CFR, or several numbers of them.
-      options: as `sweep` takes them.
+      algorithm: of the solves.
+      blueprints_at_once: in a piece of work.
     """
     if settings.smoke:
         games, players = SMALL, players[:1]
         blueprints = blueprints if isinstance(blueprints, str) else SMOKE_BLUEPRINTS
         few = (SMOKE_ITERATIONS // 2, SMOKE_ITERATIONS)
         iterations = few if isinstance(iterations, Sequence) else SMOKE_ITERATIONS
-    frame = sweep(
-        settings.work / name,
-        games,
+    grid = SweepGrid(
+        games=games,
         blueprints=blueprints,
         gadgets=figure2_gadgets() if gadgets is None else gadgets,
         players=tuple(players),
         iterations=iterations,
-        progress=settings.progress,
-        **options,
     )
+    solver = Solver(algorithm=algorithm, progress=settings.progress)
+    frame = sweep(settings.work / name, grid, solver=solver, blueprints_at_once=blueprints_at_once)
     if frame["failure"].notna().any():
         raise ValueError(f"{name}: {frame['failure'].dropna().iloc[0]}")
     # These matter in a sweep's folder, with estimates, against models, and by what a player knows.

@@ -1,1 +1,1 @@
-"""Timing beside peers."""
+"""Benchmarks against other solvers."""

@@ -1,8 +1,8 @@
-"""How fast an iteration is: whole games on many lanes, beside other solvers on the same machine.
+"""Benchmarks of CFR iterations on whole games with many lanes, against other solvers on the same machine.
 
-Every engine builds a game, compiles, warms up, and then runs in turns with the others, so that a
-busy moment of the machine hits all of them alike. The fastest of an engine's turns counts. An iteration
-updates both players; the clock stops when the device is done.
+Every engine builds a game, compiles and warms up; then the engines run in turns, so that a busy moment of the
+machine affects all of them. The fastest repetition counts. An iteration updates both players; times include
+waiting for the device.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ from jaxgadget.bench.defaults import (
     OURS,
 )
 from jaxgadget.bench.peers import PEERS, Runner, build_peer, check_peer, is_installed
+from jaxgadget.core.cfr import State, run, start
+from jaxgadget.core.driver import run_all
+from jaxgadget.core.memory import Plan, num_bytes, plan_game
+from jaxgadget.core.problem import whole_game
+from jaxgadget.core.regret import Rule, find_rule
+from jaxgadget.core.solver import check_dtype, check_iterations
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES, Game
 from jaxgadget.games.registry import load
-from jaxgadget.kernels.cfr import State, run, start
-from jaxgadget.kernels.problem import whole_game
-from jaxgadget.kernels.regret import Rule, find_rule
-from jaxgadget.solving.driver import run_all
-from jaxgadget.solving.memory import Plan, num_bytes, plan_game
-from jaxgadget.solving.options import check_dtype, check_iterations
 from jaxgadget.tree.history import HistoryTree, enumerate_game
-from jaxgadget.tree.sequence import SequenceForm, sequence_form
+from jaxgadget.tree.sequence import SequenceForm
+from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.compilation import compiled_afresh
@@ -46,31 +47,31 @@ from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
 WARM_UP = 0.5
-"""Share of a repetition's time that the warm-up takes at least, so that what a call costs by itself is
-not mistaken for iterations."""
+"""Minimum duration of the warm-up as a fraction of a repetition's, so that the overhead of a call is
+negligible."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Row:
-    """One game in one engine with so many lanes.
+    """Result of one game, engine and number of lanes.
 
     Attributes:
       game: its name with parameters.
       engine: one of `ENGINES`.
       algorithm: the regret-matching rule.
-      dtype: the precision that the engine computed in.
-      lanes: copies of the game side by side.
-      us_per_lane_iteration: microseconds of an iteration divided by the lanes, in the fastest repetition.
+      dtype: the engine's precision.
+      lanes: number of copies of the game.
+      us_per_lane_iteration: microseconds per iteration divided by the lanes, in the fastest repetition.
       histories_per_second: histories of the game × iterations × lanes ÷ seconds, in the same repetition.
-      compile_seconds: tracing and compiling; None if the engine does not.
-      peak_bytes: on a CPU, what XLA says that the loop needs (arguments + outputs + temporaries −
-        aliases); on a GPU, the peak in use above what was in use before (XLA's figure if an earlier row
-        had the peak). None if unknown.
+      compile_seconds: time of tracing and compilation; None if the engine does not compile.
+      peak_bytes: on a CPU, XLA's memory analysis of the loop (arguments + outputs + temporaries −
+        aliases); on a GPU, the increase of the peak in use (XLA's analysis if an earlier row had the
+        peak). None if unknown.
       build_seconds: from the enumerated game (of peers: from OpenSpiel's) to the first iteration,
-        without compiling.
-      run_seconds: the fastest repetition.
-      iterations: in a repetition.
-      threads: of a peer, the number with which it was fastest; None where the engine chooses by itself.
+        without compilation.
+      run_seconds: time of the fastest repetition.
+      iterations: iterations per repetition.
+      threads: number of threads with which a peer was fastest; None if the engine chooses.
     """
 
     game: str
@@ -90,13 +91,13 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """What was timed, and on what.
+    """Results of a benchmark, with the machine and versions.
 
     Attributes:
       device: JAX's device and the machine's cores.
       versions: of Python and the packages, None if one is not installed.
-      rows: one for every game, engine and number of lanes.
-      skipped: engines that were left out of a game though they are installed, and why.
+      rows: results by game, engine and number of lanes.
+      skipped: installed engines that were skipped for a game, with the reason.
     """
 
     device: str
@@ -107,7 +108,7 @@ class Benchmark:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _BenchOptions:
-    """What to time, checked."""
+    """Validated settings of `bench`."""
 
     engines: tuple[str, ...]
     named: bool
@@ -134,24 +135,24 @@ def bench(
 ) -> Benchmark:
     """Times CFR on whole games.
 
-    Compiled programs do not come from the compilation cache, so that `compile_seconds` is what it says.
+    The compilation cache is not used, so that `compile_seconds` is the actual compilation time.
 
     Args:
-      games: one or several, as `load` takes them.
-      engines: some of `ENGINES`; by default jaxgadget and those that are installed and have the
+      games: one or several games, as for `load`.
+      engines: elements of `ENGINES`; by default jaxgadget and all installed ones that support the
         game and the algorithm. Peers always have one lane.
-      lanes: copies of a game side by side, a row for each number.
+      lanes: numbers of copies of a game, one row each.
       algorithm: the regret-matching rule; peers have `cfr` and `cfr+`.
       dtype: precision of jaxgadget, `float32` or `float64`; peers compute in float64.
-      iterations: in a repetition; by default as many as fill the time.
-      seconds: how long to time a row, all repetitions together.
-      repeats: how many repetitions, of which the fastest counts.
-      max_histories: give up on a game of more.
+      iterations: iterations per repetition; by default as many as fit the time.
+      seconds: total duration of all repetitions of a row.
+      repeats: number of repetitions, of which the fastest counts.
+      max_histories: maximum number of histories of a game.
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
-      ValueError: if an argument is out of range, or an engine that is named lacks a game or the algorithm.
-      ImportError: if an engine that is named is not installed.
+      ValueError: if an argument is out of range, or an engine in `engines` lacks a game or the algorithm.
+      ImportError: if an engine in `engines` is not installed.
     """
     options = _BenchOptions(
         engines=_check_engines(engines, find_rule(algorithm)),
@@ -216,7 +217,7 @@ def _check_seconds(seconds: object) -> float:
 def _runners(
     tree: HistoryTree, options: _BenchOptions, skipped: list[str], progress: bool | None
 ) -> list[Runner]:
-    """Builds a game in every engine; one that was not named may lack it."""
+    """Builds a game in every engine; engines that were not requested explicitly are skipped on failure."""
     name, runners = tree.game.name, list[Runner]()
     peers = [engine for engine in options.engines if engine != OURS]
     lanes = options.lanes if OURS in options.engines else ()
@@ -226,30 +227,30 @@ def _runners(
             runners.append(
                 whole_game_runner(sequence_form(tree), lanes=count, dtype=options.dtype, rule=options.rule)
             )
-        for number, engine in enumerate(peers):
-            report(len(lanes) + number)
+        for peer_idx, engine in enumerate(peers):
+            report(len(lanes) + peer_idx)
             try:
                 runners += build_peer(engine, name, options.rule.name)
             except ValueError as error:
                 if options.named:
                     raise
-                skipped.append(f"{engine} is left out of {name}: {error}")
+                skipped.append(f"{engine} is skipped for {name}: {error}")
     return runners
 
 
 def whole_game_runner(form: SequenceForm, *, lanes: int, dtype: np.dtype[Any], rule: Rule) -> Runner:
-    """Builds whole-game CFR on lanes, compiles it and runs an iteration: all that knows how it is run.
+    """Builds whole-game CFR on lanes, compiles it and runs an iteration.
 
-    Lanes are split as `refine` splits them: into chunks that fit a core's cache, a core for each.
+    Lanes are split as in `refine`: into chunks that fit a core's cache, one core per chunk.
     """
     watch = Stopwatch()
     with precision(dtype):
         used, peak = _device_bytes()
         with watch.phase("build"):
-            plan = plan_game(whole_game(form, num_lanes=1, dtype=dtype), lanes)
-            problem = whole_game(form, num_lanes=plan.chunk, dtype=dtype)
+            plan = plan_game(whole_game(form.treeplex, form.payoff, num_lanes=1, dtype=dtype), lanes, rule)
+            problem = whole_game(form.treeplex, form.payoff, num_lanes=plan.chunk, dtype=dtype)
             states = [jax.block_until_ready(start(problem, rule)) for _ in range(plan.num_chunks)]
-        jax.clear_caches()  # or an earlier row's program would be taken for this one's
+        jax.clear_caches()  # so that an earlier row's program is not reused
         with watch.phase("compile"):
             loop = run.lower(problem, states[0], np.int32(0), rule=rule).compile()
 
@@ -257,12 +258,12 @@ def whole_game_runner(form: SequenceForm, *, lanes: int, dtype: np.dtype[Any], r
         nonlocal done
         done += iterations
 
-        def work(number: int) -> None:
+        def work(chunk_idx: int) -> None:
             with precision(dtype):
                 until = jax.device_put(np.int32(done))
-                states[number] = jax.block_until_ready(loop(problem, states[number], until, rule=rule))
+                states[chunk_idx] = jax.block_until_ready(loop(problem, states[chunk_idx], until, rule=rule))
 
-        tasks = [functools.partial(work, number) for number in range(plan.num_chunks)]
+        tasks = [functools.partial(work, chunk_idx) for chunk_idx in range(plan.num_chunks)]
         run_all(tasks, plan.workers, threading.Event(), lambda: None)
 
     done = 0
@@ -280,40 +281,40 @@ def whole_game_runner(form: SequenceForm, *, lanes: int, dtype: np.dtype[Any], r
 
 
 def _device_bytes() -> tuple[int, int]:
-    """Bytes in use on the device, and the most there ever were; 0 where it does not say."""
+    """Bytes in use on the device, and their peak; 0 if unknown."""
     stats = jax.local_devices()[0].memory_stats() or {}
     return int(stats.get("bytes_in_use", 0)), int(stats.get("peak_bytes_in_use", 0))
 
 
 def _solve_bytes(loop: jax.stages.Compiled, plan: Plan, states: Sequence[State]) -> int | None:
-    """What XLA says that the compiled program needs, for every worker, and the states that wait."""
+    """Memory of the compiled program by XLA's analysis, for every worker, and of waiting states."""
     used = loop.memory_analysis()
     if used is None:
         return None
-    kept = used.argument_size_in_bytes + used.output_size_in_bytes - used.alias_size_in_bytes
+    held_bytes = used.argument_size_in_bytes + used.output_size_in_bytes - used.alias_size_in_bytes
     waiting = (len(states) - plan.workers) * num_bytes(states[0])
-    return int(plan.workers * (kept + used.temp_size_in_bytes) + waiting)
+    return int(plan.workers * (held_bytes + used.temp_size_in_bytes) + waiting)
 
 
 def _race(
     tree: HistoryTree, runners: Sequence[Runner], options: _BenchOptions, report: Callable[[int], None]
 ) -> list[Row]:
-    """Times all runners by turns; a row for the fastest of every engine and number of lanes."""
+    """Times all runners in turns; returns the fastest row of every engine and number of lanes."""
     share = options.seconds / options.repeats
     counts: list[int] = []
-    for number, runner in enumerate(runners):
+    for runner_idx, runner in enumerate(runners):
         counts.append(options.iterations or iterations_within(runner.advance, share))
-        report(number + 1)
+        report(runner_idx + 1)
     best = [math.inf] * len(runners)
     for turn in range(1, options.repeats + 1):
-        for number, (runner, count) in enumerate(zip(runners, counts, strict=True)):
-            best[number] = min(best[number], _seconds(runner.advance, count))
-            report(turn * len(runners) + number + 1)
+        for runner_idx, (runner, count) in enumerate(zip(runners, counts, strict=True)):
+            best[runner_idx] = min(best[runner_idx], _seconds(runner.advance, count))
+            report(turn * len(runners) + runner_idx + 1)
     fastest: dict[tuple[str, int], Row] = {}
     for runner, count, spent in zip(runners, counts, best, strict=True):
         row = _row(tree, runner, options.rule.name, count, spent)
-        known = fastest.setdefault((row.engine, row.lanes), row)
-        if row.us_per_lane_iteration < known.us_per_lane_iteration:
+        best_row = fastest.setdefault((row.engine, row.lanes), row)
+        if row.us_per_lane_iteration < best_row.us_per_lane_iteration:
             fastest[row.engine, row.lanes] = row
     return list(fastest.values())
 
@@ -337,7 +338,7 @@ def _row(tree: HistoryTree, runner: Runner, algorithm: str, iterations: int, sec
 
 
 def iterations_within(advance: Callable[[int], None], seconds: float) -> int:
-    """How many iterations fill the time, at least 1; found while warming up."""
+    """Number of iterations that fit the time, at least 1; measured while warming up."""
     count = 1
     while (spent := _seconds(advance, count)) < WARM_UP * seconds:
         count *= 2

@@ -1,4 +1,4 @@
-"""What is timed if nothing is asked for, and by whom; nothing here needs JAX."""
+"""Default games, engines and settings of benchmarks; independent of JAX."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Other solvers, to be timed beside this one: OpenSpiel's in C++ and LiteEFG.
+"""Other solvers as benchmarks: OpenSpiel's C++ solvers and LiteEFG.
 
-Both have one lane, count in float64, and are imported only where they are used. An iteration of
-each updates both players. OpenSpiel's keeps the average strategy up to date, as ours does; what is
-timed of LiteEFG does not (`update_strategy` would, and costs extra), which is in its favour.
+Both have one lane, compute in float64, and are imported on first use. An iteration updates both players.
+OpenSpiel and this package update the average strategy in every iteration; the timed part of LiteEFG does not
+(`update_strategy` does, at extra cost), which is in its favour.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from jaxgadget.games.registry import parse_spec
 from jaxgadget.util.machine import num_cores
 
 ALGORITHMS = ("cfr", "cfr+")
-"""What the peers know too."""
+"""Algorithms of the peers."""
 
 
 OPENSPIEL_GAMES = ("kuhn_poker", "leduc_poker", "goofspiel", "liars_dice")
-"""Games of ours that are OpenSpiel's; some others only have the name in common."""
+"""Built-in games that equal OpenSpiel's game of the same name."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Runner:
-    """A game that an engine has built and compiled, ready to iterate.
+    """A game built and compiled by an engine, ready to iterate.
 
     Attributes:
       engine: the engine's name.
-      dtype: the precision that it computes in.
-      lanes: copies of the game that an iteration updates.
-      advance: does so many iterations more, and returns when they are done.
-      build_seconds: from the game's rules, or its sequence form, to where it can iterate.
+      dtype: its precision.
+      lanes: number of copies of the game that an iteration updates.
+      advance: runs a number of iterations and waits for them.
+      build_seconds: time from the game's rules, or its sequence form, to the first iteration.
       compile_seconds: None if nothing is compiled.
-      peak_bytes: the most memory that it holds on the device; None if unknown.
-      threads: how many it computes with, where that can be told.
+      peak_bytes: peak memory on the device; None if unknown.
+      threads: number of threads, None if unknown.
     """
 
     engine: str
@@ -58,15 +58,15 @@ class Runner:
 
 
 def is_installed(engine: str) -> bool:
-    """Whether a peer can be imported."""
+    """True if a peer can be imported."""
     return all(importlib.util.find_spec(module) for module in _PEERS[engine].modules)
 
 
 def check_peer(engine: str, algorithm: str) -> None:
-    """Sees to it that a peer is there and knows the algorithm.
+    """Checks that a peer is installed and has the algorithm.
 
     Raises:
-      ImportError: if it is not installed, saying what to install.
+      ImportError: if it is not installed; names the package to install.
       ValueError: if it has no such algorithm.
     """
     if algorithm not in ALGORITHMS:
@@ -83,11 +83,11 @@ def build_peer(engine: str, game: str, algorithm: str) -> list[Runner]:
 
     Args:
       engine: one of `PEERS`.
-      game: its name here, with parameters.
+      game: its name in this package, with parameters.
       algorithm: one of `ALGORITHMS`.
 
     Returns:
-      A runner for every number of threads that may be the fastest.
+      A runner for every candidate number of threads.
 
     Raises:
       ImportError: if the peer is not installed.
@@ -98,19 +98,19 @@ def build_peer(engine: str, game: str, algorithm: str) -> list[Runner]:
 
 
 def _load(engine: str, game: str) -> Any:
-    """OpenSpiel's game, with simultaneous moves one after the other."""
+    """OpenSpiel's game, with simultaneous moves converted to sequential ones."""
     pyspiel = importlib.import_module("pyspiel")
     name, parameters = parse_spec(game.removeprefix(PREFIX))
-    known = {kind.short_name: kind for kind in pyspiel.registered_games()}
-    if name not in known or not (game.startswith(PREFIX) or name in OPENSPIEL_GAMES):
+    game_types = {kind.short_name: kind for kind in pyspiel.registered_games()}
+    if name not in game_types or not (game.startswith(PREFIX) or name in OPENSPIEL_GAMES):
         raise ValueError(
-            f"game {game!r} is none of OpenSpiel's, where engine {engine} has its games from; choose one of "
+            f"game {game!r} is not in OpenSpiel, the source of engine {engine}'s games; choose one of "
             f"{', '.join(OPENSPIEL_GAMES)} or '{PREFIX}NAME(…)', or leave the engine out"
         )
     for parameter in parameters:
-        if parameter not in known[name].parameter_specification:
+        if parameter not in game_types[name].parameter_specification:
             raise ValueError(
-                f"game {game!r}: OpenSpiel's {name}, which engine {engine} takes, has no parameter "
+                f"game {game!r}: OpenSpiel's {name}, used by engine {engine}, has no parameter "
                 f"{parameter!r}; leave one of them out"
             )
     try:
@@ -195,10 +195,10 @@ def thread_counts(cores: int) -> list[int]:
 
 @contextlib.contextmanager
 def quiet_stdout() -> Generator[None]:
-    """Nothing comes out of standard output inside the block, whether Python or C wrote it."""
+    """Suppresses standard output of Python and C inside the block."""
     sys.stdout.flush()
     _flush_c()
-    kept = os.dup(1)
+    saved_stdout = os.dup(1)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 1)
@@ -206,20 +206,20 @@ def quiet_stdout() -> Generator[None]:
             yield
     finally:
         _flush_c()
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(saved_stdout, 1)
+        os.close(saved_stdout)
         os.close(nowhere)
 
 
 def _flush_c() -> None:
-    """What C has in its buffers would else come out later; where there is no `fflush` to call, it may."""
+    """Flushes C's buffers, if `fflush` is available, so that their content is suppressed, too."""
     with contextlib.suppress(OSError, TypeError, AttributeError):
         ctypes.CDLL(None).fflush(None)
 
 
 @contextlib.contextmanager
 def _home_elsewhere() -> Generator[None]:
-    """LiteEFG writes every game to a file below the home folder; it is not to litter the user's."""
+    """Redirects the home folder, in which LiteEFG writes a file for every game."""
     with tempfile.TemporaryDirectory() as folder:
         names = ("HOME", "USERPROFILE")
         before = {name: os.environ.get(name) for name in names}

@@ -1,60 +1,42 @@
-"""What all commands do alike: which options they refuse, what they say of errors, and of what is kept."""
+"""Frame of all commands: refusal of options, errors, interrupts and exit status."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import logging
-import math
 import os
 import pathlib
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from jaxgadget.cli.options import LP
-from jaxgadget.gadgets.registry import (
-    BEST_RESPONSE,
-    CONTINUATION,
-    DEFAULT_GADGETS,
-    DEFAULT_PRIORS,
-    RANGE,
-    RANGE_VALUES,
-)
-from jaxgadget.report.tables import INFINITE
-from jaxgadget.util.arguments import read_number
+from jaxgadget.report.output import warn
 from jaxgadget.util.interrupts import telling_what_is_kept
 
 if TYPE_CHECKING:
-    from jaxgadget.gadgets.alternative import Alternative
-    from jaxgadget.gadgets.gadget import Gadget
-    from jaxgadget.gadgets.prior import Prior
-    from jaxgadget.policy.blueprints import BlueprintSpec
     from jaxgadget.policy.policy import Policy
-    from jaxgadget.refining.knowledge import Knowledge
-    from jaxgadget.tree.history import HistoryTree
 
-MODEL = "--model"
-"""What errors call a model's SPEC."""
-RANGE_OF = f"--prior {RANGE}:SPEC"
-"""What they call the SPEC of a model whose range is a prior."""
+UNDEFINED = 3
+"""Exit status where everything was computed and written, but some results are undefined."""
 
+MAX_REASONS = 3
+"""Largest number of reasons that are printed; `--json` has all."""
 
-OUTPUTS = frozenset({"json", "save", "plot", "csv", "parquet", "profile", "file", "results"})
-"""Parameters that name a file to be written."""
+OUTPUTS = {
+    **{"json": "results", "save": "strategies", "plot": "picture", "csv": "rows", "parquet": "rows"},
+    **{"results": "rows", "file": "game", "profile": "strategies"},
+}
+"""Parameters that name a file to be written, and the contents of that file."""
 
 
 class Command(TyperCommand):
-    """A command that loses nothing of what it is given.
-
-    An option that takes a single value is refused if it is given twice, and a file that is read is refused
-    as one to be written.
-    """
+    """A command that refuses single options given twice, and files that are both read and written."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """See `TyperCommand`."""
+        """Parses arguments, and refuses a second value of an option that takes one."""
         order: list[Any] = self.make_parser(ctx).parse_args(args=list(args))[2]
         for number, option in enumerate(order):
             single = isinstance(option, TyperOption) and not option.multiple and not option.is_flag
@@ -63,13 +45,13 @@ class Command(TyperCommand):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """See `TyperCommand`."""
+        """Runs the command, unless it would write a file that it reads."""
         with clear_errors():
             self._check_outputs(ctx)
         return super().invoke(ctx)
 
     def _check_outputs(self, ctx: Any) -> None:
-        """ValueError for a file that is to be read and to be written."""
+        """ValueError for a file that is both read and written."""
         read: dict[str, Any] = {}
         written: dict[Any, str | pathlib.Path] = {}
         for option in self.params:
@@ -85,7 +67,7 @@ class Command(TyperCommand):
 
 
 def _files_in(value: Any) -> list[str]:
-    """Files that are there and that a value names, or values do: `x.efg`, `file:x.npz`, `x.py:Game`."""
+    """Existing files that a value, or each of several, names: `x.efg`, `file:x.npz`, `x.py:Game`."""
     values = value if isinstance(value, list | tuple) else [value]
     found: list[str] = []
     for text in [str(each) for each in values if isinstance(each, str | pathlib.Path)]:
@@ -96,175 +78,30 @@ def _files_in(value: Any) -> list[str]:
 
 
 def is_given(context: typer.Context, name: str) -> bool:
-    """Whether an option stands on the command line, by the name of its parameter."""
+    """True if an option is on the command line, by the name of its parameter."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
 
 def refuse_unused(context: typer.Context, beside: str, *names: str) -> None:
-    """ValueError if one of some options was given: `beside` what it means nothing."""
-    for name in names:
-        if is_given(context, name):
-            option = f"--{name.replace('_', '-')}"
-            raise ValueError(f"{option} means nothing {beside}; leave it out")
-
-
-def check_algorithm(context: typer.Context, algorithm: str) -> None:
-    """ValueError for options that the algorithm does not have."""
-    if algorithm == LP:
-        none_of_its = ("iterations", "dtype", "memory_limit", "target_gap", "checkpoint", "spread")
-        refuse_unused(context, "with --algorithm lp", *none_of_its)
-    else:
-        refuse_unused(context, f"with --algorithm {algorithm}, only with lp", "time_limit")
-
-
-def check_gadgets(context: typer.Context, gadgets: Sequence[Gadget]) -> None:
-    """ValueError for options that none of the gadgets has."""
-    from jaxgadget.gadgets.prior import NoPrior
-
-    if all(isinstance(gadget.prior, NoPrior) for gadget in gadgets):
-        refuse_unused(context, "where all gadgets have the prior none", "epsilon")
-    names = ", ".join(dict.fromkeys(gadget.name for gadget in gadgets))
-    for option, attribute in {
-        "alternative": "alternative",
-        "spread": "spread",
-        "gifts": "gifts",
-        "scale_gifts": "scaled",
-    }.items():
-        if not any(hasattr(gadget, attribute) for gadget in gadgets):
-            refuse_unused(context, f"for {names}", option)
-
-
-def check_models(models: Sequence[str] | None, p: Sequence[float] | None) -> None:
-    """ValueError unless models come with how likely they are followed, in [0, 1]."""
-    if p and not models:
-        raise ValueError(f"--p {p[0]:g}: expected --model with it, what the opponent is believed to play")
-    if models and not p:
-        raise ValueError(
-            f"--model {models[0]}: expected --p with it, how likely the model is followed, from 0 to 1"
-        )
-    for number in p or ():
-        if not 0 <= number <= 1:
-            raise ValueError(f"--p {number:g}: expected a number from 0 to 1")
-
-
-def parse_models(specs: Sequence[str]) -> list[BlueprintSpec]:
-    """What `--model` names, taken apart; ValueError, in its words, for what is no SPEC."""
-    from jaxgadget.policy.blueprints import parse_blueprint
-
-    return [parse_blueprint(spec, MODEL) for spec in specs]
-
-
-def make_models(tree: HistoryTree, specs: Sequence[BlueprintSpec]) -> Policy:
-    """The models that `--model` names, a lane each; ValueError, in its words, for those of another game."""
-    from jaxgadget.policy.blueprints import make_blueprints
-
-    return make_blueprints(tree, specs, progress=True, what=MODEL)
-
-
-def make_asked_gadgets(
-    names: Sequence[str] | None,
-    priors: Sequence[str] | None,
-    epsilons: Sequence[str] | None,
-    alternatives: Sequence[str] | None,
-    settings: Mapping[str, Any] | None = None,
-) -> list[Gadget]:
-    """The gadgets that the options name together; see `make_gadgets`.
-
-    Raises:
-      ValueError: as `make_gadgets`, in the words of the options; and for a network that is not finished.
-    """
-    from jaxgadget.gadgets.alternative import AlternativeRefusedError
-    from jaxgadget.gadgets.specs import make_gadgets
-
-    asked = list(dict.fromkeys(alternatives or [BEST_RESPONSE]))
-    promises = [_make_promise(text) for text in asked]
-    chosen = [_make_prior(text) for text in priors or DEFAULT_PRIORS]
-    try:
-        return make_gadgets(names or DEFAULT_GADGETS, chosen, epsilons, promises, settings)
-    except AlternativeRefusedError:
-        raise ValueError(
-            f"--alternative {', '.join(asked)} means nothing for --gadget optimal-continuation: play never "
-            "leaves that one, so there is nothing to promise; leave one of the two out"
-        ) from None
-
-
-def read_spread(text: str | None) -> float | str | None:
-    """What `--spread` says: a number, or a name as it is; ValueError for what is neither."""
-    if text is None or text == BEST_RESPONSE:
-        return text
-    number = read_number(text)
-    if number is None or number < 0:
-        raise ValueError(f"--spread {text}: expected a number >= 0 in units of payoff, or {BEST_RESPONSE}")
-    return number
-
-
-def _make_prior(text: str) -> str | Prior:
-    """What `--prior` names: a name as it is, or the range of models that are made later."""
-    from jaxgadget.policy.blueprints import parse_blueprint
-    from jaxgadget.refining.range_prior import RangeOfSpec
-
-    name, colon, spec = text.partition(":")
-    return RangeOfSpec(spec=parse_blueprint(spec, RANGE_OF)) if name == RANGE and colon else text
-
-
-def make_range_priors(tree: HistoryTree, gadgets: Sequence[Gadget]) -> list[Gadget]:
-    """Gadgets with the range of every model that `--prior range:SPEC` names; ValueError as `make_models`."""
-    from jaxgadget.refining.range_prior import make_ranges
-
-    return make_ranges(tree, gadgets, what=RANGE_OF)
-
-
-def _make_promise(text: str) -> Alternative:
-    """What `--alternative` names."""
-    from jaxgadget.gadgets.specs import make_alternative
-    from jaxgadget.util.registry import find
-
-    name, _, told = text.partition(":")
-    if name in RANGE_VALUES and told and find(RANGE_VALUES, name, "values")(told).error is None:
-        raise ValueError(
-            f"--alternative {text!r}: the training in {told!r} is not finished, so nobody knows how far "
-            "off its network is; go on with it, with the same `jaxgadget train-ranges` command"
-        )
-    if name == CONTINUATION and told and not told.strip("0"):
-        raise ValueError(f"--alternative {text!r}: expected {CONTINUATION}:N with at least 1 iteration")
-    return make_alternative(text)
-
-
-def make_knowledge(context: typer.Context, order: str | None, **settings: Any) -> Knowledge | None:
-    """What `--order` and the options that go with it ask for; None without it.
+    """ValueError if an option on the command line has no effect.
 
     Args:
       context: of the command.
-      order: as it was typed.
-      settings: what else `Knowledge` has, by the options' names.
-
-    Raises:
-      ValueError: in the words of the options.
+      beside: the reason, such as `without --gadget`.
+      names: parameters of the options.
     """
-    if order is None:
-        refuse_unused(context, "without --order", *settings)
-        return None
-    from jaxgadget.gadgets.specs import make_generation
-    from jaxgadget.refining.knowledge import Knowledge
-
-    if order != INFINITE and not (order.isdecimal() and len(order) < 10 and int(order) % 2 == 1):
-        raise ValueError(f"--order {order}: expected 1, 3, 5, … or {INFINITE}, what is common knowledge")
-    if is_given(context, "model"):
-        raise ValueError(
-            f"--order {order} and --model: what models earn against what is frozen is not looked at; leave "
-            "one of the two out"
-        )
-    if (generate := settings.get("generate")) is not None:
-        settings["generate"] = make_generation(generate)
-    return Knowledge(math.inf if order == INFINITE else int(order), **settings)
+    for name in names:
+        if is_given(context, name):
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{option} has no effect {beside}; leave it out")
 
 
 def keeping_checkpoints(checkpoint: pathlib.Path | None) -> contextlib.AbstractContextManager[None]:
-    """Where a solve is interrupted, its checkpoints are told."""
+    """Adds to an interrupt inside a description of the checkpoints."""
 
     def describe() -> str:
-        from jaxgadget.solving.checkpoint import describe_kept
+        from jaxgadget.core.checkpoint import describe_kept
 
         return "" if checkpoint is None else describe_kept(checkpoint)
 
@@ -272,31 +109,32 @@ def keeping_checkpoints(checkpoint: pathlib.Path | None) -> contextlib.AbstractC
 
 
 def keeping(describe: Callable[[], str]) -> contextlib.AbstractContextManager[None]:
-    """An interrupt inside is told what is kept, if `describe` has something to say."""
+    """Adds to an interrupt inside a description of the files that keep finished work; empty for none."""
     return telling_what_is_kept(describe, "command")
 
 
 @contextlib.contextmanager
 def clear_errors() -> Generator[None]:
-    """What can be foreseen becomes a line on standard error and status 2; Ctrl-C is status 130.
+    """Turns expected errors into a line on standard error and exit status 2, an interrupt into status 130.
 
-    Notes of an error are lines below, those of an interrupt say what was kept. What the library logs is told.
+    Notes of an error are lines below it; notes of an interrupt describe the work that is kept. The library's
+    log goes to standard error.
     """
-    with _told():
+    with _logging():
         try:
             yield
         except KeyboardInterrupt as interrupt:
             typer.echo(" ".join(["Interrupted.", *notes(interrupt)]), err=True)
             raise typer.Exit(130) from None
         except (ValueError, ImportError, OSError, MemoryError) as error:
-            if isinstance(error, OSError) and error.errno == errno.EPIPE:  # nobody reads any more
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:  # standard output was closed
                 raise
             typer.echo("\n  ".join([f"Error: {_sentence(error)}", *notes(error)]), err=True)
             raise typer.Exit(2) from None
 
 
 def notes(error: BaseException) -> list[str]:
-    """What was added to an error."""
+    """Notes of an error."""
     return getattr(error, "__notes__", [])
 
 
@@ -307,16 +145,16 @@ def _sentence(error: BaseException) -> str:
 
 
 class _ToStandardError(logging.Handler):
-    """A line for every record."""
+    """Handler that prints a line for every record."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See `logging.Handler`."""
+        """Prints a record's message."""
         typer.echo(record.getMessage(), err=True)
 
 
 @contextlib.contextmanager
-def _told() -> Generator[None]:
-    """What the library logs inside goes to standard error, and nowhere else."""
+def _logging() -> Generator[None]:
+    """Sends the library's log to standard error alone."""
     log, handler = logging.getLogger("jaxgadget"), _ToStandardError()
     before = log.level, log.propagate
     log.addHandler(handler)
@@ -328,3 +166,22 @@ def _told() -> Generator[None]:
         log.removeHandler(handler)
         log.setLevel(before[0])
         log.propagate = before[1]
+
+
+def exit_if_undefined(failures: Collection[str], total: int) -> None:
+    """Exits with status `UNDEFINED` and the reasons if some of all results are undefined."""
+    if not failures:
+        return
+    shown = [reason.replace("dtype='float64'", "--dtype float64") for reason in failures][:MAX_REASONS]
+    rest = [f"and {len(failures) - MAX_REASONS} more"] * (len(failures) > MAX_REASONS)
+    warn("\n  ".join([f"{len(failures)} of {total} results are undefined, and not saved:", *shown, *rest]))
+    raise typer.Exit(UNDEFINED)
+
+
+def save_defined(policy: Policy, failures: Collection[int], path: pathlib.Path) -> pathlib.Path | None:
+    """Writes the lanes whose solve did not fail; returns the path, or None if there are none."""
+    lanes = [policy.lane(lane) for lane in range(policy.num_lanes) if lane not in failures]
+    if not lanes:
+        return None
+    policy.stack(lanes).save(path)
+    return path

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
-from typing import Annotated
 
 import typer
 
-from jaxgadget.cli import options
-from jaxgadget.cli.prepare import enumerate_named
-from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
-from jaxgadget.report.output import check_outputs, written
+from jaxgadget.cli.fields import option, request
+from jaxgadget.cli.options import GameOptions
+from jaxgadget.report.output import check_outputs
 
 EXPORT_EXAMPLES = """\
 Examples:
@@ -20,48 +19,37 @@ Examples:
 `jaxgadget export leduc_poker leduc.efg --blueprint cfr+:1000 --profile leduc.txt`
 """
 
-File = Annotated[
-    pathlib.Path,
-    typer.Argument(metavar="FILE", show_default=False, help="Where to; it should end in `.efg`."),
-]
-Blueprints = Annotated[
-    list[str] | None,
-    options.repeatable(
-        "--blueprint",
-        metavar="SPEC",
-        show_default=False,
-        help="A strategy to write into `--profile`; as for `refine`.",
-    ),
-]
-Profile = Annotated[
-    pathlib.Path | None,
-    typer.Option(
-        "--profile",
-        metavar="FILE",
-        help="Write the strategies as Gambit's tools print theirs: `NE` and all probabilities, a line each.",
-    ),
-]
+
+@request
+class ExportOptions:
+    """Files to write.
+
+    Attributes:
+      file: the file to write; it should end in `.efg`.
+      blueprint: a strategy to write into `--profile`; as for `refine`.
+      profile: write the strategies as Gambit's tools print theirs: `NE` and all probabilities, a line each.
+    """
+
+    file: pathlib.Path = dataclasses.field(metadata={"argument": True})
+    blueprint: tuple[str, ...] = option((), metavar="SPEC", default="")
+    profile: pathlib.Path | None = None
 
 
-def export(
-    game: options.Game,
-    file: File,
-    blueprint: Blueprints = None,
-    profile: Profile = None,
-    max_histories: options.MaxHistories = DEFAULT_MAX_HISTORIES,
-) -> None:
+def export(game: GameOptions, options: ExportOptions) -> None:
     """Write a game as a Gambit file, and strategies as Gambit's behaviour profiles."""
+    file, profile, blueprint = options.file, options.profile, options.blueprint
     check_outputs({"FILE": file, "--profile": profile})
     if (profile is None) != (not blueprint):
         raise ValueError("--blueprint says which strategies --profile holds; give both of them, or neither")
-    tree, _ = enumerate_named(game, max_histories)
+    tree, _ = game.enumerate()
     from jaxgadget.tree.gambit import write_efg
 
     if profile is not None:
         from jaxgadget.policy.blueprints import make_blueprints
         from jaxgadget.policy.gambit import write_profile
 
-        write_profile(make_blueprints(tree, blueprint or ()), profile)
+        write_profile(make_blueprints(tree, blueprint), profile)
     write_efg(tree, file)
-    for line in written(game=file, strategies=profile):
-        typer.echo(line)
+    typer.echo(f"Wrote the game to {file}")
+    if profile is not None:
+        typer.echo(f"Wrote the strategies to {profile}")

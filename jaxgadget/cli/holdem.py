@@ -5,34 +5,28 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json as json_format
-import math
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from jaxgadget.cli import holdem_options as asked
-from jaxgadget.cli import options
-from jaxgadget.cli.command import (
-    check_gadgets,
-    keeping,
-    make_asked_gadgets,
-    refuse_unused,
-)
-from jaxgadget.cli.prepare import keep_programs
-from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, warn, write_json, written
-from jaxgadget.report.output import show as show_table
-from jaxgadget.report.tables import to_json_line
+from jaxgadget.cli.command import keeping, refuse_unused
+from jaxgadget.cli.fields import Fields, make, names_of, option, request
+from jaxgadget.cli.options import GadgetOptions, IterativeSolver, Output, keep_programs
+from jaxgadget.core.solver import MAX_ITERATIONS, Solver
+from jaxgadget.holdem.betting import BetMenu, parse_sizes
 from jaxgadget.util.arguments import near_names, read_number
-from jaxgadget.util.files import atomic_writer, check_regular, check_writable
+from jaxgadget.util.files import check_regular, check_writable
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from jaxgadget.gadgets.gadget import Gadget
-    from jaxgadget.poker.betting import BetMenu
-    from jaxgadget.poker.solve import SpotSolution
-    from jaxgadget.poker.spots import Spot
-    from jaxgadget.refining.spots import SpotRefinement
+    from jaxgadget.holdem.solve import SpotSolution
+    from jaxgadget.holdem.spots import Spot
+    from jaxgadget.subgames.spots import SpotRefinement
+    from jaxgadget.util.store import Rows
 
 HOLDEM_EXAMPLES = """\
 Examples:
@@ -51,153 +45,285 @@ Examples:
 """
 
 
+@request
+class Sizes:
+    """Sizes of bets and raises.
+
+    Attributes:
+      bets: sizes of bets, as shares of the pot, `a` for all-in; an empty text for none.
+      raises: sizes of raises, as shares of the pot after calling, on top of the call.
+    """
+
+    bets: str | None = option(None, metavar="SIZES")
+    raises: str | None = option(None, metavar="SIZES")
+
+    def parse(self, prefix: str = "") -> dict[str, tuple[float, ...]]:
+        """The sizes that are given; ValueError for others, naming them with a prefix."""
+        sizes: dict[str, tuple[float, ...]] = {}
+        for name, text in vars(self).items():
+            if text is not None and not isinstance(text, str):
+                raise ValueError(f"{prefix}{name}={text!r}: expected a text such as '50%,100%,a'")
+            if text is not None:
+                sizes[name] = parse_sizes(text, f"{prefix}{name}")
+        return sizes
+
+
+@request
+class SpotOptions:
+    """A spot: a row of a file has these fields, and options stand for those that it lacks.
+
+    Attributes:
+      board: four or five cards, such as `Td9d6hQc2s`.
+      oop: range of the first player: `QQ+,A5s-A2s:0.5,AsKd`, or `random` for any hand.
+      ip: range of the second player, likewise.
+      pot: chips in the middle.
+      stack: chips that each player has left.
+      oop_sizes: The first player's own.
+      ip_sizes: The second player's own.
+      river_sizes: On the river, of a turn; by default the same.
+      oop_river_sizes: The first player's own on the river.
+      ip_river_sizes: The second player's own on the river.
+    """
+
+    board: str | None = option(None, metavar="CARDS")
+    oop: str = option("random", metavar="RANGE")
+    ip: str = option("random", metavar="RANGE")
+    pot: float | None = option(None, metavar="CHIPS")
+    stack: float | None = option(None, metavar="CHIPS")
+    sizes: Annotated[Sizes, Fields(bets="50%,100%,a", raises="100%,a")]
+    oop_sizes: Sizes = dataclasses.field(metadata={"prefix": "oop_"})
+    ip_sizes: Sizes = dataclasses.field(metadata={"prefix": "ip_"})
+    river_sizes: Sizes = dataclasses.field(metadata={"prefix": "river_"})
+    oop_river_sizes: Sizes = dataclasses.field(metadata={"prefix": "oop_river_"})
+    ip_river_sizes: Sizes = dataclasses.field(metadata={"prefix": "ip_river_"})
+    menu: Annotated[BetMenu, Fields("cap", "add_all_in", "force_all_in")]
+
+    def make(self) -> Spot:
+        """The spot; ValueError if it has no board, pot or stack, or if a value is out of range."""
+        from jaxgadget.holdem.spots import Spot
+
+        for name, value in (("board", self.board), ("pot", self.pot), ("stack", self.stack)):
+            if value is None:
+                raise ValueError(
+                    f"{name} is missing: expected --board, --pot and --stack, or rows of --spots with them"
+                )
+        common = self.sizes.parse()
+        oop, ip = (common | own.parse(f"{p}_") for p, own in (("oop", self.oop_sizes), ("ip", self.ip_sizes)))
+        river = self.river_sizes.parse("river_")
+        own_river = self.oop_river_sizes.parse("oop_river_"), self.ip_river_sizes.parse("ip_river_")
+        menus = self._menu(oop), self._menu(ip)
+        river_menus = None
+        if river or any(own_river):
+            river_menus = self._menu(oop | river | own_river[0]), self._menu(ip | river | own_river[1])
+        given: dict[str, Any] = {"board": self.board, "pot": self.pot, "stack": self.stack}
+        return Spot(**given, oop=self.oop, ip=self.ip, menus=menus, river_menus=river_menus)
+
+    def _menu(self, sizes: Mapping[str, tuple[float, ...]]) -> BetMenu:
+        return dataclasses.replace(self.menu, **sizes)
+
+
+@request
+class SpotsOptions:
+    """Spots, and the way to solve them.
+
+    Attributes:
+      spots: solve a file of spots instead, a JSON object a line: board, oop, ip, pot, stack, and those of
+        the menu's fields that differ from the options here (bets, raises, oop_bets, …, cap).
+      tree: print the tree that the menus make, and stop.
+      suit_isomorphism: solve hands that an exchange of suits maps into each other as one, where the board and
+        both ranges allow it: less memory, the same solution.
+    """
+
+    spots: pathlib.Path | None = None
+    tree: bool = False
+    suit_isomorphism: bool = False
+
+
+@request
+class SpotGadgetOptions(GadgetOptions):
+    """Gadgets of spots.
+
+    Attributes:
+      gadget: re-solve the spots with this gadget: `unsafe`, `resolving` or `max-margin`. The blueprint is the
+        same spots solved with `--blueprint-bets` and `--blueprint-raises`.
+    """
+
+    gadget: tuple[str, ...] = option((), metavar="NAME", default="")
+
+
+@request
+class RefiningOptions:
+    """Settings of re-solving.
+
+    Attributes:
+      player: the player who re-solves, 0 for oop; the other is the opponent.
+      blueprint: The blueprint's; by default the same.
+      blueprint_iterations: the blueprint's iterations; by default as many.
+      hands_in_range: the opponent has no hands but those of its range; by default it may hold any, and
+        guarantees hold for all.
+    """
+
+    player: int = option(0, metavar="0|1", min=0, max=1)
+    blueprint: Sizes = dataclasses.field(metadata={"prefix": "blueprint_"})
+    blueprint_iterations: int | None = option(None, min=1, max=MAX_ITERATIONS)
+    hands_in_range: bool = False
+
+
+def _read_gap(text: str) -> float | str:
+    """A number of chips, or a text for the solver to read."""
+    number = read_number(text)
+    return text if number is None else number
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SpotSolver(IterativeSolver):
+    """A solver of spots.
+
+    Attributes:
+      target_gap: stop as soon as NashConv, twice the exploitability, is no larger in any spot of a batch:
+        chips, or a share of the pot such as `1%`.
+    """
+
+    target_gap: float | str | None = dataclasses.field(
+        default=None, metadata={"type": str, "parser": _read_gap, "metavar": "GAP"}
+    )
+
+
+@request
+class SpotOutput(Output):
+    """Files to write and tables to print.
+
+    Attributes:
+      results: with `--spots`, keep solutions in this file, a JSON object a line, and take those that it has
+        from there.
+      line: line of actions for `--plot`, `--hands` and `--frequencies`, such as `check, bet 100`.
+      hands: print so many hands of the player who acts at `--line`, the likeliest first, with their EVs and
+        equities at the start of the spot.
+      frequencies: print the tree below `--line` with the frequency of each action.
+      plot: draw the grid of hands at `--line`: .png, .svg or .pdf.
+      show: values that `--plot` draws: `strategy`, or means of `ev` (chips) or `equity`, both at the start of
+        the spot, as a heat map.
+    """
+
+    results: pathlib.Path | None = None
+    line: str = option("", metavar="ACTIONS")
+    hands: int | None = option(None, min=1)
+    frequencies: bool = False
+    plot: pathlib.Path | None = None
+    show: Literal["strategy", "ev", "equity"] = "strategy"
+
+
+_SpotGadgets = Annotated[SpotGadgetOptions, Fields("gadget", "prior", "epsilon")]
+_SpotSolver = Annotated[
+    SpotSolver,
+    Fields(without=("time_limit",), iterations=1000, dtype="float32", progress=True),
+]
+
+_ALONE = ("board", "oop", "ip", "pot", "stack")
+"""Options that every row of a file replaces."""
+
+_SPOT = names_of(SpotOptions)
+"""Options that a row of a file may replace, in the words of both."""
+
+_REFINING = ("prior", "epsilon", *names_of(RefiningOptions))
+"""Options of `--gadget`."""
+
+_SOLVING = (
+    *("gadget", "algorithm", "iterations", "target_gap", "dtype", "suit_isomorphism", "checkpoint"),
+    *("memory_limit", "hands", "frequencies", "plot", "json"),
+)
+"""Options of solving."""
+
+
 def holdem(
     context: typer.Context,
-    board: asked.Board = None,
-    oop: asked.Oop = "random",
-    ip: asked.Ip = "random",
-    pot: asked.Pot = None,
-    stack: asked.Stack = None,
-    bets: asked.Bets = "50%,100%,a",
-    raises: asked.Raises = "100%,a",
-    oop_bets: asked.OopBets = None,
-    oop_raises: asked.OopRaises = None,
-    ip_bets: asked.IpBets = None,
-    ip_raises: asked.IpRaises = None,
-    river_bets: asked.RiverBets = None,
-    river_raises: asked.RiverRaises = None,
-    oop_river_bets: asked.OopRiverBets = None,
-    oop_river_raises: asked.OopRiverRaises = None,
-    ip_river_bets: asked.IpRiverBets = None,
-    ip_river_raises: asked.IpRiverRaises = None,
-    cap: asked.Cap = None,
-    add_all_in: asked.AddAllIn = 0.0,
-    force_all_in: asked.ForceAllIn = 0.0,
-    spots: asked.Spots = None,
-    results: asked.Results = None,
-    tree: asked.ShowTree = False,
-    gadget: asked.Gadget = None,
-    prior: options.Prior = None,
-    epsilon: asked.Epsilon = None,
-    player: asked.Player = 0,
-    blueprint_bets: asked.BlueprintBets = None,
-    blueprint_raises: asked.BlueprintRaises = None,
-    blueprint_iterations: asked.BlueprintIterations = None,
-    hands_in_range: asked.HandsInRange = False,
-    algorithm: asked.Algorithm = asked.DCFR,
-    iterations: asked.Iterations = 1000,
-    target_gap: asked.TargetGap = None,
-    dtype: options.Dtype = options.DtypeName.FLOAT32,
-    suit_isomorphism: asked.SuitIsomorphism = False,
-    checkpoint: options.CheckpointFolder = None,
-    memory_limit: options.MemoryLimit = None,
-    line: asked.Line = "",
-    hands: asked.Hands = None,
-    frequencies: asked.Frequencies = False,
-    plot: asked.GridPlot = None,
-    show: asked.Shown = asked.ShownName.STRATEGY,
-    json: options.Json = None,
+    spot: SpotOptions,
+    files: SpotsOptions,
+    gadgets: _SpotGadgets,
+    refining: RefiningOptions,
+    solver: _SpotSolver,
+    output: SpotOutput,
 ) -> None:
     """Solve rivers and turns of hold'em, or re-solve them with gadgets: EVs, exploitability, strategies.
 
     EVs are shares of the pot less what is put in, in chips; exploitability is half of NashConv, in chips.
     With `--gadget` they are those of the blueprint, and each refinement has a row of its own.
     """
-    if tree:
-        refuse_unused(context, "with --tree, for which nothing is solved", *_OF_SOLVING)
-    if spots is not None:
-        refuse_unused(context, "with --spots, whose rows say it", *asked.ALONE)
-        refuse_unused(context, "with --spots", "tree", "plot", "line", "hands", "frequencies")
-    else:
-        refuse_unused(context, "without --spots", "results")
-    if plot is None:
-        refuse_unused(context, "without --plot", "show")
-    if plot is None and hands is None and not frequencies:
-        refuse_unused(context, "without --plot, --hands or --frequencies", "line")
-    if json == STANDARD_OUTPUT:
-        refuse_unused(context, "with --json -", "hands", "frequencies")
-    if not gadget:
-        refuse_unused(context, "without --gadget", *_OF_GADGETS)
-    else:
-        refuse_unused(context, "with --gadget", "checkpoint", "suit_isomorphism")
-    outputs = {"--json": json, "--plot": plot, "--results": results}
-    check_outputs(outputs, folder=checkpoint)
-    said = {name: context.params[name] for name in (*asked.ALONE, *asked.MENU)}
-    solving: dict[str, Any] = {
-        "algorithm": str(algorithm),
-        "iterations": iterations,
-        "target_gap": _target(target_gap),
-        "dtype": dtype.value,
-    }
+    _check(context, files, gadgets, output)
+    output.check(folder=solver.checkpoint_path)
     keep_programs()
     from jaxgadget.report.holdem import frequencies_table, hands_table, refinements_table, spots_table
     from jaxgadget.util.clock import Stopwatch
 
     watch = Stopwatch()
+    line, show = output.line, output.show
     with watch.phase("build"):
-        chosen = [_make_spot(said)] if spots is None else _read_spots(spots, said)
-        if tree:
+        chosen = [spot.make()] if files.spots is None else _read_spots(files.spots, context.params)
+        if files.tree:
             typer.echo(str(chosen[0].betting))
             return
-        if plot is not None or hands is not None or frequencies:
+        if output.plot is not None or output.hands is not None or output.frequencies:
             chosen[0].betting.actor(line)  # before anything is solved
-        refining = None
-        if gadget:
-            from jaxgadget.refining.spots import check_spot_gadgets
+        how = None
+        if gadgets.gadget:
+            from jaxgadget.subgames.spots import check_spot_gadgets
 
-            refining = Refining(
-                gadgets=make_asked_gadgets(gadget, prior, epsilon, None),
-                player=player,
-                bets=blueprint_bets,
-                raises=blueprint_raises,
-                iterations=blueprint_iterations or iterations,
-                hands_in_range=hands_in_range,
-            )
-            check_gadgets(context, refining.gadgets)
-            check_spot_gadgets(refining.gadgets)  # before blueprints are solved
-    with watch.phase("run"), keeping(lambda: _describe_kept(results, checkpoint)):
-        limits = {
-            "memory_limit": memory_limit,
-            "checkpoint": checkpoint,
-            "suit_isomorphism": suit_isomorphism,
-        }
-        rows, solution = _solve(chosen, results, solving, limits, refining)
-    if json is not None:
-        write_json(json, {"rows": rows, "seconds": watch.seconds})
-    whose = "" if refining is None else refining.whose()
-    if plot is not None and solution is not None:
+            iterations = refining.blueprint_iterations or solver.num_iterations
+            how = Refining(gadgets.make(context), refining, iterations)
+            check_spot_gadgets(how.gadgets)  # before blueprints are solved
+    with watch.phase("run"), keeping(lambda: _describe_kept(output.results, solver.checkpoint_path)):
+        rows, solution = _solve(chosen, output.results, solver, files.suit_isomorphism, how)
+    output.write_json({"rows": rows, "seconds": watch.seconds})
+    whose = "" if how is None else how.whose()
+    if output.plot is not None and solution is not None:
         from jaxgadget.report.holdem import draw_grid, grid_title
 
-        title = grid_title(solution, line, show=show.value)
-        draw_grid(solution, plot, line, show=show.value, title=f"{title} ({whose})" if whose else title)
-    not_merged = _not_merged(chosen) if suit_isomorphism else []
-    if json == STANDARD_OUTPUT:
-        for note in not_merged:
-            warn(note)
-        return
-    notes = ["EVs and exploitability are in chips; exploitability is half of NashConv."]
-    if refining is not None:
-        show_table(
-            spots_table(rows), ["These are blueprints: what both players do before anybody re-solves."]
-        )
+        title = grid_title(solution, line, show=show)
+        draw_grid(solution, output.plot, line, show=show, title=f"{title} ({whose})" if whose else title)
+    not_merged = _not_merged(chosen) if files.suit_isomorphism else []
+    tables: list[tuple[RenderableType, list[str]]] = []
+    if how is not None:
+        note = "These are blueprints: both players' play before one re-solves."
+        tables.append((spots_table(rows), [note]))
         refinements = [row | {"board": one["board"]} for one in rows for row in one["refinements"]]
-        below = f"Strategies below are those of {whose}." if frequencies or hands is not None else ""
-        show_table(
-            refinements_table(refinements), ["Exploitabilities are the player's own, in chips.", below]
-        )
+        notes = ["Exploitabilities are the player's own, in chips."]
+        if output.frequencies or output.hands is not None:
+            notes.append(f"Strategies below are those of {whose}.")
+        tables.append((refinements_table(refinements), notes))
     else:
-        show_table(spots_table(rows), [*notes, *not_merged])
-    if solution is not None and frequencies:
-        show_table(frequencies_table(solution, line), [])
-    if solution is not None and hands is not None:
-        show_table(hands_table(solution, line, hands), [])
-    for note in written(results=json, rows=results, picture=plot):
-        typer.echo(note)
+        note = "EVs and exploitability are in chips; exploitability is half of NashConv."
+        tables.append((spots_table(rows), [note, *not_merged]))
+    if solution is not None and output.frequencies:
+        tables.append((frequencies_table(solution, line), []))
+    if solution is not None and output.hands is not None:
+        tables.append((hands_table(solution, line, output.hands), []))
+    output.print(*tables, warnings=not_merged)
+
+
+def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, output: SpotOutput) -> None:
+    """ValueError for options that have no effect beside others."""
+    if files.tree:
+        refuse_unused(context, "with --tree, for which nothing is solved", *_SOLVING)
+    if files.spots is not None:
+        refuse_unused(context, "with --spots, whose rows say it", *_ALONE)
+        refuse_unused(context, "with --spots", "tree", "plot", "line", "hands", "frequencies")
+    else:
+        refuse_unused(context, "without --spots", "results")
+    if output.plot is None:
+        refuse_unused(context, "without --plot", "show")
+    if output.plot is None and output.hands is None and not output.frequencies:
+        refuse_unused(context, "without --plot, --hands or --frequencies", "line")
+    if output.to_standard_output:
+        refuse_unused(context, "with --json -", "hands", "frequencies")
+    if not gadgets.gadget:
+        refuse_unused(context, "without --gadget", *_REFINING)
+    else:
+        refuse_unused(context, "with --gadget", "checkpoint", "suit_isomorphism")
 
 
 def _not_merged(spots: Sequence[Spot]) -> list[str]:
-    """Why there were spots in which no hands were merged."""
-    from jaxgadget.poker.isomorphism import find_exchanges
+    """A note on spots in which no hands were merged."""
+    from jaxgadget.holdem.isomorphism import find_exchanges
 
     reasons = [reason for _, reason in map(find_exchanges, spots) if reason]
     if not reasons:
@@ -205,18 +331,8 @@ def _not_merged(spots: Sequence[Spot]) -> list[str]:
     return [f"No hands were merged in {len(reasons)} of {len(spots)} spots; in the first {reasons[0]}."]
 
 
-_OF_GADGETS = (
-    *("prior", "epsilon", "player", "blueprint_bets", "blueprint_raises", "blueprint_iterations"),
-    "hands_in_range",
-)
-
-_OF_SOLVING = (
-    *("gadget", "algorithm", "iterations", "target_gap", "dtype", "suit_isomorphism", "checkpoint"),
-    *("memory_limit", "hands", "frequencies", "plot", "json"),
-)
-
 SLICE_SPOTS = 64
-"""So many spots are re-solved before the next are begun, at most: what is cut off loses no more than that.
+"""Largest number of spots that are re-solved together: an interruption loses no more than these.
 
 As many make a batch on a CPU.
 """
@@ -229,81 +345,41 @@ The blueprint's are there as it was solved and as it is brought to the spot's me
 
 
 class Refining(NamedTuple):
-    """How spots are re-solved.
+    """Re-solving of spots.
 
     Attributes:
-      gadgets: with what.
-      player: by whom.
-      bets: the blueprint's, as on the command line; None for the same.
-      raises: likewise.
+      gadgets: the gadgets.
+      options: the other settings.
       iterations: the blueprint's.
-      hands_in_range: whether the opponent has no other hands than its range's.
     """
 
     gadgets: list[Gadget]
-    player: int
-    bets: str | None
-    raises: str | None
+    options: RefiningOptions
     iterations: int
-    hands_in_range: bool
 
     def settings(self) -> dict[str, Any]:
-        """What tells one from another in a file of results."""
+        """Settings that distinguish results in a file of results."""
         from jaxgadget.gadgets.gadget import describe
 
-        return self._asdict() | {"gadgets": [describe(gadget) for gadget in self.gadgets]}
+        return {
+            "gadgets": [describe(gadget) for gadget in self.gadgets],
+            "player": self.options.player,
+            **vars(self.options.blueprint),
+            "iterations": self.iterations,
+            "hands_in_range": self.options.hands_in_range,
+        }
 
     def whose(self) -> str:
-        """Whose the strategies are that are shown: the first gadget's, against the blueprint."""
+        """Description of the strategies shown: the first gadget's, against the blueprint."""
         from jaxgadget.gadgets.gadget import describe
-        from jaxgadget.poker.betting import PLAYERS
+        from jaxgadget.holdem.betting import PLAYERS
 
-        own, other = PLAYERS[self.player], PLAYERS[1 - self.player]
+        own, other = PLAYERS[self.options.player], PLAYERS[1 - self.options.player]
         return f"{describe(self.gadgets[0])} for {own}, the blueprint for {other}"
 
 
-def _target(text: str | None) -> float | str | None:
-    """A number of chips, or what the library reads or refuses."""
-    number = None if text is None else read_number(text)
-    return text if number is None else number
-
-
-def _make_spot(said: Mapping[str, Any]) -> Spot:
-    """A spot of what options or a row say."""
-    from jaxgadget.poker.spots import Spot
-
-    for name in ("board", "pot", "stack"):
-        if said[name] is None:
-            raise ValueError(
-                f"{name} is missing: expected --board, --pot and --stack, or --spots with rows that say them"
-            )
-    given = {name: said[name] for name in asked.ALONE}
-    menus = (_make_menu(said, "oop"), _make_menu(said, "ip"))
-    river = None
-    if any(said[name] is not None for name in asked.RIVER_SIZES):
-        river = (_make_menu(said, "oop", river=True), _make_menu(said, "ip", river=True))
-    return Spot(**given, menus=menus, river_menus=river)
-
-
-def _make_menu(said: Mapping[str, Any], player: str, *, river: bool = False) -> BetMenu:
-    """A player's menu: its own sizes, else those of both; on the river its sizes there come first."""
-    from jaxgadget.poker.betting import BetMenu, parse_sizes
-
-    sizes: dict[str, tuple[float, ...]] = {}
-    for name in ("bets", "raises"):
-        names = [f"{player}_{name}", name]
-        if river:
-            names = [f"{player}_river_{name}", f"river_{name}", *names]
-        option = next(option for option in names if said[option] is not None or option == name)
-        if not isinstance(said[option], str):
-            raise ValueError(f"{option}={said[option]!r}: expected a text such as '50%,100%,a'")
-        sizes[name] = parse_sizes(said[option], option)
-    rest = {name: said[name] for name in ("cap", "add_all_in", "force_all_in")}
-    return BetMenu(**sizes, **rest)
-
-
-def _read_spots(path: pathlib.Path, said: Mapping[str, Any]) -> list[Spot]:
-    """The spots of a file.
+def _read_spots(path: pathlib.Path, values: Mapping[str, Any]) -> list[Spot]:
+    """The spots of a file, with the options' values for fields that rows lack.
 
     Raises:
       ValueError: if it cannot be read, is empty, or a row is no spot; it names the line.
@@ -320,14 +396,13 @@ def _read_spots(path: pathlib.Path, said: Mapping[str, Any]) -> list[Spot]:
         if not isinstance(row, dict):
             raise ValueError(f"{where}: expected a JSON object with board, oop, ip, pot and stack")
         fields: dict[str, Any] = row  # pyright: ignore[reportUnknownVariableType]
-        known = (*asked.ALONE, *asked.MENU)
-        unknown = next((name for name in fields if name not in known), None)
+        unknown = next((name for name in fields if name not in _SPOT), None)
         if unknown is not None:
             raise ValueError(
-                f"{where}: {unknown!r} is no part of a spot; near to it: {near_names(unknown, known)}"
+                f"{where}: {unknown!r} is not a field of a spot; similar names: {near_names(unknown, _SPOT)}"
             )
         try:
-            spots.append(_make_spot({**said, **fields}))
+            spots.append(make(SpotOptions, {**values, **fields}).make())
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
     if not spots:
@@ -338,46 +413,45 @@ def _read_spots(path: pathlib.Path, said: Mapping[str, Any]) -> list[Spot]:
 def _solve(
     spots: list[Spot],
     results: pathlib.Path | None,
-    solving: Mapping[str, Any],
-    limits: Mapping[str, Any],
+    solver: Solver,
+    suit_isomorphism: bool,
     refining: Refining | None,
 ) -> tuple[list[dict[str, Any]], SpotSolution | None]:
     """A row a spot, and a single one's solution; rows that a file of results has are taken from there."""
-    settings = dict(solving)
+    settings: dict[str, Any] = {"algorithm": solver.algorithm, "iterations": solver.iterations}
+    settings |= {"target_gap": solver.target_gap, "dtype": solver.dtype}  # their order is part of the keys
     if refining is not None:
         settings |= {"refining": refining.settings()}
     text = json_format.dumps(settings)
     keys = [hashlib.sha256(f"{spot.name} {text}".encode()).hexdigest()[:32] for spot in spots]
-    kept = {} if results is None else _read_results(results)
+    kept = {} if results is None else _results(results).read()
     missing = [number for number, key in enumerate(keys) if key not in kept]
 
     def keep(solved: Mapping[int, dict[str, Any]]) -> None:
-        for place, row in solved.items():
-            key = keys[missing[place]]
-            kept[key] = {"key": key, **row}
+        rows = {keys[missing[place]]: row for place, row in solved.items()}
+        kept.update(rows)
         if results is not None:
-            with atomic_writer(results) as file:
-                file.writelines(to_json_line(row).encode() for row in kept.values())
+            _results(results).add(rows)
 
     left = [spots[number] for number in missing]
     if refining is None:
-        solution = _solve_missing(left, keep, {**solving, **limits})
+        solution = _solve_missing(left, keep, solver, suit_isomorphism)
     else:
-        how = {**solving, "memory_limit": limits["memory_limit"]}
-        solution = _refine_missing(left, keep, how, refining)
-    rows = [{name: value for name, value in kept[key].items() if name != "key"} for key in keys]
-    return rows, solution
+        solution = _refine_missing(left, keep, solver, refining)
+    return [kept[key] for key in keys], solution
 
 
 _Keep = Callable[[Mapping[int, dict[str, Any]]], None]
 
 
-def _solve_missing(spots: list[Spot], keep: _Keep, solving: Mapping[str, Any]) -> SpotSolution | None:
+def _solve_missing(
+    spots: list[Spot], keep: _Keep, solver: Solver, suit_isomorphism: bool
+) -> SpotSolution | None:
     """Solves spots; the solution of a single one."""
-    from jaxgadget.poker.solve import solve_batches
+    from jaxgadget.holdem.solve import solve_batches
 
     single = None
-    for solved in solve_batches(spots, progress=True, **solving):
+    for solved in solve_batches(spots, suit_isomorphism=suit_isomorphism, solver=solver):
         keep({place: solution.to_row() for place, solution in solved.items()})
         single = solved[0] if len(spots) == 1 else None
         del solved  # before the next batch: rows are all that is needed
@@ -385,10 +459,12 @@ def _solve_missing(spots: list[Spot], keep: _Keep, solving: Mapping[str, Any]) -
 
 
 def _refine_missing(
-    spots: list[Spot], keep: _Keep, solving: Mapping[str, Any], refining: Refining
+    spots: list[Spot], keep: _Keep, solver: Solver, refining: Refining
 ) -> SpotSolution | None:
     """Solves blueprints and re-solves spots, slice by slice; a single one's first refinement."""
-    coarse = [_coarsen(spot, refining) for spot in spots]  # what makes no tree is refused at once
+    coarse = [
+        _coarsen(spot, refining) for spot in spots
+    ]  # refuses menus without a tree before anything is solved
     single = None
     for places in _slices(spots):
         # Copies, as spots keep their tables, which take 40 MB for a turn.
@@ -397,7 +473,7 @@ def _refine_missing(
         def keep_slice(rows: Mapping[int, dict[str, Any]], places: Sequence[int] = places) -> None:
             keep({places[number]: row for number, row in rows.items()})
 
-        refined = _refine_slice(members, [coarse[place] for place in places], keep_slice, solving, refining)
+        refined = _refine_slice(members, [coarse[place] for place in places], keep_slice, solver, refining)
         single = refined[0][0].solution if len(spots) == 1 else None
         del refined
     return single
@@ -419,15 +495,14 @@ def _slices(spots: Sequence[Spot]) -> list[list[int]]:
 
 
 def _refine_slice(
-    spots: list[Spot], coarse: list[Spot], keep: _Keep, solving: Mapping[str, Any], refining: Refining
+    spots: list[Spot], coarse: list[Spot], keep: _Keep, solver: Solver, refining: Refining
 ) -> list[list[SpotRefinement]]:
     """Solves spots with the blueprint's sizes and re-solves them."""
-    from jaxgadget.poker.solve import evaluate_spot, solve_spots
-    from jaxgadget.poker.translate import translate_solution
-    from jaxgadget.refining.spots import refine_spots
+    from jaxgadget.holdem.solve import evaluate_spot, solve_spots
+    from jaxgadget.holdem.translate import translate_solution
+    from jaxgadget.subgames.spots import refine_spots
 
-    of_blueprint: dict[str, Any] = {**solving, "iterations": refining.iterations}
-    solved = solve_spots(coarse, progress=True, **of_blueprint)
+    solved = solve_spots(coarse, solver=dataclasses.replace(solver, iterations=refining.iterations))
     blueprints = [translate_solution(*pair) for pair in zip(solved, spots, strict=True)]
 
     def on_refined(refined: Mapping[int, Sequence[SpotRefinement]]) -> None:
@@ -444,22 +519,16 @@ def _refine_slice(
         spots,
         refining.gadgets,
         blueprints=blueprints,
-        player=refining.player,
-        hands_in_range=refining.hands_in_range,
-        progress=True,
+        player=refining.options.player,
+        hands_in_range=refining.options.hands_in_range,
+        solver=solver,
         on_refined=on_refined,
-        **solving,
     )
 
 
 def _coarsen(spot: Spot, refining: Refining) -> Spot:
     """The spot with the blueprint's sizes, on both streets."""
-    from jaxgadget.poker.betting import parse_sizes
-
-    sizes = {"bets": refining.bets, "raises": refining.raises}
-    changed = {
-        name: parse_sizes(text, f"blueprint_{name}") for name, text in sizes.items() if text is not None
-    }
+    changed = refining.options.blueprint.parse("blueprint_")
     if not changed:
         return spot
 
@@ -471,41 +540,22 @@ def _coarsen(spot: Spot, refining: Refining) -> Spot:
     return dataclasses.replace(spot, menus=coarser(spot.menus), river_menus=river)
 
 
-def _read_results(path: pathlib.Path) -> dict[str, dict[str, Any]]:
-    """Rows that were kept, by what was solved.
+def _results(path: pathlib.Path) -> Rows:
+    """The file of results; ValueError unless it can be written."""
+    from jaxgadget.holdem.checkpoint import RESULTS
+    from jaxgadget.util.store import Rows
 
-    Raises:
-      ValueError: if the file has something else in it; it is left as it is.
-    """
     check_writable(path)
-    if not path.exists():
-        return {}
-    kept: dict[str, dict[str, Any]] = {}
-    for number, text in enumerate(_read_lines(path, "--results"), 1):
-        if not text.strip():
-            continue
-        try:
-            row = json_format.loads(text, object_hook=_with_nan)
-            kept[row["key"]] = row
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"--results {str(path)!r}, line {number}, is no result of this command; choose another file"
-            ) from error
-    return kept
-
-
-def _with_nan(record: dict[str, Any]) -> dict[str, Any]:
-    """NaN where a row has null, which stands for it; older files have NaN itself, which is read as well."""
-    return {name: math.nan if value is None else value for name, value in record.items()}
+    return Rows(path, RESULTS)
 
 
 def _describe_kept(results: pathlib.Path | None, checkpoint: pathlib.Path | None) -> str:
-    """What a file of results and a checkpoint hold, in words; nothing if they hold none."""
-    from jaxgadget.poker.checkpoint import find_spots
-    from jaxgadget.solving.checkpoint import describe_kept
+    """Contents of a file of results and of a checkpoint, in words; empty if there are none."""
+    from jaxgadget.core.checkpoint import describe_kept
+    from jaxgadget.holdem.checkpoint import find_spots
 
     kept: list[str] = []
-    if results is not None and (rows := len(_read_results(results))):
+    if results is not None and (rows := len(_results(results).read())):
         kept.append(f"{str(results)!r} keeps {_count(rows, 'row')}")
     if checkpoint is not None:
         if solved := len(set().union(*find_spots(checkpoint).values())):

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jaxgadget.cli import options
-from jaxgadget.cli.command import (
-    check_algorithm,
-    check_gadgets,
-    keeping_checkpoints,
-    make_asked_gadgets,
-    read_spread,
-    refuse_unused,
+from jaxgadget.cli.command import exit_if_undefined, keeping_checkpoints, refuse_unused, save_defined
+from jaxgadget.cli.fields import Fields, option, request
+from jaxgadget.cli.options import (
+    BlueprintOptions,
+    GadgetOptions,
+    GameOptions,
+    PlayerName,
+    SavedOutput,
+    check_solver,
+    keep_programs,
 )
-from jaxgadget.cli.prepare import exit_if_undefined, keep_programs, save_defined
-from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
-from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, warn, working, write_json, written
+from jaxgadget.core.solver import LP, Solver
+from jaxgadget.report.output import working
 
 if TYPE_CHECKING:
     from jaxgadget.gadgets.gadget import Gadget
     from jaxgadget.policy.policy import Policy
-    from jaxgadget.refining.off_tree import OffTree
+    from jaxgadget.subgames.off_tree import OffTree
     from jaxgadget.tree.history import HistoryTree
 
 TRANSLATION = "translation"
@@ -46,124 +48,51 @@ Examples:
 --algorithm lp`
 """
 
-Menu = Annotated[
-    str,
-    typer.Option(
-        "--menu",
-        metavar="ACTIONS",
-        show_default=False,
-        help="What the blueprint knows: in games of bets fractions of the pot, and `a` for all-in, with "
-        "dashes between them, beside all that is no bet; elsewhere names of actions with `|` between them.",
-    ),
-]
-OpponentOnly = Annotated[
-    bool,
-    typer.Option("--opponent-only", help="The menu is the opponent's; who answers has all actions."),
-]
-OffTreeActions = Annotated[
-    str | None,
-    typer.Option(
-        "--off-tree",
-        metavar="ACTIONS",
-        show_default="all that is not on the menu",
-        help="What the opponent may do off the menu, named as there. With this option the whole game, by "
-        "which exploitability is measured, has nothing else.",
-    ),
-]
-Answering = Annotated[
-    options.PlayerName,
-    typer.Option(
-        "--player",
-        metavar="0|1|both",
-        help="Who answers; the other leaves the menu. With `both`, one after the other, and then NashConv.",
-    ),
-]
-Methods = Annotated[
-    list[str] | None,
-    options.repeatable(
-        "--method",
-        metavar="NAME",
-        show_default=" and ".join(DEFAULT_METHODS),
-        help="`translation:RULE` takes the action for one on the menu, by the rule `pseudo-harmonic`, "
-        "`linear` or `nearest`; `inexpensive` solves what follows it, `expensive` what follows the decision "
-        "before it, and `safe` what follows it, guaranteeing no less than translation.",
-    ),
-]
-Levels = Annotated[
-    int | None,
-    typer.Option(
-        "--levels",
-        metavar="N",
-        min=0,
-        show_default="as often as it can",
-        help="How many times the opponent may leave the menu and be answered; then bets are translated.",
-    ),
-]
-OffTreeBlueprint = Annotated[
-    list[str] | None,
-    options.repeatable(
-        "--blueprint",
-        metavar="SPEC",
-        show_default=DEFAULT_BLUEPRINT,
-        help="A strategy of both players for the game with the menu; as `--blueprint` of `refine`.",
-    ),
-]
-OffTreeGadget = Annotated[
-    list[options.GadgetName] | None,
-    options.repeatable(
-        "--gadget",
-        metavar="NAME",
-        show_default=" and ".join(DEFAULT_GADGETS),
-        help="The opponent's way into a subgame: `resolving`, `max-margin`, a `reach-` version of one, or "
-        "`unsafe`, for `expensive` alone.",
-    ),
-]
-OffTreePrior = Annotated[
-    list[options.PriorName] | None,
-    options.repeatable(
-        "--prior",
-        metavar="NAME",
-        show_default="none, uniform and blueprint",
-        help="Where the opponent's mistakes at the gadget lead: `none`, `uniform`, or its reach before the "
-        "action, `blueprint`.",
-    ),
-]
+
+@request
+class OffTreeOptions:
+    """Actions off the menu and answers to them.
+
+    Attributes:
+      menu: actions of the blueprint: in games of bets fractions of the pot, and `a` for all-in, with dashes
+        between them, beside all that is no bet; elsewhere names of actions with `|` between them.
+      opponent_only: the menu is the opponent's; the player who answers has all actions.
+      off_tree: the opponent's actions off the menu, named as there. With this option the whole game, by which
+        exploitability is measured, has nothing else.
+      player: the player who answers; the other leaves the menu. With `both`, one after the other, and then
+        NashConv.
+      method: `translation:RULE` takes the action for one on the menu, by the rule `pseudo-harmonic`, `linear`
+        or `nearest`; `inexpensive` solves what follows it, `expensive` what follows the decision before it,
+        and `safe` what follows it, guaranteeing no less than translation.
+      levels: number of times that the opponent may leave the menu and be answered; then bets are translated.
+    """
+
+    menu: str = option(metavar="ACTIONS")
+    opponent_only: bool = False
+    off_tree: str | None = option(None, metavar="ACTIONS", default="all that is not on the menu")
+    player: PlayerName = "1"
+    method: tuple[str, ...] = option(DEFAULT_METHODS, metavar="NAME")
+    levels: int | None = option(None, min=0, default="as often as it can")
 
 
 def off_tree(
     context: typer.Context,
-    game: options.Game,
-    menu: Menu,
-    opponent_only: OpponentOnly = False,
-    off_tree_actions: OffTreeActions = None,
-    player: Answering = options.PlayerName.SECOND,
-    blueprint: OffTreeBlueprint = None,
-    method: Methods = None,
-    gadget: OffTreeGadget = None,
-    prior: OffTreePrior = None,
-    epsilon: options.Epsilon = None,
-    spread: options.Spread = None,
-    levels: Levels = None,
-    algorithm: options.Algorithm = options.CFR_PLUS,
-    iterations: options.Iterations = 2000,
-    dtype: options.Dtype = options.DtypeName.FLOAT32,
-    target_gap: options.TargetGap = None,
-    checkpoint: options.CheckpointFolder = None,
-    time_limit: options.TimeLimit = None,
-    memory_limit: options.MemoryLimit = None,
-    max_histories: options.MaxHistories = DEFAULT_MAX_HISTORIES,
-    save: options.Save = None,
-    json: options.Json = None,
+    game: GameOptions,
+    options: OffTreeOptions,
+    blueprints: Annotated[BlueprintOptions, Fields(blueprint=(DEFAULT_BLUEPRINT,))],
+    gadgets: Annotated[GadgetOptions, Fields("gadget", "prior", "epsilon", "spread", gadget=DEFAULT_GADGETS)],
+    solver: Annotated[Solver, Fields(algorithm="cfr+", iterations=2000, dtype="float32", progress=True)],
+    output: SavedOutput,
 ) -> None:
     """Answer actions that the blueprint does not have, by translation or by solving what follows them.
 
-    A line for each method, gadget, prior and blueprint: what the strategy guarantees (its certificate), and
-    how exploitable it is in the whole game. The values of two games say what could be had. What is saved are
-    strategies for the whole game.
+    Prints a line for each method, gadget, prior and blueprint: the strategy's guarantee (its certificate) and
+    its exploitability in the whole game. The values of two games bound what is possible. Saved strategies are
+    for the whole game.
     """
-    check_algorithm(context, algorithm)
-    check_outputs({"--json": json, "--save": save}, folder=checkpoint)
-    methods = list(dict.fromkeys(method or DEFAULT_METHODS))
+    check_solver(context, solver)
+    output.check(folder=solver.checkpoint_path)
+    methods = list(dict.fromkeys(options.method))
     _check_methods(methods)
     solves = [name for name in methods if name in SOLVING]
     if not solves:
@@ -173,48 +102,45 @@ def off_tree(
             *("gadget", "prior", "epsilon", "spread", "levels"),
             *("iterations", "dtype", "target_gap", "checkpoint", "memory_limit"),
         )
-    from jaxgadget.policy.blueprints import make_blueprints, parse_blueprint
-    from jaxgadget.refining.refine import list_gadgets
+    from jaxgadget.policy.blueprints import make_blueprints
+    from jaxgadget.subgames.refine import list_gadgets
 
-    specs = [parse_blueprint(text) for text in blueprint or [DEFAULT_BLUEPRINT]]
-    ways = {"spread": read_spread(spread)}
-    gadgets = make_asked_gadgets(gadget or DEFAULT_GADGETS, prior, epsilon, None, ways)
-    check_gadgets(context, gadgets)
-    players = (0, 1) if player is options.PlayerName.BOTH else (int(player),)
+    specs = blueprints.parse()
+    offers = gadgets.make(context)
+    players = (0, 1) if options.player == "both" else (int(options.player),)
     if solves:
-        list_gadgets(gadgets, algorithm == options.LP, players)  # refuses before blueprints are made
-    asked = {name: gadgets_of(name, gadgets, solves, len(specs)) for name in solves}
-    tree, leaving = _enumerate(game, menu, off_tree_actions, opponent_only, players, max_histories)
+        list_gadgets(offers, solver.algorithm == LP, players)  # refuses before blueprints are made
+    asked = {name: gadgets_of(name, offers, solves, len(specs)) for name in solves}
+    tree, leaving = _enumerate(game, options, players)
     profiles = make_blueprints(tree, specs, progress=True)
-    solving: dict[str, Any] = {"algorithm": str(algorithm), "time_limit": time_limit, "progress": True}
-    solving |= {"max_histories": max_histories, "off_tree_actions": leaving}
-    nested = solving | {"iterations": iterations, "dtype": dtype.value, "target_gap": target_gap}
-    nested |= {"memory_limit": memory_limit, "levels": levels}
-    whole = None if save is None else _enumerate_whole(tree, max_histories)
+    size = game.max_histories
+    solving: dict[str, Any] = {"max_histories": size, "off_tree_actions": leaving}
+    whole = None if output.save is None else _enumerate_whole(tree, size)
     results: list[list[OffTree]] = []
+    checkpoint = solver.checkpoint_path
     with keeping_checkpoints(checkpoint):
-        for number in players:
-            folder = checkpoint if checkpoint is None or len(players) == 1 else checkpoint / f"player{number}"
+        for player in players:
+            folder = checkpoint if checkpoint is None or len(players) == 1 else checkpoint / f"player{player}"
+            own = dataclasses.replace(solver, checkpoint=folder)
             results.append(
-                [_answer(tree, profiles, name, asked, number, solving, nested, folder) for name in methods]
+                [
+                    _answer(tree, profiles, name, asked, player, options.levels, own, solving)
+                    for name in methods
+                ]
             )
-    if save is not None and whole is not None:
-        save = _save(results, whole, save)
+    if output.save is not None and whole is not None:
+        output = dataclasses.replace(output, save=_save(results, whole, output.save))
     from jaxgadget.report.off_tree import off_tree_notes, off_tree_record, off_tree_table
 
-    if json is not None:
-        write_json(json, off_tree_record(results))
-    if json == STANDARD_OUTPUT:
-        warn("")
-    else:
-        show(off_tree_table(results), [*off_tree_notes(results), *written(results=json, strategies=save)])
+    output.write_json(off_tree_record(results))
+    output.print((off_tree_table(results), off_tree_notes(results)))
     everything = [result for answered in results for result in answered]
     reasons = [why for result in everything for why in result.failures.values()]
     exit_if_undefined(reasons, sum(result.policy.num_lanes for result in everything))
 
 
 def _check_methods(methods: list[str]) -> None:
-    """ValueError for what is no method."""
+    """ValueError for an unknown method."""
     for name in methods:
         kind, colon, rule = name.partition(":")
         if name in SOLVING:
@@ -230,8 +156,8 @@ def _check_methods(methods: list[str]) -> None:
 
 
 def gadgets_of(method: str, gadgets: list[Gadget], methods: list[str], num_blueprints: int) -> list[Gadget]:
-    """A method's gadgets, checked; where several are asked for, unsafe is for the one that knows it."""
-    from jaxgadget.refining.off_tree import check_gadget
+    """A method's gadgets, checked; of several methods only `expensive` has the unsafe gadget."""
+    from jaxgadget.subgames.off_tree import check_gadget
 
     if method != "expensive" and "expensive" in methods:
         gadgets = [gadget for gadget in gadgets if gadget.name != "unsafe"] or gadgets
@@ -241,33 +167,27 @@ def gadgets_of(method: str, gadgets: list[Gadget], methods: list[str], num_bluep
 
 
 def _enumerate(
-    name: str,
-    menu: str,
-    off_tree_actions: str | None,
-    opponent_only: bool,
-    players: tuple[int, ...],
-    max_histories: int,
+    game: GameOptions, options: OffTreeOptions, players: tuple[int, ...]
 ) -> tuple[HistoryTree, tuple[str, ...] | None]:
-    """The tree of the game with the menu, and what may be done off it; None for everything."""
+    """The tree of the game with the menu, and the actions off it; None for everything."""
     keep_programs()
     from jaxgadget.games.menu import MenuAbstraction, read_actions, read_menu
-    from jaxgadget.games.registry import load
     from jaxgadget.tree.history import enumerate_game
 
-    game = load(name)
-    who = {0, 1}
-    if opponent_only:
+    rules = game.load()
+    limited = {0, 1}
+    if options.opponent_only:
         if len(players) == 2:
-            raise ValueError("--opponent-only with --player both: then nobody has all actions; choose 0 or 1")
-        who = {1 - players[0]}
-    menus = {number: read_menu(game, number, menu, "--menu") for number in who}
-    leaving = (
-        None if off_tree_actions is None else read_actions(game, min(who), off_tree_actions, "--off-tree")
-    )
-    for player in players:  # refuses what cannot be done off the menu before blueprints are made
-        MenuAbstraction(game, menus, off_tree=1, off_tree_player=1 - player, off_tree_actions=leaving)
-    with working(f"enumerating {name} with the menu {menu}"):
-        return enumerate_game(MenuAbstraction(game, menus), max_histories=max_histories), leaving
+            raise ValueError("--opponent-only with --player both: no player has all actions; choose 0 or 1")
+        limited = {1 - players[0]}
+    menus = {player: read_menu(rules, player, options.menu, "--menu") for player in limited}
+    leaving = None
+    if options.off_tree is not None:
+        leaving = read_actions(rules, min(limited), options.off_tree, "--off-tree")
+    for player in players:  # refuses impossible actions before blueprints are made
+        MenuAbstraction(rules, menus, off_tree=1, off_tree_player=1 - player, off_tree_actions=leaving)
+    with working(f"enumerating {game.game} with the menu {options.menu}"):
+        return enumerate_game(MenuAbstraction(rules, menus), max_histories=game.max_histories), leaving
 
 
 def _answer(
@@ -276,20 +196,29 @@ def _answer(
     method: str,
     gadgets: dict[str, list[Gadget]],
     player: int,
+    levels: int | None,
+    solver: Solver,
     solving: dict[str, Any],
-    nested: dict[str, Any],
-    checkpoint: pathlib.Path | None,
 ) -> OffTree:
     """One method for one player; each keeps checkpoints in a folder of its own."""
-    from jaxgadget.refining.off_tree import nested_off_tree, translate_off_tree
+    from jaxgadget.subgames.off_tree import nested_off_tree, translate_off_tree
 
     kind, _, rule = method.partition(":")
     if kind == TRANSLATION:
-        return translate_off_tree(tree, profiles, rule, player=player, **solving)
+        solver = solver.only("algorithm", "time_limit", "progress")
+        return translate_off_tree(tree, profiles, rule, player=player, solver=solver, **solving)
+    if (folder := solver.checkpoint_path) is not None:
+        solver = dataclasses.replace(solver, checkpoint=folder / method)
     known: Any = method
-    folder = None if checkpoint is None else checkpoint / method
     return nested_off_tree(
-        tree, profiles, gadgets[method], player=player, method=known, checkpoint=folder, **nested
+        tree,
+        profiles,
+        gadgets[method],
+        player=player,
+        method=known,
+        levels=levels,
+        solver=solver,
+        **solving,
     )
 
 

@@ -1,81 +1,458 @@
-"""What may be said on the command line: the options, their defaults' names and their help.
+"""Requests that commands share: each is a group of options, and makes the library's objects from them.
 
-The names come from tables that need no JAX; a test compares those that are written here with the library's.
+Nothing here imports JAX, so that help and complaints appear at once.
 """
 
 from __future__ import annotations
 
-import enum
+import dataclasses
+import math
+import os
 import pathlib
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from jaxgadget.bench.defaults import DEFAULT_GAMES, DEFAULT_LANES, ENGINES
-from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_PRIORS, GADGETS, PRIORS
-from jaxgadget.kernels.registry import RULES
+from jaxgadget.cli.command import OUTPUTS, is_given, refuse_unused
+from jaxgadget.cli.fields import option, request
+from jaxgadget.core.registry import RULES
+from jaxgadget.core.solver import LP, Solver
+from jaxgadget.gadgets.registry import (
+    BEST_RESPONSE,
+    CONTINUATION,
+    DEFAULT_GADGETS,
+    DEFAULT_PRIORS,
+    GADGETS,
+    RANGE,
+    RANGE_VALUES,
+)
+from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
+from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, warn, working, write_json
+from jaxgadget.report.tables import INFINITE
 from jaxgadget.util.arguments import read_number
 
-LP = "lp"
-"""Linear programs instead of regret matching."""
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
-CFR_PLUS: Any = "cfr+"
-"""What is solved with if nothing is said."""
+    from jaxgadget.core.regret import Rule
+    from jaxgadget.gadgets.alternative import Alternative
+    from jaxgadget.gadgets.gadget import Gadget
+    from jaxgadget.gadgets.prior import Prior
+    from jaxgadget.games.game import Game
+    from jaxgadget.opponents.opponent import Opponent
+    from jaxgadget.policy.blueprints import BlueprintSpec
+    from jaxgadget.policy.policy import Policy
+    from jaxgadget.subgames.knowledge import Knowledge
+    from jaxgadget.tree.history import HistoryTree
 
-MOST_ITERATIONS = 2**31 - 1
-"""As many as the loop's counter holds."""
+MODEL = "--model"
+"""The name of a model's SPEC in errors."""
+RANGE_OF = f"--prior {RANGE}:SPEC"
+"""The name of the SPEC of a model whose range is a prior, in errors."""
 
-
-class DtypeName(enum.StrEnum):
-    """Precision of a solve."""
-
-    FLOAT32 = "float32"
-    FLOAT64 = "float64"
-
-
-class FormName(enum.StrEnum):
-    """What a game is laid out by."""
-
-    HISTORIES = "histories"
-    HANDS = "hands"
+PlayerName = Literal["0", "1", "both"]
 
 
-class GiftsName(enum.StrEnum):
-    """Which gifts a reach gadget counts."""
+@request
+class SizeOptions:
+    """The limit of a game's size.
 
-    LOWER_BOUND = "lower-bound"
-    ESTIMATE = "estimate"
+    Attributes:
+      max_histories: largest number of histories; larger games are refused.
+    """
 
-
-class PlayerName(enum.StrEnum):
-    """Who re-solves."""
-
-    FIRST = "0"
-    SECOND = "1"
-    BOTH = "both"
+    max_histories: int = option(DEFAULT_MAX_HISTORIES, min=1)
 
 
-class FollowName(enum.StrEnum):
-    """What later searches take for granted of the player's own play."""
+@request
+class GameOptions(SizeOptions):
+    """A game and the limit of its size.
 
-    BELIEVED = "believed"
-    ASSEMBLED = "assembled"
+    Attributes:
+      game: a name from `jaxgadget games`, with parameters in parentheses; `openspiel:NAME(…)`; a Gambit file
+        that ends in `.efg`; a class of your own, `path.py:Class(…)` or `module:Class(…)`.
+    """
+
+    game: str = option(argument=True, metavar="GAME")
+
+    def load(self) -> Game:
+        """The game's rules."""
+        from jaxgadget.games.registry import load
+
+        return load(self.game)
+
+    def enumerate(self, *, computes: bool = True) -> tuple[HistoryTree, float]:
+        """The game's histories, and the seconds that enumerating them took.
+
+        Args:
+          computes: whether JAX has something to compute afterwards.
+        """
+        if computes:
+            keep_programs()
+        from jaxgadget.tree.history import enumerate_game
+
+        began = time.perf_counter()
+        with working(f"enumerating {self.game}"):
+            tree = enumerate_game(self.load(), max_histories=self.max_histories)
+        return tree, time.perf_counter() - began
 
 
-class CombineName(enum.StrEnum):
-    """How strategies of own infostates go together."""
+@request
+class CutOptions:
+    """A cut.
 
-    DAMPED = "damped"
-    IN_TURN = "in-turn"
-    TOGETHER = "together"
+    Attributes:
+      cut: where subgames begin: `depth:D`, after D moves of the players, or a name of the game's, such as
+        Leduc's `flop`.
+    """
+
+    cut: str | None = option(None, metavar="CUT", default="the first that the game names, else depth:1")
+
+    def of(self, game: Game) -> str:
+        """The cut's name for a game."""
+        return first_cut(game) if self.cut is None else self.cut
 
 
-def folder(text: str) -> pathlib.Path:
-    """A folder that is named: an empty name would mean the working folder."""
-    if not text:
-        raise typer.BadParameter("'' names no folder; expected one, such as results")
-    return pathlib.Path(text)
+@request
+class BlueprintOptions:
+    """Blueprints.
+
+    Attributes:
+      blueprint: a strategy of both players: `uniform`; `geometric:R`, the k-th legal action ∝ R^k;
+        `dirichlet:SEED[:ALPHA]`, drawn at random; `cfr:N` or `cfr+:N`, the average after N iterations;
+        `mccfr:N[:SEED]` or `pcs:N[:SEED]`, the same by sampling; `file:PATH`, all that `--save` wrote.
+    """
+
+    blueprint: tuple[str, ...] = option(
+        (), metavar="SPEC", default="12 checkpoints of CFR and 8 Dirichlet draws"
+    )
+
+    def parse(self) -> list[BlueprintSpec]:
+        """The blueprints' specifications; by default those of the demo.
+
+        Raises:
+          ValueError: for a text that is none.
+        """
+        from jaxgadget.policy.blueprints import DEMO_SPECS, parse_blueprint
+
+        return [parse_blueprint(text) for text in self.blueprint or DEMO_SPECS]
+
+
+@request
+class GadgetOptions:
+    """Gadgets: the product of names, priors, epsilons and alternative values.
+
+    Attributes:
+      gadget: the opponent's way into a subgame.
+      prior: where the opponent's mistakes at the gadget lead: `none`, `uniform`, `blueprint`, or `range`, the
+        range of the blueprint's opponent; `range:SPEC` is the range of a model, as for `--blueprint`. The
+        unsafe gadget knows only `none`.
+      epsilon: probability of such mistakes, from 0 to less than 1; `auto`, with `--algorithm lp`, finds one
+        that is small enough to change nothing else.
+      alternative: values promised to the opponent outside a subgame: its value as a `best-response` to the
+        blueprint, which is safe; under the `blueprint` of both, an estimate; or against the optimal
+        `continuation`, solved first, by linear programs or `continuation:N` with N iterations: as safe as
+        that is; or `values:DIR`, the estimate of a network that `train-ranges` made.
+      spread: for resolving gadgets, the uncertainty of promised values: the standard deviation in units of
+        payoff, or `best-response`, their distance from a best response to the blueprint. The opponent learns
+        the draw before it enters. Not with `--algorithm lp`.
+      gifts: for reach gadgets, what the opponent gave away on its way: a `lower-bound`, which is safe, or an
+        `estimate`.
+      scale_gifts: scale gifts up; safe only for a single subgame (`--infostate`).
+    """
+
+    gadget: tuple[str, ...] = option(DEFAULT_GADGETS, choices=tuple(GADGETS))
+    prior: tuple[str, ...] = option(DEFAULT_PRIORS, metavar="NAME")
+    epsilon: tuple[str, ...] = option(("0.001",), metavar="E")
+    alternative: tuple[str, ...] = option((BEST_RESPONSE,), metavar="NAME")
+    spread: str | None = option(None, metavar="S")
+    gifts: Literal["lower-bound", "estimate"] = "lower-bound"
+    scale_gifts: bool = False
+
+    def make(self, context: typer.Context) -> list[Gadget]:
+        """The gadgets.
+
+        Raises:
+          ValueError: as `make_gadgets`, naming the options; for a network that is not finished; or for an
+            option that none of the gadgets has.
+        """
+        from jaxgadget.gadgets.alternative import AlternativeRefusedError
+        from jaxgadget.gadgets.specs import make_gadgets
+
+        settings = {"gifts": self.gifts, "scaled": self.scale_gifts, "spread": read_spread(self.spread)}
+        alternatives = list(dict.fromkeys(self.alternative))
+        promises = [_make_alternative(text) for text in alternatives]
+        priors = [_make_prior(text) for text in self.prior]
+        try:
+            gadgets = make_gadgets(self.gadget, priors, self.epsilon, promises, settings)
+        except AlternativeRefusedError:
+            raise ValueError(
+                f"--alternative {', '.join(alternatives)} has no effect with --gadget optimal-continuation: "
+                "play never leaves that one, so there is nothing to promise; leave one of the two out"
+            ) from None
+        _check_gadgets(context, gadgets)
+        return gadgets
+
+
+@request
+class ModelOptions:
+    """Models of the opponent.
+
+    Attributes:
+      model: a strategy that the opponent is believed to play in the whole game, as for `--blueprint`.
+      p: probability that the opponent follows the model, from 0 to 1; otherwise it adapts. Each `--model` is
+        combined with each.
+    """
+
+    model: tuple[str, ...] = option((), metavar="SPEC", default="none: the opponent adapts")
+    p: tuple[float, ...] = option((), metavar="P", default="")
+
+    def parse(self) -> list[BlueprintSpec]:
+        """The models' specifications.
+
+        Raises:
+          ValueError: for a text that is none, for models without probabilities or the reverse.
+        """
+        from jaxgadget.policy.blueprints import parse_blueprint
+
+        if self.p and not self.model:
+            raise ValueError(
+                f"--p {self.p[0]:g}: expected --model with it, the strategy that the opponent may play"
+            )
+        if self.model and not self.p:
+            raise ValueError(
+                f"--model {self.model[0]}: expected --p with it, the probability of following the model"
+            )
+        for probability in self.p:
+            if not 0 <= probability <= 1:
+                raise ValueError(f"--p {probability:g}: expected a number from 0 to 1")
+        return [parse_blueprint(spec, MODEL) for spec in self.model]
+
+
+def make_models(tree: HistoryTree, specs: Sequence[BlueprintSpec]) -> Policy:
+    """The models that `--model` names, a lane each; ValueError, naming it, for those of another game."""
+    from jaxgadget.policy.blueprints import make_blueprints
+
+    return make_blueprints(tree, specs, progress=True, argument=MODEL)
+
+
+def make_opponent(tree: HistoryTree, specs: Sequence[BlueprintSpec], p: Sequence[float]) -> Opponent | None:
+    """Every model with every probability; None if there is no model."""
+    from jaxgadget.opponents.opponent import Opponent
+
+    return Opponent(make_models(tree, specs), list(p)) if specs else None
+
+
+@request
+class KnowledgeSettings:
+    """Settings of re-solving by a player's knowledge.
+
+    Attributes:
+      unfrozen: with `--order`, solve for all that is kept, where the rest would play as the blueprint; not
+        safe.
+      generate: with `--order`, the opponent's infostates that are considered: `diverse:N`, N whose values are
+        spread best, or `random:N[:DRAWS[:SEED]]`; not safe.
+      combine: with `--order`, the way in which strategies of own infostates go together: at order 1 `damped`
+        and `in-turn` are safe, `together` is not; at higher orders nothing is.
+      follow: with `--order`, the player's own play that a later search assumes: that of the search before it,
+        or that of the searches from all own infostates.
+    """
+
+    unfrozen: bool = False
+    generate: str | None = option(None, metavar="SPEC", default="all")
+    combine: Literal["damped", "in-turn", "together"] = "damped"
+    follow: Literal["believed", "assembled"] = "believed"
+
+    def make(self, context: typer.Context, order: str | None) -> Knowledge | None:
+        """The knowledge of an order; None without one.
+
+        Raises:
+          ValueError: naming the options.
+        """
+        if order is None:
+            refuse_unused(context, "without --order", "unfrozen", "generate", "combine", "follow")
+            return None
+        from jaxgadget.gadgets.specs import make_generation
+        from jaxgadget.subgames.knowledge import Knowledge
+
+        if order != INFINITE and not (order.isdecimal() and len(order) < 10 and int(order) % 2 == 1):
+            raise ValueError(f"--order {order}: expected 1, 3, 5, … or {INFINITE}, common knowledge")
+        if is_given(context, "model"):
+            raise ValueError(
+                f"--order {order} cannot be combined with --model: frozen strategies have no values against "
+                "models; leave one of the two out"
+            )
+        return Knowledge(
+            order=math.inf if order == INFINITE else int(order),
+            unfrozen=self.unfrozen,
+            generate=None if self.generate is None else make_generation(self.generate),
+            combine=self.combine,
+            follow=self.follow,
+        )
+
+
+@request
+class KnowledgeOptions(KnowledgeSettings):
+    """Re-solving by a player's knowledge.
+
+    Attributes:
+      order: re-solve or search from each own infostate by the player's knowledge there: 1, 3, 5, … steps of
+        what each player considers possible, or `inf`, common knowledge.
+    """
+
+    order: str | None = option(None, metavar="K", default="common knowledge")
+
+
+@request
+class Output:
+    """Files to write.
+
+    Attributes:
+      json: write the results as JSON; `-` is standard output, without tables.
+    """
+
+    json: str | None = option(None, metavar="FILE")
+
+    @property
+    def to_standard_output(self) -> bool:
+        """True if standard output is for JSON alone."""
+        return self.json == STANDARD_OUTPUT
+
+    @property
+    def files(self) -> dict[str, str | pathlib.Path]:
+        """The files to write, by option."""
+        return {name: path for name, path in vars(self).items() if name in OUTPUTS and path is not None}
+
+    def check(self, folder: pathlib.Path | None = None, **files: pathlib.Path | None) -> None:
+        """ValueError unless all files can be written, each to its own place.
+
+        Args:
+          folder: of `--checkpoint`.
+          files: further ones, by option.
+        """
+        check_outputs({f"--{name}": path for name, path in (self.files | files).items()}, folder=folder)
+
+    def print(self, *tables: tuple[RenderableType, Iterable[str]], warnings: Iterable[str] = ()) -> None:
+        """Prints tables, each with notes, and the files written; with `--json -` nothing but warnings.
+
+        Args:
+          tables: tables and the notes below each.
+          warnings: lines for standard error if standard output is for JSON alone.
+        """
+        if self.to_standard_output:
+            for warning in warnings:
+                warn(warning)
+            return
+        files = [f"Wrote the {OUTPUTS[name]} to {os.fspath(path)}" for name, path in self.files.items()]
+        for number, (table, notes) in enumerate(tables, 1):
+            show(table, [*notes, *(files if number == len(tables) else [])])
+
+    def write_json(self, record: dict[str, Any]) -> None:
+        """Writes a record if `--json` names a file."""
+        if self.json is not None:
+            write_json(self.json, record)
+
+
+@request
+class SavedOutput(Output):
+    """Files to write.
+
+    Attributes:
+      save: write the strategies; `--blueprint file:FILE` reads them again.
+    """
+
+    save: pathlib.Path | None = None
+
+
+def keep_programs() -> None:
+    """Switches on JAX's compilation cache, and so imports JAX: only once there is something to compute."""
+    from jaxgadget.util.compilation import enable_compilation_cache
+
+    enable_compilation_cache()
+
+
+def first_cut(game: Game) -> str:
+    """The default cut of a game: the first that it names, else after a move of the players."""
+    return next(iter(game.cuts()), "depth:1")
+
+
+def check_solver(context: typer.Context, solver: Solver) -> None:
+    """ValueError for options that the algorithm does not have."""
+    if solver.algorithm == LP:
+        refuse_unused(context, "with --algorithm lp", "iterations", "dtype", "memory_limit", "spread")
+    else:
+        refuse_unused(context, f"with --algorithm {solver.algorithm}, only with lp", "time_limit")
+
+
+def read_spread(text: str | None) -> float | str | None:
+    """The value of `--spread`, a number or a name; ValueError for other texts."""
+    if text is None or text == BEST_RESPONSE:
+        return text
+    number = read_number(text)
+    if number is None or number < 0:
+        raise ValueError(f"--spread {text}: expected a number >= 0 in units of payoff, or {BEST_RESPONSE}")
+    return number
+
+
+def _check_gadgets(context: typer.Context, gadgets: Sequence[Gadget]) -> None:
+    """ValueError for options that none of the gadgets has."""
+    from jaxgadget.gadgets.prior import NoPrior
+
+    if all(isinstance(gadget.prior, NoPrior) for gadget in gadgets):
+        refuse_unused(context, "where all gadgets have the prior none", "epsilon")
+    names = ", ".join(dict.fromkeys(gadget.name for gadget in gadgets))
+    settings = set().union(*map(vars, gadgets))
+    options = {"alternative": "alternative", "spread": "spread", "gifts": "gifts", "scaled": "scale_gifts"}
+    for setting, name in options.items():
+        if setting not in settings:
+            refuse_unused(context, f"for {names}", name)
+
+
+def _make_prior(text: str) -> str | Prior:
+    """The prior that `--prior` names: a name as it is, or the range of models that are made later."""
+    from jaxgadget.policy.blueprints import parse_blueprint
+    from jaxgadget.subgames.range_prior import RangeOfSpec
+
+    name, colon, spec = text.partition(":")
+    return RangeOfSpec(spec=parse_blueprint(spec, RANGE_OF)) if name == RANGE and colon else text
+
+
+def make_range_priors(tree: HistoryTree, gadgets: Sequence[Gadget]) -> list[Gadget]:
+    """Gadgets with the range of every model that `--prior range:SPEC` names; ValueError as `make_models`."""
+    from jaxgadget.subgames.range_prior import make_ranges
+
+    return make_ranges(tree, gadgets, what=RANGE_OF)
+
+
+def _make_alternative(text: str) -> Alternative:
+    """The values that `--alternative` names."""
+    from jaxgadget.gadgets.specs import make_alternative
+    from jaxgadget.util.registry import find
+
+    name, _, argument = text.partition(":")
+    if name in RANGE_VALUES and argument and find(RANGE_VALUES, name, "values")(argument).error is None:
+        raise ValueError(
+            f"--alternative {text!r}: the training in {argument!r} is not finished, so the error of its "
+            "network is unknown; continue it with the same `jaxgadget train-ranges` command"
+        )
+    if name == CONTINUATION and argument and not argument.strip("0"):
+        raise ValueError(f"--alternative {text!r}: expected {CONTINUATION}:N with at least 1 iteration")
+    return make_alternative(text)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class IterativeSolver(Solver):
+    """A solver that is no linear program.
+
+    Attributes:
+      algorithm: regret-matching rule.
+    """
+
+    algorithm: str | Rule | None = dataclasses.field(
+        default="dcfr", metadata={"type": str, "choices": tuple(RULES)}
+    )
 
 
 def positive_number(text: str) -> float:
@@ -84,392 +461,3 @@ def positive_number(text: str) -> float:
     if number is None or number <= 0:
         raise typer.BadParameter(f"{text!r}: expected a number above 0, such as 0.5")
     return number
-
-
-def repeatable(*names: str, help: str, **rest: Any) -> Any:
-    """`typer.Option` of one that may be said several times, and says so."""
-    return typer.Option(*names, help=f"{help} *May be repeated.*", **rest)
-
-
-def either(names: Iterable[str]) -> str:
-    """`a`, `b` or `c`."""
-    *most, last = (f"`{name}`" for name in names)
-    return f"{', '.join(most)} or {last}"
-
-
-if TYPE_CHECKING:  # a member of these is a string, and checkers cannot know which
-    AlgorithmName = GadgetName = PriorName = EngineName = str
-else:
-    AlgorithmName = enum.StrEnum("AlgorithmName", {name: name for name in (*RULES, LP)})
-    GadgetName = enum.StrEnum("GadgetName", {name: name for name in GADGETS})
-    PriorName = enum.StrEnum("PriorName", {name: name for name in PRIORS})
-    EngineName = enum.StrEnum("EngineName", {name: name for name in ENGINES})
-
-
-Game = Annotated[
-    str,
-    typer.Argument(
-        metavar="GAME",
-        show_default=False,
-        help="A name from `jaxgadget games`, with parameters in parentheses; `openspiel:NAME(…)`; a Gambit "
-        "file that ends in `.efg`; a class of your own, `path.py:Class(…)` or `module:Class(…)`.",
-    ),
-]
-Algorithm = Annotated[
-    AlgorithmName,
-    typer.Option(
-        "--algorithm",
-        metavar="NAME",
-        help=f"Which CFR, or exact linear programs: {either((*RULES, LP))}.",
-    ),
-]
-Iterations = Annotated[
-    int,
-    typer.Option(
-        "--iterations",
-        metavar="N",
-        min=1,
-        max=MOST_ITERATIONS,
-        help="How many at most; one updates both players. Linear programs have none.",
-    ),
-]
-Dtype = Annotated[
-    DtypeName,
-    typer.Option(
-        "--dtype",
-        metavar="NAME",
-        help=f"Precision of the solve: {either(DtypeName)}. What is reported is always computed in float64.",
-    ),
-]
-Form = Annotated[
-    FormName,
-    typer.Option(
-        "--form",
-        metavar="NAME",
-        help=f"What the game is laid out by: {either(FormName)}. Where private hands are dealt first and "
-        "all that follows is public, no history need be listed: kuhn_poker, leduc_poker, liars_dice. In "
-        "other games hands are looked for in the histories. What `--save` writes by hands "
-        "`HandsPolicy.load` reads, not `--blueprint`.",
-    ),
-]
-TargetGap = Annotated[
-    float | None,
-    typer.Option(
-        "--target-gap",
-        metavar="GAP",
-        min=0,
-        help="Stop as soon as the gap, NashConv of what is solved, is no larger; in units of payoff.",
-    ),
-]
-MaxHistories = Annotated[
-    int,
-    typer.Option(
-        "--max-histories",
-        metavar="N",
-        min=1,
-        help="Give up on a game of more histories than that.",
-    ),
-]
-Json = Annotated[
-    str | None,
-    typer.Option("--json", metavar="FILE", help="Write the results as JSON; `-` is standard output, alone."),
-]
-Save = Annotated[
-    pathlib.Path | None,
-    typer.Option(
-        "--save", metavar="FILE", help="Write the strategies; `--blueprint file:FILE` reads them again."
-    ),
-]
-CheckpointFile = Annotated[
-    pathlib.Path | None,
-    typer.Option(
-        "--checkpoint",
-        metavar="FILE",
-        help="Save work to this file about every 20 seconds, and resume from it.",
-    ),
-]
-CheckpointFolder = Annotated[
-    pathlib.Path | None,
-    typer.Option(
-        "--checkpoint",
-        metavar="FOLDER",
-        parser=folder,
-        help="Save work to this folder about every 20 seconds, and resume from it.",
-    ),
-]
-Cut = Annotated[
-    str | None,
-    typer.Option(
-        "--cut",
-        metavar="CUT",
-        show_default="the first that the game names, else depth:1",
-        help="Where subgames begin: `depth:D`, after D moves of the players, or a name of the game's, such "
-        "as Leduc's `flop`.",
-    ),
-]
-TimeLimit = Annotated[
-    float | None,
-    typer.Option(
-        "--time-limit",
-        metavar="SECONDS",
-        parser=positive_number,
-        help="Above 0, for `lp`: an error if a linear program takes longer (`refine`: all of a gadget and "
-        "blueprint).",
-    ),
-]
-MemoryLimit = Annotated[
-    int | None,
-    typer.Option(
-        "--memory-limit",
-        metavar="BYTES",
-        min=1,
-        help="What a solve may take on each device; lanes and subgames are split until that suffices. "
-        "[default: most of what is free]",
-    ),
-]
-Floor = Annotated[
-    float,
-    typer.Option(
-        "--floor",
-        metavar="E",
-        min=0,
-        max=1,
-        help="With this probability a player's hand trembles and plays uniformly, at every infoset.",
-    ),
-]
-Player = Annotated[
-    PlayerName,
-    typer.Option(
-        "--player",
-        metavar="0|1|both",
-        help="Who re-solves; the other is the opponent. With `both`, one after the other, and then NashConv "
-        "of the two together.",
-    ),
-]
-Blueprint = Annotated[
-    list[str] | None,
-    repeatable(
-        "--blueprint",
-        metavar="SPEC",
-        show_default="12 checkpoints of CFR and 8 Dirichlet draws",
-        help="A strategy of both players: `uniform`; `geometric:R`, the k-th legal action ∝ R^k; "
-        "`dirichlet:SEED[:ALPHA]`, drawn at random; `cfr:N` or `cfr+:N`, the average after N iterations; "
-        "`mccfr:N[:SEED]` or `pcs:N[:SEED]`, the same by sampling; `file:PATH`, all that `--save` wrote.",
-    ),
-]
-Model = Annotated[
-    list[str] | None,
-    repeatable(
-        "--model",
-        metavar="SPEC",
-        show_default="none: the opponent adapts",
-        help="What the opponent is believed to play in the whole game, as for `--blueprint`.",
-    ),
-]
-Follows = Annotated[
-    list[float] | None,
-    repeatable(
-        "--p",
-        metavar="P",
-        show_default=False,
-        help="How likely it follows the model, from 0 to 1; else it adapts. Each `--model` is taken with "
-        "each.",
-    ),
-]
-Gadget = Annotated[
-    list[GadgetName] | None,
-    repeatable(
-        "--gadget",
-        metavar="NAME",
-        show_default="unsafe, resolving and max-margin",
-        help=f"The opponent's way into a subgame: {either(GADGETS)}.",
-    ),
-]
-MISTAKES = (
-    f"Where the opponent's mistakes at the gadget lead: {either(PRIORS)}, of which `range` is that of the "
-    "blueprint's opponent; the unsafe gadget knows only `none`"
-)
-Prior = Annotated[
-    list[PriorName] | None,
-    repeatable(
-        "--prior",
-        metavar="NAME",
-        show_default=f"{', '.join(DEFAULT_PRIORS[:-1])} and {DEFAULT_PRIORS[-1]}",
-        help=f"{MISTAKES}.",
-    ),
-]
-PriorOrRange = Annotated[
-    list[str] | None,
-    repeatable(
-        "--prior",
-        metavar="NAME",
-        show_default=f"{', '.join(DEFAULT_PRIORS[:-1])} and {DEFAULT_PRIORS[-1]}",
-        help=f"{MISTAKES}. `range:SPEC` is the range of a model, as for `--blueprint`.",
-    ),
-]
-Epsilon = Annotated[
-    list[str] | None,
-    repeatable(
-        "--epsilon",
-        metavar="E",
-        show_default="0.001",
-        help="How likely such mistakes are, from 0 to less than 1; `auto`, with `--algorithm lp`, finds "
-        "one that is small enough to change nothing else.",
-    ),
-]
-Alternative = Annotated[
-    list[str] | None,
-    repeatable(
-        "--alternative",
-        metavar="NAME",
-        show_default=BEST_RESPONSE,
-        help="What the opponent is promised outside a subgame: its value as a `best-response` to the "
-        "blueprint, which is safe; under the `blueprint` of both, an estimate; or against the optimal "
-        "`continuation`, solved first, by linear programs or `continuation:N` with N iterations: as safe as "
-        "that is; or `values:DIR`, what a network that `train-ranges` made says of it, an estimate.",
-    ),
-]
-Spread = Annotated[
-    str | None,
-    typer.Option(
-        "--spread",
-        metavar="S",
-        show_default=False,
-        help="For resolving gadgets, how uncertain promised values are: the standard deviation in units of "
-        "payoff, or `best-response`, how far they are from a best response to the blueprint. The opponent "
-        "learns the draw before it enters. Not with `--algorithm lp`.",
-    ),
-]
-Gifts = Annotated[
-    GiftsName,
-    typer.Option(
-        "--gifts",
-        metavar="NAME",
-        help="For reach gadgets, what the opponent gave away on its way: a `lower-bound`, which is safe, or "
-        "an `estimate`.",
-    ),
-]
-ScaleGifts = Annotated[
-    bool,
-    typer.Option("--scale-gifts", help="Scale gifts up; safe only for a single subgame (`--infostate`)."),
-]
-Infostate = Annotated[
-    str | None,
-    typer.Option("--infostate", metavar="STRING", help="Only the subgame in which this infostate lies."),
-]
-Plot = Annotated[
-    pathlib.Path | None,
-    typer.Option(
-        "--plot", metavar="FILE", help="Draw refined against blueprint exploitability: .png, .svg or .pdf."
-    ),
-]
-Order = Annotated[
-    str | None,
-    typer.Option(
-        "--order",
-        metavar="K",
-        show_default="what is common knowledge",
-        help="Re-solve each own infostate by what the player knows there: 1, 3, 5, … steps of who thinks "
-        "what possible, or `inf`.",
-    ),
-]
-Unfrozen = Annotated[
-    bool,
-    typer.Option(
-        "--unfrozen",
-        help="With `--order`, solve for all that is kept, where the rest would play as the blueprint; not "
-        "safe.",
-    ),
-]
-Generate = Annotated[
-    str | None,
-    typer.Option(
-        "--generate",
-        metavar="SPEC",
-        show_default="all",
-        help="With `--order`, which of the opponent's infostates are considered: `diverse:N`, N whose values "
-        "are spread best, or `random:N[:DRAWS[:SEED]]`; not safe.",
-    ),
-]
-Combine = Annotated[
-    CombineName,
-    typer.Option(
-        "--combine",
-        metavar="damped|in-turn|together",
-        help="With `--order`, how the strategies of own infostates go together: at order 1 `damped` and "
-        "`in-turn` are safe, `together` is not; at higher orders nothing is.",
-    ),
-]
-Rows = Annotated[bool, typer.Option("--rows", help="Print every row, not a summary of many.")]
-BenchGames = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="GAME",
-        show_default=f"{', '.join(DEFAULT_GAMES[:-1])} and {DEFAULT_GAMES[-1]}",
-        help="What to solve; peers need a game that OpenSpiel has too.",
-    ),
-]
-Engines = Annotated[
-    list[EngineName] | None,
-    repeatable(
-        "--engine",
-        metavar="NAME",
-        show_default="jaxgadget and the peers that are installed",
-        help=f"Who solves it: {either(ENGINES)}.",
-    ),
-]
-Lanes = Annotated[
-    list[int] | None,
-    repeatable(
-        "--lanes",
-        metavar="N",
-        show_default=" and ".join(map(str, DEFAULT_LANES)),
-        help="Copies of the game side by side; peers have 1.",
-    ),
-]
-BenchAlgorithm = Annotated[
-    AlgorithmName,
-    typer.Option(
-        "--algorithm",
-        metavar="NAME",
-        help=f"Which CFR: {either(RULES)}; peers have `cfr` and `cfr+`.",
-    ),
-]
-BenchDtype = Annotated[
-    DtypeName,
-    typer.Option(
-        "--dtype",
-        metavar="NAME",
-        help=f"Precision of jaxgadget: {either(DtypeName)}. Peers compute in float64.",
-    ),
-]
-BenchIterations = Annotated[
-    int | None,
-    typer.Option(
-        "--iterations",
-        metavar="N",
-        min=1,
-        max=MOST_ITERATIONS,
-        show_default="as many as fill the time",
-        help="How many in a repetition.",
-    ),
-]
-Seconds = Annotated[
-    float,
-    typer.Option(
-        "--seconds",
-        metavar="SECONDS",
-        min=0,
-        help="How long to time a row, all repetitions together.",
-    ),
-]
-Repeats = Annotated[
-    int,
-    typer.Option(
-        "--repeats",
-        metavar="N",
-        min=1,
-        max=MOST_ITERATIONS,
-        help="Repetitions, the engines by turns; the fastest counts.",
-    ),
-]

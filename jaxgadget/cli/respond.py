@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import pathlib
 from collections.abc import Sequence
@@ -9,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jaxgadget.cli import options
-from jaxgadget.cli.command import (
-    check_algorithm,
-    check_models,
-    keeping_checkpoints,
+from jaxgadget.cli.command import exit_if_undefined, keeping_checkpoints, refuse_unused, save_defined
+from jaxgadget.cli.fields import Fields, option, request
+from jaxgadget.cli.options import (
+    GameOptions,
+    ModelOptions,
+    PlayerName,
+    SavedOutput,
+    check_solver,
     make_models,
-    parse_models,
-    refuse_unused,
+    positive_number,
 )
-from jaxgadget.cli.prepare import enumerate_named, exit_if_undefined, save_defined
-from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
-from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, warn, write_json, written
+from jaxgadget.core.solver import Solver
 
 if TYPE_CHECKING:
     from jaxgadget.opponents.result import Responses
@@ -40,124 +41,82 @@ Examples:
 DEFAULT_P = tuple(round(0.1 * k, 1) for k in range(11))
 """From an equilibrium to a best response."""
 
-Model = Annotated[
-    list[str] | None,
-    options.repeatable(
-        "--model",
-        metavar="SPEC",
-        show_default=False,
-        help="What the opponent is believed to play; as `--blueprint` of `refine`.",
-    ),
-]
-Probability = Annotated[
-    list[float] | None,
-    options.repeatable(
-        "--p",
-        metavar="P",
-        show_default="0, 0.1, …, 1",
-        help="How likely the opponent follows its model, from 0 to 1; else it plays as it likes.",
-    ),
-]
-BestNash = Annotated[
-    bool,
-    typer.Option("--best-nash", help="Also the equilibrium strategy that does best against each model."),
-]
-DataBiased = Annotated[
-    bool,
-    typer.Option(
-        "--data-biased",
-        help="Also responses to an opponent who follows its model with probability P at every infoset anew.",
-    ),
-]
-Tolerance = Annotated[
-    float | None,
-    typer.Option(
-        "--tolerance",
-        metavar="T",
-        parser=options.positive_number,
-        show_default="1e-3 of the payoff range, or 1e-9 with lp",
-        help="By how much `--best-nash` may guarantee less than the game's value; above 0, in units of "
-        "payoff.",
-    ),
-]
-ResponsePlot = Annotated[
-    pathlib.Path | None,
-    typer.Option("--plot", metavar="FILE", help="Draw gain against exploitability: .png, .svg or .pdf."),
-]
-Responder = Annotated[
-    options.PlayerName,
-    typer.Option("--player", metavar="0|1|both", help="Who responds; the other is the opponent."),
-]
+
+@request
+class RespondOptions:
+    """Settings of `respond` alone.
+
+    Attributes:
+      player: the player who responds; the other is the opponent.
+      best_nash: also find the equilibrium strategy that does best against each model.
+      data_biased: also find responses to an opponent who follows its model with probability P at every
+        infoset anew.
+      tolerance: loss against the game's value that `--best-nash` may have; above 0, in units of payoff.
+    """
+
+    player: PlayerName = "0"
+    best_nash: bool = False
+    data_biased: bool = False
+    tolerance: float | None = option(
+        None, metavar="T", parser=positive_number, default="1e-3 of the payoff range, or 1e-9 with lp"
+    )
+
+
+@request
+class ResponseOutput(SavedOutput):
+    """Files to write.
+
+    Attributes:
+      plot: draw gain against exploitability: .png, .svg or .pdf.
+    """
+
+    plot: pathlib.Path | None = None
 
 
 def respond(
     context: typer.Context,
-    game: options.Game,
-    model: Model = None,
-    p: Probability = None,
-    player: Responder = options.PlayerName.FIRST,
-    best_nash: BestNash = False,
-    data_biased: DataBiased = False,
-    tolerance: Tolerance = None,
-    algorithm: options.Algorithm = options.CFR_PLUS,
-    iterations: options.Iterations = 1000,
-    dtype: options.Dtype = options.DtypeName.FLOAT64,
-    target_gap: options.TargetGap = None,
-    checkpoint: options.CheckpointFolder = None,
-    time_limit: options.TimeLimit = None,
-    memory_limit: options.MemoryLimit = None,
-    plot: ResponsePlot = None,
-    save: options.Save = None,
-    max_histories: options.MaxHistories = DEFAULT_MAX_HISTORIES,
-    json: options.Json = None,
+    game: GameOptions,
+    modelled: Annotated[ModelOptions, Fields(p=DEFAULT_P)],
+    options: RespondOptions,
+    solver: Annotated[Solver, Fields(algorithm="cfr+", iterations=1000, dtype="float64", progress=True)],
+    output: ResponseOutput,
 ) -> None:
-    """Respond to models of an opponent: what is gained, and how exploitable that makes.
+    """Respond to models of an opponent: gains against them, and exploitability.
 
     Restricted Nash responses to every model with every P, all in one batch: the best against an opponent
     who follows the model with probability P and plays as it likes otherwise.
     """
-    check_algorithm(context, algorithm)
-    if not model:
+    check_solver(context, solver)
+    if not modelled.model:
         raise ValueError(
-            "--model is missing: expected what the opponent is believed to play, such as uniform"
+            "--model is missing: expected a strategy that the opponent may play, such as uniform"
         )
-    if not best_nash:
+    if not options.best_nash:
         refuse_unused(context, "without --best-nash", "tolerance")
-    if save is not None and player is options.PlayerName.BOTH:
+    if output.save is not None and options.player == "both":
         raise ValueError("--save with --player both: strategies of one player; choose 0 or 1")
-    check_outputs({"--json": json, "--save": save, "--plot": plot}, folder=checkpoint)
-    numbers = p or DEFAULT_P
-    check_models(model, numbers)
-    specs = parse_models(model)
-    tree, _ = enumerate_named(game, max_histories)
+    output.check(folder=solver.checkpoint_path)
+    specs = modelled.parse()
+    tree, _ = game.enumerate()
     models = make_models(tree, specs)
-    solving: dict[str, Any] = {
-        "algorithm": str(algorithm),
-        "iterations": iterations,
-        "dtype": dtype.value,
-        "target_gap": target_gap,
-        "checkpoint": checkpoint,
-        "time_limit": time_limit,
-        "memory_limit": memory_limit,
-        "progress": True,
-    }
+    solving: dict[str, Any] = {"solver": solver}
     by_player: list[list[Responses]] = []
-    with keeping_checkpoints(checkpoint):
-        for number in (0, 1) if player is options.PlayerName.BOTH else (int(player),):
-            solving["player"] = number
-            by_player.append(_respond(tree, models, numbers, solving, best_nash, tolerance, data_biased))
+    with keeping_checkpoints(solver.checkpoint_path):
+        for player in (0, 1) if options.player == "both" else (int(options.player),):
+            solving["player"] = player
+            by_player.append(_respond(tree, models, modelled.p, solving, options))
             solving["value"] = by_player[0][0].game_value
     results = [result for responses in by_player for result in responses]
     reasons = [why for result in results for why in result.failures.values()]
-    if save is not None:
-        save = _save(results, save)
-    if json is not None:
+    if output.save is not None:
+        output = dataclasses.replace(output, save=_save(results, output.save))
+    if output.json is not None:
         from jaxgadget.report.opponents import responses_record
 
-        write_json(json, responses_record(results))
-    if plot is not None:
-        _draw(results, plot)
-    _show(by_player, json, written(results=json, picture=plot, strategies=save))
+        output.write_json(responses_record(results))
+    if output.plot is not None:
+        _draw(results, output.plot)
+    _show(by_player, output)
     exit_if_undefined(reasons, sum(result.policy.num_lanes for result in results))
 
 
@@ -166,20 +125,18 @@ def _respond(
     models: Policy,
     p: Sequence[float],
     solving: dict[str, Any],
-    best_nash: bool,
-    tolerance: float | None,
-    data_biased: bool,
+    options: RespondOptions,
 ) -> list[Responses]:
-    """One player's responses, method by method; what follows the first knows the game's value."""
+    """One player's responses, method by method; the first finds the game's value for the others."""
     from jaxgadget.opponents import respond as library
     from jaxgadget.opponents.opponent import Opponent
 
     opponents = Opponent(models, p)
     responses = [library.respond(tree, opponents, **solving)]
     solving = solving | {"value": responses[0].game_value}
-    if best_nash:
-        responses.append(library.best_nash(tree, models, tolerance=tolerance, **solving))
-    if data_biased:
+    if options.best_nash:
+        responses.append(library.best_nash(tree, models, tolerance=options.tolerance, **solving))
+    if options.data_biased:
         responses.append(library.data_biased_response(tree, opponents, **solving))
     return responses
 
@@ -210,16 +167,12 @@ def _draw(results: Sequence[Responses], path: pathlib.Path) -> None:
     save_picture(figure, path)
 
 
-def _show(by_player: Sequence[Sequence[Responses]], json: str | None, last: Sequence[str]) -> None:
+def _show(by_player: Sequence[Sequence[Responses]], output: ResponseOutput) -> None:
     """A table for every player, unless standard output has the JSON."""
     from jaxgadget.report.opponents import responses_notes, responses_table
     from jaxgadget.report.tables import constant_note
 
     constant = constant_note(by_player[0][0].policy.tree)
-    if json == STANDARD_OUTPUT:
-        warn(constant)
-        return
-    for number, responses in enumerate(by_player, 1):
-        is_last = number == len(by_player)
-        notes = [*responses_notes(responses), *([constant, *last] if is_last else [])]
-        show(responses_table(responses), notes)
+    tables = [(responses_table(responses), responses_notes(responses)) for responses in by_player]
+    tables[-1][1].append(constant)
+    output.print(*tables, warnings=[constant])

@@ -1,6 +1,6 @@
-"""What the opponent gets if it stays out of a subgame: alternative values, and gifts on top.
+"""Alternative values: the opponent's values outside a subgame, and gifts on top.
 
-A safe gadget promises the opponent no more than its counterfactual best-response value against
+A safe gadget offers the opponent no more than its counterfactual best-response value against
 the blueprint. *Safe and nested subgame solving* (Brown and Sandholm 2017) relaxes that: estimates
 of these values (§6), and gifts, what the opponent gave away on its way to the subgame (§5).
 """
@@ -8,46 +8,69 @@ of these values (§6), and gifts, what the opponent gave away on its way to the 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from jaxgadget.gadgets.capabilities import Capability
+from jaxgadget.gadgets.context import Context, Immediate
 from jaxgadget.gadgets.ranges import Ranges, inverse
 from jaxgadget.util.arguments import check_whole_number, is_finite_number
 from jaxgadget.util.arrays import FloatArray
 
 TRUNK_ITERATIONS = 500
-"""Of the opponent's trunk with range values."""
+"""Iterations for the opponent's trunk with range values."""
 
 EXACT = "exact"
-"""By linear programs."""
+"""The continuation from linear programs."""
+
+ABSTRACT = "abstract"
+"""Name of an abstraction's values in tables."""
 
 GiftRule = Literal["lower-bound", "estimate"]
 GIFT_RULES: tuple[GiftRule, ...] = ("lower-bound", "estimate")
 
 
+@runtime_checkable
+class Probabilities(Protocol):
+    """A policy of this package, of either tree."""
+
+    labels: tuple[str, ...]
+    probabilities: Any
+
+
 class AlternativeRefusedError(ValueError):
-    """A gadget that play never leaves was told what to promise."""
+    """Alternative values were passed to a gadget that has no use for them."""
 
 
+@runtime_checkable
 class Alternative(Protocol):
-    """Values `V̄(s)` of the opponent's root infostates, in the resolving player's utility."""
+    """Source of the values `V̄(s)` of the opponent's root infostates, in the resolving player's utility."""
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """Name in tables."""
         ...
+
+    @property
+    def requires(self) -> frozenset[Capability]:
+        """Capabilities of the front end that these values need."""
+        ...
+
+    def resolve(self, context: Context) -> Values:
+        """The values as numbers, found before the gadget is solved."""
+        ...
+
+
+@runtime_checkable
+class Values(Alternative, Protocol):
+    """Alternative values that are numbers once the ranges are known."""
 
     @property
     def exact(self) -> bool:
-        """Whether these are best-response values against the blueprint, on which bounds rest."""
-        ...
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """Which optional parts of `Ranges` it reads."""
+        """True for best-response values against the blueprint, which bounds require."""
         ...
 
     def values(self, ranges: Ranges) -> FloatArray:
@@ -56,20 +79,19 @@ class Alternative(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class BestResponseValues:
+class BestResponseValues(Immediate):
     """The opponent's counterfactual best response to the blueprint: safe."""
 
     name: str = dataclasses.field(default="best-response", init=False, repr=False)
     exact: bool = dataclasses.field(default=True, init=False, repr=False)
-    needs: frozenset[str] = dataclasses.field(default=frozenset(), init=False, repr=False)
 
     def values(self, ranges: Ranges) -> FloatArray:
-        """See `Alternative`."""
+        """`[R, L]` in the resolving player's utility."""
         return ranges.cbv
 
 
 @dataclasses.dataclass(frozen=True)
-class BlueprintValues:
+class BlueprintValues(Immediate):
     """Both players follow their blueprints: an estimate (Brown and Sandholm 2017, §6).
 
     If the blueprint comes from CFR, its opponent's half is close to a best response within
@@ -78,17 +100,21 @@ class BlueprintValues:
 
     name: str = dataclasses.field(default="blueprint", init=False, repr=False)
     exact: bool = dataclasses.field(default=False, init=False, repr=False)
-    needs: frozenset[str] = dataclasses.field(default=frozenset({"played"}), init=False, repr=False)
+
+    @property
+    def requires(self) -> frozenset[Capability]:
+        """Both players' values."""
+        return frozenset({Capability.PLAYED})
 
     def values(self, ranges: Ranges) -> FloatArray:
-        """See `Alternative`."""
+        """`[R, L]` in the resolving player's utility."""
         if ranges.played is None:
-            raise ValueError("ranges have no 'played' values: list 'played' in the gadget's `needs`")
+            raise ValueError("ranges have no 'played' values: list Capability.PLAYED in `requires`")
         return ranges.played
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ArrayValues:
+class ArrayValues(Immediate):
     """A user's own values, such as a network's estimates.
 
     CFR-D's averages (`Decomposition.values`) are in the opponent's own utility: give minus those.
@@ -97,13 +123,12 @@ class ArrayValues:
       array: `[R]` or `[R, L]`, one number for each of the opponent's root infostates in the order
         of `Forest.roots`: its value in the resolving player's utility, weighted by the resolving
         player's and chance's reach of the root (not divided by it).
-      name: what tables call it.
+      name: in tables.
     """
 
     array: npt.NDArray[np.floating]
     name: str = "array"
     exact: bool = dataclasses.field(default=False, init=False, repr=False)
-    needs: frozenset[str] = dataclasses.field(default=frozenset(), init=False, repr=False)
 
     def __post_init__(self) -> None:
         array = np.asarray(self.array)
@@ -113,42 +138,69 @@ class ArrayValues:
                 "[roots, lanes] of finite numbers"
             )
 
+    @property
+    def requires(self) -> frozenset[Capability]:
+        """A row for each root infostate."""
+        return frozenset({Capability.ROOT_VALUES})
+
     def values(self, ranges: Ranges) -> FloatArray:
-        """See `Alternative`."""
+        """`[R, L]` the rows of the ranges' roots."""
         return on_roots(np.asarray(self.array), ranges)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PrecomputedValues(Immediate):
+    """Values found before the gadget is solved.
+
+    Attributes:
+      array: `[R, B]` in the resolving player's utility, weighted like `ArrayValues`.
+      name: of the values that were resolved.
+      exact: True if these are best-response values against `strategy`.
+      strategy: the strategies to which these are best-response values, a lane a blueprint; None for the
+        blueprints.
+      failures: blueprints without values, and why.
+    """
+
+    array: FloatArray
+    name: str
+    exact: bool = False
+    strategy: Any = None
+    failures: Mapping[int, str] = dataclasses.field(default_factory=dict[int, str])
+
+    def values(self, ranges: Ranges) -> FloatArray:
+        """`[R, L]` the rows of the ranges' roots."""
+        return on_roots(self.array, ranges)
 
 
 @dataclasses.dataclass(frozen=True)
 class ContinuationValues:
-    """What the opponent gets in the optimal continuation, which `refine` and `sweep` solve first.
+    """The opponent's values in the optimal continuation, which `refine` and `sweep` solve first.
 
-    Of a continuation that is solved, by linear programs or some iterations, the opponent's best responses are
-    promised: no gadget's solution is then more exploitable than it, but for gaps and mistakes (Brown and
-    Sandholm 2017, §6). It is of all subgames below the cut at once, also if only one of them is re-solved
-    (`infostate`): play may get to any. Where a forest fits memory only in parts, that is refused.
-    Range values, such as a network's, only solve the opponent's trunk, with the resolver's fixed: what they
-    say at its end is an estimate, so no bound is known.
+    With a continuation from linear programs or regret matching, the alternative values are the opponent's
+    best-response values against it: no gadget's solution is then more exploitable than the continuation, up
+    to gaps and mistakes (Brown and Sandholm 2017, §6). It covers all subgames below the cut, even if only
+    one is re-solved (`infostate`); a forest that fits memory only in parts is refused. Range values, such as
+    a network's, solve the opponent's trunk against the resolver's fixed one; they are estimates, so no bound
+    is known.
 
     Attributes:
       source: `exact`, by linear programs; a number of iterations of regret matching; or range values
         (`RangeValues`), such as `FolderRanges(folder)` for a network.
-      guard: whether a gadget with range values is solved with V̄, too, and the better result is kept,
-        blueprint by blueprint: what is less exploitable in the whole game, or what gets more from the mixture
-        with an opponent's model. So none is worse than with V̄. What is no estimate needs no guard.
+      guard: also solve a gadget with range values for best-response values, and return the better result for
+        each blueprint: the less exploitable one in the whole game, or the one with the higher value against
+        the mixture with an opponent's model. No effect without range values.
       iterations: of the opponent's trunk, for range values.
     """
 
     source: Literal["exact"] | int | Callable[..., Any] = EXACT
     guard: bool = True
     iterations: int = TRUNK_ITERATIONS
-    exact: bool = dataclasses.field(default=False, init=False, repr=False)
-    needs: frozenset[str] = dataclasses.field(default=frozenset({"continuation"}), init=False, repr=False)
 
     def __post_init__(self) -> None:
         source: Any = self.source
         whole = isinstance(source, int | np.integer) and not isinstance(source, bool)
-        known = source == EXACT or (whole and source >= 1) or self.is_estimate
-        if not known or hasattr(self.source, "num_entries"):
+        is_valid = source == EXACT or (whole and source >= 1) or self.is_estimate
+        if not is_valid or hasattr(self.source, "num_entries"):
             raise ValueError(
                 f"ContinuationValues(source={self.source!r}): expected 'exact', a number of iterations >= 1, "
                 "or range values, such as FolderRanges(folder)"
@@ -167,44 +219,52 @@ class ContinuationValues:
 
     @property
     def is_estimate(self) -> bool:
-        """Whether range values stand for the subgames."""
+        """True if range values replace the subgames."""
         return callable(self.source) and not isinstance(self.source, type)
 
     @property
+    def requires(self) -> frozenset[Capability]:
+        """The optimal continuation, or range values at the cut."""
+        return frozenset({Capability.RANGE_VALUES if self.is_estimate else Capability.CONTINUATION})
+
+    @property
     def name(self) -> str:
-        """See `Alternative`."""
+        """Name in tables."""
         if self.is_estimate:
-            parts = [f"values:{getattr(self.source, 'name', type(self.source).__name__)}"]
+            words = [f"values:{getattr(self.source, 'name', type(self.source).__name__)}"]
             if not self.guard:
-                parts.append("no guard")
+                words.append("no guard")
             if self.iterations != TRUNK_ITERATIONS:
-                parts.append(f"{self.iterations} iterations")
-            return ", ".join(parts)
+                words.append(f"{self.iterations} iterations")
+            return ", ".join(words)
         return "continuation" if self.source == EXACT else f"continuation:{self.source}"
 
-    def values(self, ranges: Ranges) -> FloatArray:
-        """See `Alternative`."""
-        raise ValueError(
-            f"{self!r} has no numbers: refine and sweep solve the continuation first, for gadgets whose "
-            "alternative is this and nothing around it"
+    def resolve(self, context: Context) -> PrecomputedValues:
+        """The values against the solved continuation."""
+        continuation = context.continuation(self)
+        return PrecomputedValues(
+            continuation.values,
+            self.name,
+            not continuation.is_estimate,
+            continuation.strategy,
+            continuation.failures,
         )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AbstractValues:
-    """What the opponent gets at best in an abstraction: an estimate (Brown and Sandholm 2017, §6, §7).
+    """Best-response values of the opponent in an abstraction: an estimate (Brown and Sandholm 2017, §6, §7).
 
-    A root infostate that the abstraction has is worth its counterfactual best response there. One that
-    follows an action of the opponent which the abstraction lacks is worth what the opponent gets before that
-    action, with the abstraction's actions alone. Both are taken per unit of `N(s)`.
+    A root infostate of the abstraction has its counterfactual best-response value there. One that follows an
+    action of the opponent which the abstraction lacks has the opponent's value before that action, with the
+    abstraction's actions alone. Both are per unit of `N(s)`.
 
     Attributes:
       policy: of an abstraction of the game, of one lane or a lane for each blueprint; None in
         `nested_off_tree`, for the strategy of the level before.
-      error: Δ, how far off a value is at most, divided by `N(s)`, in payoff units, from what the root is
-        worth against the best strategy that differs from the blueprint in the subgames alone; None if that
-        is unknown. Max-margin without mistakes is then at most 2Δ more exploitable than that strategy
-        (Theorem 2).
+      error: Δ, the largest distance of a value, per unit of `N(s)` and in payoff units, from the root's value
+        against the best strategy that differs from the blueprint in the subgames alone; None if unknown.
+        Max-margin without mistakes is then at most 2Δ more exploitable than that strategy (Theorem 2).
 
     Raises:
       ValueError: if the policy is none, or the error no finite number >= 0.
@@ -212,13 +272,11 @@ class AbstractValues:
 
     policy: Any = None
     error: float | None = None
-    name: str = dataclasses.field(default="abstract", init=False, repr=False)
-    exact: bool = dataclasses.field(default=False, init=False, repr=False)
-    needs: frozenset[str] = dataclasses.field(default=frozenset(), init=False, repr=False)
+    name: str = dataclasses.field(default=ABSTRACT, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.policy, type) or (
-            self.policy is not None and not hasattr(self.policy, "probabilities")
+            self.policy is not None and not isinstance(self.policy, Probabilities)
         ):
             raise ValueError(
                 f"AbstractValues(policy={self.policy!r}): expected a Policy of an abstraction of the game"
@@ -229,61 +287,75 @@ class AbstractValues:
                 "None if it is not known"
             )
 
-    def values(self, ranges: Ranges) -> FloatArray:
-        """See `Alternative`."""
-        raise ValueError(
-            f"{self!r} has no numbers: refine looks them up first, given the policy of an abstraction, and "
-            "nested_off_tree, for gadgets whose alternative is this and nothing around it"
-        )
+    @property
+    def requires(self) -> frozenset[Capability]:
+        """An abstraction that is known."""
+        return frozenset({Capability.ABSTRACTION})
+
+    def resolve(self, context: Context) -> PrecomputedValues:
+        """The values looked up in the abstraction."""
+        return PrecomputedValues(context.abstract_values(self), self.name)
 
 
 @dataclasses.dataclass(frozen=True)
 class WithGifts:
-    """`V̄ − N·Σg`: the opponent may keep what it gave away on its way (Brown and Sandholm 2017, §5).
+    """`V̄ − N·Σg`: alternative values less the opponent's gifts above the cut (Brown and Sandholm 2017, §5).
 
     Attributes:
-      alternative: `V̄`.
-      rule: how gifts are found; see `find_gifts`.
+      alternative: `V̄`, resolved.
+      rule: see `find_gifts`.
       scaled: give the whole gift to a single subgame, scaled up by what chance takes away.
     """
 
-    alternative: Alternative
+    alternative: Values
     rule: GiftRule = "lower-bound"
     scaled: bool = False
 
+    def __post_init__(self) -> None:
+        alternative: Any = self.alternative
+        if not isinstance(alternative, Values):
+            raise ValueError(
+                f"WithGifts(alternative={alternative!r}): expected values that are numbers already; reach "
+                "gadgets add gifts to any alternative"
+            )
+
     @property
     def name(self) -> str:
-        """See `Alternative`."""
+        """Name in tables: that of the values without gifts."""
         return self.alternative.name
 
     @property
     def exact(self) -> bool:
-        """See `Alternative`: safe as a lower bound, given in full in every subgame."""
+        """True if the gifts are safe: lower bounds, in full in every subgame."""
         return self.alternative.exact and self.rule == "lower-bound" and not self.scaled
 
     @property
-    def needs(self) -> frozenset[str]:
-        """See `Alternative`."""
-        return self.alternative.needs | {"trunk"}
+    def requires(self) -> frozenset[Capability]:
+        """Gifts are given above the cut."""
+        return self.alternative.requires | {Capability.TRUNK}
+
+    def resolve(self, context: Context) -> WithGifts:
+        """Gifts on top of the resolved values."""
+        return dataclasses.replace(self, alternative=self.alternative.resolve(context))
 
     def values(self, ranges: Ranges) -> FloatArray:
-        """See `Alternative`."""
+        """`[R, L]` in the resolving player's utility."""
         values = self.alternative.values(ranges)
         return values - ranges.mass * find_gifts(ranges, values, self.rule, scaled=self.scaled)
 
 
-Spread = float | Literal["best-response"] | ArrayValues
-"""How uncertain alternative values are; see `Resolving`."""
+Spread = float | Literal["best-response"] | ArrayValues | PrecomputedValues
+"""Standard deviation of alternative values; see `Resolving`."""
 
 TO_BEST_RESPONSE = "best-response"
-"""A spread as large as what a best response to the blueprint is off the estimate."""
+"""A spread equal to the distance of the estimate from the best-response value."""
 
 
 def check_spread(spread: object) -> None:
     """ValueError unless it is a `Spread` or None."""
     if spread is None or spread == TO_BEST_RESPONSE:
         return
-    if isinstance(spread, ArrayValues):
+    if isinstance(spread, ArrayValues | PrecomputedValues):
         least = float(np.min(spread.array, initial=0.0))
         if least < 0:
             raise ValueError(f"spread: ArrayValues with {least:g}: expected numbers >= 0")
@@ -295,13 +367,13 @@ def check_spread(spread: object) -> None:
 
 
 def spread_name(spread: Spread) -> str:
-    """What tables call it."""
-    if isinstance(spread, ArrayValues):
+    """Name of a spread in tables."""
+    if isinstance(spread, ArrayValues | PrecomputedValues):
         return spread.name
     return spread if isinstance(spread, str) else f"{spread:g}"
 
 
-def find_spread(spread: Spread, alternative: Alternative, ranges: Ranges) -> FloatArray:
+def find_spread(spread: Spread, alternative: Values, ranges: Ranges) -> FloatArray:
     """`[R, L]` the standard deviation of alternative values, weighted like these.
 
     Args:
@@ -309,7 +381,7 @@ def find_spread(spread: Spread, alternative: Alternative, ranges: Ranges) -> Flo
       alternative: the values, without gifts.
       ranges: what the blueprint brings.
     """
-    if isinstance(spread, ArrayValues):
+    if isinstance(spread, ArrayValues | PrecomputedValues):
         return spread.values(ranges)
     if isinstance(spread, str):
         return np.abs(alternative.values(ranges) - ranges.cbv)

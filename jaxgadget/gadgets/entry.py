@@ -1,15 +1,14 @@
 """The opponent's way into the subgames: one entry of two levels, filled in by a gadget's tables.
 
 The opponent picks a root infostate of a subgame, then follows into it or terminates. A gadget is a
-function from ranges to `EntryTables`: what the two choices are worth by themselves, which of their
-actions exist, and how likely they are at least. A level in which no gadget of a solve has a choice is
-left out:
+function from ranges to `EntryTables`: values of the two choices, their legal actions, and least
+probabilities. A level in which no gadget of a solve has a choice is omitted:
 
 - unsafe has none: its opponent enters as its blueprint does, and the entry is empty;
 - resolving does not pick: every root has its own follow or terminate;
 - max-margin only picks.
 
-Gadgets with different choices still stand side by side as lanes of one entry. A gadget that does not
+Gadgets with different choices can still be lanes of one entry. A gadget that does not
 pick then picks every root of a subgame with the floor 1/n, which leaves no choice, and all that follows
 counts n times; for one that cannot terminate, terminating is illegal.
 """
@@ -22,11 +21,12 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from jaxgadget.core.host import HostTreeplex, Rounding, build_treeplex, exact_size, slots_in_groups
+from jaxgadget.core.noise import NoisyBounds
+from jaxgadget.core.problem import Terms
+from jaxgadget.core.regret import Bounds
+from jaxgadget.core.rows import on_host, pad_rows
 from jaxgadget.gadgets.ranges import sum_rows
-from jaxgadget.kernels.problem import Terms
-from jaxgadget.kernels.regret import Bounds
-from jaxgadget.kernels.rows import on_host, pad_rows
-from jaxgadget.tree.sequence import HostTreeplex, Rounding, build_treeplex, exact_size, slots_in_groups
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 BoundRule = Literal["sum", "max"]
@@ -37,9 +37,9 @@ class Pick(NamedTuple):
     """The choice of a root infostate; R roots, L lanes.
 
     Attributes:
-      legal: `[R, L]` which ones may be picked.
-      floor: `[R, L]` how likely each is at least.
-      earns: `[R, L]` what the opponent earns by picking it, besides what follows.
+      legal: `[R, L]` roots that may be picked.
+      floor: `[R, L]` least probability of each.
+      earns: `[R, L]` payoff of the opponent for the pick itself.
     """
 
     legal: BoolArray
@@ -51,11 +51,11 @@ class Leave(NamedTuple):
     """The choice to follow into a root infostate or to terminate; R roots, L lanes.
 
     Attributes:
-      follow_floor: `[R, L]` how likely following is at least.
-      terminate_floor: `[R, L]` how likely terminating is at least.
-      earns: `[R, L]` what the opponent earns by terminating.
-      spread: `[R, L]` the standard deviation of that, where it learns a draw before it chooses; None if it is
-        that and nothing else.
+      follow_floor: `[R, L]` least probability of following.
+      terminate_floor: `[R, L]` least probability of terminating.
+      earns: `[R, L]` payoff of the opponent for terminating.
+      spread: `[R, L]` standard deviation of that payoff, of which the opponent observes a draw before it
+        chooses; None if it is deterministic.
     """
 
     follow_floor: FloatArray
@@ -65,12 +65,12 @@ class Leave(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """What a solution's certificate says of exploitability.
+    """Bound on exploitability that follows from a solution's certificate.
 
     Each game adds at most `[gap + Σ_s weight(s)·(V(s) − V̄(s))]⁺ / (1 − ε)` to that of the blueprint.
 
     Attributes:
-      rule: how the games' losses go together.
+      rule: combination of the games' losses.
       weight: `[R, L]` of each root.
       alternative: `[R, L]` `V̄(s)`.
       epsilon: ε.
@@ -87,11 +87,11 @@ class EntryTables:
     """A gadget in numbers, a lane for every blueprint; R roots of the opponent, S subgames, L lanes.
 
     Attributes:
-      scale: `[R, L]` a root's reach is this × how likely the opponent enters it.
-      has_decision: `[S, L]` whether there is anything to solve; elsewhere the blueprint stays.
-      pick: the choice among a subgame's roots; None if there is none and all are entered.
-      leave: the choice at each root; None if there is none and it is followed.
-      bound: of exploitability; None if none is known.
+      scale: `[R, L]` a root's reach is this × the opponent's probability of entering it.
+      has_decision: `[S, L]` True where there is a decision to solve; the blueprint stays elsewhere.
+      pick: the choice among a subgame's roots; None if all are entered.
+      leave: the choice at each root; None if every root is followed.
+      bound: on exploitability; None if there is none.
     """
 
     scale: FloatArray
@@ -101,10 +101,10 @@ class EntryTables:
     bound: Bound | None = None
 
     def considering(self, considered: BoolArray) -> EntryTables:
-        """The same where the opponent cannot enter all roots; nothing is known of exploitability then.
+        """The tables of an opponent that cannot enter all roots; they have no bound on exploitability.
 
         Args:
-          considered: `[R, L]` which ones it can enter. Terminating at the others earns nothing.
+          considered: `[R, L]` roots that it can enter. Terminating at the others earns nothing.
         """
         pick, leave = self.pick, self.leave
         if pick is not None:
@@ -118,56 +118,50 @@ class EntryTables:
 
 
 class Entry(Protocol):
-    """The opponent's decisions above its roots, on the host.
-
-    Attributes:
-      treeplex: the decisions; each of its roots is a game of its own.
-      link: `[R]` the sequence above each of the opponent's roots.
-      game: `[S]` the game that each subgame belongs to.
-    """
+    """The opponent's decisions above its roots, on the host."""
 
     @property
     def treeplex(self) -> HostTreeplex:
-        """See above."""
+        """The decisions; each root is a game of its own."""
         ...
 
     @property
     def link(self) -> IntArray:
-        """See above."""
+        """`[R]` the sequence above each of the opponent's roots."""
         ...
 
     @property
     def game(self) -> IntArray:
-        """See above."""
+        """`[S]` the game that each subgame belongs to."""
         ...
 
     @property
     def num_games(self) -> int:
-        """Games that are solved by themselves, padding not included."""
+        """Number of independent games, without padding."""
         ...
 
-    def terms(self, number: int, lanes: IntArray) -> Terms:
-        """The opponent's numbers of one gadget for some blueprints, in float64 on the host.
+    def terms(self, gadget_idx: int, lanes: IntArray) -> Terms:
+        """The opponent's terms of one gadget for some blueprints, in float64 on the host.
 
         Args:
-          number: of the gadget.
+          gadget_idx: index of the gadget.
           lanes: of blueprints.
         """
         ...
 
-    def has_decision(self, number: int) -> BoolArray:
-        """`[S, L]` whether a gadget has anything to solve in a subgame."""
+    def has_decision(self, gadget_idx: int) -> BoolArray:
+        """`[S, L]` True where a gadget has a decision to solve."""
         ...
 
-    def bound_rule(self, number: int) -> BoundRule | None:
-        """How the losses of a gadget's games bound exploitability; None if no bound is known."""
+    def bound_rule(self, gadget_idx: int) -> BoundRule | None:
+        """Combination of losses that bounds exploitability; None if no bound is known."""
         ...
 
-    def losses(self, number: int, lanes: IntArray, gap: FloatArray, values: FloatArray) -> FloatArray:
-        """`[games, L]` the most that each game's solution may add to exploitability, if a bound is known.
+    def losses(self, gadget_idx: int, lanes: IntArray, gap: FloatArray, values: FloatArray) -> FloatArray:
+        """`[games, L]` bound on each game's contribution to exploitability; NaN if no bound is known.
 
         Args:
-          number: of the gadget.
+          gadget_idx: index of the gadget.
           lanes: `[L]` of blueprints.
           gap: `[games, L]` NashConv of its games, padding not included.
           values: `[R, L]` `V(s)` of the refined strategy, in the resolving player's utility.
@@ -183,8 +177,8 @@ class TwoLevelEntry:
       treeplex: the levels in which one of them has a choice.
       link: `[R]` the sequence above each of the opponent's roots.
       game: `[S]` every subgame is a game.
-      picked: `[R]` the sequence that picks each root; None if nobody picks.
-      left: `[R]` the sequence that terminates there; None if nobody can.
+      picked: `[R]` the sequence that picks each root; None without a pick.
+      left: `[R]` the sequence that terminates there; None if terminating is impossible.
     """
 
     def __init__(
@@ -213,7 +207,7 @@ class TwoLevelEntry:
         picks = any(table.pick is not None for table in tables)
         leaves = any(table.leave is not None for table in tables)
         none = np.zeros(0, np.int64)
-        # A pick for every subgame, then follow or terminate for every root, as far as anybody can.
+        # A pick for every subgame, then follow or terminate for every root, if any gadget has these choices.
         above = np.arange(num_subgames) if picks else none
         below = np.arange(num_roots) if leaves else none
         unpicked = np.full(len(below), -1)
@@ -238,12 +232,12 @@ class TwoLevelEntry:
 
     @property
     def num_games(self) -> int:
-        """See `Entry`."""
+        """Number of independent games, without padding."""
         return len(self.game)
 
-    def terms(self, number: int, lanes: IntArray) -> Terms:
-        """See `Entry`."""
-        table, num_sequences = self.tables[number], self.treeplex.num_sequences
+    def terms(self, gadget_idx: int, lanes: IntArray) -> Terms:
+        """The opponent's terms of one gadget for some blueprints, in float64 on the host."""
+        table, num_sequences = self.tables[gadget_idx], self.treeplex.num_sequences
         scale = table.scale[:, lanes]
         shape = (num_sequences, scale.shape[1])
         floor, constant, legal = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.bool_)
@@ -269,27 +263,24 @@ class TwoLevelEntry:
         if self.treeplex.num_infosets:
             masked = self.picked is not None or any(other.leave is None for other in self.tables)
             bounds = Bounds(legal=on_host(legal[games:]) if masked else None, floor=on_host(floor[games:]))
+        if any(other.leave is not None and other.leave.spread is not None for other in self.tables):
+            noise = on_host(spread[games:])
+            bounds = NoisyBounds(legal=bounds.legal, floor=bounds.floor, deviation=noise)
         padded = pad_rows(times * scale, self._num_padded, 0)
-        is_drawn = any(other.leave is not None and other.leave.spread is not None for other in self.tables)
-        return Terms(
-            scale=on_host(padded),
-            constant=on_host(constant),
-            spread=on_host(spread[games:]) if is_drawn else None,
-            entry=bounds,
-        )
+        return Terms(scale=on_host(padded), constant=on_host(constant), entry=bounds)
 
-    def has_decision(self, number: int) -> BoolArray:
-        """See `Entry`."""
-        return self.tables[number].has_decision
+    def has_decision(self, gadget_idx: int) -> BoolArray:
+        """`[S, L]` True where a gadget has a decision to solve."""
+        return self.tables[gadget_idx].has_decision
 
-    def bound_rule(self, number: int) -> BoundRule | None:
-        """See `Entry`."""
-        bound = self.tables[number].bound
+    def bound_rule(self, gadget_idx: int) -> BoundRule | None:
+        """Combination of losses that bounds exploitability; None if no bound is known."""
+        bound = self.tables[gadget_idx].bound
         return None if bound is None else bound.rule
 
-    def losses(self, number: int, lanes: IntArray, gap: FloatArray, values: FloatArray) -> FloatArray:
-        """See `Entry`."""
-        bound = self.tables[number].bound
+    def losses(self, gadget_idx: int, lanes: IntArray, gap: FloatArray, values: FloatArray) -> FloatArray:
+        """`[games, L]` bound on each game's contribution to exploitability; NaN if no bound is known."""
+        bound = self.tables[gadget_idx].bound
         if bound is None:
             return np.full_like(gap, np.nan)
         change = bound.weight[:, lanes] * (values - bound.alternative[:, lanes])

@@ -1,10 +1,10 @@
-"""Subgames of own infostates, of which the others play as the blueprint does, as numbers of a gadget game.
+"""Gadget games of own infostates, whose other own infostates follow the blueprint.
 
 Zhang and Sandholm, *Subgame solving without common knowledge* (2021), at order 1: of an own infostate I the
-subgame has the opponent's infostates J that meet I, with all that the opponent may decide below them. What
-these decisions earn against the own infostates of J other than I is the same whatever I plays: a constant of
-the opponent's sequences. Alternative values, masses and priors are those of the whole J, never of the part
-that I has of it. At order k the same is said of all own infostates that are freed, Iᵏ, in place of I.
+subgame has the opponent's infostates J compatible with I, and the opponent's decisions below them. Their
+payoff against the own infostates of J other than I does not depend on the strategy at I: it is a constant of
+the opponent's sequences. Alternative values, masses and priors are those of the whole J, not of its overlap
+with I. At order k, Iᵏ, all own infostates that are freed, takes the place of I.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ import dataclasses
 
 import numpy as np
 
+from jaxgadget.core.payoff import multiply
 from jaxgadget.gadgets.ranges import Ranges, sum_rows
-from jaxgadget.gadgets.structure import as_matrix
 from jaxgadget.tree.forest import Forest, find_copies
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+from jaxgadget.util.players import sign_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Frozen:
-    """What the rest of an opponent's root infostates brings to the subgames of own ones, L blueprints.
+    """Contribution of the other own infostates to the subgame of one; L blueprints.
 
     Attributes:
-      earned: `[E, L]` what each sequence of the opponent's body earns against own infostates outside of its
+      earned: `[E, L]` payoff of each sequence of the opponent's body against own infostates outside of its
         subgame, in its utility, weighted by the reach of chance and the blueprint.
-      reached: `[S, L]` whether the resolving player and chance ever get to a subgame's own infostate.
+      reached: `[S, L]` True where the resolving player and chance reach a subgame's own infostate.
     """
 
     earned: FloatArray
@@ -44,12 +45,11 @@ def split_ranges(
     """The ranges of a cut, for the subgames of own infostates: a root for each pair of I and J.
 
     Args:
-      ranges: what blueprints bring to the cut; its trunk is left out.
+      ranges: of the cut; the result has no trunk.
       base: the subgames of the cut, or others, in which each of the opponent's infostates is whole.
       forest: the subgames of own infostates.
       player: who re-solves.
-      within: `[S]` the subgame of `base` that says what is played around each of them; by default the one
-        that it is in, of a cut.
+      within: `[S]` the subgame of `base` around each of them; by default that of the cut.
       opponent: `[R, L]` the opponent's reach of its roots in `forest`; by default that of `ranges`.
     """
     own, theirs = (
@@ -71,7 +71,7 @@ def split_ranges(
 def find_frozen(
     base: Forest, forest: Forest, player: int, plan: FloatArray, within: IntArray | None = None
 ) -> Frozen:
-    """What own infostates bring to each other's subgames.
+    """Contribution of own infostates to each other's subgames.
 
     Args:
       base: see `split_ranges`, down to the same limit as `forest`; this and what follows.
@@ -83,7 +83,7 @@ def find_frozen(
     other = 1 - player
     own, theirs = (find_copies(base, forest, p, _around(forest, p, within)) for p in (player, other))
     own_plan = np.where(own[:, None] >= 0, plan[own], 0)
-    mass = as_matrix(forest.chance, other) @ own_plan[: forest.form.treeplex[player].num_roots]
+    mass = multiply(forest.chance, other, own_plan[: forest.form.treeplex[player].num_roots])
     own_mass = sum_rows(
         forest.roots[other].subgame, np.asarray(mass)[: len(forest.roots[other])], forest.num_subgames
     )
@@ -97,6 +97,5 @@ def _around(forest: Forest, player: int, within: IntArray | None) -> IntArray | 
 
 
 def _earned(forest: Forest, player: int, plan: FloatArray) -> FloatArray:
-    """`[S, L]` what each sequence of a player earns there against the other one's plan."""
-    sign = 1 if player == 0 else -1
-    return sign * np.asarray(as_matrix(forest.form.payoff, player) @ plan)
+    """`[S, L]` payoff of each sequence of a player against the other player's plan."""
+    return sign_of(player) * multiply(forest.form.payoff, player, plan)

@@ -10,6 +10,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxgadget.core.batch import Batch
+from jaxgadget.core.certificate import Fallback
+from jaxgadget.core.problem import Side, Terms, attach, fixed_entry
+from jaxgadget.core.regret import Bounds
+from jaxgadget.core.rows import on_host, pad_rows
 from jaxgadget.gadgets.alternative import WithGifts
 from jaxgadget.gadgets.entry import Entry
 from jaxgadget.gadgets.frozen import Frozen
@@ -17,12 +22,9 @@ from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.models import Mixtures
 from jaxgadget.gadgets.ranges import Ranges, largest_rows
 from jaxgadget.gadgets.structure import Bodies
-from jaxgadget.kernels.batch import Batch
-from jaxgadget.kernels.certificate import Kept
-from jaxgadget.kernels.problem import Side, Terms, attach, fixed_entry
-from jaxgadget.kernels.regret import Bounds
-from jaxgadget.kernels.rows import on_host, pad_rows
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+from jaxgadget.util.lanes import Lanes
+from jaxgadget.util.players import pair_for
 from jaxgadget.util.precision import precision
 
 
@@ -34,9 +36,7 @@ class GadgetGames:
       structure: the subgames on the device.
       ranges: what the blueprints bring.
       gadgets: the gadgets.
-      gadget: `[L]` which of them each lane solves.
-      blueprint: `[L]` which of the ranges' lanes it has.
-      opponent: `[L]` which of the mixtures; 0 if there are none.
+      lanes: the gadget, the opponent among the mixtures and the blueprint among the ranges of each lane.
       entry: the opponent's way in.
       batch: the games.
       mixtures: opponents who follow models; None if all only adapt.
@@ -46,9 +46,7 @@ class GadgetGames:
     structure: Bodies
     ranges: Ranges
     gadgets: tuple[Gadget, ...]
-    gadget: IntArray
-    blueprint: IntArray
-    opponent: IntArray
+    lanes: Lanes
     entry: Entry
     batch: Batch
     mixtures: Mixtures | None = None
@@ -62,7 +60,7 @@ class GadgetGames:
     @property
     def num_lanes(self) -> int:
         """L."""
-        return len(self.gadget)
+        return len(self.lanes)
 
     def underflows(self, dtype: np.dtype[Any]) -> dict[int, int]:
         """Lanes whose numbers vanish in a precision, and the first subgame in which they do.
@@ -78,13 +76,14 @@ class GadgetGames:
         vanishing: dict[int, int] = {}
         for number in range(len(self.gadgets)):
             scale = np.asarray(self.entry.terms(number, np.arange(count)).scale)[: len(ranges.subgame)]
-            lanes = np.flatnonzero(self.gadget == number)
-            largest = largest_rows(ranges.subgame, scale, ranges.num_subgames)[:, self.blueprint[lanes]]
+            lanes = self.lanes.where(gadget=number)
+            blueprint, opponent = self.lanes.blueprint[lanes], self.lanes.opponent[lanes]
+            largest = largest_rows(ranges.subgame, scale, ranges.num_subgames)[:, blueprint]
             with np.errstate(over="ignore", invalid="ignore", under="ignore"):
                 if self.mixtures is not None:
-                    largest = self.mixtures.largest_share(self.opponent[lanes], largest, ranges)
-                weight = largest * resolver[:, self.blueprint[lanes]]
-            lost = (weight > 0) & (weight < least) & (resolver >= least)[:, self.blueprint[lanes]]
+                    largest = self.mixtures.largest_share(opponent, largest, ranges)
+                weight = largest * resolver[:, blueprint]
+            lost = (weight > 0) & (weight < least) & (resolver >= least)[:, blueprint]
             lost &= self.has_decision(lanes)
             for lane, column in zip(lanes.tolist(), lost.T, strict=True):
                 if column.any():
@@ -93,16 +92,15 @@ class GadgetGames:
 
     def has_decision(self, lanes: IntArray) -> BoolArray:
         """`[S, lanes]` whether there is anything to solve in a subgame; elsewhere the blueprint stays."""
-        alone = self._by_gadget(
-            lanes, lambda number, blueprints: self.entry.has_decision(number)[:, blueprints]
-        )
+        taken = self.lanes.take(lanes)
+        alone = by_gadget(taken, lambda number, blueprints: self.entry.has_decision(number)[:, blueprints])
         if self.frozen is not None:
-            alone = alone & self.frozen.reached[:, self.blueprint[lanes]]
+            alone = alone & self.frozen.reached[:, taken.blueprint]
         if self.mixtures is None:
             return alone
-        return self.mixtures.has_decision(self.opponent[lanes], alone, self.ranges, self.blueprint[lanes])
+        return self.mixtures.has_decision(taken.opponent, alone, self.ranges, taken.blueprint)
 
-    def kept(self, rows: FloatArray, lanes: IntArray) -> Kept:
+    def fallback(self, rows: FloatArray, lanes: IntArray) -> Fallback:
         """The blueprint's rows, and where a solution takes their place: in subgames that have a decision.
 
         Where only histories lead that are not considered, nothing was learned and the blueprint stays, too.
@@ -111,10 +109,11 @@ class GadgetGames:
           rows: `[Q, blueprints]` of the resolving player's body.
           lanes: which lanes.
         """
+        blueprint = self.lanes.blueprint[lanes]
         solved = self.has_decision(lanes)[self.structure.action_subgames(self.player)]
         if self.seen is not None:
-            solved = solved & self.seen[:, self.blueprint[lanes]]
-        return Kept(on_host(rows[:, self.blueprint[lanes]]), on_host(solved))
+            solved = solved & self.seen[:, blueprint]
+        return Fallback(on_host(rows[:, blueprint]), on_host(solved))
 
     @functools.cached_property
     def seen(self) -> BoolArray | None:
@@ -137,38 +136,29 @@ class GadgetGames:
         """
         if self.mixtures is not None:
             assert gained is not None
-            p = self.mixtures.p[self.opponent]
-            has_gifts = np.array([isinstance(_promised(gadget), WithGifts) for gadget in self.gadgets])
-            known = (p < 1) & ~(has_gifts[self.gadget] & (p > 0))
+            p = self.mixtures.p[self.lanes.opponent]
+            has_gifts = np.array([isinstance(gadget.offer, WithGifts) for gadget in self.gadgets])
+            known = (p < 1) & ~(has_gifts[self.lanes.gadget] & (p > 0))
             gap = np.where(known, (gap + gained) / np.where(known, 1 - p, 1), np.nan)
         losses = np.full_like(gap, np.nan)
         for number in range(len(self.gadgets)):
-            lanes = np.nonzero(self.gadget == number)[0]
+            lanes = self.lanes.where(gadget=number)
             losses[:, lanes] = self.entry.losses(
-                number, self.blueprint[lanes], gap[:, lanes], values[:, lanes]
+                number, self.lanes.blueprint[lanes], gap[:, lanes], values[:, lanes]
             )
         return losses
 
-    def _by_gadget(self, lanes: IntArray, make: Callable[[int, IntArray], Any]) -> Any:
-        """What `make` says of each gadget and its blueprints, lane by lane in the order of `lanes`."""
-        return select_lanes(self.gadget[lanes], self.blueprint[lanes], make)
 
-
-def _promised(gadget: Gadget) -> object:
-    """A gadget's alternative values, gifts included; None where it has none."""
-    return getattr(gadget, "promised", None)
-
-
-def select_lanes(gadget: IntArray, blueprint: IntArray, make: Callable[[int, IntArray], Any]) -> Any:
-    """Pytrees with lanes last, made gadget by gadget, put together in the order of the lanes.
+def by_gadget(lanes: Lanes, make: Callable[[int, IntArray], Any]) -> Any:
+    """Pytrees with lanes last, made gadget by gadget and put together in the order of the lanes.
 
     Args:
-      gadget: `[L]` of every lane.
-      blueprint: `[L]` of every lane.
-      make: what there is of a gadget for some blueprints.
+      lanes: the lanes.
+      make: called with the number of a gadget and the numbers of its lanes' blueprints.
     """
-    order = np.argsort(gadget, kind="stable")
-    parts = [make(number, blueprint[order[gadget[order] == number]]) for number in np.unique(gadget).tolist()]
+    order = np.argsort(lanes.gadget, kind="stable")
+    numbers = np.unique(lanes.gadget).tolist()
+    parts = [make(number, lanes.blueprint[lanes.where(gadget=number)]) for number in numbers]
     if len(parts) == 1:
         return parts[0]
     back = np.argsort(order)
@@ -191,7 +181,7 @@ def build_games(
     mixtures: Mixtures | None = None,
     frozen: Frozen | None = None,
     floor: FloatArray | None = None,
-    lanes: tuple[IntArray, IntArray, IntArray] | None = None,
+    lanes: Lanes | None = None,
     tables: Sequence[Any] | None = None,
 ) -> GadgetGames:
     """The gadget games of every gadget, opponent and blueprint.
@@ -203,8 +193,7 @@ def build_games(
       mixtures: opponents who follow models; by default there is one, who adapts.
       frozen: what is not solved for, in subgames of own infostates; by default there is nothing.
       floor: `[Q, blueprints]` least probabilities of the resolving player's actions; by default 0.
-      lanes: `[L]` the gadget, `[L]` the opponent and `[L]` the blueprint of every lane; by default all with
-        all, `lane = (gadget * num_opponents + opponent) * num_blueprints + blueprint`.
+      lanes: the combinations of gadgets, mixtures and blueprints; by default all of them.
       tables: the gadgets in numbers; by default what each makes of the ranges.
 
     Raises:
@@ -212,9 +201,8 @@ def build_games(
     """
     if lanes is None:
         opponents = 1 if mixtures is None else len(mixtures)
-        grid = np.indices((len(gadgets), opponents, ranges.num_lanes)).reshape(3, -1)
-        lanes = grid[0], grid[1], grid[2]
-    player, (gadget, opponent, blueprint) = structure.player, lanes
+        lanes = Lanes.product(gadgets=len(gadgets), opponents=opponents, blueprints=ranges.num_lanes)
+    every, player = lanes, structure.player
     # Where a blueprint hardly ever gets, numbers may overflow: the solve of that lane says so.
     with np.errstate(over="ignore", invalid="ignore"):
         tables = [asked.tables(ranges) for asked in gadgets] if tables is None else tables
@@ -225,17 +213,18 @@ def build_games(
     resolver_scale = pad_rows(ranges.resolver, structure.num_roots(player), 0)
 
     def terms(lanes: IntArray) -> tuple[Terms, Terms]:
-        theirs = select_lanes(gadget[lanes], blueprint[lanes], entry.terms)
+        taken = every.take(lanes)
+        theirs = by_gadget(taken, entry.terms)
         if frozen is not None:
-            constant = on_host(frozen.earned[:, blueprint[lanes]])
+            constant = on_host(frozen.earned[:, taken.blueprint])
             theirs = dataclasses.replace(theirs, body_constant=constant)
         nothing = np.zeros((sides[player].entry.num_sequences, len(lanes)))
-        bounds = Bounds() if floor is None else Bounds(floor=on_host(floor[:, blueprint[lanes]]))
-        scale = on_host(resolver_scale[:, blueprint[lanes]])
+        bounds = Bounds() if floor is None else Bounds(floor=on_host(floor[:, taken.blueprint]))
+        scale = on_host(resolver_scale[:, taken.blueprint])
         ours = Terms(scale=scale, constant=on_host(nothing), body=bounds)
         if mixtures is not None:
-            ours, theirs = mixtures.mix(opponent[lanes], ours, theirs, len(ranges.subgame))
-        return (ours, theirs) if player == 0 else (theirs, ours)
+            ours, theirs = mixtures.mix(taken.opponent, ours, theirs, len(ranges.subgame))
+        return pair_for(player, ours, theirs)
 
     names = {asked.name for asked in gadgets}
     batch = Batch(
@@ -243,7 +232,7 @@ def build_games(
         order=(1 - player, player),
         sides=sides,
         payoff=structure.payoff,
-        num_lanes=len(gadget),
+        num_lanes=len(every),
         num_games=entry.num_games,
         terms=terms,
     )
@@ -251,9 +240,7 @@ def build_games(
         structure=structure,
         ranges=ranges,
         gadgets=tuple(gadgets),
-        gadget=gadget,
-        blueprint=blueprint,
-        opponent=opponent,
+        lanes=every,
         entry=entry,
         batch=batch,
         mixtures=mixtures,
@@ -276,4 +263,4 @@ def _sides(structure: Bodies, entry: Entry, num_roots: int) -> tuple[Side, Side]
             game = pad_rows(game, ours.body.num_roots, -1)
             fixed = fixed_entry(entry.treeplex.num_roots)
             ours = attach(ours.body, ours.root_of, fixed, game, *how)
-    return (ours, theirs) if player == 0 else (theirs, ours)
+    return pair_for(player, ours, theirs)

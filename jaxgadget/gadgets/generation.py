@@ -24,16 +24,16 @@ class Generation(Protocol):
 
     @property
     def name(self) -> str:
-        """What tables and labels call it."""
+        """Name in tables and labels."""
         ...
 
     @property
     def draws(self) -> int:
-        """How many choices it makes."""
+        """Number of draws."""
         ...
 
     def consider(self, values: FloatArray, subgame: IntArray) -> BoolArray:
-        """Which infostates are considered.
+        """Infostates to consider.
 
         Args:
           values: `[J, lanes]` of every infostate, finite: counterfactual best-response values, in the
@@ -73,11 +73,11 @@ class RandomGeneration:
 
     @property
     def name(self) -> str:
-        """As `--generate` has it: `random:3:20`."""
+        """Name as for `--generate`: `random:3:20`."""
         return f"random:{self.num}:{self.draws}{f':{self.seed}' if self.seed else ''}"
 
     def consider(self, values: FloatArray, subgame: IntArray) -> BoolArray:
-        """See `Generation`."""
+        """Infostates to consider, `[J, draws * lanes]`."""
         values, subgame = _check_infostates(values, subgame)
         drawn = np.zeros((len(subgame), self.draws), np.bool_)
         for numbers, rows in _alike(subgame):
@@ -108,11 +108,11 @@ class DiverseGeneration:
 
     @property
     def name(self) -> str:
-        """As `--generate` has it: `diverse:3`."""
+        """Name as for `--generate`: `diverse:3`."""
         return f"diverse:{self.num}"
 
     def consider(self, values: FloatArray, subgame: IntArray) -> BoolArray:
-        """See `Generation`."""
+        """Infostates to consider, `[J, draws * lanes]`."""
         values, subgame = _check_infostates(values, subgame)
         chosen = np.zeros(values.shape, np.bool_)
         for _, rows in _alike(subgame):
@@ -159,7 +159,7 @@ def check_generation(generation: object) -> None:
 
 
 def considered_roots(generation: Generation, values: npt.ArrayLike, subgame: npt.ArrayLike) -> BoolArray:
-    """Which of the opponent's root infostates a generation considers, checked.
+    """Root infostates of the opponent that a generation considers, checked.
 
     Args:
       generation: `RandomGeneration`, `DiverseGeneration`, or one of your own.

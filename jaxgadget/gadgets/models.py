@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from scipy.sparse import csr_array
 
+from jaxgadget.core.payoff import multiply
+from jaxgadget.core.problem import Terms
+from jaxgadget.core.rows import on_host, pad_rows
 from jaxgadget.gadgets.ranges import Ranges, largest_rows
-from jaxgadget.kernels.problem import Terms
-from jaxgadget.kernels.rows import on_host, pad_rows
 from jaxgadget.tree.forest import Forest, followed_payoff
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
@@ -59,7 +59,7 @@ class Mixtures:
             opponent,
             scale=on_host(pad_rows(mixed, len(scale), 0)),
             constant=on_host((1 - p) * np.asarray(opponent.constant)),
-            spread=None if opponent.spread is None else on_host((1 - p) * np.asarray(opponent.spread)),
+            entry=opponent.entry.scaled(1 - p),
         )
         return dataclasses.replace(resolver, body_constant=on_host(p * self.earned[:, model])), free
 
@@ -79,7 +79,7 @@ class Mixtures:
         return (alone & (p < 1)) | (comes & (p > 0))
 
     def largest_share(self, lanes: IntArray, free: FloatArray, ranges: Ranges) -> FloatArray:
-        """`[S, L]` how much the largest root of a subgame weighs, whoever the opponent is.
+        """`[S, L]` weight of the largest root of a subgame, for any opponent.
 
         Args:
           lanes: `[L]` which mixture each lane has.
@@ -92,7 +92,7 @@ class Mixtures:
 
 
 def find_mixtures(forest: Forest, player: int, p: FloatArray, model: IntArray, reach: FloatArray) -> Mixtures:
-    """What models bring to a forest.
+    """Reaches and payoffs of models in a forest.
 
     Args:
       forest: the subgames; extra roots, if it has any, are the opponent's.
@@ -101,13 +101,12 @@ def find_mixtures(forest: Forest, player: int, p: FloatArray, model: IntArray, r
       model: `[M]` which model each has.
       reach: `[sequences of the tree, N]` each model's reach of the opponent's sequences.
     """
-    entries, extra = followed_payoff(forest, player), forest.extra
-    payoff = csr_array((entries.value, (entries.row, entries.column)), shape=entries.shape)
+    extra = forest.extra
     entered = np.zeros((0, reach.shape[1])) if extra is None else reach[extra.roots.sequence]
     return Mixtures(
         p=p,
         model=model,
-        earned=np.asarray(payoff @ reach),
+        earned=multiply(followed_payoff(forest, player), player, reach),
         entered=entered,
-        reach=reach[forest.roots[1 - player].sequence],
+        reach=forest.roots[1 - player].reach(reach),
     )

@@ -1,4 +1,4 @@
-"""Priors: where the opponent's mistakes at a gadget lead.
+"""Priors: distributions of the opponent's mistakes at a gadget.
 
 Kubíček, Lisý and Sandholm (2026), §5.
 """
@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.gadgets.alternative import ContinuationValues, on_roots
+from jaxgadget.gadgets.alternative import ContinuationValues, Probabilities, on_roots
+from jaxgadget.gadgets.capabilities import Capability
+from jaxgadget.gadgets.context import Context, Immediate, ModelReach
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.tree.forest import Forest
 from jaxgadget.util.arguments import check_player, is_finite_number
@@ -22,39 +24,68 @@ PRIOR_CLIP = 1e-3
 """Least reach of a root infostate in the blueprint prior (Kubíček et al. 2026, §5)."""
 
 
+@runtime_checkable
+class ActionProbabilities(Protocol):
+    """An OpenSpiel policy."""
+
+    def action_probabilities(self, state: Any) -> Any:
+        """Action id → probability."""
+        ...
+
+
 class PriorRefusedError(ValueError):
-    """A gadget in which the opponent decides nothing was given a prior of its mistakes."""
+    """A prior was passed to a gadget in which the opponent has no decision."""
 
 
+@runtime_checkable
 class Prior(Protocol):
-    """Where the opponent's mistakes at a gadget lead."""
+    """Source of the probabilities of the opponent's mistakes at a gadget."""
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        ...
+
+    @property
+    def requires(self) -> frozenset[Capability]:
+        """Capabilities of the front end that this prior needs."""
+        ...
+
+    def resolve(self, context: Context) -> Mistakes:
+        """The prior as numbers, found before the gadget is solved."""
+        ...
+
+
+@runtime_checkable
+class Mistakes(Prior, Protocol):
+    """A prior that is numbers once the ranges are known; see `Immediate` for a prior of your own."""
 
     def follow(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]` probability of following at each root, where the alternative is to terminate."""
+        """`[R, L]` probability of following rather than terminating at each root."""
         ...
 
     def weight(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]` weights ≥ 0 of the roots, where the opponent chooses among those of a subgame."""
+        """`[R, L]` weights ≥ 0 of the roots in a choice among those of a subgame."""
         ...
 
     def choose(self, ranges: Ranges) -> FloatArray:
-        """`[Q, L]` weights ≥ 0 of the opponent's actions above the cut, where its way in is the real one."""
+        """`[Q, L]` weights ≥ 0 of the opponent's actions above the cut, for entries that copy the trunk."""
         ...
 
 
-class _Even:
+class _Even(Immediate):
     """All actions of a gadget infoset alike."""
 
     def follow(self, ranges: Ranges) -> FloatArray:
-        """See `Prior`."""
+        """`[R, L]` probability of following rather than terminating at each root."""
         return np.full_like(ranges.cbv, 0.5)
 
     def weight(self, ranges: Ranges) -> FloatArray:
-        """See `Prior`."""
+        """`[R, L]` weights ≥ 0 of the roots in a choice among those of a subgame."""
         return np.ones_like(ranges.cbv)
 
     def choose(self, ranges: Ranges) -> FloatArray:
-        """See `Prior`."""
+        """`[Q, L]` weights ≥ 0 of the opponent's actions above the cut, for entries that copy the trunk."""
         return np.ones_like(ranges.above.strategy)
 
 
@@ -62,44 +93,54 @@ class _Even:
 class NoPrior(_Even):
     """No mistakes: ε counts as 0."""
 
-    name: ClassVar[str] = "none"
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return "none"
 
 
 @dataclasses.dataclass(frozen=True)
 class UniformPrior(_Even):
     """All actions of a gadget infoset alike."""
 
-    name: ClassVar[str] = "uniform"
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return "uniform"
 
 
 @dataclasses.dataclass(frozen=True)
-class BlueprintPrior:
+class BlueprintPrior(Immediate):
     """The opponent's blueprint: its reach of each root within the subgame, clipped from below.
 
     Uniform in a subgame that the opponent's blueprint never reaches (Kubíček et al. 2026, §5).
     """
 
     clip: float = PRIOR_CLIP
-    name: ClassVar[str] = "blueprint"
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return "blueprint"
 
     def __post_init__(self) -> None:
         if not 0 < self.clip <= 1:
             raise ValueError(f"clip={self.clip!r}: expected a number in (0, 1], such as {PRIOR_CLIP}")
 
     def follow(self, ranges: Ranges) -> FloatArray:
-        """See `Prior`."""
+        """`[R, L]` probability of following rather than terminating at each root."""
         return self._clipped_reach(ranges, otherwise=0.5)
 
     def weight(self, ranges: Ranges) -> FloatArray:
-        """See `Prior`."""
+        """`[R, L]` weights ≥ 0 of the roots in a choice among those of a subgame."""
         return self._clipped_reach(ranges, otherwise=1.0)
 
     def choose(self, ranges: Ranges) -> FloatArray:
-        """See `Prior`."""
+        """`[Q, L]` weights ≥ 0 of the opponent's actions above the cut, for entries that copy the trunk."""
         return np.maximum(ranges.above.strategy, self.clip)
 
     def reach(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]` how likely the opponent itself gets to its roots."""
+        """`[R, L]` reach of the opponent's roots by its own choices."""
         return ranges.opponent
 
     def _clipped_reach(self, ranges: Ranges, otherwise: float) -> FloatArray:
@@ -120,33 +161,65 @@ class ContinuationPrior:
 
     continuation: ContinuationValues
     clip: float = PRIOR_CLIP
-    name: ClassVar[str] = "continuation"
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return "continuation"
 
     def __post_init__(self) -> None:
         BlueprintPrior(self.clip)
-        given: Any = self.continuation
-        if not isinstance(given, ContinuationValues):
+        source: Any = self.continuation
+        if not isinstance(source, ContinuationValues):
             raise ValueError(
-                f"continuation={given!r}: expected ContinuationValues, such as ContinuationValues(100)"
+                f"continuation={source!r}: expected ContinuationValues, such as ContinuationValues(100)"
             )
 
-    def follow(self, ranges: Ranges) -> FloatArray:
-        """See `Prior`."""
-        raise ValueError(f"{self!r} has no numbers: only refine and sweep solve the continuation first")
+    @property
+    def requires(self) -> frozenset[Capability]:
+        """The continuation."""
+        return self.continuation.requires
 
-    weight = choose = follow
+    def resolve(self, context: Context) -> PrecomputedReach:
+        """The reach in the solved continuation."""
+        continuation = context.continuation(self.continuation)
+        return PrecomputedReach(self.clip, continuation.reach, continuation.failures)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class RangePrior:
-    """Where a model of the opponent really leads: in proportion to `P_model(s)·N(s)`, not clipped.
-
-    Max-margin with it and ε = α is safe exploitation search, SES(α): the opponent adapts below the cut, and
-    what is known of it counts as a range alone. Where the model never comes there is nothing to perturb
-    towards, and no floor. Source: Liu et al. (2022), as in Milec, Kubíček and Lisý (2024), appendix H.
+class PrecomputedReach(BlueprintPrior):
+    """A reach of the opponent's roots found before the gadget is solved, in place of the blueprint's.
 
     Attributes:
-      model: a policy of one lane, or what else `as_policy` takes; None for the opponent's blueprint.
+      array: `[R, B]`
+      failures: blueprints without a reach, and why.
+    """
+
+    array: FloatArray = dataclasses.field(default_factory=lambda: np.zeros((0, 1)))
+    failures: Mapping[int, str] = dataclasses.field(default_factory=dict[int, str])
+
+    def reach(self, ranges: Ranges) -> FloatArray:
+        """`[R, L]` the reach that was found."""
+        return on_roots(self.array, ranges)
+
+    def choose(self, ranges: Ranges) -> FloatArray:
+        """Raises ValueError: only the reach of the roots is known."""
+        raise ValueError(
+            "ContinuationPrior for a gadget with the real way in: expected one whose prior is over "
+            "roots, such as Resolving or MaxMargin"
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RangePrior(Immediate):
+    """A model's range: in proportion to `P_model(s)·N(s)`, not clipped.
+
+    Max-margin with it and ε = α is safe exploitation search, SES(α): the opponent adapts below the cut, and
+    the model enters as a range alone. Roots that the model does not reach have no floor. Source: Liu et al.
+    (2022), as in Milec, Kubíček and Lisý (2024), appendix H.
+
+    Attributes:
+      model: a policy of one lane, or anything that `as_policy` takes; None for the opponent's blueprint.
 
     Raises:
       ValueError: if the model is no policy.
@@ -155,47 +228,73 @@ class RangePrior:
     model: Any = None
 
     def __post_init__(self) -> None:
-        given = self.model
-        several = isinstance(given, Sequence) and not isinstance(given, str)
-        kinds = ("probabilities", "action_probabilities")
-        is_policy = several or isinstance(given, Mapping) or any(hasattr(given, kind) for kind in kinds)
-        if given is not None and (isinstance(given, type) or not is_policy):
-            hint = f", such as make_blueprints(tree, {given!r})" if isinstance(given, str) else ""
-            raise ValueError(f"RangePrior(model={given!r}): expected a policy of one lane{hint}, or None")
+        source = self.model
+        several = isinstance(source, Sequence) and not isinstance(source, str)
+        is_policy = several or isinstance(source, Mapping | Probabilities | ActionProbabilities)
+        if source is not None and (isinstance(source, type) or not is_policy):
+            hint = f", such as make_blueprints(tree, {source!r})" if isinstance(source, str) else ""
+            raise ValueError(f"RangePrior(model={source!r}): expected a policy of one lane{hint}, or None")
 
     @property
     def name(self) -> str:
-        """What tables and labels call it."""
-        return "range" if self.model is None else f"range of {getattr(self.model, 'labels', ('a model',))[0]}"
+        """Name in tables and labels."""
+        if self.model is None:
+            return "range"
+        return f"range of {self.model.labels[0] if isinstance(self.model, Probabilities) else 'a model'}"
 
     def follow(self, ranges: Ranges) -> FloatArray:
-        """See `Prior`: the share of a root in its subgame."""
+        """`[R, L]` share of each root in its subgame."""
         return ranges.share(self.weight(ranges))
 
     def weight(self, ranges: Ranges) -> FloatArray:
-        """See `Prior`."""
+        """`[R, L]` weights ≥ 0 of the roots in a choice among those of a subgame."""
         return self.reach(ranges) * ranges.mass
 
     def choose(self, ranges: Ranges) -> FloatArray:
-        """See `Prior`: the strategy itself."""
-        self._check()
+        """`[Q, L]` the opponent's strategy above the cut."""
         return ranges.above.strategy
 
     def reach(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]` how likely the opponent itself gets to its roots."""
-        self._check()
+        """`[R, L]` reach of the opponent's roots by its own choices."""
         return ranges.opponent
 
-    def _check(self) -> None:
-        if self.model is not None:
-            raise ValueError(
-                "RangePrior(model=…) has no numbers: only refine and sweep look up the model's range first; "
-                "expected RangePrior(), the range of the opponent's blueprint"
-            )
+    @property
+    def requires(self) -> frozenset[Capability]:
+        """The opponent's range, or a model's."""
+        return frozenset({Capability.RANGE if self.model is None else Capability.MODEL_RANGE})
+
+    def resolve(self, context: Context) -> RangePrior:
+        """The range of the model, if there is one."""
+        return self if self.model is None else ModelRange(found=context.model_reach(self.model))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ArrayPrior:
+class ModelRange(RangePrior):
+    """The range of a model, found before the gadget is solved.
+
+    Attributes:
+      found: the model's reach.
+    """
+
+    found: ModelReach = dataclasses.field(kw_only=True)
+
+    @property
+    def requires(self) -> frozenset[Capability]:
+        """None: the range is known."""
+        return frozenset()
+
+    def reach(self, ranges: Ranges) -> FloatArray:
+        """`[R, L]` the model's reach."""
+        return on_roots(self.found.roots, ranges)
+
+    def choose(self, ranges: Ranges) -> FloatArray:
+        """`[Q, L]` the model's strategy."""
+        assert self.found.above is not None
+        return np.broadcast_to(self.found.above, ranges.above.strategy.shape)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ArrayPrior(Immediate):
     """A user's own prior.
 
     Attributes:
@@ -204,8 +303,8 @@ class ArrayPrior:
         `MaxMargin` (normalised over the roots with `N(s) > 0` of a subgame). For `Full` and
         `OptimalContinuation` `[Q]` or `[Q, L]`, a weight ≥ 0 for each of the opponent's actions
         above the cut, in the order of `Trunk.form.action_sequences`.
-      name: what tables and labels call it.
-      player: who re-solves with it, 0 or 1, if known; then nobody else can.
+      name: in tables and labels.
+      player: the only player that may re-solve with it, 0 or 1; None for either.
     """
 
     values: npt.NDArray[np.floating]
@@ -222,6 +321,11 @@ class ArrayPrior:
         if self.player is not None:
             check_player(self.player)
 
+    @property
+    def requires(self) -> frozenset[Capability]:
+        """A row for each root infostate."""
+        return frozenset({Capability.ROOT_PRIOR})
+
     @staticmethod
     def from_function(
         forest: Forest, player: int, weight: Callable[[str], float], *, name: str = "array"
@@ -230,10 +334,10 @@ class ArrayPrior:
 
         Args:
           forest: the subgames, from `build_forest(tree, cut)` with the cut that is refined below.
-          player: who re-solves, 0 or 1; its opponent's roots are asked for.
+          player: the resolving player, 0 or 1.
           weight: called with each of `forest.root_names(1 - player)`; the number that `values` has there: for
             `Resolving` the probability of following, for `MaxMargin` a weight.
-          name: what tables and labels call it.
+          name: in tables and labels.
 
         Raises:
           ValueError: if `player` is not 0 or 1, or a weight is not a finite number >= 0.
@@ -241,20 +345,20 @@ class ArrayPrior:
         player = check_player(player)
         weights: list[float] = []
         for root in forest.root_names(1 - player):
-            number: Any = weight(root)
-            if not is_finite_number(number) or number < 0:
+            value: Any = weight(root)
+            if not is_finite_number(value) or value < 0:
                 raise ValueError(
-                    f"weight of root infostate {root!r} is {number!r}; expected a finite number >= 0"
+                    f"weight of root infostate {root!r} is {value!r}; expected a finite number >= 0"
                 )
-            weights.append(float(number))
+            weights.append(float(value))
         return ArrayPrior(np.array(weights), name, player)
 
     def weight(self, ranges: Ranges) -> FloatArray:
-        """See `Prior`."""
+        """`[R, L]` weights ≥ 0 of the roots in a choice among those of a subgame."""
         return on_roots(np.asarray(self.values), ranges)
 
     def follow(self, ranges: Ranges) -> FloatArray:
-        """See `Prior`; ValueError if a number is above 1."""
+        """`[R, L]` probability of following at each root; ValueError if one is above 1."""
         if np.asarray(self.values).max(initial=0.0) > 1:
             raise ValueError(
                 f"ArrayPrior values up to {np.asarray(self.values).max()}: as probabilities of following "
@@ -263,7 +367,7 @@ class ArrayPrior:
         return self.weight(ranges)
 
     def choose(self, ranges: Ranges) -> FloatArray:
-        """See `Prior`; ValueError if there is not a number for each action."""
+        """`[Q, L]` weights of the actions above the cut; ValueError for another shape."""
         values, shape = np.asarray(self.values, np.float64), ranges.above.strategy.shape
         values = values[:, None] if values.ndim == 1 else values
         if values.shape[0] != shape[0] or values.shape[1] not in (1, shape[1]):

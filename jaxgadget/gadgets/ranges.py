@@ -1,4 +1,4 @@
-"""What blueprints bring to a cut, on the host: reaches, counterfactual values, the opponent's trunk."""
+"""Ranges of blueprints at a cut, on the host: reaches, counterfactual values, the opponent's trunk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from scipy.sparse import csr_array
 
-from jaxgadget.kernels.treeplex import Level, Treeplex, sweep_up
+from jaxgadget.core.treeplex import Level, Treeplex, sweep_up
 from jaxgadget.tree import sequence
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import compile_quickly
@@ -27,10 +27,10 @@ class TrunkRanges:
       treeplex: the opponent's decisions above the cut, one root.
       on_device: the same on the device.
       link: `[R]` the sequence that leads to each root.
-      ancestors: `[R, Q]` whether an action of the opponent lies on the way to a root.
-      terminates: `[Q]` whether an action ends the game at once.
+      ancestors: `[R, Q]` 1 where an action of the opponent lies on the path to a root.
+      terminates: `[Q]` True where an action ends the game.
       strategy: `[Q, L]` the opponent's blueprint.
-      outside: `[E, L]` what each sequence earns by terminals outside all subgames, in the
+      outside: `[E, L]` payoff of each sequence from terminals outside all subgames, in the
         opponent's utility, weighted by the resolving player's and chance's reach.
       mass: `[I, L]` `N(I)`, the resolving player's and chance's reach of each infoset.
     """
@@ -87,19 +87,19 @@ def _largest_above(treeplex: Treeplex, gradient: jax.Array) -> tuple[jax.Array, 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Ranges:
-    """What blueprints bring to a cut; everything that a gadget may use. R roots of the opponent, L lanes.
+    """Reaches and values of blueprints at a cut, the input of gadgets. R roots of the opponent, L lanes.
 
     Attributes:
       num_subgames: S.
       subgame: `[R]` the subgame of each of the opponent's roots.
-      root: `[R]` the number of each of these roots among all that a user's arrays have rows for, -1 if none.
+      root: `[R]` row of each root in a user's arrays, -1 if none.
       resolver: `[R_i, L]` the resolving player's reach of its own roots.
       opponent: `[R, L]` the opponent's reach `P_-i(s)` of its roots.
       mass: `[R, L]` `N(s)`, the resolving player's and chance's reach of the opponent's roots.
       cbv: `[R, L]` `V̄(s)`, the counterfactual best-response value, in the resolving player's utility.
-      played: `[R, L]` `V(s)` when both players follow their blueprints; None if nobody asked.
-      trunk: the opponent's decisions above the cut; None if nobody asked.
-      considered: `[R, L]` which roots are considered at all; by default all. See `considering`.
+      played: `[R, L]` `V(s)` when both players follow their blueprints; None unless required.
+      trunk: the opponent's decisions above the cut; None unless required.
+      considered: `[R, L]` roots that are considered; None for all. See `considering`.
     """
 
     num_subgames: int
@@ -115,14 +115,14 @@ class Ranges:
 
     @property
     def num_lanes(self) -> int:
-        """L, of blueprints."""
+        """Number of blueprints, L."""
         return self.cbv.shape[1]
 
     @property
     def above(self) -> TrunkRanges:
-        """The trunk, which whoever asks must have declared as needed."""
+        """The trunk; ValueError unless a gadget requires `Capability.TRUNK`."""
         if self.trunk is None:
-            raise ValueError("ranges have no trunk: a gadget that uses it must list 'trunk' in `needs`")
+            raise ValueError("ranges have no trunk: list Capability.TRUNK in the gadget's `requires`")
         return self.trunk
 
     def per_subgame(self, x: FloatArray) -> FloatArray:
@@ -134,9 +134,9 @@ class Ranges:
         return divide(x, self.per_subgame(x)[self.subgame])
 
     def considering(self, considered: BoolArray) -> Ranges:
-        """The same if nobody ever got to the other roots; masses and values of those considered stay.
+        """The ranges with reach 0 at the other roots; masses and values of those considered stay.
 
-        So a prior is one over the roots considered, and a subgame without any has nothing to solve.
+        Priors are then distributions over the roots considered, and a subgame without any has no decision.
 
         Args:
           considered: `[R, L]`.
@@ -146,14 +146,14 @@ class Ranges:
 
 
 def join_lanes(parts: Sequence[Ranges], count: int) -> Ranges:
-    """Ranges of some blueprints after those of others, the first `count` lanes of all."""
+    """Concatenates ranges along the lanes and keeps the first `count` lanes."""
     return _map_lanes(lambda *columns: np.concatenate(columns, axis=1)[:, :count], *parts)
 
 
 def join_roots(
     parts: Sequence[Ranges], numbers: Sequence[tuple[IntArray, IntArray]], subgame: IntArray
 ) -> Ranges:
-    """Ranges of some subgames and of others, without a trunk.
+    """Merges ranges of disjoint subgames, without a trunk.
 
     Args:
       parts: of the subgames.
@@ -181,8 +181,8 @@ def _map_lanes(change: Callable[..., FloatArray], *parts: Ranges) -> Ranges:
     """The first part with every array that has lanes replaced by `change` of all parts' arrays."""
 
     def changed(names: Sequence[str], holders: Sequence[Ranges | TrunkRanges]) -> dict[str, FloatArray]:
-        known = [name for name in names if getattr(holders[0], name) is not None]
-        return {name: change(*(getattr(holder, name) for holder in holders)) for name in known}
+        present = [name for name in names if getattr(holders[0], name) is not None]
+        return {name: change(*(getattr(holder, name) for holder in holders)) for name in present}
 
     trunk = parts[0].trunk
     if trunk is not None:
@@ -208,8 +208,8 @@ def divide(x: Any, total: Any, otherwise: Any = 0.0) -> Any:
 
 def sum_rows(row: IntArray, x: FloatArray, num_rows: int) -> FloatArray:
     """`y[row[i]] += x[i]`: `[n, L]` → `[num_rows, L]`."""
-    where = csr_array((np.ones(len(row)), (row, np.arange(len(row)))), shape=(num_rows, len(row)))
-    return np.asarray(where @ x)
+    summation = csr_array((np.ones(len(row)), (row, np.arange(len(row)))), shape=(num_rows, len(row)))
+    return np.asarray(summation @ x)
 
 
 def largest_rows(row: IntArray, x: FloatArray, num_rows: int) -> FloatArray:

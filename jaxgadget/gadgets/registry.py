@@ -1,4 +1,4 @@
-"""What gadgets, priors and alternative values are called: tables of name → `module:object`.
+"""Names of gadgets, priors and alternative values: tables of name → `module:object`.
 
 Nothing is imported before `jaxgadget.util.registry.find` resolves a name, so the command line knows all
 names without JAX. A new gadget is a module and a line here.
@@ -7,18 +7,18 @@ names without JAX. A new gadget is a module and a line here.
 from __future__ import annotations
 
 GADGETS: dict[str, str] = {
-    "unsafe": "jaxgadget.gadgets.two_level:Unsafe",
-    "resolving": "jaxgadget.gadgets.two_level:Resolving",
-    "max-margin": "jaxgadget.gadgets.two_level:MaxMargin",
-    "reach-resolving": "jaxgadget.gadgets.two_level:ReachResolving",
-    "reach-max-margin": "jaxgadget.gadgets.two_level:ReachMaxMargin",
-    "full": "jaxgadget.gadgets.real_way:Full",
-    "optimal-continuation": "jaxgadget.gadgets.real_way:OptimalContinuation",
+    "unsafe": "jaxgadget.gadgets.root_gadgets:Unsafe",
+    "resolving": "jaxgadget.gadgets.root_gadgets:Resolving",
+    "max-margin": "jaxgadget.gadgets.root_gadgets:MaxMargin",
+    "reach-resolving": "jaxgadget.gadgets.root_gadgets:ReachResolving",
+    "reach-max-margin": "jaxgadget.gadgets.root_gadgets:ReachMaxMargin",
+    "full": "jaxgadget.gadgets.trunk_gadgets:Full",
+    "optimal-continuation": "jaxgadget.gadgets.trunk_gadgets:OptimalContinuation",
 }
-"""Gadgets, each a dataclass that is called with a prior, ε and its own settings."""
+"""Gadgets: dataclasses that take a prior, ε and settings of their own."""
 
 RANGE = "range"
-"""Which prior may be the range of a model."""
+"""Name of the prior that accepts a model."""
 
 PRIORS: dict[str, str] = {
     "none": "jaxgadget.gadgets.prior:NoPrior",
@@ -29,13 +29,13 @@ PRIORS: dict[str, str] = {
 """Priors, each called without arguments."""
 
 DEFAULT_PRIORS = ("none", "uniform", "blueprint")
-"""Which priors are taken if nothing is asked for."""
+"""Default priors."""
 
 BEST_RESPONSE = "best-response"
-"""Which alternative values are promised if nothing is asked for."""
+"""Default alternative values."""
 
 CONTINUATION = "continuation"
-"""Which alternative values may be found with a number of iterations."""
+"""Name of the alternative values that accept a number of iterations."""
 
 ALTERNATIVES: dict[str, str] = {
     BEST_RESPONSE: "jaxgadget.gadgets.alternative:BestResponseValues",
@@ -48,10 +48,10 @@ RANGE_VALUES: dict[str, str] = {"values": "jaxgadget.learn.range_network:FolderR
 """Range values that a continuation is estimated with, each called with a folder."""
 
 DEFAULT_GADGETS = ("unsafe", "resolving", "max-margin")
-"""What is solved if nothing is asked for."""
+"""Default gadgets."""
 
 GENERATIONS: dict[str, str] = {
     "random": "jaxgadget.gadgets.generation:RandomGeneration",
     "diverse": "jaxgadget.gadgets.generation:DiverseGeneration",
 }
-"""Ways to choose which of the opponent's infostates are considered, each called with whole numbers."""
+"""Choices of the opponent's infostates to consider, each called with integers."""

@@ -1,4 +1,4 @@
-"""Gadgets by name: what the command line's `--gadget`, `--prior`, `--epsilon` and the like mean."""
+"""Gadgets by name, as for the command line's `--gadget`, `--prior` and `--epsilon`."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ def make_gadgets(
     alternatives: Sequence[Alternative] = (BestResponseValues(),),
     settings: Mapping[str, Any] | None = None,
 ) -> list[Gadget]:
-    """The product, each once: prior `none` has no ε, and some gadgets know no other prior.
+    """The product of the arguments without duplicates; prior `none` has no ε.
 
     Args:
       names: of gadgets.
       priors: their names, or priors.
-      epsilons: numbers in [0, 1), or `auto`, also as they were typed; by default 1e-3.
-      alternatives: what the opponent is promised, by gadgets that promise anything.
-      settings: other arguments; each gadget takes those that it knows.
+      epsilons: numbers in [0, 1), or `auto`, also as strings; by default 1e-3.
+      alternatives: alternative values, for gadgets that take them.
+      settings: other arguments; each gadget takes those that it has.
 
     Raises:
-      ValueError: for an ε that is neither, a name that is unknown, whatever a gadget refuses, or if the only
-        gadgets asked for refuse all priors, or all alternative values.
+      ValueError: for an invalid ε, an unknown name, arguments that a gadget refuses, or if all gadgets refuse
+        all priors, or all alternative values.
     """
-    several = [_epsilon(text) for text in epsilons or [DEFAULT_EPSILON]]
+    parsed = [_epsilon(text) for text in epsilons or [DEFAULT_EPSILON]]
     classes = {name: find(GADGETS, name, "gadget") for name in names}
     made = [find(PRIORS, prior, "prior")() if isinstance(prior, str) else prior for prior in priors]
     gadgets: dict[str, Gadget] = {}
     refused: dict[str, PriorRefusedError] = {}
     for name, make in classes.items():
-        known = {field.name for field in dataclasses.fields(make)}
-        own = {key: value for key, value in (settings or {}).items() if key in known}
-        promises = [{"alternative": a} for a in alternatives] if "alternative" in known else [{}]
-        for promise, prior, epsilon in itertools.product(promises, made, several):
+        fields = {field.name for field in dataclasses.fields(make)}
+        own = {key: value for key, value in (settings or {}).items() if key in fields}
+        promises = [{"alternative": a} for a in alternatives] if "alternative" in fields else [{}]
+        for promise, prior, epsilon in itertools.product(promises, made, parsed):
             try:
                 gadget = make(prior, epsilon, **promise, **own)
             except PriorRefusedError as error:
@@ -61,7 +61,7 @@ def make_gadgets(
                 gadget = make(NoPrior(), **promise, **own)
             except AlternativeRefusedError:
                 if len(promises) > 1:
-                    continue  # it is there with the others
+                    continue  # this gadget has no alternative values
                 raise
             gadgets.setdefault(f"{name} {promise} {_setting(gadget)}", gadget)
     if refused and len(refused) == len(classes) and not any(isinstance(prior, NoPrior) for prior in made):
@@ -73,7 +73,7 @@ def make_alternative(text: str) -> Alternative:
     """Alternative values by name; `continuation:N` takes a number of iterations, `values:DIR` a folder.
 
     Raises:
-      ValueError: for a name that is unknown, or no such number.
+      ValueError: for an unknown name, or an invalid number.
     """
     name, colon, count = text.partition(":")
     if not colon and name in ALTERNATIVES:
@@ -91,7 +91,7 @@ def make_generation(text: str) -> Generation:
     """A generation by name: `diverse:N`, or `random:N[:DRAWS[:SEED]]`.
 
     Raises:
-      ValueError: for a name that is unknown, numbers that are none, or what the generation refuses.
+      ValueError: for an unknown name or invalid numbers.
     """
     name, *numbers = text.split(":")
     make = find(GENERATIONS, name, "generation")
@@ -118,8 +118,8 @@ def _epsilon(text: Epsilon | str) -> Epsilon:
         return text
     if text == AUTO:
         return AUTO
-    number = read_number(text)
-    if number is None:
+    value = read_number(text)
+    if value is None:
         raise ValueError(f"epsilon={text!r}: expected a number in [0, 1), or 'auto'")
-    check_epsilon(number)
-    return number
+    check_epsilon(value)
+    return value

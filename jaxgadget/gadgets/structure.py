@@ -8,24 +8,26 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from scipy.sparse import csr_array
 
-from jaxgadget.gadgets.ranges import Ranges, TrunkRanges
-from jaxgadget.kernels.payoff import Payoff, build_payoff
-from jaxgadget.kernels.problem import (
+from jaxgadget.core.host import HostTreeplex, Rounding, exact_size
+from jaxgadget.core.payoff import Payoff, build_payoff, multiply
+from jaxgadget.core.problem import (
     Parts,
     Side,
     Terms,
     best_values_up,
-    build_bodies,
+    build_side,
+    fixed_entry,
     follow,
     payoff_reach,
     values_up,
 )
-from jaxgadget.kernels.rows import pad_rows
-from jaxgadget.kernels.treeplex import to_device
+from jaxgadget.core.rows import pad_rows
+from jaxgadget.core.treeplex import to_device
+from jaxgadget.gadgets.ranges import Ranges, TrunkRanges
 from jaxgadget.tree.forest import Forest, opponent_roots
-from jaxgadget.tree.sequence import Entries, HostTreeplex, Rounding, exact_size
 from jaxgadget.tree.trunk import Trunk
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import compile_quickly
@@ -107,18 +109,23 @@ class Structure(Bodies):
         return opponent_roots(self.forest, self.player) @ considered
 
 
+def build_bodies(forest: Forest, dtype: DTypeLike, platform: str | None = None) -> tuple[Side, Side]:
+    """Both players' decisions below the cut, with fixed entries: a root a subgame."""
+    rounding = forest.rounding
+    entry = fixed_entry(rounding(forest.num_subgames))
+    first, second = (
+        build_side(body, entry, pad_rows(roots.subgame, body.num_roots, -1), dtype, rounding, platform)
+        for body, roots in zip(forest.form.treeplex, forest.roots, strict=True)
+    )
+    return first, second
+
+
 def build_structure(forest: Forest, player: int, platform: str | None = None) -> Structure:
     """Puts a forest on the device for one resolving player, in the form that suits the platform."""
     with precision(np.float64):
         payoff = build_payoff(forest.form.payoff, np.float64, rounding=forest.rounding)
         sides = build_bodies(forest, np.float64, platform)
         return Structure(forest=forest, player=player, sides=sides, payoff=payoff, platform=platform)
-
-
-def as_matrix(entries: Entries, player: int) -> csr_array:
-    """Entries as a matrix whose rows are `player`'s sequences (or roots) and columns the other one's."""
-    matrix = csr_array((entries.value, (entries.row, entries.column)), shape=entries.shape)
-    return matrix if player == 0 else csr_array(matrix.T)
 
 
 def find_ranges(
@@ -146,14 +153,13 @@ def find_ranges(
         numbers = (structure.sides, structure.payoff, strategy, (padded[0], padded[1]))
         best, followed = opponent_values(*numbers, player=player, played=played)
     count = len(roots)
-    chance = as_matrix(forest.chance, other)
     return Ranges(
         num_subgames=forest.num_subgames,
         subgame=roots.subgame,
-        root=np.arange(count),
+        root=roots.row,
         resolver=reach[player],
         opponent=reach[other],
-        mass=np.asarray(chance @ padded[player])[:count],
+        mass=multiply(forest.chance, other, padded[player])[:count],
         cbv=-np.asarray(best)[:count],
         played=-np.asarray(followed)[:count] if played else None,
     )
@@ -197,7 +203,6 @@ def trunk_ranges(trunk: Trunk, player: int, reach: FloatArray, strategy: FloatAr
     other = 1 - player
     treeplex, link = trunk.form.treeplex[other], trunk.link[other]
     sign = 1.0 if other == 0 else -1.0
-    presence = trunk.presence[other]
     with precision(np.float64):
         on_device = to_device(treeplex, np.float64)
     return TrunkRanges(
@@ -207,8 +212,8 @@ def trunk_ranges(trunk: Trunk, player: int, reach: FloatArray, strategy: FloatAr
         ancestors=find_ancestors(treeplex, link),
         terminates=trunk.terminates[other],
         strategy=strategy,
-        outside=sign * np.asarray(as_matrix(trunk.form.payoff, other) @ reach),
-        mass=np.asarray(as_matrix(presence, 0) @ reach),
+        outside=sign * multiply(trunk.form.payoff, other, reach),
+        mass=multiply(trunk.presence[other], other, reach),
     )
 
 

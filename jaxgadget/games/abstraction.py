@@ -1,11 +1,10 @@
 """Abstractions as coarser observations: a game whose infostates a user's function merges.
 
-Nothing but what the players know changes: histories, moves, chance and returns are those of the
-game. Where a player acts, its infostate is the bucket that the function returns; where it does
-not act, its infostate is its last (infoset, action), since the function says nothing of what the
-player observes there. So public states are dropped, and a cut may have fewer subgames than in the
-game: an abstraction is for solving and for lifting its policy back (`jaxgadget.policy.lift.lift`),
-subgames are then re-solved in the game itself.
+Only the infostates change: histories, moves, chance and returns are those of the game. Where a player
+acts, its infostate is the bucket that the function returns; elsewhere it is the player's last
+(infoset, action), because the function is not defined there. Public states are therefore dropped, and
+a cut may have fewer subgames than in the game. Solve the abstraction, lift its policy back
+(`jaxgadget.policy.lift.lift`), and re-solve subgames in the game itself.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from jaxgadget.util.arguments import function_name
 from jaxgadget.util.arrays import IntArray
 
 Merge: TypeAlias = Callable[[int, str], Hashable]
-"""`merge(player, infostate)` returns a bucket: infostates of a player with equal ones become one."""
+"""`merge(player, infostate)` returns a bucket; a player's infostates with equal buckets are merged."""
 
 
 class Abstraction(WrappedGame):
     """A game with fewer infosets; `jaxgadget.load` cannot make it from its name.
 
-    Perfect recall must survive: infostates of one bucket need the same past, which is the player's
-    own earlier buckets and actions. Else `levels`, and with it `enumerate_game`, raises a ValueError,
-    and so it does if the infostates of a bucket have different legal actions.
+    The abstraction must keep perfect recall: all infostates of a bucket have the same sequence of the
+    player's own earlier buckets and actions, and the same legal actions. Otherwise `levels`, and with it
+    `enumerate_game`, raises a ValueError.
 
     Attributes:
       game: the game that is abstracted.
-      merge: what merges its infostates.
-      name: `abstraction(GAME,LABEL)`, or `abstraction(GAME)` where nothing gives it a label.
+      merge: function that maps an infostate to its bucket.
+      name: `abstraction(GAME,LABEL)`, or `abstraction(GAME)` without a label.
     """
 
     def __init__(self, game: Game, merge: Merge, *, name: str | None = None):
@@ -49,7 +48,7 @@ class Abstraction(WrappedGame):
             infostate's string: the game's own, or where several infosets share one, the name in
             `HistoryTree.infoset_names`. Returns a bucket, anything hashable, such as the string
             with the suits of the cards removed.
-          name: what the abstraction is called, by default the function's name; a lambda has none.
+          name: label of the abstraction, by default the function's name; a lambda has none.
 
         Raises:
           ValueError: if `merge` is not callable, or the name is empty.
@@ -57,7 +56,7 @@ class Abstraction(WrappedGame):
         if isinstance(game, type) or not hasattr(game, "levels"):
             raise ValueError(f"game={game!r}: expected a game, from load(…)")
         if not callable(merge):
-            raise ValueError(f"merge={merge!r}: expected a function of a player and an infostate string")
+            raise ValueError(f"merge={merge!r}: expected a function merge(player, infostate)")
         label = function_name(merge) if name is None else cast(object, name)
         if not isinstance(label, str) or name == "":
             raise ValueError(f"name={name!r}: expected a short name of the abstraction, such as 'ranks'")
@@ -66,7 +65,7 @@ class Abstraction(WrappedGame):
         self.name = f"abstraction({game.name},{label})" if label else f"abstraction({game.name})"
 
     def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
-        """Yields the game's levels with merged infostates, when all of them are known."""
+        """Yields the game's levels with merged infostates, after enumerating the whole game."""
         histories = _join(list(self.game.levels(budget)))
         infostate = np.empty_like(histories.infostate, np.int64)
         merged: list[_Merged] = []
@@ -83,43 +82,43 @@ class Abstraction(WrappedGame):
             yield dataclasses.replace(level, infostate=level_infostate, public=None)
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
-        """The bucket: itself if it is a string, else as Python writes it."""
-        known, h = self._known, 0
+        """The bucket if it is a string, otherwise its `repr`."""
+        index, h = self._known, 0
         for move in history:
-            begin, end = (1 + np.searchsorted(known.parent[1:], [h, h + 1])).tolist()
-            children = [child for child in range(begin, end) if _move(known.action, child) == move]
+            begin, end = (1 + np.searchsorted(index.parent[1:], [h, h + 1])).tolist()
+            children = [child for child in range(begin, end) if _move(index.action, child) == move]
             h = children[0] if children else -1
             if h < 0:
                 break
-        code = int(known.merged[player].code[h]) if h >= 0 else -1
+        code = int(index.merged[player].code[h]) if h >= 0 else -1
         if code < 0:
             raise ValueError(
                 f"{self.name}: history={tuple(history)!r}: expected a history of the game after which player "
                 f"{player} acts; take histories from the game's tree"
             )
-        bucket = known.merged[player].buckets[code]
+        bucket = index.merged[player].buckets[code]
         return bucket if isinstance(bucket, str) else repr(bucket)
 
     @functools.cached_property
     def _known(self) -> _Known:
-        """What the last enumeration found, else what a first one finds."""
+        """Buckets of the last enumeration; enumerates the game if there was none."""
         collections.deque(self.levels(Budget(self.name)), maxlen=0)
         return cast(_Known, self.__dict__["_known"])
 
     def _merge_player(self, histories: _Histories, player: int) -> _Merged:
-        """Asks for the bucket of every infostate of a player where it acts."""
+        """Calls `merge` for every infostate at which a player acts."""
         acts = np.nonzero(histories.actor & ACTOR_BIT[player])[0]
         _, first, inverse = np.unique(
             histories.infostate[player, acts], return_index=True, return_inverse=True
         )
         order = np.argsort(first)  # in the order of the tree
         names = _names(self.game, histories, player, acts[first[order]].tolist())
-        numbers: dict[Hashable, int] = {}
+        bucket_idx: dict[Hashable, int] = {}
         codes = np.empty(len(first), np.int64)
         for infostate, name in zip(order.tolist(), names, strict=True):
             bucket: Any = self.merge(player, name)
             try:
-                codes[infostate] = numbers.setdefault(bucket, len(numbers))
+                codes[infostate] = bucket_idx.setdefault(bucket, len(bucket_idx))
             except TypeError:
                 raise ValueError(
                     f"{self.name}: merge({player}, {name!r}) returned {bucket!r}, which is not hashable; "
@@ -127,7 +126,7 @@ class Abstraction(WrappedGame):
                 ) from None
         code = np.full(len(histories.actor), -1, np.int64)
         code[acts] = codes[inverse]
-        return _Merged(code, list(numbers))
+        return _Merged(code, list(bucket_idx))
 
     def _last_sequence(self, histories: _Histories, player: int, code: IntArray) -> IntArray:
         """`[n]` 0 before a player's first action, else its last `1 + bucket * num_actions + action`."""
@@ -157,23 +156,23 @@ class Abstraction(WrappedGame):
             taken = "nothing" if bucket < 0 else self.action_string(player, action)
             pasts.append(taken if bucket < 0 else f"{taken} in bucket {merged.buckets[bucket]!r}")
         raise ValueError(
-            f"{self.name} breaks a rule for player {player}: perfect recall, bucket "
-            f"{merged.buckets[int(merged.code[pair[0]])]!r} joins histories in which the player did or knew "
-            f"different things before. Histories {moves[0]} and {moves[1]} show it, infostates {names[0]!r} "
-            f"and {names[1]!r}: the player's last decision was {pasts[0]} and {pasts[1]}; let merge return "
-            "different buckets for them, or the same one for what came before"
+            f"{self.name} does not have perfect recall for player {player}: bucket "
+            f"{merged.buckets[int(merged.code[pair[0]])]!r} merges histories in which the player did or knew "
+            f"different things before, for example {moves[0]} and {moves[1]}, with infostates {names[0]!r} "
+            f"and {names[1]!r}: the player's last decision was {pasts[0]} and {pasts[1]}; merge must return "
+            "different buckets for them, or equal buckets for the earlier decisions"
         )
 
 
 class _Merged(NamedTuple):
-    """A player's buckets: `[n]` the number of each history's, -1 where it does not act; and what they are."""
+    """A player's buckets, and `[n]` the bucket index of each history, -1 where the player does not act."""
 
     code: IntArray
     buckets: list[Hashable]
 
 
 class _Known(NamedTuple):
-    """What tells the bucket of a history given by its moves."""
+    """Arrays that map a history, given by its moves, to its bucket."""
 
     parent: IntArray
     action: IntArray
@@ -181,7 +180,7 @@ class _Known(NamedTuple):
 
 
 class _Histories(NamedTuple):
-    """All levels, and their fields joined along the histories; parents count from the first history."""
+    """All levels, and their fields concatenated over histories; `parent` holds indices of histories."""
 
     levels: list[HistoryLevel]
     parent: IntArray
@@ -190,7 +189,7 @@ class _Histories(NamedTuple):
     infostate: IntArray
 
     def path(self, history: int) -> list[int]:
-        """The histories on the way to one, itself included and the first left out."""
+        """Histories on the path from the root (excluded) to a history (included)."""
         path: list[int] = []
         while history:
             path.append(history)
@@ -216,7 +215,7 @@ def _move(action: IntArray, history: int) -> Move:
 
 
 def _names(game: Game, histories: _Histories, player: int, representatives: list[int]) -> list[str]:
-    """Names of a player's infosets as `HistoryTree.infoset_names` has them, given a first history of each."""
+    """A player's infoset names as in `HistoryTree.infoset_names`, given one history of each."""
     paths = [histories.path(h) for h in representatives]
     moves = [tuple(_move(histories.action, h) for h in path) for path in paths]
     names = [game.infostate_string(player, past) for past in moves]

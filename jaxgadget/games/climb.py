@@ -1,18 +1,18 @@
 """Climb: a shedding game of two teams, small enough to be solved (of no paper, after GuanDan).
 
-Four seats, of which 0 and 2 are a team and 1 and 3 are the other; the deck has two copies of each rank. Who
-is out of cards first wins for its team: 3, 2 or 1 points as its teammate is out second, third or last. The
-leader of a trick plays a single card or a pair; the others pass, or play higher ones of the same type.
+Seats 0 and 2 are one team, 1 and 3 the other; the deck has two copies of each rank. The first seat to run out
+of cards wins for its team: 3, 2 or 1 points if its teammate finishes second, third or last. The leader of a
+trick plays a single card or a pair; the others pass or play a higher rank of the same type.
 
-What the idea leaves open, and what holds here:
+Further rules of this implementation:
 
 - *Leftover cards*: of `2 · num_ranks` cards every seat gets `hand_size`; the others lie aside, unseen.
-- *The first lead* is seat 3's, so that seat 0 is the first to answer; with `seat` another seat resolves.
-- Play goes on at the next higher seat, past those that are out of cards. Who passed may still play later in
-  the trick, which ends when all others with cards have passed since the last play.
-- *Who leads then* is the seat that made it; if that seat is out of cards, its teammate, who has some.
-- The game ends as soon as both members of a team are out, since that decides the order.
-- Each winner gets half of the points and each loser loses as many, so a team's payoff is the points.
+- *First lead*: seat 3, so that seat 0 is the first to follow; `seat` selects another resolving seat.
+- *Order*: ascending seats, skipping those without cards. A seat that passed may play later in the same trick;
+  the trick ends when all other seats with cards have passed since the last play.
+- *Next lead*: the seat that made the last play, or its teammate if that seat has no cards left.
+- *End*: as soon as both members of a team have no cards, since that decides the order.
+- *Payoff*: each winner gets half of the points and each loser loses half, so a team's payoff is the points.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from jaxgadget.util.arrays import BoolArray, IntArray
 PASS = 0
 NUM_SEATS = 4
 FIRST_LEAD = 3
-MOST_RANKS = 13
+MAX_RANKS = 13
 TEAMMATES = ("lowest", "uniform")
-"""Names of the blueprints that the seat opposite may play."""
+"""Names of the teammate's blueprints."""
 
 Hand = tuple[int, ...]
 """Ranks of a hand, ascending; the lowest is 1."""
@@ -52,26 +52,26 @@ def climb(num_ranks: int = 3, hand_size: int = 1, seat: int = 0, teammate: str =
     a pair if it has two, follows as low as it can, and passes where its teammate's play stands; `uniform`
     plays all legal actions alike.
 
-    Of hands of one card, 3 ranks have 517 histories and 13 have 272,247. Of hands of two, 4 ranks have 60,376
-    (146,253 with the uniform teammate) and 5 ranks 1,560,503 (3,981,966); 6 ranks have twelve million.
+    Number of histories: with one-card hands, 517 for 3 ranks and 272,247 for 13; with two-card hands, 60,376
+    for 4 ranks (146,253 with the uniform teammate), 1,560,503 (3,981,966) for 5 and twelve million for 6.
     """
     check_integer("climb", "seat", seat, 0, NUM_SEATS - 1)
     check_choice("climb", "teammate", teammate, TEAMMATES)
     rules, mate = Climb(num_ranks, hand_size), partner(seat)
-    given = {"num_ranks": num_ranks, "hand_size": hand_size, "seat": seat, "teammate": teammate}
-    name = name_with("climb", given, {"num_ranks": 3, "hand_size": 1, "seat": 0, "teammate": "lowest"})
+    parameters = {"num_ranks": num_ranks, "hand_size": hand_size, "seat": seat, "teammate": teammate}
+    name = name_with("climb", parameters, {"num_ranks": 3, "hand_size": 1, "seat": 0, "teammate": "lowest"})
     policy = lowest(mate, num_ranks) if teammate == "lowest" else uniform
     return team(rules, (seat,), {mate: policy}, name=name)
 
 
 class TrickTurn(NamedTuple):
-    """What everybody knows of whose turn it is.
+    """Public state of the play: whose turn it is.
 
     Attributes:
-      cards: how many cards each seat has.
-      seat: who moves.
-      owner: whose play stands; where a seat leads, that seat.
-      trick: the number of the trick, from 1.
+      cards: number of cards of each seat.
+      seat: the seat to move.
+      owner: the seat that made the play to beat; at a lead, the seat to move.
+      trick: index of the trick, from 1.
     """
 
     cards: tuple[int, int, int, int]
@@ -81,12 +81,12 @@ class TrickTurn(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether both members of a team are out of cards."""
+        """True if both members of a team have no cards."""
         return any(self.cards[s] == self.cards[partner(s)] == 0 for s in (0, 1))
 
     @functools.cache  # noqa: B019 - a turn is a value, and there are few of them
     def after(self, num_cards: int) -> TrickTurn:
-        """The turn after the seat played so many cards, 0 if it passed."""
+        """The turn after the seat played `num_cards` cards, 0 for a pass."""
         cards = list(self.cards)
         cards[self.seat] -= num_cards
         owner = self.seat if num_cards else self.owner
@@ -103,13 +103,13 @@ class TrickTurn(NamedTuple):
 
 
 class ClimbState(NamedTuple):
-    """A state of the cards.
+    """A state of the game.
 
     Attributes:
-      hands: of the seats that were dealt one.
-      turn: whose turn it is.
-      standing: the play to beat, `PASS` where a trick begins.
-      out: the seats that are out of cards, in order.
+      hands: hands dealt so far, by seat.
+      turn: public state of the play.
+      standing: the play to beat, `PASS` at the start of a trick.
+      out: seats without cards, in the order in which they finished.
     """
 
     hands: tuple[Hand, ...]
@@ -119,16 +119,16 @@ class ClimbState(NamedTuple):
 
 
 class Climb(MultiplayerRules[ClimbState]):
-    """The rules for all four seats; each hand is dealt by a move of chance, which its seat alone sees.
+    """The rules for all four seats; each hand is dealt by a chance move that only its seat observes.
 
     Action 0 is the pass, `r` a single card of rank `r`, and `num_ranks + r` two of them. A leader may not
-    pass. All see every play; a seat knows nothing else but its own hand.
+    pass. Plays are public; hands are private.
     """
 
     num_players = NUM_SEATS
 
     def __init__(self, num_ranks: int = 3, hand_size: int = 1):
-        check_integer("climb", "num_ranks", num_ranks, 2, MOST_RANKS)
+        check_integer("climb", "num_ranks", num_ranks, 2, MAX_RANKS)
         check_integer("climb", "hand_size", hand_size, 1, num_ranks // 2)
         self.num_ranks = num_ranks
         self.hand_size = hand_size
@@ -138,7 +138,7 @@ class Climb(MultiplayerRules[ClimbState]):
         self._hands: list[Hand] = sorted(set(itertools.combinations(sorted([*ranks, *ranks]), hand_size)))
 
     def initial_state(self) -> ClimbState:
-        """Nothing is dealt."""
+        """The state before the deal."""
         size = self.hand_size
         return ClimbState((), TrickTurn((size, size, size, size), FIRST_LEAD, FIRST_LEAD, 1))
 
@@ -149,7 +149,7 @@ class Climb(MultiplayerRules[ClimbState]):
         return () if state.turn.is_over else (state.turn.seat,)
 
     def chance_outcomes(self, state: ClimbState) -> list[tuple[int, float]]:
-        """The next hand, as its number among all hands: as many ways as its cards can be drawn."""
+        """Index of the next hand among all hands, weighted by the number of ways to draw its cards."""
         dealt = Counter(itertools.chain(*state.hands))
         total = math.comb(2 * self.num_ranks - len(state.hands) * self.hand_size, self.hand_size)
         ways = [
@@ -169,7 +169,7 @@ class Climb(MultiplayerRules[ClimbState]):
         return [PASS, *(play for play in same if play > state.standing)]
 
     def step(self, state: ClimbState, move: int) -> MultiplayerStep[ClimbState]:
-        """Deals a hand, or makes a play; the points come with the last one."""
+        """Deals a hand or makes a play; the last play pays the points."""
         if len(state.hands) < NUM_SEATS:
             hand = self._hands[move]
             private = [hand if seat == len(state.hands) else None for seat in range(NUM_SEATS)]
@@ -188,28 +188,28 @@ class Climb(MultiplayerRules[ClimbState]):
         return MultiplayerStep(after, rewards, public=(seat, self.actions[move]))
 
     def cuts(self) -> Mapping[str, CutRule]:
-        """`deal`; `trick_N`, where the N-th begins; and `decision_N`, player 0's N-th own decision."""
+        """`deal`; `trick_N`, the start of the N-th trick; `decision_N`, player 0's N-th own decision."""
         cuts: dict[str, CutRule] = {"deal": _after_deal}
-        for number in range(2, self.hand_size + 2):
-            cuts[f"trick_{number}"] = self._trick(number)
-        for number in range(1, self.hand_size + 1):
-            cuts[f"decision_{number}"] = own_decision(number)
+        for n in range(2, self.hand_size + 2):
+            cuts[f"trick_{n}"] = self._trick(n)
+        for n in range(1, self.hand_size + 1):
+            cuts[f"decision_{n}"] = own_decision(n)
         return cuts
 
     def _play(self, action: int) -> tuple[int, int]:
         """Rank and number of cards of an action."""
         return (action, int(action > 0)) if action <= self.num_ranks else (action - self.num_ranks, 2)
 
-    def _trick(self, number: int) -> CutRule:
+    def _trick(self, trick: int) -> CutRule:
         def is_root(view: CutView) -> BoolArray:
             turns, turn = self._turns(view)
-            within = np.array([t.trick == number and not t.is_over for t in turns])[turn]
+            within = np.array([t.trick == trick and not t.is_over for t in turns])[turn]
             return within & ~within[view.parent]
 
         return is_root
 
     def _turns(self, view: CutView) -> tuple[list[TrickTurn], IntArray]:
-        """All turns that there are, and `[n]` which of them each history is at: the moves tell."""
+        """All distinct turns, and `[n]` the index of each history's turn, reconstructed from the moves."""
         turns = [self.initial_state().turn]
         numbers = {turns[0]: 0}
         turn = np.zeros(len(view.parent), np.int64)
@@ -233,14 +233,14 @@ def partner(seat: int) -> int:
 
 
 def lowest(seat: int, num_ranks: int) -> TeammatePolicy:
-    """The blueprint of a seat: as low as it can, but it never plays over its teammate.
+    """Blueprint that plays as low as possible and never beats its teammate's play.
 
     It leads its lowest rank, a pair if it has two, and follows with the lowest play that is higher.
     """
 
     def policy(memory: Memory, legal: Sequence[int]) -> list[float]:
         plays = [cast("tuple[int, str]", seen.public) for seen in memory if seen.public is not None]
-        owner = next((who for who, play in reversed(plays) if play != "pass"), seat)
+        owner = next((seat_played for seat_played, play in reversed(plays) if play != "pass"), seat)
         if legal[0] != PASS:
             pair = num_ranks + legal[0]
             choice = pair if pair in legal else legal[0]
@@ -252,7 +252,7 @@ def lowest(seat: int, num_ranks: int) -> TeammatePolicy:
 
 
 def _rewards(out: tuple[int, ...]) -> list[float]:
-    """What each seat gets when so many are out, in this order."""
+    """Each seat's reward, given the seats that finished, in order."""
     mate = partner(out[0])
     points = {1: 3, 2: 2}[out.index(mate)] if mate in out else 1
     return [points / 2 if seat in (out[0], mate) else -points / 2 for seat in range(NUM_SEATS)]

@@ -1,8 +1,8 @@
-"""The small games of the papers, and two that show what theirs do not, written down as trees.
+"""Small games from the papers, and a few that complement them, defined as explicit trees.
 
-The papers count players from 1, here they are 0 and 1; payoffs are player 0's. Each docstring
-says which figure the game is, and what the text leaves open. The cut `subgame` (`play` in Coin
-Toss) is the one that the paper's example is about.
+The papers number players from 1, this package from 0; payoffs are player 0's. Each docstring gives the figure
+and the assumptions made where the paper is silent. The cut `subgame` (`play` in Coin Toss) is the one of the
+paper's example.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import NamedTuple, TypeAlias
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, CutRule, CutView
 from jaxgadget.games.menu import MenuAbstraction
-from jaxgadget.games.parameters import MOST_ACTIONS, check_integer, check_number, name_with, read_bets
+from jaxgadget.games.parameters import MAX_ACTIONS, check_integer, check_number, name_with, read_bets
 from jaxgadget.games.stepwise import Rules, Step, StepwiseGame
 from jaxgadget.util.arrays import BoolArray
 
 
 class Turn(NamedTuple):
-    """A player chooses by action name; the other sees it if it is public."""
+    """A decision: children by action name; the other player observes the action if it is public."""
 
     player: int
     children: Mapping[str, Tree]
@@ -27,7 +27,7 @@ class Turn(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A chance outcome, and what player 0, player 1 and both see of it."""
+    """A chance outcome, and the observations of player 0, of player 1 and of both."""
 
     probability: float
     child: Tree
@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
 
 
 class Chance(NamedTuple):
-    """Chance chooses."""
+    """A chance node."""
 
     outcomes: Sequence[Outcome]
 
@@ -47,15 +47,15 @@ Tree: TypeAlias = Turn | Chance | float
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TreeRules(Rules[Tree]):
-    """The rules of a game that is given as a tree; a state is a subtree.
+    """Rules of a game defined by a tree; a state is a subtree.
 
     Attributes:
       name: the game's name.
       actions: names of the actions, in the order of their ids.
       tree: the whole game.
       cut: name of the game's cut; empty for none.
-      cut_depth: it roots at the decisions after so many moves.
-      bets: how large bets are, by action, as `jaxgadget.games.game.BetSizes` says.
+      cut_depth: the cut's roots are the decisions after this number of moves.
+      bets: sizes of bets by action name, in the units of `jaxgadget.games.game.BetSizes`.
     """
 
     name: str
@@ -70,7 +70,7 @@ class TreeRules(Rules[Tree]):
         return self.tree
 
     def actors(self, state: Tree) -> tuple[int, ...]:
-        """Whoever the tree says."""
+        """The player to move, or chance."""
         return (state.player,) if isinstance(state, Turn) else (CHANCE,) if isinstance(state, Chance) else ()
 
     def legal_actions(self, state: Tree, player: int) -> list[int]:
@@ -79,12 +79,12 @@ class TreeRules(Rules[Tree]):
         return [self.actions.index(name) for name in state.children]
 
     def chance_outcomes(self, state: Tree) -> list[tuple[int, float]]:
-        """Outcomes in the tree's order."""
+        """Outcomes and their probabilities, in the tree's order."""
         assert isinstance(state, Chance)
         return [(k, outcome.probability) for k, outcome in enumerate(state.outcomes)]
 
     def step(self, state: Tree, move: int) -> Step[Tree]:
-        """Goes to a child; only leaves pay."""
+        """Moves to a child; only leaves have rewards."""
         if isinstance(state, Turn):
             name = self.actions[move]
             child, public, private = state.children[name], name if state.public else None, (None, None)
@@ -95,7 +95,7 @@ class TreeRules(Rules[Tree]):
         return Step(child, reward=float(child) if is_leaf else 0.0, public=public, private=private)
 
     def bet_fraction(self, state: Tree, action: int) -> float | None:
-        """By the action's name."""
+        """Size of a bet, looked up by the action's name."""
         return self.bets.get(self.actions[action])
 
     def cuts(self) -> Mapping[str, CutRule]:
@@ -111,7 +111,7 @@ def matching_pennies_forfeit() -> StepwiseGame:
     """Matching pennies that player 0 may forfeit (Equilibrium refinements, Fig. 1).
 
     Player 1 chooses first, unseen. A match pays player 0 1, a mismatch 0, forfeit −1. The
-    value is 1/2 and both play Heads and Tails alike, the only equilibrium.
+    value is 1/2; in the only equilibrium both players play Heads and Tails with probability 1/2.
     """
     tree = Turn(1, {coin: Turn(0, {"Forfeit": -1.0} | _match(coin)) for coin in _COIN})
     return _game("matching_pennies_forfeit", ("Forfeit", *_COIN), tree, depth=1)
@@ -122,10 +122,12 @@ def three_state_figure5() -> StepwiseGame:
 
     Chance chooses the state uniformly; player 0 cannot tell states 2 and 3 apart, player 1
     states 1 and 2. A match pays 1. In state 1 all but Tails against Heads pay 1 more. The value
-    is 7/9, only if player 0 plays Heads 2/3 in state 1 and 1/2 in 2|3, player 1 1/3 in 1|2 and 2/3 in 3.
+    is 7/9. In the only equilibrium player 0 plays Heads with probability 2/3 in state 1 and 1/2 in 2|3,
+    player 1 with 1/3 in 1|2 and 2/3 in 3.
 
-    Player 0 moves first, unseen. The paper's blueprint plays Heads 0 in state 1 and 1/2 in 2|3: that
-    has the exploitability 4/9 and the values 1/4 and 1/2 that it states (it prints other numbers).
+    Player 0 moves first, unseen. The paper's blueprint plays Heads with probability 0 in state 1 and 1/2 in
+    2|3: this gives the exploitability 4/9 and the values 1/4 and 1/2 of the paper, unlike the strategy
+    printed there.
     """
     bonus = {("Heads", "Heads"): 2.0, ("Heads", "Tails"): 1.0, ("Tails", "Tails"): 2.0}
     return _three_states("three_state_figure5", bonus, {}, {})
@@ -135,8 +137,9 @@ def three_state_figure11() -> StepwiseGame:
     """Three states of matching pennies with other bonuses (Equilibrium refinements, Fig. 11).
 
     As in Fig. 5, but two Heads in state 1 pay 2, and two Tails in state 2 pay 3. The value is
-    5/6, only if player 0 plays Heads surely in state 1 and 1/4 in 2|3. The paper's blueprint plays Heads
-    0 in state 1 and 1/4 in 2|3: that has the values 1/8 and 1/4 that it states (it prints other numbers).
+    5/6; player 0's only optimal strategy plays Heads with probability 1 in state 1 and 1/4 in 2|3. The
+    paper's blueprint plays Heads with probability 0 in state 1 and 1/4 in 2|3: this gives the values 1/8 and
+    1/4 of the paper, unlike the strategy printed there.
     """
     first = {("Heads", "Heads"): 2.0, ("Tails", "Tails"): 1.0}
     second = {("Heads", "Heads"): 1.0, ("Tails", "Tails"): 3.0}
@@ -155,8 +158,9 @@ def sequential_rps() -> StepwiseGame:
 def repeated_rps() -> StepwiseGame:
     """Rock-paper-scissors twice, both hands revealed between (Continual depth-limited responses, Fig. 15).
 
-    A win pays 1 in each round. The value is 0 and both play uniformly. The paper's is biased, in a way that
-    it does not state. The cut roots at the second round, which begins with nothing hidden.
+    A win pays 1 in each round. The value is 0 and both play uniformly. The paper's game is biased; the bias
+    is not given. The cut's roots are the start of the second round, where both players have the same
+    information.
     """
 
     def reveal(first: str, second: str, paid: float) -> Tree:
@@ -168,7 +172,7 @@ def repeated_rps() -> StepwiseGame:
 
 
 def coin_toss(sell_heads: float = 0.5, sell_tails: float = -0.5) -> StepwiseGame:
-    """Coin Toss, where the opponent guesses the coin unless it is sold (Safe and nested, Fig. 1).
+    """Coin Toss: the opponent guesses the coin unless it is sold (Safe and nested, Fig. 1).
 
     Only player 0 sees the coin. Selling it ends the game with `sell_heads` or `sell_tails`. After
     Play, a right guess of player 1's pays −1; a wrong one, and Forfeit, pay 1. The value is 0;
@@ -177,18 +181,18 @@ def coin_toss(sell_heads: float = 0.5, sell_tails: float = -0.5) -> StepwiseGame
     That Forfeit pays 1 is inferred: the blueprint of the paper's Fig. 2, Heads 1/2, Tails 1/4,
     Forfeit 1/4, gives Play 0 after Heads and 1/2 after Tails.
     """
-    given = {"sell_heads": sell_heads, "sell_tails": sell_tails}
-    prices = {key: check_number("coin_toss", key, price) for key, price in given.items()}
+    prices_by_name = {"sell_heads": sell_heads, "sell_tails": sell_tails}
+    prices = {key: check_number("coin_toss", key, price) for key, price in prices_by_name.items()}
     name = name_with("coin_toss", prices, {"sell_heads": 0.5, "sell_tails": -0.5})
     tree = _coin_toss((prices["sell_heads"], prices["sell_tails"]), _guess)
     return _game(name, _COIN_TOSS, tree, 1, "play")
 
 
 def coin_toss_two_subgames() -> StepwiseGame:
-    """Coin Toss with a public chance move after Play: two like subgames (Safe and nested, Fig. 4).
+    """Coin Toss with a public chance move after Play: two identical subgames (Safe and nested, Fig. 4).
 
-    Chance leads to either subgame with probability 1/2. The value is 0. That Tails sells for
-    −0.5 and that Forfeit is there are inferred from Fig. 1.
+    Chance selects either subgame with probability 1/2. The value is 0. That Tails sells for
+    −0.5 and that Forfeit is an action are inferred from Fig. 1.
     """
 
     def two_subgames(coin: str) -> Tree:
@@ -228,7 +232,7 @@ def coin_game() -> StepwiseGame:
     Player 0 sees nothing and plays (P) or quits (Q, 0). The value is 0, from Q.
 
     The payoffs of P are inferred. The text's −3, −3.5 and −2 fix red Heads −4, red Tails −1 and
-    green Heads −2. Green Tails must only be worth playing against: 4, which makes up for red Heads.
+    green Heads −2. Green Tails only has to make playing worthwhile: 4, which offsets red Heads.
     """
     pays = {"red": {"Heads": -4.0, "Tails": -1.0}, "green": {"Heads": -2.0, "Tails": 4.0}}
     outcomes = [
@@ -244,8 +248,8 @@ def matching_pennies_twist() -> StepwiseGame:
     A match pays 1, but after two Tails player 1 chooses x, which pays 10, or y, which pays 1. The
     value is 1/2, both play uniformly, and player 1 chooses y.
 
-    Inferred: player 0 moves first, unseen, so that x or y is below depth 2; it is asked only after
-    two Tails.
+    Inferred: player 0 moves first, unseen, so that x or y is below depth 2; player 1 has that decision only
+    after two Tails.
     """
     last = Turn(1, {"x": 10.0, "y": 1.0})
     tree = Turn(
@@ -259,16 +263,16 @@ def matching_pennies_twist() -> StepwiseGame:
 
 
 def n_matching_pennies(num_deals: int = 4) -> StepwiseGame:
-    """N-matching pennies, whose deals are one chain (Subgame solving without common knowledge).
+    """N-matching pennies, in which all deals form one chain (Subgame solving without common knowledge).
 
     Chance draws n uniformly from 1 … N, N being `num_deals`; player 0 sees ⌊n/2⌋, player 1 ⌊(n+1)/2⌋. Two
     Heads pay n, two Tails N − n, a mismatch 0; player 0 moves first, unseen. Each infostate holds at most two
     deals, but all of them are one subgame: n is never common knowledge. The value is 9/16 for N = 4.
     """
-    check_integer("n_matching_pennies", "num_deals", num_deals, 1, MOST_ACTIONS)
+    check_integer("n_matching_pennies", "num_deals", num_deals, 1, MAX_ACTIONS)
 
-    def pennies(number: int) -> Turn:
-        pays = {"Heads": {"Heads": number, "Tails": 0}, "Tails": {"Heads": 0, "Tails": num_deals - number}}
+    def pennies(n: int) -> Turn:
+        pays = {"Heads": {"Heads": n, "Tails": 0}, "Tails": {"Heads": 0, "Tails": num_deals - n}}
         return Turn(0, {a: Turn(1, {b: float(pays[a][b]) for b in _COIN}) for a in _COIN})
 
     deals = [
@@ -279,12 +283,13 @@ def n_matching_pennies(num_deals: int = 4) -> StepwiseGame:
 
 
 def coin_toss_siblings() -> StepwiseGame:
-    """Coin Toss with two subgames that cannot be searched apart (of no paper).
+    """Coin Toss with two subgames that cannot be searched independently (not from a paper).
 
     As `coin_toss_two_subgames`, without Forfeit, and after a right guess of Heads player 0 chooses x, which
-    costs it 1 more, or y, which does not. The value is 0: player 1 guesses Heads 1/4 of the time over both
-    subgames, however it shares that out. Against the model, where Heads plays, Tails sells and x is chosen,
-    that gains player 1 1/8; Heads 1/2 in both gains 1/2, and may lose 1/4.
+    costs it 1 more, or y, which does not. The value is 0: player 1 guesses Heads with probability 1/4 on
+    average over the two subgames, in any split. Against the model (Heads plays, Tails sells, x is chosen)
+    such a strategy gains player 1 1/8; Heads with probability 1/2 in both subgames gains 1/2 and may lose
+    1/4.
     """
     right = {"Heads": Turn(0, {"x": -2.0, "y": -1.0}), "Tails": -1.0}
 
@@ -297,7 +302,7 @@ def coin_toss_siblings() -> StepwiseGame:
 
 
 def gadget_breaker() -> StepwiseGame:
-    """The coin of `coin_game` with five actions, which gadgets tell apart differently (of no paper).
+    """The coin of `coin_game` with five actions, on which gadgets differ (not from a paper).
 
     Player 1 sees a red or green coin, 1/2 each, and places it Heads, Tails or M; player 0 sees nothing and
     plays k = 0 … 4. M pays it 7k, Tails 0, and Heads costs it 0, 15, 29, 43, 56 for a red coin and 0, 7, 19,
@@ -315,7 +320,7 @@ def gadget_breaker() -> StepwiseGame:
 
 
 def clairvoyance(bets: str = "1-6") -> StepwiseGame:
-    """The clairvoyance game, in which who bets knows who wins (Ganzfried and Sandholm 2013).
+    """The clairvoyance game: the bettor knows which hand wins (Ganzfried and Sandholm 2013).
 
     Both have paid 1/2. Chance deals player 0 the winning or the losing hand, 1/2 each, which player 1 does
     not see. Player 0 checks, which shows the hands, or bets a fraction of the pot; player 1 folds or calls.
@@ -344,16 +349,16 @@ def clairvoyance(bets: str = "1-6") -> StepwiseGame:
 def off_tree_coin_toss(
     sell_heads: float = 0.5, sell_tails: float = -0.5, off_tree: int = 0
 ) -> MenuAbstraction:
-    """Coin Toss whose blueprint knows Sell only, so that Play is off the tree (Safe and nested, Fig. 1, §7).
+    """Coin Toss with a blueprint that only has Sell, so that Play is off-tree (Safe and nested, Fig. 1, §7).
 
-    With `off_tree` 1 player 0 may Play all the same, and it is Coin Toss. Player 1's answer to Play is then
-    Heads 1/4 and Tails 3/4, given what Sell earns, and the value is 0.
+    With `off_tree=1` player 0 may Play, and the game is Coin Toss. Player 1's answer to Play is then
+    Heads 1/4 and Tails 3/4 with the default values of Sell, and the value is 0.
     """
     game = coin_toss(sell_heads, sell_tails)
     menu = MenuAbstraction(game, {0: ["Sell"]}, off_tree=off_tree, off_tree_player=0)
-    given = {"sell_heads": float(sell_heads), "sell_tails": float(sell_tails), "off_tree": off_tree}
+    parameters = {"sell_heads": float(sell_heads), "sell_tails": float(sell_tails), "off_tree": off_tree}
     defaults = {"sell_heads": 0.5, "sell_tails": -0.5, "off_tree": 0}
-    menu.name = name_with("off_tree_coin_toss", given, defaults)
+    menu.name = name_with("off_tree_coin_toss", parameters, defaults)
     return menu
 
 
@@ -367,7 +372,7 @@ def _game(name: str, actions: tuple[str, ...], tree: Tree, depth: int, cut: str 
 
 
 def _beats(hand: str, other: str) -> float:
-    """What player 0's hand earns."""
+    """Player 0's payoff for its hand."""
     return (0.0, 1.0, -1.0)[(_HANDS.index(hand) - _HANDS.index(other)) % 3]
 
 
@@ -376,12 +381,12 @@ def _match(coin: str) -> dict[str, float]:
 
 
 def _guess(coin: str) -> Turn:
-    """Player 1's guess of a coin; it may forfeit."""
+    """Player 1's decision: guess the coin or forfeit."""
     return Turn(1, {call: -1.0 if call == coin else 1.0 for call in (*_COIN, "Forfeit")})
 
 
 def _coin_toss(prices: tuple[float, float], below: Callable[[str], Tree]) -> Tree:
-    """`below` makes what follows Play out of the coin."""
+    """The tree of Coin Toss; `below(coin)` returns the subtree after Play."""
     outcomes: list[Outcome] = []
     for coin, price in zip(_COIN, prices, strict=True):
         choice = Turn(0, {"Sell": price, "Play": below(coin)}, public=True)
@@ -390,7 +395,7 @@ def _coin_toss(prices: tuple[float, float], below: Callable[[str], Tree]) -> Tre
 
 
 def _three_states(name: str, *payoffs: Mapping[tuple[str, str], float]) -> StepwiseGame:
-    """Payoffs by (player 0's action, player 1's) for states 1, 2, 3; without any, a match pays 1."""
+    """Payoffs by (player 0's action, player 1's action) in states 1, 2, 3; the default pays 1 for a match."""
     seen = (("1", "1|2"), ("2|3", "1|2"), ("2|3", "3"))
     outcomes: list[Outcome] = []
     for payoff, private in zip(payoffs, seen, strict=True):

@@ -1,9 +1,8 @@
 """Gambit's `.efg` files, version 2: extensive-form games of two players.
 
-The file says who cannot tell which nodes apart only where a player acts. Elsewhere a player's
-infostate is its last (infoset, action). Payoffs of outcomes on the way to a leaf add up.
-Whatever a file holds, reading it takes time in proportion to its length: numbers have a bounded number of
-digits, and nodes lie no deeper than a tree may be.
+The file defines infosets only where a player acts; elsewhere a player's infostate is its last
+(infoset, action). Payoffs of outcomes along a path add up. The size of numbers and the depth of the tree are
+limited, so that reading takes time linear in the length of any file.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{},]|[^\s{},"]+|"', re.DOTALL
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+/[0-9]+|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE](?P<exponent>[+-]?[0-9]+))?)")
 _KINDS = {"c": "chance", "p": "player", "t": "terminal"}
 
-_MOST_DIGITS = 1000  # of a payoff or probability; all of a float64's fit
-_LARGEST_DENOMINATOR = 10**_MOST_DIGITS
+_MAX_DIGITS = 1000  # of a payoff or probability; enough for any float64
+_LARGEST_DENOMINATOR = 10**_MAX_DIGITS
 
 _short = reprlib.Repr()
 _short.maxstring = 60
@@ -51,12 +50,12 @@ class _Infoset:
     actions: tuple[str, ...]
     probabilities: tuple[float, ...]
     edges: dict[int, int] = dataclasses.field(default_factory=dict[int, int])
-    """Action id → which of the actions it is; in ascending id."""
+    """Action id → position among the infoset's actions; in ascending id."""
 
 
 @dataclasses.dataclass(eq=False)
 class _Vertex:
-    """A node of the file; `infoset` is None at the leaves, `total` the payoffs down to here."""
+    """A node of the file; `infoset` is None at leaves, `total` is the sum of payoffs along its path."""
 
     infoset: _Infoset | None
     total: tuple[Fraction, Fraction]
@@ -71,7 +70,7 @@ class _VertexAndPast(NamedTuple):
 class GambitGame(PerStateGame):
     """A game read from an `.efg` file.
 
-    An action id stands for a name: actions of the same name are the same action.
+    Actions with the same name share an id.
 
     Attributes:
       name: the file's path, which `load` reads again.
@@ -91,7 +90,7 @@ class GambitGame(PerStateGame):
 
     @property
     def num_actions(self) -> int:
-        """How many different action names the file has."""
+        """Number of distinct action names in the file."""
         return len(self._action_names)
 
     def action_string(self, player: int, action: int) -> str:
@@ -99,7 +98,7 @@ class GambitGame(PerStateGame):
         return self._action_names[action]
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
-        """The infoset's label where it is the only one, else `player:number`."""
+        """The infoset's label if it is unique, otherwise `player:number`."""
         infoset = self.replay(history).state.vertex.infoset
         if infoset is None or infoset.player != player:
             raise ValueError(
@@ -125,14 +124,14 @@ class GambitGame(PerStateGame):
         return [_choice(infoset, action) for action in infoset.edges]
 
     def find_branch(self, node: Node, move: Move) -> Branch | None:
-        """Looked up, as an infoset may have very many actions."""
+        """Looks a move up by its index, since an infoset may have very many actions."""
         infoset: _Infoset = node.state.vertex.infoset
         if isinstance(move, tuple):
             return None
         if infoset.player != _CHANCE_PLAYER:
             return _choice(infoset, move) if move in infoset.edges else None
-        known = 0 <= move < len(infoset.probabilities)
-        return Branch((-1, -1, move), infoset.probabilities[move]) if known else None
+        is_legal = 0 <= move < len(infoset.probabilities)
+        return Branch((-1, -1, move), infoset.probabilities[move]) if is_legal else None
 
     def child(self, node: Node, branch: Branch) -> Node:
         """Follows an edge of the file's tree."""
@@ -176,10 +175,10 @@ def _choice(infoset: _Infoset, action: int) -> Branch:
 
 
 def _number_actions(root: _Vertex) -> list[str]:
-    """Gives the players' actions ids by name; returns the names. Equal names in one infoset get numbers.
+    """Assigns action ids by name and returns the names; equal names within an infoset are numbered.
 
-    Names are numbered in the order in which they come, depth first and in ascending ids: so they keep
-    their numbers when the tree is written to a file and read again.
+    Ids follow depth-first order and ascending ids within a node, so that writing the tree to a file and
+    reading it again keeps them.
     """
     ids: dict[tuple[str, int], int] = {}
     waiting = [root]
@@ -209,7 +208,7 @@ def _number_actions(root: _Vertex) -> list[str]:
 
 
 def _infostate_strings(infosets: Sequence[_Infoset]) -> dict[tuple[int, int], str]:
-    """`player:number` for infosets without a label of their own, or with one that reads like such a name."""
+    """Labels; `player:number` for infosets without a unique label, or with a label of that form."""
     labels = {(i.player, i.number): i.label for i in infosets if i.player != _CHANCE_PLAYER}
     uses = collections.Counter(labels.values())
     names = {key: label for key, label in labels.items() if label and uses[label] == 1}
@@ -225,7 +224,7 @@ def _infostate_strings(infosets: Sequence[_Infoset]) -> dict[tuple[int, int], st
 
 
 class _Parser:
-    """Reads the tokens of a file, keeping the line for messages."""
+    """Parses the tokens of a file, tracking the line for error messages."""
 
     def __init__(self, path: str, text: str):
         self._path = path
@@ -237,7 +236,7 @@ class _Parser:
         self._outcomes: dict[int, tuple[Fraction, Fraction]] = {0: (Fraction(0), Fraction(0))}
 
     def parse(self) -> tuple[str, _Vertex, list[_Infoset]]:
-        """The title, the tree and all infosets."""
+        """Returns the title, the tree and all infosets."""
         for word in ("EFG", "2"):
             self._expect(word, "an .efg file of version 2 starts with EFG 2 R")
         if self._take("R or D") not in ("R", "D"):
@@ -257,7 +256,9 @@ class _Parser:
                 waiting.pop()
                 continue
             if len(waiting) >= MAX_LEVELS:
-                raise self._error(f"a history of more than {MAX_LEVELS:,} steps; expected at most as many", 0)
+                raise self._error(
+                    f"a history has more than {MAX_LEVELS:,} steps; expected at most {MAX_LEVELS:,}", 0
+                )
             below = self._vertex(above.total)
             above.children.append(below)
             if below.infoset:
@@ -278,7 +279,7 @@ class _Parser:
         total = (above[0] + payoff[0], above[1] + payoff[1])
         if max(each.denominator for each in total) > _LARGEST_DENOMINATOR:
             raise self._error(
-                f"the payoffs down to this node add up to a fraction of more than {_MOST_DIGITS:,} digits; "
+                f"the sum of the payoffs on the path to this node has more than {_MAX_DIGITS:,} digits; "
                 "expected numbers with fewer"
             )
         return _Vertex(infoset, total)
@@ -291,26 +292,26 @@ class _Parser:
                 raise self._error(f"player number {player + 1}: expected 1 or 2")
         number = self._integer("the infoset's number", 1)
         label = self._string("a label") if self._peek().startswith('"') else ""
-        known = self._infosets.get((player, number))
-        if known is not None:
-            known.label = known.label or label
+        previous = self._infosets.get((player, number))
+        if previous is not None:
+            previous.label = previous.label or label
         if self._peek() != "{":
-            if known is None:
+            if previous is None:
                 raise self._error(
                     f"expected the actions of infoset {number} in {{ }}, got {self._shown_next()}", 0
                 )
-            return known
+            return previous
         actions, probabilities = self._actions(player)
         new = _Infoset(player, number, label, actions, probabilities)
-        if known is None:
+        if previous is None:
             self._infosets[player, number] = new
             return new
-        if (known.actions, known.probabilities) != (actions, probabilities):
+        if (previous.actions, previous.probabilities) != (actions, probabilities):
             raise self._error(
-                f"infoset {number} has other actions or probabilities here than at an earlier node: expected "
-                f"{_short.repr(list(known.actions))}, got {_short.repr(list(actions))}"
+                f"infoset {number} has different actions or probabilities at an earlier node: expected "
+                f"{_short.repr(list(previous.actions))}, got {_short.repr(list(actions))}"
             )
-        return known
+        return previous
 
     def _actions(self, player: int) -> tuple[tuple[str, ...], tuple[float, ...]]:
         if player != _CHANCE_PLAYER:
@@ -341,7 +342,7 @@ class _Parser:
             self._string("the outcome's name")
         if self._peek() != "{":
             if number not in self._outcomes:
-                raise self._error(f"outcome {number} is not known yet; expected its payoffs in {{ }}")
+                raise self._error(f"outcome {number} is not defined yet; expected its payoffs in {{ }}")
             return self._outcomes[number]
         self._take("{")
         payoffs: list[Fraction] = []
@@ -355,15 +356,16 @@ class _Parser:
         payoff = (payoffs[0], payoffs[1])
         if self._outcomes.setdefault(number, payoff) != payoff:
             raise self._error(
-                f"outcome {number} has other payoffs than before (outcome 0 pays nothing); expected the same"
+                f"outcome {number} has different payoffs at an earlier node (outcome 0 pays 0); expected "
+                "equal payoffs"
             )
         return payoff
 
-    def _names(self, what: str) -> list[str]:
-        self._expect("{", f"{what} in {{ }}")
+    def _names(self, expected: str) -> list[str]:
+        self._expect("{", f"{expected} in {{ }}")
         names: list[str] = []
         while self._peek() != "}":
-            names.append(self._string(what))
+            names.append(self._string(expected))
         self._take("}")
         return names
 
@@ -373,10 +375,10 @@ class _Parser:
     def _shown_next(self) -> str:
         return _short.repr(self._peek())
 
-    def _take(self, what: str) -> str:
+    def _take(self, expected: str) -> str:
         token = self._peek()
         if not token:
-            raise self._error(f"the file ends where {what} was expected", 0)
+            raise self._error(f"the file ends where {expected} was expected", 0)
         self._last, self._next = self._next, next(self._tokens, None)
         return token
 
@@ -385,26 +387,27 @@ class _Parser:
         if actual != token:
             raise self._error(f"expected {token!r} ({why}), got {_short.repr(actual)}")
 
-    def _string(self, what: str) -> str:
-        token = self._take(what)
+    def _string(self, expected: str) -> str:
+        token = self._take(expected)
         if not token.startswith('"'):
-            raise self._error(f"expected {what} in quotes, got {_short.repr(token)}")
+            raise self._error(f"expected {expected} in quotes, got {_short.repr(token)}")
         if len(token) == 1:
-            raise self._error(f"the quotes around {what} do not end")
+            raise self._error(f"unterminated quotes around {expected}")
         return re.sub(r"\\(.)", r"\1", token[1:-1], flags=re.DOTALL)
 
-    def _integer(self, what: str, low: int) -> int:
-        token = self._take(what)
+    def _integer(self, expected: str, low: int) -> int:
+        token = self._take(expected)
         if not re.fullmatch(r"[0-9]{1,18}", token) or int(token) < low:
             raise self._error(
-                f"expected {what}, an integer of at least {low}, got {_short.repr(token)} (at most 18 digits)"
+                f"expected {expected}, an integer of at least {low}, got {_short.repr(token)} (at most 18 "
+                "digits)"
             )
         return int(token)
 
-    def _number(self, what: str) -> Fraction:
-        token = self._take(what)
-        match = _NUMBER.fullmatch(token) if len(token) <= _MOST_DIGITS else None
-        if match and abs(int(match["exponent"] or 0)) <= _MOST_DIGITS:
+    def _number(self, expected: str) -> Fraction:
+        token = self._take(expected)
+        match = _NUMBER.fullmatch(token) if len(token) <= _MAX_DIGITS else None
+        if match and abs(int(match["exponent"] or 0)) <= _MAX_DIGITS:
             try:
                 value = Fraction(token)
             except ZeroDivisionError:
@@ -412,8 +415,9 @@ class _Parser:
             if value is not None and abs(value) <= LARGEST_RETURN:
                 return value
         raise self._error(
-            f"expected {what}, such as 2, -0.5 or 1/3, got {_short.repr(token)} (at most {LARGEST_RETURN:g} "
-            f"in size, with at most {_MOST_DIGITS:,} digits)"
+            f"expected {expected}, such as 2, -0.5 or 1/3, got {_short.repr(token)} (at most "
+            f"{LARGEST_RETURN:g} "
+            f"in size, with at most {_MAX_DIGITS:,} digits)"
         )
 
     def _error(self, problem: str, back: int = 1) -> ValueError:

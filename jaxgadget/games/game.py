@@ -1,8 +1,8 @@
-"""What a game is: all histories of one length at a time, as arrays.
+"""The game protocol: levels of histories of equal length, as arrays.
 
-A game hands out its levels in breadth-first order. Built-in games compute whole
-levels with NumPy; `stepwise.py` lifts per-state rules to the same form. Nothing
-here knows about trees, sequences or solvers.
+A game yields its levels in breadth-first order. Built-in games compute whole levels with NumPy;
+`stepwise.py` converts per-state rules to the same form. This module is independent of trees, sequences and
+solvers.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Move: TypeAlias = int | tuple[int, int]
 DEFAULT_MAX_HISTORIES = 5_000_000
 
 MAX_LEVELS = 2_000
-"""A game with longer histories than that most likely never ends."""
+"""Maximum number of levels; a game with longer histories most likely never ends."""
 
 PROBABILITY_TOLERANCE = 1e-9
-"""How far the probabilities of a chance node may be from summing to 1."""
+"""Tolerance on the sum of a chance node's probabilities."""
 
 LARGEST_RETURN = 1e30
-"""The largest return in size: regrets are sums of differences of returns, in float32 too."""
+"""Largest absolute return: regrets are sums of differences of returns, also in float32."""
 
 TERMINAL = 0
 PLAYER_0 = 1
@@ -44,20 +44,20 @@ ACTOR_BIT = (PLAYER_0, PLAYER_1)
 class HistoryLevel:
     """All histories of one length. `n` histories on the last axis of every field.
 
-    They are in the order of their parents, then of player 0's, player 1's and chance's moves.
+    Histories are sorted by parent, then by player 0's, player 1's and chance's moves.
 
     Attributes:
       parent: `[n]` row of the parent in the previous level; the first level has one row, parent 0.
-      actor: `[n]` who acts here, bits `PLAYER_0`, `PLAYER_1` (both: simultaneous) or
+      actor: `[n]` acting player, bits `PLAYER_0`, `PLAYER_1` (both bits set: simultaneous) or
         `CHANCE`; `TERMINAL` is 0.
-      action: `[3, n]` what player 0, player 1 and chance did at the parent; -1 where they did not act.
-      chance: `[n]` probability of the chance outcome that led here, 1 where chance did not act.
+      action: `[3, n]` moves of player 0, player 1 and chance at the parent; -1 where they did not act.
+      chance: `[n]` probability of the last chance outcome, 1 where chance did not act at the parent.
       returns: `[2, n]` both players' returns at terminal histories, 0 elsewhere.
       infostate: `[2, n]` for both players, whether they act or not, an id of everything
         that the player has observed and done so far. Ids are any integers >= 0, equal for
         equal infostates in the whole game, also across levels.
       public: `[n]` an id of everything that both players are known to have observed, or
-        None if the game does not say. No infostate may lie in two public states.
+        None if the game does not define it. An infostate must not span two public states.
     """
 
     parent: IntArray
@@ -69,8 +69,8 @@ class HistoryLevel:
     public: IntArray | None = None
 
     def take(self, inside: BoolArray, new_row: IntArray) -> HistoryLevel:
-        """Some of the histories, `[n]`, given the new rows of their parents, which ascend one by one."""
-        if inside.all() and new_row[-1] == len(new_row) - 1:  # nothing is left out, here or above
+        """Selects histories by the mask `inside[n]`; `new_row` maps rows of the level above to new rows."""
+        if inside.all() and new_row[-1] == len(new_row) - 1:  # all histories are selected, here and above
             return self
         return HistoryLevel(
             parent=new_row[self.parent[inside]],
@@ -88,7 +88,7 @@ CutRule: TypeAlias = Callable[["CutView"], BoolArray]
 
 
 class CutView(Protocol):
-    """What a cut rule may look at (a `HistoryTree` provides it). Axis: histories."""
+    """Input of a cut rule, provided by `HistoryTree`. Axis n: histories."""
 
     @property
     def parent(self) -> IntArray:
@@ -97,26 +97,25 @@ class CutView(Protocol):
 
     @property
     def actor(self) -> npt.NDArray[np.uint8]:
-        """`[n]` who acts."""
+        """`[n]` acting player, as in `HistoryLevel`."""
         ...
 
     @property
     def action(self) -> IntArray:
-        """`[3, n]` what player 0, player 1 and chance did at the parent, -1 for nothing."""
+        """`[3, n]` moves of player 0, player 1 and chance at the parent, -1 for none."""
         ...
 
     @property
     def num_moves(self) -> IntArray:
-        """`[n]` moves of the players so far."""
+        """`[n]` number of the players' moves so far."""
         ...
 
 
 class Game(Protocol):
     """A two-player zero- or constant-sum game with perfect recall.
 
-    `name` is the canonical string that `jaxgadget.load` turns back into this game and
-    that policies are saved under. `num_actions` is the number of distinct player
-    actions; legal actions are always listed in ascending id.
+    `name` is the canonical string: `jaxgadget.load` accepts it, and policy files record it. `num_actions` is
+    the number of distinct player actions; legal actions are listed in ascending id.
     """
 
     @property
@@ -126,23 +125,23 @@ class Game(Protocol):
 
     @property
     def num_actions(self) -> int:
-        """Distinct player actions."""
+        """Number of distinct player actions."""
         ...
 
     def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
         """Yields levels 0, 1, … until every history of a level is terminal.
 
-        Calls `budget.claim(n)` before it allocates a level of `n` histories. Who enumerates to a
-        limit stops early, and sends a generator `[n]` booleans, which histories of the level just
-        yielded to expand: `expand = yield level`, None for all. Children of the others may then be
-        left out; where they come all the same, they count against the budget and are dropped.
+        Calls `budget.claim(n)` before it allocates a level of `n` histories. A caller that enumerates part of
+        the game sends the generator a mask `[n]` of the histories of the last level to expand
+        (`expand = yield level`, None for all). Children of other histories may then be omitted; if yielded,
+        they count against the budget and are dropped.
         """
         ...
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
-        """Names the player's infostate after `history`, where it acts; OpenSpiel's string if it has one.
+        """Name of the infostate of a player that acts after `history`; OpenSpiel's string if it has one.
 
-        Several infosets may share a string, as OpenSpiel's do where they forget own actions.
+        Several infosets may share a string, as in OpenSpiel, whose strings may omit a player's own actions.
         """
         ...
 
@@ -151,34 +150,34 @@ class Game(Protocol):
         ...
 
     def cuts(self) -> Mapping[str, CutRule]:
-        """Cuts that the game names, for example Leduc's `flop`."""
+        """Named cuts, for example Leduc's `flop`."""
         ...
 
 
 class BetSizes(Protocol):
-    """What a game of bets may answer besides `Game`; translation asks (`jaxgadget.policy.translation`)."""
+    """Optional protocol of games with bets, used by action translation (`jaxgadget.policy.translation`)."""
 
     def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:
-        """How large a bet is, as a fraction of the pot after calling.
+        """Size of a bet as a fraction of the pot after calling.
 
         Args:
-          history: what was done so far, after which a player acts.
+          history: moves so far; a player acts after them.
           action: one of its legal actions.
 
         Returns:
-          A number > 0 for a bet or raise, 0 for a check or call, None for what is no bet, such as a fold.
+          A number > 0 for a bet or raise, 0 for a check or call, None for any other action, such as a fold.
         """
         ...
 
 
 def bet_fraction(game: Game, history: Sequence[Move], action: int) -> float | None:
-    """As `BetSizes` says; None where the game does not answer."""
+    """`game.bet_fraction(history, action)`; None if the game does not implement `BetSizes`."""
     answer: Any = getattr(game, "bet_fraction", None)
     return None if answer is None else answer(history, action)
 
 
 def next_level(generated: Iterator[HistoryLevel], expand: BoolArray) -> HistoryLevel | None:
-    """The next of a game's levels, if it takes what it is sent only below the histories to expand."""
+    """The next level, restricted to the children of histories to expand if the game supports this."""
     try:
         return generated.send(expand) if _listens(generated) else next(generated)
     except StopIteration:
@@ -186,18 +185,18 @@ def next_level(generated: Iterator[HistoryLevel], expand: BoolArray) -> HistoryL
 
 
 def _listens(generated: object) -> TypeGuard[GeneratorType[HistoryLevel, Any, Any]]:
-    """Whether something can be sent: not to an iterator that is none, or that a generator yields from."""
+    """True if `send` works: `generated` is a generator that does not delegate to another iterator."""
     if not isinstance(generated, GeneratorType):
         return False
     return generated.gi_yieldfrom is None or _listens(generated.gi_yieldfrom)
 
 
 class TooLargeError(ValueError):
-    """A game has more histories than may be enumerated."""
+    """A game exceeds the maximum number of histories."""
 
 
 class Budget:
-    """Stops an enumeration before it fills the memory."""
+    """Limits the number of histories of an enumeration."""
 
     def __init__(self, game: str, max_histories: int = DEFAULT_MAX_HISTORIES):
         self.game = game
@@ -210,14 +209,14 @@ class Budget:
 
         Raises:
           TooLargeError: if the game has more than `max_histories` histories so far.
-          ValueError: if it seems never to end.
+          ValueError: if the histories are too long.
         """
         self.num_histories += int(count)
         self.num_levels += 1
         if self.num_levels > MAX_LEVELS:
             raise ValueError(
-                f"{self.game} has histories of more than {MAX_LEVELS:,} steps: it may never end; let every "
-                "line of play come to a terminal history"
+                f"{self.game} has histories of more than {MAX_LEVELS:,} steps and may never end; make every "
+                "sequence of moves reach a terminal history"
             )
         if self.num_histories > self.max_histories:
             raise TooLargeError(
@@ -228,16 +227,16 @@ class Budget:
             )
 
     def release(self, count: int) -> None:
-        """Counts `count` histories fewer, which were claimed and are then left out."""
+        """Subtracts `count` histories that were claimed and then dropped."""
         self.num_histories -= count
 
 
 class Refiner:
     """Infostate ids from observations, level by level.
 
-    An infostate is what the player knew before, what the player did, and what the player
-    saw next. `observation` -1 without an own action means that nothing was seen: the
-    infostate stays, so it may span histories of different length.
+    An infostate is the previous infostate, the player's own action and its next observation. Without an own
+    action and with `observation` -1 the infostate does not change, so it may span histories of different
+    length.
     """
 
     def __init__(self) -> None:
@@ -252,12 +251,12 @@ class Refiner:
         return self._ids
 
     def extend(self, parent: IntArray, action: IntArray, observation: IntArray) -> IntArray:
-        """Moves on to the next level and returns its ids, `[n]`.
+        """Advances to the next level and returns its ids, `[n]`.
 
         Args:
           parent: `[n]` row of the parent in the previous level.
           action: `[n]` the player's own action at the parent, -1 for none.
-          observation: `[n]` a code >= 0 of what the player sees on arrival, -1 for nothing.
+          observation: `[n]` code >= 0 of the player's observation on arrival, -1 for none.
         """
         before = self._ids[parent]
         if len(parent) == 0:
@@ -286,7 +285,7 @@ class Refiner:
         moved: BoolArray,
         ids: IntArray,
     ) -> IntArray:
-        """Reuses ids where an infostate spans levels, so that its descendants may too."""
+        """Reuses the ids of infostates that span levels, so that their descendants may, too."""
         self._spanning.update(np.unique(before[~moved]).tolist())
         ids = np.where(moved, ids, before)
         spans = moved & np.isin(before, np.fromiter(self._spanning, np.int64))
@@ -302,7 +301,7 @@ class Refiner:
 
 
 def level_slices(parent: IntArray) -> Iterator[tuple[int, int]]:
-    """Where the histories of each level begin and end, the root's left out, given all parents `[n]`."""
+    """First and last + 1 history of each level below the root, given all parents `[n]`."""
     end = 1
     while end < len(parent):
         begin, end = end, 1 + int(np.searchsorted(parent[1:], end))
@@ -320,14 +319,14 @@ def dense_ids(key: IntArray) -> tuple[IntArray, int]:
         present = np.zeros(size, np.bool_)
         present[key] = True
         values = np.nonzero(present)[0]
-        number = np.empty(size, np.int64)
-        number[values] = np.arange(len(values))
-        return number[key], len(values)
+        dense_id = np.empty(size, np.int64)
+        dense_id[values] = np.arange(len(values))
+        return dense_id[key], len(values)
     bits = len(key).bit_length()
     if size.bit_length() + bits >= 64:
         values, inverse = np.unique(key, return_inverse=True)
         return inverse.astype(np.int64), len(values)
-    # Key and position in one integer: sorting these is faster than finding the order of the keys.
+    # Key and position in one integer: sorting these is faster than an argsort of the keys.
     packed = (key << bits) | np.arange(len(key))
     packed.sort()
     position, values = packed & ((1 << bits) - 1), packed >> bits

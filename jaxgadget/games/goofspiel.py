@@ -1,13 +1,11 @@
 """Goofspiel for two: both bid a card for each point card; the higher bid wins its points.
 
-OpenSpiel's game and parameters. Both bids are one step (a simultaneous move). The last
-card of a full game plays itself. With `imp_info` a player sees who won a trick, not the
-other's bid.
+OpenSpiel's game and parameters. The bids are a simultaneous move. The last card of a full game is played
+automatically. With `imp_info` a player observes the winner of a trick, not the other's bid.
 
-Without `imp_info` OpenSpiel's infostate string shows both hands but not the order in which
-the cards went; here the players remember it (perfect recall), so from four cards on several
-infostates share such a string (`HistoryTree.infoset_names` tells them apart). `egocentric`
-only changes OpenSpiel's tensors.
+Without `imp_info` OpenSpiel's infostate string shows both hands but not the order of the bids. Here players
+have perfect recall, so from four cards on several infostates share a string (`HistoryTree.infoset_names` are
+unique). `egocentric` only changes OpenSpiel's tensors.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ import numpy as np
 
 from jaxgadget.games.game import CHANCE, SIMULTANEOUS, TERMINAL, Budget, CutRule, HistoryLevel, Move, Refiner
 from jaxgadget.games.parameters import (
-    MOST_ACTIONS,
+    MAX_ACTIONS,
     canonical_name,
     check_choice,
     check_flag,
@@ -36,15 +34,15 @@ _DRAW = -3  # OpenSpiel's invalid player, in its strings
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Goofspiel:
-    """Goofspiel; action `a` bids card `a + 1`, and so chance deals point cards.
+    """Goofspiel; action `a` bids card `a + 1`, chance outcome `c` deals point card `c + 1`.
 
     Attributes:
       players: 2.
       num_cards: cards of each player, and point cards.
-      num_turns: tricks, -1 for one a card.
+      num_turns: number of tricks, -1 for all cards.
       points_order: `random` (chance deals), `descending` or `ascending`.
-      imp_info: bids stay hidden, only the winner of a trick is announced.
-      egocentric: changes nothing here, see the top of the file.
+      imp_info: bids are hidden, only the winner of a trick is announced.
+      egocentric: no effect; accepted for compatibility with OpenSpiel.
       returns_type: `win_loss` (1, 0, -1) or `point_difference` (half of it, as in OpenSpiel).
     """
 
@@ -60,7 +58,7 @@ class Goofspiel:
 
     def __post_init__(self) -> None:
         check_two_players(self.short_name, self.players)
-        check_integer(self.short_name, "num_cards", self.num_cards, 1, MOST_ACTIONS)
+        check_integer(self.short_name, "num_cards", self.num_cards, 1, MAX_ACTIONS)
         check_integer(self.short_name, "num_turns", self.num_turns, -1, self.num_cards)
         if self.num_turns in (0, self.num_cards - 1):
             raise ValueError(
@@ -74,7 +72,7 @@ class Goofspiel:
         if self.returns_type == "total_points":
             raise ValueError(
                 "goofspiel: returns_type='total_points': expected win_loss or point_difference, as total "
-                "points are neither zero-sum nor constant-sum (drawn points go to nobody)"
+                "points are neither zero-sum nor constant-sum (drawn points are not scored)"
             )
         check_choice(self.short_name, "returns_type", self.returns_type, _RETURNS_TYPES)
 
@@ -85,7 +83,7 @@ class Goofspiel:
 
     @property
     def num_actions(self) -> int:
-        """One a card."""
+        """Number of cards."""
         return self.num_cards
 
     @property
@@ -94,11 +92,11 @@ class Goofspiel:
         return self.num_cards if self.num_turns < 0 else self.num_turns
 
     def plays_itself(self, turn: int) -> bool:
-        """Whether the trick after `turn` tricks is no decision, as everyone has one card left."""
+        """True if the trick after `turn` tricks is forced because each player has one card left."""
         return turn > 0 and turn == self.turns - 1 == self.num_cards - 1
 
     def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
-        """Yields a level a trick and, in random order, one a point card."""
+        """Yields one level per trick and, with random order, one per point card."""
         table = _Table(self, budget)
         yield table.root()
         for turn in range(self.turns):
@@ -109,18 +107,18 @@ class Goofspiel:
             yield table.bid(turn)
 
     def point_card(self, turn: int) -> int:
-        """The point card of a trick, where the order is fixed."""
+        """The point card of a trick if the order is fixed."""
         return turn if self.points_order == "ascending" else self.num_cards - 1 - turn
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
-        """OpenSpiel's string; `history` has a pair for each trick, and the point cards if they are dealt."""
+        """OpenSpiel's string; `history` holds a pair per trick, and the point cards if they are dealt."""
         bids = [move for move in history if isinstance(move, tuple)]
         if self.points_order == "random":
             cards = [move for move in history if not isinstance(move, tuple)]
         else:
             cards = [self.point_card(turn) for turn in range(len(bids) + 1)]
         winners = [_DRAW if a == b else 0 if a > b else 1 for a, b in bids]
-        points = [0, 0, 0]  # the last one is nobody's
+        points = [0, 0, 0]  # player 0, player 1, drawn
         for winner, card in zip(winners, cards, strict=False):
             points[max(winner, -1)] += card + 1
         sequence = f"Point card sequence: {_spaced([card + 1 for card in cards])}\n"
@@ -135,7 +133,7 @@ class Goofspiel:
         return f"P{player} hand: {_spaced([c + 1 for c in range(self.num_cards) if c not in used])}\n"
 
     def action_string(self, player: int, action: int) -> str:
-        """OpenSpiel's wording."""
+        """OpenSpiel's action string."""
         return f"[P{player}]Bid: {action + 1}"
 
     def cuts(self) -> Mapping[str, CutRule]:
@@ -148,7 +146,7 @@ def _spaced(numbers: Sequence[int]) -> str:
 
 
 class _Table:
-    """What lies on the table in every history of the current level, `[n]`."""
+    """Hands, deck and score in every history of the current level, `[n]`."""
 
     def __init__(self, game: Goofspiel, budget: Budget):
         self._game = game
@@ -161,12 +159,12 @@ class _Table:
         self._num_histories = 1
 
     def root(self) -> HistoryLevel:
-        """No move yet; in a fixed order the first point card lies there."""
+        """The first level: no moves; the first point card is dealt if the order is fixed."""
         self._budget.claim(1)
         return self._level(np.zeros(1, np.int32), np.full((3, 1), -1, np.int16), None)
 
     def deal(self) -> HistoryLevel:
-        """Chance turns over a point card."""
+        """The level after chance deals a point card."""
         n, num_left = len(self._deck), int(np.count_nonzero(self._deck[0]))
         self._budget.claim(n * num_left)
         parent = np.repeat(np.arange(n, dtype=np.int32), num_left)
@@ -177,7 +175,7 @@ class _Table:
         return self._level(parent, action, self._card, chance=1.0 / num_left)
 
     def bid(self, turn: int) -> HistoryLevel:
-        """Both players bid, in every history, with every card they have."""
+        """The level after a trick: all pairs of bids in every history."""
         game = self._game
         n, num_left = self._hands.shape[1], game.num_cards - turn
         self._budget.claim(n * num_left**2)
@@ -215,7 +213,7 @@ class _Table:
         chance: float = 1.0,
         is_last: bool = False,
     ) -> HistoryLevel:
-        """The level, given what everyone sees on arrival."""
+        """Builds a level, given the public observation on arrival."""
         n, game = len(parent), self._game
         returns = np.zeros((2, n))
         if is_last:
@@ -240,7 +238,7 @@ class _Table:
         n = len(parent)
         if seen is None:
             return np.zeros((3, 1), np.int64)
-        if not self._game.imp_info:  # everyone sees everything
+        if not self._game.imp_info:  # perfect information
             self._num_histories += n
             return np.broadcast_to(np.arange(self._num_histories - n, self._num_histories), (3, n))
         own = (action[0], action[1], np.full(n, -1, np.int16))
@@ -248,7 +246,7 @@ class _Table:
 
 
 def _without(cards: BoolArray, parent: IntArray, card: IntArray) -> BoolArray:
-    """`[n, num_cards]` the parents' cards less one each."""
+    """`[n, num_cards]` the parents' cards without one card each."""
     rest = cards[parent]
     rest[np.arange(len(parent)), card] = False
     return rest

@@ -1,8 +1,9 @@
-"""Games by hands: private hands are dealt once, and all that follows is public.
+"""Games in hand form: private hands are dealt once, all later moves are public.
 
-Such a game is a tree of public nodes and, at each of its ends, what every pair of hands gets. Its histories
-are the product of the two and are never listed: Liar's Dice with two dice of five faces has 1.3e9, but
-2.1 million public nodes and 15 hands. NumPy only; `jaxgadget.hands` solves these games.
+Such a game is a tree of public nodes with, at each terminal node, the payoff of every pair of hands. Its
+histories are the product of the two and are never enumerated: Liar's Dice with two dice of five faces has
+1.3e9 histories, but 2.1 million public nodes and 15 hands. NumPy only; `tree.public` lays them
+out.
 """
 
 from __future__ import annotations
@@ -10,23 +11,23 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, CutRule
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 
 class PublicLevel(NamedTuple):
-    """All public nodes of one length, `[t]`, in the order of their parents, then of their actions.
+    """All public nodes of one depth, `[t]`, sorted by parent, then by action.
 
     Attributes:
-      parent: `[t]` row in the level above; of the first level, which has one row, 0.
-      actor: `[t]` who acts: `PLAYER_0`, `PLAYER_1`, `CHANCE`, or `TERMINAL` at an end.
-      action: `[t]` what was done, or what chance showed, at the parent; of the root it does not matter.
+      parent: `[t]` row in the level above; the first level has one row, parent 0.
+      actor: `[t]` acting player: `PLAYER_0`, `PLAYER_1`, `CHANCE` or `TERMINAL`.
+      action: `[t]` action or chance outcome at the parent; ignored at the root.
     """
 
     parent: IntArray
@@ -35,8 +36,8 @@ class PublicLevel(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class PublicTree:
-    """What everybody sees, n nodes in breadth-first order, those of a parent side by side.
+class PublicNodes:
+    """Tree of n public nodes in breadth-first order; children of a node are adjacent.
 
     Attributes:
       level_offset: `[levels + 1]` first node of each level.
@@ -51,18 +52,18 @@ class PublicTree:
     action: IntArray
 
     @staticmethod
-    def of(levels: Iterable[PublicLevel]) -> PublicTree:
-        """Puts levels together."""
-        parts = list(levels)
-        sizes = [len(level.parent) for level in parts]
+    def of(levels: Iterable[PublicLevel]) -> PublicNodes:
+        """Concatenates levels."""
+        level_list = list(levels)
+        sizes = [len(level.parent) for level in level_list]
         offset = np.append(0, np.cumsum(sizes))
         above = np.repeat(np.append(0, offset[:-2]), sizes)
-        action = np.concatenate([level.action for level in parts]).astype(np.int64)
+        action = np.concatenate([level.action for level in level_list]).astype(np.int64)
         action[0] = -1
-        return PublicTree(
+        return PublicNodes(
             level_offset=offset,
-            parent=np.concatenate([level.parent for level in parts]) + above,
-            actor=np.concatenate([level.actor for level in parts]).astype(np.uint8),
+            parent=np.concatenate([level.parent for level in level_list]) + above,
+            actor=np.concatenate([level.actor for level in level_list]).astype(np.uint8),
             action=action,
         )
 
@@ -70,42 +71,42 @@ class PublicTree:
         return len(self.parent)
 
     def levels_below(self) -> list[slice]:
-        """The nodes of every level but the root's, top-down."""
+        """Slices of the nodes of every level below the root, top-down."""
         return [slice(*ends) for ends in itertools.pairwise(self.level_offset[1:].tolist())]
 
     def __repr__(self) -> str:
-        return f"<PublicTree: {len(self)} nodes, {len(self.ends)} of them ends>"
+        return f"<PublicNodes: {len(self)} nodes, {len(self.ends)} of them ends>"
 
     @functools.cached_property
     def ends(self) -> IntArray:
-        """Where the game is over, ascending."""
+        """Terminal nodes, ascending."""
         return np.flatnonzero(self.actor == TERMINAL)
 
     def decisions(self, player: int) -> IntArray:
-        """Where a player acts, ascending."""
+        """Nodes at which a player acts, ascending."""
         return np.flatnonzero(self.actor == ACTOR_BIT[player])
 
     @functools.cached_property
     def num_children(self) -> IntArray:
-        """`[n]` how many nodes lie right below each."""
+        """`[n]` number of children."""
         count = np.bincount(self.parent, minlength=len(self))
         count[0] -= 1  # the root is its own parent
         return count
 
     @functools.cached_property
     def first_child(self) -> IntArray:
-        """`[n]` the first node right below each; the others follow in the order of actions."""
+        """`[n]` first child; the others follow in the order of actions."""
         return 1 + np.cumsum(self.num_children) - self.num_children
 
     @functools.cached_property
     def slot(self) -> IntArray:
-        """`[n]` which child of its parent each node is, from 0."""
+        """`[n]` position among the children of its parent, from 0."""
         slot = np.arange(len(self)) - self.first_child[self.parent]
         slot[0] = 0
         return slot
 
     def moves(self, node: int) -> tuple[int, ...]:
-        """What was done and shown on the way to a node."""
+        """Actions and chance outcomes on the path to a node."""
         done: list[int] = []
         while node:
             done.append(int(self.action[node]))
@@ -114,16 +115,16 @@ class PublicTree:
 
 
 class PublicEnds(NamedTuple):
-    """Ends that pay by the same tables: B tables, T ends by each.
+    """Terminal nodes grouped by payoff table: B tables, T nodes per table.
 
-    What player 0 gets at the end `node[b, t]` with a pair of hands, times chance's part of the pair's reach
-    there (the deal and public chance), is `scale[b, t] × pays[b, hand 0, hand 1]`.
+    Player 0's payoff at `node[b, t]` for a pair of hands, times chance's reach probability of the pair there
+    (deal and public chance), is `scale[b, t] × pays[b, hand 0, hand 1]`.
 
     Attributes:
-      node: `[B, T]` ends.
-      scale: `[B, T]` such as the chips in the pot.
-      pays: `[B, H_0, H_1]` tables; or an operator for all B of them that never writes them down, see
-        `jaxgadget.hands.payoff.PairTables`.
+      node: `[B, T]` terminal nodes.
+      scale: `[B, T]` factor, for example the chips in the pot.
+      pays: `[B, H_0, H_1]` tables, or an operator that applies all B without materialising them
+        (`jaxgadget.core.hands.PairTables`).
     """
 
     node: IntArray
@@ -133,26 +134,26 @@ class PublicEnds(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class HandsGame:
-    """A game by hands. Player p holds one of H_p hands.
+    """A game in hand form. Player p holds one of H_p hands.
 
     Attributes:
       name: the canonical string of the game.
       hands: names of both players' hands.
-      tree: what is public.
-      ends: what is paid, every end once; an end that pays nothing may be left out.
-      deals: `[K, H_0, H_1]` probability of each pair of hands together with what public chance showed, by K
-        boards, the empty one among them; None if nobody wrote them down.
-      board: `[n]` which of these lies at every public node; None likewise.
-      possible: for both players `[n, H_p]` which hands it may hold at every public node, None for all:
-        a public card is in nobody's hand.
-      payoff_bounds: the least and the most that player 0 gets.
-      constant: the sum of both players' returns; half of it is taken off everybody's payoff.
-      action_names: what the players' actions are called, by their number.
+      nodes: the public nodes.
+      ends: payoffs of terminal nodes, each node at most once; omitted nodes pay 0.
+      deals: `[K, H_0, H_1]` joint probability of each pair of hands and the public chance outcomes, for K
+        boards, including the empty one; None if not tabulated.
+      board: `[n]` index of the board at every public node; None if `deals` is.
+      possible: per player `[n, H_p]` mask of the hands that it may hold at every public node (not those with
+        a public card); None for all.
+      payoff_bounds: minimum and maximum of player 0's payoff.
+      constant: the sum of both players' returns; half of it is subtracted from each player's payoff.
+      action_names: names of the players' actions, by id.
     """
 
     name: str
     hands: tuple[tuple[str, ...], tuple[str, ...]]
-    tree: PublicTree
+    nodes: PublicNodes
     ends: tuple[PublicEnds, ...]
     payoff_bounds: tuple[float, float]
     deals: FloatArray | None = None
@@ -163,64 +164,74 @@ class HandsGame:
 
     def __post_init__(self) -> None:
         nodes = np.concatenate([np.zeros(0, np.int64), *(group.node.ravel() for group in self.ends)])
-        unknown = nodes[~np.isin(nodes, self.tree.ends)]
+        unknown = nodes[~np.isin(nodes, self.nodes.ends)]
         if len(unknown):
             raise ValueError(
-                f"ends of {self.name}: something is paid at public node {int(unknown[0])}, where the game is "
-                "not over; expected nodes of tree.ends"
+                f"ends of {self.name}: public node {int(unknown[0])} has a payoff but is "
+                "not terminal; expected some of nodes.ends"
             )
         if len(np.unique(nodes)) != len(nodes):
-            raise ValueError(f"ends of {self.name} pay twice at some node; expected every end at most once")
+            raise ValueError(
+                f"ends of {self.name}: duplicate node; expected every terminal node at most once"
+            )
         first, second = self.num_hands
-        for number, group in enumerate(self.ends):
+        for group_idx, group in enumerate(self.ends):
             shape, tables = group.node.shape, getattr(group.pays, "shape", None)
             expected = (len(group.node), first, second)
             if group.scale.shape != shape or (tables is not None and tables != expected):
                 raise ValueError(
-                    f"ends[{number}] of {self.name}: nodes {shape}, scales {group.scale.shape} and tables "
+                    f"ends[{group_idx}] of {self.name}: nodes {shape}, scales {group.scale.shape} and tables "
                     f"{tables}; expected as many scales as nodes, and tables {expected}"
                 )
 
     def __repr__(self) -> str:
         first, second = self.num_hands
-        return f"<HandsGame {self.name}: {first} × {second} hands, {self.tree!r}>"
+        return f"<HandsGame {self.name}: {first} × {second} hands, {self.nodes!r}>"
 
     @property
     def num_hands(self) -> tuple[int, int]:
-        """How many hands player 0 and player 1 may hold."""
+        """Number of hands of player 0 and player 1."""
         return len(self.hands[0]), len(self.hands[1])
 
     @property
     def payoff_range(self) -> float:
-        """Most less least of what player 0 gets, at least a tiny positive number."""
+        """Range of player 0's payoff, at least a tiny positive number."""
         low, high = self.payoff_bounds
         return max(high - low, np.finfo(np.float64).tiny)
 
     def num_infosets(self, player: int) -> int:
-        """Pairs of a public node where the player acts and a hand that it may hold there."""
-        nodes, possible = self.tree.decisions(player), self.possible[player]
+        """Number of pairs of a public node where the player acts and a hand possible there."""
+        nodes, possible = self.nodes.decisions(player), self.possible[player]
         return len(nodes) * self.num_hands[player] if possible is None else int(possible[nodes].sum())
 
+    def action_string(self, player: int, action: int) -> str:
+        """Name of a player's action; the number itself where the game names none."""
+        return self.action_names[action] if action < len(self.action_names) else str(action)
+
+    def cuts(self) -> Mapping[str, CutRule]:
+        """No named cuts."""
+        return {}
+
     def describe(self, node: int) -> str:
-        """What was done on the way to a public node, in words; cards that chance showed as their numbers."""
+        """Names of the actions on the path to a public node; chance outcomes as numbers."""
         words: list[str] = []
         while node:
-            above, action = int(self.tree.parent[node]), int(self.tree.action[node])
-            named = self.tree.actor[above] != CHANCE and action < len(self.action_names)
-            words.append(self.action_names[action] if named else str(action))
+            above, action = int(self.nodes.parent[node]), int(self.nodes.action[node])
+            is_chance = self.nodes.actor[above] == CHANCE
+            words.append(str(action) if is_chance else self.action_string(0, action))
             node = above
         return " ".join(reversed(words))
 
 
 @runtime_checkable
 class DealsHands(Protocol):
-    """A game that knows its form by hands."""
+    """A game that has a hand form."""
 
     def by_hands(self) -> HandsGame:
-        """The game without its histories.
+        """Returns the game in hand form.
 
         Raises:
-          ValueError: if its parameters make something private after the deal.
+          ValueError: if a move after the deal is private with the game's parameters.
         """
         ...
 
@@ -228,12 +239,12 @@ class DealsHands(Protocol):
 def group_ends(
     node: IntArray, scale: FloatArray, kind: IntArray, tables: FloatArray
 ) -> tuple[PublicEnds, ...]:
-    """Ends by their tables; tables with as many ends go together.
+    """Groups terminal nodes by payoff table; tables with equally many nodes share a group.
 
     Args:
-      node: `[m]` ends, ascending.
-      scale: `[m]` what the table is multiplied by.
-      kind: `[m]` which table pays.
+      node: `[m]` terminal nodes, ascending.
+      scale: `[m]` factor of the table.
+      kind: `[m]` index of the table.
       tables: `[K, H_0, H_1]`.
     """
     count = np.bincount(kind, minlength=len(tables))
@@ -248,10 +259,10 @@ def group_ends(
 
 
 def name_cards(count: int) -> tuple[str, ...]:
-    """Hands that are a single card each, by number."""
+    """Names of single-card hands."""
     return tuple(map(str, range(count)))
 
 
 def pair_names(hands: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The same hands for both players."""
+    """Equal hand names for both players."""
     return tuple(hands), tuple(hands)

@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, Budget, CutRule, HistoryLevel, Move
-from jaxgadget.games.hands import HandsGame, PublicLevel, PublicTree, group_ends, name_cards
+from jaxgadget.games.hands import HandsGame, PublicLevel, PublicNodes, group_ends, name_cards
 from jaxgadget.games.parameters import canonical_name, check_two_players
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 _NUM_CARDS = 3
-# What was passed (p) and bet (b) so far: one tuple a length, in the order of the histories.
+# Betting sequences of passes (p) and bets (b) by length, in the order of the histories.
 _LINES = (("",), ("p", "b"), ("pp", "pb", "bp", "bb"), ("pbp", "pbb"))
-_SHOWDOWN = {"pp": 1.0, "bb": 2.0, "pbb": 2.0}  # what the higher card wins
-_FOLDED = {"bp": 1.0, "pbp": -1.0}  # what player 0 gets
+_SHOWDOWN = {"pp": 1.0, "bb": 2.0, "pbb": 2.0}  # payoff of the higher card
+_FOLDED = {"bp": 1.0, "pbp": -1.0}  # payoff of player 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class KuhnPoker:
         return str(history[player]) + "".join("b" if move else "p" for move in history[2:])
 
     def action_string(self, player: int, action: int) -> str:
-        """OpenSpiel's wording."""
+        """OpenSpiel's action string."""
         return ("Pass", "Bet")[action]
 
     def cuts(self) -> Mapping[str, CutRule]:
@@ -71,8 +71,8 @@ class KuhnPoker:
         return {}
 
     def by_hands(self) -> HandsGame:
-        """See `DealsHands`: a hand is a card."""
-        tree = PublicTree.of(
+        """The game in hand form; a hand is a card."""
+        tree = PublicNodes.of(
             PublicLevel(_parents(length), _actors(length), np.array([line[-1:] == "b" for line in lines]))
             for length, lines in enumerate(_LINES)
         )
@@ -86,7 +86,7 @@ class KuhnPoker:
         return HandsGame(
             name=self.name,
             hands=(name_cards(_NUM_CARDS), name_cards(_NUM_CARDS)),
-            tree=tree,
+            nodes=tree,
             ends=group_ends(tree.ends, stakes, shows.astype(np.int64), tables),
             payoff_bounds=(-2.0, 2.0),
             deals=dealt[None],
@@ -100,13 +100,13 @@ def _is_over(line: str) -> bool:
 
 
 def _actors(length: int) -> npt.NDArray[np.uint8]:
-    """Who acts after each line of a length."""
+    """Acting player after each betting sequence of a length."""
     actors = [TERMINAL if _is_over(line) else ACTOR_BIT[length % 2] for line in _LINES[length]]
     return np.array(actors, np.uint8)
 
 
 def _parents(length: int) -> IntArray:
-    """Where in the lines that are one shorter each one begins."""
+    """Index of each betting sequence's prefix that is one action shorter."""
     above = _LINES[max(length - 1, 0)]
     return np.array([above.index(line[:-1]) for line in _LINES[length]])
 
@@ -127,7 +127,7 @@ def _dealing(parent: IntArray, card: IntArray, infostate: IntArray) -> HistoryLe
 
 
 def _betting(length: int, deals: IntArray, ahead: FloatArray, first_id: int) -> HistoryLevel:
-    """All histories with `length` moves: rows are deals × lines."""
+    """All histories with `length` bets or passes: rows are deals × betting sequences."""
     lines, num_deals = _LINES[length], deals.shape[1]
     line = np.tile(np.arange(len(lines)), num_deals)
     deal = np.repeat(np.arange(num_deals), len(lines))

@@ -1,10 +1,10 @@
-"""Liar's Dice for two: both roll in secret, then outbid each other until one calls "Liar".
+"""Liar's Dice for two: both roll privately, then outbid each other until one calls "Liar".
 
-The bidding is the same tree below every roll, so a level is the product of the bidding's
-level and the rolls. The highest face is wild: it counts for every bid.
+The bidding tree is the same for every roll, so a level is the product of a bidding level and the rolls. The
+highest face is wild: it counts for every bid.
 
-Chance rolls one die after another, but a player looks only when all of its dice lie there,
-sorted: rolls that differ in their order share an infostate, as in OpenSpiel.
+Chance rolls one die after another; a player observes its sorted dice after its last roll, so rolls that
+differ in their order share an infostate, as in OpenSpiel.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, Budget, CutRule, HistoryLevel, Move, dense_ids
-from jaxgadget.games.hands import HandsGame, PublicLevel, PublicTree, group_ends, pair_names
+from jaxgadget.games.hands import HandsGame, PublicLevel, PublicNodes, group_ends, pair_names
 from jaxgadget.games.parameters import (
-    MOST_ACTIONS,
+    MAX_ACTIONS,
     canonical_name,
     check_choice,
     check_integer,
@@ -29,7 +29,7 @@ from jaxgadget.games.parameters import (
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 _BIDDING_RULES = ("reset-face", "reset-quantity")
-_MOST_LISTED_BIDS = 24  # 2^24 lines: two dice of six faces; another face is sixteen times as many
+_MAX_LISTED_BIDS = 24  # 2^24 bidding sequences: two dice of six faces; one more face multiplies this by 16
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class LiarsDice:
       players: 2.
       numdice: dice of each player.
       dice_sides: faces of a die.
-      bidding_rule: how bids are ordered, by quantity and then face (`reset-face`), or by face
+      bidding_rule: order of bids, by quantity and then face (`reset-face`), or by face
         and then quantity (`reset-quantity`).
     """
 
@@ -53,12 +53,12 @@ class LiarsDice:
 
     def __post_init__(self) -> None:
         check_two_players(self.short_name, self.players)
-        check_integer(self.short_name, "numdice", self.numdice, 1, MOST_ACTIONS)
-        check_integer(self.short_name, "dice_sides", self.dice_sides, 1, MOST_ACTIONS)
-        if self.num_bids > MOST_ACTIONS:
+        check_integer(self.short_name, "numdice", self.numdice, 1, MAX_ACTIONS)
+        check_integer(self.short_name, "dice_sides", self.dice_sides, 1, MAX_ACTIONS)
+        if self.num_bids > MAX_ACTIONS:
             raise ValueError(
                 f"{self.short_name}: numdice={self.numdice} and dice_sides={self.dice_sides} make "
-                f"{self.num_bids:,} bids: expected at most {MOST_ACTIONS:,}; lower one of the two"
+                f"{self.num_bids:,} bids: expected at most {MAX_ACTIONS:,}; lower one of the two"
             )
         check_choice(self.short_name, "bidding_rule", self.bidding_rule, _BIDDING_RULES)
 
@@ -69,12 +69,12 @@ class LiarsDice:
 
     @property
     def num_actions(self) -> int:
-        """All bids, and "Liar"."""
+        """Number of bids, plus 1 for "Liar"."""
         return self.num_bids + 1
 
     @property
     def num_bids(self) -> int:
-        """Quantities times faces."""
+        """Number of bids: quantities × faces."""
         return 2 * self.numdice * self.dice_sides
 
     def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
@@ -87,7 +87,7 @@ class LiarsDice:
         rolls = _Rolls(game=self)
         bidding = _Bidding.start(self.num_bids)
         level = rolls.cross(bidding)
-        # The start of the bidding is what the last die leads to.
+        # The last die leads to the start of the bidding.
         row = np.arange(num_rolls, dtype=np.int32)
         action = level.action.copy()
         action[2] = row % self.dice_sides
@@ -99,13 +99,13 @@ class LiarsDice:
             yield rolls.cross(bidding)
 
     def _rolling(self, dice: int) -> HistoryLevel:
-        """All histories in which `dice` dice were rolled and others will be."""
+        """All histories with `dice` dice rolled and at least one left to roll."""
         n = self.dice_sides**dice
         row = np.arange(n, dtype=np.int32)
         action = np.full((3, n), -1, np.int16)
         if dice:
             action[2] = row % self.dice_sides
-        # Ids count the dice seen, then player 0's hands once it looked.
+        # Ids: number of dice rolled, then player 0's hand once it is observed.
         infostate = np.full((2, n), dice, np.int32)
         if dice >= self.numdice:
             hand, num_hands = self.hands()
@@ -127,7 +127,7 @@ class LiarsDice:
         return np.arange(self.dice_sides**self.numdice) // value[:, None] % self.dice_sides
 
     def hands(self) -> tuple[IntArray, int]:
-        """`[rolls]` a number for a player's sorted dice, and how many of them there are."""
+        """`[rolls]` id of a player's sorted dice, and the number of ids."""
         code = np.zeros(self.dice_sides**self.numdice, np.int64)
         for die in np.sort(self.dice(), axis=0):
             code = code * self.dice_sides + die
@@ -147,15 +147,15 @@ class LiarsDice:
         return (*(f"{quantity}-{face}" for quantity, face in self.bids), "Liar")
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
-        """OpenSpiel's string: the player's sorted dice, then what was bid."""
-        moves = cast(Sequence[int], history)  # nothing is simultaneous here
+        """OpenSpiel's string: the player's sorted dice, then the bids."""
+        moves = cast(Sequence[int], history)  # no simultaneous moves
         own_dice = sorted(moves[player * self.numdice : (player + 1) * self.numdice])
         hand = "".join([str(die + 1) for die in own_dice])
         names = self._action_strings
         return " ".join([hand, *[names[move] for move in moves[2 * self.numdice :]]])
 
     def action_string(self, player: int, action: int) -> str:
-        """OpenSpiel's wording: quantity-face, or "Liar"."""
+        """OpenSpiel's action string: quantity-face, or "Liar"."""
         return self._action_strings[action]
 
     def cuts(self) -> Mapping[str, CutRule]:
@@ -163,15 +163,16 @@ class LiarsDice:
         return {}
 
     def by_hands(self) -> HandsGame:
-        """See `DealsHands`: a hand is a player's sorted dice, as likely as the rolls that it stands for.
+        """The game in hand form; a hand is a player's sorted dice, weighted by the number of its rolls.
 
-        The 2^bids lines of bidding are listed, so there is a limit to the number of bids.
+        Raises:
+          ValueError: if there are too many bids, since all 2^bids bidding sequences are enumerated.
         """
-        if self.num_bids > _MOST_LISTED_BIDS:
+        if self.num_bids > _MAX_LISTED_BIDS:
             raise ValueError(
                 f"{self.short_name}: numdice={self.numdice} and dice_sides={self.dice_sides} make "
-                f"{self.num_bids} bids and 2^{self.num_bids} lines of bidding: expected at most "
-                f"{_MOST_LISTED_BIDS} bids for the form by hands; lower one of the two"
+                f"{self.num_bids} bids and 2^{self.num_bids} bidding sequences: expected at most "
+                f"{_MAX_LISTED_BIDS} bids for the hand form; lower one of the two"
             )
         levels: list[PublicLevel] = []
         scales: list[FloatArray] = []
@@ -183,14 +184,14 @@ class LiarsDice:
             doubts.append(bidding.doubted[called])
             scales.append(np.full(np.count_nonzero(called), float(bidding.sign())))
             bidding = bidding.next(bidding.num_children())
-        tree, deal, holds = PublicTree.of(levels), *_Rolls(game=self).tables()
+        tree, deal, holds = PublicNodes.of(levels), *_Rolls(game=self).tables()
         dice = np.sort(self.dice(), axis=0).T + 1
-        number, num_hands = self.hands()
-        first_roll = np.array([np.argmax(number == hand) for hand in range(num_hands)])
+        hand_of_roll, num_hands = self.hands()
+        first_roll = np.array([np.argmax(hand_of_roll == hand) for hand in range(num_hands)])
         return HandsGame(
             name=self.name,
             hands=pair_names(["".join(map(str, faces)) for faces in dice[first_roll].tolist()]),
-            tree=tree,
+            nodes=tree,
             ends=group_ends(tree.ends, np.concatenate(scales), np.concatenate(doubts), holds),
             payoff_bounds=(-1.0, 1.0),
             deals=deal[None],
@@ -210,7 +211,7 @@ class _Bidding:
       num_above: number of rows in the level above.
       parent: `[t]` row in the level above.
       action: `[t]` last action, -1 at the start.
-      doubted: `[t]` the bid that was called a lie, `num_bids` where none was.
+      doubted: `[t]` the bid that "Liar" challenges, `num_bids` for none.
     """
 
     num_bids: int
@@ -223,7 +224,7 @@ class _Bidding:
 
     @staticmethod
     def start(num_bids: int) -> _Bidding:
-        """No bid yet."""
+        """The start of the bidding."""
         none = np.full(1, -1, np.int32)
         return _Bidding(
             num_bids=num_bids,
@@ -236,16 +237,16 @@ class _Bidding:
         )
 
     def num_children(self) -> IntArray:
-        """`[t]` higher bids and, after the first bid, "Liar", which is the highest action."""
+        """`[t]` number of higher bids and, after the first bid, "Liar", which is the highest action."""
         return self.num_bids - self.action - (1 if self.depth == 0 else 0)
 
     def actors(self) -> npt.NDArray[np.uint8]:
-        """`[t]` who acts: players by turns, and nobody after "Liar"."""
+        """`[t]` acting player: alternating, `TERMINAL` after "Liar"."""
         called = self.action == self.num_bids
         return np.where(called, TERMINAL, ACTOR_BIT[self.depth % 2]).astype(np.uint8)
 
     def sign(self) -> int:
-        """What player 0 gets after "Liar" if the bid holds: whoever doubts it acted last."""
+        """Player 0's payoff after "Liar" if the bid holds; the challenger acted last."""
         return 1 if self.depth % 2 == 0 else -1
 
     def next(self, count: IntArray) -> _Bidding:
@@ -272,13 +273,13 @@ class _Rolls:
 
     @functools.cached_property
     def _hand(self) -> tuple[IntArray, int]:
-        """`[2, d]` both players' hands, and how many hands there are."""
+        """`[2, d]` both players' hands, and the number of hands."""
         hand, num_hands = self.game.hands()
         return np.stack([np.repeat(hand, len(hand)), np.tile(hand, len(hand))]), num_hands
 
     @functools.cached_property
     def _bid_holds(self) -> npt.NDArray[np.int8]:
-        """`[d, num_bids + 1]` 1 where a bid is true, -1 where not, 0 in the last column (no bid)."""
+        """`[d, num_bids + 1]` 1 if a bid holds, -1 if not, 0 in the last column (no bid)."""
         wild = self.game.dice_sides - 1
         dice = self.game.dice()
         matches = np.stack(
@@ -289,7 +290,7 @@ class _Rolls:
         return np.stack([*holds, np.zeros_like(holds[0])], axis=1).astype(np.int8)
 
     def tables(self) -> tuple[FloatArray, FloatArray]:
-        """By pairs of hands: how likely they are, and for every bid that × 1 if it is true, -1 if not.
+        """Probability of each pair of hands, and for every bid this probability × 1 if it holds, -1 if not.
 
         Returns:
           `[H, H]` and `[num_bids, H, H]`.
@@ -304,7 +305,7 @@ class _Rolls:
         return deal.reshape(num_hands, num_hands), tables
 
     def cross(self, bidding: _Bidding) -> HistoryLevel:
-        """A level of the game: every roll with every bidding; rows are rolls × biddings."""
+        """A level of the game: the product of rolls and bidding sequences."""
         game = self.game
         hand, num_hands = self._hand
         num_rolls, width = hand.shape[1], len(bidding.action)

@@ -1,9 +1,9 @@
-"""Action abstractions: a game in which players keep to a menu of its actions.
+"""Action abstractions: a game restricted to a menu of actions per player.
 
-Histories, infostates and payoffs are those of the game, less what is not on the menu. One player may be
-allowed to leave its menu so many times in a hand: that is the game which is solved when an opponent did
-what a blueprint does not have (*Safe and nested subgame solving*, §7). Policies are carried over by the
-names of moves (`jaxgadget.policy.lift.lift`, `jaxgadget.policy.translation.translate`).
+Histories, infostates and payoffs are those of the game, without histories that contain actions off the menu.
+One player may take a limited number of off-menu actions in a hand; this is the game to solve after an
+opponent's off-tree action (*Safe and nested subgame solving*, §7). Policies are converted between such games
+by action names (`jaxgadget.policy.lift.lift`, `jaxgadget.policy.translation.translate`).
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from jaxgadget.util.arrays import BoolArray, IntArray
 
 _SEPARATOR = "|"
 BET, ALL_IN_NAME = "Bet ", "AllIn"
-"""What games call a bet of some size, and one of the whole stack."""
+"""Prefix of the names of bets, and the name of an all-in bet."""
 
 _ALL, _NONE = "all", "none"
 
 
 class MenuAbstraction(WrappedGame):
-    """A game with fewer actions; ids and names of those that are left stay.
+    """A game with fewer actions; ids and names of the remaining actions are unchanged.
 
     Attributes:
       game: the game that is abstracted.
-      menus: for both players, the ids of the actions that they keep to, ascending; None for all.
-      off_tree: how many times a hand the player `off_tree_player` may leave its menu.
-      off_tree_player: who may, None for nobody.
-      off_tree_actions: the ids of the actions that it may then choose, ascending; none of its menu.
-      name: `menu(game=…,actions_0=…,actions_1=…,off_tree=…,…)`, which `jaxgadget.load` takes if it takes the
-        game's.
+      menus: for both players, the ids of the actions on the menu, ascending; None for all.
+      off_tree: maximum number of off-menu actions of `off_tree_player` in a hand.
+      off_tree_player: the player that may leave its menu, None if `off_tree` is 0.
+      off_tree_actions: ids of its off-menu actions, ascending.
+      name: `menu(game=…,actions_0=…,actions_1=…,off_tree=…,…)`, which `jaxgadget.load` accepts if it accepts
+        the game's name.
     """
 
     def __init__(
@@ -59,15 +59,15 @@ class MenuAbstraction(WrappedGame):
 
         Args:
           game: the game to abstract.
-          menus: for one player or both, the actions that it keeps to, by name (`game.action_string`) or id. A
-            player without a menu has all of the game's.
-          off_tree: how many times a hand `off_tree_player` may do something else.
-          off_tree_player: 0 or 1, whose menu may be left; needed where `off_tree` is not 0.
-          off_tree_actions: what it may then do, by name or id, by default all that is not on its menu.
+          menus: actions on the menu of one or both players, by name (`game.action_string`) or id. A player
+            without a menu has all of the game's actions.
+          off_tree: maximum number of off-menu actions of `off_tree_player` in a hand.
+          off_tree_player: 0 or 1, the player that may leave its menu; required unless `off_tree` is 0.
+          off_tree_actions: its off-menu actions, by name or id; by default all that are not on its menu.
 
         Raises:
-          ValueError: if a player or an action is unknown, a menu is empty, the player that may leave its
-            menu is not given or has none, or an off-tree action is on the menu.
+          ValueError: if a player or an action is unknown, a menu is empty, `off_tree_player` is missing or
+            has no menu, or an off-tree action is on the menu.
         """
         if isinstance(game, type) or not hasattr(game, "levels"):
             raise ValueError(f"game={game!r}: expected a game, from load(…)")
@@ -79,15 +79,15 @@ class MenuAbstraction(WrappedGame):
         self.off_tree_player: int | None = None
         self.off_tree_actions: tuple[int, ...] = ()
         if self.off_tree or off_tree_player is not None or off_tree_actions is not None:
-            who, what = self._leaving(off_tree_player, off_tree_actions)
-            if self.off_tree:  # else neither matters
-                self.off_tree_player, self.off_tree_actions = who, what
+            leaving_player, leaving_actions = self._leaving(off_tree_player, off_tree_actions)
+            if self.off_tree:  # otherwise neither has an effect
+                self.off_tree_player, self.off_tree_actions = leaving_player, leaving_actions
         self.name = self._name()
 
     def levels(self, budget: Budget) -> Generator[HistoryLevel, BoolArray | None, None]:
-        """Yields the game's levels without what is not on the menus.
+        """Yields the game's levels, restricted to the menus.
 
-        A level is claimed as the game has it below what is left above, and then what is left out is released.
+        The game claims each level before it is restricted; dropped histories are released afterwards.
 
         Raises:
           ValueError: if a menu leaves no legal action after some history.
@@ -95,33 +95,33 @@ class MenuAbstraction(WrappedGame):
         on_menu, off_tree = self._tables()
         generated = iter(self.game.levels(budget))
         level = next(generated, None)
-        # Of the rows of the level above as the game gave it.
+        # Masks over the rows of the game's own previous level.
         goes_on, new_row, left_menu = np.ones(1, np.bool_), np.zeros(1, np.int64), np.zeros(1, np.int64)
         above: list[HistoryLevel] = []
         while level is not None:
-            kept = goes_on[level.parent]
+            selected = goes_on[level.parent]
             left_menu = left_menu[level.parent]
             for player in (0, 1):
-                action = level.action[player]  # -1, for nothing, is the last row of the tables
+                action = level.action[player]  # -1, for no action, is the last row of the tables
                 leaves = off_tree[player][action] & (left_menu < self.off_tree)
-                kept &= on_menu[player][action] | leaves
+                selected &= on_menu[player][action] | leaves
                 left_menu = left_menu + leaves
-            budget.release(int(np.count_nonzero(~kept)))
+            budget.release(int(np.count_nonzero(~selected)))
             if above:
-                self._check_choices(above, new_row[level.parent[kept]], new_row[goes_on])
-            above.append(level.take(kept, new_row))
+                self._check_choices(above, new_row[level.parent[selected]], new_row[goes_on])
+            above.append(level.take(selected, new_row))
             expand = yield above[-1]
-            goes_on = kept & (level.actor != TERMINAL)
+            goes_on = selected & (level.actor != TERMINAL)
             if expand is not None:
-                goes_on[kept] &= expand
-            new_row = np.cumsum(kept) - 1
+                goes_on[selected] &= expand
+            new_row = np.cumsum(selected) - 1
             level = next_level(generated, goes_on) if goes_on.any() else None
 
     def _check_menus(self, menus: object) -> None:
         if not isinstance(menus, Mapping) or not set(menus) <= {0, 1}:
             raise ValueError(
-                f"menus={menus!r}: expected a dictionary from players, 0 or 1, to the actions that they keep "
-                "to, such as {0: ['Fold', 'Call']}"
+                f"menus={menus!r}: expected a dictionary from players, 0 or 1, to actions, such as "
+                "{0: ['Fold', 'Call']}"
             )
 
     def _menu(self, player: int, actions: object) -> tuple[int, ...] | None:
@@ -133,7 +133,7 @@ class MenuAbstraction(WrappedGame):
         return ids
 
     def _ids(self, argument: str, player: int, actions: object) -> tuple[int, ...]:
-        """Ids of actions that are given by name or id."""
+        """Converts names or ids of actions to ids."""
         if isinstance(actions, str) or not isinstance(actions, Sequence):
             raise ValueError(f"{argument}={actions!r}: expected a list of names or ids of actions")
         names = [self.game.action_string(player, action) for action in range(self.num_actions)]
@@ -151,28 +151,26 @@ class MenuAbstraction(WrappedGame):
         return tuple(sorted(ids))
 
     def _leaving(self, player: object, actions: object) -> tuple[int, tuple[int, ...]]:
-        """Who may leave its menu, and for which actions."""
+        """The player that may leave its menu, and its off-menu actions."""
         if player is None:
-            raise ValueError(
-                f"off_tree={self.off_tree}: expected off_tree_player too, 0 or 1, who may leave its menu"
-            )
-        who = check_player(player, "off_tree_player")
-        menu = self.menus[who]
+            raise ValueError(f"off_tree={self.off_tree}: requires off_tree_player; expected 0 or 1")
+        leaving_player = check_player(player, "off_tree_player")
+        menu = self.menus[leaving_player]
         if menu is None:
             raise ValueError(
-                f"off_tree_player={player!r} has no menu that it could leave; give it one in menus, or let "
-                "the other player leave its own"
+                f"off_tree_player={player!r}: expected a player with a menu; add one to menus, or choose the "
+                "other player"
             )
         if actions is None:
-            return who, tuple(sorted(set(range(self.num_actions)) - set(menu)))
-        ids = self._ids("off_tree_actions", who, actions)
-        both = sorted(set(ids) & set(menu))
-        if both:
-            name = self.game.action_string(who, both[0])
+            return leaving_player, tuple(sorted(set(range(self.num_actions)) - set(menu)))
+        ids = self._ids("off_tree_actions", leaving_player, actions)
+        on_menu = sorted(set(ids) & set(menu))
+        if on_menu:
+            name = self.game.action_string(leaving_player, on_menu[0])
             raise ValueError(
-                f"off_tree_actions: {name!r} is on the menu of player {player!r}; expected others"
+                f"off_tree_actions: {name!r} is on the menu of player {player!r}; expected off-menu actions"
             )
-        return who, ids
+        return leaving_player, ids
 
     def _name(self) -> str:
         menus = [_SEPARATOR.join(map(str, menu or ())) or _ALL for menu in self.menus]
@@ -185,7 +183,7 @@ class MenuAbstraction(WrappedGame):
         return name_with("menu", dict(zip(_DEFAULTS, values, strict=True)), _DEFAULTS)
 
     def _tables(self) -> tuple[BoolArray, BoolArray]:
-        """`[2, num_actions + 1]` what is on both menus, and what is allowed off them; last, to do nothing."""
+        """Masks `[2, num_actions + 1]` of on-menu and of allowed off-menu actions; last column: no action."""
         on_menu = np.ones((2, self.num_actions + 1), np.bool_)
         off_tree = np.zeros_like(on_menu)
         for player, menu in enumerate(self.menus):
@@ -197,7 +195,7 @@ class MenuAbstraction(WrappedGame):
         return on_menu, off_tree
 
     def _check_choices(self, levels: Sequence[HistoryLevel], parents: IntArray, expanded: IntArray) -> None:
-        """ValueError if one of the rows that are expanded in the last of these levels has no child."""
+        """Raises ValueError if an expanded row of the last of these levels has no child."""
         childless = np.setdiff1d(expanded, parents)
         if not len(childless):
             return
@@ -210,46 +208,46 @@ class MenuAbstraction(WrappedGame):
             row = int(level.parent[row])
         raise ValueError(
             f"{self.name}: the menu leaves player {player} no legal action after history "
-            f"{tuple(reversed(moves))}; add one of those that {self.game.name} has there"
+            f"{tuple(reversed(moves))}; add a legal action of {self.game.name} to it"
         )
 
 
-def read_actions(game: Game, player: int, text: str, what: str) -> tuple[str, ...]:
-    """Actions as they are typed: their names with `|` between them, or bets.
+def read_actions(game: Game, player: int, text: str, option: str) -> tuple[str, ...]:
+    """Parses a list of actions: names separated by `|`, or bets separated by dashes.
 
     Args:
-      game: whose actions these are.
-      player: whose.
-      text: names as `game.action_string` has them; or, as for `no_limit_leduc(bets=…)`, fractions of the
-        pot, and `a` for all-in, with dashes between them: "1/2-1-a".
-      what: errors call the text so.
+      game: the game that has the actions.
+      player: the player that has the actions.
+      text: names as returned by `game.action_string`; or, as in `no_limit_leduc(bets=…)`, fractions of the
+        pot, and `a` for all-in: "1/2-1-a".
+      option: name of the option, for errors.
 
     Raises:
-      ValueError: if a name or bet is none of the game's, or there is none.
+      ValueError: if a name or bet is unknown, or the list is empty.
     """
     names, bets = _names(game, player), _bets(game, player)
-    parts = [part.strip() for part in text.split(_SEPARATOR)]
-    if set(parts) <= set(names):
-        return tuple(parts)
-    if not bets or len(parts) > 1:
-        strange = next(part for part in parts if part not in names)
+    tokens = [part.strip() for part in text.split(_SEPARATOR)]
+    if set(tokens) <= set(names):
+        return tuple(tokens)
+    if not bets or len(tokens) > 1:
+        strange = next(part for part in tokens if part not in names)
         raise ValueError(
-            f"{what} {text!r}: {strange!r} is no action of {game.name}; expected names like "
+            f"{option} {text!r}: {strange!r} is no action of {game.name}; expected names like "
             f"{near_names(strange, names)}, with {_SEPARATOR} between them"
         )
-    sizes, has_all_in = read_bets(what, text)
+    sizes, has_all_in = read_bets(option, text)
     chosen = (*(f"{BET}{size}" for size in sizes), *[ALL_IN_NAME] * has_all_in)
     strange = [name for name in chosen if name not in bets]
     if strange:
         raise ValueError(
-            f"{what} {text!r}: {strange[0]!r} is no bet of {game.name}; expected some of {', '.join(bets)}"
+            f"{option} {text!r}: {strange[0]!r} is no bet of {game.name}; expected some of {', '.join(bets)}"
         )
     return chosen
 
 
-def read_menu(game: Game, player: int, text: str, what: str) -> tuple[str, ...]:
-    """A menu as it is typed, see `read_actions`; of bets alone, all that is no bet is on it, too."""
-    chosen, bets = read_actions(game, player, text, what), _bets(game, player)
+def read_menu(game: Game, player: int, text: str, option: str) -> tuple[str, ...]:
+    """Parses a menu as `read_actions` does; if it lists bets only, all other actions are added."""
+    chosen, bets = read_actions(game, player, text, option), _bets(game, player)
     if not set(chosen) <= set(bets):
         return chosen
     return tuple(name for name in _names(game, player) if name in chosen or name not in bets)
@@ -281,23 +279,23 @@ def menu(
     off_tree_player: int = -1,
     off_tree_actions: str = _ALL,
 ) -> MenuAbstraction:
-    """A game in which players keep to a menu of its actions, and one may leave it so many times.
+    """A game restricted to a menu of actions per player; one player may leave its menu a number of times.
 
     Args:
       game: the game's name.
-      actions_0: player 0's menu, ids or names of actions with `|` between them, or `all`.
-      actions_1: player 1's.
-      off_tree: how many times a hand one player may leave its menu.
-      off_tree_player: who may, 0 or 1.
-      off_tree_actions: what it may then do, in the same way; `all` that is not on its menu, or `none`.
+      actions_0: player 0's menu, ids or names of actions separated by `|`, or `all`.
+      actions_1: player 1's menu.
+      off_tree: maximum number of off-menu actions in a hand.
+      off_tree_player: the player that may leave its menu, 0 or 1.
+      off_tree_actions: its off-menu actions, in the same form; `all` that are not on its menu, or `none`.
     """
     from jaxgadget.games.registry import load  # which knows this module
 
     def actions(text: str) -> list[int | str] | None:
         if text == _ALL:
             return None
-        parts = [] if text == _NONE else text.split(_SEPARATOR)
-        return [int(part) if part.isdecimal() else part for part in parts]
+        tokens = [] if text == _NONE else text.split(_SEPARATOR)
+        return [int(part) if part.isdecimal() else part for part in tokens]
 
     menus = {player: actions(text) for player, text in enumerate((actions_0, actions_1))}
     return MenuAbstraction(

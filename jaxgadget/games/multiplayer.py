@@ -1,6 +1,6 @@
 """A game of any number of players, one state at a time.
 
-`team` (`team.py`) makes a two-player game of it, which is what can be solved. Seats are the players' numbers.
+`team` (`team.py`) converts it to a two-player game, which can be solved. Seats are player indices.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from jaxgadget.games.game import CutRule
 State = TypeVar("State")
 
 CHANCE_SEAT = -1
-"""Who acts where chance does; `game.CHANCE` is a bit, which a fifth player's number would equal."""
+"""Actor at chance nodes; not `game.CHANCE`, a bit mask that could also be a seat."""
 
 
 class MultiplayerStep(NamedTuple, Generic[State]):
-    """What one move does.
+    """Result of one move.
 
     Attributes:
       state: the state after the move.
-      rewards: what each seat gets for this move, one number each; `()` is nothing for all. Rewards add up
+      rewards: reward of each seat for this move; `()` is 0 for all. Rewards add up
         along a history, and within a team.
-      public: what all seats see, any hashable value; None is nothing.
-      private: what each seat alone sees, in the same way; `()` is nothing for all. A seat always knows its
-        own actions, those of others only if an observation says so.
+      public: public observation, any hashable value; None for none.
+      private: private observation of each seat, in the same form; `()` is none for all. A seat always knows
+        its own actions, but those of others only through observations.
     """
 
     state: State
@@ -38,8 +38,8 @@ class MultiplayerStep(NamedTuple, Generic[State]):
 class MultiplayerRules(abc.ABC, Generic[State]):
     """A game of two or more players, one state at a time. Subclass it, and call `team`.
 
-    As `stepwise.Rules`, with seats `0 … num_players - 1`. A state is any immutable value. `name` is the
-    game's name, and `actions` are the names of the players' actions: action `a` is `actions[a]`.
+    The analogue of `stepwise.Rules` for seats `0 … num_players - 1`. A state is any immutable value. `name`
+    is the game's name, and `actions` are the names of the players' actions: action `a` is `actions[a]`.
     """
 
     name: str
@@ -60,12 +60,12 @@ class MultiplayerRules(abc.ABC, Generic[State]):
 
     @abc.abstractmethod
     def step(self, state: State, move: Any) -> MultiplayerStep[State]:
-        """Makes a move: an action, a chance outcome, or if several act their actions by ascending seat."""
+        """Applies a move: an action, a chance outcome, or simultaneous actions by ascending seat."""
 
     def chance_outcomes(self, state: State) -> Sequence[tuple[int, float]]:
-        """`(outcome, probability)` pairs where chance acts; outcomes are integers >= 0."""
-        raise NotImplementedError(f"{self.name}: chance acts, so write chance_outcomes() too")
+        """`(outcome, probability)` pairs at a chance node; outcomes are integers >= 0."""
+        raise NotImplementedError(f"{self.name} has chance nodes: implement chance_outcomes()")
 
     def cuts(self) -> Mapping[str, CutRule]:
-        """Named cuts of the two-player game that `team` makes, by default none."""
+        """Named cuts of the two-player game that `team` returns; by default none."""
         return {}

@@ -1,13 +1,13 @@
-"""Any two-player zero- or constant-sum game of OpenSpiel that says what its players know.
+"""Two-player zero- or constant-sum games of OpenSpiel with information state strings.
 
 Simultaneous games stay simultaneous: one step is a joint action. At a history where a player
 acts, its infostate is its `information_state_string`. Elsewhere (the other's turn, chance, the
-end) it is the player's last own infostate and action with the string that the game gives there,
-if any. An equal string with an equal own past is the same infostate, so one may span histories
-of different length. Two own pasts under one string of an acting player are imperfect recall,
-which `tree.enumerate_game` refuses: so `openspiel:leduc_poker(action_mapping=True)` and
-`openspiel:goofspiel(imp_info=False)` from four cards on, where the built-in games remember, and
-`openspiel:dark_hex(num_cols=3,num_rows=2)`, which remembers with `obstype=reveal-numturns`.
+end) it is the player's last own infostate and action with the game's string there, if any. Equal
+strings after equal own actions are the same infostate, so one may span histories of different
+length. If an acting player has one string after different own actions, the game has imperfect recall
+and `tree.enumerate_game` raises a ValueError: for example `openspiel:leduc_poker(action_mapping=True)`
+and `openspiel:goofspiel(imp_info=False)` from four cards on (the built-in games have perfect recall),
+and `openspiel:dark_hex(num_cols=3,num_rows=2)` (perfect recall with `obstype=reveal-numturns`).
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ PREFIX = "openspiel:"
 
 
 class PyspielGame(Protocol):
-    """What tells a game object of pyspiel's from others to a type checker."""
+    """Structural type of a pyspiel game, for type checkers."""
 
     def new_initial_state(self, *args: Any) -> Any:
         """The state before the first move."""
         ...
 
     def information_state_tensor_size(self) -> int:
-        """How many numbers describe an information state."""
+        """Size of the information state tensor."""
         ...
 
 
 def is_pyspiel_game(thing: object) -> TypeGuard[PyspielGame]:
-    """Whether something is a game that pyspiel loaded."""
+    """True if `thing` is a pyspiel game."""
     pyspiel: Any = sys.modules.get("pyspiel")
     return pyspiel is not None and isinstance(thing, pyspiel.Game)
 
@@ -49,12 +49,12 @@ class _StateAndPast(NamedTuple):
 
 
 class OpenSpielGame(PerStateGame):
-    """A game of OpenSpiel's, given by its string or as pyspiel loaded it.
+    """An OpenSpiel game, given by its string or as a pyspiel object.
 
     Raises:
       ImportError: if OpenSpiel is not installed.
       ValueError: if OpenSpiel has no such game, or the game is not for two players, not
-        constant-sum, has implicit chance, or does not say what its players know.
+        constant-sum, has sampled chance, or has no information state strings.
     """
 
     def __init__(self, spec: str | PyspielGame):
@@ -70,9 +70,9 @@ class OpenSpielGame(PerStateGame):
         return int(self._game.num_distinct_actions())
 
     def action_string(self, player: int, action: int) -> str:
-        """OpenSpiel's name of the action, if need be the one of the first state that offers it."""
+        """OpenSpiel's name of the action; if state-dependent, as in the first state with the action."""
         name = str(self._game.action_to_string(player, action))
-        if name.startswith("Action(id="):  # what a game says that leaves it to its states
+        if name.startswith("Action(id="):  # the game's default where names depend on the state
             return self._action_names.get((player, action), str(action))
         return name
 
@@ -87,7 +87,7 @@ class OpenSpielGame(PerStateGame):
                 action not in state.legal_actions(p) for p, action in zip(actors, moves, strict=True)
             ):
                 raise ValueError(
-                    f"{self.name}: history={tuple(history)!r} is none of the game's, as {move!r} is no legal "
+                    f"{self.name}: history={tuple(history)!r} is not in the game: {move!r} is not a legal "
                     f"move after {tuple(history[:length])!r}; take histories from the game's tree"
                 )
             if joint:
@@ -97,7 +97,7 @@ class OpenSpielGame(PerStateGame):
         return str(state.information_state_string(player))
 
     def cuts(self) -> Mapping[str, CutRule]:
-        """OpenSpiel names no cuts."""
+        """No named cuts."""
         return {}
 
     def root(self) -> Node:
@@ -165,7 +165,7 @@ class OpenSpielGame(PerStateGame):
         if not legal:
             raise ValueError(
                 f"{self.name}: player {player} acts but has no legal action after history {state.history()}; "
-                "expected at least one; only games in which whoever acts has a choice can be loaded"
+                "expected at least one legal action at every decision"
             )
         for action in legal:
             if (player, action) not in self._action_names:
@@ -174,14 +174,14 @@ class OpenSpielGame(PerStateGame):
 
 
 class OpenSpielRules(MultiplayerRules[Any]):
-    """A constant-sum game of OpenSpiel's for any number of players; a state is pyspiel's.
+    """A constant-sum OpenSpiel game with any number of players; states are pyspiel states.
 
-    A seat observes its `information_state_string` wherever that changes: `+` and what was added to it, or `=`
-    and all of it. Payoffs come at the end.
+    A seat observes changes of its `information_state_string`: `+` and the appended suffix, or `=` and the
+    whole string. Payoffs are paid at the end.
 
     Raises:
       ImportError: if OpenSpiel is not installed.
-      ValueError: as `OpenSpielGame`, whatever the number of players.
+      ValueError: as for `OpenSpielGame`, except for the number of players.
     """
 
     def __init__(self, spec: str | PyspielGame):
@@ -194,7 +194,7 @@ class OpenSpielRules(MultiplayerRules[Any]):
         self.actions = names if is_named else list(map(str, numbers))
 
     def initial_state(self) -> Any:
-        """OpenSpiel's."""
+        """OpenSpiel's initial state."""
         return self._game.new_initial_state()
 
     def actors(self, state: Any) -> Sequence[int]:
@@ -206,11 +206,11 @@ class OpenSpielRules(MultiplayerRules[Any]):
         return range(self.num_players) if state.is_simultaneous_node() else (int(state.current_player()),)
 
     def legal_actions(self, state: Any, seat: int) -> Sequence[int]:
-        """OpenSpiel's."""
+        """OpenSpiel's legal actions."""
         return state.legal_actions(seat)
 
     def chance_outcomes(self, state: Any) -> Sequence[tuple[int, float]]:
-        """OpenSpiel's."""
+        """OpenSpiel's chance outcomes."""
         return state.chance_outcomes()
 
     def step(self, state: Any, move: int | tuple[int, ...]) -> MultiplayerStep[Any]:

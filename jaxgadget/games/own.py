@@ -1,4 +1,4 @@
-"""Games of your own by name: `module:Class` or `path.py:Class`, with parameters in parentheses."""
+"""User-defined games by name: `module:Class` or `path.py:Class`, with parameters in parentheses."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from jaxgadget.games.stepwise import Rules, StepwiseGame
 from jaxgadget.games.wrapped import WrappedGame
 
 _SUFFIX = ".py"
-_FORM = "expected module:Class or path.py:Class, with parameters in parentheses if need be"
+_FORM = "expected module:Class or path.py:Class, optionally with parameters in parentheses"
 _GAME_MEMBERS = ("name", "num_actions", "levels", "infostate_string", "action_string", "cuts")
 
 
 _added = set[str]()
-"""Folders of files that were run, which this process put on `sys.path`: others do not find modules there."""
+"""Folders that this process added to `sys.path` for files it ran; other processes do not search them."""
 
 
 class OwnSpec(NamedTuple):
-    """A specification taken apart: where the class is, its name, and the text between the parentheses."""
+    """A parsed specification: module or file, class name, and the text between the parentheses."""
 
     where: str
     member: str
@@ -39,10 +39,10 @@ class OwnSpec(NamedTuple):
 
 
 class OwnGame(WrappedGame):
-    """A game under the specification that loads it again, in any process and from any folder.
+    """A user-defined game whose name is a specification that loads it in any process and from any folder.
 
     Attributes:
-      game: as its class made it.
+      game: the game that the user's class returned.
       name: `module:Class(…)` or `/…/path.py:Class(…)` with the parameters that differ from their defaults.
     """
 
@@ -51,23 +51,23 @@ class OwnGame(WrappedGame):
         self.name = name
 
     def __reduce__(self) -> tuple[Callable[[str], Game], tuple[str]]:
-        """Pickled by its name: another process has no module of a file that this one ran, so it loads it."""
+        """Pickles the name: another process must run the user's file again."""
         from jaxgadget.games.registry import load  # which imports this module
 
         return load, (self.name,)
 
     def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
-        """The game's own."""
+        """Yields the game's levels."""
         return self.game.levels(budget)
 
 
 def is_game(thing: object) -> TypeGuard[Game]:
-    """Whether something has all that the protocol of a game asks for, and is no class."""
+    """True if `thing` is an instance with all members of the `Game` protocol."""
     return not isinstance(thing, type) and all(hasattr(thing, member) for member in _GAME_MEMBERS)
 
 
 def parse_own(spec: str) -> OwnSpec | None:
-    """Takes a specification apart; None if it is of another form."""
+    """Parses a specification; returns None if it has another form."""
     match = re.fullmatch(r"\s*(.+?)\s*:\s*([^\W\d]\w*)\s*(?:\((.*)\))?\s*", spec, re.DOTALL)
     if match is None:
         return None
@@ -77,19 +77,19 @@ def parse_own(spec: str) -> OwnSpec | None:
 
 
 def load_own(spec: str, own: OwnSpec, texts: Mapping[str, str]) -> OwnGame:
-    """Imports a class or function of the user's, and makes the game.
+    """Imports a user's class or function and makes the game.
 
-    A file is run anew every time, and its folder comes last on `sys.path`, for what it imports. A module
-    that only the working folder has is taken, and named, by its file.
+    A file is run on every call; its folder is appended to `sys.path` for its imports. A module that is only
+    in the working folder is treated, and named, as a file.
 
     Args:
-      spec: as it was written, for errors.
-      own: the same, taken apart.
+      spec: the specification, for errors.
+      own: the parsed specification.
       texts: the parameters' texts.
 
     Raises:
-      ValueError: if there is no such file, module or class, what it makes is no game, a parameter is
-        unknown or refused, or the user's code raises something.
+      ValueError: if the file, module or class is missing or does not make a game, a parameter is unknown or
+        invalid, or the user's code raises an exception.
     """
     where = _resolve(own.where)
     module = _import(spec, where)
@@ -106,7 +106,8 @@ def load_own(spec: str, own: OwnSpec, texts: Mapping[str, str]) -> OwnGame:
     game = StepwiseGame(made) if isinstance(made, Rules) else made
     if not is_game(game):
         raise ValueError(
-            f"game {spec!r}: {own.member} made {made!r}, which is no game; expected a Rules, or an object "
+            f"game {spec!r}: {own.member} returned {made!r}, which is not a game; expected a Rules, or an "
+            "object "
             f"with {', '.join(_GAME_MEMBERS)} (jaxgadget.games.game.Game), such as jaxgadget.team(…) returns"
         )
     defaults = {key: parameter.default for key, parameter in parameters.items()}
@@ -114,7 +115,7 @@ def load_own(spec: str, own: OwnSpec, texts: Mapping[str, str]) -> OwnGame:
 
 
 def _resolve(where: str) -> str:
-    """A file's absolute path, or the name of a module that other processes find too."""
+    """A file's absolute path, or the name of a module that other processes can import."""
     if where.lower().endswith(_SUFFIX):
         return os.path.abspath(os.path.expanduser(where))
     top, file = where.partition(".")[0], pathlib.Path.cwd() / f"{where}{_SUFFIX}"
@@ -128,13 +129,13 @@ def _resolve(where: str) -> str:
 def _import(spec: str, where: str) -> ModuleType:
     is_file = where.lower().endswith(_SUFFIX)
     if is_file and not os.path.isfile(where):
-        raise ValueError(f"game {spec!r}: there is no file {where!r}; {_FORM}")
+        raise ValueError(f"game {spec!r}: file {where!r} not found; {_FORM}")
     try:
         return _run_file(where) if is_file else importlib.import_module(where)
     except ModuleNotFoundError as error:
         if not is_file and error.name and f"{where}.".startswith(f"{error.name}."):
             raise ValueError(
-                f"game {spec!r}: there is no module {error.name!r}; {_FORM}, such as {where}{_SUFFIX}:Class "
+                f"game {spec!r}: module {error.name!r} not found; {_FORM}, such as {where}{_SUFFIX}:Class "
                 "for a file, or set PYTHONPATH"
             ) from error
         raise ValueError(f"game {spec!r}: importing {where!r} raised {_told(error)}; correct it") from error
@@ -146,12 +147,12 @@ def _run_file(path: str) -> ModuleType:
     name = f"{pathlib.Path(path).stem}_{hashlib.sha256(path.encode()).hexdigest()[:16]}"
     loader = SourceFileLoader(name, path)
     module_spec = importlib.util.spec_from_loader(name, loader)
-    assert module_spec is not None  # a loader of files has one
+    assert module_spec is not None  # never None for a file loader
     if (folder := os.path.dirname(path)) not in sys.path:
         sys.path.append(folder)
         _added.add(folder)
     module = sys.modules[name] = importlib.util.module_from_spec(module_spec)  # dataclasses look it up there
-    try:  # not by `exec_module`, which may take the bytecode of a file that was changed a moment ago
+    try:  # not `exec_module`, which may use stale bytecode of a file that was just changed
         exec(loader.source_to_code(loader.get_data(path), path), module.__dict__)
     except BaseException:
         del sys.modules[name]
@@ -168,17 +169,17 @@ def _find_maker(spec: str, where: str, module: ModuleType, member: str) -> Calla
         for name, value in vars(module).items()
         if inspect.isclass(value) and value.__module__ == module.__name__ and not name.startswith("_")
     ]
-    there = ", ".join(difflib.get_close_matches(member, classes) or classes) or "no class at all"
-    what = "has no class" if maker is None else f"calls {maker!r}, which is no class,"
+    available = ", ".join(difflib.get_close_matches(member, classes) or classes) or "no class"
+    problem = "has no class" if maker is None else f"defines {maker!r}, which is not a class, as"
     raise ValueError(
-        f"game {spec!r}: {where!r} {what} {member!r}; expected a class of a game, there is {there}"
+        f"game {spec!r}: {where!r} {problem} {member!r}; expected a game class; classes there: {available}"
     )
 
 
 def _parameters(maker: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     try:
         signature = inspect.signature(maker)
-    except (TypeError, ValueError):  # what is written in C may not tell
+    except (TypeError, ValueError):  # functions implemented in C may have no signature
         return {}
     return {
         key: parameter

@@ -1,4 +1,4 @@
-"""What every game does with its parameters: read them, check them, and write them down in its name."""
+"""Parsing, validation and canonical names of game parameters."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-MOST_ACTIONS = 10_000
-"""Cards, sides or bids of a built-in game, at most: they are numbered in 16 bits, and listed before the first
-history is counted."""
+MAX_ACTIONS = 10_000
+"""Maximum number of cards, sides or bids of a built-in game: ids have 16 bits, and all are listed before the
+first history is counted."""
 
 ALL_IN = "a"
-"""Among bets: the whole stack."""
+"""The all-in bet in a list of bets."""
 
 
 def check_integer(game: str, parameter: str, value: object, low: int, high: int | None = None) -> None:
@@ -27,12 +27,12 @@ def check_integer(game: str, parameter: str, value: object, low: int, high: int 
     if isinstance(value, int) and not isinstance(value, bool):
         if low <= value and (high is None or value <= high):
             return
-    what = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
-    raise ValueError(f"{game}: {parameter}={value!r}: expected {what}; choose such a value")
+    expected = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
+    raise ValueError(f"{game}: {parameter}={value!r}: expected {expected}")
 
 
 def check_number(game: str, parameter: str, value: object) -> float:
-    """A finite number as a float; ValueError otherwise."""
+    """Converts a finite number to float; raises ValueError for other values."""
     if not is_finite_number(value):
         raise ValueError(f"{game}: {parameter}={value!r}: expected a finite number, such as 0.5")
     return float(value)
@@ -41,22 +41,20 @@ def check_number(game: str, parameter: str, value: object) -> float:
 def check_flag(game: str, parameter: str, value: object) -> None:
     """Raises ValueError unless `value` is a bool."""
     if not isinstance(value, bool):
-        raise ValueError(f"{game}: {parameter}={value!r}: expected True or False; write one of the two")
+        raise ValueError(f"{game}: {parameter}={value!r}: expected True or False")
 
 
 def check_choice(game: str, parameter: str, value: object, choices: Sequence[str]) -> None:
     """Raises ValueError unless `value` is one of the strings `choices`."""
     if value not in choices:
-        raise ValueError(
-            f"{game}: {parameter}={value!r}: expected one of {', '.join(choices)}; write one of them"
-        )
+        raise ValueError(f"{game}: {parameter}={value!r}: expected one of {', '.join(choices)}")
 
 
 def check_two_players(game: str, players: object) -> None:
     """Raises ValueError unless `players` is 2."""
     if isinstance(players, bool) or players != 2 or not isinstance(players, int):
         raise ValueError(
-            f"{game}: players={players!r}: expected 2, as only two-player games are solved here; "
+            f"{game}: players={players!r}: expected 2, as only two-player games can be solved; "
             "leave the parameter out"
         )
 
@@ -75,24 +73,24 @@ def name_with(short_name: str, values: Mapping[str, object], defaults: Mapping[s
 
 
 def read_parameter(game: str, key: str, text: str, kind: object, example: str = "") -> object:
-    """Reads a parameter's text as a bool, int, float or str; of any other kind, as what it looks like.
+    """Parses a parameter's text as a bool, int, float or str; infers the type if `kind` is none of these.
 
     Args:
-      game: which game's, for the error.
+      game: the game's name, for errors.
       key: the parameter.
-      text: its value as it was written; digits are ASCII, numbers finite.
-      kind: a type, or its name.
-      example: what the error adds to what was expected.
+      text: its value; digits are ASCII, numbers finite.
+      kind: a type or its name.
+      example: suffix of the error, such as an example.
 
     Raises:
-      ValueError: if the text is no value of that kind.
+      ValueError: if the text is not a value of that type.
     """
     kind = kind.__name__ if isinstance(kind, type) else kind
     readings = {
         "bool": ("True or False", {"True": True, "true": True, "False": False, "false": False}.get(text)),
         "int": ("an integer", read_whole_number(text)),
         "float": ("a number", read_number(text)),
-        "str": ("a text", text),
+        "str": ("a string", text),
     }
     if kind not in readings:
         return next(value for _, value in readings.values() if value is not None)
@@ -103,14 +101,14 @@ def read_parameter(game: str, key: str, text: str, kind: object, example: str = 
 
 
 def read_bets(game: str, bets: object) -> tuple[tuple[fractions.Fraction, ...], bool]:
-    """Fractions of the pot, ascending, and whether all-in is among the bets.
+    """Parses bets: fractions of the pot, ascending, and whether all-in is among them.
 
     Args:
-      game: which game's, for the error.
-      bets: fractions or decimals, or `a`, with dashes between them: "1/2-1-a".
+      game: the game's name, for errors.
+      bets: fractions, decimals or `a` (all-in), separated by dashes: "1/2-1-a".
 
     Raises:
-      ValueError: if there are none, or one is no number > 0, or there twice.
+      ValueError: if there are none, or one is not a number > 0 or is duplicate.
     """
     texts = bets.split("-") if isinstance(bets, str) else []
     sizes: list[fractions.Fraction] = []
@@ -122,7 +120,7 @@ def read_bets(game: str, bets: object) -> tuple[tuple[fractions.Fraction, ...], 
             fractions.Fraction(text) if is_number and not re.search(r"/0+$", text) else fractions.Fraction(0)
         )
         if size <= 0 or size in sizes:
-            problem = "is there twice" if size > 0 else "is no fraction of the pot > 0"
+            problem = "is a duplicate" if size > 0 else "is not a fraction of the pot > 0"
             raise ValueError(
                 f"{game}: bets={bets!r}: {text!r} {problem}; expected distinct fractions of the pot, and a "
                 'for all-in, with dashes between them; write "1/2-1-2-a", for example'

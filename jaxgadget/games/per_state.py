@@ -1,6 +1,6 @@
-"""The walk through a game that is given one state at a time: its histories as levels.
+"""Level-by-level enumeration of games defined one state at a time.
 
-What a user's `Rules`, OpenSpiel's games and Gambit's files share.
+Base class of user-defined `Rules`, OpenSpiel games and Gambit files.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from jaxgadget.util.arrays import BoolArray
 
 
 class Branch(NamedTuple):
-    """A move that can be made: what player 0, player 1 and chance do, -1 for nothing."""
+    """A legal move: the actions of player 0, player 1 and chance, -1 for none."""
 
     action: tuple[int, int, int]
     chance: float = 1.0
 
     @property
     def move(self) -> Move:
-        """The move as histories list it."""
+        """The move in the form used in histories."""
         first, second, _ = self.action
         return (first, second) if first >= 0 and second >= 0 else max(self.action)
 
 
 class Node(NamedTuple):
-    """A history: what `game.HistoryLevel` says of it (returns: the sum so far), and its state."""
+    """A history: its fields of `game.HistoryLevel` (`returns`: sum so far) and its state."""
 
     state: Any
     actor: int
@@ -44,7 +44,7 @@ class PerStateGame(abc.ABC):
 
     name: str
     says_public: ClassVar[bool] = False
-    """Whether `Node.public` means something."""
+    """True if `Node.public` is defined."""
 
     @abc.abstractmethod
     def root(self) -> Node:
@@ -52,23 +52,23 @@ class PerStateGame(abc.ABC):
 
     @abc.abstractmethod
     def branches(self, node: Node) -> list[Branch]:
-        """All moves from a history that is not terminal, in ascending order."""
+        """Legal moves at a non-terminal history, ascending."""
 
     @abc.abstractmethod
     def child(self, node: Node, branch: Branch) -> Node:
         """The history after a move."""
 
     def find_branch(self, node: Node, move: Move) -> Branch | None:
-        """The branch of a history that is not terminal that makes a move, if there is one."""
+        """The branch of a non-terminal history with the given move, or None."""
         return next((branch for branch in self.branches(node) if branch.move == move), None)
 
     def levels(self, budget: Budget) -> Generator[HistoryLevel, BoolArray | None, None]:
-        """Yields the levels of `game.Game`, and expands what it is told to."""
+        """Yields levels as `game.Game.levels`; expands only the histories selected by `send`."""
         budget.claim(1)
         arrivals: Iterable[tuple[int, Branch, Node]] = [(0, Branch((-1, -1, -1)), self.root())]
         while True:
             integers, reals = array.array("q"), array.array("d")
-            decisions: list[tuple[int, Node]] = []  # of a terminal history only the numbers are kept
+            decisions: list[tuple[int, Node]] = []  # states of terminal histories are not stored
             for row, (parent, branch, node) in enumerate(arrivals):
                 is_terminal = node.actor == TERMINAL
                 integers.extend((parent, node.actor, *branch.action, *node.infostate, node.public))
@@ -95,7 +95,7 @@ class PerStateGame(abc.ABC):
             branch = None if node.actor == TERMINAL else self.find_branch(node, move)
             if branch is None:
                 raise ValueError(
-                    f"{self.name}: history={tuple(history)!r} is none of the game's, as {move!r} is no legal "
+                    f"{self.name}: history={tuple(history)!r} is not in the game: {move!r} is not a legal "
                     f"move after {tuple(history[:length])!r}; take histories from the game's tree"
                 )
             node = self.child(node, branch)

@@ -1,4 +1,4 @@
-"""A game of which some histories are left out, as a subgame that is solved may have fewer than its game."""
+"""A game restricted to a subset of its histories, for subgames with fewer histories than their game."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from jaxgadget.util.arrays import BoolArray
 
 
 class PrunedGame(WrappedGame):
-    """A game less some of its histories and all that follows them; ids and names of what is left stay.
+    """A game without some of its histories and their descendants; ids and names are unchanged.
 
     Attributes:
       game: the whole game.
-      kept: `[n]` which of its histories stay, in the order of its tree; one that goes on keeps a child.
-      name: the game's, and what was left out.
+      mask: `[n]` histories to keep, in the order of its tree; a kept non-terminal history keeps a child.
+      name: the game's name and a description of the restriction.
     """
 
-    def __init__(self, game: Game, kept: BoolArray, what: str):
-        self.game, self.kept = game, kept
-        self.name = f"{game.name} {what}"
+    def __init__(self, game: Game, mask: BoolArray, description: str):
+        self.game, self.mask = game, mask
+        self.name = f"{game.name} {description}"
 
     def levels(self, budget: Budget) -> Generator[HistoryLevel, BoolArray | None, None]:
-        """Yields the game's levels without what is left out; what is asked not to be expanded is."""
+        """Yields the game's levels, restricted to the mask; ignores requests not to expand histories."""
         begin, new_row, inside = 0, np.zeros(1, np.int64), np.ones(1, np.bool_)
         for level in self.game.levels(budget):
             end = begin + len(level.parent)
-            inside = inside[level.parent] & self.kept[begin:end]
+            inside = inside[level.parent] & self.mask[begin:end]
             if not inside.any():
                 return
             budget.release(int(np.count_nonzero(~inside)))

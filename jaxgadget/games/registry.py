@@ -1,4 +1,4 @@
-"""Names and parameters → games: `load`, and the list of what there is."""
+"""Game registry: `load` by name and parameters, `list_games`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jaxgadget.games.parameters import read_parameter
 from jaxgadget.games.stepwise import Rules, StepwiseGame
 from jaxgadget.games.team import load_team
 
-# Name → (module, what makes the game). Modules are imported when a game of theirs is asked for.
+# Name → (module, class or function that makes the game). Modules are imported on first use.
 _MAKERS = {
     "kuhn_poker": ("kuhn", "KuhnPoker"),
     "leduc_poker": ("leduc.rules", "LeducPoker"),
@@ -47,7 +47,7 @@ _MAKERS = {
 
 
 class GameEntry(NamedTuple):
-    """A game that `load` knows by name: what it is, its parameters with their defaults, its named cuts."""
+    """A registered game: name, description, parameters with defaults, named cuts."""
 
     name: str
     description: str
@@ -59,17 +59,17 @@ def load(spec: str | os.PathLike[str] | Game | Rules[Any] | PyspielGame) -> Game
     """Makes a game.
 
     Args:
-      spec: a name with parameters as OpenSpiel writes them, such as `leduc_poker` or
+      spec: a name with parameters in OpenSpiel's syntax, such as `leduc_poker` or
         `goofspiel(imp_info=True,num_cards=4,points_order=descending)`; `openspiel:NAME(…)` for
-        any game of OpenSpiel's, `team(game=openspiel:NAME(…),seats=0,teammates=2)` for one with more
-        players; the path of a Gambit file, ending in `.efg`; a class of your own as
-        `module:Class` or `path.py:Class`, with parameters in parentheses; your own `Rules`; a game
-        object of pyspiel's; or a game, which is returned.
+        any OpenSpiel game, `team(game=openspiel:NAME(…),seats=0,teammates=2)` for one with more
+        players; the path of a Gambit file, ending in `.efg`; a user-defined class as `module:Class`
+        or `path.py:Class`, with parameters in parentheses; an instance of `Rules`; a pyspiel game;
+        or a game, which is returned unchanged.
 
     Raises:
-      ValueError: if the name or a parameter is unknown, refused or malformed, the file or class
-        is not there or makes no game, or the code in it raises something.
-      ImportError: if a game of OpenSpiel's is asked for and OpenSpiel is missing.
+      ValueError: if the name or a parameter is unknown, invalid or malformed, or the file or class
+        is missing, does not make a game or raises an exception.
+      ImportError: for an OpenSpiel game if OpenSpiel is not installed.
     """
     if isinstance(spec, Rules):
         return StepwiseGame(spec)
@@ -83,21 +83,21 @@ def load(spec: str | os.PathLike[str] | Game | Rules[Any] | PyspielGame) -> Game
         return _make(text) if own is None else load_own(text, own, _parameters(text, own.parameters))
     if isinstance(spec, MultiplayerRules):
         raise ValueError(
-            f"spec={spec!r}: these are rules of {spec.num_players} players, expected a game of two; "
-            "jaxgadget.team(rules, seats=(0,)) makes one"
+            f"spec={spec!r}: rules for {spec.num_players} players; expected a two-player game; "
+            "jaxgadget.team(rules, seats=(0,)) converts them"
         )
     if is_pyspiel_game(spec):
         return OpenSpielGame(spec)
     if not is_game(spec):
         raise ValueError(
             f"spec={spec!r}: expected a game's name, the path of an .efg file, 'module:Class' or "
-            "'path.py:Class', a Rules, a Game, or a game of pyspiel's; a class must be called first"
+            "'path.py:Class', a Rules, a Game or a pyspiel game; pass an instance, not a class"
         )
     return spec
 
 
 def list_games() -> list[GameEntry]:
-    """All games that `load` knows by name, without OpenSpiel's."""
+    """All games that `load` accepts by name, except OpenSpiel's."""
     entries: list[GameEntry] = []
     for name in _MAKERS:
         maker = _maker(name)
@@ -108,10 +108,10 @@ def list_games() -> list[GameEntry]:
 
 
 def parse_spec(spec: str) -> tuple[str, dict[str, str]]:
-    """Splits `name(key=value,…)` into the name and the values' texts; values may have parentheses.
+    """Splits `name(key=value,…)` into the name and the values' texts; values may contain parentheses.
 
     Raises:
-      ValueError: if the text is not of this form, or a parameter is given twice.
+      ValueError: if the text is not of this form, or a parameter is duplicate.
     """
     match = re.fullmatch(r"\s*([^\s()=,]+)\s*(?:\((.*)\))?\s*", spec, re.DOTALL)
     if not match:
@@ -124,36 +124,36 @@ def _form(spec: str) -> str:
 
 
 def _parameters(spec: str, text: str) -> dict[str, str]:
-    """The values' texts of what stands between a specification's parentheses."""
+    """Parses the parameters between a specification's parentheses into texts."""
     form, parameters = _form(spec), dict[str, str]()
-    for part in _split(text, form):
-        key, equals, value = (text.strip() for text in part.partition("="))
+    for parameter in _split(text, form):
+        key, equals, value = (text.strip() for text in parameter.partition("="))
         if not key or not equals or not value:
-            raise ValueError(f"{form}, got the parameter {part!r}; write it as parameter=value")
+            raise ValueError(f"{form}, got the parameter {parameter!r}; write it as parameter=value")
         if key in parameters:
-            raise ValueError(f"{form}, got the parameter {key!r} twice; leave one of them out")
+            raise ValueError(f"{form}, got duplicate parameter {key!r}; remove one")
         parameters[key] = value
     return parameters
 
 
 def _split(text: str, form: str) -> list[str]:
-    """Splits at the commas that are in no parentheses."""
-    parts, depth = [""], 0
+    """Splits at commas outside of parentheses."""
+    pieces, depth = [""], 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")
         if depth < 0:
             break
         if letter == "," and depth == 0:
-            parts.append("")
+            pieces.append("")
         else:
-            parts[-1] += letter
+            pieces[-1] += letter
     if depth:
-        raise ValueError(f"{form}, got unequal parentheses; balance them")
-    return parts if text.strip() else []
+        raise ValueError(f"{form}, got unbalanced parentheses")
+    return pieces if text.strip() else []
 
 
 def _is_known(spec: str) -> bool:
-    """Whether a specification is of one of our names, whatever stands between the parentheses."""
+    """True if a specification has a registered name."""
     return spec.partition("(")[0].strip() in _MAKERS
 
 
@@ -165,8 +165,8 @@ def _make(spec: str) -> Game:
         near = difflib.get_close_matches(name, _MAKERS, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of {', '.join(_MAKERS)}."
         raise ValueError(
-            f"game {spec!r} is unknown: {hint} OpenSpiel's games are called '{PREFIX}NAME(…)', a Gambit "
-            "file ends in .efg, and a class of your own is module:Class or path.py:Class"
+            f"game {spec!r} is unknown: {hint} OpenSpiel's games are named '{PREFIX}NAME(…)', a Gambit "
+            "file ends in .efg, and a user-defined class is module:Class or path.py:Class"
         )
     maker = _maker(name)
     defaults = _defaults(maker)

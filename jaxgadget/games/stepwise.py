@@ -1,6 +1,6 @@
-"""A game written one state at a time, lifted to the level-by-level protocol of `game.py`.
+"""Games defined one state at a time, adapted to the level-by-level protocol of `game.py`.
 
-Your own game: subclass `Rules`, then `jaxgadget.load(MyRules())` or `StepwiseGame(MyRules())`.
+To define a game, subclass `Rules` and call `jaxgadget.load(MyRules())` or `StepwiseGame(MyRules())`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ State = TypeVar("State")
 
 
 class Step(NamedTuple, Generic[State]):
-    """What one move does.
+    """Result of one move.
 
     Attributes:
       state: the state after the move.
-      reward: what player 0 gets for this move, player 1 gets the negative; or a pair, both
+      reward: player 0's reward for this move, player 1's is the negative; or a pair of both
         players' rewards. Rewards add up along a history.
-      public: what both players see, any hashable value; None is nothing.
-      private: what player 0 alone and player 1 alone sees, in the same way. A player always
-        knows its own actions, those of the other only if an observation says so.
+      public: observation of both players, any hashable value; None for none.
+      private: private observations of player 0 and of player 1, in the same form. A player always
+        knows its own actions, but the other's only through observations.
     """
 
     state: State
@@ -45,8 +45,8 @@ class Rules(abc.ABC, Generic[State]):
     A state is any immutable value. `name` is the game's name, and `actions` are the names
     of the players' actions: action `a` is `actions[a]`.
 
-    A player's infostate is what it knew before, its own action, and what it observed. If it
-    neither acted nor observed anything, its infostate stays: it does not notice the move.
+    A player's infostate is its previous infostate, its own action and its observation. It does not change if
+    the player neither acted nor observed anything.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Rules(abc.ABC, Generic[State]):
 
     @abc.abstractmethod
     def actors(self, state: State) -> Collection[int]:
-        """Who moves: `(0,)`, `(1,)`, both at once `(0, 1)`, `(CHANCE,)`, or `()` at the end."""
+        """Acting players: `(0,)`, `(1,)`, `(0, 1)` if simultaneous, `(CHANCE,)`, or `()` at the end."""
 
     @abc.abstractmethod
     def legal_actions(self, state: State, player: int) -> Sequence[int]:
@@ -66,21 +66,21 @@ class Rules(abc.ABC, Generic[State]):
 
     @abc.abstractmethod
     def step(self, state: State, move: Any) -> Step[State]:
-        """Makes a move: an action, a chance outcome, or `(action 0, action 1)` if both act."""
+        """Applies a move: an action, a chance outcome, or `(action 0, action 1)` if simultaneous."""
 
     def chance_outcomes(self, state: State) -> Sequence[tuple[int, float]]:
-        """`(outcome, probability)` pairs where chance acts; outcomes are integers >= 0."""
-        raise NotImplementedError(f"{self.name}: chance acts, so write chance_outcomes() too")
+        """`(outcome, probability)` pairs at a chance node; outcomes are integers >= 0."""
+        raise NotImplementedError(f"{self.name} has chance nodes: implement chance_outcomes()")
 
     def infostate_string(self, state: State, player: int) -> str | None:
-        """The player's infostate where it acts, one string each; None for the default string.
+        """A unique string of the acting player's infostate; None for the default string.
 
-        The default lists what the player did and saw: `>own action`, `public`, `[private]`.
+        The default lists the player's actions and observations: `>own action`, `public`, `[private]`.
         """
         return None
 
     def bet_fraction(self, state: State, action: int) -> float | None:
-        """How large a bet is, as `jaxgadget.games.game.BetSizes` says; by default nothing is a bet."""
+        """Size of a bet, as in `jaxgadget.games.game.BetSizes`; by default None (no action is a bet)."""
         return None
 
     def cuts(self) -> Mapping[str, CutRule]:
@@ -94,11 +94,11 @@ class _Position(NamedTuple):
 
 
 _Link: TypeAlias = tuple[int, int, int, int]
-"""The infostate before, and what is new: own action, public and private observation, -1 for nothing."""
+"""Previous infostate, own action, public and private observation; -1 for none."""
 
 
 class StepwiseGame(PerStateGame):
-    """Lifts `Rules` to the `Game` protocol; what they return is checked, with a ValueError."""
+    """Adapts `Rules` to the `Game` protocol; raises ValueError if the rules return invalid values."""
 
     says_public = True
 
@@ -124,7 +124,7 @@ class StepwiseGame(PerStateGame):
 
     @property
     def num_actions(self) -> int:
-        """How many names `rules.actions` has."""
+        """Number of names in `rules.actions`."""
         return len(self._actions)
 
     def action_string(self, player: int, action: int) -> str:
@@ -132,7 +132,7 @@ class StepwiseGame(PerStateGame):
         return self._actions[action]
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
-        """The rules' own string, else what the player did and saw, step by step."""
+        """The rules' string; by default the player's actions and observations, step by step."""
         infostate = self.replay(history).infostate[player]
         if infostate in self._own_names[player]:
             return self._own_names[player][infostate]
@@ -145,20 +145,20 @@ class StepwiseGame(PerStateGame):
         return infostate_text(player, steps[::-1])
 
     def cuts(self) -> Mapping[str, CutRule]:
-        """The cuts that the rules name."""
+        """The rules' named cuts."""
         return self.rules.cuts()
 
     def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:
-        """What the rules say after the history."""
+        """The rules' `bet_fraction` after the history."""
         position: _Position = self.replay(history).state
         return self.rules.bet_fraction(position.state, action)
 
     def root(self) -> Node:
-        """The history without moves."""
+        """The initial state's node."""
         return self._arrive(Node(_Position(self.rules.initial_state(), ()), TERMINAL, (0, 0)))
 
     def branches(self, node: Node) -> list[Branch]:
-        """Asks the rules for legal actions or chance outcomes."""
+        """Legal actions or chance outcomes of the rules."""
         position: _Position = node.state
         if node.actor == CHANCE:
             return self._outcomes(position)
@@ -166,7 +166,7 @@ class StepwiseGame(PerStateGame):
         return [Branch((first, second, -1)) for first in legal[0] for second in legal[1]]
 
     def child(self, node: Node, branch: Branch) -> Node:
-        """Makes one step and takes down who saw what."""
+        """Applies one move and records the observations."""
         position: _Position = node.state
         moves = (*position.moves, branch.move)
         step: Any = self.rules.step(position.state, branch.move)
@@ -192,46 +192,48 @@ class StepwiseGame(PerStateGame):
         return self._arrive(Node(position, TERMINAL, (infostate[0], infostate[1]), returns, after))
 
     def _arrive(self, node: Node) -> Node:
-        """Asks who acts at a new history."""
+        """Completes a new node with its acting players."""
         position: _Position = node.state
         actors: Any = self.rules.actors(position.state)
-        who: list[Any] = list(actors) if isinstance(actors, Collection) else [actors, None]
-        if not all(player in (0, 1) for player in who) and who != [CHANCE]:
+        players: list[Any] = list(actors) if isinstance(actors, Collection) else [actors, None]
+        if not all(player in (0, 1) for player in players) and players != [CHANCE]:
             raise self._error(
                 position.moves,
                 f"actors() returned {actors!r}",
                 "expected (0,), (1,), (0, 1), (CHANCE,) or ()",
             )
-        acting = [player for player in (0, 1) if player in who]
+        acting = [player for player in (0, 1) if player in players]
         for player in acting:
             self._take_name(player, node.infostate[player], position)
-        return node._replace(actor=CHANCE if who == [CHANCE] else sum(ACTOR_BIT[p] for p in acting))
+        return node._replace(actor=CHANCE if players == [CHANCE] else sum(ACTOR_BIT[p] for p in acting))
 
     def _legal(self, position: _Position, player: int) -> list[int]:
-        given = self.rules.legal_actions(position.state, player)
-        legal = _distinct_integers(given)
+        returned = self.rules.legal_actions(position.state, player)
+        legal = _distinct_integers(returned)
         if not legal or max(legal) >= self.num_actions:
             raise self._error(
                 position.moves,
-                f"player {player} acts, but legal_actions() returned {given!r}",
-                f"expected distinct indices of {self._actions}; at the end let actors() return ()",
+                f"player {player} acts, but legal_actions() returned {returned!r}",
+                f"expected distinct indices of {self._actions}; actors() must return () at the end",
             )
         return sorted(legal)
 
     def _outcomes(self, position: _Position) -> list[Branch]:
-        given: Any = list(self.rules.chance_outcomes(position.state))
-        outcomes = _distinct_integers([pair[0] for pair in given]) if all(map(_is_pair, given)) else None
-        probabilities = [float(pair[1]) for pair in given] if outcomes else []
+        returned: Any = list(self.rules.chance_outcomes(position.state))
+        outcomes = (
+            _distinct_integers([pair[0] for pair in returned]) if all(map(_is_pair, returned)) else None
+        )
+        probabilities = [float(pair[1]) for pair in returned] if outcomes else []
         total = math.fsum(probabilities)
         if not outcomes or min(probabilities) < 0 or not abs(total - 1) <= PROBABILITY_TOLERANCE:
             fault = f"whose probabilities sum to {total:.12g}"
             if not outcomes:
-                fault = "which are no pairs with distinct outcomes"
+                fault = "which are not pairs with distinct outcomes"
             elif min(probabilities) < 0:
                 fault = f"where {min(probabilities):g} is negative"
             raise self._error(
                 position.moves,
-                f"chance_outcomes() returned {given!r}, {fault}",
+                f"chance_outcomes() returned {returned!r}, {fault}",
                 "expected pairs of distinct integers >= 0 and probabilities >= 0 that sum to 1",
             )
         return [Branch((-1, -1, k), p) for k, p in sorted(zip(outcomes, probabilities, strict=True))]
@@ -249,23 +251,25 @@ class StepwiseGame(PerStateGame):
             )
         return first, second
 
-    def _code(self, observation: Hashable, moves: tuple[Move, ...], who: str) -> int:
-        """Numbers an observation, -1 for None. Equal ones are the same, and so must their texts be."""
+    def _code(self, observation: Hashable, moves: tuple[Move, ...], observer: str) -> int:
+        """Code of an observation, -1 for None; distinct observations must have distinct texts."""
         if observation is None:
             return -1
         try:
             code = self._codes.get(observation)
         except TypeError:
             raise self._error(
-                moves, f"the observation {observation!r} of {who} is not hashable", "use a tuple or a string"
+                moves,
+                f"the observation {observation!r} of {observer} is not hashable",
+                "use a tuple or a string",
             ) from None
         if code is None:
             text = text_of(observation)
             if text in self._taken or " at 0x" in text:
                 raise self._error(
                     moves,
-                    f"the observation {observation!r} of {who} has no text of its own",
-                    "give its class a __repr__ that is the same in every run and tells unequal ones apart",
+                    f"the observation {observation!r} of {observer} has no unique text",
+                    "define a __repr__ that is deterministic and unique",
                 )
             self._texts.append(text)
             self._taken.add(text)
@@ -273,21 +277,21 @@ class StepwiseGame(PerStateGame):
         return code
 
     def _take_name(self, player: int, infostate: int, position: _Position) -> None:
-        """Takes down the rules' own string of an infostate."""
+        """Records the rules' string of an infostate."""
         name = self.rules.infostate_string(position.state, player)
         if name is None:
             return
-        known = self._own_names[player].setdefault(infostate, name)
-        if known != name or self._named[player].setdefault(name, infostate) != infostate:
+        previous = self._own_names[player].setdefault(infostate, name)
+        if previous != name or self._named[player].setdefault(name, infostate) != infostate:
             raise self._error(
                 position.moves,
                 f"infostate_string() of player {player} returned {name!r}",
-                f"it must be the same where the player knows the same (here it was {known!r} before), and "
-                "different elsewhere; correct the string or the observations",
+                f"it must be unique to the infostate (previously {previous!r}); correct the string or the "
+                "observations",
             )
 
-    def _error(self, moves: tuple[Move, ...], what: str, remedy: str) -> ValueError:
-        return ValueError(f"{self.name}: {what} after history {moves!r}; {remedy}")
+    def _error(self, moves: tuple[Move, ...], problem: str, remedy: str) -> ValueError:
+        return ValueError(f"{self.name}: {problem} after history {moves!r}; {remedy}")
 
 
 def _is_pair(value: object) -> bool:
@@ -295,7 +299,7 @@ def _is_pair(value: object) -> bool:
 
 
 def _distinct_integers(values: Any) -> list[int] | None:
-    """The values as integers >= 0, or None if they are not that."""
+    """The values as integers >= 0, or None if they are not distinct integers >= 0."""
     try:
         integers = [operator.index(value) for value in values]
     except TypeError:
@@ -304,25 +308,25 @@ def _distinct_integers(values: Any) -> list[int] | None:
 
 
 def infostate_text(player: int, steps: Sequence[str]) -> str:
-    """The string of a player's infostate that lists what it noticed, step by step."""
+    """Default string of a player's infostate: its actions and observations, step by step."""
     return f"{player}: {', '.join(steps)}".rstrip()
 
 
 def noticed_text(action: str | None, public: str | None, private: str | None) -> str:
-    """What a player noticed of one step: the texts of its own action and of what it saw, None for nothing."""
-    parts = [f">{action}"] if action is not None else []
-    parts += [public] if public is not None else []
-    parts += [f"[{private}]"] if private is not None else []
-    return " ".join(parts)
+    """Text of one step: the player's own action and its observations, None for none."""
+    texts = [f">{action}"] if action is not None else []
+    texts += [public] if public is not None else []
+    texts += [f"[{private}]"] if private is not None else []
+    return " ".join(texts)
 
 
 def text_of(value: object) -> str:
-    """A text that stands for itself in a list: plain words and numbers bare, all else in quotes."""
+    """An unambiguous text of a value: plain words and numbers as they are, everything else quoted."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, tuple):
         return f"({', '.join(map(text_of, cast('tuple[object, ...]', value)))})"
-    if isinstance(value, frozenset):  # its own repr differs from run to run
+    if isinstance(value, frozenset):  # its repr is not deterministic
         return f"{{{', '.join(sorted(map(text_of, cast('frozenset[object]', value))))}}}"
     text = value.name if isinstance(value, enum.Enum) else value if isinstance(value, str) else repr(value)
     return text if re.fullmatch(r"[\w.+\-*/|#]+", text) else repr(text)

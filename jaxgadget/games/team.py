@@ -1,7 +1,7 @@
-"""A game of more players as one of two: the resolving seat against all of its opponents.
+"""Team games as two-player games: the resolving seat against all of its opponents.
 
 After GuanDan in *Efficient subgame refinement for extensive-form games* (appendix, C.4): only one member of a
-team re-solves, and a teammate's nodes become chance that plays the blueprint.
+team re-solves, and teammates' nodes become chance nodes with the blueprint's probabilities.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jaxgadget.util.arrays import BoolArray
 
 
 class Seen(NamedTuple):
-    """What a seat noticed of one move: its own action (-1 for none), and what it observed."""
+    """A seat's view of one move: its own action (-1 for none) and its observations."""
 
     action: int
     public: Hashable
@@ -30,17 +30,17 @@ class Seen(NamedTuple):
 
 
 Memory: TypeAlias = tuple[Seen, ...]
-"""All that a seat noticed, in order; moves of which it noticed nothing are left out."""
+"""A seat's views of all moves, in order, without moves that it did not observe."""
 
 TeammatePolicy: TypeAlias = Callable[[Memory, Sequence[int]], Sequence[float]]
-"""`policy(memory, legal)`: the probabilities of a teammate's legal actions, which are ascending."""
+"""`policy(memory, legal)`: probabilities of a teammate's legal actions, ascending."""
 
 Table: TypeAlias = Mapping[str, Mapping[str, float]]
-"""A policy by names: infostate, as it is called where the seat is player 0, action (0 if left out)."""
+"""Probabilities by infostate string (as of player 0 in `team(game, (seat,))`) and action; omitted: 0."""
 
 
 def uniform(memory: Memory, legal: Sequence[int]) -> list[float]:
-    """A teammate that plays all legal actions alike."""
+    """A teammate's uniform policy."""
     return [1 / len(legal)] * len(legal)
 
 
@@ -51,60 +51,60 @@ def team(
     *,
     name: str | None = None,
 ) -> StepwiseGame:
-    """Makes a two-player game of one with more players.
+    """Converts a game with two or more players to a two-player game.
 
-    Player 0 sits at `seats`; `teammates` are chance that plays given policies; all other seats are player 1.
-    A player's payoff is the sum of its team's rewards, teammates' included. Seats that move at once choose
-    one after the other, unseen: player 0's, then player 1's, then teammates'. A teammate's action of
-    probability 0 is no history of the game.
+    Player 0 controls `seats`; `teammates` are chance nodes that play fixed policies; player 1 controls all
+    other seats. A player's payoff is the sum of its team's rewards, including teammates'. Simultaneous seats
+    move in sequence without observing each other: player 0's, then player 1's, then teammates'. Teammates'
+    actions of probability 0 are omitted from the tree.
 
-    What that means:
+    Consequences:
 
-    - Player 1 is all opponents with *joint information*: each sees what the other sees, cards included, and
-      they act as one. That is stronger than opponents who only agreed on strategies, so what player 0 is
-      guaranteed against player 1 it is guaranteed against them: the value is conservative.
-    - Teammates follow their policies whatever happens, also where they could see that player 0 deviates from
-      the blueprint. So no equilibrium of teams is computed, but player 0's best of it given its teammates.
-    - Several `seats` have joint information too, which flatters them: they may not be able to play so.
-    - The appendix's gadget (C.5), in which one opponent after the other decides whether to enter a subgame,
-      each by its own alternative value, is left out: it has three players, of whom two have equal payoffs and
-      different knowledge. So it is not two-player zero-sum, and neither minimax nor the bound of a safe
-      gadget holds in it. Here the joint opponent has an alternative value for each of its joint infostates.
+    - Player 1 is all opponents with *joint information*: they share all observations, including cards, and
+      act as one. This is stronger than opponents who only coordinate their strategies, so player 0's
+      guarantee against player 1 also holds against them: the value is conservative.
+    - Teammates follow their policies even after they observe that player 0 deviated from the blueprint. The
+      solution is not a team equilibrium but player 0's optimum given its teammates.
+    - Several `seats` have joint information, too, which overestimates what they can achieve.
+    - The appendix's gadget (C.5), in which opponents decide in turn whether to enter a subgame, each with its
+      own alternative value, is not implemented: it has three players, two of them with equal payoffs and
+      different information, so it is not two-player zero-sum, and neither the minimax theorem nor the bound
+      of a safe gadget holds. Here the joint opponent has one alternative value per joint infostate.
 
     Args:
-      game: rules of two or more players; or OpenSpiel's, as `openspiel:NAME(…)` or as pyspiel loaded it.
-      seats: where player 0 sits.
-      teammates: the policy of each teammate, by seat: a function of what it noticed and its legal actions, or
-        a table of infostates as they are called in `team(game, (seat,))`, such as a solution of that game
-        has; or only the teammates' seats, then all play uniformly.
-      name: what the game is called; by default `team(game=NAME,…)`, which `load` takes back for OpenSpiel's
-        games with uniform teammates.
+      game: rules for two or more players, or an OpenSpiel game, as `openspiel:NAME(…)` or a pyspiel object.
+      seats: player 0's seats.
+      teammates: policies by seat: a function of the seat's memory and its legal actions, or a table by
+        infostate strings of `team(game, (seat,))`, for example from a solution of that game; or only the
+        seats of teammates, which then play uniformly.
+      name: name of the game; by default `team(game=NAME,…)`, which `load` accepts for OpenSpiel games with
+        uniform teammates.
 
     Returns:
-      The game; the cuts are those that `game` names. While it is enumerated, a ValueError says which of the
-      rules is broken: payoffs of the teams must add up to a constant, a policy's probabilities to 1.
+      The game, with the named cuts of `game`. Enumeration raises a ValueError if the teams' payoffs do not
+      add up to a constant or a policy's probabilities do not sum to 1.
 
     Raises:
-      ValueError: if `game` is no such game, or a seat is none of the game's, is named twice, or leaves nobody
-        as player 0 or as opponent.
-      ImportError: if a game of OpenSpiel's is asked for and OpenSpiel is missing.
+      ValueError: if `game` is not such a game, or a seat is unknown or duplicate, or player 0 or player 1 has
+        no seat.
+      ImportError: for an OpenSpiel game if OpenSpiel is not installed.
     """
     rules = _read_game(game)
     sides = _read_sides(rules, seats, teammates)
-    given = cast("Mapping[int, object]", teammates) if isinstance(teammates, Mapping) else {}
-    policies = {seat: _read_policy(rules, seat, given.get(seat, uniform)) for seat in sides.teammates}
+    policy_of = cast("Mapping[int, object]", teammates) if isinstance(teammates, Mapping) else {}
+    policies = {seat: _read_policy(rules, seat, policy_of.get(seat, uniform)) for seat in sides.teammates}
     return StepwiseGame(TeamRules(rules, sides, policies, name or _name(rules, sides, policies)))
 
 
 def load_team(spec: str, texts: Mapping[str, str]) -> StepwiseGame:
-    """Makes a game of OpenSpiel's for more players by its name, `team(game=openspiel:NAME(…),seats=0+1)`.
+    """Loads a multiplayer OpenSpiel game by name, `team(game=openspiel:NAME(…),seats=0+1)`.
 
     Args:
-      spec: as it was written, for errors.
+      spec: the specification, for errors.
       texts: the parameters' texts.
 
     Raises:
-      ValueError: if a parameter is unknown or malformed, or `team` refuses it.
+      ValueError: if a parameter is unknown, malformed or invalid.
     """
     if unknown := set(texts) - {"game", "seats", "teammates"}:
         raise ValueError(
@@ -112,21 +112,21 @@ def load_team(spec: str, texts: Mapping[str, str]) -> StepwiseGame:
         )
     if not texts.get("game", "").startswith(PREFIX):
         raise ValueError(
-            f"game {spec!r}: expected game={PREFIX}NAME(…), a game of OpenSpiel's; for your own rules write "
-            "a function that returns jaxgadget.team(…), and name it path.py:function"
+            f"game {spec!r}: expected game={PREFIX}NAME(…), an OpenSpiel game; for other rules write "
+            "a function that returns jaxgadget.team(…) and load path.py:function"
         )
     seats = {key: _read_seats(spec, key, texts.get(key, text)) for key, text in _DEFAULTS.items()}
     return team(texts["game"], seats["seats"], seats["teammates"])
 
 
-def own_decision(number: int) -> CutRule:
-    """The cut where player 0 makes its decision of that number, the first being 1."""
+def own_decision(n: int) -> CutRule:
+    """Cut at player 0's n-th decision, counted from 1."""
 
     def is_root(view: CutView) -> BoolArray:
         made = np.zeros(len(view.parent), np.int64)
         for begin, end in level_slices(view.parent):
             made[begin:end] = made[view.parent[begin:end]] + (view.action[0, begin:end] >= 0)
-        return ((view.actor & PLAYER_0) > 0) & (made == number - 1)
+        return ((view.actor & PLAYER_0) > 0) & (made == n - 1)
 
     return is_root
 
@@ -140,13 +140,13 @@ class Sides(NamedTuple):
 
 
 class TeamState(NamedTuple):
-    """A state of the game, with what teammates remember and who is still to move.
+    """A state of the game, with teammates' memories and the seats still to move.
 
     Attributes:
       state: the game's state.
-      memories: what each teammate noticed so far.
-      waiting: the seats that are still to move here, the next one first; or chance, or nobody.
-      chosen: the moves of seats that move at once with the next one, as `(seat, action)`.
+      memories: views of each teammate so far.
+      waiting: the seats that are still to move, the next one first; chance; or empty at the end.
+      chosen: moves already made in a simultaneous move, as `(seat, action)`.
     """
 
     state: Any
@@ -156,10 +156,10 @@ class TeamState(NamedTuple):
 
 
 class TeamRules(Rules[TeamState]):
-    """The two-player rules that `team` makes.
+    """The two-player rules of `team`.
 
-    A player of one seat observes what the seat does. One of several observes a tuple: pairs of a seat and
-    what it saw, and `("acts", seat)` where one of them is to move.
+    A player with one seat has the seat's observations. A player with several seats observes a tuple of
+    `(seat, observation)` pairs, and `("acts", seat)` where one of them is to move.
     """
 
     def __init__(
@@ -178,42 +178,42 @@ class TeamRules(Rules[TeamState]):
         self._rank = {seat: rank for rank, seat in enumerate(order)}
 
     def initial_state(self) -> TeamState:
-        """The game's, with empty memories."""
+        """The game's initial state, with empty memories."""
         state = self.game.initial_state()
         return TeamState(state, ((),) * len(self.sides.teammates), self._waiting(state))
 
     def actors(self, state: TeamState) -> tuple[int, ...]:
-        """The player whose seat is next; chance also where a teammate is."""
+        """The player of the next seat; chance for teammates."""
         if not state.waiting:
             return ()
         return next((((p,) for p in (0, 1) if state.waiting[0] in self.sides[p])), (CHANCE,))
 
     def legal_actions(self, state: TeamState, player: int) -> Sequence[int]:
-        """Those of the seat that is next."""
+        """Legal actions of the next seat."""
         return self.game.legal_actions(state.state, state.waiting[0])
 
     def chance_outcomes(self, state: TeamState) -> list[tuple[int, float]]:
-        """The game's, or a teammate's actions as its policy plays them."""
+        """The game's chance outcomes, or a teammate's actions with its policy's probabilities."""
         seat = state.waiting[0]
         if seat == CHANCE_SEAT:
             return list(self.game.chance_outcomes(state.state))
         legal = sorted(self.game.legal_actions(state.state, seat))
         memory = state.memories[self.sides.teammates.index(seat)]
-        given: Any = self.policies[seat](memory, legal)
+        returned: Any = self.policies[seat](memory, legal)
         try:
-            probabilities = [float(p) for p in given]
+            probabilities = [float(p) for p in returned]
         except (TypeError, ValueError):
             probabilities = []
         is_distribution = abs(math.fsum(probabilities) - 1) <= PROBABILITY_TOLERANCE
         if len(probabilities) != len(legal) or not (is_distribution and min(probabilities) >= 0):
             raise ValueError(
-                f"{self.name}: the policy of teammate {seat} returned {given!r} for its legal actions "
-                f"{legal} after it noticed {memory!r}; expected a probability for each of them, with sum 1"
+                f"{self.name}: the policy of teammate {seat} returned {returned!r} for its legal actions "
+                f"{legal} and memory {memory!r}; expected a probability for each of them, with sum 1"
             )
         return [(action, p) for action, p in zip(legal, probabilities, strict=True) if p > 0]
 
     def step(self, state: TeamState, move: int) -> Step[TeamState]:
-        """Takes down a seat's choice, and makes the game's step when all have chosen."""
+        """Records a seat's move; steps the game when all seats have moved."""
         chosen = state.chosen
         if state.waiting[0] != CHANCE_SEAT:
             chosen = (*chosen, (state.waiting[0], move))
@@ -233,24 +233,24 @@ class TeamRules(Rules[TeamState]):
         return Step(after, (ours, theirs), step.public, self._observations(after, step.private))
 
     def cuts(self) -> Mapping[str, CutRule]:
-        """The game's."""
+        """The game's named cuts."""
         return self.game.cuts()
 
     def _waiting(self, state: Any) -> tuple[int, ...]:
-        """Who moves, in the order in which they choose."""
-        given: Any = self.game.actors(state)
-        who: list[Any] = list(given) if isinstance(given, Collection) else [None]
-        if who == [CHANCE_SEAT]:
+        """Seats to move, in the order of their moves."""
+        returned: Any = self.game.actors(state)
+        acting: list[Any] = list(returned) if isinstance(returned, Collection) else [None]
+        if acting == [CHANCE_SEAT]:
             return (CHANCE_SEAT,)
-        if len(set(who)) < len(who) or not all(seat in self._rank for seat in who):
+        if len(set(acting)) < len(acting) or not all(seat in self._rank for seat in acting):
             raise ValueError(
-                f"{self.name}: actors() returned {given!r} at {state!r}; expected distinct seats from 0 to "
-                f"{self.game.num_players - 1}, (CHANCE_SEAT,) or ()"
+                f"{self.name}: actors() returned {returned!r} at {state!r}; expected distinct seats from 0 "
+                f"to {self.game.num_players - 1}, (CHANCE_SEAT,) or ()"
             )
-        return tuple(sorted(who, key=self._rank.__getitem__))
+        return tuple(sorted(acting, key=self._rank.__getitem__))
 
     def _checked(self, step: Any, state: Any) -> tuple[MultiplayerStep[Any], list[float]]:
-        """What the game returned, and a reward for each seat."""
+        """Validates the game's step; returns it with a reward for each seat."""
         count = self.game.num_players
         is_step = isinstance(step, MultiplayerStep) and len(step.private) in (0, count)
         try:
@@ -268,7 +268,7 @@ class TeamRules(Rules[TeamState]):
         return self._observation(0, after, private), self._observation(1, after, private)
 
     def _observation(self, player: int, after: TeamState, private: Sequence[Hashable]) -> Hashable:
-        """What a player sees privately, by all of its seats."""
+        """Private observation of a player, from all of its seats."""
         seats: tuple[int, ...] = self.sides[player]
         if len(seats) == 1:
             return _of(private, seats[0])
@@ -298,14 +298,14 @@ def _read_game(game: object) -> MultiplayerRules[Any]:
         return OpenSpielRules(game)
     if not isinstance(game, MultiplayerRules):
         raise ValueError(
-            f"game={game!r}: expected rules of more players (jaxgadget.games.multiplayer.MultiplayerRules), "
-            f"'{PREFIX}NAME(…)', or a game of pyspiel's; a class must be called first"
+            f"game={game!r}: expected multiplayer rules (jaxgadget.games.multiplayer.MultiplayerRules), "
+            f"'{PREFIX}NAME(…)', or a pyspiel game; pass an instance, not a class"
         )
     rules = cast("MultiplayerRules[Any]", game)
     count: Any = getattr(rules, "num_players", None)
     if not isinstance(count, int) or count < 2:
         raise ValueError(
-            f"{type(rules).__name__}: num_players={count!r}: expected how many players the game has, at "
+            f"{type(rules).__name__}: num_players={count!r}: expected the number of players, at "
             "least 2; set it in the class"
         )
     return rules
@@ -314,21 +314,23 @@ def _read_game(game: object) -> MultiplayerRules[Any]:
 def _read_sides(rules: MultiplayerRules[Any], seats: Any, teammates: Any) -> Sides:
     count = rules.num_players
     sides: list[tuple[int, ...]] = []
-    for argument, given in (("seats", seats), ("teammates", teammates)):
-        who: list[Any] = list(given) if isinstance(given, Collection) else [None]
-        is_seat = [isinstance(seat, int) and not isinstance(seat, bool) and 0 <= seat < count for seat in who]
-        if not all(is_seat) or len(set(who)) < len(who):
+    for argument, specified in (("seats", seats), ("teammates", teammates)):
+        seat_list: list[Any] = list(specified) if isinstance(specified, Collection) else [None]
+        is_seat = [
+            isinstance(seat, int) and not isinstance(seat, bool) and 0 <= seat < count for seat in seat_list
+        ]
+        if not all(is_seat) or len(set(seat_list)) < len(seat_list):
             raise ValueError(
-                f"{rules.name}: {argument}={given!r}: expected distinct seats from 0 to {count - 1}, such as "
-                "(0,)"
+                f"{rules.name}: {argument}={specified!r}: expected distinct seats from 0 to {count - 1}, "
+                "such as (0,)"
             )
-        sides.append(tuple(sorted(who)))
+        sides.append(tuple(sorted(seat_list)))
     own, mates = sides
     others = tuple(seat for seat in range(count) if seat not in (*own, *mates))
     if not own or not others or set(own) & set(mates):
         raise ValueError(
             f"{rules.name}: seats={seats!r} and teammates={sorted(mates)} of {count} players: expected at "
-            "least one seat of player 0, at least one left to be its opponent, and none in both"
+            "least one seat of player 0, at least one of its opponent, and no seat in both"
         )
     return Sides(own, others, mates)
 
@@ -338,8 +340,8 @@ def _read_policy(rules: MultiplayerRules[Any], seat: int, policy: object) -> Tea
         return cast("TeammatePolicy", policy)
     if not isinstance(policy, Mapping):
         raise ValueError(
-            f"{rules.name}: teammates: {policy!r} of seat {seat}: expected a function of what the seat "
-            "noticed and its legal actions, such as jaxgadget.games.team.uniform, or a table of infostates"
+            f"{rules.name}: teammates: {policy!r} of seat {seat}: expected a function of the seat's "
+            "memory and legal actions, such as jaxgadget.games.team.uniform, or a table of infostates"
         )
     rows = cast("Table", policy)
 
@@ -347,7 +349,7 @@ def _read_policy(rules: MultiplayerRules[Any], seat: int, policy: object) -> Tea
         infostate = infostate_text(0, [_as_text(rules, seen) for seen in memory])
         if infostate not in rows:
             raise ValueError(
-                f"{rules.name}: the table of teammate {seat} has no row of {infostate!r}; expected one for "
+                f"{rules.name}: the table of teammate {seat} has no row for {infostate!r}; expected one for "
                 "each infostate where it acts"
             )
         return [rows[infostate].get(rules.actions[action], 0.0) for action in legal]
@@ -364,7 +366,7 @@ def _as_text(rules: MultiplayerRules[Any], seen: Seen) -> str:
 
 
 def _read_seats(spec: str, key: str, text: str) -> tuple[int, ...]:
-    """`0+2` as seats."""
+    """Parses seats such as `0+2`."""
     numbers = [read_whole_number(part) for part in text.split("+")] if text else []
     if None in numbers:
         raise ValueError(f"game {spec!r}: {key}={text}: expected seats, such as 0 or 0+2")

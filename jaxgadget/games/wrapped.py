@@ -1,4 +1,4 @@
-"""A game that stands for another one: what it does not say otherwise is as there."""
+"""Base class of games that wrap another game and delegate to it by default."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from jaxgadget.games.game import CutRule, Game, Move, bet_fraction
 
 
 class WrappedGame:
-    """All of the `Game` protocol but `levels`, and `BetSizes`, as another game answers.
+    """Delegates `BetSizes` and the `Game` protocol, except `levels`, to another game.
 
     Attributes:
-      game: the other game.
-      name: the canonical string of this one.
+      game: the wrapped game.
+      name: the canonical string of the wrapper.
     """
 
     game: Game
@@ -32,7 +32,7 @@ class WrappedGame:
         return self.game.action_string(player, action)
 
     def cuts(self) -> Mapping[str, CutRule]:
-        """The game's, which say where roots are; players may know less there."""
+        """The game's cuts; their roots are the same, players' information there may be coarser."""
         return self.game.cuts()
 
     def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:

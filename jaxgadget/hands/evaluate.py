@@ -8,11 +8,12 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 
+from jaxgadget.core.problem import Parts, Problem
+from jaxgadget.core.solver import check_iterations
 from jaxgadget.games.game import Game
 from jaxgadget.games.hands import HandsGame
 from jaxgadget.hands.form import HandsForm
 from jaxgadget.hands.policy import HandsPolicy, as_form, check_hands_policy
-from jaxgadget.kernels.problem import Parts, Problem
 from jaxgadget.policy.evaluate import (
     EVALUATION_SIZE,
     VALUE_TOLERANCE,
@@ -22,10 +23,10 @@ from jaxgadget.policy.evaluate import (
     check_bracket,
     evaluate_parts,
 )
-from jaxgadget.solving.options import check_iterations
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arguments import check_player, is_finite_number
 from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.players import Bracket, replaced
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
@@ -100,7 +101,7 @@ def best_hands_response(policy: HandsPolicy, player: int) -> HandsResponse:
     """
     check_hands_policy(policy)
     check_player(player)
-    form, tree = policy.form, policy.game.tree
+    form, tree = policy.form, policy.game.nodes
     with precision(np.float64):
         problem = form.problem(policy.num_lanes, np.float64)
         value, q, _ = (np.asarray(x) for x in best_values(problem, to_parts(policy), player))
@@ -119,7 +120,7 @@ def best_hands_response(policy: HandsPolicy, player: int) -> HandsResponse:
         best[has] = np.where(better, candidates, best[has])
     slots = np.arange(len(action_values)) - np.repeat(first, count)
     rows = (np.repeat(choice, count, axis=0) == slots[:, None, None]).astype(np.float64)
-    pair = (rows, policy.probabilities[1]) if player == 0 else (policy.probabilities[0], rows)
+    pair = replaced(policy.probabilities, player, rows)
     return HandsResponse(HandsPolicy(form, pair, policy.labels), value[0], action_values)
 
 
@@ -129,7 +130,7 @@ def hands_value(
     tolerance: float = VALUE_TOLERANCE,
     iterations: int = BRACKET_ITERATIONS,
     progress: bool | None = None,
-) -> tuple[float, float]:
+) -> Bracket:
     """Brackets player 0's value of a game by hands, as `game_value` does with histories.
 
     Args:
@@ -165,6 +166,5 @@ def hands_exploitability(
     """
     check_hands_policy(policy)
     check_player(player)
-    low, high = hands_value(policy.form) if value is None else check_bracket(value)
-    middle = (low + high) / 2 * (1 if player == 0 else -1)
-    return middle + evaluate_hands(policy).best_response_values[player]
+    bracket = hands_value(policy.form) if value is None else check_bracket(value)
+    return bracket.for_player(player).middle + evaluate_hands(policy).best_response_values[player]

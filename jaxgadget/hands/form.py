@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
 
 import numpy as np
 from jax.typing import DTypeLike
 
+from jaxgadget.core.hands import HandsPayoff, build_hands_payoff
+from jaxgadget.core.host import HandTreeplex, HostTreeplex, build_treeplex
+from jaxgadget.core.problem import Problem, Side, build_side, fixed_entry, free_game
 from jaxgadget.games.game import ACTOR_BIT, Game
-from jaxgadget.games.hands import DealsHands, HandsGame, PublicEnds
-from jaxgadget.hands.payoff import HandsPayoff, build_payoff
-from jaxgadget.kernels.problem import Problem, Side, build_side, fixed_entry, free_game
+from jaxgadget.games.hands import DealsHands, HandsGame
 from jaxgadget.tree.hands import find_hands
 from jaxgadget.tree.history import HistoryTree
-from jaxgadget.tree.sequence import HostTreeplex, build_treeplex
+from jaxgadget.tree.public_form import hand_entries, keep_nodes
 from jaxgadget.util.arrays import BoolArray, IntArray
 from jaxgadget.util.precision import precision
 
@@ -75,7 +75,7 @@ class HandsForm:
     @functools.cached_property
     def root_of(self) -> IntArray:
         """`[n]` which of the roots lies above each public node, or is that node; -1 where none."""
-        tree = self.game.tree
+        tree = self.game.nodes
         root = np.full(len(tree), -1, np.int64)
         root[self.roots] = np.arange(len(self.roots))
         for level in tree.levels_below():
@@ -116,7 +116,7 @@ class HandsForm:
     def rows(self) -> tuple[IntArray, IntArray]:
         """For both players `[C]` the row of a policy that is each action of its treeplex."""
         rows: list[IntArray] = []
-        tree = self.game.tree
+        tree = self.game.nodes
         for player, treeplex in enumerate(self.treeplex):
             row = np.cumsum(self._acts_above(player)) - 1
             node = tree.first_child[treeplex.infoset[treeplex.sequence_infoset]] + treeplex.sequence_slot
@@ -125,7 +125,7 @@ class HandsForm:
 
     def _acts_above(self, player: int) -> BoolArray:
         """`[n]` whether a player's action leads to a public node."""
-        tree = self.game.tree
+        tree = self.game.nodes
         acts = tree.actor[tree.parent] == ACTOR_BIT[player]
         acts[0] = False
         return acts
@@ -135,18 +135,19 @@ class HandsForm:
         ends = self.game.ends if self.is_whole else keep_nodes(self.game.ends, self.root_of >= 0)
         num_blocks = (self.treeplex[0].num_sequences, self.treeplex[1].num_sequences)
         with precision(dtype):
-            return build_payoff(self.game.num_hands, ends, self.sequence, num_blocks, dtype)
+            return build_hands_payoff(
+                hand_entries(self.game.num_hands, ends, self.sequence, num_blocks), dtype
+            )
 
     def sides(self, dtype: DTypeLike) -> tuple[Side, Side]:
         """Both players' structure on the device, entries fixed: a root a public root, and below it a hand."""
         with precision(dtype):
             first, second = (
                 build_side(
-                    treeplex,
+                    HandTreeplex(treeplex, hands),
                     fixed_entry(len(self.roots)),
                     np.repeat(np.arange(len(self.roots)), hands),
                     dtype,
-                    hands=hands,
                 )
                 for treeplex, hands in zip(self.treeplex, self.game.num_hands, strict=True)
             )
@@ -158,28 +159,9 @@ class HandsForm:
             return free_game(self.sides(dtype), self.payoff(dtype), num_lanes, dtype)
 
 
-def keep_nodes(groups: Sequence[PublicEnds], kept: BoolArray) -> tuple[PublicEnds, ...]:
-    """Only some of the nodes of groups; `[n]` which. Tables whose nodes do not go on alike stand alone."""
-    parts: list[PublicEnds] = []
-    for group in groups:
-        inside = kept[group.node]
-        if inside.all():
-            parts.append(group)
-        elif not isinstance(group.pays, np.ndarray):
-            # An operator is asked for all its nodes: those left out weigh nothing.
-            parts.append(group._replace(scale=np.where(inside, group.scale, 0.0)))
-        else:
-            parts += [
-                PublicEnds(nodes[None, chosen], scales[None, chosen], table[None])
-                for nodes, scales, table, chosen in zip(*group, inside, strict=True)
-                if chosen.any()
-            ]
-    return tuple(parts)
-
-
 def _lay_out(form: HandsForm, player: int) -> tuple[HostTreeplex, IntArray]:
     """A player's decisions with a single hand, and `[n]` its sequence at every public node, -1 outside."""
-    tree, root = form.game.tree, form.root_of
+    tree, root = form.game.nodes, form.root_of
     nodes = tree.decisions(player)
     nodes = nodes[root[nodes] >= 0]
     infoset = np.full(len(tree), -1, np.int64)  # the player's last one, the node's own left aside

@@ -13,13 +13,13 @@ import pandas as pd
 from jaxgadget.games.game import ACTOR_BIT, Game
 from jaxgadget.games.hands import HandsGame
 from jaxgadget.hands.form import HandsForm, by_hands
-from jaxgadget.policy.policy import HANDS_FORMAT, Policy, as_policy
+from jaxgadget.policy.policy import OLD_HANDS_FILE as HANDS_FILE
+from jaxgadget.policy.policy import Policy, as_policy
 from jaxgadget.tree.hands import FoundHands
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import FloatArray, IntArray
-from jaxgadget.util.files import check_regular
-from jaxgadget.util.sealed import read_archive, write_archive
+from jaxgadget.util.store import read_archive, write_archive
 
 SUM_TOLERANCE = 1e-5
 """How far a row may be from summing to 1."""
@@ -56,7 +56,7 @@ class HandsPolicy:
             wrong = ~(np.abs(total - 1) <= SUM_TOLERANCE) | (least < 0)
             if wrong.any():
                 node, hand, lane = np.argwhere(wrong)[0].tolist()
-                where = game.describe(int(game.tree.decisions(player)[node])) or "the first move"
+                where = game.describe(int(game.nodes.decisions(player)[node])) or "the first move"
                 raise ValueError(
                     f"probabilities of player {player} with hand {game.hands[player][hand]!r} at {where!r}, "
                     f"lane {self.labels[lane]!r}, sum to {total[node, hand, lane]:.9g} or are negative: "
@@ -82,7 +82,7 @@ class HandsPolicy:
         form = as_form(game)
         first, second = (
             np.ones((len(nodes), hands, 1))
-            / form.game.tree.num_children[form.game.tree.parent[nodes], None, None]
+            / form.game.nodes.num_children[form.game.nodes.parent[nodes], None, None]
             for nodes, hands in zip(form.children, form.game.num_hands, strict=True)
         )
         return HandsPolicy(form, (first, second), ("uniform",))
@@ -96,7 +96,8 @@ class HandsPolicy:
             rows[form.rows[player]] = np.asarray(body).reshape(rows.shape)
             total = sum_siblings(form, player, rows)
             pair.append(
-                rows / np.repeat(total, form.game.tree.num_children[form.game.tree.decisions(player)], axis=0)
+                rows
+                / np.repeat(total, form.game.nodes.num_children[form.game.nodes.decisions(player)], axis=0)
             )
         return HandsPolicy(form, (pair[0], pair[1]), tuple(labels))
 
@@ -110,7 +111,7 @@ class HandsPolicy:
 
     def reach(self, player: int, nodes: IntArray) -> FloatArray:
         """`[nodes, H, lanes]` how likely a player's own choices lead to public nodes with each hand."""
-        tree, rows = self.game.tree, self.probabilities[player]
+        tree, rows = self.game.nodes, self.probabilities[player]
         factors: list[tuple[IntArray, IntArray]] = []
         node = np.asarray(nodes, np.int64)
         while node.any():
@@ -144,7 +145,7 @@ class HandsPolicy:
         Raises:
           ValueError: if nobody acts there, or the hand or lane is none.
         """
-        tree = self.game.tree
+        tree = self.game.nodes
         actor = int(tree.actor[node]) if _is_index(node, len(tree)) else -1
         if actor not in ACTOR_BIT:
             raise ValueError(f"node={node!r}: expected a public node of {self.game.name} where a player acts")
@@ -165,7 +166,7 @@ class HandsPolicy:
     def to_frame(self, lane: int = 0) -> pd.DataFrame:
         """A row for every player, public node, hand that is possible there, and action."""
         frames: list[pd.DataFrame] = []
-        game, tree = self.game, self.game.tree
+        game, tree = self.game, self.game.nodes
         for player, (nodes, rows) in enumerate(zip(self.form.children, self.probabilities, strict=True)):
             above = tree.parent[nodes]
             possible = game.possible[player]
@@ -234,9 +235,9 @@ class HandsPolicy:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a `.npz` file, atomically: a header (format, game, labels) and both players' arrays."""
-        header = {"format": HANDS_FORMAT, "game": self.game.name, "labels": list(self.labels)}
+        header = {"game": self.game.name, "labels": list(self.labels)}
         arrays = {f"probabilities_{player}": rows for player, rows in enumerate(self.probabilities)}
-        write_archive(path, header, arrays, compress=True)
+        write_archive(path, HANDS_FILE, header, arrays, compress=True)
 
     @staticmethod
     def load(path: str | os.PathLike[str], game: Game | HistoryTree | HandsGame | HandsForm) -> HandsPolicy:
@@ -246,15 +247,10 @@ class HandsPolicy:
           ValueError: if the file is no policy by hands, damaged, or of another game.
         """
         form, where = as_form(game), f"policy file {os.fspath(path)!r}"
-        check_regular(path, "policy file")
-        try:
-            header, arrays = read_archive(path)
-        except FileNotFoundError:
-            raise ValueError(f"{where} does not exist") from None
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{where} cannot be read ({error}); write it again") from error
-        if header.get("format") != HANDS_FORMAT:
-            raise ValueError(f"{where} is {header.get('format')!r}; expected {HANDS_FORMAT!r}")
+        archive = read_archive(path, HANDS_FILE)
+        if archive is None:
+            raise ValueError(f"{where} does not exist")
+        header, arrays = archive
         if header.get("game") != form.game.name:
             raise ValueError(f"{where} is of {header.get('game')!r}; expected one of {form.game.name!r}")
         try:
@@ -273,7 +269,7 @@ def check_hands_policy(policy: object) -> None:
     """ValueError unless it is a policy by hands."""
     if not isinstance(policy, HandsPolicy):
         raise ValueError(
-            f"policy=a {type(policy).__name__}: expected a HandsPolicy, such as solve_hands(game).policy, "
+            f"policy=a {type(policy).__name__}: expected a HandsPolicy, such as HandsPolicy.uniform(game), "
             "HandsPolicy.uniform(game) or HandsPolicy.from_policy(policy, find_hands(tree))"
         )
 
@@ -285,7 +281,7 @@ def _is_index(value: object, count: int) -> bool:
 
 def sum_siblings(form: HandsForm, player: int, rows: FloatArray, combine: np.ufunc = np.add) -> FloatArray:
     """Sums over a player's actions at every public node where it acts: `[C, …]` → `[nodes, …]`."""
-    count = form.game.tree.num_children[form.game.tree.decisions(player)]
+    count = form.game.nodes.num_children[form.game.nodes.decisions(player)]
     return combine.reduceat(rows, np.cumsum(count) - count, axis=0) if len(rows) else rows
 
 
@@ -300,7 +296,7 @@ def _check_same(found: FoundHands, form: HandsForm) -> None:
     _check_found(found)
     ours, theirs = form.game, found.game
     same = ours.num_hands == theirs.num_hands and all(
-        np.array_equal(getattr(ours.tree, field), getattr(theirs.tree, field))
+        np.array_equal(getattr(ours.nodes, field), getattr(theirs.nodes, field))
         for field in ("parent", "actor", "action")
     )
     if not same:
@@ -312,7 +308,7 @@ def _check_same(found: FoundHands, form: HandsForm) -> None:
 def _cells(found: FoundHands, form: HandsForm, player: int) -> tuple[IntArray, IntArray]:
     """`[Q]` the row and `[Q]` the hand of each action of the enumerated game's policy."""
     check_player(player)
-    infosets, tree = found.tree.infosets[player], form.game.tree
+    infosets, tree = found.tree.infosets[player], form.game.nodes
     node, hand = found.infosets(player)
     owner = infosets.infoset[1:]
     slot = np.arange(1, infosets.num_sequences) - infosets.first_sequence[owner]

@@ -9,20 +9,22 @@ root of no mass, and users' arrays have no row for it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
 
+from jaxgadget.core.hands import build_hands_payoff
+from jaxgadget.core.host import HostTreeplex, build_treeplex
+from jaxgadget.core.treeplex import to_device
+from jaxgadget.gadgets.capabilities import Capability
 from jaxgadget.gadgets.ranges import Ranges, TrunkRanges, sum_rows
 from jaxgadget.gadgets.structure import Bodies, find_ancestors, opponent_values
 from jaxgadget.games.game import ACTOR_BIT, CHANCE
 from jaxgadget.games.hands import HandsGame, PublicEnds, group_ends
-from jaxgadget.hands.form import HandsForm, keep_nodes
-from jaxgadget.hands.payoff import build_payoff
+from jaxgadget.hands.form import HandsForm
 from jaxgadget.hands.policy import HandsPolicy
-from jaxgadget.kernels.treeplex import to_device
-from jaxgadget.tree.sequence import HostTreeplex, build_treeplex
+from jaxgadget.tree.public_form import hand_entries, keep_nodes
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.precision import precision
 
@@ -38,7 +40,7 @@ def public_cut(game: HandsGame, where: str | Sequence[int] | IntArray) -> IntArr
     Raises:
       ValueError: if it is none of these, or there are no such nodes.
     """
-    tree = game.tree
+    tree = game.nodes
     if isinstance(where, str):
         name, _, number = where.partition(":")
         moved = tree.actor[tree.parent] != CHANCE
@@ -62,8 +64,8 @@ def public_cut(game: HandsGame, where: str | Sequence[int] | IntArray) -> IntArr
 def count_above(game: HandsGame, counted: BoolArray) -> IntArray:
     """`[n]` how many nodes on the way to each public node are counted, itself included; `[n]` which are."""
     count = counted.astype(np.int64)
-    for level in game.tree.levels_below():
-        count[level] += count[game.tree.parent[level]]
+    for level in game.nodes.levels_below():
+        count[level] += count[game.nodes.parent[level]]
     return count
 
 
@@ -110,7 +112,7 @@ def find_hands_ranges(
     bodies: HandsBodies,
     above: HandsPolicy,
     below: HandsPolicy | None = None,
-    needs: Iterable[str] = (),
+    required: frozenset[Capability] = frozenset(),
 ) -> Ranges:
     """What policies bring to public subgames.
 
@@ -118,7 +120,8 @@ def find_hands_ranges(
       bodies: the subgames.
       above: what is played above them.
       below: what is played below; by default the same policies.
-      needs: `played` and `trunk`, what else is to be found; see `Ranges`.
+      required: capabilities of the gadgets; the trunk and both players' values are found if they are
+        among them.
     """
     form, player, other = bodies.form, bodies.player, 1 - bodies.player
     game, nodes = form.game, form.roots
@@ -131,7 +134,12 @@ def find_hands_ranges(
     strategy = bodies.rows(below, 0), bodies.rows(below, 1)
     with precision(np.float64):
         best, followed = opponent_values(
-            bodies.sides, bodies.payoff, strategy, (flat[0], flat[1]), player=player, played="played" in needs
+            bodies.sides,
+            bodies.payoff,
+            strategy,
+            (flat[0], flat[1]),
+            player=player,
+            played=Capability.PLAYED in required,
         )
     return Ranges(
         num_subgames=len(nodes),
@@ -141,8 +149,8 @@ def find_hands_ranges(
         opponent=flat[other],
         mass=_mass(game, nodes, above, other).reshape(-1, above.num_lanes),
         cbv=-np.asarray(best),
-        played=-np.asarray(followed) if "played" in needs else None,
-        trunk=_trunk_ranges(form, above, player) if "trunk" in needs else None,
+        played=-np.asarray(followed) if Capability.PLAYED in required else None,
+        trunk=_trunk_ranges(form, above, player) if Capability.TRUNK in required else None,
     )
 
 
@@ -150,10 +158,11 @@ def _earned_at(
     game: HandsGame, ends: Sequence[PublicEnds], nodes: IntArray, policy: HandsPolicy, player: int
 ) -> FloatArray:
     """`[m, H, lanes]` what a player's hands earn at each of m nodes, by the other's reach and chance's."""
-    number = np.zeros(len(game.tree), np.int64)
+    number = np.zeros(len(game.nodes), np.int64)
     number[nodes] = np.arange(len(nodes))
     with precision(np.float64):
-        payoff = build_payoff(game.num_hands, ends, (number, number), (len(nodes), len(nodes)), np.float64)
+        entries = hand_entries(game.num_hands, ends, (number, number), (len(nodes), len(nodes)))
+        payoff = build_hands_payoff(entries, np.float64)
         reach = [jnp.asarray(policy.reach(p, nodes).reshape(-1, policy.num_lanes)) for p in (0, 1)]
         earned, _ = payoff.gradient(player, (reach[0], reach[1]), None)
     return np.asarray(earned).reshape(len(nodes), game.num_hands[player], policy.num_lanes)
@@ -168,7 +177,7 @@ def _mass(game: HandsGame, nodes: IntArray, policy: HandsPolicy, player: int) ->
 
 def _trunk_ranges(form: HandsForm, policy: HandsPolicy, player: int) -> TrunkRanges:
     """What policies bring above the cut: the opponent's decisions there, node by node and hand by hand."""
-    game, tree, other = form.game, form.game.tree, 1 - player
+    game, tree, other = form.game, form.game.nodes, 1 - player
     hands = np.arange(game.num_hands[other])
     treeplex, sequence, nodes = _lay_out_trunk(form, other)
     link = sequence[form.roots].ravel()
@@ -202,7 +211,7 @@ def _lay_out_trunk(form: HandsForm, player: int) -> tuple[HostTreeplex, IntArray
       The treeplex; `[n, H]` its sequence at every public node with every hand, of the last node above the cut
       where it lies below; and `[nodes]` where the player decides there.
     """
-    tree, hands = form.game.tree, np.arange(form.game.num_hands[player])
+    tree, hands = form.game.nodes, np.arange(form.game.num_hands[player])
     nodes = tree.decisions(player)
     nodes = nodes[form.root_of[nodes] < 0]
     number, acts = np.full(len(tree), -1, np.int64), np.zeros(len(tree), np.bool_)

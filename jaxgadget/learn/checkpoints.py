@@ -1,6 +1,8 @@
-"""Folders with a network: orbax checkpoints, what they are for, and the log of the training.
+"""Folders of trainings: a description of the network, the log, and checkpoints of the weights by orbax.
 
-Orbax notices little of what happens to its files, so a file beside them has a checksum of each.
+A checkpoint is a folder named by its step, with a checksum of each of its files. It is written under another
+name and renamed when it is whole, and an old one is renamed before it is deleted, so that a killed process
+leaves no partial checkpoint under the name of a step.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import logging
 import math
 import os
 import pathlib
+import shutil
 import warnings
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
@@ -22,25 +25,46 @@ import jax
 from jaxgadget.learn.perceptron import Weights
 from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.files import atomic_writer, check_folder_name, make_folder
-from jaxgadget.util.folders import KINDS, find_kind, kind_of, wrong_folder
+from jaxgadget.util.folders import KINDS, find_kind, wrong_folder
 from jaxgadget.util.folders import NETWORK as DESCRIPTION
+from jaxgadget.util.locks import hold
 from jaxgadget.util.machine import describe_device, find_versions
-from jaxgadget.util.sealed import checksum, damaged, file_checksum, read_record, write_record
+from jaxgadget.util.store import DamagedError, Format, checksum, file_checksum, read_record, write_record
 
 if TYPE_CHECKING:
-    import orbax.checkpoint as ocp
-
     from jaxgadget.learn.trainer import Progress
 
 LOG = "log.json"
 CHECKPOINTS = "checkpoints"
 CHECKSUMS = "checksums.json"
-"""Of every file of a checkpoint, and of the log up to its step; versions up to 0.2 have none."""
+"""In a checkpoint: of its files, of the log up to its step, and of the description. Releases 0.3 and 0.4 kept
+those of all checkpoints in one file of that name beside them."""
+
+UNFINISHED, RETIRED = ".unfinished", ".retired"
+"""Names of a checkpoint that is being written, and of one that is being deleted."""
+
+MAX_KEPT = 2
+"""Checkpoints that are kept, the newest ones."""
 
 MACHINE = "machine"
-"""What the weights' last bits depend on besides; another one is told, not refused."""
+"""Device and versions, on which the last bits of the weights depend; a difference is a warning."""
 
-REMEDY = "delete the folder to start again"
+SUMS = Format(
+    name="jaxgadget training checkpoint",
+    version=1,
+    noun="checksums",
+    remedy="delete this checkpoint's folder to go on from the one before, or train in another folder",
+)
+OLDER_SUMS = Format(
+    name="jaxgadget checksums",
+    version=1,
+    noun="checksums",
+    remedy="restore the file, or train in another folder",
+    anonymous=True,
+)
+"""Of all checkpoints, as releases 0.3 and 0.4 wrote them."""
+
+LOG_REMEDY = "delete it to go on without the rows so far"
 
 Row = dict[str, float]
 """A row of the log."""
@@ -51,9 +75,9 @@ class NetworkKind:
     """A kind of network, with folders of its own.
 
     Attributes:
-      name: what errors call it, `value network`.
-      version: of its description.
-      writer: the function that trains it, `train_value`; its command is called alike.
+      name: name for errors, such as `value network`.
+      version: version of its description.
+      writer: name of the function that trains it, such as `train_value`, and of the command.
     """
 
     name: str
@@ -62,21 +86,27 @@ class NetworkKind:
 
     @property
     def format(self) -> str:
-        """What its description says it is."""
+        """Format of its description."""
         return f"jaxgadget {self.name}"
 
     @property
-    def expected(self) -> str:
-        """For the error about another file."""
-        return f"expected what {self.writer} wrote; {REMEDY}"
+    def file(self) -> Format:
+        """Format, version and remedy of its description."""
+        return Format(
+            name=self.format,
+            version=self.version,
+            noun="description",
+            remedy=f"expected what {self.writer} wrote: delete it and train again with the same arguments, "
+            "which writes it anew and goes on from the newest checkpoint",
+        )
 
     @property
     def content(self) -> str:
-        """What errors say that a folder should hold."""
+        """Expected content of a folder, for errors."""
         return str(KINDS.get(self.format, f"a {self.name}, from {self.writer}"))
 
     def label(self, folder: str | os.PathLike[str]) -> str:
-        """What errors call the network in a folder."""
+        """Name of the network in a folder, for errors."""
         return f"{self.name} {os.fspath(folder)!r}"
 
 
@@ -91,37 +121,41 @@ def _orbax() -> Any:
 
 
 @contextlib.contextmanager
-def _open(folder: pathlib.Path, *, only_read: bool = False) -> Generator[ocp.CheckpointManager]:
-    """Orbax's checkpoints in a folder, of which it keeps the newest two.
-
-    What fails in a thread of its own orbax logs with a traceback, and raises it besides: it is told once.
-    """
+def _checkpointer() -> Generator[Any]:
+    """Orbax's checkpointer; its log, which repeats errors with a traceback, is silent for the block."""
     ocp = _orbax()
-    options = ocp.CheckpointManagerOptions(
-        max_to_keep=None if only_read else 2,
-        enable_async_checkpointing=False,
-        cleanup_tmp_directories=not only_read,
-        create=not only_read,
-    )
     log = logging.getLogger("absl")
 
     def nothing(record: logging.LogRecord) -> bool:
         return False
 
-    log.addFilter(nothing)  # one for each of us: of two threads neither ends the other's, nor leaves its own
+    log.addFilter(nothing)  # one for each block: of two threads neither removes the other's
     try:
-        with ocp.CheckpointManager((folder / CHECKPOINTS).absolute(), options=options) as manager:
-            yield manager
+        with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as checkpointer:
+            yield checkpointer
     finally:
         log.removeFilter(nothing)
 
 
+@contextlib.contextmanager
+def hold_training(folder: str | os.PathLike[str]) -> Generator[None]:
+    """Makes the folder of a training and holds its lock for a block.
+
+    Raises:
+      ValueError: if the folder cannot be used, or another process trains there.
+    """
+    make_folder(folder)
+    with hold(folder, "folder"):
+        yield
+
+
 class TrainingFolder:
-    """Where a training keeps its checkpoints and its log.
+    """Checkpoints and log of a training.
 
     Args:
-      folder: made if it is not there.
-      described: a JSON object: the network, and under `training` everything else that its weights depend on.
+      folder: the folder, created if missing.
+      described: a JSON object with the network and, under `training`, everything else that determines its
+        weights.
       kind: of the network.
 
     Raises:
@@ -129,109 +163,145 @@ class TrainingFolder:
       ImportError: if orbax is not installed.
 
     Warns:
-      UserWarning: if the training there was begun with other versions of JAX or on another device or number
-        of cores.
+      UserWarning: if the training was started with other versions of JAX or on another device or number of
+        cores.
     """
 
     def __init__(self, folder: str | os.PathLike[str], described: dict[str, Any], kind: NetworkKind):
         _orbax()
         make_folder(folder)
         self.path = pathlib.Path(folder)
-        asked = {"format": kind.format, "version": kind.version, **described}
+        requested: dict[str, Any] = json.loads(json.dumps(described))
+        self._described = checksum(requested)
         machine = {"device": describe_device(), **find_versions(("jax", "jaxlib"))}
         description = _find_description(self.path, kind)
         if description is None:
             if (other := find_kind(self.path)) is not None:
                 raise wrong_folder(self.path, other, f"an empty folder, or one with {kind.content}")
             if (step := self.last_step()) is not None:
-                raise ValueError(
-                    f"folder={str(self.path)!r} holds the checkpoint of step {step} and no {DESCRIPTION} "
-                    f"that says what it is of; {REMEDY}, or choose another one"
-                )
-            write_record(self.path / DESCRIPTION, asked | {MACHINE: machine})
+                record = read_record(self.path / CHECKPOINTS / str(step) / CHECKSUMS, SUMS) or {}
+                if record.get("description") != self._described:
+                    raise ValueError(
+                        f"folder={str(self.path)!r} holds the checkpoint of step {step} of another training, "
+                        f"and no {DESCRIPTION} that says of which; choose another folder"
+                    )
+            write_record(self.path / DESCRIPTION, kind.file, requested | {MACHINE: machine})
             return
         begun = description.pop(MACHINE, machine)
-        wanted, kept = _flat(json.loads(json.dumps(asked))), _flat(description)
-        for name in wanted | kept:
-            if wanted.get(name) != kept.get(name):
+        new, old = _flat(requested), _flat(description)
+        for name in new | old:
+            if new.get(name) != old.get(name):
                 raise ValueError(
                     f"folder={str(self.path)!r} holds another training: "
-                    f"{_differs(name, kept.get(name), wanted.get(name))}; choose another folder or delete it"
+                    f"{_differs(name, old.get(name), new.get(name))}; choose another folder or delete it"
                 )
         if begun != machine:
             warnings.warn(
-                f"the training in folder={str(self.path)!r} was begun with {begun} and goes on with "
-                f"{machine}: its weights will not be bit for bit those of one that was not cut off",
+                f"the training in folder={str(self.path)!r} was started with {begun} and continues with "
+                f"{machine}: its weights will differ in the last bits from those of an uninterrupted "
+                "training",
                 stacklevel=3,
             )
 
     def load(self, begin: Progress) -> tuple[Progress, list[Row]]:
-        """The newest checkpoint and the log so far; `begin` and no log if there is none.
+        """The newest checkpoint and the log so far; `begin` and an empty log without a checkpoint.
 
         Raises:
-          ValueError: if one of them cannot be read.
+          ValueError: if either cannot be read.
         """
         step = self.last_step()
         if step is None:
             return begin, []
-        log_checksum = _check_files(self.path)
-        with _open(self.path) as manager:
-            parts = {"weights": begin.weights, "optimiser": begin.optimiser}
-            restored = _restore(manager, step, parts, f"folder={str(self.path)!r}")
-        try:
-            kept: list[dict[str, float | None]] = json.loads((self.path / LOG).read_bytes())
-            kept = [row for row in kept if _number(row["step"]) <= step]
-            if log_checksum not in (None, checksum({LOG: kept})):
-                raise ValueError("its checksum is not that of its content")
-            rows = [{name: _number(value) for name, value in row.items()} for row in kept]
-        except Exception as error:
-            raise damaged(self.path / LOG, error, REMEDY) from error
+        sums = _check_files(self.path, step)
+        items = {"weights": begin.weights, "optimiser": begin.optimiser}
+        restored = _restore(self.path, step, items, f"folder={str(self.path)!r}")
+        rows = self._read_log(step, sums["log"])
         return dataclasses.replace(begin, **restored, step=jax.numpy.int32(step)), rows
 
+    def _read_log(self, step: int, expected: str) -> list[Row]:
+        """The log up to a step; empty if there is no file."""
+        path = self.path / LOG
+        try:
+            read: list[dict[str, float | None]] = json.loads(path.read_bytes())
+            rows = [row for row in read if _number(row["step"]) <= step]
+            if expected != checksum({LOG: rows}):
+                raise DamagedError("its checksum is not that of its content")
+            return [{name: _number(value) for name, value in row.items()} for row in rows]
+        except FileNotFoundError:
+            return []
+        except Exception as error:
+            raise _damaged(path, error, LOG_REMEDY) from error
+
     def save(self, progress: Progress, log: list[Row]) -> None:
-        """Writes the log, then a checkpoint, then checksums; each is whole or not there."""
+        """Writes the log, then a checkpoint, then deletes old ones; each is whole or not there."""
         rows = [{k: x if math.isfinite(x) else None for k, x in row.items()} for row in log]
         with atomic_writer(self.path / LOG) as file:
             file.write(json.dumps(rows, allow_nan=False).encode())
-        args, step = _orbax().args, int(progress.step)
-        parts = {name: args.StandardSave(getattr(progress, name)) for name in ("weights", "optimiser")}
+        args, step, unfinished = _orbax().args, int(progress.step), self.path / UNFINISHED
         try:
-            with _open(self.path) as manager:
-                manager.save(step, args=args.Composite(**parts))
+            shutil.rmtree(unfinished, ignore_errors=True)
+            with _checkpointer() as checkpointer:
+                for name in ("weights", "optimiser"):
+                    place = (unfinished / name).absolute()
+                    checkpointer.save(place, args=args.StandardSave(getattr(progress, name)))
+            sums = {
+                "step": step,
+                "files": _checksums(unfinished),
+                "log": checksum({LOG: rows}),
+                "description": self._described,
+            }
+            write_record(unfinished / CHECKSUMS, SUMS, sums)
         except Exception as error:
-            what = " ".join(str(error).split())
+            reason = " ".join(str(error).split())
             raise ValueError(
-                f"folder={str(self.path)!r}: the checkpoint of step {step} cannot be written ({what}); make "
-                "room there, then go on, or choose another folder"
+                f"folder={str(self.path)!r}: the checkpoint of step {step} cannot be written ({reason}); "
+                "make room there, then go on, or choose another folder"
             ) from error
-        checksums = read_record(self.path / CHECKSUMS, REMEDY) or {}
-        kept = {name: files for name, files in checksums.items() if (self.path / CHECKPOINTS / name).is_dir()}
-        written = {"files": _checksums(self.path / CHECKPOINTS / str(step)), "log": checksum({LOG: rows})}
-        write_record(self.path / CHECKSUMS, kept | {str(step): written})
+        (self.path / CHECKPOINTS).mkdir(exist_ok=True)
+        self._retire(step)
+        os.replace(unfinished, self.path / CHECKPOINTS / str(step))
+        for old in _steps(self.path)[:-MAX_KEPT]:
+            self._retire(old)
+
+    def _retire(self, step: int) -> None:
+        """Deletes a checkpoint, if there is one; what a killed process left of one goes first."""
+        retired = self.path / RETIRED
+        shutil.rmtree(retired, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(self.path / CHECKPOINTS / str(step), retired)
+        shutil.rmtree(retired, ignore_errors=True)
 
     def last_step(self) -> int | None:
-        """The newest checkpoint's step."""
+        """Step of the newest checkpoint."""
         return last_step(self.path)
 
 
 def last_step(folder: pathlib.Path) -> int | None:
-    """The step of the newest checkpoint in a folder, None if there is none."""
+    """Step of the newest checkpoint in a folder, None for none."""
     return max(_steps(folder), default=None)
 
 
 def _steps(folder: pathlib.Path) -> list[int]:
-    """Of all checkpoints: what orbax has not finished has another name."""
-    place = folder / CHECKPOINTS
+    """Steps of all checkpoints, ascending."""
+    checkpoints = folder / CHECKPOINTS
     return (
-        sorted(int(path.name) for path in place.iterdir() if path.name.isdecimal()) if place.is_dir() else []
+        sorted(int(path.name) for path in checkpoints.iterdir() if path.name.isdecimal())
+        if checkpoints.is_dir()
+        else []
     )
 
 
+def content_files(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Two files whose content changes with the network: its description and checksums of its weights."""
+    newest = folder / CHECKPOINTS / str(last_step(folder)) / CHECKSUMS
+    return [folder / DESCRIPTION, newest if newest.exists() else folder / CHECKSUMS]
+
+
 def read_description(folder: str | os.PathLike[str], kind: NetworkKind) -> dict[str, Any]:
-    """What a `TrainingFolder` was given about its network, with `format`, `version` and the machine.
+    """The description that a `TrainingFolder` was given, with the machine.
 
     Raises:
-      ValueError: if the folder has none, it cannot be read, or it is of another kind or version.
+      ValueError: if it is missing, cannot be read, or is of another kind or version.
     """
     check_folder_name(folder)
     path = pathlib.Path(folder)
@@ -241,130 +311,141 @@ def read_description(folder: str | os.PathLike[str], kind: NetworkKind) -> dict[
             raise wrong_folder(folder, other, kind.content)
         wrong = f"has no {DESCRIPTION}" if path.exists() else "does not exist"
         raise ValueError(
-            f"{kind.label(folder)} {wrong}; expected a folder that {kind.writer} "
-            f"(`jaxgadget {kind.writer.replace('_', '-')}`) wrote"
+            f"{kind.label(folder)} {wrong}; expected a folder written by {kind.writer} "
+            f"(`jaxgadget {kind.writer.replace('_', '-')}`)"
         )
     return description
 
 
 @contextlib.contextmanager
 def parsing(folder: str | os.PathLike[str], kind: NetworkKind) -> Generator[None]:
-    """Whatever is raised inside is a ValueError that calls the folder's description damaged."""
+    """Any error inside becomes a ValueError that calls the folder's description damaged."""
     try:
         yield
     except Exception as error:
-        raise damaged(pathlib.Path(folder) / DESCRIPTION, error, kind.expected) from error
+        raise kind.file.damaged(pathlib.Path(folder) / DESCRIPTION, error) from error
 
 
 def restore_weights(folder: str | os.PathLike[str], like: Weights, kind: NetworkKind) -> Weights:
-    """The newest checkpoint's weights.
+    """Loads the newest checkpoint's weights.
 
     Args:
-      folder: of a training.
-      like: weights of the same structure, shapes and dtypes; `abstract_weights` will do.
+      folder: folder of a training.
+      like: weights with the same structure, shapes and dtypes, for example `abstract_weights`.
       kind: of the network.
 
     Raises:
-      ValueError: if there is no checkpoint, it is damaged, or of other weights.
+      ValueError: if there is no checkpoint, or it is damaged or of other weights.
       ImportError: if orbax is not installed.
     """
-    path, where = pathlib.Path(folder), kind.label(folder)
+    path, label = pathlib.Path(folder), kind.label(folder)
     step = last_step(path)
     if step is None:
-        raise ValueError(f"{where} has no checkpoint yet; train it longer")
-    _check_files(path)
-    with _open(path, only_read=True) as manager:
-        return _restore(manager, step, {"weights": like}, where)["weights"]
+        raise ValueError(f"{label} has no checkpoint yet; train it longer")
+    _check_files(path, step)
+    return _restore(path, step, {"weights": like}, label)["weights"]
 
 
 def _find_description(folder: pathlib.Path, kind: NetworkKind) -> dict[str, Any] | None:
-    """As `read_description`; None if there is none."""
-    path = folder / DESCRIPTION
-    description = read_record(path, kind.expected)
-    if description is None:
-        return None
-    with parsing(folder, kind):
-        version = (description["format"], description["version"])
-    other = kind_of(description)
-    if version[0] != kind.format and other is not None:
+    """Reads a description as `read_description`; None if it is missing."""
+    other = find_kind(folder)
+    if other is not None and other != KINDS.get(kind.format):
         raise wrong_folder(folder, other, kind.content)
-    if version != (kind.format, kind.version):
-        raise ValueError(
-            f"{str(path)!r} is {version[0]!r} version {version[1]!r}; expected {kind.format!r} "
-            f"version {kind.version}"
-        )
-    return description
+    return read_record(folder / DESCRIPTION, kind.file)
 
 
 def _number(value: float | None) -> float:
-    """What the log has: a number, or None for NaN."""
+    """A number of the log, where null is NaN."""
     if value is None:
         return math.nan
     if not is_finite_number(value):
-        raise ValueError(f"{value!r} is no number")
+        raise ValueError(f"{value!r} is not a number")
     return value
 
 
 def _checksums(folder: pathlib.Path) -> dict[str, str]:
-    """Of every file of a checkpoint, by its path in there."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    """Checksums of all files of a checkpoint except this record, by relative path."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != CHECKSUMS)
     return {path.relative_to(folder).as_posix(): file_checksum(path) for path in files}
 
 
-def _check_files(folder: pathlib.Path) -> str | None:
-    """ValueError if a checkpoint is not as it was written; orbax looks into all of them, not only the newest.
+def _check_files(folder: pathlib.Path, step: int) -> dict[str, Any]:
+    """The record of a checkpoint's checksums.
 
-    Returns:
-      The checksum of the log up to the newest one; None if nobody knows it.
+    Raises:
+      ValueError: if the checkpoint is not as it was written; it names another one that is whole, if there is.
     """
-    record = folder / CHECKSUMS
-    sums, log_checksum = read_record(record, REMEDY) or {}, None
-    for step in _steps(folder):
-        try:
-            kept = sums.get(str(step), {"files": {}, "log": None})  # version 0.2, or killed in between
-            files, log_checksum = dict(kept["files"]), kept["log"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise damaged(record, error, REMEDY) from error
-        checkpoint = folder / CHECKPOINTS / str(step)
-        found = _checksums(checkpoint) if files else {}
-        for name in files:
-            if found.get(name) != files[name]:
-                said = ValueError(
-                    "its checksum is not that of its content" if name in found else "it is gone"
-                )
-                raise damaged(checkpoint / name, said, REMEDY)
-    return log_checksum
-
-
-def _restore(manager: ocp.CheckpointManager, step: int, parts: dict[str, Any], where: str) -> dict[str, Any]:
-    """Parts of a checkpoint, of the structure, shapes and dtypes given."""
-    args = _orbax().args
     try:
-        wanted = {
-            name: args.StandardRestore(jax.eval_shape(lambda part=part: part)) for name, part in parts.items()
-        }
-        read: Any = manager.restore(step, args=args.Composite(**wanted))
-        restored = {name: read[name] for name in parts}
-        chex.assert_trees_all_equal_shapes_and_dtypes(restored, parts)  # orbax restores other shapes too
+        return _check_step(folder, step)
+    except ValueError as error:
+        for before in reversed([other for other in _steps(folder) if other < step]):
+            with contextlib.suppress(ValueError):
+                _check_step(folder, before)
+                error.add_note(
+                    f"The checkpoint of step {before} is whole: to use it, move "
+                    f"{str(folder / CHECKPOINTS / str(step))!r} away."
+                )
+                break
+        raise
+
+
+def _check_step(folder: pathlib.Path, step: int) -> dict[str, Any]:
+    checkpoint = folder / CHECKPOINTS / str(step)
+    path = checkpoint / CHECKSUMS
+    record: dict[str, Any] | None = read_record(path, SUMS)
+    if record is None:
+        path = folder / CHECKSUMS
+        record = (read_record(path, OLDER_SUMS) or {}).get(str(step))
+    if record is None:
+        raise _damaged(checkpoint, DamagedError("its checksums are gone"), SUMS.remedy)
+    try:
+        files, _ = dict[str, str](record["files"]), record["log"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise SUMS.damaged(path, error) from error
+    checksums = _checksums(checkpoint)
+    for name in files:
+        if checksums.get(name) != files[name]:
+            reason = "its checksum is not that of its content" if name in checksums else "it is gone"
+            raise _damaged(checkpoint / name, DamagedError(reason), SUMS.remedy)
+    return record
+
+
+def _damaged(path: pathlib.Path, error: BaseException, remedy: str) -> DamagedError:
+    reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    return DamagedError(f"{str(path)!r} is damaged: {reason}; {remedy}")
+
+
+def _restore(folder: pathlib.Path, step: int, items: dict[str, Any], label: str) -> dict[str, Any]:
+    """Parts of a checkpoint, of the structure, shapes and dtypes of `parts`."""
+    args, checkpoint = _orbax().args, (folder / CHECKPOINTS / str(step)).absolute()
+    try:
+        with _checkpointer() as checkpointer:
+            restored = {
+                name: checkpointer.restore(
+                    checkpoint / name, args=args.StandardRestore(jax.eval_shape(lambda item=item: item))
+                )
+                for name, item in items.items()
+            }
+        chex.assert_trees_all_equal_shapes_and_dtypes(restored, items)  # orbax also restores other shapes
         return restored
     except Exception as error:
         raise ValueError(
-            f"{where}: the checkpoint of step {step} is of another architecture or damaged "
-            f"({type(error).__name__}); choose another folder or delete it"
+            f"{label}: the checkpoint of step {step} has another architecture or is damaged "
+            f"({type(error).__name__}); choose another folder"
         ) from error
 
 
-def _differs(name: str, kept: object, wanted: object) -> str:
-    """What a folder has and what was asked for; digests would tell nobody anything."""
+def _differs(name: str, stored: object, requested: object) -> str:
+    """Difference between the folder and the arguments; digests are omitted."""
     if name == "blueprint":
         return "it was trained for another blueprint"
     if name == "training steps":
-        return f"of {kept} steps, not {wanted}, and a training's steps cannot be changed"
-    return f"{name} is {kept!r}, not {wanted!r}"
+        return f"of {stored} steps, not {requested}, and a training's steps cannot be changed"
+    return f"{name} is {stored!r}, not {requested!r}"
 
 
 def _flat(nested: dict[str, Any], name: str = "") -> dict[str, Any]:
-    """One level: names joined by blanks."""
+    """Flattens nested dictionaries; names are joined by blanks."""
     flat: dict[str, Any] = {}
     for key, value in nested.items():
         path = f"{name} {key}".strip()

@@ -1,11 +1,11 @@
-"""Histories as numbers for a network: the public state and what both players know of it.
+"""Encodings of histories as network inputs: the public state and both players' private information.
 
-An encoding determines both players' infostates. Leduc, Goofspiel and Liar's Dice list everybody's moves
-and what a small network would otherwise have to work out: ranks, pairs, cards left, points, which bids
-the dice bear out. A game of OpenSpiel's has its information-state tensors, if they tell all infostates
-apart. A game, or a user's `Rules`, may have a method `encode(tree, histories)` that returns
-`[H, width]` numbers, the width being the same for every tree of the game. All others: what everybody
-did at each step. Built-in encodings are zeros and ones.
+An encoding determines both players' infostates. Leduc, Goofspiel and Liar's Dice encode all moves and derived
+features that a small network would otherwise have to learn: ranks, pairs, remaining cards, points, bids that
+hold. OpenSpiel games use their information-state tensors if these distinguish all infostates. A game or
+user-defined `Rules` may have a method `encode(tree, histories)` that returns `[H, width]` numbers, with the
+same width for every tree of the game. All other games: all moves, step by step. Built-in encodings are zeros
+and ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jaxgadget.games.leduc.betting import FOLD, RAISE
 from jaxgadget.games.leduc.rules import LeducPoker
 from jaxgadget.games.liars_dice import LiarsDice
 from jaxgadget.games.openspiel import PREFIX
-from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.tree.history import HistoryTree, check_histories
 from jaxgadget.util.arrays import IntArray
 
 Float32Array: TypeAlias = npt.NDArray[np.float32]
@@ -32,19 +32,19 @@ Float32Array: TypeAlias = npt.NDArray[np.float32]
 Sizes: TypeAlias = tuple[tuple[int, int, int], ...]
 
 CHUNK = 16384
-"""Histories encoded at once where all of a tree are looked at."""
+"""Number of histories per batch when all histories of a tree are encoded."""
 
-_CARD = 3  # a public card, as a step of Leduc's betting
+_CARD = 3  # the public card, as a move of Leduc's betting
 
 
 @dataclasses.dataclass(frozen=True)
 class Encoding:
-    """How histories of a game become numbers.
+    """Encoding of a game's histories.
 
     Attributes:
-      kind: `built-in`, `own` (the game's method), `tensors` (OpenSpiel's) or `moves`.
-      width: numbers a history.
-      sizes: of `moves`, for every step how many moves player 0, player 1 and chance may make.
+      kind: `built-in`, `own` (the game's method), `tensors` (OpenSpiel) or `moves`.
+      width: size of a history's encoding.
+      sizes: for `moves`, the numbers of moves of player 0, player 1 and chance at every step.
     """
 
     kind: str
@@ -55,7 +55,7 @@ class Encoding:
         """`[H, width]` the histories' encodings.
 
         Raises:
-          ValueError: if they do not fit: another game, a longer history, not finite.
+          ValueError: if a history is of another game or too long, or an encoding is not finite.
         """
         histories = np.asarray(histories)
         if self.kind == "built-in":
@@ -75,21 +75,21 @@ class Encoding:
 
 
 def encode(tree: HistoryTree, histories: IntArray) -> Float32Array:
-    """`[H, width]` encodings of histories, as the tree's game has it; see the top of the file.
+    """`[H, width]` encodings of histories in the encoding of the tree's game.
 
     Raises:
-      ValueError: if the game's own method returns another shape, or numbers that are not finite.
+      ValueError: if the game's `encode` returns another shape, or numbers that are not finite.
     """
     return find_encoding(tree)(tree, histories)
 
 
 def encoding_width(tree: HistoryTree) -> int:
-    """Numbers a history."""
+    """Size of a history's encoding."""
     return find_encoding(tree).width
 
 
 def decision_histories(tree: HistoryTree) -> IntArray:
-    """`[H]` the histories where a player acts, ascending."""
+    """`[H]` histories at which a player acts, ascending."""
     return np.nonzero(tree.actor & SIMULTANEOUS)[0]
 
 
@@ -97,9 +97,9 @@ def find_encoding(tree: HistoryTree) -> Encoding:
     """The encoding of a tree's game.
 
     Raises:
-      ValueError: if the game's own method does not return `[H, width]` finite numbers.
+      ValueError: if the game's `encode` does not return `[H, width]` finite numbers.
     """
-    check_tree(tree)
+    check_histories(tree)
     if "encoding" not in tree.cache:
         tree.cache["encoding"] = _find_encoding(tree)
     return tree.cache["encoding"]
@@ -124,11 +124,11 @@ def _find_encoding(tree: HistoryTree) -> Encoding:
 def determines_infostates(
     tree: HistoryTree, encoder: Callable[[HistoryTree, IntArray], Float32Array]
 ) -> bool:
-    """Whether histories where somebody acts have equal encodings only if both players' infostates are equal.
+    """True if decision histories have equal encodings only if both players' infostates are equal.
 
     Args:
       tree: the game's histories.
-      encoder: a tree and `[H]` histories → `[H, width]`.
+      encoder: function of a tree and `[H]` histories that returns `[H, width]`.
     """
     try:
         return _find_confused(tree, encoder) is None
@@ -137,23 +137,23 @@ def determines_infostates(
 
 
 def check_encoding(tree: HistoryTree, encoding: Encoding) -> None:
-    """ValueError if a game's own method gives the same numbers where a player's infostates differ.
+    """Raises ValueError if a game's `encode` returns equal numbers for different infostates of a player.
 
-    The message names two such histories. Built-in encodings are known not to.
+    The message names two such histories. Built-in encodings are not checked.
     """
     confused = _find_confused(tree, encoding) if encoding.kind == "own" else None
     if confused is not None:
         first, second = map(tree.moves, confused)
         raise ValueError(
             f"encode() of {tree.game.name} returned the same numbers for histories {first} and {second}, "
-            "which a player can tell apart; expected numbers that determine both players' infostates"
+            "which differ in a player's infostate; expected numbers that determine both players' infostates"
         )
 
 
 def _find_confused(
     tree: HistoryTree, encoder: Callable[[HistoryTree, IntArray], Float32Array]
 ) -> tuple[int, int] | None:
-    """Two histories where somebody acts, with equal encodings and unequal infostates, if there are any."""
+    """Two decision histories with equal encodings and different infostates, or None."""
     histories, seen = decision_histories(tree), dict[bytes, int]()
     for begin in range(0, len(histories), CHUNK):
         rows = histories[begin : begin + CHUNK]
@@ -166,7 +166,7 @@ def _find_confused(
 
 
 def steps(tree: HistoryTree, histories: IntArray, length: int) -> IntArray:
-    """`[length, 3, H]` what player 0, player 1 and chance did at every step, -1 for nothing.
+    """`[length, 3, H]` moves of player 0, player 1 and chance at every step, -1 for none.
 
     Raises:
       ValueError: if a history is longer.
@@ -175,7 +175,7 @@ def steps(tree: HistoryTree, histories: IntArray, length: int) -> IntArray:
     if len(level) and level.max() > length:
         raise ValueError(
             f"histories: one of {tree.game.name} has {level.max()} steps, expected at most {length}; "
-            "make the encoding from a tree that goes as deep"
+            "make the encoding from a deeper tree"
         )
     done, at = np.full((length, 3, len(histories)), -1, np.int16), histories.copy()
     for step in range(length, 0, -1):
@@ -187,23 +187,24 @@ def steps(tree: HistoryTree, histories: IntArray, length: int) -> IntArray:
 
 def _moves(tree: HistoryTree, histories: IntArray, sizes: Sizes) -> Float32Array:
     done = steps(tree, histories, len(sizes))
-    parts = [
+    columns = [
         _one_hot(done[step, mover], size)
         for step, counts in enumerate(sizes)
         for mover, size in enumerate(counts)
     ]
-    return _join(histories, parts)
+    return _join(histories, columns)
 
 
 def _one_hot(values: IntArray, size: int) -> Float32Array:
-    """`[H, size]`: 1 at the value, which may be -1 for nothing.
+    """`[H, size]` one-hot encoding; -1 for none.
 
     Raises:
-      ValueError: if one is larger.
+      ValueError: if a value is too large.
     """
     if len(values) and values.max() >= size:
         raise ValueError(
-            f"histories: a move {values.max()} is beyond the encoding's {size}; make it from the whole tree"
+            f"histories: a move {values.max()} exceeds the encoding's {size}; make the encoding from the "
+            "whole tree"
         )
     return (values[:, None] == np.arange(size)).astype(np.float32)
 
@@ -213,8 +214,8 @@ def _at_least(values: IntArray, low: int, high: int) -> Float32Array:
     return (values[:, None] >= np.arange(low, high + 1)).astype(np.float32)
 
 
-def _join(histories: IntArray, parts: list[Float32Array]) -> Float32Array:
-    return np.concatenate([*parts, np.zeros((len(histories), 0), np.float32)], axis=1)
+def _join(histories: IntArray, columns: list[Float32Array]) -> Float32Array:
+    return np.concatenate([*columns, np.zeros((len(histories), 0), np.float32)], axis=1)
 
 
 # --- a game's own -----------------------------------------------------------------------
@@ -243,19 +244,19 @@ def _own(tree: HistoryTree, histories: IntArray) -> Float32Array:
 
 
 class _Untold(Exception):
-    """OpenSpiel has no tensor for a player here."""
+    """OpenSpiel has no tensor for a player at a history."""
 
 
 def _tensor_width(tree: HistoryTree) -> int:
-    """Numbers in both players' tensors, 0 if the game has none."""
+    """Size of both players' tensors, 0 if the game has none."""
     pyspiel = importlib.import_module("pyspiel")
     game = pyspiel.load_game(tree.game.name.removeprefix(PREFIX))
-    known = game.get_type().provides_information_state_tensor
-    return 2 * int(game.information_state_tensor_size()) if known else 0
+    has_tensor = game.get_type().provides_information_state_tensor
+    return 2 * int(game.information_state_tensor_size()) if has_tensor else 0
 
 
 def _tensors(tree: HistoryTree, histories: IntArray) -> Float32Array:
-    """Both players' information-state tensors. Histories of one parent share its state."""
+    """Both players' information-state tensors; histories with one parent share its state."""
     pyspiel = importlib.import_module("pyspiel")
     game = pyspiel.load_game(tree.game.name.removeprefix(PREFIX))
     values = np.zeros((len(histories), 2 * int(game.information_state_tensor_size())), np.float32)
@@ -291,44 +292,44 @@ def _built_in(tree: HistoryTree, histories: IntArray) -> Float32Array:
 
 
 def _goofspiel(game: Goofspiel, tree: HistoryTree, histories: IntArray) -> list[Float32Array]:
-    """Bids and point cards step by step, cards left, who won each trick, player 0's lead in points."""
+    """Bids and point cards step by step, remaining cards, winners of tricks, player 0's lead in points."""
     cards, is_random = game.num_cards, game.points_order == "random"
     done = steps(tree, histories, game.turns * (2 if is_random else 1))
     bids = done[1::2, :2] if is_random else done[:, :2]
     points = done[0::2, 2] if is_random else np.full(bids[:, 0].shape, -1)
-    parts = [_one_hot(bid, cards) for trick in bids for bid in trick]
+    columns = [_one_hot(bid, cards) for trick in bids for bid in trick]
     if is_random:
-        parts += [_one_hot(card, cards) for card in points]
-        parts.append(np.max(parts[-len(points) :], axis=0))
-    parts += [np.max([_one_hot(bid, cards) for bid in bids[:, player]], axis=0) for player in (0, 1)]
+        columns += [_one_hot(card, cards) for card in points]
+        columns.append(np.max(columns[-len(points) :], axis=0))
+    columns += [np.max([_one_hot(bid, cards) for bid in bids[:, player]], axis=0) for player in (0, 1)]
     lead = np.zeros(len(histories), np.int64)
     for turn, (first, second) in enumerate(bids):
-        parts.append(_one_hot(np.where(first < 0, -1, np.sign(first - second) + 1), 3))
+        columns.append(_one_hot(np.where(first < 0, -1, np.sign(first - second) + 1), 3))
         lead += np.sign(first - second) * (1 + (points[turn] if is_random else game.point_card(turn)))
     total = cards * (cards + 1) // 2
-    return [*parts, _at_least(lead, 1 - total, total)]
+    return [*columns, _at_least(lead, 1 - total, total)]
 
 
 def _liars_dice(game: LiarsDice, tree: HistoryTree, histories: IntArray) -> list[Float32Array]:
-    """Dice counted by face, who bid what, the last bid, and which bids the dice bear out."""
+    """Counts of dice by face, each player's bids, the last bid, and the bids that hold."""
     dice, sides, bids = game.numdice, game.dice_sides, game.num_bids
     done = steps(tree, histories, 2 * dice + bids + 1)
     rolled = (done[: 2 * dice, 2, :, None] == np.arange(sides)).reshape(2, dice, len(histories), sides)
     counts = rolled.sum(axis=1)
-    parts = [_at_least(count, 1, dice) for player in counts for count in player.T]
+    columns = [_at_least(count, 1, dice) for player in counts for count in player.T]
     for player in (0, 1):
-        parts.append(np.max([_one_hot(bid, bids + 1) for bid in done[2 * dice :, player]], axis=0))
+        columns.append(np.max([_one_hot(bid, bids + 1) for bid in done[2 * dice :, player]], axis=0))
     last = np.where(done[:, :2] < bids, done[:, :2], -1)[2 * dice :].max(axis=(0, 1))
     total = counts.sum(axis=0)
     quantity, face = np.array(game.bids).T
     wild = np.where(face == sides, 0, 1) * total[:, -1:]
     holds = ((total[:, face - 1] + wild) >= quantity) & (counts[0].sum(axis=1) == dice)[:, None]
     is_true = np.take_along_axis(holds, np.maximum(last, 0)[:, None], axis=1) & (last >= 0)[:, None]
-    return [*parts, _one_hot(last, bids), holds.astype(np.float32), is_true.astype(np.float32)]
+    return [*columns, _one_hot(last, bids), holds.astype(np.float32), is_true.astype(np.float32)]
 
 
 def _leduc(game: LeducPoker, tree: HistoryTree, histories: IntArray) -> list[Float32Array]:
-    """Cards and ranks, who has a pair or the higher card, and the betting round by round."""
+    """Cards and ranks, pairs, the player with the higher card, and the betting by round."""
     copies = game.num_suits if game.suit_isomorphism else 1
     types = game.num_ranks * game.num_suits // copies
     rounds = game.max_raises + 2  # a check, all raises, a call
@@ -336,23 +337,23 @@ def _leduc(game: LeducPoker, tree: HistoryTree, histories: IntArray) -> list[Flo
     public = done[2:, 2].max(axis=0)
     cards = np.stack([done[0, 2], done[1, 2], public])
     rank = np.where(cards < 0, -1, cards * copies // game.num_suits)
-    parts = [
-        part
+    columns = [
+        one_hot
         for card, r in zip(cards, rank, strict=True)
-        for part in (_one_hot(card, types), _one_hot(r, game.num_ranks))
+        for one_hot in (_one_hot(card, types), _one_hot(r, game.num_ranks))
     ]
     pairs = (rank[:2] == rank[2]) & (rank[:2] >= 0)
     strength = np.where(pairs, game.num_ranks, rank[:2])
     ahead = np.where((rank[:2] < 0).any(axis=0), 0, np.sign(strength[0] - strength[1]))
-    parts += [pairs.T.astype(np.float32), _one_hot(ahead + 1, 3)]
+    columns += [pairs.T.astype(np.float32), _one_hot(ahead + 1, 3)]
     line = np.where(done[2:, 2] >= 0, _CARD, done[2:, :2].max(axis=1))
     lines, row = np.unique(line, axis=1, return_inverse=True)
-    known = [_betting(game, column.tolist(), rounds) for column in (*lines.T, np.zeros(0, np.int16))]
-    return [*parts, np.array(known, np.float32)[row.reshape(-1)]]
+    betting_rows = [_betting(game, column.tolist(), rounds) for column in (*lines.T, np.zeros(0, np.int16))]
+    return [*columns, np.array(betting_rows, np.float32)[row.reshape(-1)]]
 
 
 def _betting(game: LeducPoker, line: list[int], rounds: int) -> list[float]:
-    """Both rounds' actions step by step, raises in each, who acts, and who has paid more."""
+    """Actions of both rounds by step, raises in each, the player to act, and the higher payer."""
     betting, state, second = game.betting, game.betting.start(), False
     acted, raises, step, folded = np.zeros((2, rounds, 3)), np.zeros((2, game.max_raises)), 0, False
     for move in line:

@@ -1,7 +1,7 @@
-"""The lesson of histories, for a value network: batches, sampled returns and errors, on the device.
+"""The lesson of a value network of histories: batches, sampled returns and errors, on the device.
 
-An example is a history with either all its K × K exact values or a few sampled returns, each under a
-uniformly drawn pair of entries.
+An example is a history with either all K × K exact values or some sampled returns, each for a uniformly drawn
+pair of strategies.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from jaxgadget.learn.perceptron import Weights, evaluate
 from jaxgadget.learn.returns import Simulator, sample_returns
 
 ERROR_PAIRS = 16
-"""Sampled pairs of returns a history where errors are measured."""
+"""Number of sampled pairs of returns per history when errors are measured."""
 
 EVALUATED = 1024
-"""Histories that are evaluated at once."""
+"""Number of histories per evaluation batch."""
 
 ERRORS_KEY = 2**31 - 1
-"""Folded into the key for the returns that errors are measured with; no step has this number."""
+"""Folded into the key for returns that measure errors; not a valid step."""
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HistoryLesson:
-    """A `Lesson`; `N` histories on the device, those to train on first.
+    """A `Lesson` of `N` histories on the device, the training set first.
 
     Attributes:
       encodings: `[N, inputs]`.
       targets: `[N, K, K]` in units of `scale`; None if returns are sampled.
       histories: `[N]` in the simulator's tree.
-      simulator: what samples returns; None for given targets.
-      groups: `[2, G]` first example and size of each group of those trained on.
-      shares: `[G]` how often a group is drawn from, added up.
-      scale: payoff units of the network's outputs.
-      key: what all randomness comes from.
-      shape: the network's.
-      batch_size: histories a step.
-      pairs: sampled returns a history.
+      simulator: samples returns; None with `targets`.
+      groups: `[2, G]` first example and size of each group of the training set.
+      shares: `[G]` cumulative probabilities of the groups.
+      scale: payoff unit of the network's outputs.
+      key: random key.
+      shape: shape of the network.
+      batch_size: histories per step.
+      pairs: sampled returns per history.
     """
 
     encodings: jax.Array
@@ -57,7 +57,7 @@ class HistoryLesson:
     pairs: int = dataclasses.field(metadata={"static": True})
 
     def loss(self, weights: Weights, step: jax.Array) -> jax.Array:
-        """See `Lesson`."""
+        """Mean squared error over the batch of a step, in units of `scale`²."""
         key = jax.random.fold_in(self.key, step)
         rows = self._draw(jax.random.fold_in(key, 0))
         values = self._evaluate(weights, rows)
@@ -67,24 +67,24 @@ class HistoryLesson:
         return jnp.mean(jnp.square(_chosen(values, pairs) - returns))
 
     def rounds(self, num_examples: int, draws: int) -> int:
-        """See `Lesson`."""
+        """Number of rounds over the examples for at least `draws` draws; 1 for exact targets."""
         return 1 if self.targets is not None else -(-draws // (ERROR_PAIRS * num_examples))
 
     def mean_square(
         self, weights: Weights, first: jax.Array, last: jax.Array, rounds: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """See `Lesson`.
+        """Mean squared error over examples, in payoff units², and its noise.
 
-        Given targets have no noise. Sampled ones do: the mean over two independent returns r and r′ of the
-        squared errors, and half of the mean of (r − r′)², which is what their variance adds to it. Every
-        example is looked at in so many rounds, each with returns of its own.
+        Exact targets have no noise. For sampled targets the error is the mean over two independent returns r
+        and r′, and the noise half of the mean of (r − r′)², their variance's contribution. Every round draws
+        new returns for every example.
         """
         count = last - first
         total = count * rounds
 
         def add(batch: jax.Array, sums: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            number = batch * EVALUATED + jnp.arange(EVALUATED, dtype=jnp.int32)
-            rows = first + number % count
+            position = batch * EVALUATED + jnp.arange(EVALUATED, dtype=jnp.int32)
+            rows = first + position % count
             values = self._evaluate(weights, rows)
             if self.targets is not None:
                 error = jnp.square(values - self.targets[rows])
@@ -95,8 +95,8 @@ class HistoryLesson:
                 values = _chosen(values, pairs)
                 error = (jnp.square(values - r) + jnp.square(values - other)) / 2
                 noise = jnp.square(r - other) / 2
-            means = [part.reshape(EVALUATED, -1).mean(axis=1) for part in (error, noise)]
-            added = [jnp.sum(jnp.where(number < total, mean, 0)) for mean in means]
+            means = [term.reshape(EVALUATED, -1).mean(axis=1) for term in (error, noise)]
+            added = [jnp.sum(jnp.where(position < total, mean, 0)) for mean in means]
             return sums[0] + added[0], sums[1] + added[1]
 
         zero, unit = jnp.float32(0), jnp.square(self.scale) / total.astype(jnp.float32)
@@ -104,11 +104,11 @@ class HistoryLesson:
         return error * unit, noise * unit
 
     def _evaluate(self, weights: Weights, rows: jax.Array) -> jax.Array:
-        """`[B, K, K]` in units of `scale`."""
+        """Network outputs `[B, K, K]`, in units of `scale`."""
         return evaluate(self.shape, weights, self.encodings[rows].astype(jnp.float32))
 
     def _draw(self, key: jax.Array) -> jax.Array:
-        """`[batch_size]` examples to train on: a group by its share, then one of it."""
+        """`[batch_size]` training examples: a group by its share, then one of its examples."""
         size = (self.batch_size,)
         uniform = jax.random.uniform(jax.random.fold_in(key, 0), size)
         group = jnp.sum(uniform[:, None] >= self.shares[None, :-1], axis=1)
@@ -118,7 +118,7 @@ class HistoryLesson:
     def _sample(
         self, rows: jax.Array, key: jax.Array, pairs: int, times: int
     ) -> tuple[tuple[jax.Array, jax.Array], list[jax.Array]]:
-        """`[B, pairs]` both players' uniformly drawn entries, and that often independent returns of them."""
+        """Both players' random strategies `[B, pairs]`, and `times` independent returns `[B, pairs]`."""
         assert self.simulator is not None
         size = (len(rows), pairs)
         drawn = jax.random.randint(jax.random.fold_in(key, 1), (2, *size), 0, self.shape.num_entries)
@@ -132,5 +132,5 @@ class HistoryLesson:
 
 
 def _chosen(values: jax.Array, pairs: tuple[jax.Array, jax.Array]) -> jax.Array:
-    """`[B, pairs]` of `[B, K, K]`."""
+    """Selects `[B, pairs]` of `[B, K, K]`."""
     return values[jnp.arange(len(values))[:, None], pairs[0], pairs[1]]

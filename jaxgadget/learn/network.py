@@ -1,8 +1,7 @@
-"""A value network: a residual perceptron, a history's encoding in, K × K values out.
+"""Value network: a residual perceptron from a history's encoding to K × K values.
 
-Values come in units of the payoff range. Games symmetric in the players do not share weights here: the
-symmetry V(h)[k, l] = −V(h with the seats swapped)[l, k] needs both players' portfolios to be mirror
-images, and those of a search are not.
+Values are in units of the payoff range. Symmetric games do not share weights between players: the symmetry
+V(h)[k, l] = −V(h with the seats swapped)[l, k] requires mirrored portfolios, which those of a search are not.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from flax import nnx
 from jaxgadget.learn.checkpoints import NetworkKind, parsing, read_description, restore_weights
 from jaxgadget.learn.encoding import Encoding, decision_histories
 from jaxgadget.learn.perceptron import Perceptron, Weights, abstract_weights, evaluate
-from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.tree.history import HistoryTree, check_histories
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.precision import precision
 
 SMALLEST_BATCH, LARGEST_BATCH = 64, 4096
-"""Batches are padded to powers of two in between."""
+"""Smallest and largest batch; batches are padded to powers of two."""
 
 KIND = NetworkKind(name="value network", version=1, writer="train_value")
-"""What a folder with one says it holds."""
+"""Kind of network of the training folder."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,8 +36,8 @@ class Architecture:
     """The shape of a network.
 
     Attributes:
-      inputs: numbers of a history's encoding.
-      num_entries: K.
+      inputs: size of a history's encoding.
+      num_entries: number of continuation strategies, K.
       width: units of a layer.
       depth: residual blocks, of two layers each.
     """
@@ -49,12 +48,12 @@ class Architecture:
     depth: int
 
     def build(self, rngs: nnx.Rngs) -> ValueNetwork:
-        """See `Shape`."""
+        """The network, with random weights."""
         return ValueNetwork(self, rngs)
 
 
 class ValueNetwork(Perceptron):
-    """`[B, inputs]` → `[B, K, K]`, starting at 0."""
+    """Perceptron `[B, inputs]` → `[B, K, K]` with initial output 0."""
 
     def __init__(self, shape: Architecture, rngs: nnx.Rngs):
         super().__init__(shape.inputs, shape.num_entries**2, shape.width, shape.depth, rngs)
@@ -73,16 +72,15 @@ class NetworkValues:
     """A trained network as a value function.
 
     Attributes:
-      game: name of the game that it is for.
+      game: name of the game.
       shape: its architecture.
-      encoding: how histories become its inputs.
-      scale: the payoff range, the unit of its outputs.
+      encoding: encoding of histories.
+      scale: payoff range, the unit of its outputs.
       weights: its parameters.
-      blueprint: digest of both players' entry 0 of the portfolio that it was trained on, as
-        `blueprint_digest` gives it; None if that is not known.
-      name: what tables call it: the folder that it is in, else `network`.
-      seconds: spent in it so far, encoding the histories included.
-      calls: how often it was asked.
+      blueprint: `blueprint_digest` of the portfolio that it was trained on; None if unknown.
+      name: name for tables: its folder, otherwise `network`.
+      seconds: total time of all calls, including encoding.
+      calls: number of calls.
     """
 
     game: str
@@ -101,11 +99,11 @@ class NetworkValues:
 
     @property
     def num_entries(self) -> int:
-        """K."""
+        """Number of continuation strategies, K."""
         return self.shape.num_entries
 
     def describe(self, training: dict[str, Any]) -> dict[str, Any]:
-        """For a `TrainingFolder`, with what the weights depend on besides."""
+        """Description for a `TrainingFolder`, with the settings that determine the weights."""
         return {
             "game": self.game,
             "architecture": dataclasses.asdict(self.shape),
@@ -116,15 +114,16 @@ class NetworkValues:
         }
 
     def __call__(self, tree: HistoryTree, histories: IntArray) -> FloatArray:
-        """`[H, K, K]` values of histories, as `ValueFunction` says.
+        """Values of histories for player 0, `[H, K, K]`.
 
         Raises:
           ValueError: if the tree is of another game.
         """
-        check_tree(tree)
+        check_histories(tree)
         if tree.game.name != self.game:
             raise ValueError(
-                f"value: a network for {self.game!r}, not for {tree.game.name!r}; train one for this game"
+                f"value: the network is for {self.game!r}, not for {tree.game.name!r}; train one for this "
+                "game"
             )
         began, histories = time.perf_counter(), np.asarray(histories)
         values = np.empty((len(histories), self.num_entries, self.num_entries))
@@ -143,20 +142,20 @@ class NetworkValues:
 
 
 def load_values(folder: str | os.PathLike[str], tree: HistoryTree) -> NetworkValues:
-    """The network that `train_value` left in a folder, with the newest checkpoint's weights.
+    """Loads a network from a folder of `train_value`, with the newest checkpoint's weights.
 
     Args:
-      folder: where it is.
-      tree: the game's histories, possibly to a depth limit.
+      folder: the folder.
+      tree: the game's histories, possibly truncated.
 
     Returns:
-      The network. It is for the one blueprint that is entry 0 of its portfolio; `blueprint` stands for that.
+      The network. It is specific to the blueprint that is strategy 0 of its portfolio (digest: `blueprint`).
 
     Raises:
-      ValueError: if there is none, it cannot be read, or it is for another game.
+      ValueError: if it is missing, cannot be read, or is for another game.
       ImportError: if orbax is not installed.
     """
-    check_tree(tree)
+    check_histories(tree)
     description = read_description(folder, KIND)
     with parsing(folder, KIND):
         values = _parse(description, os.fspath(folder))
@@ -172,10 +171,12 @@ def load_values(folder: str | os.PathLike[str], tree: HistoryTree) -> NetworkVal
 
 
 def _parse(description: dict[str, Any], name: str) -> NetworkValues:
-    """The network that is described, with no weights yet but their shapes; any error if it is not."""
-    told: Any = description["encoding"]
-    sizes = tuple((int(first), int(second), int(chance)) for first, second, chance in told["sizes"])
-    encoding = Encoding(**(told | {"sizes": sizes}))
+    """The described network, with abstract weights; raises any exception if the description is invalid."""
+    encoding_fields: Any = description["encoding"]
+    sizes = tuple(
+        (int(first), int(second), int(chance)) for first, second, chance in encoding_fields["sizes"]
+    )
+    encoding = Encoding(**(encoding_fields | {"sizes": sizes}))
     counts: Any = description["architecture"]
     shape = Architecture(**{name: operator.index(count) for name, count in counts.items()})
     if min(shape.num_entries, shape.width, shape.depth + 1) < 1 or shape.inputs != encoding.width:

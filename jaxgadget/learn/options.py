@@ -1,38 +1,59 @@
-"""What every training is told, checked at the door."""
+"""Settings of trainings, checked where they are made."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
+from jaxgadget.core.devices import HOME
+from jaxgadget.core.memory import find_memory, megabytes
+from jaxgadget.core.solver import check_iterations
 from jaxgadget.learn.perceptron import count_weights
 from jaxgadget.learn.trainer import CONSTANTS, LearningSchedule
-from jaxgadget.solving.devices import HOME
-from jaxgadget.solving.memory import find_memory, megabytes
-from jaxgadget.solving.options import check_iterations
 from jaxgadget.util.arguments import check_whole_number, is_finite_number
 
 LARGEST = 2**31 - 1
-"""Of seeds, which the device draws from, and depths."""
+"""Limit on seeds, which are 32-bit on the device, and on depths."""
+
+DETERMINING = ("steps", "batch_size", "width", "depth", "learning_rate", "seed", "heldout")
+"""Settings on which the weights depend."""
+
+NETWORKS = ("padded", "infostates")
+"""Kinds of networks of range values."""
 
 PARTS = 50
-"""By default so many checkpoints and rows of the log a training."""
+"""Default number of checkpoints and rows of the log per training."""
 
 TRAINED_ARRAYS = 4
-"""What training holds at least of every weight: itself, its gradient, and both moments of Adam."""
+"""Minimum number of copies of every weight in training: weight, gradient, and both moments of Adam."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingOptions:
-    """Numbers of any training, checked; as in `train_value`."""
+class TrainingConfig:
+    """Settings of a training; the defaults are those of `train_value`.
 
-    steps: int
-    batch_size: int
-    width: int
-    depth: int
-    learning_rate: float
-    seed: int
-    heldout: float
+    Attributes:
+      steps: training steps.
+      batch_size: examples of a training step, drawn with replacement.
+      width: units of a layer of the network.
+      depth: residual blocks of the network, of two layers each.
+      learning_rate: largest learning rate; it rises over 2 % of the steps, then falls.
+      heldout: fraction of held-out examples, at least 0 and below 1, which only measure the error.
+      seed: seed of all random numbers.
+      every: steps between checkpoints and rows of the log; by default 1/50 of all.
+
+    Raises:
+      ValueError: if a setting is out of range.
+    """
+
+    steps: int = 10_000
+    batch_size: int = 256
+    width: int = 512
+    depth: int = 1
+    learning_rate: float = 3e-3
+    heldout: float = 0.02
+    seed: int = 0
+    every: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "width"):
@@ -40,36 +61,72 @@ class TrainingOptions:
         for name in ("depth", "seed"):
             count = check_whole_number(name, getattr(self, name), 0, LARGEST)
             object.__setattr__(self, name, count)
+        if self.every is not None:
+            check_iterations(self.every, "every")
         if not is_finite_number(self.learning_rate) or not self.learning_rate > 0:
             raise ValueError(
                 f"learning_rate={self.learning_rate!r}: expected a positive number, such as 1e-3"
             )
         if not is_finite_number(self.heldout) or not 0 <= self.heldout < 1:
-            raise ValueError(f"heldout={self.heldout!r}: expected a share of at least 0 and below 1")
+            raise ValueError(f"heldout={self.heldout!r}: expected a fraction in [0, 1)")
         for name in ("learning_rate", "heldout"):
-            object.__setattr__(self, name, float(getattr(self, name)))  # NumPy's cannot be written as JSON
+            object.__setattr__(
+                self, name, float(getattr(self, name))
+            )  # NumPy scalars cannot be written as JSON
 
     @property
     def schedule(self) -> LearningSchedule:
-        """The optimiser's part."""
+        """The optimiser's learning schedule."""
         return LearningSchedule(learning_rate=self.learning_rate, steps=self.steps)
 
     def describe(self) -> dict[str, Any]:
-        """All that the weights depend on besides the network and its examples, for a `TrainingFolder`."""
-        return dataclasses.asdict(self) | CONSTANTS
+        """Settings that determine the weights, besides network and examples, for a `TrainingFolder`."""
+        return {name: getattr(self, name) for name in DETERMINING} | CONSTANTS
 
-    def find_every(self, every: int | None) -> int:
-        """Steps between two checkpoints and rows of the log, by default a fiftieth; ValueError if < 1."""
-        return check_iterations(max(1, self.steps // PARTS) if every is None else every, "every")
+    @property
+    def interval(self) -> int:
+        """Steps between checkpoints and rows of the log, resolved."""
+        return max(1, self.steps // PARTS) if self.every is None else self.every
 
     def check_room(self, inputs: int, outputs: int) -> None:
-        """ValueError if the weights, and what a step makes of them and of a batch, do not fit into memory."""
+        """Raises ValueError if the weights and the arrays of a training step do not fit into memory."""
         activations = self.batch_size * (inputs + outputs + (3 * self.depth + 2) * self.width)
         num_weights = count_weights(inputs, outputs, self.width, self.depth)
         needed = 4 * (TRAINED_ARRAYS * num_weights + 2 * activations)
         available = find_memory(HOME)
         if available is not None and needed > available:
             raise ValueError(
-                f"width={self.width}, depth={self.depth}, batch_size={self.batch_size}: training takes at "
-                f"least {megabytes(needed)}, {megabytes(available)} may be taken; choose smaller ones"
+                f"width={self.width}, depth={self.depth}, batch_size={self.batch_size}: training needs at "
+                f"least {megabytes(needed)}, but {megabytes(available)} are available; choose smaller values"
             )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RangeTrainingConfig(TrainingConfig):
+    """Settings of a training of range values; the defaults are those of `train_ranges`.
+
+    Attributes:
+      samples: number of pairs of ranges that are drawn at random.
+      rounds: number of rounds, each of which collects half as many more from searches.
+      network: `padded`, most accurate for its cut; or `infostates`, which supports other cuts, too.
+      iterations: CFR+ iterations in every subgame.
+      width: units of a layer; for `padded`, of the largest public states, fewer for smaller ones.
+      heldout: fraction of held-out samples, and of held-out blueprints in rounds.
+    """
+
+    batch_size: int = 64
+    width: int = 128
+    learning_rate: float = 2e-3
+    heldout: float = 0.05
+    samples: int = 8192
+    rounds: int = 2
+    network: str = "padded"
+    iterations: int = 300
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "samples", check_whole_number("samples", self.samples, 16))
+        object.__setattr__(self, "rounds", check_whole_number("rounds", self.rounds, 0, 100))
+        object.__setattr__(self, "iterations", check_iterations(self.iterations))
+        if self.network not in NETWORKS:
+            raise ValueError(f"network={self.network!r} is unknown; expected one of {', '.join(NETWORKS)}")

@@ -12,11 +12,11 @@ from flax import nnx
 from jaxgadget.util.precision import precision
 
 Weights: TypeAlias = dict[Any, Any]
-"""A network's parameters, nested."""
+"""A network's parameters, a nested dictionary."""
 
 
 class Shape(Protocol):
-    """What decides which weights a network has, and what it computes with them; hashable."""
+    """Static description of a network: the structure of its weights and its function; hashable."""
 
     def build(self, rngs: nnx.Rngs) -> nnx.Module:
         """The network, with random weights."""
@@ -24,13 +24,13 @@ class Shape(Protocol):
 
 
 def count_weights(inputs: int, outputs: int, width: int, depth: int) -> int:
-    """Numbers that are trained in a `Perceptron`."""
-    block = 2 * width + 2 * (width**2 + width)  # a norm, two layers with biases
+    """Number of trained parameters of a `Perceptron`."""
+    block = 2 * width + 2 * (width**2 + width)  # a layer norm, two layers with biases
     return (inputs + 1) * width + depth * block + 2 * width + (width + 1) * outputs
 
 
 class _Block(nnx.Module):
-    """x + W₂ relu(W₁ norm(x)), starting as x."""
+    """Residual block x + W₂ relu(W₁ norm(x)), initially the identity."""
 
     def __init__(self, width: int, rngs: nnx.Rngs):
         self.norm = nnx.LayerNorm(width, rngs=rngs)
@@ -42,15 +42,16 @@ class _Block(nnx.Module):
 
 
 class Perceptron(nnx.Module):
-    """`[B, inputs]` → `[B, outputs]`.
+    """Residual perceptron `[B, inputs]` → `[B, outputs]`.
 
     Args:
-      inputs: numbers that come in.
-      outputs: numbers that come out.
+      inputs: number of inputs.
+      outputs: number of outputs.
       width: units of a layer.
       depth: residual blocks, of two layers each.
-      rngs: of the random weights.
-      from_zero: starts at 0; not for what feeds another perceptron, which would learn nothing from that.
+      rngs: random streams of the weights.
+      from_zero: initial output 0; unsuitable if the output feeds another perceptron, whose gradient would be
+        0.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Perceptron(nnx.Module):
         self.outward = nnx.Linear(width, outputs, kernel_init=last, rngs=rngs)
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        """`[B, outputs]` of a batch."""
+        """Outputs `[B, outputs]` of a batch."""
         x = self.inward(x)
         for block in self.blocks:
             x = block(x)
@@ -93,8 +94,8 @@ def abstract_weights(shape: Shape) -> Weights:
 
 
 def evaluate(shape: Shape, weights: Weights, *inputs: Any) -> Any:
-    """What the network gives for its inputs, for use inside `jit`."""
+    """Applies the network to its inputs, for use inside `jit`."""
     definition, state = _structure(shape)
-    state = jax.tree.map(lambda leaf: leaf, state)  # a copy, as it is filled in place
+    state = jax.tree.map(lambda leaf: leaf, state)  # a copy, since it is filled in place
     nnx.replace_by_pure_dict(state, weights)
     return nnx.merge(definition, state)(*inputs)

@@ -1,11 +1,10 @@
-"""A network of ranges: a public state and both ranges in, counterfactual values of all infostates out.
+"""Range network: from a public state and both ranges to counterfactual values of all infostates.
 
-DeepStack's form (Moravčík et al. 2017) but for its outputs. Inputs are scaled to add up to 1 in every public
-state. Outputs are payoffs, divided by the payoff range, of every pair of infostates, one of either player: an
-infostate is worth the mean over those that it may meet, weighted by the other player's range. So values are
-zero-sum without DeepStack's outer correction, and linear in the other player's range as long as the pairs'
-payoffs do not change; with a number for every infostate instead the errors were a fifth larger in
-Goofspiel 5. Infostates that do not exist, as public states differ in size, are masked.
+As in DeepStack (Moravčík et al. 2017), except for the outputs. Ranges are normalised in every public state.
+The outputs are payoffs, divided by the payoff range, of every pair of infostates, one of each player; the
+value of an infostate is their mean, weighted by the other player's range. Values are therefore zero-sum
+without DeepStack's outer correction, and linear in the other player's range for fixed payoffs of pairs. With
+one output per infostate errors were 20 % larger in Goofspiel 5. Padding of smaller public states is masked.
 """
 
 from __future__ import annotations
@@ -25,49 +24,54 @@ from jax.tree_util import Partial
 
 from jaxgadget.gadgets.ranges import divide
 from jaxgadget.learn.checkpoints import (
-    CHECKSUMS,
-    DESCRIPTION,
     NetworkKind,
+    content_files,
     parsing,
     read_description,
     restore_weights,
 )
 from jaxgadget.learn.encoding import find_encoding
+from jaxgadget.learn.options import NETWORKS
 from jaxgadget.learn.perceptron import Perceptron, Weights, abstract_weights, count_weights, evaluate
 from jaxgadget.tree.cut import CutSpec, cut
-from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.tree.history import HistoryTree, check_histories
 from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.digest import digest
-from jaxgadget.util.sealed import damaged, file_checksum, read_record
+from jaxgadget.util.store import Format, file_checksum, read_record
 from jaxgadget.values.ranges import Limit, Pair, RangeFunction
 
 KIND = NetworkKind(name="range network", version=1, writer="train_ranges")
 
-NETWORKS = ("padded", "infostates")
-
 ERRORS = "errors.json"
+ERRORS_FORMAT = Format(
+    name="jaxgadget errors of a range network",
+    version=1,
+    noun="file",
+    remedy="delete it and train again with the same arguments, which only measures",
+    anonymous=True,
+)
 MEASURED = ("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse")
-"""What a finished training measured, beside the network."""
+"""File with the errors of a finished training, beside the network."""
 
 DIVERGED = 0.5
-"""Of the payoff range: a network with such an error says less than none."""
+"""Error, as a fraction of the payoff range, above which a network is useless."""
 
 Slots: TypeAlias = tuple[jax.Array, jax.Array]
-"""Of both players `[S, B, n_p]`: public states, batch, infostates with padding."""
+"""Arrays of both players `[S, B, n_p]`: public states, batch, infostates with padding."""
 
 
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RangeArchitecture:
-    """The shape of a network of ranges.
+    """The shape of a range network.
 
     Attributes:
-      network: `padded`, a perceptron of its own for every public state; or `infostates`, one for all, which
-        sees infostates one by one and their sums, so that it serves public states of any size and number.
-      sizes: of both players, infostates of every public state; empty where they do not matter.
-      features: numbers of an infostate's encoding, 0 for `padded`.
-      width: units of a layer; in a `padded` network for the largest public states, for others so many fewer
+      network: `padded`, a separate perceptron for every public state; or `infostates`, one for all, applied
+        to infostates and their sums, for public states of any size and number.
+      sizes: for both players, number of infostates of every public state; empty for `infostates`.
+      features: size of an infostate's encoding, 0 for `padded`.
+      width: units of a layer; in a `padded` network those of the largest public states, fewer for others, so
         that a layer's weights are proportional to a public state's infostates.
       depth: residual blocks, of two layers each.
     """
@@ -84,7 +88,7 @@ class RangeArchitecture:
 
     @property
     def groups(self) -> tuple[SizeGroup, ...]:
-        """Public states of a `padded` network by their size, the smallest first."""
+        """Public states of a `padded` network by size, ascending."""
         largest = max(sum(size) for size in self.sizes)
         return tuple(
             SizeGroup(
@@ -97,14 +101,14 @@ class RangeArchitecture:
 
     @property
     def layers(self) -> tuple[int, int]:
-        """Inputs and outputs that decide how much memory a training takes."""
+        """Numbers of inputs and outputs that determine a training's memory."""
         if self.network == "padded":
             return max(group.layers for group in self.groups)
         return self.features + _OWN, self.width
 
     @property
     def num_weights(self) -> int:
-        """Numbers that are trained."""
+        """Number of trained parameters."""
         if self.network == "padded":
             return sum(
                 len(group.states) * count_weights(*group.layers, group.width, self.depth)
@@ -118,8 +122,8 @@ class SizeGroup(NamedTuple):
     """Public states with equally many infostates.
 
     Attributes:
-      states: which.
-      sizes: of both players, infostates of each.
+      states: indices of the public states.
+      sizes: for both players, number of infostates of each.
       width: units of a layer.
     """
 
@@ -129,17 +133,17 @@ class SizeGroup(NamedTuple):
 
     @property
     def layers(self) -> tuple[int, int]:
-        """Inputs and outputs of a perceptron."""
+        """Numbers of inputs and outputs of a perceptron."""
         pairs = self.sizes[0] * self.sizes[1]
         return _SEEN * sum(self.sizes) + pairs, pairs
 
 
 _SEEN = 3
-"""Numbers that a `padded` network sees of an infostate: its range, the root of that, its opposing mass."""
+"""Inputs of a `padded` network per infostate: its range, the square root of it, its opposing mass."""
 
 
 class _Padded(nnx.Module):
-    """What is known of the infostates of a public state and of their pairs → payoffs of the pairs."""
+    """Maps inputs of a public state's infostates to payoffs of their pairs."""
 
     def __init__(self, shape: RangeArchitecture, rngs: nnx.Rngs):
         def perceptrons(group: SizeGroup) -> Perceptron:
@@ -157,7 +161,7 @@ class _Padded(nnx.Module):
         self, ranges: Slots, opposing: Slots, deals: jax.Array, features: Slots, mask: Slots
     ) -> jax.Array:
         del features
-        first, second = (part.shape[1] for part in mask)
+        first, second = (player_mask.shape[1] for player_mask in mask)
 
         @nnx.vmap
         def ask(perceptron: Perceptron, x: jax.Array) -> jax.Array:
@@ -167,9 +171,9 @@ class _Padded(nnx.Module):
         for group, perceptron in zip(self.groups, self.each, strict=True):
             states, seen = np.asarray(group.states), list[jax.Array]()
             for own, mass, size in zip(ranges, opposing, group.sizes, strict=True):
-                # About 1 each, however many they are.
+                # About 1 each, for any number of infostates.
                 scaled, met = size * own[states, :, :size], size * mass[states, :, :size]
-                seen += [scaled, jnp.sqrt(scaled), met]  # the root tells small ranges from 0
+                seen += [scaled, jnp.sqrt(scaled), met]  # the square root distinguishes small ranges from 0
             dealt = group.sizes[0] * deals[states, :, : group.sizes[0], : group.sizes[1]]
             seen.append(dealt.reshape(*dealt.shape[:2], -1))
             pairs = ask(perceptron, jnp.concatenate(seen, axis=-1)).reshape(dealt.shape)
@@ -180,16 +184,16 @@ class _Padded(nnx.Module):
 
 
 _OWN = 3
-"""Numbers of an infostate besides its encoding: whose it is, its range, its opposing mass."""
+"""Inputs of an infostate besides its encoding: its player, its range, its opposing mass."""
 
 _POOLED = 5
-"""Vectors that an infostate's is made of: its own, of both players the mean by range and the plain mean."""
+"""Inputs of an infostate's vector: its own, and both players' means, weighted by range and unweighted."""
 
 
 class _Infostates(nnx.Module):
-    """Every infostate by itself, then with what all of its public state add up to → a vector of each.
+    """Embeds every infostate alone, then with the sums over its public state.
 
-    A pair's payoff is the product of their vectors.
+    A pair's payoff is the inner product of their vectors.
     """
 
     def __init__(self, shape: RangeArchitecture, rngs: nnx.Rngs):
@@ -209,7 +213,7 @@ class _Infostates(nnx.Module):
             encoded = jnp.repeat(features[player][:, None], batch, axis=1)
             whose = jnp.full_like(ranges[player], player)
             size = jnp.sum(mask[player], axis=-1, keepdims=True)
-            # Opposing masses of about 1 each, whatever the padding, which depends on other public states.
+            # Opposing masses of about 1 each, independent of the padding.
             scaled = opposing[player] * size[:, None]
             numbers = jnp.stack([whose, ranges[player], scaled], axis=-1)
             seen = self.inner(jnp.concatenate([encoded, numbers], axis=-1))
@@ -233,15 +237,15 @@ class _Infostates(nnx.Module):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PublicStates:
-    """The S public states at a limit, side by side, padded to the largest: n_p infostates of player p.
+    """The S public states at a limit, padded to the largest: n_p infostates of player p.
 
     Attributes:
-      row: for both players `[S, n_p]` which of its R_p leaf infostates; R_p for padding.
-      slot: for both players `[R_p]` where each of them stands, of S × n_p.
-      mask: for both players `[S, n_p]` 1 where there is an infostate.
-      chance: `[S, n_0, n_1]` chance's reach of each pair, which adds up to 1 in a public state.
-      weight: `[S]` what it added up to.
-      features: for both players `[S, n_p, E]` their encodings, E = 0 if nobody looks at them.
+      row: for both players `[S, n_p]` index of the leaf infostate, R_p for padding.
+      slot: for both players `[R_p]` position of each leaf infostate in S × n_p.
+      mask: for both players `[S, n_p]` 1 for infostates, 0 for padding.
+      chance: `[S, n_0, n_1]` chance's reach of each pair, normalised in each public state.
+      weight: `[S]` normaliser of `chance`.
+      features: for both players `[S, n_p, E]` their encodings, E = 0 if not used.
     """
 
     row: Pair
@@ -253,7 +257,7 @@ class PublicStates:
 
     @staticmethod
     def of(limit: Limit, network: str) -> PublicStates:
-        """Those of a limit, in float32; call inside a `precision`."""
+        """Public states of a limit, in float32; call inside a `precision`."""
         count = int(limit.cut.subgame.max()) + 1
         row: list[jax.Array] = []
         slot: list[jax.Array] = []
@@ -267,14 +271,14 @@ class PublicStates:
             nth = np.empty(len(state), np.int64)
             nth[order] = np.arange(len(state)) - first[state[order]]
             sizes.append(int(nth.max()) + 1)
-            where = np.full((count, sizes[-1]), len(state))
-            where[state, nth] = np.arange(len(state))
-            known = _encodings(limit, player) if network == "infostates" else np.zeros((len(state), 0))
-            row.append(jnp.asarray(where, jnp.int32))
+            row_idx = np.full((count, sizes[-1]), len(state))
+            row_idx[state, nth] = np.arange(len(state))
+            encodings = _encodings(limit, player) if network == "infostates" else np.zeros((len(state), 0))
+            row.append(jnp.asarray(row_idx, jnp.int32))
             slot.append(jnp.asarray(state * sizes[-1] + nth, jnp.int32))
-            mask.append(jnp.asarray(where < len(state), jnp.float32))
-            padded = np.concatenate([known, np.zeros((1, known.shape[1]))])
-            features.append(jnp.asarray(padded[where], jnp.float32))
+            mask.append(jnp.asarray(row_idx < len(state), jnp.float32))
+            padded = np.concatenate([encodings, np.zeros((1, encodings.shape[1]))])
+            features.append(jnp.asarray(padded[row_idx], jnp.float32))
         cells = limit.matrix()
         chance = np.zeros((count, sizes[0], sizes[1]))
         (first, second), state = slot, limit.roots[0].subgame[cells.row]
@@ -297,21 +301,21 @@ class PublicStates:
 
     @property
     def counts(self) -> tuple[tuple[int, int], ...]:
-        """Of both players, infostates of every public state."""
+        """For both players, number of infostates of every public state."""
         first, second = (np.asarray(mask).sum(axis=1).astype(int).tolist() for mask in self.mask)
         return tuple(zip(first, second, strict=True))
 
-    def spread(self, player: int, rows: jax.Array) -> jax.Array:
-        """`[R_p, L]` → `[S, L, n_p]`, 0 for padding."""
+    def to_slots(self, player: int, rows: jax.Array) -> jax.Array:
+        """Scatters `[R_p, L]` into `[S, L, n_p]`, 0 for padding."""
         return jnp.swapaxes(rows.at[self.row[player]].get(mode="fill", fill_value=0), 1, 2)
 
     def gathered(self, player: int, slots: jax.Array) -> jax.Array:
-        """`[S, L, n_p]` → `[R_p, L]`."""
+        """Gathers `[R_p, L]` from `[S, L, n_p]`."""
         flat = jnp.swapaxes(slots, 1, 2).reshape(-1, slots.shape[1])
         return flat[self.slot[player]]
 
     def scaled(self, ranges: Slots) -> tuple[Slots, Slots]:
-        """Ranges that add up to 1, even where they were 0, in float32; and their sums `[S, B, 1]`."""
+        """Normalised ranges in float32, uniform where all are 0, and their sums `[S, B, 1]`."""
         totals = [jnp.sum(rows, axis=-1, keepdims=True) for rows in ranges]
         first, second = (
             divide(rows, total, (mask / jnp.sum(mask, axis=-1, keepdims=True))[:, None].astype(rows.dtype))
@@ -336,7 +340,7 @@ def _encodings(limit: Limit, player: int) -> FloatArray:
 def predict(
     shape: RangeArchitecture, weights: Weights, states: PublicStates, ranges: Slots
 ) -> tuple[Slots, Slots]:
-    """What infostates are worth for ranges that add up to 1, zero-sum, in units of the payoff range.
+    """Predicts zero-sum payoffs of infostates for normalised ranges, in units of the payoff range.
 
     Returns:
       Payoffs of both players `[S, B, n_p]`, and their opposing masses.
@@ -362,9 +366,9 @@ def predict(
 def _range_values(
     shape: RangeArchitecture, weights: Weights, states: PublicStates, scale: jax.Array, ranges: Pair
 ) -> Pair:
-    """A `RangeFunction`."""
-    spread = states.spread(0, ranges[0]), states.spread(1, ranges[1])
-    scaled, totals = states.scaled(spread)
+    """The `RangeFunction` of a network."""
+    slots = states.to_slots(0, ranges[0]), states.to_slots(1, ranges[1])
+    scaled, totals = states.scaled(slots)
     payoffs, opposing = predict(shape, weights, states, scaled)
     unit = scale * states.weight[:, None, None]
     first, second = (
@@ -382,16 +386,16 @@ class RangeNetwork:
     """A trained network as `RangeValues`, for any number of lanes.
 
     Attributes:
-      game: name of the game that it is for.
-      cut: name of the cut that it was trained for.
+      game: name of the game.
+      cut: name of the cut of its training.
       roots: digest of that cut's root histories.
       shape: its architecture.
-      scale: the payoff range, the unit of its outputs.
+      scale: payoff range, the unit of its outputs.
       weights: its parameters.
-      error: how far off the predicted values of optimal continuations are, a root mean square in payoff
-        units, as `train_ranges` measured it after blueprints of its own (`RangeTraining.value_rmse`), and no
-        Δ of Theorem 2, which bounds every promise. None if training is not finished.
-      name: what tables call it: the folder that it is in, else `ranges`.
+      error: root mean squared error of the predicted values of optimal continuations, in payoff units,
+        measured by `train_ranges` for its own blueprints (`RangeTraining.value_rmse`); not the Δ of Theorem
+        2, which bounds every alternative value. None if training is not finished.
+      name: name for tables: its folder, otherwise `ranges`.
     """
 
     game: str
@@ -404,16 +408,16 @@ class RangeNetwork:
     name: str = "ranges"
 
     def __repr__(self) -> str:
-        what = f"{self.shape.network}, width {self.shape.width}, depth {self.shape.depth}"
-        return f"<RangeNetwork of {self.game} below {self.cut}: {what}>"
+        description = f"{self.shape.network}, width {self.shape.width}, depth {self.shape.depth}"
+        return f"<RangeNetwork of {self.game} below {self.cut}: {description}>"
 
     @property
     def doubt(self) -> str | None:
-        """Why it is not to be relied on, if its training is not finished or diverged."""
+        """Reason not to rely on it: its training is not finished or diverged; otherwise None."""
         return _doubt(self.name, self.error, self.scale)
 
     def describe(self, training: dict[str, Any]) -> dict[str, Any]:
-        """For a `TrainingFolder`, with what the weights depend on besides."""
+        """Description for a `TrainingFolder`, with the settings that determine the weights."""
         shape = dataclasses.asdict(self.shape) | {"sizes": [list(size) for size in self.shape.sizes]}
         return {
             "game": self.game,
@@ -425,25 +429,26 @@ class RangeNetwork:
         }
 
     def __call__(self, limit: Limit) -> RangeFunction:
-        """See `RangeValues`.
+        """The network's function at a limit.
 
         Raises:
-          ValueError: if the limit is of another game, or of another cut and the network has no place for it.
+          ValueError: if the limit is of another game, or the network is `padded` and the limit of another
+            cut.
         """
         self.check(limit.tree)
         if self.shape.network == "padded" and digest(limit.cut.roots) != self.roots:
             raise ValueError(
                 f"{self.name!r} is a padded network for the cut {self.cut!r} of {self.game}, not for "
-                f"{limit.cut.name!r}; take that cut, train one for this, or one of infostates"
+                f"{limit.cut.name!r}; use that cut, or train a network for this cut or one of infostates"
             )
         states = PublicStates.of(limit, self.shape.network)
         return Partial(_range_values, self.shape, self.weights, states, jnp.float32(self.scale))
 
     def check(self, tree: HistoryTree) -> None:
-        """ValueError unless it is for a tree's game."""
+        """Raises ValueError unless the network is for the tree's game."""
         if tree.game.name != self.game:
             raise ValueError(
-                f"{self.name!r} is a network of ranges for {self.game!r}, not for {tree.game.name!r}; "
+                f"{self.name!r} is a range network for {self.game!r}, not for {tree.game.name!r}; "
                 "train one for this game"
             )
 
@@ -451,7 +456,7 @@ class RangeNetwork:
 def make_network(
     tree: HistoryTree, limit: Limit, network: str, width: int, depth: int, weights: Weights | None = None
 ) -> RangeNetwork:
-    """A network with no weights yet, or with these."""
+    """A network with the given weights, by default none."""
     states = PublicStates.of(limit, network)
     padded = network == "padded"
     shape = RangeArchitecture(
@@ -474,28 +479,28 @@ def make_network(
 def load_ranges(
     folder: str | os.PathLike[str], tree: HistoryTree, where: CutSpec | None = None
 ) -> RangeNetwork:
-    """The network that `train_ranges` left in a folder, with the newest checkpoint's weights.
+    """Loads a network from a folder of `train_ranges`, with the newest checkpoint's weights.
 
     Args:
-      folder: where it is.
+      folder: the folder.
       tree: the game's histories, at least to the cut.
-      where: the cut that it must be for, unless it serves any; by default nothing is asked.
+      where: the expected cut of a `padded` network; by default any.
 
     Raises:
-      ValueError: if there is none, it cannot be read, or it is for another game or cut.
+      ValueError: if it is missing, cannot be read, or is for another game or cut.
       ImportError: if orbax is not installed.
     """
-    check_tree(tree)
+    check_histories(tree)
     description = read_description(folder, KIND)
     with parsing(folder, KIND):
         network = _parse(description, os.fspath(folder))
     network.check(tree)
     if where is not None and network.shape.network == "padded":
-        asked = cut(tree, where)
-        if digest(asked.roots) != network.roots:
+        expected = cut(tree, where)
+        if digest(expected.roots) != network.roots:
             raise ValueError(
-                f"{KIND.label(folder)} is for the cut {network.cut!r}, not for {asked.name!r}; train one for "
-                "this cut"
+                f"{KIND.label(folder)} is for the cut {network.cut!r}, not for {expected.name!r}; train one "
+                "for this cut"
             )
     network.weights = restore_weights(folder, abstract_weights(network.shape), KIND)
     network.error = read_errors(folder).get("value_rmse")
@@ -504,63 +509,64 @@ def load_ranges(
 
 @dataclasses.dataclass(frozen=True)
 class FolderRanges:
-    """The network in a folder as `RangeValues`, loaded when it is first asked: it can be named beforehand.
+    """The network in a folder as `RangeValues`, loaded on first use.
 
     Attributes:
-      folder: where `train_ranges` left it; a path becomes a string.
+      folder: the folder of a `train_ranges`; a path becomes a string.
     """
 
     folder: str
 
     def __post_init__(self) -> None:
-        given: Any = self.folder
-        if not isinstance(given, str | os.PathLike) or not os.fspath(given):
-            raise ValueError(f"FolderRanges({given!r}): expected the folder of a train_ranges")
-        object.__setattr__(self, "folder", os.fspath(given))
+        path: Any = self.folder
+        if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+            raise ValueError(f"FolderRanges({path!r}): expected the folder of a train_ranges")
+        object.__setattr__(self, "folder", os.fspath(path))
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """Name for tables."""
         return self.folder
 
     @property
     def cut(self) -> str:
-        """Name of the cut that it was trained for; ValueError if it cannot be read."""
+        """Name of the cut of its training; raises ValueError if it cannot be read."""
         return str(read_description(self.folder, KIND)["cut"])
 
     @property
     def error(self) -> float | None:
-        """See `RangeNetwork`; ValueError if it cannot be read."""
+        """`RangeNetwork.error` of the folder; raises ValueError if it cannot be read."""
         read_description(self.folder, KIND)
         return read_errors(self.folder).get("value_rmse")
 
     @property
     def doubt(self) -> str | None:
-        """See `RangeNetwork`; ValueError if it cannot be read."""
+        """`RangeNetwork.doubt` of the folder; raises ValueError if it cannot be read."""
         return _doubt(self.folder, self.error, float(read_description(self.folder, KIND)["scale"]))
 
     @property
     def fingerprint(self) -> str:
-        """Digests of what lies there now, by which a sweep knows whether it has its results."""
+        """Digests of the folder's current contents, by which a sweep identifies its results."""
         read_description(self.folder, KIND)
-        files = [pathlib.Path(self.folder) / name for name in (DESCRIPTION, CHECKSUMS, ERRORS)]
+        folder = pathlib.Path(self.folder)
+        files = [*content_files(folder), folder / ERRORS]
         return " ".join(file_checksum(path) if path.exists() else "none" for path in files)
 
     def __call__(self, limit: Limit) -> RangeFunction:
-        """See `RangeNetwork`; ValueError as `load_ranges`."""
+        """Loads the network and returns its function at a limit; raises ValueError as `load_ranges`."""
         return load_ranges(self.folder, limit.tree)(limit)
 
 
 def _doubt(name: str, error: float | None, scale: float) -> str | None:
-    """Why a network is not to be relied on, and what to do about it, in a sentence."""
+    """Reason not to rely on a network, and the remedy, in a sentence; None if there is none."""
     if error is None:
         return (
-            f"the network in {name!r} is not finished, so nobody knows how far off it is; go on with "
-            "train_ranges (the same arguments and folder), or use another one"
+            f"the network in {name!r} is not finished, so its error is unknown; continue "
+            "train_ranges (with the same arguments and folder), or use another network"
         )
-    if not error <= DIVERGED * scale:  # NaN is none either
+    if not error <= DIVERGED * scale:  # also True for NaN
         return (
-            f"the network in {name!r} diverged: the values that it predicts are off by {error:.3g}, with "
+            f"the network in {name!r} diverged: the error of its values is {error:.3g}, with "
             f"payoffs in a range of {scale:g}; train again in another folder, with a smaller learning_rate "
             "or more steps"
         )
@@ -568,25 +574,27 @@ def _doubt(name: str, error: float | None, scale: float) -> str | None:
 
 
 def read_errors(folder: str | os.PathLike[str]) -> dict[str, float]:
-    """What a finished training measured, NaN where there was nothing to measure; empty if it is not finished.
+    """Errors measured by a finished training, NaN if undefined; empty if training is not finished.
 
     Raises:
       ValueError: if the file is damaged.
     """
-    path, remedy = pathlib.Path(folder) / ERRORS, "delete it and train again"
-    errors = read_record(path, remedy) or {}
+    path = pathlib.Path(folder) / ERRORS
+    errors = read_record(path, ERRORS_FORMAT) or {}
     for name, error in errors.items():
         if error is not None and not is_finite_number(error):
-            raise damaged(path, ValueError(f"{name} is {error!r}"), remedy)
-    known = {name: errors[name] for name in MEASURED if name in errors}  # earlier versions measured more
-    return {name: math.nan if error is None else float(error) for name, error in known.items()}
+            raise ERRORS_FORMAT.damaged(path, ValueError(f"{name} is {error!r}"))
+    measured = {
+        name: errors[name] for name in MEASURED if name in errors
+    }  # earlier versions measured more errors
+    return {name: math.nan if error is None else float(error) for name, error in measured.items()}
 
 
 def _parse(description: dict[str, Any], name: str) -> RangeNetwork:
-    """The network that is described, with no weights yet; any error if it is not."""
-    told: dict[str, Any] = dict(description["architecture"])
-    network, sizes = told.pop("network"), told.pop("sizes")
-    counts = {key: operator.index(count) for key, count in told.items()}
+    """The described network, without weights; raises any exception if the description is invalid."""
+    fields: dict[str, Any] = dict(description["architecture"])
+    network, sizes = fields.pop("network"), fields.pop("sizes")
+    counts = {key: operator.index(count) for key, count in fields.items()}
     shape = RangeArchitecture(
         network=network,
         sizes=tuple((operator.index(first), operator.index(second)) for first, second in sizes),
@@ -597,5 +605,5 @@ def _parse(description: dict[str, Any], name: str) -> RangeNetwork:
         raise ValueError(f"architecture {description['architecture']}")
     if not 0 < scale < math.inf:
         raise ValueError(f"scale {scale}")
-    game, where, roots = (str(description[key]) for key in ("game", "cut", "roots"))
-    return RangeNetwork(game=game, cut=where, roots=roots, shape=shape, scale=scale, weights={}, name=name)
+    game, cut_name, roots = (str(description[key]) for key in ("game", "cut", "roots"))
+    return RangeNetwork(game=game, cut=cut_name, roots=roots, shape=shape, scale=scale, weights={}, name=name)

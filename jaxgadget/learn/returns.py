@@ -1,4 +1,4 @@
-"""Sampled returns: games played to the end on the device, thousands at a time."""
+"""Sampled returns: simulation of games to the end, in batches on the device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from jaxgadget.games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.history import HistoryTree
-from jaxgadget.tree.truncated import first_child
+from jaxgadget.tree.matching import first_child
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.values.histories import conditional_chance
 
@@ -19,19 +19,19 @@ from jaxgadget.values.histories import conditional_chance
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Simulator:
-    """A game and both players' portfolios; `n` histories, K entries, `Q` rows a player.
+    """A game and both players' portfolios on the device: `n` histories, K strategies, `Q` rows per player.
 
-    The whole tree is on the device, 33 bytes a history, and 4 bytes for every row and entry.
+    Memory: 33 bytes per history, and 4 bytes per row and strategy.
 
     Attributes:
-      actor: `[n]` who acts, 0 at the end.
+      actor: `[n]` acting player, 0 at the end.
       first_child: `[n]` the first child.
-      row: `[2, n]` the player's first row in `rows` where it acts, else 0.
-      count: `[3, n]` how many moves player 0, player 1 and chance have, 1 where they do not act.
+      row: `[2, n]` the player's first row in `rows` if it acts, otherwise 0.
+      count: `[3, n]` number of moves of player 0, player 1 and chance, 1 where they do not act.
       payoff: `[n]` player 0's payoff, 0 before the end.
-      chance: `[n]` probabilities of chance's outcomes, added up over the siblings so far.
-      rows: for both players `[Q, K]` probabilities, added up over the infoset's actions so far.
-      most: most moves of each that there are anywhere.
+      chance: `[n]` cumulative probabilities of chance's outcomes over siblings.
+      rows: for both players `[Q, K]` cumulative probabilities over the infoset's actions.
+      max_moves: maximum number of moves of each.
     """
 
     actor: jax.Array
@@ -45,10 +45,10 @@ class Simulator:
 
 
 def make_simulator(tree: HistoryTree, portfolio: Policy) -> Simulator:
-    """The simulator of a portfolio in a tree of the whole game; all of it goes onto the device."""
-    number = np.arange(tree.num_histories)
-    children_start = first_child(tree, number)
-    row, count = np.zeros((2, len(number)), np.int32), np.ones((3, len(number)), np.int32)
+    """Builds the simulator of a portfolio in a tree of the whole game, on the device."""
+    histories = np.arange(tree.num_histories)
+    children_start = first_child(tree, histories)
+    row, count = np.zeros((2, len(histories)), np.int32), np.ones((3, len(histories)), np.int32)
     rows: list[jax.Array] = []
     for player, bit in enumerate((PLAYER_0, PLAYER_1)):
         infosets, acts = tree.infosets[player], (tree.actor & bit) != 0
@@ -57,7 +57,7 @@ def make_simulator(tree: HistoryTree, portfolio: Policy) -> Simulator:
         start = infosets.first_sequence - 1
         rows.append(jnp.asarray(_sums(portfolio.probabilities[player], start), jnp.float32))
     at_chance = tree.actor == CHANCE
-    children = np.searchsorted(tree.parent, number, side="right") - children_start
+    children = np.searchsorted(tree.parent, histories, side="right") - children_start
     count[2, at_chance] = children[at_chance]
     drawn = np.nonzero(tree.action[2] >= 0)[0]
     chance = np.zeros(tree.num_histories)
@@ -77,7 +77,7 @@ def make_simulator(tree: HistoryTree, portfolio: Policy) -> Simulator:
 
 
 def _sums(values: FloatArray, start: IntArray) -> FloatArray:
-    """`[Q, K]` sums within runs of rows that begin at `start`, ascending or not."""
+    """`[Q, K]` cumulative sums within runs of rows that begin at `start`, in any order."""
     begins = np.zeros(len(values), np.int64)
     begins[start] = start
     begins = np.maximum.accumulate(begins)
@@ -88,13 +88,13 @@ def _sums(values: FloatArray, start: IntArray) -> FloatArray:
 def sample_returns(
     simulator: Simulator, histories: jax.Array, entries: tuple[jax.Array, jax.Array], key: jax.Array
 ) -> jax.Array:
-    """`[B]` player 0's payoff at the end of one line of play from every history.
+    """`[B]` player 0's payoff of one simulated game from every history.
 
     Args:
       simulator: the game and the portfolios.
-      histories: `[B]` where play begins.
-      entries: `[B]` the entry of each player's portfolio with which it goes on.
-      key: of the random numbers.
+      histories: `[B]` initial histories.
+      entries: `[B]` index of each player's strategy in its portfolio.
+      key: random key.
     """
 
     def goes_on(state: tuple[jax.Array, jax.Array]) -> jax.Array:
@@ -121,14 +121,14 @@ def _pick(
     sums: jax.Array,
     first: jax.Array,
     count: jax.Array,
-    most: int,
+    max_moves: int,
     uniform: jax.Array,
     size: int = 1,
     entry: jax.Array | None = None,
 ) -> jax.Array:
-    """`[B]` which of `count` moves a uniform number picks, given running sums from row `first` on."""
+    """`[B]` index of the move that a uniform number selects, given cumulative sums from row `first` on."""
     picked = jnp.zeros_like(first)
-    for nth in range(most - 1):  # the last needs no sum
+    for nth in range(max_moves - 1):  # the last move needs no sum
         row = (first + nth) * size + (0 if entry is None else entry)
         passed = uniform >= sums.at[row].get(mode="clip")
         picked = picked + (passed & (nth < count - 1)).astype(picked.dtype)

@@ -1,8 +1,8 @@
-"""Trains any network with any lesson: the compiled steps, and a run in parts with its log and checkpoints.
+"""Training of any network with any lesson: compiled steps, and a run in parts with log and checkpoints.
 
-All randomness is the lesson's, a function of its key and the number of the step; no generator is carried
-along. So a training that was cut off and goes on ends with the very weights of one that was not: bit for bit
-on one CPU with one JAX and equally many cores, as the order in which XLA adds up depends on these.
+All randomness is a function of the lesson's key and the step; no generator state is carried. A resumed
+training therefore ends with the weights of an uninterrupted one: bit for bit on one CPU with one JAX version
+and equally many cores, on which the order of XLA's summations depends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jaxgadget.learn.checkpoints import Row, TrainingFolder
 from jaxgadget.learn.perceptron import Weights
 
 WARM_UP = 0.02
-"""The share of the steps in which the learning rate rises."""
+"""Fraction of the steps with a rising learning rate."""
 
 SECOND_MOMENT = 0.99
 """Decay of the mean squared gradient. With the usual 0.999 the error was 1.7 times as large in Goofspiel 5
@@ -40,26 +40,26 @@ CONSTANTS: dict[str, float | str] = {
     "weight decay": WEIGHT_DECAY,
     "largest gradient": LARGEST_GRADIENT,
 }
-"""What weights depend on besides a training's settings; a training does not go on with others."""
+"""Constants that determine the weights, besides settings; a training cannot resume with others."""
 
 LOG_DRAWS, FINAL_DRAWS = 2**15, 2**20
-"""Draws that an error is measured with where targets are noisy, at least, in the log and at the end."""
+"""Minimum number of draws to measure errors with noisy targets, in the log and at the end."""
 
 SHOWN = 1024
-"""Examples, at most, that the log's error is over where none are held out."""
+"""Maximum number of examples of the log's error if none are held out."""
 
 log = logging.getLogger(__name__)
 
 
 class Lesson(Protocol):
-    """What a network learns from: a pytree of examples on the device, those to train on first.
+    """Training data of a network: a pytree of examples on the device, the training set first.
 
-    Whatever else the program is compiled for is static in it: the network's shape, the size of a batch.
+    The network's shape and the batch size are static fields.
     """
 
     @property
     def scale(self) -> jax.Array:
-        """Payoff units of the network's outputs."""
+        """Payoff unit of the network's outputs."""
         ...
 
     def loss(self, weights: Weights, step: jax.Array) -> jax.Array:
@@ -67,13 +67,13 @@ class Lesson(Protocol):
         ...
 
     def rounds(self, num_examples: int, draws: int) -> int:
-        """How often to look at every example for so many draws of noisy targets; 1 if they have no noise."""
+        """Number of rounds over the examples for at least `draws` draws of noisy targets; 1 without noise."""
         ...
 
     def mean_square(
         self, weights: Weights, first: jax.Array, last: jax.Array, rounds: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """Mean squared error over examples from `first` to before `last`, in payoff units², and its noise."""
+        """Mean squared error over examples `first` to `last - 1`, in payoff units², and its noise."""
         ...
 
 
@@ -82,11 +82,11 @@ class Lesson(Protocol):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LearningSchedule:
-    """What the optimiser is compiled for.
+    """Static settings of the optimiser.
 
     Attributes:
-      learning_rate: the largest.
-      steps: of the whole training.
+      learning_rate: maximum learning rate.
+      steps: steps of the whole training.
     """
 
     learning_rate: float
@@ -96,14 +96,14 @@ class LearningSchedule:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far a training is.
+    """State of a training.
 
     Attributes:
       weights: the network's.
-      optimiser: its state.
-      step: steps done.
-      loss_sum: of the steps since `advance` was called; NaN if the loss or gradient of step `step` was not
-        finite: then all else is from before it.
+      optimiser: state of the optimiser.
+      step: number of completed steps.
+      loss_sum: sum of the losses since `advance` was called; NaN if the loss or gradient of step `step` was
+        not finite: all other fields are then those before it.
     """
 
     weights: Weights
@@ -113,10 +113,10 @@ class Progress:
 
 
 def learning_rate(schedule: LearningSchedule) -> optax.Schedule:
-    """The number of a step → its learning rate: up in a straight line, then down as a cosine."""
+    """Learning rate by step: linear warm-up, then cosine decay."""
     warm_up = int(WARM_UP * schedule.steps)
     return optax.warmup_cosine_decay_schedule(
-        init_value=schedule.learning_rate / (warm_up + 1),  # from 0 the first step would do nothing
+        init_value=schedule.learning_rate / (warm_up + 1),  # with 0 the first step would have no effect
         peak_value=schedule.learning_rate,
         warmup_steps=warm_up,
         decay_steps=schedule.steps,
@@ -130,7 +130,7 @@ def _make_optimiser(schedule: LearningSchedule) -> optax.GradientTransformation:
 
 
 def begin(weights: Weights, schedule: LearningSchedule) -> Progress:
-    """No step done."""
+    """Initial state."""
     return Progress(
         weights=weights,
         optimiser=_make_optimiser(schedule).init(weights),
@@ -141,7 +141,7 @@ def begin(weights: Weights, schedule: LearningSchedule) -> Progress:
 
 @functools.partial(jax.jit, static_argnames="schedule", donate_argnames="progress")
 def advance(progress: Progress, lesson: Lesson, until: jax.Array, *, schedule: LearningSchedule) -> Progress:
-    """Trains until so many steps are done, or one fails."""
+    """Trains until step `until`, or until a step fails."""
     optimiser = _make_optimiser(schedule)
 
     def goes_on(now: Progress) -> jax.Array:
@@ -173,7 +173,7 @@ def advance(progress: Progress, lesson: Lesson, until: jax.Array, *, schedule: L
 def mean_square(
     lesson: Lesson, weights: Weights, first: jax.Array, last: jax.Array, rounds: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """The lesson's."""
+    """`Lesson.mean_square`, compiled."""
     return lesson.mean_square(weights, first, last, rounds)
 
 
@@ -181,25 +181,25 @@ def mean_square(
 
 
 class Trainer:
-    """A training in parts; made and called under `precision(np.float32)`.
+    """A training in parts; construct and call it under `precision(np.float32)`.
 
     Args:
       schedule: the learning rate and the number of steps.
-      lesson: what is learnt from.
-      weights: of the untrained network; may be gone afterwards, as their memory is used.
-      counts: how many examples are trained on, and how many there are with those held out.
-      keeper: a folder for checkpoints and the log; a training that lies there goes on.
-      began: when this run began, as `time.perf_counter` says.
-      batch_size: examples a step.
+      lesson: the training data.
+      weights: initial weights; their buffers may be donated.
+      counts: size of the training set, and number of all examples.
+      keeper: a folder for checkpoints and the log; a training stored there is resumed.
+      began: start of this run, from `time.perf_counter`.
+      batch_size: examples per step.
 
     Attributes:
-      lesson: may be replaced between two calls of `train`, by one with more examples, say.
-      counts: may be replaced with it.
-      progress: how far the training is.
-      log: a row for every part.
+      lesson: the training data; may be replaced between calls of `train`, for example to add examples.
+      counts: numbers of examples, replaced with the lesson.
+      progress: state of the training.
+      log: one row per part.
 
     Raises:
-      ValueError: if what lies in the folder cannot be read.
+      ValueError: if the folder cannot be read.
     """
 
     def __init__(
@@ -225,38 +225,39 @@ class Trainer:
                 log.info("Going on in %r after step %d of %d.", str(keeper.path), step, schedule.steps)
 
     def seconds(self) -> float:
-        """So far, with the runs before."""
+        """Time so far, including previous runs."""
         return self._before + time.perf_counter() - self._began
 
     def rmse(self, first: int, last: int, draws: int) -> float:
-        """Over a range of examples, in payoff units, without the targets' noise; NaN if it is empty.
+        """Root mean squared error over examples in payoff units, without the targets' noise; NaN for none.
 
         Args:
           first: the first example.
-          last: one past the last.
-          draws: at least so many are made of noisy targets.
+          last: the last example + 1.
+          draws: minimum number of draws of noisy targets.
         """
         if first == last:
             return math.nan
-        numbers = [jnp.int32(number) for number in (first, last, self.lesson.rounds(last - first, draws))]
+        numbers = [jnp.int32(integer) for integer in (first, last, self.lesson.rounds(last - first, draws))]
         error, noise = mean_square(self.lesson, self.progress.weights, *numbers)
         return math.sqrt(max(0.0, float(error) - float(noise))) if math.isfinite(error) else math.inf
 
     def errors(self) -> tuple[float, float]:
-        """Root mean squared errors in payoff units: over the examples trained on, and those held out."""
+        """Root mean squared errors in payoff units: over the training set, and over held-out examples."""
         num_train, total = self.counts
         return self.rmse(0, num_train, FINAL_DRAWS), self.rmse(num_train, total, FINAL_DRAWS)
 
     def train(self, every: int, report: Callable[[int], None], until: int | None = None) -> None:
-        """Goes on until all steps are done.
+        """Trains until all steps are completed.
 
         Args:
-          every: a part ends, with a checkpoint and a row of the log, where it divides the steps done.
-          report: called with the steps done, before the first part and after each.
-          until: stop after so many steps, where a part ends too; nothing happens if they are done.
+          every: a part ends, with a checkpoint and a row of the log, at multiples of this number of steps.
+          report: progress callback; receives the number of completed steps, before the first part and after
+            each.
+          until: stop at this step, which also ends a part.
 
         Raises:
-          ValueError: if numbers cease to be finite, or a checkpoint cannot be written.
+          ValueError: if a number is not finite, or a checkpoint cannot be written.
         """
         last = self._schedule.steps if until is None else min(until, self._schedule.steps)
         done = int(self.progress.step)
@@ -284,7 +285,7 @@ class Trainer:
             report(done)
 
     def _shown(self) -> tuple[int, int]:
-        """Which examples the log's error is over: those held out, else a few of the others."""
+        """Examples of the log's error: held-out examples, otherwise some of the training set."""
         num_train, total = self.counts
         return (num_train, total) if num_train < total else (0, min(total, SHOWN))
 

@@ -1,7 +1,8 @@
-"""Trains a value network for a portfolio: `train_value`."""
+"""Training of a value network for a portfolio: `train_value`."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import os
@@ -11,11 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxgadget.learn.checkpoints import TrainingFolder
+from jaxgadget.core.solver import check_iterations
+from jaxgadget.learn.checkpoints import TrainingFolder, hold_training
 from jaxgadget.learn.encoding import find_encoding
-from jaxgadget.learn.examples import ValueOptions, find_targets, make_lesson, split
+from jaxgadget.learn.examples import find_targets, make_lesson, split
 from jaxgadget.learn.history_lesson import HistoryLesson
 from jaxgadget.learn.network import KIND, Architecture, NetworkValues
+from jaxgadget.learn.options import TrainingConfig
 from jaxgadget.learn.perceptron import initial_weights
 from jaxgadget.learn.trainer import Trainer
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
@@ -29,19 +32,19 @@ from jaxgadget.values.histories import ValueFunction, blueprint_digest, leaf_val
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Training:
-    """What `train_value` gives.
+    """Result of `train_value`.
 
     Attributes:
       values: the trained network.
       log: columns `step`, `loss` (mean squared error since the row before in squares of the payoff range,
         sampled returns' noise included), `heldout_rmse` (payoff units, without noise), `seconds` so far, and
         `examples_per_second` (histories, each with all its targets).
-      train_rmse: root mean squared error against exact values, in payoff units, over histories and pairs
-        trained on.
-      heldout_rmse: the same over the histories held out; NaN if there are none.
-      payoff_range: the largest less the smallest payoff.
-      seconds: of all runs together, exact targets and compiling included.
-      heldout: `[H]` the histories never trained on.
+      train_rmse: root mean squared error against exact values, in payoff units, over histories of the
+        training set and pairs of strategies.
+      heldout_rmse: the same over held-out histories; NaN if there are none.
+      payoff_range: maximum minus minimum payoff.
+      seconds: total time of all runs, including exact targets and compilation.
+      heldout: `[H]` held-out histories.
     """
 
     values: NetworkValues
@@ -53,12 +56,12 @@ class Training:
     heldout: IntArray
 
     def __repr__(self) -> str:
-        errors = f"error {self.train_rmse:.3g} trained on, {self.heldout_rmse:.3g} held out"
+        errors = f"error {self.train_rmse:.3g} training, {self.heldout_rmse:.3g} held out"
         return f"<Training of {self.values.game}: {errors}, payoff range {self.payoff_range:g}>"
 
     @property
     def examples_per_second(self) -> float:
-        """Median of the log's."""
+        """Median over the log."""
         return float(self.log["examples_per_second"].median())
 
 
@@ -66,97 +69,76 @@ def train_value(
     tree: HistoryTree,
     portfolio: PolicyLike,
     *,
-    folder: str | os.PathLike[str] | None = None,
-    steps: int = 10_000,
-    batch_size: int = 256,
-    width: int = 512,
-    depth: int = 1,
-    learning_rate: float = 3e-3,
-    seed: int = 0,
+    config: TrainingConfig | None = None,
     targets: str | ValueFunction = "exact",
     pairs: int = 16,
     histories: IntArray | None = None,
-    heldout: float = 0.02,
-    every: int | None = None,
-    show_progress: bool | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
 ) -> Training:
-    """Trains a network to predict what histories are worth under every pair of entries.
+    """Trains a network to predict the values of histories for every pair of strategies.
 
-    AdamW on the mean squared error; the learning rate rises over 2 % of the steps, then falls as a cosine.
-    Histories with equally many moves share in proportion to the square root of their number. The same
-    arguments give the same weights, however often a training was cut off: bit for bit with the same JAX on
-    the same CPU with equally many cores. With a folder a warning tells if one of these has changed.
+    AdamW on the mean squared error, with linear warm-up over 2 % of the steps, then cosine decay. Histories
+    are grouped by number of moves; groups are drawn in proportion to the square root of their size. Results
+    are reproducible, also for a resumed training: bit for bit with the same JAX version, CPU and number of
+    cores. Resuming a folder with others causes a warning.
 
     Args:
       tree: histories of the whole game.
-      portfolio: both players' K entries, lane by lane; the values are for the blueprint that is entry 0.
-      folder: keeps checkpoints and the log; a training that lies there goes on.
-      steps: training steps.
-      batch_size: histories a step, drawn with replacement.
-      width: units of a layer.
-      depth: residual blocks of two layers each.
-      learning_rate: the largest.
-      seed: of weights, batches, returns, and what is held out.
-      targets: `exact` expectations; `sampled` returns, where H × K × K numbers do not fit on the device (the
-        whole tree still must); or a value function, called once.
-      pairs: sampled returns a history and step, each under a pair of entries drawn uniformly.
-      histories: `[H]` what to learn; by default every history where a player acts.
-      heldout: the share never trained on, drawn at random; 0 is best for search, which asks about these too.
-      every: steps between two checkpoints and rows of the log; by default a fiftieth of all.
-      show_progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
+      portfolio: both players' K strategies, as lanes; the values are specific to the blueprint, strategy 0.
+      config: settings of the training. For search `heldout=0` is best, as it evaluates all histories.
+      targets: `exact` expectations; `sampled` returns, if H × K × K numbers do not fit on the device (the
+        whole tree must fit); or a value function, called once.
+      pairs: sampled returns per history and step, each for a uniformly drawn pair of strategies.
+      histories: `[H]` histories to learn; by default all at which a player acts.
+      folder: folder for checkpoints and the log; a training stored there is resumed.
+      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
       ValueError: if an argument is out of range or of another game, the folder holds another training, or
-        numbers cease to be finite (the step is named, the checkpoint before it stays).
-      ImportError: if a folder is given and orbax is not installed.
+        a number is not finite (names the step; the last checkpoint remains).
+      ImportError: if `folder` is not None and orbax is not installed.
     """
     began = time.perf_counter()
-    options = ValueOptions(
-        steps=steps,
-        batch_size=batch_size,
-        width=width,
-        depth=depth,
-        learning_rate=learning_rate,
-        seed=seed,
-        pairs=pairs,
-        heldout=heldout,
-        targets=targets if isinstance(targets, str) else "own",
-    )
-    every = options.find_every(every)
+    config = TrainingConfig() if config is None else config
+    if not isinstance(config, TrainingConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"config={config!r}: expected a TrainingConfig, such as TrainingConfig(steps=1000)")
+    pairs = check_iterations(pairs, "pairs")
     check_whole(tree)
     portfolio = as_policy(portfolio, tree, name="portfolio")
     source = find_targets(portfolio, targets)
-    order, num_train = split(tree, histories, options)
+    order, num_train = split(tree, histories, config)
     encoding = find_encoding(tree)
     shape = Architecture(
-        inputs=encoding.width, num_entries=portfolio.num_lanes, width=options.width, depth=options.depth
+        inputs=encoding.width, num_entries=portfolio.num_lanes, width=config.width, depth=config.depth
     )
-    options.check_room(shape.inputs, shape.num_entries**2)
+    config.check_room(shape.inputs, shape.num_entries**2)
     values = NetworkValues(
         game=tree.game.name,
         shape=shape,
         encoding=encoding,
         scale=tree.payoff_range,
-        weights=initial_weights(shape, options.seed),
+        weights=initial_weights(shape, config.seed),
         blueprint=blueprint_digest(portfolio),
     )
-    with precision(np.float32):
-        lesson = make_lesson(tree, portfolio, values, options, source, order, num_train)
+    with precision(np.float32), contextlib.ExitStack() as locks:
+        lesson = make_lesson(tree, portfolio, values, config, pairs, source, order, num_train)
         keeper = None
         if folder is not None:
-            described = values.describe(_describe(options, portfolio, order, lesson))
+            described = values.describe(_describe(config, portfolio, order, lesson, targets, pairs))
+            locks.enter_context(hold_training(folder))
             keeper, values.name = TrainingFolder(folder, described, KIND), os.fspath(folder)
         trainer = Trainer(
-            options.schedule,
+            config.schedule,
             lesson,
             values.weights,
             (num_train, len(order)),
             keeper,
             began,
-            batch_size=options.batch_size,
+            batch_size=config.batch_size,
         )
-        with progress_bar("training", options.steps, show_progress) as report:
-            trainer.train(every, report)
+        with progress_bar("training", config.steps, progress) as report:
+            trainer.train(config.interval, report)
         values.weights = trainer.progress.weights
         train_rmse, heldout_rmse = trainer.errors()
     return Training(
@@ -171,11 +153,18 @@ def train_value(
 
 
 def _describe(
-    options: ValueOptions, portfolio: Policy, order: IntArray, lesson: HistoryLesson
+    config: TrainingConfig,
+    portfolio: Policy,
+    order: IntArray,
+    lesson: HistoryLesson,
+    targets: str | ValueFunction,
+    pairs: int,
 ) -> dict[str, Any]:
-    """What the weights depend on besides the network: of targets, what the other settings do not decide."""
-    own = lesson.targets if options.targets == "own" else None
-    return options.describe() | {
+    """Everything that determines the weights, besides the network."""
+    own = None if isinstance(targets, str) else lesson.targets
+    return config.describe() | {
+        "pairs": pairs,
+        "targets": targets if isinstance(targets, str) else "own",
         "histories": digest(order),
         "portfolio": digest(*portfolio.probabilities),
         "own targets": None if own is None else digest(np.asarray(own)),
@@ -185,14 +174,14 @@ def _describe(
 def visited_rmse(
     values: ValueFunction, exact: ValueFunction, tree: HistoryTree, histories: IntArray, weights: FloatArray
 ) -> float:
-    """Root mean squared error where search asks, in payoff units.
+    """Root mean squared error at the leaves visited by a search, in payoff units.
 
     Args:
-      values: what is judged.
-      exact: what it should be.
+      values: the value function to evaluate.
+      exact: the exact value function.
       tree: the game's histories.
       histories: `[H]` leaf histories.
-      weights: `[H, K, K]` how often each was reached and each pair of entries chosen there, >= 0.
+      weights: `[H, K, K]` frequency of each leaf and pair of strategies, >= 0.
 
     Raises:
       ValueError: if the weights have another shape, or are negative, not finite or all 0.

@@ -1,7 +1,8 @@
-"""A model of an opponent from hands that were observed."""
+"""A model of an opponent from observed hands."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -21,17 +22,17 @@ def estimate_policy(
     prior: PolicyLike | None = None,
     strength: float = 1.0,
 ) -> Policy:
-    """What a player seems to play, from hands that were played to the end and seen in full.
+    """Estimates a player's policy from hands that were played to the end and fully observed.
 
-    At every infoset the mean of a Dirichlet posterior: counts of its actions, and a prior policy counted as
-    often as `strength` says. Where nothing was observed it is the prior.
+    The mean of a Dirichlet posterior at every infoset: counts of its actions, plus a prior policy with the
+    weight of `strength` observations. Unobserved infosets have the prior.
 
     Args:
       tree: the game's histories.
       ends: terminal histories, of any shape, such as `play_matches(…).ends[pair, seating]`.
-      player: 0 or 1, who was observed.
+      player: the observed player, 0 or 1.
       prior: a policy of one lane; by default all actions alike. The other player's rows are its.
-      strength: how many observations the prior is worth at each infoset.
+      strength: weight of the prior at each infoset, in observations.
 
     Raises:
       ValueError: if something is no terminal history of the tree, the prior has several lanes, or `strength`
@@ -53,20 +54,18 @@ def estimate_policy(
     rows = strength * before.probabilities[player][:, 0] + count[1:]
     total = np.bincount(infosets.infoset[1:], rows, minlength=len(infosets))
     estimated = (rows / total[infosets.infoset[1:]])[:, None]
-    other = before.probabilities[1 - player]
-    pair = (estimated, other) if player == 0 else (other, estimated)
-    return Policy(tree, pair, (f"{terminals.size} hands",))
+    return dataclasses.replace(before.with_player(player, estimated), labels=(f"{terminals.size} hands",))
 
 
 def _check_ends(tree: HistoryTree, ends: Any) -> IntArray:
     """Terminal histories in a row, or ValueError."""
-    given = np.asarray(ends)
-    if given.size == 0:
+    array = np.asarray(ends)
+    if array.size == 0:
         return np.zeros(0, np.int64)
-    if given.dtype.kind not in "iu":
-        raise ValueError(f"ends of type {given.dtype}: expected terminal histories, whole numbers")
-    known = np.isin(given, tree.terminals)
-    if not known.all():
-        wrong = int(given[~known].flat[0])
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"ends of type {array.dtype}: expected terminal histories, whole numbers")
+    is_terminal = np.isin(array, tree.terminals)
+    if not is_terminal.all():
+        wrong = int(array[~is_terminal].flat[0])
         raise ValueError(f"ends has {wrong}, which is no terminal history of {tree.game.name}")
-    return given.ravel().astype(np.int64)
+    return array.ravel().astype(np.int64)

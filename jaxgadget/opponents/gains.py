@@ -1,4 +1,4 @@
-"""What policies gain against models over the value of the game, and what that bounds."""
+"""Gains of policies against models over the value of the game, and the bound on exploitability they give."""
 
 from __future__ import annotations
 
@@ -8,31 +8,30 @@ from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.evaluate import best_response, evaluate_policy
 from jaxgadget.policy.policy import Policy
 from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.players import Bracket, sign_of
 
 
 def gain_against(
     policy: Policy, opponents: Opponents, of_lane: IntArray, player: int, value: tuple[float, float]
 ) -> FloatArray:
-    """`[L]` what a player's policies get against models over the value of the game, in its utility.
+    """`[L]` gains of a player's policies against models over the value of the game, in its utility.
 
     Args:
       policy: L lanes; the other player's half does not matter.
       opponents: whose models.
-      of_lane: `[L]` which opponent each lane is held against.
+      of_lane: `[L]` the opponent of each lane.
       player: 0 or 1.
       value: bracket of player 0's value of the game, of which the middle counts.
 
     Returns:
       NaN where there is no model.
     """
-    known = opponents.have_models[of_lane]
-    if not known.any():
+    has_model = opponents.have_models[of_lane]
+    if not has_model.any():
         return np.full(policy.num_lanes, np.nan)
-    ours = policy.probabilities[player]
     models = opponents.models.probabilities[1 - player][:, opponents.model[of_lane]]
-    pair = (ours, models) if player == 0 else (models, ours)
-    earned = evaluate_policy(Policy(policy.tree, pair, policy.labels)).value - sum(value) / 2
-    return np.where(known, earned if player == 0 else -earned, np.nan)
+    earned = evaluate_policy(policy.with_player(1 - player, models)).value - Bracket(*value).middle
+    return np.where(has_model, sign_of(player) * earned, np.nan)
 
 
 def best_gain_against(opponents: Opponents, player: int, value: tuple[float, float]) -> FloatArray:
@@ -46,12 +45,11 @@ def best_gain_against(opponents: Opponents, player: int, value: tuple[float, flo
     if not opponents.have_models.any():
         return np.full(len(opponents), np.nan)
     best = best_response(opponents.models, player).value[opponents.model]
-    of_game = sum(value) / 2 * (1 if player == 0 else -1)
-    return np.where(opponents.have_models, best - of_game, np.nan)
+    return np.where(opponents.have_models, best - Bracket(*value).for_player(player).middle, np.nan)
 
 
 def mixture_bound(gain: FloatArray, p: FloatArray, gap: FloatArray, value: tuple[float, float]) -> FloatArray:
-    """`[L]` what exploitability is at most after solving against mixtures: (p·gain + gap) / (1−p).
+    """`[L]` bound on exploitability after solving against mixtures: (p·gain + gap) / (1−p).
 
     An equilibrium strategy gets at least v in the mixture's game: p·(v + G) + (1−p)·(v − E) ≥ v − gap. Gain
     and exploitability are measured from the middle of the value's bracket, so half of its width is added to

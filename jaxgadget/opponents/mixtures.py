@@ -10,7 +10,7 @@ import numpy as np
 from jaxgadget.opponents.opponent import check_probabilities
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
-from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.public import Tree
 from jaxgadget.util.arrays import FloatArray
 
 How = Literal["plans", "decisions"]
@@ -23,7 +23,7 @@ def mix(
     p: float | Sequence[float],
     *,
     how: How = "plans",
-    tree: HistoryTree | None = None,
+    tree: Tree | None = None,
 ) -> Policy:
     """p·first + (1−p)·second, for both players.
 
@@ -56,8 +56,8 @@ def mix(
             raise ValueError(
                 f"{name} has {policy.num_lanes} lanes: expected 1 or {lanes}, as the other one has"
             )
-    pair = np.repeat(np.arange(lanes), len(weights))
-    weight = np.tile(weights, lanes)
+    pair, weight_idx = np.indices((lanes, len(weights))).reshape(2, -1)
+    weight = weights[weight_idx]
     weighted, other = (
         policy.take_lanes(np.minimum(pair, policy.num_lanes - 1)) for policy in (weighted, other)
     )

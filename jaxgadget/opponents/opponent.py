@@ -1,9 +1,9 @@
-"""Models of an opponent: one who adapts, one who is locked to a model, or a mixture of both.
+"""Models of an opponent: one that adapts, one that is locked to a model, or a mixture of both.
 
 The mixture is drawn once, at the root of the game: with probability p the opponent is the model to the end,
-else it is free, and the player cannot tell the two apart (Johanson, Zinkevich and Bowling 2007). So p is a
-number in the core and no other kind of game: the model's share of play is what the player's sequences earn
-by themselves, and the free opponent's share is a scale.
+else it is free, and the player cannot distinguish the two (Johanson, Zinkevich and Bowling 2007). So p
+needs no game of another kind: the model's share of play is a constant of the player's sequences, and the
+free opponent's share is a scale.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
-from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.public import Tree
 from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
@@ -25,16 +25,16 @@ BEYOND: tuple[Beyond, ...] = ("rational", "model")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Opponent:
-    """An opponent who follows a model with probability p, and plays freely otherwise.
+    """An opponent that follows a model with probability p, and plays freely otherwise.
 
     Attributes:
-      model: what it is believed to play, a lane each: a `Policy`, or what else `as_policy` takes; in a sweep
-        also SPECs of blueprints. The responding player's own rows do not matter. None for an opponent who
+      model: its assumed strategies, a lane each: a `Policy`, or anything that `as_policy` takes; in a sweep
+        also SPECs of blueprints. The responding player's own rows have no effect. None for an opponent that
         only adapts.
-      p: the probability that the model is followed, in [0, 1], or several: then every model is crossed with
-        every p. 0: it adapts; 1: it is locked to the model.
-      beyond: of the model's share below the limit of a depth-limited search: `rational` plays on as well as
-        it can, `model` follows the model there too. Where nothing is depth-limited it says nothing.
+      p: the probability that the model is followed, in [0, 1], or several, which are crossed with all
+        models. 0: the opponent adapts; 1: it is locked to the model.
+      beyond: play of the model's share below the limit of a depth-limited search: `rational`, a best
+        response, or `model`, the model. No effect without a depth limit.
 
     Raises:
       ValueError: if a number is not in [0, 1], there is none, or p > 0 without a model.
@@ -54,11 +54,11 @@ class Opponent:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Opponents:
-    """Opponents side by side, a lane each: models crossed with p, one `Opponent` after the other. M lanes.
+    """Opponents as M lanes: models crossed with p, one `Opponent` after the other.
 
     Attributes:
       models: the models, each once; uniform where there is none.
-      model: `[M]` which of them every opponent has.
+      model: `[M]` the lane in `models` of every opponent.
       p: `[M]`.
       labels: of every opponent's model; None where there is none.
       beyond: of each.
@@ -75,32 +75,37 @@ class Opponents:
 
     @property
     def adapt(self) -> bool:
-        """Whether none of them ever follows a model."""
+        """True if none of them follows a model."""
         return not self.p.any()
 
-    def describe(self, number: int) -> str:
-        """One of them in a few words, as in labels and messages; nothing for one who only adapts."""
-        label = self.labels[number]
+    def describe(self, opponent_idx: int) -> str:
+        """Description of an opponent for labels and messages; empty if it only adapts."""
+        label = self.labels[opponent_idx]
         if label is None:
             return ""
-        beyond = ", followed beyond the limit, too" if self.beyond[number] == "model" else ""
-        return f"against {label} with p = {show_probability(self.p[number])}{beyond}"
+        beyond = ", followed beyond the limit, too" if self.beyond[opponent_idx] == "model" else ""
+        return f"against {label} with p = {show_probability(self.p[opponent_idx])}{beyond}"
+
+    @property
+    def descriptions(self) -> list[str]:
+        """Descriptions of all opponents; see `describe`."""
+        return [self.describe(opponent_idx) for opponent_idx in range(len(self))]
 
     @property
     def have_models(self) -> BoolArray:
-        """`[M]` which of them have one."""
+        """`[M]` True for opponents with a model."""
         return np.array([label is not None for label in self.labels], np.bool_)
 
     @property
     def policy(self) -> Policy:
         """Every opponent's model, M lanes."""
         first, second = (rows[:, self.model] for rows in self.models.probabilities)
-        labels = tuple(self.models.labels[number] for number in self.model.tolist())
+        labels = tuple(self.models.labels[lane] for lane in self.model.tolist())
         return Policy(self.models.tree, (first, second), labels)
 
 
 def list_opponents(
-    opponents: Opponent | Opponents | Sequence[Opponent], tree: HistoryTree, *, name: str = "opponents"
+    opponents: Opponent | Opponents | Sequence[Opponent], tree: Tree, *, name: str = "opponents"
 ) -> Opponents:
     """Opponents as lanes: for each of them models, and for each model every p.
 
@@ -121,9 +126,9 @@ def list_opponents(
             "not say how likely it is followed"
         )
     # By what was given as a model: its policy, and the number of its first lane.
-    known: dict[int, tuple[Policy, int]] = {}
-    number: list[int] = []
-    numbers: list[float] = []
+    first_lanes: dict[int, tuple[Policy, int]] = {}
+    model_lane: list[int] = []
+    probabilities: list[float] = []
     labels: list[str | None] = []
     beyond: list[Beyond] = []
     for opponent in listed:
@@ -132,35 +137,38 @@ def list_opponents(
                 f"{name}: model={opponent.model!r} is a SPEC, and only sweep takes those; expected a policy, "
                 f"such as make_blueprints(tree, {opponent.model!r})"
             )
-        if id(opponent.model) not in known:
+        if id(opponent.model) not in first_lanes:
             model = (
                 Policy.uniform(tree)
                 if opponent.model is None
                 else as_policy(opponent.model, tree, name="model")
             )
-            known[id(opponent.model)] = model, sum(policy.num_lanes for policy, _ in known.values())
-        (model, first), every_p = known[id(opponent.model)], _numbers(opponent.p)
+            first_lanes[id(opponent.model)] = (
+                model,
+                sum(policy.num_lanes for policy, _ in first_lanes.values()),
+            )
+        (model, first), every_p = first_lanes[id(opponent.model)], _numbers(opponent.p)
         for lane in range(model.num_lanes):
-            number += [first + lane] * len(every_p)
-            numbers += every_p
+            model_lane += [first + lane] * len(every_p)
+            probabilities += every_p
             labels += [None if opponent.model is None else model.labels[lane]] * len(every_p)
             beyond += [opponent.beyond] * len(every_p)
     return Opponents(
-        models=Policy.stack([policy for policy, _ in known.values()]),
-        model=np.array(number, np.int64),
-        p=np.array(numbers, np.float64),
+        models=Policy.stack([policy for policy, _ in first_lanes.values()]),
+        model=np.array(model_lane, np.int64),
+        p=np.array(probabilities, np.float64),
         labels=tuple(labels),
         beyond=tuple(beyond),
     )
 
 
 def show_probability(p: float) -> str:
-    """A probability with as many digits as tell it from all others."""
+    """A probability with the fewest digits that identify it."""
     return repr(float(p)).removesuffix(".0")
 
 
 def _is_spec(model: Any) -> bool:
-    """Whether a model is text, or has some in it."""
+    """True if a model is a string, or a sequence with strings."""
     return isinstance(model, str) or (
         isinstance(model, Sequence) and any(isinstance(item, str) for item in cast("Sequence[Any]", model))
     )
@@ -175,8 +183,8 @@ def check_probabilities(p: float | Sequence[float], meaning: str) -> list[float]
 
 
 def _numbers(p: float | Sequence[float]) -> list[float]:
-    """One number, or several, as a list; nothing of it is checked."""
-    given: Any = p
-    is_several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
-    numbers: list[Any] = list(np.atleast_1d(np.asarray(given, object))) if is_several else [given]
+    """One number, or several, as an unchecked list."""
+    values: Any = p
+    is_several = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
+    numbers: list[Any] = list(np.atleast_1d(np.asarray(values, object))) if is_several else [values]
     return numbers

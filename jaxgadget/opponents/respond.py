@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 import numpy.typing as npt
-from jax.typing import DTypeLike
 
-from jaxgadget.kernels.batch import Batch
-from jaxgadget.kernels.certificate import Certificate, certify, certify_average
-from jaxgadget.kernels.problem import Parts, Problem
-from jaxgadget.kernels.regret import Rule
+from jaxgadget.core.batch import Batch
+from jaxgadget.core.checkpoint import load_chunk, save_chunk
+from jaxgadget.core.driver import checked_plan
+from jaxgadget.core.lp.solve import Goal
+from jaxgadget.core.memory import Plan, plan_batch
+from jaxgadget.core.problem import Problem
+from jaxgadget.core.regret import Rule
+from jaxgadget.core.solution import BatchSolution, solve_batch
+from jaxgadget.core.solver import LP, Solver, choose_solver
 from jaxgadget.opponents.games import biased_games, earned_against, mixed_games
 from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents, show_probability
 from jaxgadget.opponents.result import BEST_NASH, DATA_BIASED, RESTRICTED_NASH, Responses
@@ -28,21 +29,14 @@ from jaxgadget.policy.evaluate import (
     whole_problem,
 )
 from jaxgadget.policy.exact import exact_problem, find_value
-from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
-from jaxgadget.solving.checkpoint import load_chunk, save_chunk
-from jaxgadget.solving.devices import Device
-from jaxgadget.solving.driver import Finished, checked_plan
-from jaxgadget.solving.driver import solve as solve_batch
-from jaxgadget.solving.lp import Goal, solve_lanes
-from jaxgadget.solving.memory import Plan, plan_batch
-from jaxgadget.solving.options import LP, SolveOptions, make_options
-from jaxgadget.tree.history import HistoryTree, check_tree
-from jaxgadget.tree.sequence import sequence_form
+from jaxgadget.policy.policy import PolicyLike, as_policy
+from jaxgadget.tree.public import Tree, check_tree
+from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.arguments import check_player, is_finite_number
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
-from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.files import make_folder
+from jaxgadget.util.players import Bracket, sign_of
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
@@ -60,26 +54,22 @@ WORDS = {
 }
 """What errors call a method."""
 
+DEFAULTS = Solver(iterations=1000, dtype="float64")
+"""Settings of responses, which are the whole game's."""
+
 LABELS = {RESTRICTED_NASH: "rnr:{p}:", BEST_NASH: "best-equilibrium:", DATA_BIASED: "data-biased:{p}:"}
 """What stands before the model's label in a response's."""
 
 
 def respond(
-    tree: HistoryTree,
+    tree: Tree,
     opponents: Opponent | Opponents | Sequence[Opponent],
     *,
     player: int = 0,
-    algorithm: str | Rule = "cfr+",
-    iterations: int = 1000,
-    target_gap: float | None = None,
-    check_every: int = 100,
-    dtype: DTypeLike = "float64",
     value: tuple[float, float] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    time_limit: float | None = None,
-    memory_limit: int | None = None,
-    devices: Sequence[Device] | None = None,
-    progress: bool | None = None,
+    solver: Solver | None = None,
+    iterations: int | None = None,
+    algorithm: str | Rule | None = None,
 ) -> Responses:
     """A player's restricted Nash responses in the whole game, to every model with every p.
 
@@ -94,47 +84,32 @@ def respond(
     the free opponent's share vanishes beside the model's: below about 1−p = 1e-6 float32 does not see it.
 
     Args:
-      tree: the game's histories.
+      tree: the game, by histories or by hands.
       opponents: one or several, `Opponent(model, p)`; each may have several models and p, all crossed.
       player: 0 or 1, who responds.
-      algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, `sapcfr+`, a `Rule`, or `lp`: exact, a linear
-        program a lane, which needs no iterations or `dtype` and takes no `target_gap` or `checkpoint`.
-      iterations: at most that many; an iteration updates both players.
-      target_gap: stop when no lane of a chunk has a larger gap; in units of payoff.
-      check_every: iterations between two looks at the gap.
-      dtype: of the solve, `float32` or `float64`; certificates are always in float64.
       value: bracket of player 0's value of the game, if known; else `game_value(tree)`, or a linear program.
-      checkpoint: a folder to resume from and to save to, a file a chunk of lanes.
-      time_limit: for `lp`, in seconds for every lane; by default none.
-      memory_limit: bytes that a solve may take on each device; lanes are split until that suffices.
-      devices: over which lanes are spread; by default all of `jax.local_devices()`.
-      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
+      solver: settings; by default 1000 iterations of CFR+ in float64. With `lp`, a linear program for each
+        lane.
+      iterations: short for `Solver(iterations=…)`.
+      algorithm: short for `Solver(algorithm=…)`.
 
     Raises:
       ValueError: for a model of another game, something that is no `Opponent`, an argument out of range, or
         a `value` that best responses to the models contradict.
     """
-    return _respond_by(
-        RESTRICTED_NASH,
-        tree,
-        opponents,
-        player=player,
-        algorithm=algorithm,
-        iterations=iterations,
-        target_gap=target_gap,
-        check_every=check_every,
-        dtype=dtype,
-        value=value,
-        checkpoint=checkpoint,
-        time_limit=time_limit,
-        memory_limit=memory_limit,
-        devices=devices,
-        progress=progress,
-    )
+    chosen = choose_solver(solver, DEFAULTS, iterations=iterations, algorithm=algorithm)
+    return _respond_by(RESTRICTED_NASH, tree, opponents, chosen, player, value)
 
 
 def data_biased_response(
-    tree: HistoryTree, opponents: Opponent | Opponents | Sequence[Opponent], **options: Any
+    tree: Tree,
+    opponents: Opponent | Opponents | Sequence[Opponent],
+    *,
+    player: int = 0,
+    value: tuple[float, float] | None = None,
+    solver: Solver | None = None,
+    iterations: int | None = None,
+    algorithm: str | Rule | None = None,
 ) -> Responses:
     """A player's responses to opponents who follow their model with probability p at every infoset anew.
 
@@ -144,25 +119,33 @@ def data_biased_response(
     Data biased robust counter strategies, with one p for all infosets.
 
     Args:
-      tree: the game's histories.
+      tree: the game, by histories or by hands.
       opponents: as in `respond`.
-      **options: of `respond`.
+      player: 0 or 1, who responds.
+      value: bracket of player 0's value of the game, as in `respond`.
+      solver: settings and defaults of `respond`.
+      iterations: short for `Solver(iterations=…)`.
+      algorithm: short for `Solver(algorithm=…)`.
 
     Raises:
       ValueError: as `respond`. With `lp` a lane where p × a model's probability is positive but tiny fails.
     """
-    return _respond_by(DATA_BIASED, tree, opponents, **options)
+    chosen = choose_solver(solver, DEFAULTS, iterations=iterations, algorithm=algorithm)
+    return _respond_by(DATA_BIASED, tree, opponents, chosen, player, value)
 
 
 def best_nash(
-    tree: HistoryTree,
+    tree: Tree,
     models: PolicyLike | Sequence[PolicyLike],
     *,
-    algorithm: str | Rule = LP,
+    player: int = 0,
     tolerance: float | None = None,
-    **options: Any,
+    value: tuple[float, float] | None = None,
+    solver: Solver | None = None,
+    iterations: int | None = None,
+    algorithm: str | Rule | None = None,
 ) -> Responses:
-    """Of a player's equilibrium strategies those that do best against models: the limit of p → 0⁺.
+    """Equilibrium strategies of a player with the highest value against models: the limit of p → 0⁺.
 
     By linear programs, two for each model: the first finds the value of the game, the second maximises the
     value against the model among strategies that guarantee it less the tolerance. By CFR it is a restricted
@@ -171,12 +154,15 @@ def best_nash(
     gap / p.
 
     Args:
-      tree: the game's histories.
+      tree: the game, by histories or by hands.
       models: of the opponent, a lane each, as `as_policy` takes them.
-      algorithm: `lp`, or what else `respond` takes.
+      player: 0 or 1, who responds.
       tolerance: by how much the strategy may guarantee less than the value of the game, in units of payoff;
         by default `EQUILIBRIUM_TOLERANCE` of the payoff range, or `CFR_TOLERANCE` of it by CFR.
-      **options: of `respond`; with `lp` strategies must guarantee the lower end of `value`.
+      value: bracket of player 0's value of the game; with `lp` strategies must guarantee its lower end.
+      solver: settings, with the defaults of `respond` but linear programs.
+      iterations: short for `Solver(iterations=…)`.
+      algorithm: short for `Solver(algorithm=…)`; by default `lp`.
 
     Raises:
       ValueError: as `respond`, or if the tolerance is not a positive number.
@@ -189,52 +175,34 @@ def best_nash(
     if any(isinstance(model, Opponent | Opponents) for model in listed):
         raise ValueError(f"models={models!r}: expected policies; a best equilibrium has no p")
     opponents = Opponent(as_policy(models, tree, name="models"))
-    return _respond_by(BEST_NASH, tree, opponents, tolerance, algorithm=algorithm, **options)
+    default = dataclasses.replace(DEFAULTS, algorithm=LP)
+    chosen = choose_solver(solver, default, iterations=iterations, algorithm=algorithm)
+    return _respond_by(BEST_NASH, tree, opponents, chosen, player, value, tolerance)
 
 
 def _respond_by(
     method: str,
-    tree: HistoryTree,
+    tree: Tree,
     opponents: Opponent | Opponents | Sequence[Opponent],
+    solver: Solver,
+    player: int,
+    value: tuple[float, float] | None,
     tolerance: float | None = None,
-    *,
-    player: int = 0,
-    algorithm: str | Rule = "cfr+",
-    iterations: int = 1000,
-    dtype: DTypeLike = "float64",
-    value: tuple[float, float] | None = None,
-    progress: bool | None = None,
-    **how: Any,
 ) -> Responses:
-    """Checks what was asked for, solves it, and measures what came out in the full game.
-
-    Args:
-      method: which responses.
-      tree: the game's histories.
-      opponents: to whom.
-      tolerance: of `best_nash`.
-      player: this and what follows as in `respond`.
-      algorithm: see there.
-      iterations: see there.
-      dtype: see there.
-      value: see there.
-      progress: see there.
-      **how: what else `make_options` takes.
-    """
-    options = make_options(algorithm=algorithm, iterations=iterations, dtype=dtype, **how)
+    """Checks the arguments, solves, and measures the responses in the full game."""
     check_tree(tree)
     check_value(value, tree)
-    task = _Task(tree, list_opponents(opponents, tree), check_player(player), method, options, progress)
+    task = _Task(tree, list_opponents(opponents, tree), check_player(player), method, solver)
     _check_bracket(value, task.opponents)
-    by_cfr, watch = options.rule is not None, Stopwatch()
+    by_cfr, watch = solver.rule is not None, Stopwatch()
     if tolerance is None:
         tolerance = tree.payoff_range * (CFR_TOLERANCE if by_cfr else EQUILIBRIUM_TOLERANCE)
     given = "" if value is None else f", guaranteeing the lower end of value={value!r}"
     with watch.phase("run"):
         if value is None:
-            value = find_value(tree, not by_cfr, progress, time_limit=options.time_limit)
-        bracket = float(value[0]), float(value[1])
-        least, most = bracket if player == 0 else (-bracket[1], -bracket[0])
+            value = find_value(tree, not by_cfr, solver.progress, time_limit=solver.time_limit)
+        bracket = Bracket(float(value[0]), float(value[1]))
+        least, most = bracket.for_player(player)
         if method == BEST_NASH and by_cfr:
             task = task._replace(opponents=_nearly_nash(task, least, tolerance))
     solved = _solve_by_cfr(task, watch) if by_cfr else _solve_exactly(task, least - tolerance, given, watch)
@@ -245,9 +213,9 @@ def _respond_by(
 
 
 def _check_bracket(value: tuple[float, float] | None, opponents: Opponents) -> None:
-    """ValueError if what a player's best response gets against a model's half contradicts the bracket.
+    """Raises ValueError if the value of a best response to a model contradicts the bracket.
 
-    Nobody can be kept from the game's value, so the best response to any strategy gets at least that.
+    A best response to any strategy has at least the value of the game.
     """
     if value is None:
         return
@@ -262,27 +230,25 @@ def _check_bracket(value: tuple[float, float] | None, opponents: Opponents) -> N
 
 
 class _Task(NamedTuple):
-    """What to solve, checked.
+    """Checked arguments of a solve.
 
     Attributes:
-      tree: the game's histories.
+      tree: the game, by histories or by hands.
       opponents: a lane each.
       player: who responds.
       method: which responses.
-      options: how.
-      progress: see `respond`.
+      solver: settings of the solve.
     """
 
-    tree: HistoryTree
+    tree: Tree
     opponents: Opponents
     player: int
     method: str
-    options: SolveOptions
-    progress: bool | None
+    solver: Solver
 
     @property
     def name(self) -> str:
-        """Of the method, the player and the game, for errors."""
+        """Method, player and game, for errors."""
         return f"{WORDS[self.method]} of player {self.player} in {self.tree.game.name}"
 
     def batch(self, whole: Problem) -> Batch:
@@ -293,7 +259,7 @@ class _Task(NamedTuple):
 
 
 class _LaneResponses(NamedTuple):
-    """What came out, a lane each.
+    """Responses of all lanes.
 
     Attributes:
       rows: `[Q_body, lanes]` the responding player's.
@@ -313,47 +279,49 @@ class _LaneResponses(NamedTuple):
 
 
 def _nearly_nash(task: _Task, least: float, tolerance: float) -> Opponents:
-    """The same models with p so small that p·G / (1−p) is within the tolerance, as G ≤ best-response gain."""
+    """The models with a p for which p·G / (1−p) is within the tolerance, as G ≤ best-response gain."""
     values = evaluate_policy(task.opponents.models).best_response_values[1 - task.player]
     most_gain = np.maximum(values[task.opponents.model] - least, 0.0)
     return dataclasses.replace(task.opponents, p=np.minimum(tolerance / (tolerance + most_gain), 0.5))
 
 
 def _solve_by_cfr(task: _Task, watch: Stopwatch) -> _LaneResponses:
-    options, folder = task.options, task.options.checkpoint
+    solver, folder = task.solver, task.solver.checkpoint_path
     with watch.phase("build"):
         batch = task.batch(whole_problem(task.tree, 1, np.float64))
-        settled = options.chunk if folder is None else load_chunk(folder, batch.name, batch.num_lanes)
+        settled = solver.chunk if folder is None else load_chunk(folder, batch.name, batch.num_lanes)
         plan = plan_batch(
-            batch, options.dtype, options.placement, memory_limit=options.memory_limit, chunk=settled
+            batch,
+            solver.precision,
+            solver.placement,
+            rule=solver.iterative_rule(),
+            memory_limit=solver.memory_limit,
+            chunk=settled,
         )
         if settled is None:
-            plan = checked_plan(batch, options, plan)
+            plan = checked_plan(batch, solver, plan)
         if folder is not None:
             make_folder(folder)
             save_chunk(folder, batch.name, batch.num_lanes, plan.chunk)
 
-    def finish(ended: Finished) -> Certificate:
-        sums = ended.release()
-        return _conclude(ended.in_float64(), sums)
-
-    with watch.phase("run"), progress_bar("responding", options.iterations, task.progress) as report:
-        solved = solve_batch(batch, options, finish, plan=plan, report=report)
-    return _solved(task, solved.outcome, solved.iterations, solved.plan, {})
+    with (
+        watch.phase("run"),
+        progress_bar("responding", solver.num_iterations, task.solver.progress) as report,
+    ):
+        return _solved(task, solve_batch(batch, solver, players=(task.player,), plan=plan, report=report))
 
 
-def _solve_exactly(task: _Task, at_least: float, given: str, watch: Stopwatch) -> _LaneResponses:
-    """A linear program a lane; those of a best equilibrium guarantee at least so much.
+def _solve_exactly(task: _Task, at_least: float, guarantee: str, watch: Stopwatch) -> _LaneResponses:
+    """Solves a linear program for each lane.
 
-    `given` says in their errors where that comes from.
+    Those of a best equilibrium guarantee `at_least`, whose source is `guarantee` in their errors.
     """
     opponents, form = task.opponents, sequence_form(task.tree)
-    done = itertools.count(1)
     goals, ending = None, ""
     with watch.phase("build"), precision(np.float64):
-        problem = task.batch(exact_problem(form)).problem()
+        batch = task.batch(exact_problem(form))
         if task.method == BEST_NASH:
-            ending = given
+            ending = guarantee
             earned = earned_against(form, opponents.models, task.player)
             best = Goal(maximiser=task.player, guarantee_weight=0.0, at_least=at_least)
             goals = [dataclasses.replace(best, bonus=earned[:, model]) for model in opponents.model.tolist()]
@@ -361,46 +329,25 @@ def _solve_exactly(task: _Task, at_least: float, given: str, watch: Stopwatch) -
         f"{task.name}, to {label!r} with p = {p:g}{ending}"
         for label, p in zip(opponents.labels, opponents.p, strict=True)
     ]
+    solver = task.solver
     with (
         watch.phase("run"),
-        precision(np.float64),
-        progress_bar("responding", len(names), task.progress) as report,
+        progress_bar("responding", solver.num_iterations, task.solver.progress) as report,
     ):
-        programs = solve_lanes(
-            lambda _: problem,
-            range(len(names)),
-            names,
-            goals=goals,
-            time_limit=task.options.time_limit,
-            report=lambda: report(next(done)),
-        )
-        certificate = jax.tree.map(np.asarray, _certify(problem, programs.played))
-    return _solved(task, certificate, programs.iterations, None, programs.failures)
+        solution = solve_batch(batch, solver, players=(task.player,), names=names, goals=goals, report=report)
+    return _solved(task, solution)
 
 
-@compile_quickly
-def _conclude(problem: Problem, strategy_sum: tuple[Parts, Parts]) -> Certificate:
-    """The certificate of averages."""
-    exact = jax.tree.map(lambda x: x.astype(problem.dtype), strategy_sum)
-    return certify_average(problem, exact, (None, None))
-
-
-@compile_quickly
-def _certify(problem: Problem, played: tuple[Parts, Parts]) -> Certificate:
-    """The certificate of strategies that come from linear programs."""
-    return certify(problem, played, (None, None))
-
-
-def _solved(
-    task: _Task,
-    certificate: Certificate,
-    iterations: Any,
-    plan: Plan | None,
-    failures: dict[int, str],
-) -> _LaneResponses:
-    rows, objective = (np.asarray(x[task.player]) for x in (certificate.strategy, certificate.guaranteed))
-    gap = np.maximum(np.asarray(certificate.gap)[0], 0.0)  # less is rounding
-    return _LaneResponses(rows, objective[0], gap, np.asarray(iterations, np.int64), plan, failures)
+def _solved(task: _Task, solution: BatchSolution) -> _LaneResponses:
+    """The responding player's part of a solution."""
+    return _LaneResponses(
+        rows=solution.strategy[task.player],
+        objective=solution.guaranteed[task.player][0],
+        gap=np.maximum(solution.gap[0], 0.0),  # less is rounding
+        iterations=solution.iterations,
+        plan=solution.plan,
+        failures=solution.failures,
+    )
 
 
 def _measure(
@@ -410,18 +357,18 @@ def _measure(
     tree, player, opponents = task.tree, task.player, task.opponents
     models, infosets = opponents.policy, tree.infosets[player]
     rows = np.empty_like(models.probabilities[player])
-    rows[sequence_form(tree).action_sequences(player) - 1] = solved.rows
+    sequence = sequence_form(tree).action_sequences(player)
+    rows[sequence[sequence >= 0] - 1] = solved.rows[sequence >= 0]  # the others are of impossible hands
     is_solved = np.array([lane not in solved.failures for lane in range(len(opponents))])
     rows = np.where(is_solved, rows, models.probabilities[player])
     rows = normalise_rows(rows, infosets.infoset[1:])
-    pair = (rows, models.probabilities[1]) if player == 0 else (models.probabilities[0], rows)
     labels = tuple(
         LABELS[task.method].format(p=show_probability(p)) + ("none" if label is None else label)
         for p, label in zip(opponents.p, opponents.labels, strict=True)
     )
-    policy = Policy(tree, pair, labels)
+    policy = dataclasses.replace(models.with_player(player, rows), labels=labels)
     values = evaluate_policy(policy)
-    against_model = values.value if player == 0 else -values.value
+    against_model = sign_of(player) * values.value
     numbers = against_model, -values.best_response_values[player], solved.objective, solved.gap
     against_model, guaranteed, objective, gap = (np.where(is_solved, x, np.nan) for x in numbers)
     return Responses(
@@ -435,9 +382,9 @@ def _measure(
         objective=objective,
         gap=gap,
         game_value=bracket,
-        algorithm=task.options.algorithm,
+        algorithm=task.solver.name,
         iterations=solved.iterations,
-        target_gap=task.options.target_gap,
+        target_gap=task.solver.max_gap,
         seconds=watch.seconds,
         plan=solved.plan,
         failures=solved.failures,

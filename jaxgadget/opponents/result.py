@@ -1,19 +1,21 @@
-"""What responses to opponents are worth."""
+"""Results of responses to opponents."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from jaxgadget.core.memory import Plan
+from jaxgadget.core.results import LaneResult, convergence
 from jaxgadget.opponents.gains import mixture_bound
 from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.policy import Policy
-from jaxgadget.solving.memory import Plan
-from jaxgadget.solving.options import LP
 from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.players import Bracket
 
 RESTRICTED_NASH = "restricted-nash"
 BEST_NASH = "best-nash"
@@ -21,7 +23,7 @@ DATA_BIASED = "data-biased"
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Responses:
+class Responses(LaneResult):
     """A player's responses to opponents in a whole game, a lane each. M lanes, values in its utility.
 
     With v the value of the game, a response x and the model σ_F: its *gain* is u(x, σ_F) − v, and its
@@ -34,7 +36,7 @@ class Responses:
       opponents: to whom; of a best Nash strategy by CFR with the p that was chosen, by linear programs 0.
       policy: every opponent's model, with the player's rows replaced by its response.
       value_against_model: `[M]` u(x, σ_F).
-      guaranteed_value: `[M]` what the response gets at least, against anybody.
+      guaranteed_value: `[M]` value of the response against a best response.
       best_response_value: `[M]` the most that the player can get against the model.
       objective: `[M]` what was maximised: p·u(x, σ_F) + (1−p)·guaranteed value; of a data-biased response
         what it gets at least against opponents who keep to the floors.
@@ -64,7 +66,7 @@ class Responses:
     target_gap: float | None
     seconds: dict[str, float]
     plan: Plan | None
-    failures: dict[int, str]
+    failures: Mapping[int, str]
 
     def __repr__(self) -> str:
         return f"<Responses of player {self.player} in {self.policy.tree.game.name}: {self.message}>"
@@ -72,7 +74,7 @@ class Responses:
     @property
     def value(self) -> float:
         """The player's value of the game, the middle of its bracket."""
-        return sum(self.game_value) / 2 * (1 if self.player == 0 else -1)
+        return Bracket(*self.game_value).for_player(self.player).middle
 
     @property
     def gain(self) -> FloatArray:
@@ -100,43 +102,42 @@ class Responses:
 
     @property
     def message(self) -> str:
-        """How far the solves got, and what to do about it, in a sentence."""
-        solved = np.delete(self.gap, list(self.failures))
-        many = f"{len(self.gap)} response{'s' if len(self.gap) != 1 else ''}"
-        failed = f", {len(self.failures)} failed" if self.failures else ""
-        if len(solved) == 0:
-            return f"{many}{failed}"
-        worst = float(solved.max())
-        is_small = worst <= 1e-3 * self.policy.tree.payoff_range
-        advice = "" if is_small or self.algorithm == LP else "; increase iterations to lower it"
-        if self.target_gap is not None and worst > self.target_gap:
-            advice = f"; the target of {self.target_gap:g} was not reached, increase iterations"
-        iterations = "simplex iterations" if self.algorithm == LP else f"iterations of {self.algorithm}"
-        return (
-            f"{many}{failed}, largest gap {worst:.3g} after at most "
-            f"{int(self.iterations.max())} {iterations}{advice}"
+        """Convergence of the solves and the remedy, in a sentence."""
+        responses = f"{len(self.gap)} response{'s' if len(self.gap) != 1 else ''}"
+        if self.failures:
+            responses += f", {len(self.failures)} failed"
+        if len(self.failures) == len(self.gap):
+            return responses
+        small = 1e-3 * self.policy.tree.payoff_range
+        most_iterations = int(self.iterations.max())
+        solved = convergence(
+            self.gap, most_iterations, self.algorithm, small=small, target_gap=self.target_gap
         )
+        return f"{responses}, {solved}"
 
     @property
-    def table(self) -> pd.DataFrame:
-        """A row for every opponent; what is not defined is NaN."""
-        return pd.DataFrame(
-            {
-                "player": self.player,
-                "model": pd.Series(self.opponents.labels, dtype=object),  # None stays None
-                "method": self.method,
-                "p": self.opponents.p,
-                "algorithm": self.algorithm,
-                "gain": self.gain,
-                "exploitability": self.exploitability,
-                "exploitability_bound": self.exploitability_bound,
-                "objective": self.objective,
-                "best_response_gain": self.best_response_gain,
-                "gap": self.gap,
-                "iterations": self.iterations,
-                "failure": [self.failures.get(lane) for lane in range(len(self.gap))],
-            }
-        )
+    def lane_columns(self) -> dict[str, Any]:
+        """Player, model, method, p and algorithm."""
+        return {
+            "player": self.player,
+            "model": self.opponents.labels,
+            "method": self.method,
+            "p": self.opponents.p,
+            "algorithm": self.algorithm,
+        }
+
+    @property
+    def number_columns(self) -> dict[str, Any]:
+        """Gain, exploitability and its bound, objective, the best response's gain, gap and iterations."""
+        return {
+            "gain": self.gain,
+            "exploitability": self.exploitability,
+            "exploitability_bound": self.exploitability_bound,
+            "objective": self.objective,
+            "best_response_gain": self.best_response_gain,
+            "gap": self.gap,
+            "iterations": self.iterations,
+        }
 
     def _with_model(self, values: FloatArray) -> FloatArray:
         return np.where(self.opponents.have_models, values, np.nan)

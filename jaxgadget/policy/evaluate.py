@@ -1,4 +1,4 @@
-"""How good policies are in the full game: values, best responses, exploitability, NashConv.
+"""Evaluation of policies in the full game: values, best responses, exploitability, NashConv.
 
 Always in float64, compiled once a tree, all lanes at once.
 """
@@ -14,11 +14,13 @@ import jax
 import numpy as np
 from jax.typing import DTypeLike
 
-from jaxgadget.kernels import response
-from jaxgadget.kernels.batch import Batch
-from jaxgadget.kernels.cfr import averages
-from jaxgadget.kernels.payoff import build_payoff, terminal_payoff
-from jaxgadget.kernels.problem import (
+from jaxgadget.core import response
+from jaxgadget.core.batch import Batch
+from jaxgadget.core.cfr import averages
+from jaxgadget.core.devices import HOME
+from jaxgadget.core.driver import Finished, solve
+from jaxgadget.core.payoff import TerminalPayoff, build_payoff
+from jaxgadget.core.problem import (
     Parts,
     Problem,
     best_values_up,
@@ -26,15 +28,18 @@ from jaxgadget.kernels.problem import (
     follow,
     payoff_reach,
 )
-from jaxgadget.kernels.regret import PCFR_PLUS
+from jaxgadget.core.regret import PCFR_PLUS
+from jaxgadget.core.solver import Solver, check_iterations
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
-from jaxgadget.solving.driver import Finished, solve
-from jaxgadget.solving.options import SolveOptions, check_iterations
-from jaxgadget.tree.history import HistoryTree, check_tree
-from jaxgadget.tree.sequence import Treeplexes, sequence_form, whole_treeplexes
+from jaxgadget.tree.history import HistoryTree, check_histories
+from jaxgadget.tree.infosets import Infosets
+from jaxgadget.tree.public import Tree, check_tree
+from jaxgadget.tree.sequence import Treeplexes
+from jaxgadget.tree.whole import sequence_form, whole_treeplexes
 from jaxgadget.util.arguments import check_player, is_finite_number
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.compilation import compile_quickly
+from jaxgadget.util.players import Bracket
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
@@ -44,29 +49,35 @@ VALUE_TOLERANCE = 1e-6
 EVALUATION_SIZE = 1e6
 """Sequences and terminals × lanes that are evaluated at a time."""
 
-MOST_LAID_OUT = 1 << 22
+TERMINALS_AT_A_TIME = 1 << 20
+"""Terminals of a step of a `TerminalPayoff`."""
+
+MAX_LAID_OUT = 1 << 22
 """Games with more terminals are evaluated terminal by terminal. With the 25.4 million of Goofspiel 7 the
 first evaluation, of seven lanes on two cores, takes 6 s and 0.7 GiB and another lane 0.4 s; with the payoff
 as rows, which solvers have, 44 s, 2.7 GiB and 0.9 s."""
 
 VALUE_WORK = 3e8
-"""Terminals and sequences × iterations that the bracket may cost by default: seconds."""
+"""Default budget of the bracket, in (terminals + sequences) × iterations: seconds."""
 
 evaluate_parts = compile_quickly(response.evaluate)
 _averages = compile_quickly(averages)
 
 
-def whole_problem(tree: HistoryTree, num_lanes: int, dtype: DTypeLike) -> Problem:
-    """The whole game on the device, built once a tree, precision and number of lanes.
+def whole_problem(tree: Tree, num_lanes: int, dtype: DTypeLike) -> Problem:
+    """The whole game on the device, built once a tree, precision and number of lanes unless it is large.
 
     What counts as no regret is 0; the driver fills it in.
     """
     key = ("whole game", np.dtype(dtype), num_lanes)
-    if key not in tree.cache:
-        with precision(dtype):
-            form = sequence_form(tree)
-            tree.cache[key] = evaluation_game(form, build_payoff(form.payoff, dtype), num_lanes, dtype)
-    return tree.cache[key]
+    if key in tree.cache:
+        return tree.cache[key]
+    form = sequence_form(tree)
+    with precision(dtype):
+        problem = evaluation_game(form.treeplex, build_payoff(form.payoff, dtype), num_lanes, dtype)
+    if form.num_sequences <= EVALUATION_SIZE:  # a larger one should not take memory beside its evaluation
+        tree.cache[key] = problem
+    return problem
 
 
 def to_parts(form: Treeplexes, policy: Policy, dtype: DTypeLike) -> tuple[Parts, Parts]:
@@ -75,19 +86,23 @@ def to_parts(form: Treeplexes, policy: Policy, dtype: DTypeLike) -> tuple[Parts,
     parts: list[Parts] = []
     for player in (0, 1):
         sequence = form.action_sequences(player)
-        rows = np.where(sequence[:, None] >= 0, policy.probabilities[player][sequence - 1], 0)
+        rows = policy.probabilities[player][sequence - 1]
+        rows[sequence < 0] = 0
         parts.append(Parts(empty, jax.device_put(np.asarray(rows, dtype))))
     return parts[0], parts[1]
 
 
-def to_policy(tree: HistoryTree, form: Treeplexes, body: tuple[Any, Any], labels: tuple[str, ...]) -> Policy:
+def to_policy(tree: Tree, form: Treeplexes, body: tuple[Any, Any], labels: tuple[str, ...]) -> Policy:
     """Strategies of the whole game's treeplexes as a policy; rows are normalised in float64."""
     pair: list[FloatArray] = []
     for player in (0, 1):
-        rows = np.zeros((tree.infosets[player].num_sequences - 1, len(labels)))
-        sequence = form.action_sequences(player)
+        infosets, sequence = tree.infosets[player], form.action_sequences(player)
+        rows = np.zeros((infosets.num_sequences - 1, len(labels)))
         rows[sequence[sequence >= 0] - 1] = np.asarray(body[player], np.float64)[sequence >= 0]
-        pair.append(normalise_rows(rows, tree.infosets[player].infoset[1:]))
+        if len(infosets):
+            total = np.add.reduceat(rows, infosets.first_sequence - 1, axis=0)
+            rows /= np.repeat(total, infosets.num_actions, axis=0)
+        pair.append(rows)
     return Policy(tree, (pair[0], pair[1]), labels)
 
 
@@ -118,7 +133,7 @@ class ProfileValues:
         return self.best_response_values.sum(axis=0)
 
 
-def evaluate_policy(policy: PolicyLike, *, tree: HistoryTree | None = None) -> ProfileValues:
+def evaluate_policy(policy: PolicyLike, *, tree: Tree | None = None) -> ProfileValues:
     """Expected values and best-response values of every lane, so many at a time.
 
     Args:
@@ -137,30 +152,56 @@ def evaluate_policy(policy: PolicyLike, *, tree: HistoryTree | None = None) -> P
     return ProfileValues(value, -np.stack([first, second]))
 
 
-def _evaluation_problem(tree: HistoryTree) -> Problem:
+def _evaluation_problem(tree: Tree) -> Problem:
     """The whole game with a fixed number of lanes, so that every evaluation runs one program."""
     if "evaluation" not in tree.cache:
         form = whole_treeplexes(tree)
         size = tree.num_terminals + sum(treeplex.num_sequences for treeplex in form.treeplex)
         lanes = int(np.clip(EVALUATION_SIZE / size, 1, 16))
         with precision(np.float64):
-            if tree.num_terminals > MOST_LAID_OUT:
+            if isinstance(tree, HistoryTree) and tree.num_terminals > MAX_LAID_OUT:
                 payoff = terminal_payoff(form, np.float64)
             else:
                 payoff = build_payoff(sequence_form(tree).payoff, np.float64)
-            tree.cache["evaluation"] = evaluation_game(form, payoff, lanes, np.float64)
+            tree.cache["evaluation"] = evaluation_game(form.treeplex, payoff, lanes, np.float64)
     return tree.cache["evaluation"]
+
+
+def terminal_payoff(form: Treeplexes, dtype: DTypeLike) -> TerminalPayoff:
+    """Puts the payoff of a whole game's terminals on the device.
+
+    Args:
+      form: the decisions of the whole game.
+      dtype: of the values.
+    """
+    tree = check_histories(form.tree)
+    size = min(TERMINALS_AT_A_TIME, tree.num_terminals)
+    shape = (-(-tree.num_terminals // size), size)
+    sequences = [np.maximum(form.from_tree(player), 0).astype(np.int32) for player in (0, 1)]
+    sequence = np.zeros((2, *shape), np.int32)
+    value = np.zeros(shape, dtype)
+    for chunk in range(shape[0]):
+        terminals = tree.terminals[chunk * size : (chunk + 1) * size]
+        for player in (0, 1):
+            sequence[player, chunk, : len(terminals)] = sequences[player][tree.sequence[player, terminals]]
+        value[chunk, : len(terminals)] = tree.chance[terminals] * tree.payoff[terminals]
+    return TerminalPayoff(
+        sequence=(jax.device_put(sequence[0]), jax.device_put(sequence[1])), value=jax.device_put(value)
+    )
 
 
 def _chunks(policy: Policy, size: int) -> Iterator[Policy]:
     """The lanes of a policy, `size` at a time; the last one is filled up with copies."""
+    if size == policy.num_lanes:
+        yield policy
+        return
     for begin in range(0, policy.num_lanes, size):
         lanes = [min(begin + i, policy.num_lanes - 1) for i in range(size)]
         first, second = (rows[:, lanes] for rows in policy.probabilities)
         yield Policy(policy.tree, (first, second), tuple(policy.labels[lane] for lane in lanes))
 
 
-def nash_conv(policy: PolicyLike, *, tree: HistoryTree | None = None) -> FloatArray:
+def nash_conv(policy: PolicyLike, *, tree: Tree | None = None) -> FloatArray:
     """`[lanes]` NashConv: the sum of what both players gain by best responses, minus a game's constant.
 
     Args:
@@ -193,7 +234,7 @@ class BestResponse:
 
 @functools.partial(compile_quickly, static_argnames=("player",))
 def best_values(problem: Problem, strategy: tuple[Parts, Parts], player: int) -> tuple[Any, Any, Any]:
-    """Of a best response of `player`: its value, and counterfactual values of actions and infosets."""
+    """Value of a best response of `player`, and its counterfactual values of actions and infosets."""
     plans = [follow(problem.sides[p], problem.terms[p], strategy[p]) for p in (0, 1)]
     first, second = (payoff_reach(problem.sides[p], problem.terms[p], plans[p]) for p in (0, 1))
     gradient, _ = problem.payoff.gradient(player, (first, second), None)
@@ -201,14 +242,14 @@ def best_values(problem: Problem, strategy: tuple[Parts, Parts], player: int) ->
     return best.subgames, best.actions.body, best.infosets.body
 
 
-def best_response(policy: PolicyLike, player: int, *, tree: HistoryTree | None = None) -> BestResponse:
+def best_response(policy: PolicyLike, player: int, *, tree: Tree | None = None) -> BestResponse:
     """A pure best response of `player` to the other player's part of a policy, lane by lane.
 
     Of equally good actions the first is taken.
 
     Args:
-      policy: a `Policy`, or with a tree what else `as_policy` takes.
-      player: 0 or 1, who responds.
+      policy: a `Policy`, or with a tree anything that `as_policy` takes.
+      player: the responding player, 0 or 1.
       tree: for which tree; by default the policy's.
 
     Raises:
@@ -227,31 +268,37 @@ def best_response(policy: PolicyLike, player: int, *, tree: HistoryTree | None =
         np.concatenate(parts, axis=1)[:, : policy.num_lanes] for parts in zip(*chunks, strict=True)
     )
     infosets = tree.infosets[player]
+    sequence, infoset = form.action_sequences(player), form.treeplex[player].infoset
     action_values = np.zeros((infosets.num_sequences - 1, policy.num_lanes))
-    action_values[form.action_sequences(player) - 1] = q
+    action_values[sequence[sequence >= 0] - 1] = q[sequence >= 0]
     infoset_values = np.zeros((len(infosets), policy.num_lanes))
-    infoset_values[form.treeplex[player].infoset] = v
-    rows = np.zeros_like(action_values)
-    for infoset, (first, count) in enumerate(
-        zip((infosets.first_sequence - 1).tolist(), infosets.num_actions.tolist(), strict=True)
-    ):
-        best = infoset_values[infoset] - action_values[first : first + count]
-        rows[first + np.argmin(best, axis=0), np.arange(policy.num_lanes)] = 1
-    pair = (rows, policy.probabilities[1]) if player == 0 else (policy.probabilities[0], rows)
-    return BestResponse(Policy(tree, pair, policy.labels), value[0], action_values, infoset_values)
+    infoset_values[infoset[infoset >= 0]] = v[infoset >= 0]
+    rows = _first_best(infoset_values[infosets.infoset[1:]] - action_values, infosets)
+    return BestResponse(policy.with_player(player, rows), value[0], action_values, infoset_values)
+
+
+def _first_best(regret: FloatArray, infosets: Infosets) -> FloatArray:
+    """`[Q, lanes]` 1 for the first action of every infoset that has its least regret `[Q, lanes]`."""
+    if len(regret) == 0:
+        return np.zeros_like(regret)
+    owner, starts = infosets.infoset[1:], infosets.first_sequence - 1
+    slot = (np.arange(len(regret)) - starts[owner])[:, None]
+    is_best = regret == np.minimum.reduceat(regret, starts, axis=0)[owner]
+    first = np.minimum.reduceat(np.where(is_best, slot, len(regret)), starts, axis=0)
+    return (slot == first[owner]).astype(np.float64)
 
 
 def game_value(
-    tree: HistoryTree,
+    tree: Tree,
     *,
     tolerance: float = VALUE_TOLERANCE,
     iterations: int | None = None,
     progress: bool | None = None,
-) -> tuple[float, float]:
+) -> Bracket:
     """Brackets the value of the game for player 0, by predictive CFR+ with its own certificate.
 
     Args:
-      tree: the game's histories.
+      tree: the game, by histories or by hands.
       tolerance: stop when the bracket is narrower than this share of the payoff range.
       iterations: stop after that many in any case; by default what seconds can do.
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
@@ -272,9 +319,7 @@ def game_value(
     return tree.cache[key]
 
 
-def _bracket(
-    tree: HistoryTree, width: float, limit: int, report: Callable[[int], None]
-) -> tuple[float, float]:
+def _bracket(tree: Tree, width: float, limit: int, report: Callable[[int], None]) -> Bracket:
     def best_responses(bodies: tuple[jax.Array, jax.Array]) -> FloatArray:
         policy = to_policy(tree, whole_treeplexes(tree), bodies, ("value",))
         return evaluate_policy(policy).best_response_values[:, 0]
@@ -288,29 +333,29 @@ def bracket_value(
     width: float,
     limit: int,
     report: Callable[[int], None],
-) -> tuple[float, float]:
+) -> Bracket:
     """Brackets the value of a game for player 0.
 
     Args:
       problem: the game, one lane.
-      best_responses: for both players' strategies `[Q, 1]`, what player 1 gets at best against player 0's,
-        then player 0 against player 1's.
+      best_responses: maps both players' strategies `[Q, 1]` to the best-response values of player 1 against
+        player 0's, and of player 0 against player 1's.
       width: stop when the bracket is no wider.
       limit: stop after so many iterations in any case.
-      report: is told the number of iterations done.
+      report: progress callback; receives the number of completed iterations.
     """
     game = Batch.of(problem, "game value")
-    options = SolveOptions(rule=PCFR_PLUS.general(), dtype=np.dtype(problem.dtype))
+    solver = Solver(algorithm=PCFR_PLUS.general(), dtype=problem.dtype, devices=HOME.devices)
     state, done, low, high = None, 0, -np.inf, np.inf
     while done < limit and not high - low <= width:
         done = min(max(done + done // 4, 100), limit)
-        options = dataclasses.replace(options, iterations=done)
-        solved = solve(game, options, average_bodies, state=state, keep_state=True)
+        solver = dataclasses.replace(solver, iterations=done)
+        solved = solve(game, solver, average_bodies, state=state, keep_state=True)
         state = solved.state
         second_gets, first_gets = best_responses(solved.outcome).tolist()
         low, high = max(low, -second_gets), min(high, first_gets)
         report(done)
-    return low, high
+    return Bracket(low, high)
 
 
 def average_bodies(ended: Finished) -> tuple[jax.Array, jax.Array]:
@@ -325,9 +370,9 @@ def exploitability(
     player: int,
     *,
     value: tuple[float, float] | None = None,
-    tree: HistoryTree | None = None,
+    tree: Tree | None = None,
 ) -> FloatArray:
-    """`[lanes]` how much worse than the game's value a player's policy does in the worst case.
+    """`[lanes]` loss of a player's policy in the worst case, relative to the game's value.
 
     This is `v* − value against a best response`, in that player's utility (the papers' E).
     OpenSpiel's `exploitability` is another number: half of `nash_conv`.
@@ -342,22 +387,21 @@ def exploitability(
     check_player(player)
     policy = as_policy(policy, tree)
     check_value(value, policy.tree)
-    low, high = game_value(policy.tree) if value is None else value
-    middle = (low + high) / 2 * (1 if player == 0 else -1)
-    return middle + evaluate_policy(policy).best_response_values[player]
+    bracket = game_value(policy.tree) if value is None else Bracket(*value)
+    return bracket.for_player(player).middle + evaluate_policy(policy).best_response_values[player]
 
 
-def check_bracket(value: object) -> tuple[float, float]:
-    """The two ends of a bracket; ValueError unless they are finite numbers, the lower one first."""
-    given: Any = value
-    bounds: list[Any] = list(given) if isinstance(given, Iterable) else []
+def check_bracket(value: object) -> Bracket:
+    """A bracket; ValueError unless it is two finite numbers in ascending order."""
+    values: Any = value
+    bounds: list[Any] = list(values) if isinstance(values, Iterable) else []
     low, high = bounds if len(bounds) == 2 and all(map(is_finite_number, bounds)) else (np.nan, np.nan)
     if not low <= high:
         raise ValueError(f"value={value!r}: expected (low, high), a bracket of player 0's value of the game")
-    return low, high
+    return Bracket(low, high)
 
 
-def check_value(value: tuple[float, float] | None, tree: HistoryTree) -> None:
+def check_value(value: tuple[float, float] | None, tree: Tree) -> None:
     """ValueError unless None or a bracket: two finite numbers, the lower one first, that the game can pay."""
     if value is None:
         return

@@ -7,20 +7,22 @@ import dataclasses
 
 import numpy as np
 
-from jaxgadget.kernels.payoff import build_payoff
-from jaxgadget.kernels.problem import Problem, evaluation_game, with_floors
+from jaxgadget.core.lp.solve import Goal, ProgramError, solve_program
+from jaxgadget.core.payoff import build_payoff
+from jaxgadget.core.problem import Problem, evaluation_game, with_floors
+from jaxgadget.core.solver import check_time
 from jaxgadget.policy.evaluate import game_value, to_policy
 from jaxgadget.policy.floors import Floors, check_floors
 from jaxgadget.policy.policy import Policy
-from jaxgadget.solving.lp import Goal, ProgramError, solve_program
-from jaxgadget.solving.options import check_time
-from jaxgadget.tree.history import HistoryTree, check_tree
-from jaxgadget.tree.sequence import SequenceForm, sequence_form
+from jaxgadget.tree.public import Tree, check_tree
+from jaxgadget.tree.sequence import SequenceForm
+from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.players import Bracket
 from jaxgadget.util.precision import precision
 
 EXACT_INFOSETS = 30_000
-"""In games of up to so many infosets the value comes from a linear program, if solves do: seconds."""
+"""Infosets up to which a linear program computes the value of a game that is solved by one: seconds."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -30,8 +32,8 @@ class ExactSolution:
     Attributes:
       policy: both players' strategies, one lane, `lp`: mutual counterfactual best responses
         (within the floors).
-      value: what player 0's strategy guarantees against the best response that the floors allow.
-      gap: by how much that and what player 1's strategy concedes differ: rounding.
+      value: guaranteed value of player 0's strategy, against the best response within the floors.
+      gap: difference from the value that player 1's strategy concedes: rounding.
       iterations: of the simplex method.
     """
 
@@ -42,18 +44,18 @@ class ExactSolution:
 
 
 def solve_exactly(
-    tree: HistoryTree, *, floors: Floors | None = None, time_limit: float | None = None
+    tree: Tree, *, floors: Floors | None = None, time_limit: float | None = None
 ) -> ExactSolution:
     """An equilibrium of a whole game, from one linear program (Koller et al. 1996; von Stengel 1996).
 
-    Player 0's strategy is the program's solution, player 1's its dual one. Where a player does not
-    get by its own strategy it plays a pure counterfactual best response, and where nobody gets,
-    all actions alike.
+    Player 0's strategy is the program's primal solution, player 1's the dual one. At infosets that its
+    own strategy does not reach, a player has a pure counterfactual best response; at unreachable
+    infosets, the uniform strategy.
 
     Args:
-      tree: the game's histories.
-      floors: least probability of every action, to which both then keep: a number ε for ε-uniform
-        floors, or arrays as `tremble` makes them.
+      tree: the game, by histories or by hands.
+      floors: least probability of every action of both players: a number ε for ε-uniform floors, or
+        arrays from `tremble`.
       time_limit: in seconds; by default none.
 
     Raises:
@@ -72,7 +74,7 @@ def solve_exactly(
 
 
 def exact_problem(form: SequenceForm, floors: tuple[FloatArray, FloatArray] | None = None) -> Problem:
-    """The whole game, one lane in float64, as linear programs take it: without tolerances for regrets.
+    """The whole game for linear programs: one lane in float64, without regret tolerances.
 
     Args:
       form: the game.
@@ -80,17 +82,15 @@ def exact_problem(form: SequenceForm, floors: tuple[FloatArray, FloatArray] | No
     """
     with precision(np.float64):
         payoff = build_payoff(form.payoff, np.float64, form="rows")
-        problem = evaluation_game(form, payoff, 1, np.float64)
+        problem = evaluation_game(form.treeplex, payoff, 1, np.float64)
         if floors is None:
             return problem
         first, second = (floors[p][form.action_sequences(p) - 1] for p in (0, 1))
         return with_floors(problem, (first, second))
 
 
-def find_value(
-    tree: HistoryTree, by_lp: bool, progress: bool | None, *, time_limit: float | None = None
-) -> tuple[float, float]:
-    """The bracket of player 0's value; by a linear program if that is asked for, small and solved in time.
+def find_value(tree: Tree, by_lp: bool, progress: bool | None, *, time_limit: float | None = None) -> Bracket:
+    """The bracket of player 0's value; from a linear program if requested, small enough and solved in time.
 
     Args:
       tree: the game's histories; a program is solved once for each.
@@ -102,6 +102,6 @@ def find_value(
         with contextlib.suppress(ProgramError):
             if "exact value" not in tree.cache:
                 solution = solve_exactly(tree, time_limit=time_limit)
-                tree.cache["exact value"] = solution.value, solution.value + solution.gap
+                tree.cache["exact value"] = Bracket(solution.value, solution.value + solution.gap)
             return tree.cache["exact value"]
     return game_value(tree, progress=progress)

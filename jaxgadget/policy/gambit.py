@@ -15,23 +15,23 @@ from jaxgadget.util.files import atomic_writer
 def write_profile(
     policy: PolicyLike, path: str | os.PathLike[str], *, tree: HistoryTree | None = None
 ) -> None:
-    """Writes strategies as Gambit's tools print them, atomically; a line a lane.
+    """Writes strategies in the output format of Gambit's tools, atomically; one line per lane.
 
-    A line is `NE` and the probabilities of all actions, with commas between them: by player, by infoset in
+    A line has `NE` and the probabilities of all actions, separated by commas: by player, by infoset in
     the order of `write_efg`'s file, and by action.
 
     Args:
-      policy: for the whole game.
-      path: of the file.
-      tree: of the policy, if that does not know it; see `as_policy`.
+      policy: policy of the whole game.
+      path: path of the file.
+      tree: tree of the policy, required unless it is a `Policy`.
 
     Raises:
-      ValueError: if it is no policy, its tree is truncated, or the file cannot be written.
+      ValueError: if it is not a policy, its tree is truncated, or the file cannot be written.
     """
     policy = as_policy(policy, tree)
     check_whole(policy.tree)
     columns: list[np.ndarray] = []
-    for player, infosets in enumerate(infoset_order(policy.tree)):
+    for player, infosets in enumerate(infoset_order(policy.histories)):
         first = policy.tree.infosets[player].first_sequence - 1
         counts = policy.tree.infosets[player].num_actions
         rows = [np.arange(first[k], first[k] + counts[k]) for k in infosets]

@@ -1,4 +1,4 @@
-"""Policies to and from OpenSpiel's: tables, and whatever answers `action_probabilities(state)`."""
+"""Conversion from and to OpenSpiel policies: tables, and objects with `action_probabilities(state)`."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 
 
 class StatePolicy(Protocol):
-    """What OpenSpiel calls a policy: it answers at a state of OpenSpiel's.
+    """An OpenSpiel policy: maps an OpenSpiel state to action probabilities.
 
-    Policies of OpenSpiel's in Python and C++ are some. At states where both players act, it is called with
-    the state and the player.
+    Implemented by OpenSpiel's Python and C++ policies. At simultaneous states it is called with the state and
+    the player.
     """
 
     @property
     def action_probabilities(self) -> Callable[..., Mapping[int, float]]:
-        """Action id → probability; actions that are left out have 0."""
+        """Action id → probability; omitted actions have 0."""
         ...
 
 
 def is_state_policy(policy: Any) -> bool:
-    """Whether `action_probabilities` is asked at one state, as OpenSpiel does, and not as a `Player` is.
+    """True if `action_probabilities` takes one state, as in OpenSpiel, and not the arguments of a `Player`.
 
-    A player is asked with three arguments, so it requires three, or takes any number.
+    A `Player` requires three arguments or accepts any number.
     """
     pyspiel: Any = sys.modules.get("pyspiel")
     if pyspiel is not None and isinstance(policy, pyspiel.Policy):
         return True
     try:
         parameters = inspect.signature(policy.action_probabilities).parameters.values()
-    except ValueError:  # a function of an extension module does not tell its parameters
+    except ValueError:  # functions of extension modules may have no signature
         return True
     if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
         return False
@@ -57,17 +57,18 @@ def is_state_policy(policy: Any) -> bool:
 
 
 def row_reader(tree: HistoryTree, policy: Any, game: Any = None) -> Callable[[int, int, int], FloatArray]:
-    """A function from player, infoset and number of actions to the probabilities in OpenSpiel's policy.
+    """Returns a function of player, infoset and number of actions that reads an OpenSpiel policy's row.
 
     Args:
       tree: the game's histories.
-      policy: a `TabularPolicy`, or what answers `action_probabilities(state)`.
-      game: OpenSpiel's game, by default the policy's own if it says so, else the one of the tree's name.
+      policy: a `TabularPolicy`, or an object with `action_probabilities(state)`.
+      game: OpenSpiel's game; by default the policy's own if it has one, otherwise the game of the tree's
+        name.
 
     Raises:
       ImportError: if OpenSpiel is needed and not installed.
-      ValueError: if OpenSpiel does not have the tree's game. What the function returns is read when it is
-        called, with a ValueError if the policy lacks the infoset or is of another game.
+      ValueError: if OpenSpiel does not have the tree's game. The returned function raises ValueError if the
+        policy lacks the infoset or is of another game.
     """
     if hasattr(policy, "action_probability_array") and _has_all(tree, policy.state_lookup):
         return lambda player, infoset, count: _table_row(tree, policy, player, infoset, count)
@@ -76,12 +77,12 @@ def row_reader(tree: HistoryTree, policy: Any, game: Any = None) -> Callable[[in
 
     def read(player: int, infoset: int, count: int) -> FloatArray:
         state = _state_at(tree, game, player, infoset)
-        asked = (state, player) if state.is_simultaneous_node() else (state,)
+        arguments = (state, player) if state.is_simultaneous_node() else (state,)
         try:
-            given = policy.action_probabilities(*asked)
-        except KeyError as error:  # what tables raise
+            answer = policy.action_probabilities(*arguments)
+        except KeyError as error:  # raised by tables
             raise _of_another_game(tree, player, infoset) from error
-        return read_actions(tree, player, infoset, given)
+        return read_actions(tree, player, infoset, answer)
 
     return read
 
@@ -97,7 +98,7 @@ def load_game(tree: HistoryTree) -> Any:
         import pyspiel
     except ImportError as error:
         raise ImportError("OpenSpiel is not installed; install it with: pip install open-spiel") from error
-    # OpenSpiel writes what it does not know to standard error, with a list of all games: ask it first.
+    # OpenSpiel prints unknown names to standard error, with a list of all games: check the name first.
     name, games = tree.game.name, {game.short_name: game for game in pyspiel.registered_games()}
     spec = name.removeprefix(PREFIX)
     short_name = spec.partition("(")[0]
@@ -116,7 +117,7 @@ def load_game(tree: HistoryTree) -> Any:
 
 
 def write_table(tree: HistoryTree, probabilities: Sequence[FloatArray], lane: int) -> TabularPolicy:
-    """A table of the OpenSpiel game of the tree's name; see `Policy.to_openspiel`."""
+    """Writes a lane to a table of the OpenSpiel game of the tree's name."""
     game = load_game(tree)
     from open_spiel.python.policy import TabularPolicy as Table
 
@@ -129,12 +130,12 @@ def write_table(tree: HistoryTree, probabilities: Sequence[FloatArray], lane: in
             if name not in table.state_lookup:
                 raise ValueError(
                     f"OpenSpiel's {tree.game.name} has no state {name!r} of player {player}; it cannot "
-                    "hold this policy"
+                    "represent this policy"
                 )
             if name in taken:
                 raise ValueError(
-                    f"OpenSpiel's string {name!r} stands for several infosets of {tree.game.name}; its "
-                    "table cannot hold this policy, save it with Policy.save instead"
+                    f"OpenSpiel's string {name!r} is shared by several infosets of {tree.game.name}; its "
+                    "table cannot represent this policy; use Policy.save instead"
                 )
             taken.add(name)
             first, count = infosets.first_sequence[infoset], infosets.num_actions[infoset]
@@ -147,14 +148,14 @@ def write_table(tree: HistoryTree, probabilities: Sequence[FloatArray], lane: in
 
 
 def _has_all(tree: HistoryTree, states: Mapping[str, int]) -> bool:
-    """Whether a table has all infosets by the tree's strings; that of a game with turns taken has others."""
+    """True if a table has all infoset strings of the tree; a turn-based version of the game has others."""
     return all(name in states for names in tree.infostate_strings for name in names)
 
 
 def _table_row(
     tree: HistoryTree, table: TabularPolicy, player: int, infoset: int, num_actions: int
 ) -> FloatArray:
-    """The probabilities of an infoset's actions in a table that has it."""
+    """Probabilities of an infoset's actions in a table that contains it."""
     name = tree.infostate_strings[player][infoset]
     first = tree.infosets[player].first_sequence[infoset]
     row = np.asarray(table.action_probability_array[table.state_lookup[name]], np.float64)
@@ -162,12 +163,12 @@ def _table_row(
 
 
 def _state_at(tree: HistoryTree, game: Any, player: int, infoset: int) -> Any:
-    """OpenSpiel's state at the first history of an infoset, in the game itself or with turns taken."""
+    """OpenSpiel's state at the first history of an infoset, in the game or its turn-based version."""
     history = int(tree.infosets[player].history[infoset])
     state = game.new_initial_state()
     for move in tree.moves(history):
         if isinstance(move, tuple) and state.is_simultaneous_node():
-            legal = all(action in state.legal_actions(who) for who, action in enumerate(move))
+            legal = all(action in state.legal_actions(player_idx) for player_idx, action in enumerate(move))
             if not legal:
                 raise _of_another_game(tree, player, infoset)
             state.apply_actions(list(move))
@@ -176,7 +177,7 @@ def _state_at(tree: HistoryTree, game: Any, player: int, infoset: int) -> Any:
             if state.is_simultaneous_node() or action not in state.legal_actions():
                 raise _of_another_game(tree, player, infoset)
             state.apply_action(action)
-    # Where both act and OpenSpiel's game takes turns, player 1 chooses after any action of player 0.
+    # At a simultaneous move in a turn-based game player 1 acts after an arbitrary action of player 0.
     takes_turns = tree.actor[history] == SIMULTANEOUS and not state.is_simultaneous_node()
     if takes_turns and player == 1 and state.current_player() == 0:
         state.apply_action(state.legal_actions()[0])

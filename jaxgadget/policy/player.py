@@ -1,6 +1,6 @@
-"""Games between players, all at once: a step of every pending game is one batch.
+"""Games between players, in batches: one step of all pending games at once.
 
-Chance and both seats draw from counted random numbers, so that a game does not depend on what else is played.
+Chance and both seats use counter-based random numbers, so that a game does not depend on other games.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ import numpy as np
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
 from jaxgadget.policy.policy import ROW_TOLERANCE, Policy, as_policy
 from jaxgadget.tree.history import HistoryTree
-from jaxgadget.tree.truncated import first_child
+from jaxgadget.tree.matching import first_child
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 
 class Player(Protocol):
-    """Whoever plays matches, in either seat: an assembled policy, or a search at every decision."""
+    """A player of matches, in either seat: a policy, or a search at every decision."""
 
     def action_probabilities(self, tree: HistoryTree, player: int, histories: IntArray) -> FloatArray:
-        """How the player acts in all its games that wait for it.
+        """Action probabilities of the player in all pending games.
 
         Called once a step and seat for all pending games together, unless they fill several batches
-        (`match.GAMES_AT_ONCE`). The answer may depend on the infoset only.
+        (`matches.GAMES_AT_ONCE`). The result must depend on the infoset only.
 
         Args:
           tree: the game's histories.
           player: the seat, 0 or 1.
-          histories: `[H]` distinct histories where that seat acts, ascending; several may share an infoset.
+          histories: `[H]` distinct histories at which the seat acts, ascending; several may share an infoset.
 
         Returns:
-          `[H, A]` probabilities of the infosets' legal actions in ascending order of their ids, for any A
-          that is large enough; 0 beyond an infoset's number of actions. A row sums to 1 within
-          `policy.ROW_TOLERANCE`, and is normalised.
+          `[H, A]` probabilities of the infosets' legal actions, ascending by id, for any sufficient A; 0
+          beyond an infoset's number of actions. Rows must sum to 1 within `policy.ROW_TOLERANCE`; they are
+          normalised.
         """
         ...
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PolicyPlayer:
-    """A lane of an assembled policy as a `Player`."""
+    """A lane of a policy as a `Player`."""
 
     policy: Policy
     lane: int = 0
@@ -52,7 +52,7 @@ class PolicyPlayer:
         self.policy.lane(self.lane)
 
     def action_probabilities(self, tree: HistoryTree, player: int, histories: IntArray) -> FloatArray:
-        """As `Player` says; ValueError if the tree is of another game."""
+        """Rows of the policy; raises ValueError if the tree is of another game."""
         rows = self.policy.on(tree).probabilities[player]
         infosets, infoset = tree.infosets[player], tree.infoset[player, histories]
         count = infosets.num_actions[infoset][:, None]
@@ -68,73 +68,73 @@ def play_games(
     seed: int,
     matches: range,
 ) -> IntArray:
-    """`[seatings, matches]` the terminal histories where the games end, played to the end level by level.
+    """Plays games level by level and returns their terminal histories, `[seatings, matches]`.
 
-    In match m player 0, player 1 and chance each read numbers of their own, one a move: uniform in
-    [0, 1) by (seed, m, who, how many moves so far), the same in all seatings.
+    In match m player 0, player 1 and chance use separate random numbers, one per move: uniform in [0, 1),
+    determined by (seed, m, actor, number of its moves so far), the same in all seatings.
 
     Args:
       tree: the game's histories, to the end.
-      players: with their names.
-      seatings: who is player 0 and who player 1, places in `players`.
-      seed: in [0, 2^64).
-      matches: their numbers, ascending one by one.
+      players: names and players.
+      seatings: indices into `players` of player 0 and player 1.
+      seed: the seed, in [0, 2^64).
+      matches: indices of the matches, consecutive.
 
     Raises:
-      ValueError: if a player's answer is no distribution.
+      ValueError: if a player does not return distributions.
     """
-    chance = np.full(len(seatings), len(players))  # sits behind the players
+    chance = np.full(len(seatings), len(players))  # index of chance, after the players
     seat = np.repeat([*np.asarray(seatings).T, chance], len(matches), axis=1)
     match = np.tile(np.arange(len(matches)), len(seatings))
     history = np.zeros(len(match), np.int64)
     drawn = np.zeros((3, len(match)), np.int32)
     while (pending := np.nonzero(tree.actor[history] != TERMINAL)[0]).size:
         actor = tree.actor[history]
-        move = np.zeros(len(match), np.int64)  # among the children: player 0's, player 1's, chance's moves
-        for who, bit in enumerate((*ACTOR_BIT, CHANCE)):
+        move = np.zeros(len(match), np.int64)  # index of the child, by player 0's, player 1's, chance's move
+        for mover, bit in enumerate((*ACTOR_BIT, CHANCE)):
             games = np.nonzero(actor & bit)[0]
-            uniform = _uniforms(seed, who, drawn[who, games], matches, match[games])
-            drawn[who, games] += 1
-            for k in np.unique(seat[who, games]).tolist():
-                rows = seat[who, games] == k
+            uniform = _uniforms(seed, mover, drawn[mover, games], matches, match[games])
+            drawn[mover, games] += 1
+            for k in np.unique(seat[mover, games]).tolist():
+                rows = seat[mover, games] == k
                 histories, index = np.unique(history[games[rows]], return_inverse=True)
-                if who == 2:
+                if mover == 2:
                     weights, count = _chance(tree, histories)
                 else:
-                    weights, count = _ask(tree, players[k], who, histories)
+                    weights, count = _ask(tree, players[k], mover, histories)
                 chosen = _draw(weights, index, uniform[rows])
                 move[games[rows]] = move[games[rows]] * count[index] + chosen
         history[pending] = first_child(tree, history[pending]) + move[pending]
     return history.reshape(len(seatings), len(matches))
 
 
-def _uniforms(seed: int, who: int, number: IntArray, matches: range, match: IntArray) -> FloatArray:
-    """`[games]` numbers in [0, 1): the `number`-th of player `who` (2 is chance) in `matches[match]`.
+def _uniforms(seed: int, actor: int, draw: IntArray, matches: range, match: IntArray) -> FloatArray:
+    """`[games]` numbers in [0, 1): the `draw`-th of an actor (2 is chance) in `matches[match]`.
 
-    Philox keyed by the seed, who and which number, and counted by the match, four matches a step.
+    Philox with the seed, actor and draw as key and the match as counter, four matches per step.
     """
-    uniform = np.empty(len(number))
+    uniform = np.empty(len(draw))
     skipped = matches.start % 4
-    for k in np.unique(number).tolist():
-        generator = np.random.Philox(key=np.array([seed, (who << 32) + k], np.uint64))
+    for k in np.unique(draw).tolist():
+        generator = np.random.Philox(key=np.array([seed, (actor << 32) + k], np.uint64))
         generator.advance(matches.start // 4)
         raw = np.asarray(generator.random_raw(skipped + len(matches)), np.uint64)
-        rows = number == k
+        rows = draw == k
         uniform[rows] = (raw[skipped + match[rows]] >> np.uint64(11)) * 2.0**-53
     return uniform
 
 
 def _ask(
-    tree: HistoryTree, asked: tuple[str, Player], player: int, histories: IntArray
+    tree: HistoryTree, named_player: tuple[str, Player], player: int, histories: IntArray
 ) -> tuple[FloatArray, IntArray]:
-    """`[H, A]` a player's probabilities, checked, and `[H]` how many actions there are."""
-    rows = np.asarray(asked[1].action_probabilities(tree, player, histories), np.float64)
+    """`[H, A]` a player's validated probabilities, and `[H]` numbers of actions."""
+    rows = np.asarray(named_player[1].action_probabilities(tree, player, histories), np.float64)
     count = tree.infosets[player].num_actions[tree.infoset[player, histories]]
-    who = f"player {asked[0]!r} in seat {player}"
+    description = f"player {named_player[0]!r} in seat {player}"
     if rows.ndim != 2 or len(rows) != len(histories) or rows.shape[1] < count.max():
         raise ValueError(
-            f"{who} gave probabilities of shape {rows.shape}; expected ({len(histories)}, {count.max()}), "
-            "histories and at least the most actions of an infoset"
+            f"{description} returned probabilities of shape {rows.shape}; expected ({len(histories)}, "
+            f"{count.max()}), histories and at least the maximum number of actions"
         )
     beyond = np.where(np.arange(rows.shape[1]) < count[:, None], 0.0, rows)
     wrong = ~((rows >= 0).all(axis=1) & (np.abs(rows.sum(axis=1) - 1) <= ROW_TOLERANCE))
@@ -142,14 +142,14 @@ def _ask(
     if wrong.any():
         k = int(np.argmax(wrong))
         raise ValueError(
-            f"{who} gave {rows[k].tolist()} after history {tree.moves(int(histories[k]))}; expected "
-            f"{count[k]} numbers >= 0 that sum to 1 within {ROW_TOLERANCE}, and 0 beyond"
+            f"{description} returned {rows[k].tolist()} after history {tree.moves(int(histories[k]))}; "
+            f"expected {count[k]} numbers >= 0 that sum to 1 within {ROW_TOLERANCE}, and 0 beyond"
         )
     return rows, count
 
 
 def _chance(tree: HistoryTree, histories: IntArray) -> tuple[FloatArray, IntArray]:
-    """`[H, A]` weights of chance's outcomes, 0 beyond, and `[H]` how many there are."""
+    """`[H, A]` weights of chance's outcomes, padded with 0, and `[H]` numbers of outcomes."""
     first = first_child(tree, histories)
     count = first_child(tree, histories + 1) - first
     slot = np.arange(count.max(initial=1))
@@ -158,7 +158,7 @@ def _chance(tree: HistoryTree, histories: IntArray) -> tuple[FloatArray, IntArra
 
 
 def _draw(weights: FloatArray, row: IntArray, uniform: FloatArray) -> IntArray:
-    """`[games]` the first place where the running sum of `weights[row]` exceeds that share of it."""
+    """`[games]` first index at which the cumulative sum of `weights[row]` exceeds the fraction `uniform`."""
     total = np.cumsum(weights, axis=1)
     share = uniform * total[row, -1]  # below the total, as no number is above 1 - 2⁻⁵³
     low = np.zeros(len(row), np.int64)

@@ -16,21 +16,23 @@ import pandas as pd
 
 from jaxgadget.policy.openspiel import StatePolicy, row_reader, write_table
 from jaxgadget.policy.tables import rows_of_dict, rows_of_frame
-from jaxgadget.tree.history import HistoryTree, check_tree
-from jaxgadget.tree.truncated import places_in
+from jaxgadget.tree.history import HistoryTree, check_histories
+from jaxgadget.tree.matching import places_in
+from jaxgadget.tree.public import Tree, check_tree, match_sequences, public_tree
 from jaxgadget.util.arguments import check_whole_number, is_finite_number
 from jaxgadget.util.arrays import FloatArray, IntArray
-from jaxgadget.util.sealed import ForeignError, read_archive, write_archive
+from jaxgadget.util.players import replaced
+from jaxgadget.util.store import Format, find_format, read_archive, write_archive
 
 if TYPE_CHECKING:
     from open_spiel.python.policy import TabularPolicy
 
-FORMAT = "jaxgadget policy"
-FORMAT_VERSION = 1
-HANDS_FORMAT = "jaxgadget policy by hands 1"
-"""What `HandsPolicy.save` writes."""
-NOT_OURS = "is not a policy file of jaxgadget; expected one that Policy.save wrote"
 REMEDY = "write it again"
+POLICY_FILE = Format(
+    name="jaxgadget policy", version=2, noun="policy file", remedy=REMEDY, older=(1,), unsealed=(1,)
+)
+OLD_HANDS_FILE = Format(name="jaxgadget policy by hands", version=1, noun="policy file", remedy=REMEDY)
+"""Format of policies by hands until version 0.4."""
 
 ROW_TOLERANCE = 1e-5
 """How far the probabilities of an infoset may be from summing to 1."""
@@ -54,13 +56,13 @@ class Policy:
     """A profile for every lane.
 
     Attributes:
-      tree: the game's histories; `tree.infosets[p]` names the rows.
+      tree: the game, by histories or by hands; `tree.infosets[p]` names the rows.
       probabilities: for both players `[Q, lanes]`, Q = `num_sequences - 1`: the probability of
         sequence `1 + q` at its infoset. Rows of an infoset sum to 1.
       labels: a name for every lane.
     """
 
-    tree: HistoryTree
+    tree: Tree
     probabilities: tuple[FloatArray, FloatArray]
     labels: tuple[str, ...]
 
@@ -93,11 +95,20 @@ class Policy:
         """Profiles side by side."""
         return len(self.labels)
 
+    @property
+    def histories(self) -> HistoryTree:
+        """The tree.
+
+        Raises:
+          ValueError: if it is by hands.
+        """
+        return check_histories(self.tree)
+
     # --- where policies come from -----------------------------------------------------
 
     @staticmethod
     def from_function(
-        tree: HistoryTree, row: Callable[[int, int, int], Sequence[float] | FloatArray], label: str
+        tree: Tree, row: Callable[[int, int, int], Sequence[float] | FloatArray], label: str
     ) -> Policy:
         """One lane from `row(player, infoset, num_actions)`; infosets are in the order of `infoset_names`."""
         check_tree(tree)
@@ -115,12 +126,12 @@ class Policy:
         return Policy(tree, (parts[0], parts[1]), (label,))
 
     @staticmethod
-    def uniform(tree: HistoryTree) -> Policy:
+    def uniform(tree: Tree) -> Policy:
         """All legal actions alike."""
-        return Policy.from_function(tree, lambda p, i, k: np.full(k, 1 / k), "uniform")
+        return Policy._by_width(tree, lambda k: np.full(k, 1 / k), "uniform")
 
     @staticmethod
-    def geometric(tree: HistoryTree, ratio: float) -> Policy:
+    def geometric(tree: Tree, ratio: float) -> Policy:
         """The k-th legal action has probability ∝ ratio^k.
 
         Raises:
@@ -129,14 +140,29 @@ class Policy:
         if not is_finite_number(ratio) or ratio <= 0:
             raise ValueError(f"geometric ratio {ratio!r}: expected a positive number, such as 0.5")
 
-        def row(player: int, infoset: int, k: int) -> FloatArray:
+        def row(k: int) -> FloatArray:
             weight = np.exp(np.log(ratio) * (np.arange(k) - (k - 1 if ratio > 1 else 0)))
             return weight / weight.sum()
 
-        return Policy.from_function(tree, row, f"geometric:{ratio:g}")
+        return Policy._by_width(tree, row, f"geometric:{ratio:g}")
 
     @staticmethod
-    def dirichlet(tree: HistoryTree, seed: int, alpha: float = 1.0) -> Policy:
+    def _by_width(tree: Tree, row: Callable[[int], FloatArray], label: str) -> Policy:
+        """One lane whose rows depend on the number of legal actions alone."""
+        check_tree(tree)
+        parts: list[FloatArray] = []
+        for infosets in tree.infosets:
+            owner = infosets.infoset[1:]
+            width, slot = infosets.num_actions[owner], np.arange(len(owner))
+            slot -= infosets.first_sequence[owner] - 1
+            values = np.empty(len(owner))
+            for k in np.unique(width).tolist():
+                values[width == k] = row(k)[slot[width == k]]
+            parts.append(values[:, None])
+        return Policy(tree, (parts[0], parts[1]), (label,))
+
+    @staticmethod
+    def dirichlet(tree: Tree, seed: int, alpha: float = 1.0) -> Policy:
         """Independent Dirichlet(alpha) rows, reproducible from the seed.
 
         Drawn with NumPy's PCG64, player 0 then 1, infosets sorted by infostate string.
@@ -159,9 +185,7 @@ class Policy:
         return Policy.from_function(tree, lambda p, i, k: drawn[p, i], label)
 
     @staticmethod
-    def from_openspiel(
-        tree: HistoryTree, policy: TabularPolicy | StatePolicy, label: str = "openspiel"
-    ) -> Policy:
+    def from_openspiel(tree: Tree, policy: TabularPolicy | StatePolicy, label: str = "openspiel") -> Policy:
         """Reads a policy of OpenSpiel's for the same game: a table, or anything that is asked at a state.
 
         Such as the `average_policy()` of a solver of OpenSpiel's, in Python or C++. It is asked at a state of
@@ -173,14 +197,14 @@ class Policy:
           ValueError: if an infoset of this game is missing there, or the game in OpenSpiel.
         """
         check_tree(tree)
-        return Policy.from_function(tree, row_reader(tree, policy), label)
+        return Policy.from_function(tree, row_reader(check_histories(tree), policy), label)
 
     @staticmethod
-    def from_dict(tree: HistoryTree, rows: Mapping[Any, Any], label: str = "dict") -> Policy:
+    def from_dict(tree: Tree, rows: Mapping[Any, Any], label: str = "dict") -> Policy:
         """One lane from a dictionary: infostate → probabilities.
 
         Args:
-          tree: the game's histories.
+          tree: the game, by histories or by hands.
           rows: for every infoset of both players. A key is its name (`tree.infoset_names`) or the game's own
             infostate string, which stands for all infosets that share it, or `(player, name)` where both
             players have one of that name. A value is a dictionary from action id to probability, where 0 may
@@ -196,11 +220,11 @@ class Policy:
         return Policy(tree, (first[:, None], second[:, None]), (label,))
 
     @staticmethod
-    def from_frame(tree: HistoryTree, frame: pd.DataFrame) -> Policy:
+    def from_frame(tree: Tree, frame: pd.DataFrame) -> Policy:
         """The inverse of `to_frame`, exactly: the same lanes in the same order.
 
         Args:
-          tree: the game's histories.
+          tree: the game, by histories or by hands.
           frame: columns `lane`, `player`, `infostate`, `action` and `probability`, a row for every lane,
             infostate and action, in any order; lanes are in the order of their first rows.
 
@@ -213,7 +237,7 @@ class Policy:
         return Policy(tree, probabilities, labels)
 
     @staticmethod
-    def stack(policies: PolicyLike | Sequence[PolicyLike], *, tree: HistoryTree | None = None) -> Policy:
+    def stack(policies: PolicyLike | Sequence[PolicyLike], *, tree: Tree | None = None) -> Policy:
         """Lays the lanes of several policies of one tree side by side.
 
         Args:
@@ -234,8 +258,10 @@ class Policy:
         first, second = (np.concatenate([p.probabilities[i] for p in made], axis=1) for i in (0, 1))
         return Policy(made[0].tree, (first, second), tuple(label for p in made for label in p.labels))
 
-    def on(self, tree: HistoryTree) -> Policy:
-        """The same policy for another enumeration of the same game, which may be truncated.
+    def on(self, tree: Tree) -> Policy:
+        """The same policy for another tree of the same game, by histories (truncated or not) or by hands.
+
+        Hands that are impossible in this tree but not in the other one play all actions alike.
 
         Raises:
           ValueError: if the tree is of another game, or goes deeper than the policy's.
@@ -243,7 +269,10 @@ class Policy:
         check_tree(tree)
         if tree is self.tree:
             return self
-        whole_history = places_in(self.tree, tree, "policy " + ", ".join(map(repr, self.labels[:1])))
+        name = "policy " + ", ".join(map(repr, self.labels[:1]))
+        if not isinstance(self.tree, HistoryTree) or not isinstance(tree, HistoryTree):
+            return self._on_other_layout(tree, name)
+        whole_history = places_in(self.tree, tree, name)
         pair: list[FloatArray] = []
         for player, rows in enumerate(self.probabilities):
             infosets, own_infosets = tree.infosets[player], self.tree.infosets[player]
@@ -252,6 +281,14 @@ class Policy:
             taken = np.arange(infosets.num_sequences - 1) + shift[infosets.infoset[1:]]
             is_all = np.array_equal(taken, np.arange(len(rows)))
             pair.append(rows if is_all else rows[taken])
+        return Policy(tree, (pair[0], pair[1]), self.labels)
+
+    def _on_other_layout(self, tree: Tree, name: str) -> Policy:
+        pair: list[FloatArray] = []
+        uniform, matches = Policy.uniform(tree).probabilities, match_sequences(tree, self.tree, name)
+        for rows, other, sequence in zip(self.probabilities, uniform, matches, strict=True):
+            source = sequence[1:] - 1
+            pair.append(np.where(source[:, None] >= 0, rows[source], other))
         return Policy(tree, (pair[0], pair[1]), self.labels)
 
     # --- what they say ----------------------------------------------------------------
@@ -331,16 +368,15 @@ class Policy:
         """One row for every lane, player, infostate and action."""
         frames: list[pd.DataFrame] = []
         for player in (0, 1):
-            infosets = self.tree.infosets[player]
-            names = np.asarray(self.tree.infoset_names[player], object)
-            actions = infosets.action[1:]
+            columns = self.tree.row_columns(player)
+            actions = self.tree.infosets[player].action[1:]
             for lane, label in enumerate(self.labels):
                 frames.append(
                     pd.DataFrame(
                         {
                             "lane": label,
                             "player": player,
-                            "infostate": names[infosets.infoset[1:]],
+                            **columns,
                             "action": actions,
                             "action_name": [
                                 self.tree.game.action_string(player, a) for a in actions.tolist()
@@ -366,8 +402,11 @@ class Policy:
         """This policy with some infosets of a player taken from another one, lane by lane."""
         replaced = np.isin(self.tree.infosets[player].infoset[1:], infosets)
         rows = np.where(replaced[:, None], other.probabilities[player], self.probabilities[player])
-        pair = (rows, self.probabilities[1]) if player == 0 else (self.probabilities[0], rows)
-        return Policy(self.tree, pair, other.labels)
+        return dataclasses.replace(self.with_player(player, rows), labels=other.labels)
+
+    def with_player(self, player: int, rows: FloatArray) -> Policy:
+        """This policy with the given player's rows `[Q, lanes]` replaced."""
+        return dataclasses.replace(self, probabilities=replaced(self.probabilities, player, rows))
 
     def to_openspiel(self, lane: int = 0) -> TabularPolicy:
         """The lane as an OpenSpiel `TabularPolicy` of the OpenSpiel game of the same name.
@@ -377,51 +416,52 @@ class Policy:
           ValueError: if there is no such lane, OpenSpiel has no such game, or one string of it stands for
             several infosets.
         """
-        return write_table(self.tree, self.lane(lane).probabilities, 0)
+        return write_table(check_histories(self.tree), self.lane(lane).probabilities, 0)
 
     # --- files ------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a `.npz` file, atomically.
 
-        It holds `header` (JSON: format, version, game, labels, checksum) and for each player p
-        `infostates_p` (strings, sorted), `num_actions_p`, `actions_p` (ids, ascending in an
-        infoset) and `probabilities_p` `[actions, lanes]`, all in the order of the strings.
+        It holds `header` (JSON: format, version, game, tree, labels, checksum) and for each player p the
+        names of its rows and `probabilities_p` `[actions, lanes]` in their order. Names are `infostates_p`
+        (strings, sorted), `num_actions_p` and `actions_p` (ids, ascending in an infoset) of histories; by
+        hands `hands_p` (strings), `nodes_p` (public nodes) and `actions_p`, the actions at these nodes; a row
+        is then an action at a node with a hand that is possible there.
         """
         header = {
-            "format": FORMAT,
-            "version": FORMAT_VERSION,
             "game": self.tree.game.name,
+            "tree": self.tree.layout,
             "labels": list(self.labels),
         }
         arrays: dict[str, Any] = {}
         for player in (0, 1):
-            order, rows = _file_order(self.tree, player)
-            infosets = self.tree.infosets[player]
-            arrays[f"infostates_{player}"] = np.asarray(self.tree.infoset_names[player])[order]
-            arrays[f"num_actions_{player}"] = infosets.num_actions[order]
-            arrays[f"actions_{player}"] = infosets.action[1:][rows]
+            names, rows = self.tree.name_rows(player)
+            arrays |= {f"{name}_{player}": array for name, array in names.items()}
             arrays[f"probabilities_{player}"] = self.probabilities[player][rows]
-        write_archive(path, header, arrays, compress=True)
+        write_archive(path, POLICY_FILE, header, arrays, compress=True)
 
     @staticmethod
-    def load(path: str | os.PathLike[str], tree: HistoryTree) -> Policy:
+    def load(path: str | os.PathLike[str], tree: Tree) -> Policy:
         """Reads a policy written by `save`.
 
         Raises:
           ValueError: if the file is not a policy, damaged, of another version, or of another game.
         """
+        check_tree(tree)
         where = f"policy file {os.fspath(path)!r}"
-        header, arrays = _read(path, where)
+        is_old = find_format(path) == OLD_HANDS_FILE.name
+        header, arrays = _read(path, OLD_HANDS_FILE if is_old else POLICY_FILE)
+        if is_old:
+            return _load_old_hands(header, arrays, tree, where)
+        layout = header.get("tree", "histories")
+        if layout != tree.layout:
+            return Policy.load(path, _other_layout(tree, layout, where)).on(tree)
         probabilities: list[FloatArray] = []
         for player in (0, 1):
-            order, rows = _file_order(tree, player)
-            same = (
-                header["game"] == tree.game.name
-                and np.array_equal(
-                    arrays[f"infostates_{player}"], np.asarray(tree.infoset_names[player])[order]
-                )
-                and np.array_equal(arrays[f"actions_{player}"], tree.infosets[player].action[1:][rows])
+            names, rows = tree.name_rows(player)
+            same = header["game"] == tree.game.name and all(
+                np.array_equal(arrays.get(f"{name}_{player}", ()), array) for name, array in names.items()
             )
             if not same:
                 raise ValueError(
@@ -438,10 +478,47 @@ class Policy:
             values = np.empty(stored.shape)
             values[rows] = stored
             probabilities.append(values)
-        try:
-            return Policy(tree, (probabilities[0], probabilities[1]), tuple(header["labels"]))
-        except ValueError as error:
-            raise ValueError(f"{where} is damaged: {error}; {REMEDY}") from error
+        return _checked(tree, probabilities, header, where)
+
+
+def _checked(tree: Tree, probabilities: Sequence[FloatArray], header: dict[str, Any], where: str) -> Policy:
+    """The policy of a file; ValueError if its rows are no distributions."""
+    try:
+        return Policy(tree, (probabilities[0], probabilities[1]), tuple(header["labels"]))
+    except ValueError as error:
+        raise ValueError(f"{where} is damaged: {error}; {REMEDY}") from error
+
+
+def _other_layout(tree: Tree, layout: str, where: str) -> Tree:
+    """The tree of the same game that a file was written for."""
+    if isinstance(tree, HistoryTree):
+        return public_tree(tree)
+    if tree.found is not None:
+        return tree.found.tree
+    raise ValueError(
+        f"{where} is by {layout}: expected one by {tree.layout}; load it with enumerate_game(game), and "
+        "policy.on(tree) makes it one"
+    )
+
+
+def _load_old_hands(header: dict[str, Any], arrays: dict[str, Any], tree: Tree, where: str) -> Policy:
+    """A policy by hands of version 0.4 or earlier: `[actions at public nodes, hands, lanes]`."""
+    if header["game"] != tree.game.name:
+        raise ValueError(f"{where} is of {header['game']!r}; expected one of {tree.game.name!r}")
+    public = public_tree(tree)
+    probabilities: list[FloatArray] = []
+    for player in (0, 1):
+        sequence = public.sequence_to(player, np.flatnonzero(public.action[player] >= 0))
+        stored = arrays[f"probabilities_{player}"]
+        if stored.shape != (*sequence.shape, len(header["labels"])):
+            raise ValueError(
+                f"{where} is damaged: probabilities of player {player} have shape {stored.shape}, expected "
+                f"{(*sequence.shape, len(header['labels']))}; {REMEDY}"
+            )
+        rows = np.empty((public.infosets[player].num_sequences - 1, stored.shape[2]))
+        rows[sequence[sequence >= 0] - 1] = stored[sequence >= 0]
+        probabilities.append(rows)
+    return _checked(public, probabilities, header, where).on(tree)
 
 
 PolicyLike: TypeAlias = "Policy | TabularPolicy | StatePolicy | Mapping[Any, Any]"
@@ -449,7 +526,7 @@ PolicyLike: TypeAlias = "Policy | TabularPolicy | StatePolicy | Mapping[Any, Any
 
 
 def as_policy(
-    policy: PolicyLike | Sequence[PolicyLike], tree: HistoryTree | None = None, *, name: str = "policy"
+    policy: PolicyLike | Sequence[PolicyLike], tree: Tree | None = None, *, name: str = "policy"
 ) -> Policy:
     """What every function does with a blueprint that it is given: a `Policy`, of its tree.
 
@@ -472,11 +549,10 @@ def as_policy(
         )
     given: Any = policy
     if not isinstance(given, Mapping) and (
-        isinstance(given, type) or hasattr(given, "to_policy") or not hasattr(given, "action_probabilities")
+        isinstance(given, type) or not hasattr(given, "action_probabilities")
     ):
         what = repr(given) if isinstance(given, str | None) else f"a {type(given).__name__}"
         hint = "; its average_policy() is one" if hasattr(given, "average_policy") else ""
-        hint = "; its to_policy(find_hands(tree)) is one" if hasattr(given, "to_policy") else hint
         raise ValueError(
             f"{name}={what}: expected a Policy, such as Policy.uniform(tree), solve(tree).policy or "
             "Policy.from_openspiel(tree, table); a policy of OpenSpiel's; or a dictionary from infostate to "
@@ -497,48 +573,24 @@ def _is_several(policy: object) -> bool:
     return isinstance(policy, Sequence) and not isinstance(policy, str)
 
 
-def _read(path: str | os.PathLike[str], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read(path: str | os.PathLike[str], file: Format) -> tuple[dict[str, Any], dict[str, Any]]:
     """Header and arrays of a policy file, checked as far as no game is needed."""
-    try:
-        fields, arrays = read_archive(path)
-    except FileNotFoundError:
-        raise ValueError(f"{where} does not exist") from None
-    except OSError as error:
-        raise ValueError(f"{where} cannot be read: {error.strerror or error}") from error
-    except ForeignError as error:
-        raise ValueError(f"{where} {NOT_OURS}") from error
-    except ValueError as error:
-        raise ValueError(f"{where} is damaged: {error}; {REMEDY}") from error
-    if fields.get("format") == HANDS_FORMAT:
-        raise ValueError(
-            f"{where} is by hands: expected a policy of histories; with found = find_hands(tree), "
-            "HandsPolicy.load(path, found.game).to_policy(found) makes one, to be saved"
-        )
-    if fields.get("format") != FORMAT or fields.get("version") != FORMAT_VERSION:
-        raise ValueError(
-            f"{where} is {fields.get('format')!r} version {fields.get('version')!r}; expected {FORMAT!r} "
-            f"version {FORMAT_VERSION}"
-        )
+    archive = read_archive(path, file)
+    if archive is None:
+        raise ValueError(f"{file.label(path)} does not exist")
+    fields, arrays = archive
     labels = fields.get("labels")
-    parts = [f"{name}_{player}" for name in ("infostates", "actions", "probabilities") for player in (0, 1)]
+    by_hands = file is OLD_HANDS_FILE or fields.get("tree") == "hands"
+    names = ("probabilities",) if by_hands else ("infostates", "actions", "probabilities")
+    parts = [f"{name}_{player}" for name in names for player in (0, 1)]
     missing = [part for part in parts if part not in arrays]
     named = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
     if not isinstance(fields.get("game"), str) or not named or missing:
-        raise ValueError(f"{where} is damaged: it lacks {missing or 'game or labels'}; {REMEDY}")
+        raise file.damaged(path, ValueError(f"it lacks {missing or 'game or labels'}"))
     return fields, arrays
 
 
-def _file_order(tree: HistoryTree, player: int) -> tuple[IntArray, IntArray]:
-    """Infosets sorted by infostate string, and their rows in `probabilities`."""
-    names = tree.infoset_names[player]
-    order = np.asarray(sorted(range(len(names)), key=names.__getitem__), np.int64)
-    infosets = tree.infosets[player]
-    counts = infosets.num_actions[order]
-    starts = np.repeat(infosets.first_sequence[order] - 1 - (np.cumsum(counts) - counts), counts)
-    return order, starts + np.arange(int(counts.sum()))
-
-
-def _check_rows(tree: HistoryTree, player: int, rows: FloatArray, labels: tuple[str, ...]) -> None:
+def _check_rows(tree: Tree, player: int, rows: FloatArray, labels: tuple[str, ...]) -> None:
     infosets = tree.infosets[player]
     if len(infosets) == 0:
         return

@@ -1,8 +1,8 @@
-"""Blueprints by sampling, where a sweep over everything is too much: MCCFR and public-chance sampling.
+"""Blueprints by sampling, for games too large for full sweeps: MCCFR and public-chance sampling.
 
 `external_sampling` is OpenSpiel's solver (Lanctot, Waugh, Zinkevich and Bowling 2009). Public-chance sampling
-(Johanson, Bard, Lanctot, Gibson and Bowling 2012), which OpenSpiel lacks, samples the chance events that
-everybody sees and sweeps over all private ones. Here it updates the players in turn, as `cfr` does, so
+(Johanson, Bard, Lanctot, Gibson and Bowling 2012), which OpenSpiel lacks, samples the chance events that are
+public and sweeps over all private ones. Here it updates the players in turn, as `cfr` does, so
 without public chance events it is `cfr`.
 """
 
@@ -12,24 +12,24 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from jaxgadget.core.solver import check_iterations
 from jaxgadget.games.game import CHANCE, SIMULTANEOUS, TERMINAL
 from jaxgadget.policy.openspiel import load_game, row_reader
 from jaxgadget.policy.policy import Policy
-from jaxgadget.solving.options import check_iterations
 from jaxgadget.tree.history import HistoryTree, check_whole
-from jaxgadget.tree.truncated import first_child
+from jaxgadget.tree.matching import first_child
 from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.progress import progress_bar
 
 LARGEST_SEED = 2**31 - 1
-"""As large as OpenSpiel's solver takes them."""
+"""Maximum seed of OpenSpiel's solver."""
 
 
 def external_sampling(
     tree: HistoryTree, counts: Sequence[int], *, seed: int = 0, progress: bool | None = None
 ) -> Policy:
-    """Average policies of external-sampling MCCFR by OpenSpiel's C++ solver, one run looked at several times.
+    """Average policies of external-sampling MCCFR by OpenSpiel's C++ solver, several checkpoints of one run.
 
     An iteration is one sampled episode for each player. Infosets that were never visited are uniform. Games
     in which both act at once are solved in OpenSpiel's turn-based version.
@@ -61,12 +61,12 @@ def external_sampling(
 def public_chance_sampling(
     tree: HistoryTree, counts: Sequence[int], *, seed: int = 0, progress: bool | None = None
 ) -> Policy:
-    """Average policies of CFR with public-chance sampling, one run looked at several times.
+    """Average policies of CFR with public-chance sampling, several checkpoints of one run.
 
-    In every iteration each public chance event that is reached has one outcome, drawn as chance draws it
-    when nothing private is known; what lies below counts by the inverse of its probability. A draw is for the
-    histories of one public state where chance acts. Where a player acts in the same public state, every
-    action is followed, whatever was drawn; an outcome that shows nothing is one of those to draw.
+    In every iteration one outcome of each reached public chance event is sampled from its public
+    distribution; values below are weighted by the inverse of its probability. A sample applies to all
+    histories of one public state at which chance acts. If a player acts in the same public state, all of its
+    actions are followed; an outcome without a public observation is one of the possible samples.
 
     Args:
       tree: the game's histories, with public states.
@@ -75,13 +75,13 @@ def public_chance_sampling(
       progress: as in `solve`.
 
     Raises:
-      ValueError: if the game does not name public states, or a number is out of range.
+      ValueError: if the game does not define public states, or a number is out of range.
     """
     check_whole(tree)
     if tree.public is None:
         raise ValueError(
-            f"{tree.game.name} does not name public states, so nothing says which chance events are public; "
-            "expected a game that does, such as leduc_poker, or another blueprint: mccfr:N, cfr:N"
+            f"{tree.game.name} does not define public states, which public-chance sampling requires; "
+            "expected a game such as leduc_poker, or another blueprint: mccfr:N, cfr:N"
         )
     solver = _PublicChance(tree, check_whole_number("seed", seed, 0, LARGEST_SEED))
     return _checkpoints("pcs", counts, seed, solver.run_iteration, solver.average, progress)
@@ -96,19 +96,19 @@ def _checkpoints(
     progress: bool | None,
 ) -> Policy:
     last = max(check_iterations(count) for count in counts)
-    asked, ending = set(counts), f":{seed}" if seed else ""
-    found: dict[int, Policy] = {}
+    requested, ending = set(counts), f":{seed}" if seed else ""
+    by_count: dict[int, Policy] = {}
     with progress_bar(name, last, progress) as report:
         for done in range(1, last + 1):
             run_iteration()
-            if done in asked:
-                found[done] = look(f"{name}:{done}{ending}")
+            if done in requested:
+                by_count[done] = look(f"{name}:{done}{ending}")
             report(done)
-    return Policy.stack([found[count] for count in counts])
+    return Policy.stack([by_count[count] for count in counts])
 
 
 class _PublicChance:
-    """CFR over what a sample of public chance leaves; arrays go by the tree's sequences and histories."""
+    """CFR on a sample of public chance; arrays are indexed by the tree's sequences and histories."""
 
     def __init__(self, tree: HistoryTree, seed: int):
         self.tree = tree
@@ -123,7 +123,7 @@ class _PublicChance:
         self._reach = [np.ones(size) for size in sizes]
 
     def run_iteration(self) -> None:
-        """Draws public chance, and updates both players in turn."""
+        """Samples public chance and updates both players in turn."""
         tree = self.tree
         histories, weight = self._sample()
         ends = tree.actor[histories] == TERMINAL
@@ -139,7 +139,7 @@ class _PublicChance:
             self._update(player, levels[player])
 
     def average(self, label: str) -> Policy:
-        """The average policy so far; uniform where nothing was visited."""
+        """The average policy so far; uniform at infosets that were not visited."""
         pair: list[FloatArray] = []
         for total, infosets in zip(self._sum, self.tree.infosets, strict=True):
             mass = np.bincount(infosets.infoset[1:], total[1:], len(infosets))[infosets.infoset[1:]]
@@ -148,7 +148,7 @@ class _PublicChance:
         return Policy(self.tree, (pair[0], pair[1]), (label,))
 
     def _sample(self) -> tuple[IntArray, FloatArray]:
-        """The histories that are left, ascending, and chance's reach of each over that of the sample."""
+        """The sampled histories, ascending, and chance's reach of each divided by that of the sample."""
         tree = self.tree
         assert tree.public is not None
         level, weight = np.zeros(1, np.int64), np.ones(1)
@@ -164,21 +164,21 @@ class _PublicChance:
                 where=tree.chance[level[parent]] > 0,
             )
             public, is_chance = tree.public[level], tree.actor[level] == CHANCE
-            kept = share > 0
+            sampled = share > 0
             for state in np.unique(public[is_chance]).tolist():
                 if state in self._events:
                     outcomes, probability = self._events[state]
                     drawn = self._rng.choice(len(outcomes), p=probability)
                     below = ((public == state) & is_chance)[parent]
-                    kept &= ~below | (tree.public[child] == outcomes[drawn])
+                    sampled &= ~below | (tree.public[child] == outcomes[drawn])
                     share = np.where(below, share / probability[drawn], share)
-            level, weight = child[kept], (weight[parent] * share)[kept]
+            level, weight = child[sampled], (weight[parent] * share)[sampled]
             histories.append(level)
             weights.append(weight)
         return np.concatenate(histories), np.concatenate(weights)
 
     def _levels(self, player: int, histories: IntArray) -> list[tuple[IntArray, IntArray, IntArray]]:
-        """A player's infosets in the sample, by depth: infosets, their sequences, and the place of each's."""
+        """A player's sampled infosets by depth: infosets, their sequences, and the infoset index of each."""
         infosets, visited = self.tree.infosets[player], self.tree.infoset[player, histories]
         inside = np.unique(visited[visited >= 0])
         levels: list[tuple[IntArray, IntArray, IntArray]] = []
@@ -191,7 +191,7 @@ class _PublicChance:
         return levels
 
     def _update(self, player: int, levels: list[tuple[IntArray, IntArray, IntArray]]) -> None:
-        """Regrets and the average of a player, then its strategy and reach, given what its sequences earn."""
+        """Updates a player's regrets and average, then its strategy and reach, from its sequences' values."""
         infosets, gradient, regret = self.tree.infosets[player], self._gradient[player], self._regret[player]
         strategy, reach = self._strategy[player], self._reach[player]
         for inside, rows, owner in reversed(levels):
@@ -210,12 +210,12 @@ class _PublicChance:
 
 
 def _public_events(tree: HistoryTree) -> dict[int, tuple[IntArray, FloatArray]]:
-    """Public states where chance shows one of several things: those that follow, and how likely."""
+    """Public states with a public chance event: the following public states and their probabilities."""
     assert tree.public is not None
     below = 1 + np.nonzero(tree.actor[tree.parent[1:]] == CHANCE)[0]
     pairs = np.stack([tree.public[tree.parent[below]], tree.public[below]])
-    unique, number = np.unique(pairs, axis=1, return_inverse=True)
-    mass = np.bincount(number.ravel(), tree.chance[below], unique.shape[1])
+    unique, pair_idx = np.unique(pairs, axis=1, return_inverse=True)
+    mass = np.bincount(pair_idx.ravel(), tree.chance[below], unique.shape[1])
     events: dict[int, tuple[IntArray, FloatArray]] = {}
     for state in np.unique(unique[0]).tolist():
         here = (unique[0] == state) & (mass > 0)

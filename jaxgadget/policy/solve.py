@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-import abc
 import dataclasses
-import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from jax.typing import DTypeLike
 
-from jaxgadget.kernels.batch import Batch
-from jaxgadget.kernels.problem import Problem, with_floors
-from jaxgadget.kernels.regret import RegretMatching, Rule, find_rule
+from jaxgadget.core.batch import Batch
+from jaxgadget.core.devices import HOME
+from jaxgadget.core.driver import Solved
+from jaxgadget.core.driver import solve as solve_batch
+from jaxgadget.core.memory import (
+    FINAL_ARRAYS,
+    LOOP_ARRAYS,
+    STATE_ARRAYS,
+    DoesNotFit,
+    find_memory,
+    megabytes,
+)
+from jaxgadget.core.problem import Problem, with_floors
+from jaxgadget.core.regret import RegretMatching, Rule, find_rule
+from jaxgadget.core.solver import LP, Solver, check_iterations, choose_solver
+from jaxgadget.games.hands import HandsGame
 from jaxgadget.policy.evaluate import (
     average_bodies,
     evaluate_parts,
@@ -25,23 +36,33 @@ from jaxgadget.policy.evaluate import (
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.policy.floors import Floors, check_floors
 from jaxgadget.policy.policy import Policy
-from jaxgadget.solving.devices import HOME
-from jaxgadget.solving.driver import Solved
-from jaxgadget.solving.driver import solve as solve_batch
-from jaxgadget.solving.options import LP, SolveOptions, check_iterations, make_options
-from jaxgadget.tree.history import HistoryTree, check_tree
-from jaxgadget.tree.sequence import sequence_form
+from jaxgadget.tree.public import PublicTree, Tree, check_tree
+from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
+PUBLIC_BYTES = 250
+"""What a public node takes: the tree, and how it lies in both treeplexes."""
+
+REGRET_ARRAYS = 1.0
+"""Arrays of a regret-matching rule's state."""
+
+STRUCTURE_ARRAYS = 1.5
+"""What the structure takes, in arrays over all sequences in the precision of the solve."""
+
+POLICY_ARRAYS = 6.0
+"""What policies take while they are made and certified, in such arrays of float64. Planned so, Liar's Dice
+2×5 takes 3.0 GB; the process, 0.4 GB large before, took 3.4 GB."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class SolvedGame(abc.ABC):
-    """How well a game is solved, in whatever form, with a certificate in float64.
+class Solution:
+    """A solved game, with its certificate in float64.
 
     Attributes:
+      policy: both players' average policies, one lane; an equilibrium's if `algorithm` is `lp`.
       value: what player 0 gets when both play them.
       best_response_values: what player 1 gets at best against player 0's, and player 0
         against player 1's.
@@ -53,6 +74,7 @@ class SolvedGame(abc.ABC):
       seconds: `build`, `compile` and `run`, the evaluation included.
     """
 
+    policy: Policy
     value: float
     best_response_values: tuple[float, float]
     nash_conv: float
@@ -63,55 +85,7 @@ class SolvedGame(abc.ABC):
     seconds: dict[str, float]
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.name}: value {self.value:.9g}, {self.message}>"
-
-    @property
-    @abc.abstractmethod
-    def name(self) -> str:
-        """The game's."""
-
-    @property
-    @abc.abstractmethod
-    def payoff_range(self) -> float:
-        """The game's largest minus its smallest payoff."""
-
-    @property
-    @abc.abstractmethod
-    def constant(self) -> float:
-        """The sum of both players' returns."""
-
-    @property
-    @abc.abstractmethod
-    def sizes(self) -> dict[str, Any]:
-        """How large the game is, by what `jaxgadget solve --json` calls it."""
-
-    @property
-    def bracket(self) -> tuple[float, float]:
-        """Between what lies player 0's value of the game: what its average guarantees, and the other's."""
-        first, second = self.best_response_values
-        return -first, second
-
-    @property
-    def message(self) -> str:
-        """How far the solve got, and what to do about it, in a sentence."""
-        share = self.gap / self.payoff_range
-        advice = "" if share <= 1e-3 or self.algorithm == LP else "; increase iterations to lower it"
-        if self.target_gap is not None and self.gap > self.target_gap:
-            advice = f"; the target of {self.target_gap:g} was not reached, increase iterations"
-        within = "" if self.gap == self.nash_conv else f", {self.gap:.3g} within the floors,"
-        iterations = "simplex iterations" if self.algorithm == LP else f"iterations of {self.algorithm}"
-        return f"NashConv {self.nash_conv:.3g}{within} after {self.iterations} {iterations}{advice}"
-
-
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Solution(SolvedGame):
-    """A solved game, with its certificate in float64.
-
-    Attributes:
-      policy: both players' average policies, one lane; an equilibrium's if `algorithm` is `lp`.
-    """
-
-    policy: Policy
+        return f"<Solution of {self.name}: value {self.value:.9g}, {self.message}>"
 
     @property
     def name(self) -> str:
@@ -130,73 +104,120 @@ class Solution(SolvedGame):
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """How large the game is, by what `jaxgadget solve --json` calls it."""
-        tree = self.policy.tree
-        return {
-            "num_histories": tree.num_histories,
-            "num_terminals": tree.num_terminals,
-            "num_infosets": [len(infosets) for infosets in tree.infosets],
-        }
+        """Size of the game, by the names that `jaxgadget solve --json` uses."""
+        return self.policy.tree.sizes
+
+    @property
+    def bracket(self) -> tuple[float, float]:
+        """Bounds of player 0's value of the game: what its average guarantees, what the other's concedes."""
+        first, second = self.best_response_values
+        return -first, second
+
+    @property
+    def message(self) -> str:
+        """How far the solve got, and what to do about it, in a sentence."""
+        share = self.gap / self.payoff_range
+        advice = "" if share <= 1e-3 or self.algorithm == LP else "; increase iterations to lower it"
+        if self.target_gap is not None and self.gap > self.target_gap:
+            advice = f"; the target of {self.target_gap:g} was not reached, increase iterations"
+        within = "" if self.gap == self.nash_conv else f", {self.gap:.3g} within the floors,"
+        iterations = "simplex iterations" if self.algorithm == LP else f"iterations of {self.algorithm}"
+        return f"NashConv {self.nash_conv:.3g}{within} after {self.iterations} {iterations}{advice}"
 
 
 def solve(
-    tree: HistoryTree,
+    tree: Tree,
     *,
-    algorithm: str | Rule = "cfr+",
-    iterations: int = 1000,
-    target_gap: float | None = None,
-    check_every: int = 100,
-    dtype: DTypeLike = "float64",
     floors: Floors | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    time_limit: float | None = None,
-    progress: bool | None = None,
+    solver: Solver | None = None,
+    iterations: int | None = None,
+    algorithm: str | Rule | None = None,
 ) -> Solution:
     """Solves a whole game, by CFR or by linear programs.
 
     CFR's updates alternate, player 0 first; the average is OpenSpiel's, to the last digits.
 
     Args:
-      tree: the game's histories.
-      algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, `sapcfr+`, a `Rule`, or `lp`: exact, which
-        needs no iterations or `dtype` and takes no `target_gap` or `checkpoint`.
-      iterations: at most that many; an iteration updates both players.
-      target_gap: stop when the gap, NashConv within the floors, is no larger; in units of payoff.
-      check_every: iterations between two looks at NashConv.
-      dtype: `float32` or `float64`; JAX's global flag need not be set.
+      tree: the game, by histories or by hands.
       floors: keep to these, so that the result is an equilibrium of constrained behaviour or a
         trembling-hand approximation (Farina, Kroer and Sandholm 2017): a number ε, each action
         then gets ε ÷ the number of legal ones at least, or arrays as `tremble` makes them.
-      checkpoint: a file to resume from and to save to.
-      time_limit: for `lp`, in seconds; by default none.
-      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
+      solver: settings; by default 1000 iterations of CFR+ in float64. Takes no `devices`, and a
+        `memory_limit` for games by hands alone.
+      iterations: short for `Solver(iterations=…)`.
+      algorithm: short for `Solver(algorithm=…)`.
 
     Raises:
-      ValueError: if an argument is out of range or the checkpoint is of another solve.
+      ValueError: if an argument is out of range, the checkpoint is of another solve, or a game by hands
+        does not fit in memory.
     """
     check_tree(tree)
     watch = Stopwatch()
-    least = None if floors is None else check_floors(tree, floors)
-    options = make_options(
-        algorithm=algorithm,
+    solver = choose_solver(
+        solver,
+        Solver(iterations=1000, dtype="float64", devices=HOME.devices),
         iterations=iterations,
-        target_gap=target_gap,
-        check_every=check_every,
-        dtype=dtype,
-        checkpoint=checkpoint,
-        time_limit=time_limit,
-        devices=HOME.devices,
+        algorithm=algorithm,
+        without=("devices",) if isinstance(tree, PublicTree) else ("memory_limit", "devices"),
     )
-    if options.rule is None:
+    if isinstance(tree, PublicTree):
+        check_fits(tree.hands_game, solver.precision, solver.memory_limit)
+    least = None if floors is None else check_floors(tree, floors)
+    if solver.rule is None:
         with watch.phase("run"):
-            exact = solve_exactly(tree, floors=least, time_limit=options.time_limit)
+            exact = solve_exactly(tree, floors=least, time_limit=solver.time_limit)
         return _certified(exact.policy, least, LP, exact.iterations, watch)
+    policy, done = _iterate(tree, solver, least, watch)
+    return _certified(policy, least, solver.name, done, watch, solver.max_gap)
+
+
+def _iterate(
+    tree: Tree, solver: Solver, floors: tuple[FloatArray, FloatArray] | None, watch: Stopwatch
+) -> tuple[Policy, int]:
+    """The average policy of CFR, and the iterations done; the arrays of the solve are freed."""
     with watch.phase("build"):
-        problem = _floored(tree, whole_problem(tree, 1, options.dtype), least)
-    with watch.phase("run"), progress_bar("solving", iterations, progress) as report:
-        solved = solve_batch(Batch.of(problem), options, average_bodies, report=report)
-        policy = _policy(tree, solved, options)
-    return _certified(policy, least, options.algorithm, int(solved.iterations[0]), watch, target_gap)
+        problem = _floored(tree, whole_problem(tree, 1, solver.precision), floors)
+    with watch.phase("run"), progress_bar("solving", solver.num_iterations, solver.progress) as report:
+        solved = solve_batch(Batch.of(problem), solver, average_bodies, report=report)
+        del problem
+        return _policy(tree, solved, solver), int(solved.iterations[0])
+
+
+def check_fits(
+    game: HandsGame,
+    dtype: DTypeLike,
+    memory_limit: int | None = None,
+    *,
+    lanes: int = 1,
+    policies: float = POLICY_ARRAYS,
+) -> None:
+    """Checks that the solve of a game by hands fits in memory, before anything is laid out.
+
+    Args:
+      game: the game to solve.
+      dtype: of the solve.
+      memory_limit: bytes that the solve may take; by default the memory that is free.
+      lanes: number of lanes.
+      policies: memory of the policies, in arrays over all sequences in float64.
+
+    Raises:
+      DoesNotFit: if it does not fit.
+    """
+    (first, second), tree = game.num_hands, game.nodes
+    sequences = sum(  # a root a hand, and every action with every hand
+        (1 + int(tree.num_children[tree.decisions(player)].sum())) * hands
+        for player, hands in enumerate(game.num_hands)
+    )
+    loop = (STATE_ARRAYS + REGRET_ARRAYS + LOOP_ARRAYS + STRUCTURE_ARRAYS) * np.dtype(dtype).itemsize
+    final = (FINAL_ARRAYS + policies) * 8
+    needed = PUBLIC_BYTES * len(tree) + round(max(loop, final) * sequences * lanes)
+    available = find_memory(HOME) if memory_limit is None else memory_limit
+    if available is not None and needed > available:
+        raise DoesNotFit(
+            f"{game.name} by hands: {len(tree):,} public nodes, {first} × {second} hands and {lanes} lane(s) "
+            f"take {megabytes(needed)} of memory, {megabytes(available)} may be taken; expected a larger "
+            "memory_limit, or a smaller game"
+        )
 
 
 def _certified(
@@ -231,7 +252,7 @@ def _certified(
     )
 
 
-def _floored(tree: HistoryTree, problem: Problem, floors: tuple[FloatArray, FloatArray] | None) -> Problem:
+def _floored(tree: Tree, problem: Problem, floors: tuple[FloatArray, FloatArray] | None) -> Problem:
     """The same problem with floors at all infosets."""
     if floors is None:
         return problem
@@ -241,12 +262,12 @@ def _floored(tree: HistoryTree, problem: Problem, floors: tuple[FloatArray, Floa
 
 
 def cfr_checkpoints(
-    tree: HistoryTree, counts: Sequence[int], *, algorithm: str | Rule = "cfr", progress: bool | None = None
+    tree: Tree, counts: Sequence[int], *, algorithm: str | Rule = "cfr", progress: bool | None = None
 ) -> Policy:
     """Average policies after several numbers of iterations of one run in float64, a lane each.
 
     Args:
-      tree: the game's histories.
+      tree: the game, by histories or by hands.
       counts: numbers of iterations, in any order; lanes follow it.
       algorithm: as in `solve`.
       progress: as in `solve`.
@@ -265,12 +286,12 @@ def cfr_checkpoints(
         raise ValueError("counts=() is empty: expected at least one number of iterations")
     with progress_bar("blueprints", goals[-1], progress) as report:
         for goal in goals:
-            options = SolveOptions(rule=rule, iterations=goal, dtype=np.dtype(np.float64))
-            solved = solve_batch(game, options, average_bodies, state=state, keep_state=True, report=report)
-            state, policies[goal] = solved.state, _policy(tree, solved, options)
+            solver = Solver(algorithm=rule, iterations=goal, dtype="float64", devices=HOME.devices)
+            solved = solve_batch(game, solver, average_bodies, state=state, keep_state=True, report=report)
+            state, policies[goal] = solved.state, _policy(tree, solved, solver)
     return Policy.stack([policies[count] for count in counts])
 
 
-def _policy(tree: HistoryTree, solved: Solved, options: SolveOptions) -> Policy:
-    label = f"{options.algorithm}:{int(solved.iterations[0])}"
+def _policy(tree: Tree, solved: Solved, solver: Solver) -> Policy:
+    label = f"{solver.name}:{int(solved.iterations[0])}"
     return to_policy(tree, sequence_form(tree), solved.outcome, (label,))

@@ -8,58 +8,58 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.public import Tree
 from jaxgadget.util.arguments import near_names
 from jaxgadget.util.arrays import FloatArray
 
 FRAME_COLUMNS = ("lane", "player", "infostate", "action", "probability")
-"""What `rows_of_frame` reads; other columns do not matter."""
+"""Columns read by `rows_of_frame`; others are ignored."""
 
 
-def read_actions(tree: HistoryTree, player: int, infoset: int, given: Any) -> FloatArray:
-    """The probabilities of an infoset's actions.
+def read_actions(tree: Tree, player: int, infoset: int, probabilities: Any) -> FloatArray:
+    """Parses the probabilities of an infoset's actions.
 
     Args:
       tree: the game's histories.
-      player: whose infoset.
-      infoset: its number.
-      given: action id → probability, where actions that are left out have 0; or a probability for each legal
+      player: player of the infoset.
+      infoset: id of the infoset.
+      probabilities: action id → probability, with 0 for omitted actions; or a probability for each legal
         action, in the order of their ids.
 
     Raises:
-      ValueError: if it is neither, or gives an illegal action a probability.
+      ValueError: if it is neither, or has a probability for an illegal action.
     """
     infosets = tree.infosets[player]
     first = int(infosets.first_sequence[infoset])
     legal = infosets.action[first : first + int(infosets.num_actions[infoset])].tolist()
     where = f"policy of player {player} at {tree.infoset_names[player][infoset]!r} of {tree.game.name}"
-    if isinstance(given, Mapping):
-        actions: dict[Any, Any] = dict(given)
+    if isinstance(probabilities, Mapping):
+        actions: dict[Any, Any] = dict(probabilities)
         strange = [action for action, share in actions.items() if action not in legal and share != 0]
         if strange:
-            raise ValueError(f"{where} plays {strange}; expected some of the legal actions {legal}")
-        given = [actions.get(action, 0.0) for action in legal]
+            raise ValueError(f"{where} has probabilities for {strange}; expected legal actions, {legal}")
+        probabilities = [actions.get(action, 0.0) for action in legal]
     try:
-        row = np.asarray(given, np.float64)
+        row = np.asarray(probabilities, np.float64)
     except (TypeError, ValueError):
         row = np.zeros(0)
     if row.shape != (len(legal),):
         raise ValueError(
-            f"{where} is {given!r}; expected a dictionary from action to probability, or a probability for "
-            f"each of the legal actions {legal}"
+            f"{where} is {probabilities!r}; expected a dictionary from action to probability, or a "
+            f"probability for each of the legal actions {legal}"
         )
     return row
 
 
-def rows_of_dict(tree: HistoryTree, given: Mapping[Any, Any]) -> tuple[FloatArray, FloatArray]:
-    """Both players' `[Q]` probabilities from a dictionary; see `Policy.from_dict`."""
+def rows_of_dict(tree: Tree, rows_by_name: Mapping[Any, Any]) -> tuple[FloatArray, FloatArray]:
+    """Both players' `[Q]` probabilities from a dictionary by infostate."""
     pair: list[FloatArray] = []
     used: set[Any] = set()
     for player in (0, 1):
         rows: list[FloatArray] = [np.zeros(0)]
         names, strings = tree.infoset_names[player], tree.infostate_strings[player]
         for infoset, (name, string) in enumerate(zip(names, strings, strict=True)):
-            keys = [key for key in ((player, name), (player, string), name, string) if key in given]
+            keys = [key for key in ((player, name), (player, string), name, string) if key in rows_by_name]
             if not keys:
                 raise ValueError(
                     f"policy lacks infostate {name!r} of player {player}; expected all "
@@ -67,55 +67,53 @@ def rows_of_dict(tree: HistoryTree, given: Mapping[Any, Any]) -> tuple[FloatArra
                     "(`tree.infoset_names` lists them)"
                 )
             used.update(keys)
-            row, *others = (read_actions(tree, player, infoset, given[key]) for key in keys)
+            row, *others = (read_actions(tree, player, infoset, rows_by_name[key]) for key in keys)
             for key, other in zip(keys[1:], others, strict=True):
                 if key != keys[0] and not np.array_equal(row, other):
                     raise ValueError(
-                        f"policy of player {player} at {name!r} of {tree.game.name} is there twice, as "
-                        f"{keys[0]!r} and as {key!r}, and they differ; leave one out, or where it is another "
-                        "player's, say whose: (player, name)"
+                        f"policy of player {player} at {name!r} of {tree.game.name} is duplicate, as "
+                        f"{keys[0]!r} and as {key!r}, with different values; remove one, or use the key "
+                        "(player, name) if one is of the other player"
                     )
             rows.append(row)
         pair.append(np.concatenate(rows))
-    unknown = [key for key in given if key not in used]
+    unknown = [key for key in rows_by_name if key not in used]
     if unknown:
-        known = (*tree.infoset_names[0], *tree.infoset_names[1])
+        names = (*tree.infoset_names[0], *tree.infoset_names[1])
         raise ValueError(
-            f"policy has {len(unknown)} infostates that are none of {tree.game.name}, such as "
-            f"{unknown[0]!r}; expected names like {near_names(str(unknown[0]), known)}"
+            f"policy has {len(unknown)} infostates that are not in {tree.game.name}, such as "
+            f"{unknown[0]!r}; expected names like {near_names(str(unknown[0]), names)}"
         )
     return pair[0], pair[1]
 
 
-def rows_of_frame(
-    tree: HistoryTree, frame: pd.DataFrame
-) -> tuple[tuple[FloatArray, FloatArray], tuple[str, ...]]:
-    """Both players' `[Q, lanes]` probabilities from a data frame, and the lanes; see `Policy.from_frame`."""
+def rows_of_frame(tree: Tree, frame: pd.DataFrame) -> tuple[tuple[FloatArray, FloatArray], tuple[str, ...]]:
+    """Both players' `[Q, lanes]` probabilities from a data frame, and the labels of lanes."""
     missing = [name for name in FRAME_COLUMNS if name not in frame.columns]
     if missing or frame.empty:
         what = f"lacks the columns {', '.join(missing)}" if missing else "has no rows"
-        raise ValueError(f"frame {what}; expected {', '.join(FRAME_COLUMNS)}, as Policy.to_frame has them")
+        raise ValueError(f"frame {what}; expected {', '.join(FRAME_COLUMNS)}, as in Policy.to_frame")
     columns = {name: frame[name].tolist() for name in FRAME_COLUMNS}
     labels = list(dict.fromkeys(map(str, columns["lane"])))
     lane_of = {label: lane for lane, label in enumerate(labels)}
     pair = [np.full((infosets.num_sequences - 1, len(labels)), np.nan) for infosets in tree.infosets]
-    place = [_places(tree, player) for player in (0, 1)]
+    row_of = [_places(tree, player) for player in (0, 1)]
     for lane, player, infostate, action, probability in zip(*columns.values(), strict=True):
         where = f"frame: lane {str(lane)!r}, player {player}, infostate {infostate!r}, action {action}"
-        if player not in (0, 1) or (str(infostate), action) not in place[player]:
-            names = [name for who in (0, 1) for name in tree.infoset_names[who]]
+        if player not in (0, 1) or (str(infostate), action) not in row_of[player]:
+            names = [name for p in (0, 1) for name in tree.infoset_names[p]]
             raise ValueError(
-                f"{where} is no action of {tree.game.name}; expected infostates like "
+                f"{where} is not an action of {tree.game.name}; expected infostates like "
                 f"{near_names(str(infostate), names)} with their legal actions' ids"
             )
-        row = place[player][str(infostate), action]
+        row = row_of[player][str(infostate), action]
         if not np.isnan(pair[player][row, lane_of[str(lane)]]):
-            raise ValueError(f"{where} is there twice; expected each once, lanes with labels that differ")
+            raise ValueError(f"{where} is duplicate; expected one row each, and unique labels of lanes")
         pair[player][row, lane_of[str(lane)]] = probability
     for player, rows in enumerate(pair):
         if np.isnan(rows).any():
             row, lane = np.argwhere(np.isnan(rows))[0].tolist()
-            names = {number: key for key, number in place[player].items()}
+            names = {row_idx: key for key, row_idx in row_of[player].items()}
             infostate, action = names[row]
             raise ValueError(
                 f"frame has no probability for lane {labels[lane]!r}, player {player}, infostate "
@@ -124,7 +122,7 @@ def rows_of_frame(
     return (pair[0], pair[1]), tuple(labels)
 
 
-def _places(tree: HistoryTree, player: int) -> dict[tuple[str, int], int]:
+def _places(tree: Tree, player: int) -> dict[tuple[str, int], int]:
     """(Infostate, action) → row of a player's probabilities."""
     infosets, names = tree.infosets[player], tree.infoset_names[player]
     pairs: Sequence[tuple[int, int]] = list(

@@ -1,25 +1,26 @@
-"""Action translation: a policy of a game with fewer bets, played where there are more of them.
+"""Action translation: a policy of a game with fewer bets, applied to a game with more bets.
 
-A player follows its policy in a *shadow*: a history of the abstraction that stands for the one that play
-has reached. Every move is taken over into the shadow:
+A player follows its policy in a *shadow*: a history of the abstraction that represents the current history.
+Moves are mapped to the shadow as follows:
 
-* A move of chance as it is.
-* A move of the other player as the action of the same name, if the shadow has it there. Another bet, of x
-  pots (after calling), becomes one of its neighbours A ≤ x ≤ B among the shadow's bets, A with the
-  probability that the rule says; beyond the smallest or the largest bet it becomes that one; where the
-  shadow has no bet it becomes a call.
-* An own action as what the policy plays in the shadow. The action of the same name is then made, or if
-  that is not legal the legal bet nearest in size for a bet, and check or call for all else and where no
-  bet is legal.
-* An own action that the policy does not play in any shadow that is possible, as if it were the other
-  player's.
+* Chance moves are unchanged.
+* The other player's action is mapped to the action of the same name, if legal in the shadow. Another bet, of
+x
+  pots (after calling), is mapped to one of its neighbours A ≤ x ≤ B among the shadow's bets, to A with the
+  rule's probability; beyond the smallest or the largest bet to that one; without any bet in the shadow to a
+  call.
+* The player's own action is chosen by the policy in the shadow, and the action of the same name is taken. If
+that
+  is not legal, a bet is replaced by the legal bet nearest in size; other actions, and bets if no bet is
+  legal, by a check or call.
+* An own action that the policy takes in no possible shadow is treated like the other player's.
 
-If the shadow's hand is over (a bet was taken for all-in, and called), or it does not stand where the same
-player acts, the player checks or calls until the end.
+After the end of the shadow's hand (a bet was mapped to all-in and called), or if another player acts in the
+shadow, the player checks or calls until the end.
 
-Randomly chosen neighbours make the player's strategy a mixture. `translate` gives the one strategy that
-does the same (Kuhn 1953): in every infoset the shadows' strategies, weighted by how likely they are given
-the player's own actions. `TranslatingPlayer` draws the shadow.
+Random neighbours make the player's strategy a mixture. `translate` returns the equivalent behaviour strategy
+(Kuhn 1953): in every infoset the shadows' strategies, weighted by their probabilities given the player's own
+actions. `TranslatingPlayer` samples the shadow.
 
 Rules: pseudo-harmonic (Ganzfried and Sandholm 2013), with which a bet in between is called as often as an
 equilibrium of the clairvoyance game calls it; linear and nearest, in fractions of the pot.
@@ -38,52 +39,55 @@ import numpy as np
 from jaxgadget.gadgets.ranges import sum_rows
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, SIMULTANEOUS, bet_fraction, dense_ids
 from jaxgadget.policy.policy import Policy
-from jaxgadget.tree.history import HistoryTree, check_tree, check_whole
-from jaxgadget.tree.matching import match_histories, same_actions
-from jaxgadget.tree.truncated import first_child
+from jaxgadget.tree.history import HistoryTree, check_histories, check_whole
+from jaxgadget.tree.matching import first_child, match_histories, same_actions
 from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
-Rule: TypeAlias = Callable[[float, float, float], float]
-"""`rule(x, below, above)` is the probability that a bet of x pots is taken for `below`, not for `above`."""
+TranslationRule: TypeAlias = Callable[[float, float, float], float]
+"""`rule(x, below, above)`: probability that a bet of x pots is mapped to `below` instead of `above`."""
 
 _OVER = -1
-"""The shadow whose hand is over."""
+"""The shadow after the end of its hand."""
 
 _LARGEST_SEED = 2**63 - 1
 
 
 def pseudo_harmonic(x: float, below: float, above: float) -> float:
-    """(B−x)(1+A) / ((B−A)(1+x))."""
+    """Pseudo-harmonic mapping: (B−x)(1+A) / ((B−A)(1+x))."""
     return (above - x) * (1 + below) / ((above - below) * (1 + x))
 
 
 def linear(x: float, below: float, above: float) -> float:
-    """(B−x) / (B−A)."""
+    """Linear mapping: (B−x) / (B−A)."""
     return (above - x) / (above - below)
 
 
 def nearest(x: float, below: float, above: float) -> float:
-    """The nearer one, of two the smaller."""
+    """Deterministic mapping to the nearer bet; to the smaller one in a tie."""
     return float(x - below <= above - x)
 
 
-RULES: Mapping[str, Rule] = {"pseudo-harmonic": pseudo_harmonic, "linear": linear, "nearest": nearest}
+RULES: Mapping[str, TranslationRule] = {
+    "pseudo-harmonic": pseudo_harmonic,
+    "linear": linear,
+    "nearest": nearest,
+}
 
 
-def translate(policy: Policy, tree: HistoryTree, rule: str | Rule = "pseudo-harmonic") -> Policy:
-    """A policy of an abstraction as a policy of the larger tree, randomised exactly; see the top of the file.
+def translate(policy: Policy, tree: HistoryTree, rule: str | TranslationRule = "pseudo-harmonic") -> Policy:
+    """Translates a policy of an abstraction to the larger tree, with exact probabilities of shadows.
 
     Args:
-      policy: of a game with fewer bets, a `MenuAbstraction` of the tree's game for example; all lanes are
-        translated and keep their labels.
-      tree: of the larger game, which says how large its bets are (`games.game.BetSizes`).
+      policy: policy of a game with fewer bets, for example a `MenuAbstraction` of the tree's game; all lanes
+        are translated and keep their labels.
+      tree: tree of the larger game, which must implement `games.game.BetSizes`.
       rule: `pseudo-harmonic`, `linear` or `nearest`, or a function of x, A and B.
 
     Raises:
-      ValueError: if the policy is none, the rule is unknown or gives no probability, the games have nothing
-        to do with each other, the game does not say how large a bet is, some infoset does not show the other
-        player's moves, or both act at once.
+      ValueError: if `policy` is not a policy, the rule is unknown or does not return a probability, the games
+        are unrelated, the game does not define a bet's size, an infoset hides the other player's moves, or a
+        move is simultaneous.
     """
     _check_policy(policy)
     rows: list[FloatArray] = []
@@ -95,20 +99,20 @@ def translate(policy: Policy, tree: HistoryTree, rule: str | Rule = "pseudo-harm
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TranslatingPlayer:
-    """A player in matches that draws what a bet is taken for, and plays one lane of a policy in that shadow.
+    """A player of matches that samples the shadow of a bet and plays one lane of a policy in it.
 
-    A draw is for an infostate and a seed, so that answers depend on the infoset only: in all games of a
-    match a line of bets is taken for the same. Over seeds it plays what `translate` says.
+    A sample is determined by the infostate and the seed, so that results depend on the infoset only: all
+    games of a match map a sequence of bets alike. The mean over seeds is the strategy of `translate`.
 
     Attributes:
       policy: of a game with fewer bets.
       rule: as in `translate`.
-      seed: of the draws.
-      lane: which lane of the policy.
+      seed: seed of the samples.
+      lane: lane of the policy.
     """
 
     policy: Policy
-    rule: str | Rule = "pseudo-harmonic"
+    rule: str | TranslationRule = "pseudo-harmonic"
     seed: int = 0
     lane: int = 0
 
@@ -119,7 +123,7 @@ class TranslatingPlayer:
         check_whole_number("seed", self.seed, 0, _LARGEST_SEED)
 
     def action_probabilities(self, tree: HistoryTree, player: int, histories: IntArray) -> FloatArray:
-        """As `policy.player.Player` says; ValueError as in `translate`."""
+        """Action probabilities in the sampled shadows; raises ValueError as `translate`."""
         infosets = tree.infosets[player]
         infoset = tree.infoset[player, histories]
         translator = _Translator(self.policy.lane(self.lane), tree, player, self.rule, self.seed)
@@ -131,7 +135,7 @@ class TranslatingPlayer:
 
 
 def _check_policy(policy: object) -> None:
-    """ValueError unless it is a `Policy`, and of a whole game."""
+    """Raises ValueError unless `policy` is a `Policy` of a whole game."""
     if not isinstance(policy, Policy):
         raise ValueError(
             f"policy=a {type(policy).__name__}: expected a Policy of the game with fewer bets, such as "
@@ -140,24 +144,24 @@ def _check_policy(policy: object) -> None:
     check_whole(policy.tree)
 
 
-def check_rule(rule: object) -> Rule:
-    """The rule of a name, or a function; ValueError otherwise."""
+def check_rule(rule: object) -> TranslationRule:
+    """Returns the rule of a name, or a function; raises ValueError otherwise."""
     if isinstance(rule, str) and rule in RULES:
         return RULES[rule]
     if isinstance(rule, str) or not callable(rule):
         raise ValueError(
             f"rule={rule!r}: expected one of {', '.join(RULES)}, or a function of x and its neighbours"
         )
-    return cast(Rule, rule)
+    return cast(TranslationRule, rule)
 
 
 class _Shadows(NamedTuple):
-    """The shadows that stand for some histories of the larger tree; P pairs.
+    """P pairs of a history of the larger tree and a shadow.
 
     Attributes:
-      history: `[P]` of the larger tree, ascending.
-      shadow: `[P]` of the abstraction's tree, or `_OVER`.
-      weight: `[P, lanes]` how likely the shadow is after the history, given the player's own actions.
+      history: `[P]` histories of the larger tree, ascending.
+      shadow: `[P]` histories of the abstraction's tree, or `_OVER`.
+      weight: `[P, lanes]` probability of the shadow after the history, given the player's own actions.
     """
 
     history: IntArray
@@ -169,13 +173,18 @@ class _Translator:
     """The shadows of one player, level by level of the larger tree."""
 
     def __init__(
-        self, policy: Policy, tree: HistoryTree, player: int, rule: str | Rule, seed: int | None = None
+        self,
+        policy: Policy,
+        tree: HistoryTree,
+        player: int,
+        rule: str | TranslationRule,
+        seed: int | None = None,
     ):
-        check_tree(tree)
+        check_histories(tree)
         self.policy, self.tree, self.player = policy, tree, player
-        self.shadow_tree = policy.tree
+        self.shadow_tree = policy.histories
         self.rule = check_rule(rule)
-        match_histories(tree, policy.tree)  # refuses another game
+        match_histories(tree, policy.histories)  # raises an error for another game
         _check_seen(tree, player)
         self.uniform = None if seed is None else _uniforms(tree, player, seed)
         small, large = self.shadow_tree.game, tree.game
@@ -184,13 +193,13 @@ class _Translator:
         self.bets, self.shadow_bets = _Bets(tree), _Bets(self.shadow_tree)
 
     def rows(self, infosets: IntArray) -> FloatArray:
-        """`[Q, lanes]` probabilities in some infosets, 0 in the others."""
+        """`[Q, lanes]` probabilities at the given infosets, 0 at others."""
         tree, own = self.tree, self.tree.infosets[self.player]
         rows = np.zeros((own.num_sequences - 1, self.policy.num_lanes))
-        asked = np.zeros(tree.num_histories, np.bool_)
-        asked[own.history[infosets]] = True
+        requested = np.zeros(tree.num_histories, np.bool_)
+        requested[own.history[infosets]] = True
         levels = list(itertools.pairwise(tree.level_offset.tolist()))
-        on_the_way = asked.copy()
+        on_the_way = requested.copy()
         for begin, end in levels[:0:-1]:
             below = np.arange(begin, end)[on_the_way[begin:end]]
             on_the_way[tree.parent[below]] = True
@@ -199,7 +208,7 @@ class _Translator:
         for begin, end in [*levels[1:], (tree.num_histories, tree.num_histories)]:
             self._check_turns(shadows.history)
             plays = self._plays(shadows)
-            done = asked[tree.parent[plays.history]]
+            done = requested[tree.parent[plays.history]]
             row = tree.sequence[self.player, plays.history[done]] - 1
             rows += sum_rows(row, plays.weight[done], len(rows))
             children = np.arange(begin, end)[on_the_way[begin:end]]
@@ -223,8 +232,8 @@ class _Translator:
         """The shadows after moves.
 
         Args:
-          shadows: before them.
-          plays: what the player does in these, see `_plays`.
+          shadows: shadows before the moves.
+          plays: the player's actions in these, from `_plays`.
           children: the histories after the moves, ascending.
         """
         parent = self.tree.parent[children]
@@ -234,16 +243,16 @@ class _Translator:
         moved = _Shadows(np.repeat(children, count), shadows.shadow[pair], shadows.weight[pair])
         others = _add([self._taken_for(moved)])
         own = _add([_take(plays, np.isin(plays.history, children))])
-        row, other_row = (np.searchsorted(children, part.history) for part in (own, others))
+        row, other_row = (np.searchsorted(children, pairs.history) for pairs in (own, others))
         total = sum_rows(row, own.weight, len(children))
         played = total > 0
         divisor = np.where(played, total, 1.0)
         weight = np.where(played[row], own.weight / divisor[row], 0.0)
-        kept = np.where(played[other_row], 0.0, others.weight)
-        return _add([own._replace(weight=weight), others._replace(weight=kept)])
+        remaining_weight = np.where(played[other_row], 0.0, others.weight)
+        return _add([own._replace(weight=weight), others._replace(weight=remaining_weight)])
 
     def _taken_for(self, moved: _Shadows) -> _Shadows:
-        """The shadows after moves that are taken for some of the abstraction, one or two for each pair.
+        """The shadows after moves that are mapped to the abstraction's, one or two for each pair.
 
         Args:
           moved: histories after the moves, and the shadows before them.
@@ -289,7 +298,7 @@ class _Translator:
         )
 
     def _check_bets(self, histories: IntArray) -> FloatArray:
-        """How large the bets are that led to histories; ValueError for what is none."""
+        """Sizes of the bets that lead to histories; raises ValueError for other actions."""
         sizes = self.bets.sizes(histories)
         strange = np.isnan(sizes)
         if strange.any():
@@ -299,18 +308,18 @@ class _Translator:
             name = self.tree.game.action_string(mover, int(self.tree.action[mover, history]))
             raise ValueError(
                 f"{self.tree.game.name}: {name!r} after history "
-                f"{self.tree.moves(parent)} is no action of {self.shadow_tree.game.name} and no bet; "
-                "expected a menu that has it, bet_fraction() of the game to say how large a bet it is, or "
-                "answers that are solved (nested_off_tree, --method inexpensive)"
+                f"{self.tree.moves(parent)} is neither an action of {self.shadow_tree.game.name} nor a bet; "
+                "add it to the menu, define its size in bet_fraction() of the game, or solve the responses "
+                "(nested_off_tree, --method inexpensive)"
             )
         return sizes
 
     def _shares(self, bets: FloatArray, below: FloatArray, above: FloatArray) -> FloatArray:
-        """What the rule says of bets between two others, asked once for each three numbers."""
-        cases, number = np.unique(np.stack([bets, below, above], axis=1), axis=0, return_inverse=True)
+        """The rule's probabilities of bets between two others, evaluated once per distinct triple."""
+        cases, case_idx = np.unique(np.stack([bets, below, above], axis=1), axis=0, return_inverse=True)
         shares = np.empty(len(cases))
         for case, (x, low, high) in enumerate(cases.tolist()):
-            answer: Any = self.rule(x, low, high)  # a function of the user's may return anything
+            answer: Any = self.rule(x, low, high)  # a user's function may return anything
             try:
                 shares[case] = float(answer)
             except (TypeError, ValueError):
@@ -320,10 +329,10 @@ class _Translator:
                     f"rule({x}, {low}, {high}) returned {answer!r}: expected a probability, from 0 to 1, of "
                     f"the bet {low}"
                 )
-        return shares[number.reshape(-1)]
+        return shares[case_idx.reshape(-1)]
 
     def _plays(self, shadows: _Shadows) -> _Shadows:
-        """What the player does: histories and shadows after its actions, where it acts."""
+        """The player's actions: histories and shadows after them."""
         acts = self.tree.actor[shadows.history] == ACTOR_BIT[self.player]
         history, shadow, weight = _take(shadows, acts)
         stands = (shadow != _OVER) & (self.shadow_tree.actor[shadow] == ACTOR_BIT[self.player])
@@ -344,7 +353,7 @@ class _Translator:
         return _Shadows(made, after, weight)
 
     def _made(self, histories: IntArray, after: IntArray) -> IntArray:
-        """The histories after what is made for actions in the shadow, which lead to the shadows `after`."""
+        """The histories after the actions taken for those in the shadow that lead to the shadows `after`."""
         action = self.shadow_tree.action[self.player, after]
         made = _find_children(self.tree, histories, self.from_shadow[action])
         illegal = np.flatnonzero(made < 0)
@@ -353,12 +362,12 @@ class _Translator:
         x = self.shadow_bets.sizes(after[illegal])
         bet = x > 0
         sizes, targets = self.bets.of(histories[illegal[bet]])
-        found = np.full(len(illegal), -1)
+        replacement = np.full(len(illegal), -1)
         if sizes.shape[1]:
-            nearest = np.abs(sizes - x[bet, None]).argmin(axis=1)  # of two that are as near the smaller
-            found[bet] = targets[np.arange(len(targets)), nearest]
-        found[found < 0] = self._passive(histories[illegal[found < 0]])
-        made[illegal] = found
+            nearest = np.abs(sizes - x[bet, None]).argmin(axis=1)  # in a tie the smaller one
+            replacement[bet] = targets[np.arange(len(targets)), nearest]
+        replacement[replacement < 0] = self._passive(histories[illegal[replacement < 0]])
+        made[illegal] = replacement
         return made
 
     def _passive(self, histories: IntArray) -> IntArray:
@@ -367,14 +376,14 @@ class _Translator:
         if (passive < 0).any():
             moves = self.tree.moves(int(histories[np.argmax(passive < 0)]))
             raise ValueError(
-                f"{self.tree.game.name}: nothing that is legal after history {moves} is a "
+                f"{self.tree.game.name}: no legal action after history {moves} is a "
                 "check or call; expected bet_fraction() of the game to be 0 for one action"
             )
         return passive
 
 
 class _Bets:
-    """How large the bets of a game are; a bet is named by the history after it, and asked for once."""
+    """Sizes of a game's bets, identified by the history after the bet; cached."""
 
     def __init__(self, tree: HistoryTree):
         self.tree = tree
@@ -382,7 +391,7 @@ class _Bets:
         self._known = np.zeros(tree.num_histories, np.bool_)
 
     def sizes(self, histories: IntArray) -> FloatArray:
-        """In pots, 0 for a check or call, NaN for what is no bet."""
+        """Sizes in pots, 0 for a check or call, NaN for other actions."""
         for history in np.unique(histories[~self._known[histories]]).tolist():
             *before, action = self.tree.moves(history)
             size = bet_fraction(self.tree.game, tuple(before), cast(int, action))
@@ -391,8 +400,8 @@ class _Bets:
         return self._size[histories]
 
     def of(self, histories: IntArray) -> tuple[FloatArray, IntArray]:
-        """The bets after histories, ascending: `[H, most]` sizes, then infinite, and histories, then -1."""
-        unique, number = np.unique(histories, return_inverse=True)
+        """Bets after histories, ascending: `[H, max_bets]` sizes (padding: infinity) and histories (-1)."""
+        unique, history_idx = np.unique(histories, return_inverse=True)
         begin, end = first_child(self.tree, unique), first_child(self.tree, unique + 1)
         slot = np.arange((end - begin).max(initial=0))
         child = np.where(begin[:, None] + slot < end[:, None], begin[:, None] + slot, -1)
@@ -401,74 +410,76 @@ class _Bets:
         is_bet = (child >= 0) & (sizes > 0)
         sizes, child = np.where(is_bet, sizes, np.inf), np.where(is_bet, child, -1)
         order = np.argsort(sizes, axis=1, kind="stable")
-        return np.take_along_axis(sizes, order, 1)[number], np.take_along_axis(child, order, 1)[number]
+        return np.take_along_axis(sizes, order, 1)[history_idx], np.take_along_axis(child, order, 1)[
+            history_idx
+        ]
 
     def passive(self, histories: IntArray) -> IntArray:
-        """The history after the first action that is a check or call; `_OVER` where there is none."""
-        unique, number = np.unique(histories, return_inverse=True)
+        """The history after the first check or call; `_OVER` without one."""
+        unique, history_idx = np.unique(histories, return_inverse=True)
         begin, end = first_child(self.tree, unique), first_child(self.tree, unique + 1)
         passive = np.full(len(unique), _OVER)
         for slot in range((end - begin).max(initial=0)):
             left = np.flatnonzero((passive == _OVER) & (begin + slot < end))
             calls = left[self.sizes(begin[left] + slot) == 0]
             passive[calls] = begin[calls] + slot
-        return passive[number]
+        return passive[history_idx]
 
 
 def _find_children(tree: HistoryTree, histories: IntArray, moves: IntArray) -> IntArray:
-    """The histories after moves of whoever acts alone, -1 where such a move is not possible."""
+    """The histories after moves of the single acting player, -1 for illegal moves."""
     if "moves after histories" not in tree.cache:
         width = int(tree.action.max(initial=-1)) + 1
         tree.cache["moves after histories"] = width, tree.parent * width + tree.action.max(axis=0)
-    width, known = tree.cache["moves after histories"]
-    known = known[1:]  # ascending, but for moves that are made at once
+    width, keys = tree.cache["moves after histories"]
+    keys = keys[1:]  # ascending, except for simultaneous moves
     key = np.where((moves >= 0) & (moves < width), histories * width + moves, -1)
-    child = np.minimum(np.searchsorted(known, key), len(known) - 1)
-    return np.where(known[child] == key, child + 1, -1)
+    child = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+    return np.where(keys[child] == key, child + 1, -1)
 
 
 def _take(shadows: _Shadows, which: IntArray | BoolArray) -> _Shadows:
-    return _Shadows(*(part[which] for part in shadows))
+    return _Shadows(*(column[which] for column in shadows))
 
 
-def _add(parts: Sequence[_Shadows]) -> _Shadows:
-    """Sums what stands for the same history by the same shadow; those without any probability are left out.
+def _add(pair_lists: Sequence[_Shadows]) -> _Shadows:
+    """Sums weights of equal pairs of history and shadow, and drops pairs with weight 0.
 
-    Those of a history stay in the order in which they first came.
+    The pairs of a history keep the order of their first occurrence.
     """
-    history, shadow, weight = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    history, shadow, weight = (np.concatenate(columns) for columns in zip(*pair_lists, strict=True))
     width = int(shadow.max(initial=0)) + 2
-    _, first, number = np.unique(
+    _, first, group = np.unique(
         history.astype(np.int64) * width + shadow + 1, return_index=True, return_inverse=True
     )
     order = np.lexsort((first, history[first]))
-    total = sum_rows(number, weight, len(first))[order]
+    total = sum_rows(group, weight, len(first))[order]
     first = first[order]
     return _take(_Shadows(history[first], shadow[first], total), np.flatnonzero(total.any(axis=1)))
 
 
 def _draw(shadows: _Shadows, uniform: FloatArray) -> _Shadows:
-    """One of the shadows of every history in every lane, given a number in [0, 1) for each history."""
+    """Samples a shadow of every history in every lane, given a uniform number in [0, 1) per history."""
     history, shadow, weight = _take(shadows, np.lexsort((shadows.shadow, shadows.history)))
-    _, first, number, count = np.unique(history, return_index=True, return_inverse=True, return_counts=True)
-    slot = np.arange(len(history)) - first[number]
+    _, first, group, count = np.unique(history, return_index=True, return_inverse=True, return_counts=True)
+    slot = np.arange(len(history)) - first[group]
     running = np.zeros((len(first), count.max(initial=0), weight.shape[1]))
-    running[number, slot] = weight
+    running[group, slot] = weight
     running = running.cumsum(axis=1)
     reached = running <= uniform[history[first], None, None] * running[:, -1:]
     drawn = (reached & (np.arange(reached.shape[1]) < count[:, None])[..., None]).sum(axis=1)
-    return _add([_Shadows(history, shadow, (drawn[number] == slot[:, None]).astype(np.float64))])
+    return _add([_Shadows(history, shadow, (drawn[group] == slot[:, None]).astype(np.float64))])
 
 
 def _uniforms(tree: HistoryTree, player: int, seed: int) -> FloatArray:
-    """`[n]` a number in [0, 1) for every history, the same for all of an infostate."""
+    """`[n]` a uniform number in [0, 1) for every history, equal for histories of an infostate."""
     infostate, count = dense_ids(tree.infostate[player])
     generator = np.random.Generator(np.random.Philox(key=np.array([seed, player], np.uint64)))
     return generator.random(count)[infostate]
 
 
 def _check_seen(tree: HistoryTree, player: int) -> None:
-    """ValueError unless the histories of an infoset differ in moves of chance only."""
+    """Raises ValueError unless the histories of an infoset differ in chance moves only."""
     acts = np.nonzero(tree.infoset[player] >= 0)[0]
     infoset, line = tree.infoset[player, acts], _lines(tree)
     first = line[tree.infosets[player].history]
@@ -476,13 +487,13 @@ def _check_seen(tree: HistoryTree, player: int) -> None:
     if differs.any():
         name = tree.infoset_names[player][int(infoset[np.argmax(differs)])]
         raise ValueError(
-            f"{tree.game.name}: in infoset {name!r} player {player} does not know what was done before; "
-            "expected a game whose players see each other's actions, as translation depends on what was bet"
+            f"{tree.game.name}: in infoset {name!r} player {player} does not observe earlier actions; "
+            "expected a game with public actions, which translation requires"
         )
 
 
 def _lines(tree: HistoryTree) -> IntArray:
-    """`[n]` what both players did so far, numbered through each level."""
+    """`[n]` id of both players' actions so far, unique within a level."""
     if "lines of play" in tree.cache:
         return tree.cache["lines of play"]
     line = tree.cache["lines of play"] = np.zeros(tree.num_histories, np.int64)

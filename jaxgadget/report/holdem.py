@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE
-from jaxgadget.poker.betting import PLAYERS
+from jaxgadget.holdem.betting import PLAYERS
 from jaxgadget.report.heatmap import draw_cells
 from jaxgadget.report.plots import save_picture
 from jaxgadget.report.styles import own_axes, write_title
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.table import Table
 
-    from jaxgadget.poker.solve import SpotSolution
+    from jaxgadget.holdem.solve import SpotSolution
 
 SIZE = (6.4, 6.4)
 """Inches of a grid."""
@@ -171,8 +171,8 @@ def grid_picture(
     Raises:
       ValueError: if nobody acts there, or `show` is something else.
     """
-    from jaxgadget.poker.cards import RANKS
-    from jaxgadget.poker.ranges import grid_means
+    from jaxgadget.holdem.cards import RANKS
+    from jaxgadget.holdem.ranges import grid_means
 
     if show not in ("strategy", "ev", "equity"):
         raise ValueError(f"show={show!r}: expected 'strategy', 'ev' or 'equity'")
@@ -227,7 +227,7 @@ def _draw_strategy(
     """Fills every cell from below as high as it says, with a stripe for every action."""
     from matplotlib.patches import Rectangle
 
-    from jaxgadget.poker.cards import RANKS
+    from jaxgadget.holdem.cards import RANKS
 
     colors = dict(zip(shares, action_colors(list(shares)), strict=True))
     count = len(RANKS)

@@ -12,7 +12,7 @@ from rich.table import Table
 from jaxgadget.report.tables import constant_note, make_table
 
 if TYPE_CHECKING:
-    from jaxgadget.refining.off_tree import OffTree
+    from jaxgadget.subgames.off_tree import OffTree
 
 RARE = ("spread", "above_optimum", "off_tree", "failure")
 """Columns that are written only where they say something."""

@@ -75,11 +75,6 @@ def write_json(path: str, record: Mapping[str, Any]) -> None:
         file.write(text.encode())
 
 
-def written(**paths: str | pathlib.Path | None) -> list[str]:
-    """A sentence for every file: `written(picture="x.png")`."""
-    return [f"Wrote the {what} to {os.fspath(path)}" for what, path in paths.items() if path is not None]
-
-
 def show(table: RenderableType, notes: Iterable[str]) -> None:
     """Prints a table and what is to be said about it; empty notes are left out."""
     console = Console()

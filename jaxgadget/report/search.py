@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from jaxgadget.learn.range_training import RangeTraining
     from jaxgadget.learn.training import Training
-    from jaxgadget.refining.knowledge import Knowledge
-    from jaxgadget.searching.nested import Nested
+    from jaxgadget.subgames.knowledge import Knowledge
+    from jaxgadget.subgames.nested import Nested
     from jaxgadget.util.arrays import FloatArray
 
 FEW_OBJECTIVES = 12

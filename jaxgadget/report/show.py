@@ -15,7 +15,7 @@ from jaxgadget.report.heatmap import cells_size, draw_cells
 from jaxgadget.report.names import break_lines, short_names
 from jaxgadget.report.styles import TITLE_WIDTH
 from jaxgadget.report.subgame import (
-    MOST_INFOSTATES,
+    MAX_INFOSTATES,
     decision_rows,
     infoset_reach,
     percent,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from jaxgadget.tree.forest import Forest
 
-MOST_PANELS = 6
+MAX_PANELS = 6
 """So many decision points of a player are drawn at most, those that play reaches most likely."""
 
 SHARES = ("#FFFFFF", "#0072B2")
@@ -154,8 +154,8 @@ def subgame_picture(forest: Forest, policy: PolicyLike, subgame: int, *, title: 
 
     A map is a decision point: what everybody knows (the game's public state). Its rows are the hands that the
     player may hold there, with how likely play gets to each. Where a game has no hands or names no
-    public states, a player has one map, whose rows are infostates. Maps have at most `MOST_INFOSTATES` rows
-    and a player has at most `MOST_PANELS` of them, those that play reaches most likely.
+    public states, a player has one map, whose rows are infostates. Maps have at most `MAX_INFOSTATES` rows
+    and a player has at most `MAX_PANELS` of them, those that play reaches most likely.
 
     Args:
       forest: the subgames.
@@ -225,12 +225,12 @@ def _panels(forest: Forest, frame: pd.DataFrame, player: int) -> list[_Panel]:
     reach = infosets["reach"].to_numpy()
     known = np.unique(points)
     likely = np.array([reach[points == point].sum() for point in known])
-    drawn = known[np.sort(np.argsort(-likely, kind="stable")[:MOST_PANELS])]
+    drawn = known[np.sort(np.argsort(-likely, kind="stable")[:MAX_PANELS])]
     left = f" ({len(drawn)} of {len(known)} decision points)" if len(drawn) < len(known) else ""
     panels: list[_Panel] = []
     for point in drawn.tolist():
         order = np.argsort(-np.where(points == point, reach, -1.0), kind="stable")
-        chosen = number[np.sort(order[: min(MOST_INFOSTATES, int((points == point).sum()))])]
+        chosen = number[np.sort(order[: min(MAX_INFOSTATES, int((points == point).sum()))])]
         panels.append(_panel(frame, player, chosen, left))
     return panels
 

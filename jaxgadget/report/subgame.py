@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jaxgadget.core.payoff import multiply
+from jaxgadget.core.rows import pad_rows
 from jaxgadget.policy.evaluate import best_response
 from jaxgadget.policy.policy import Policy
 from jaxgadget.report.names import NAME_WIDTH, short_names
@@ -21,10 +23,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from jaxgadget.refining.refine import Refinement
+    from jaxgadget.subgames.refine import Refinement
     from jaxgadget.tree.forest import Forest
 
-MOST_INFOSTATES = 16
+MAX_INFOSTATES = 16
 """So many infostates are drawn unless told otherwise."""
 
 _WIDTH = 6.4
@@ -129,7 +131,7 @@ def strategy_picture(
     ax: Axes | None = None,
     *,
     title: str | None = None,
-    most: int = MOST_INFOSTATES,
+    most: int = MAX_INFOSTATES,
 ) -> Axes:
     """Draws what each infostate of the resolving player does in one subgame, before and after.
 
@@ -181,7 +183,7 @@ def range_picture(
     ax: Axes | None = None,
     *,
     title: str | None = None,
-    most: int = MOST_INFOSTATES,
+    most: int = MAX_INFOSTATES,
 ) -> Axes:
     """Draws the opponent's range over its root infostates of one subgame, and what it became.
 
@@ -243,7 +245,7 @@ def _policies(refinement: Refinement, subgame: int, lane: int) -> tuple[Policy, 
 
 def infoset_reach(policy: Policy, player: int) -> FloatArray:
     """`[I]` how likely play gets to each infoset of a player under a profile of one lane."""
-    tree = policy.tree
+    tree = policy.histories
     acts = np.nonzero(tree.infoset[player] >= 0)[0]
     reach = tree.chance[acts]
     for who in (0, 1):
@@ -254,11 +256,9 @@ def infoset_reach(policy: Policy, player: int) -> FloatArray:
 
 def root_reach(forest: Forest, player: int, policy: Policy) -> FloatArray:
     """`[R]` `N(s)` of the other player's roots, for a policy of one lane."""
-    reach = policy.reach(player)[forest.roots[player].sequence, 0]
-    pair = (forest.chance.row, forest.chance.column)
-    weight = forest.chance.value * reach[pair[player]]
-    total = np.bincount(pair[1 - player], weight, minlength=len(forest.roots[1 - player]))
-    return np.asarray(total, np.float64)
+    reach = forest.roots[player].reach(policy.reach(player))
+    reach = pad_rows(reach, forest.form.treeplex[player].num_roots, 0)
+    return multiply(forest.chance, 1 - player, reach)[: len(forest.roots[1 - player]), 0]
 
 
 def shares(reach: FloatArray) -> FloatArray:

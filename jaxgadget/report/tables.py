@@ -17,15 +17,16 @@ from rich.table import Table
 from rich.text import Text
 
 from jaxgadget.report.names import break_lines
+from jaxgadget.util.store import jsonable
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from jaxgadget.games.registry import GameEntry
-    from jaxgadget.policy.solve import SolvedGame
-    from jaxgadget.refining.knowledge import Knowledge
-    from jaxgadget.refining.refine import BothRefined, Refinement
-    from jaxgadget.tree.history import HistoryTree
+    from jaxgadget.policy.solve import Solution
+    from jaxgadget.subgames.knowledge import Knowledge
+    from jaxgadget.subgames.refine import BothRefined, Refinement
+    from jaxgadget.tree.public import Tree
 
 FEW_ROWS = 30
 """Up to that many rows are shown one by one; more are summed up, unless all are asked for."""
@@ -51,7 +52,7 @@ NOISE = 1e-9
 # --- records for scripts ------------------------------------------------------------------
 
 
-def solution_record(solution: SolvedGame, seconds: Mapping[str, float] | None = None) -> dict[str, Any]:
+def solution_record(solution: Solution, seconds: Mapping[str, float] | None = None) -> dict[str, Any]:
     """What `jaxgadget solve --json` writes.
 
     Args:
@@ -140,24 +141,7 @@ def by_blueprint(refinement: Refinement, table: pd.DataFrame | None = None) -> p
 
 def to_json(record: Mapping[str, Any]) -> str:
     """Strict JSON with a newline at the end: what is not a finite number is null."""
-    return json.dumps(_plain(record), indent=2, allow_nan=False) + "\n"
-
-
-def to_json_line(record: Mapping[str, Any]) -> str:
-    """The same in a single line, for a file of JSON lines."""
-    return json.dumps(_plain(record), allow_nan=False) + "\n"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "item"):  # a NumPy scalar
-        value = value.item()
-    if isinstance(value, float):
-        return value + 0.0 if math.isfinite(value) else None  # + 0.0: no −0
-    return value
+    return json.dumps(jsonable(record), indent=2, allow_nan=False) + "\n"
 
 
 # --- tables for people --------------------------------------------------------------------
@@ -174,7 +158,7 @@ def games_table(entries: Iterable[GameEntry]) -> Table:
     return table
 
 
-def solution_table(solution: SolvedGame, seconds: Mapping[str, float] | None = None) -> Table:
+def solution_table(solution: Solution, seconds: Mapping[str, float] | None = None) -> Table:
     """A solved game: sizes, value and certificate."""
     sizes = solution.sizes
     first, second = solution.best_response_values
@@ -441,7 +425,7 @@ def count_subgames(refinement: Refinement) -> str:
     return f"{count} subgame{'s' if count != 1 else ''}"
 
 
-def constant_note(tree: HistoryTree) -> str:
+def constant_note(tree: Tree) -> str:
     """That a game is constant-sum and not zero-sum, or nothing."""
     return constant_words(tree.game.name, tree.constant)
 

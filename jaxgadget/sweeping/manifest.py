@@ -1,4 +1,4 @@
-"""What a sweep is made of: a request, and the pieces that it is cut into before anything is solved."""
+"""The request of a sweep, and the pieces into which it is divided before anything is solved."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from jaxgadget.core.memory import suggest_chunk, whole_memory
+from jaxgadget.core.solver import LP, Solver
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.games import group_gadgets
 from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS
@@ -22,14 +24,12 @@ from jaxgadget.gadgets.specs import make_alternative, make_gadgets
 from jaxgadget.games.game import Game
 from jaxgadget.games.own import OwnGame
 from jaxgadget.games.registry import load
-from jaxgadget.games.stepwise import Rules
 from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.blueprints import DRAWS, FORMS, make_blueprints, parse_blueprint
 from jaxgadget.policy.policy import Policy, as_policy
-from jaxgadget.refining.knowledge import Knowledge, check_knowledge
-from jaxgadget.refining.refine import list_gadgets
-from jaxgadget.solving.memory import suggest_chunk, whole_memory
-from jaxgadget.solving.options import LP, SolveOptions, make_options
+from jaxgadget.subgames.knowledge import Knowledge, check_knowledge
+from jaxgadget.subgames.refine import list_gadgets
+from jaxgadget.sweeping.grid import Cuts, SweepGrid
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.tree.knowledge import knowledge_cover
@@ -43,29 +43,26 @@ FORMAT = 2
 LARGEST_SEED = 2**32 - 1
 
 FINGERPRINT = "fingerprint"
-"""What stands for the content of a folder that a gadget names: a property of whatever names it."""
+"""Property of an object that names a folder: digest of the folder's content."""
 
 KINDS = {place: name for table in (GADGETS, PRIORS, ALTERNATIVES) for name, place in table.items()}
-"""What gadgets, priors and alternative values are called: `module:object` → name."""
-
-GameSpec = str | os.PathLike[str] | Game | Rules[Any]
-Cuts = str | Sequence[str]
+"""Names of gadgets, priors and alternative values: `module:object` → name."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Request:
-    """What was asked for, checked; see `jaxgadget.sweep`.
+    """Checked arguments of `jaxgadget.sweep`.
 
     Attributes:
       games: loaded, by name, with the cuts of each.
-      own: names of games of the caller's, whose rules may have changed since the sweep began.
+      own: names of the caller's own games, whose rules may have changed since the sweep began.
       blueprints: SPECs.
       policies: blueprints given as policies, of the only game.
       gadgets: all of them, in the order of the results.
-      opponents: as they were given, models of SPECs or policies; none if nobody follows a model.
-      knowledge: what players are to know; None for what is common knowledge.
-      options: for every number of iterations, how gadget games are solved.
-      record: all of that as JSON has it.
+      opponents: as passed, with models of SPECs or policies; empty without models.
+      knowledge: the players' knowledge; None for common knowledge.
+      solvers: solver settings for every number of iterations.
+      record: the request as JSON.
     """
 
     games: dict[str, tuple[Game, tuple[str, ...]]]
@@ -77,37 +74,37 @@ class Request:
     opponents: tuple[Opponent, ...]
     knowledge: tuple[Knowledge | None, ...]
     players: tuple[int, ...]
-    options: dict[int, SolveOptions]
+    solvers: dict[int, Solver]
     at_once: int
     max_histories: int
     record: dict[str, Any]
 
     @property
     def exact(self) -> bool:
-        """Whether linear programs solve the gadget games."""
-        return any(options.rule is None for options in self.options.values())
+        """True if linear programs solve the gadget games."""
+        return any(solver.rule is None for solver in self.solvers.values())
 
     def game_key(self, name: str) -> str:
-        """What a game's blueprints and value depend on, in a word."""
-        brought = ("blueprints", "seeds", "files", "opponents")
-        asked = {key: self.record[key] for key in brought if key in self.record}
-        return record_digest({"format": FORMAT, "game": name, "exact": self.exact, **asked})
+        """Digest of all that a game's blueprints and value depend on."""
+        keys = ("blueprints", "seeds", "files", "opponents")
+        inputs = {key: self.record[key] for key in keys if key in self.record}
+        return record_digest({"format": FORMAT, "game": name, "exact": self.exact, **inputs})
 
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """Work that is done at once, and lost if interrupted: gadgets that share lanes, for some blueprints.
+    """A unit of work, lost if interrupted: gadgets that share lanes, for some blueprints.
 
     All opponents are part of each.
 
     Attributes:
-      key: everything that its results depend on, in a word; the name of its file.
-      gadgets: numbers of gadgets in the request.
-      blueprints: from and to which blueprint of the game.
+      key: digest of all that its results depend on; the name of its file.
+      gadgets: indices of gadgets in the request.
+      blueprints: range of blueprints of the game, end exclusive.
       chunk: lanes that are solved at once.
-      work: how long it will take, in units that only compare pieces.
-      opponents: how many there are.
-      knowledge: its number in the request.
+      work: estimated run time, in arbitrary units.
+      opponents: number of opponents.
+      knowledge: index of the knowledge in the request.
     """
 
     key: str
@@ -138,8 +135,8 @@ class Piece:
                 check_whole_number(key, record[key], least)
             check_whole_number("opponents", piece.opponents, 1)
             check_whole_number("knowledge", piece.knowledge, 0)
-            for number in piece.gadgets:
-                check_whole_number("gadgets", number, 0)
+            for gadget_idx in piece.gadgets:
+                check_whole_number("gadgets", gadget_idx, 0)
             begin, end = piece.blueprints
             check_whole_number("blueprints", end, check_whole_number("blueprints", begin, 0) + 1)
             return piece
@@ -163,74 +160,57 @@ class Setup(NamedTuple):
 
     @property
     def num_opponents(self) -> int:
-        """1 if nothing was said."""
+        """Number of opponents; 1 without any."""
         return 1 if self.opponents is None else len(self.opponents)
 
 
-def make_request(
-    games: Any,
-    cuts: Cuts | None,
-    *,
-    blueprints: Any,
-    gadgets: Any,
-    priors: Any,
-    epsilons: Any,
-    alternatives: Any,
-    opponent: Any,
-    knowledge: Any,
-    players: int | Sequence[int],
-    seeds: Any,
-    algorithm: object,
-    iterations: Any,
-    dtype: Any,
-    blueprints_at_once: int,
-    memory_limit: int | None,
-    max_histories: int,
-) -> Request:
+def make_request(grid: SweepGrid, solver: Solver, blueprints_at_once: int) -> Request:
     """Checks everything that can be checked without a tree; arguments as `jaxgadget.sweep` has them."""
-    if not isinstance(algorithm, str):
-        raise ValueError(f"algorithm={algorithm!r}: expected a name, such as 'cfr+'")
-    by_name, own = _games(games, cuts)
-    specs, given = _split_blueprints(blueprints)
-    policies = _policies(by_name, given, max_histories) if given else None
+    if not isinstance(grid, SweepGrid):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"grid={grid!r}: expected a SweepGrid, such as SweepGrid(games='kuhn_poker')")
+    if not isinstance(solver.algorithm, str):
+        raise ValueError(f"algorithm={solver.algorithm!r}: expected a name, such as 'cfr+'")
+    by_name, own = _games(grid.games, grid.cuts)
+    specs, blueprint_policies = _split_blueprints(grid.blueprints)
+    policies = _policies(by_name, blueprint_policies, grid.max_histories) if blueprint_policies else None
     kinds = {_kind(spec) for spec in specs}
-    known_seeds = [check_whole_number("seeds", seed, 0, LARGEST_SEED) for seed in _several("seeds", seeds)]
-    resolvers = _several("players", players)
+    seeds = [check_whole_number("seeds", seed, 0, LARGEST_SEED) for seed in _several("seeds", grid.seeds)]
+    resolvers = _several("players", grid.players)
     for player in resolvers:
         check_player(player)
-    is_exact = algorithm == LP
-    counts = [0] if is_exact else _several("iterations", iterations)
-    options = {
-        count: make_options(
-            algorithm=algorithm,
-            iterations=1 if is_exact else count,
-            dtype=dtype,
-            memory_limit=memory_limit,
-        )
+    is_exact = solver.algorithm == LP
+    counts = [0] if is_exact else _several("iterations", grid.iterations)
+    solvers = {
+        count: dataclasses.replace(solver, iterations=1 if is_exact else count, progress=None)
         for count in counts
     }
     listed = _gadgets(
-        _several("gadgets", gadgets), priors, epsilons, alternatives, exact=is_exact, players=resolvers
+        _several("gadgets", grid.gadgets),
+        grid.priors,
+        grid.epsilons,
+        grid.alternatives,
+        exact=is_exact,
+        players=resolvers,
     )
-    opponents = _opponents(by_name, opponent, max_histories)
-    asked = _knowledge(knowledge, listed, opponents)
+    opponents = _opponents(by_name, grid.opponent, grid.max_histories)
+    knowledge = _knowledge(grid.knowledge, listed, opponents)
     record: dict[str, Any] = {
         "games": {name: list(names) for name, (_, names) in by_name.items()},
-        "files": _file_digests(games, [*specs, *_model_specs(opponents)]),
+        "files": _file_digests(grid.games, [*specs, *_model_specs(opponents)]),
         "blueprints": [*specs, *_policy_records(policies)],
-        "seeds": known_seeds if DRAWS in kinds else [],
+        "seeds": seeds if DRAWS in kinds else [],
         "gadgets": [identity(gadget) for gadget in listed],
         "players": resolvers,
-        "algorithm": algorithm,
-        "iterations": list(options),
-        "dtype": str(np.dtype(dtype)),
+        "algorithm": solver.algorithm,
+        "iterations": list(solvers),
+        "dtype": solver.precision.name,
         "blueprints_at_once": check_whole_number("blueprints_at_once", blueprints_at_once, 1),
-        "memory_limit": None if memory_limit is None else int(memory_limit),
+        "memory_limit": solver.memory_limit,
     }
-    if opponents:  # so that the others' pieces are what they were
+    if opponents:  # records without opponents keep their digests
         record["opponents"] = [_opponent_record(opponent) for opponent in opponents]
-    if any(what is not None for what in asked):
-        record["knowledge"] = [identity(what) for what in asked]
+    if any(item is not None for item in knowledge):
+        record["knowledge"] = [identity(item) for item in knowledge]
     return Request(
         games=by_name,
         own=own,
@@ -239,61 +219,62 @@ def make_request(
         seeds=tuple(record["seeds"]),
         gadgets=listed,
         opponents=opponents,
-        knowledge=asked,
+        knowledge=knowledge,
         players=tuple(resolvers),
-        options=options,
+        solvers=solvers,
         at_once=record["blueprints_at_once"],
-        max_histories=check_whole_number("max_histories", max_histories, 1),
+        max_histories=check_whole_number("max_histories", grid.max_histories, 1),
         record=record,
     )
 
 
 def cut_pieces(request: Request, setup: Setup, forest: Forest, name: str, cut: str) -> list[Piece]:
-    """The pieces of one game and cut: blueprints in blocks of equal size, gadgets that are solved together.
+    """Pieces of one game and cut: blueprints in blocks of equal size, gadgets that are solved together.
 
-    Their sizes depend on the request, the game, the kind of machine and its size, never on what is free.
+    Their sizes depend on the request, the game, the kind of machine and its memory, never on free memory.
     """
     lanes = setup.blueprints.num_lanes
     blocks = -(-lanes // request.at_once)
     bounds = [lanes * k // blocks for k in range(blocks + 1)]
     groups = group_gadgets(request.gadgets)
-    if request.exact:  # one after the other in any case: less is lost
-        groups = [[number] for number in range(len(request.gadgets))]
+    if request.exact:  # gadgets are solved one by one anyway: smaller pieces lose less
+        groups = [[idx] for idx in range(len(request.gadgets))]
     pieces: list[Piece] = []
-    asked = itertools.product(enumerate(request.knowledge), request.players)
-    known = [(number, player, *_known(forest, player, what)) for (number, what), player in asked]
-    for iterations, options in request.options.items():
-        memory = options.memory_limit or whole_memory(options.placement)
-        for number, player, subgames, draws in known:
-            for numbers in groups:
+    by_player = itertools.product(enumerate(request.knowledge), request.players)
+    searches = [(idx, player, *_known(forest, player, knowledge)) for (idx, knowledge), player in by_player]
+    for iterations, solver in request.solvers.items():
+        memory = solver.memory_limit or whole_memory(solver.placement)
+        for idx, player, subgames, draws in searches:
+            for gadget_group in groups:
                 for begin, end in itertools.pairwise(bounds):
-                    lanes = len(numbers) * setup.num_opponents * (end - begin) * draws
-                    chunk = suggest_chunk(subgames, lanes, options.dtype, options.placement, memory)
-                    work = lanes * max(iterations, 1) * len(subgames.form.payoff.value)
-                    made_of = (name, cut, player, iterations, tuple(numbers), (begin, end))
-                    piece = Piece("", *made_of, chunk, work, setup.num_opponents, number)
+                    lanes = len(gadget_group) * setup.num_opponents * (end - begin) * draws
+                    sequences = subgames.form.num_sequences
+                    chunk = suggest_chunk(sequences, lanes, solver.precision, solver.placement, memory)
+                    work = lanes * max(iterations, 1) * subgames.form.payoff.num_entries
+                    made_of = (name, cut, player, iterations, tuple(gadget_group), (begin, end))
+                    piece = Piece("", *made_of, chunk, work, setup.num_opponents, idx)
                     pieces.append(dataclasses.replace(piece, key=piece_key(request, setup, forest, piece)))
     return pieces
 
 
 def _known(forest: Forest, player: int, knowledge: Knowledge | None) -> tuple[Forest, int]:
-    """The subgames that a player knows of, and how many searches each of them has."""
+    """Subgames of a player's knowledge, and the number of searches of each."""
     if knowledge is None:
         return forest, 1
-    known = knowledge_cover(forest.cut, player, knowledge.order, unfrozen=knowledge.unfrozen)
-    return build_forest(forest.tree, known.cover), knowledge.draws
+    covered = knowledge_cover(forest.cut, player, knowledge.order, unfrozen=knowledge.unfrozen)
+    return build_forest(forest.tree, covered.cover), knowledge.draws
 
 
 def piece_key(request: Request, setup: Setup, forest: Forest, piece: Piece) -> str:
-    """Everything that a piece's rows depend on, versions and device apart, in a word.
+    """Digest of all that a piece's rows depend on, except versions and device.
 
     Raises:
       ValueError: if the request has no such gadgets, blueprints or number of iterations.
     """
     profiles, lanes = setup.blueprints, range(*piece.blueprints)
     try:
-        options = request.options[piece.iterations]
-        gadgets = [request.record["gadgets"][number] for number in piece.gadgets]
+        solver = request.solvers[piece.iterations]
+        gadgets = [request.record["gadgets"][gadget_idx] for gadget_idx in piece.gadgets]
         knowledge = request.knowledge[piece.knowledge]
         blueprints = [
             [profiles.labels[k], setup.seeds[k], digest(*(rows[:, k] for rows in profiles.probabilities))]
@@ -311,7 +292,7 @@ def piece_key(request: Request, setup: Setup, forest: Forest, piece: Piece) -> s
             "player": piece.player,
             "gadgets": gadgets,
             "blueprints": blueprints,
-            "settings": [options.algorithm, piece.iterations, str(options.dtype), options.memory_limit],
+            "settings": [solver.name, piece.iterations, str(solver.precision), solver.memory_limit],
             "chunk": piece.chunk,
             **({} if setup.opponents is None else {"opponents": _opponents_digest(setup.opponents)}),
             **({} if knowledge is None else {"knowledge": identity(knowledge)}),
@@ -320,15 +301,15 @@ def piece_key(request: Request, setup: Setup, forest: Forest, piece: Piece) -> s
 
 
 def identity(thing: Any) -> Any:
-    """A gadget or `Knowledge` as JSON has it, equal for equal ones; arrays and folders by their digest.
+    """A gadget or `Knowledge` as JSON, equal for equal ones; arrays and folders by their digest.
 
     Raises:
-      ValueError: for what is neither a dataclass nor a plain value.
+      ValueError: for a value that is neither a dataclass nor a plain value.
     """
     if thing is None or isinstance(thing, bool | int | float | str):
         return thing
     if isinstance(thing, tuple | list | frozenset | set):
-        return [identity(part) for part in (thing if isinstance(thing, tuple | list) else sorted(thing))]
+        return [identity(item) for item in (thing if isinstance(thing, tuple | list) else sorted(thing))]
     if isinstance(thing, np.integer | np.floating):
         return thing.item()
     if isinstance(thing, Policy):
@@ -352,12 +333,12 @@ def identity(thing: Any) -> Any:
 
 
 def record_digest(record: Mapping[str, Any]) -> str:
-    """Sixteen letters that stand for a record."""
+    """Digest of a record, sixteen hexadecimal digits."""
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def fingerprint(tree: HistoryTree) -> str:
-    """What stands for a game's histories, payoffs, chances, infostates and infosets."""
+    """Digest of a game's histories, payoffs, chances, infostates and infosets."""
     if "fingerprint" not in tree.cache:
         names = np.frombuffer("\n".join("\0".join(each) for each in tree.infoset_names).encode(), np.uint8)
         arrays = [tree.parent, tree.actor, tree.action, tree.chance, tree.payoff]
@@ -367,37 +348,37 @@ def fingerprint(tree: HistoryTree) -> str:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What differs between two records: a line for each difference, in the words of tables."""
+    """Differences between two records, a line each, with the names of tables."""
     lines: list[str] = []
     for name in {**old, **new}:
         before, after = old.get(name), new.get(name)
         if before == after:
             continue
         if isinstance(before, Mapping) and isinstance(after, Mapping):
-            said = differences(before, after)
+            changes = differences(before, after)
         elif isinstance(before, list | None) and isinstance(after, list | None):
             before, after = before or [], after or []  # nothing asked for: no line of its own
-            then = {label(part): part for part in before if part not in after}
-            now = {label(part): part for part in after if part not in before}
-            said = [f"{name} only then" for name in then if name not in now]
-            said += [f"{name} only now" for name in now if name not in then]
-            said += [f"{name} {_change(then[name])}" for name in then if name in now]
-            said = said or ["in another order"]
+            old_items = {label(item): item for item in before if item not in after}
+            new_items = {label(item): item for item in after if item not in before}
+            changes = [f"{name} only then" for name in old_items if name not in new_items]
+            changes += [f"{name} only now" for name in new_items if name not in old_items]
+            changes += [f"{name} {_change(old_items[name])}" for name in old_items if name in new_items]
+            changes = changes or ["in another order"]
         else:
-            said = [f"{label(before)} then, {label(after)} now"]
-        lines += [f"{name}: {line}" for line in said]
+            changes = [f"{label(before)} then, {label(after)} now"]
+        lines += [f"{name}: {line}" for line in changes]
     return lines
 
 
 def _change(thing: Any) -> str:
-    """How something that is called alike may differ."""
+    """Description of a change under the same name."""
     if f'"{FINGERPRINT}"' in json.dumps(thing):
         return "is not what it was: its folder holds another network now"
     return "is not what it was"
 
 
 def label(thing: Any) -> str:
-    """What tables call something that a record has; of gadgets and priors, see `identity`."""
+    """Name in tables of an item of a record; for gadgets and priors, see `identity`."""
     if isinstance(thing, list):
         return ", ".join(map(label, thing))
     if not isinstance(thing, Mapping):
@@ -405,15 +386,15 @@ def label(thing: Any) -> str:
     if "digest" in thing:
         return f"array {thing['digest']}"
     module, _, kind = str(thing.get("class")).rpartition(".")
-    place = f"{module}:{kind}"
-    usual = identity(find({place: place}, place, "kind")()) if place in KINDS else {}
-    parts = [str(thing.get("name") or KINDS.get(place, kind))]
+    path = f"{module}:{kind}"
+    defaults = identity(find({path: path}, path, "kind")()) if path in KINDS else {}
+    words = [str(thing.get("name") or KINDS.get(path, kind))]
     for field, value in thing.items():
         if field == "prior" and label(value) != "none":
-            parts.append(f"{label(value)} prior, epsilon {label(thing.get('epsilon'))}")
-        elif field not in ("class", "name", "prior", "epsilon", FINGERPRINT) and value != usual.get(field):
-            parts.append(f"{field} {label(value)}")
-    return ", ".join(parts)
+            words.append(f"{label(value)} prior, epsilon {label(thing.get('epsilon'))}")
+        elif field not in ("class", "name", "prior", "epsilon", FINGERPRINT) and value != defaults.get(field):
+            words.append(f"{field} {label(value)}")
+    return ", ".join(words)
 
 
 def _several(name: str, values: Any) -> list[Any]:
@@ -431,12 +412,12 @@ def _several(name: str, values: Any) -> list[Any]:
 
 
 def _split_blueprints(blueprints: Any) -> tuple[list[Any], list[Any]]:
-    """SPECs, and what is given as policies."""
+    """Splits blueprints into SPECs and policies."""
     alone = isinstance(blueprints, str) or _is_policy(blueprints) or not isinstance(blueprints, Iterable)
     listed: list[Any] = [blueprints] if alone else list(blueprints)
-    given = [blueprint for blueprint in listed if _is_policy(blueprint)]
+    policies = [blueprint for blueprint in listed if _is_policy(blueprint)]
     specs = [blueprint for blueprint in listed if not _is_policy(blueprint)]
-    return ([] if given and not specs else _several("blueprints", specs)), given
+    return ([] if policies and not specs else _several("blueprints", specs)), policies
 
 
 def _is_policy(blueprint: Any) -> bool:
@@ -444,16 +425,16 @@ def _is_policy(blueprint: Any) -> bool:
 
 
 def _policies(
-    games: Mapping[str, tuple[Game, tuple[str, ...]]], given: Sequence[Any], max_histories: int
+    games: Mapping[str, tuple[Game, tuple[str, ...]]], blueprints: Sequence[Any], max_histories: int
 ) -> Policy:
-    """Blueprints given as policies, for the only game, each lane with a label of its own."""
+    """Blueprints that are policies, for the only game, each lane with a unique label."""
     if len(games) != 1:
         raise ValueError(
             f"blueprints: policies are for one game, and the sweep has {', '.join(games)}; sweep each game "
             "by itself"
         )
     ((game, _),) = games.values()
-    policies = as_policy(given, enumerate_game(game, max_histories=max_histories), name="blueprints")
+    policies = as_policy(blueprints, enumerate_game(game, max_histories=max_histories), name="blueprints")
     twice = [label for label, count in collections.Counter(policies.labels).items() if count > 1]
     if twice:
         raise ValueError(
@@ -464,14 +445,14 @@ def _policies(
 
 
 def _opponents(
-    games: Mapping[str, tuple[Game, tuple[str, ...]]], given: Any, max_histories: int
+    games: Mapping[str, tuple[Game, tuple[str, ...]]], argument: Any, max_histories: int
 ) -> tuple[Opponent, ...]:
     """Opponents whose models are a list of SPECs, or a policy for the only game."""
-    if given is None:
+    if argument is None:
         return ()
-    listed: list[Any] = list(given) if isinstance(given, Sequence) else [given]
+    listed: list[Any] = list(argument) if isinstance(argument, Sequence) else [argument]
     if not listed or not all(isinstance(opponent, Opponent) for opponent in listed):
-        raise ValueError(f"opponent={given!r}: expected Opponent(model, p=…), or a list of them")
+        raise ValueError(f"opponent={argument!r}: expected Opponent(model, p=…), or a list of them")
     opponents: list[Opponent] = []
     for opponent in listed:
         if opponent.model is None:
@@ -488,17 +469,17 @@ def _opponents(
 
 
 def _knowledge(
-    given: Any, gadgets: Sequence[Gadget], opponents: Sequence[Opponent]
+    argument: Any, gadgets: Sequence[Gadget], opponents: Sequence[Opponent]
 ) -> tuple[Knowledge | None, ...]:
-    """What players are to know, each once; None for what is common knowledge."""
-    listed: list[Any] = list(given) if isinstance(given, Sequence) else [given]
+    """The players' knowledge without duplicates; None for common knowledge."""
+    listed: list[Any] = list(argument) if isinstance(argument, Sequence) else [argument]
     if not listed:
         raise ValueError("knowledge=[] is empty: expected at least one, or None for what is common knowledge")
-    for what in listed:
-        if what is not None:
-            check_knowledge(what, gadgets, opponents or None)
+    for item in listed:
+        if item is not None:
+            check_knowledge(item, gadgets, opponents or None)
     # a user's generation need not be hashable
-    return tuple(what for number, what in enumerate(listed) if what not in listed[:number])
+    return tuple(item for k, item in enumerate(listed) if item not in listed[:k])
 
 
 def _model_specs(opponents: Sequence[Opponent]) -> list[str]:
@@ -508,21 +489,21 @@ def _model_specs(opponents: Sequence[Opponent]) -> list[str]:
 
 
 def _opponent_record(opponent: Opponent) -> dict[str, Any]:
-    """What stands for an opponent in the record."""
-    given: Any = opponent.model
-    models = _policy_records(given) if isinstance(given, Policy) else given
+    """Record of an opponent."""
+    model: Any = opponent.model
+    models = _policy_records(model) if isinstance(model, Policy) else model
     p: Any = opponent.p
     return {"name": "opponent", "model": models, "p": np.atleast_1d(np.asarray(p, np.float64)).tolist()}
 
 
 def settle_opponents(request: Request, tree: HistoryTree) -> Opponents | None:
-    """The opponents of a game, their models made; None if nobody follows one."""
+    """The opponents of a game with their models as policies; None without opponents."""
     if not request.opponents:
         return None
     made = [
         dataclasses.replace(
             opponent,
-            model=make_blueprints(tree, cast("list[str]", opponent.model), progress=False, what="model"),
+            model=make_blueprints(tree, cast("list[str]", opponent.model), progress=False, argument="model"),
         )
         if isinstance(opponent.model, list)
         else opponent
@@ -534,13 +515,13 @@ def settle_opponents(request: Request, tree: HistoryTree) -> Opponents | None:
 def _opponents_digest(opponents: Opponents) -> list[Any]:
     rows = opponents.policy.probabilities
     return [
-        [opponents.labels[k], float(opponents.p[k]), digest(*(part[:, k] for part in rows))]
+        [opponents.labels[k], float(opponents.p[k]), digest(*(player_rows[:, k] for player_rows in rows))]
         for k in range(len(opponents))
     ]
 
 
 def _policy_records(policies: Policy | None) -> list[dict[str, str]]:
-    """What stands for blueprints given as policies in the record."""
+    """Records of blueprints that are policies."""
     if policies is None:
         return []
     return [
@@ -560,9 +541,9 @@ def _kind(spec: Any) -> str:
 def _specs(games: Any) -> list[Any]:
     if isinstance(games, Mapping):
         return list(games)
-    given: Any = games
+    game: Any = games
     alone = isinstance(games, str) or not isinstance(games, Sequence)
-    return [given] if alone else list(given)
+    return [game] if alone else list(game)
 
 
 def _games(games: Any, cuts: Cuts | None) -> tuple[dict[str, tuple[Game, tuple[str, ...]]], frozenset[str]]:
@@ -593,7 +574,7 @@ def _games(games: Any, cuts: Cuts | None) -> tuple[dict[str, tuple[Game, tuple[s
 
 
 def _gadgets(
-    asked: Sequence[Any],
+    gadgets: Sequence[Any],
     priors: Any,
     epsilons: Any,
     alternatives: Any,
@@ -601,15 +582,15 @@ def _gadgets(
     exact: bool,
     players: Sequence[int],
 ) -> tuple[Gadget, ...]:
-    """Names with every prior, ε and alternative values, then gadgets as they are; each once."""
-    names = [gadget for gadget in asked if isinstance(gadget, str)]
-    made: list[Any] = [gadget for gadget in asked if not isinstance(gadget, str)]
+    """Named gadgets with every prior, ε and alternative values, then gadget objects; without duplicates."""
+    names = [gadget for gadget in gadgets if isinstance(gadget, str)]
+    made: list[Any] = [gadget for gadget in gadgets if not isinstance(gadget, str)]
     if names:
-        known = [
+        sources = [
             make_alternative(alternative) if isinstance(alternative, str) else alternative
             for alternative in _several("alternatives", alternatives)
         ]
-        made = make_gadgets(names, _several("priors", priors), _several("epsilons", epsilons), known) + made
+        made = make_gadgets(names, _several("priors", priors), _several("epsilons", epsilons), sources) + made
     unique: dict[tuple[Any, ...], Gadget] = {}
     for gadget in list_gadgets(made, exact, players):
         unique.setdefault((type(gadget), type(gadget.prior), json.dumps(identity(gadget))), gadget)
@@ -617,7 +598,7 @@ def _gadgets(
 
 
 def _file_digests(games: Any, specs: Sequence[str]) -> dict[str, str]:
-    """Of files that games and blueprints come from: another content is another sweep."""
+    """Digests of the files of games and blueprints: a sweep depends on their content."""
     paths = [str(spec) for spec in _specs(games) if str(spec).lower().endswith(".efg")]
     paths += [parse_blueprint(spec).path for spec in specs if parse_blueprint(spec).path]
     digests: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The files of a sweep: a manifest, what games bring, and a file of rows for every finished piece."""
+"""The files of a sweep: a manifest, records of games, and a file of rows for every finished piece."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jaxgadget.sweeping.locks import Locks
-from jaxgadget.sweeping.manifest import FORMAT, Piece
+from jaxgadget.sweeping.manifest import Piece
 from jaxgadget.util.files import atomic_writer, make_folder
-from jaxgadget.util.folders import MANIFEST, SWEEP, find_kind, wrong_folder
-from jaxgadget.util.sealed import checksum, damaged, read_record, write_record
+from jaxgadget.util.folders import KINDS, MANIFEST, SWEPT, find_kind, wrong_folder
+from jaxgadget.util.locks import Locks
+from jaxgadget.util.store import Format, checksum, read_record, write_record
 
 TIMES = ("build_seconds", "compile_seconds", "run_seconds")
 """Columns that differ from run to run."""
@@ -26,7 +26,7 @@ _FAILURE, _MODEL, _P, _GAIN, _GUARD_SHARE = "failure", "model", "p", "gain", "gu
 _ORDER, _UNFROZEN, _GENERATION, _COMBINE = "order", "unfrozen", "generation", "combine"
 _MEAN = "mean_exploitability"
 _LATER = (_MODEL, _P, _GUARD_SHARE, _ORDER, _UNFROZEN, _GENERATION, _COMBINE, _MEAN, _GAIN, _FAILURE)
-"""Columns that pieces of earlier versions do not have, in the order of all."""
+"""Columns that pieces of earlier versions lack, in order."""
 _TEXT, _FLOAT, _WHOLE = pa.string(), pa.float64(), pa.int64()
 SCHEMA = pa.schema(
     [
@@ -65,14 +65,27 @@ SCHEMA = pa.schema(
 """Columns of a sweep's rows."""
 
 _CHECKSUM = b"checksum"
-"""Of all rows, in a piece's metadata."""
+"""Key of the checksum of all rows in a piece's metadata."""
 
 REMEDY = "delete it and sweep again"
-MANIFEST_REMEDY = f"{REMEDY}, which keeps finished pieces, or choose another folder"
+MANIFEST_FORMAT = Format(
+    name=SWEPT,
+    version=3,
+    older=(2,),
+    unsealed=(2,),
+    noun="manifest",
+    remedy=f"{REMEDY}, which keeps finished pieces, or choose another folder",
+    anonymous=True,
+)
+GAME_FORMAT = Format(
+    name="jaxgadget game of a sweep", version=1, noun="game", remedy=REMEDY, anonymous=True, unsealed=(None,)
+)
+PIECE_FORMAT = Format(name="jaxgadget piece of a sweep", version=1, noun="piece", remedy=REMEDY)
+"""Pieces are Parquet; the format is used for their errors."""
 
 
 class Manifest(NamedTuple):
-    """What was settled before a sweep began: what was asked for, versions and device, and the pieces."""
+    """Record at the start of a sweep: the request, versions and device, and the pieces."""
 
     request: dict[str, Any]
     versions: dict[str, Any]
@@ -89,54 +102,52 @@ class Store:
         self.locks = Locks(folder, locks)
         if create:
             kind = find_kind(folder)
-            if kind is not None and kind is not SWEEP and not self.path.exists():
+            if kind is not None and kind is not KINDS[SWEPT] and not self.path.exists():
                 raise wrong_folder(folder, kind, "an empty folder, or one with a sweep")
             self.locks.make()
             for subfolder in (self.games, self.pieces):
                 make_folder(subfolder)
 
     def manifest(self) -> Manifest | None:
-        """What was settled, if anything; ValueError if it is damaged or of another version."""
-        record = read_record(self.path, MANIFEST_REMEDY)
+        """The manifest, None if there is none; ValueError if it is damaged or of another version."""
+        record = read_record(self.path, MANIFEST_FORMAT)
         if record is None:
             return None
-        if record.get("format") != FORMAT:
-            raise ValueError(f"{str(self.path)!r} is no manifest of this version; choose another folder")
         try:
             pieces = [Piece.read(piece) for piece in record["pieces"]]
             return Manifest(dict(record["request"]), dict(record["versions"]), pieces)
         except (KeyError, TypeError, ValueError) as error:
-            raise damaged(self.path, error, MANIFEST_REMEDY) from error
+            raise MANIFEST_FORMAT.damaged(self.path, error) from error
 
     def settle(self, manifest: Manifest) -> None:
-        """Writes the manifest; one that was there is kept beside it. Its lock must be held."""
+        """Writes the manifest, and keeps a copy of the former one. Its lock must be held."""
         if self.path.exists():
-            number = sum(1 for _ in self.folder.glob("manifest-*.json")) + 1
-            with atomic_writer(self.folder / f"manifest-{number}.json") as file:
+            count = sum(1 for _ in self.folder.glob("manifest-*.json")) + 1
+            with atomic_writer(self.folder / f"manifest-{count}.json") as file:
                 file.write(self.path.read_bytes())
         pieces = [dataclasses.asdict(piece) for piece in manifest.pieces]
-        write_record(self.path, {"format": FORMAT, **manifest._asdict(), "pieces": pieces})
+        write_record(self.path, MANIFEST_FORMAT, manifest._asdict() | {"pieces": pieces})
 
     def lock(self, name: str, *, wait: bool) -> contextlib.AbstractContextManager[bool]:
-        """Holds a lock for a block, which is taken back if the process dies: whether we have it."""
+        """Holds a lock for a block, released if the process dies; yields True if it was acquired."""
         return self.locks.hold(name, wait=wait)
 
     def clean(self, folder: pathlib.Path, name: str) -> None:
-        """Removes what whoever died left half-written of files that begin so. Their lock must be held."""
+        """Removes partial files with this prefix that dead processes left. Their lock must be held."""
         for entry in os.scandir(folder):
             if entry.name.startswith(f".{name}"):
                 pathlib.Path(entry.path).unlink(missing_ok=True)
 
     def file(self, piece: Piece) -> pathlib.Path:
-        """Where a piece's rows are."""
+        """Path of a piece's rows."""
         return self.pieces / f"{piece.key}.parquet"
 
     def has(self, piece: Piece) -> bool:
-        """Whether it is finished."""
+        """True if a piece is finished."""
         return self.file(piece).exists()
 
     def finished(self) -> set[str]:
-        """Keys of all pieces that are, of other requests too, in one look."""
+        """Keys of all finished pieces, those of other requests included."""
         try:
             names = os.listdir(self.pieces)
         except FileNotFoundError:
@@ -144,10 +155,10 @@ class Store:
         return {name.removesuffix(".parquet") for name in names if not name.startswith(".")}
 
     def write(self, piece: Piece, rows: pd.DataFrame) -> bool:
-        """Keeps a finished piece whose lock is held; whether we did, and not somebody who took a claim over.
+        """Writes a finished piece whose lock is held; False if another holder took the claim over.
 
-        A holder that slept too long learns it late: the piece is there already, or what it writes is cleared
-        away by the new holder, who writes then.
+        A holder that was suspended for too long finds the piece written, or its partial file removed by the
+        new holder.
         """
         if self.has(piece):
             return False
@@ -176,26 +187,26 @@ class Store:
             raise ValueError(f"{str(path)!r} cannot be read: {error.strerror}; {REMEDY}") from error
         try:
             table = pq.ParquetFile(pa.BufferReader(content)).read()
-            said = table.schema.metadata or {}
-            if _CHECKSUM not in said and b"pandas" not in said:  # which versions up to 0.2 wrote
+            metadata = table.schema.metadata or {}
+            if _CHECKSUM not in metadata and b"pandas" not in metadata:  # which versions up to 0.2 wrote
                 raise ValueError("its checksum is gone")
-            if _CHECKSUM in said and said[_CHECKSUM].decode() != checksum(table.to_pydict()):
+            if _CHECKSUM in metadata and metadata[_CHECKSUM].decode() != checksum(table.to_pydict()):
                 raise ValueError("its checksum is not that of its rows")
         except Exception as error:  # pyarrow has many kinds of its own
-            raise damaged(path, error, REMEDY) from error
+            raise PIECE_FORMAT.damaged(path, error) from error
         for name in _LATER:
             if name not in table.column_names:
                 table = table.add_column(SCHEMA.get_field_index(name), name, _unknown(name, table.num_rows))
-        as_it_should = (
+        is_consistent = (
             table.schema.remove_metadata() == SCHEMA
             and table.num_rows == piece.num_rows
             and set(table["piece"].to_pylist()) == {piece.key}
         )
-        if not as_it_should:
+        if not is_consistent:
             raise ValueError(f"{str(path)!r} holds other rows than it should; {REMEDY}")
         return table.replace_schema_metadata()
 
 
 def _unknown(name: str, count: int) -> Any:
-    """A column that a piece was written without."""
+    """Values for a column that a piece lacks."""
     return pa.array([0.0] * count) if name == _P else pa.nulls(count, SCHEMA.field(name).type)

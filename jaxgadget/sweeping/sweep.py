@@ -1,9 +1,9 @@
-"""Sweeps: games × cuts × blueprints × gadgets × priors × ε × players × seeds, one row a result.
+"""Sweeps: games × cuts × blueprints × gadgets × priors × ε × players × seeds, one row per result.
 
-A sweep lives in a folder. Its manifest lists all pieces of work before the first one starts; every finished
-piece is a Parquet file that appears as a whole. Whoever finds a piece missing, and nobody at it, does it, so
-a killed sweep goes on where it was, and several processes may share one folder: those of the same call, or
-workers that an executor starts, on this machine or others.
+A sweep is stored in a folder. Its manifest lists all pieces of work before the first one starts, and each
+finished piece is a Parquet file that is written atomically. A process claims a missing piece and computes it.
+A killed sweep therefore resumes where it stopped, and several processes can share one folder: processes of
+the same call, or workers that an executor starts, on this machine or others.
 """
 
 from __future__ import annotations
@@ -21,23 +21,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxgadget.gadgets.alternative import EXACT, Alternative
-from jaxgadget.gadgets.gadget import DEFAULT_EPSILON, Epsilon, Gadget
-from jaxgadget.gadgets.prior import Prior
-from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_GADGETS, DEFAULT_PRIORS
-from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
-from jaxgadget.opponents.opponent import Opponent, Opponents
+from jaxgadget.core.memory import whole_memory
+from jaxgadget.core.solver import Solver, choose_solver
+from jaxgadget.gadgets.alternative import EXACT, ContinuationValues
+from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.blueprints import DRAWS, make_blueprints, parse_blueprint
 from jaxgadget.policy.exact import find_value
-from jaxgadget.policy.policy import Policy, PolicyLike
-from jaxgadget.refining.continuation import alternative_of
-from jaxgadget.refining.knowledge import Knowledge, make_task
-from jaxgadget.refining.refine import Refinement, refine_forest, refine_known
-from jaxgadget.refining.subgames import GadgetTask
-from jaxgadget.solving.memory import whole_memory
+from jaxgadget.policy.policy import Policy
+from jaxgadget.subgames.engine import Subgames
+from jaxgadget.subgames.knowledge import make_task
+from jaxgadget.subgames.refine import Refinement, refine_known, refine_subgames
+from jaxgadget.sweeping.grid import SweepGrid
 from jaxgadget.sweeping.manifest import (
-    Cuts,
-    GameSpec,
     Piece,
     Request,
     Setup,
@@ -49,7 +44,7 @@ from jaxgadget.sweeping.manifest import (
     record_digest,
     settle_opponents,
 )
-from jaxgadget.sweeping.store import REMEDY, SCHEMA, TIMES, Manifest, Store
+from jaxgadget.sweeping.store import GAME_FORMAT, SCHEMA, TIMES, Manifest, Store
 from jaxgadget.sweeping.workers import (
     GRACE,
     Executor,
@@ -65,19 +60,18 @@ from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.compilation import drop_many_programs
 from jaxgadget.util.machine import describe_device, find_versions, source_digest
 from jaxgadget.util.progress import progress_bar
-from jaxgadget.util.sealed import damaged, read_record, write_record
+from jaxgadget.util.store import read_record, write_record
 
-DEFAULT_BLUEPRINTS = ("cfr-spread:25", "draws:20")
 """As in Kubíček et al. (2026), §8."""
 
 BLUEPRINTS_AT_ONCE = 64
 """In a piece, at most."""
 
-PATIENCE, MOST_PATIENCE = 0.2, 5.0
-"""Seconds between two looks at what others are doing: at first, and after many in vain."""
+PATIENCE, MAX_PATIENCE = 0.2, 5.0
+"""Seconds between two polls of other processes' progress: initially, and after many polls."""
 
 LOOK_EVERY = 1.0
-"""Seconds between two looks at what workers have finished."""
+"""Seconds between two polls of the workers' results."""
 
 KEPT_HISTORIES = 1_000_000
 """Of several games in memory together, at most; those that came first go first."""
@@ -87,120 +81,74 @@ log = logging.getLogger(__name__)
 
 def sweep(
     folder: str | os.PathLike[str],
-    games: GameSpec | Sequence[GameSpec] | Mapping[str, Cuts],
-    cuts: Cuts | None = None,
+    grid: SweepGrid,
     *,
-    blueprints: str | PolicyLike | Sequence[str | PolicyLike] = DEFAULT_BLUEPRINTS,
-    gadgets: str | Gadget | Sequence[str | Gadget] = DEFAULT_GADGETS,
-    priors: str | Prior | Sequence[str | Prior] = DEFAULT_PRIORS,
-    epsilons: Epsilon | Sequence[Epsilon] = DEFAULT_EPSILON,
-    alternatives: str | Alternative | Sequence[str | Alternative] = BEST_RESPONSE,
-    opponent: Opponent | Sequence[Opponent] | None = None,
-    knowledge: Knowledge | Sequence[Knowledge | None] | None = None,
-    players: int | Sequence[int] = (0, 1),
-    seeds: int | Sequence[int] = 0,
-    algorithm: str = "cfr+",
-    iterations: int | Sequence[int] = 5000,
-    dtype: str = "float32",
+    solver: Solver | None = None,
     blueprints_at_once: int = BLUEPRINTS_AT_ONCE,
-    memory_limit: int | None = None,
-    max_histories: int = DEFAULT_MAX_HISTORIES,
     extend: bool = False,
     executor: Executor | None = None,
     workers: int | None = None,
     locks: bool | None = None,
-    progress: bool | None = None,
 ) -> pd.DataFrame:
-    """Refines subgames for every combination, piece by piece, and goes on where it was if interrupted.
+    """Refines subgames for every combination, in pieces, and resumes an interrupted sweep.
 
     A piece is all gadgets that can share lanes (unsafe, resolving, max-margin and reach gadgets, with all
     priors and ε) against all opponents, for one game, cut, player, number of iterations and some blueprints.
-    On one machine, rows (times apart) are bit by bit the same however often the sweep was interrupted.
-    Several processes may share a folder, on one machine or many: each piece is done by one of them.
+    On one machine, rows (except times) are bitwise the same however often the sweep is interrupted. Several
+    processes may share a folder, on one machine or many; each piece is computed by one of them.
 
     Args:
-      folder: of the sweep; made if it is not there.
-      games: as `load` takes them; or a dict from game to its cut or cuts.
-      cuts: names of cuts for all games, unless `games` is a dict.
-      blueprints: SPECs, see `make_blueprints`; for a sweep of a single game also policies, as `as_policy`
-        takes them, each lane with a label of its own.
-      gadgets: names, each taken with all `priors` and `epsilons` that it knows, or gadgets as they are. Of
-        your own kinds only names and values are compared: where their code changes, so must these.
-      priors: names or priors.
-      epsilons: numbers in [0, 1); for linear programs also `auto`.
-      alternatives: names of alternative values as `refine --alternative` takes them, or values.
-      opponent: as in `refine`; models may be SPECs, made for every game (`draws:COUNT` with seed 0).
-      knowledge: as in `refine`, one or several; None among them is what is common knowledge.
-      players: who re-solves.
-      seeds: of `draws:COUNT`; other blueprints are there once, with an empty seed.
-      algorithm: as in `refine`; `lp`, linear programs, ignores `iterations` and `dtype`.
-      iterations: one number or several, each solved by itself.
-      dtype: as in `refine`.
-      blueprints_at_once: in a piece, at most.
-      memory_limit: bytes that a solve may take on each device: lanes are split until that suffices. By
-        default three quarters of an accelerator's, half of a computer's, free or not.
-      max_histories: as in `enumerate_game`.
-      extend: keep what a folder of other settings or versions has in common; only what is asked is returned.
-      executor: has others do the pieces: anything with `submit(function, *arguments)` that returns an object
+      folder: folder of the sweep; created if missing.
+      grid: games, cuts, blueprints, gadgets and the other axes.
+      solver: settings; by default CFR+ in float32, with the iterations of the grid. Takes `algorithm`,
+        `dtype`, `memory_limit` and `progress`. The memory limit splits lanes until they fit; by default it is
+        three quarters of an accelerator's memory or half of a computer's, free or not.
+      blueprints_at_once: maximum number of blueprints in a piece.
+      extend: reuse matching results of a folder with other settings or versions; only requested rows are
+        returned.
+      executor: executor of the pieces: any object with `submit(function, *arguments)` that returns an object
         with `result()`, such as `concurrent.futures.ProcessPoolExecutor` (started by `spawn`),
-        `submitit.AutoExecutor` or `dask.distributed.Client`. Workers are told the folder's path alone, do
-        pieces until none is missing, and take over what one of them dies at. They need this Python, these
-        packages and the folder; the device in a row is its worker's.
-      workers: how many tasks to submit to the executor, one for each missing piece at most; by default as
-        many as this machine has cores.
-      locks: whether the file system's locks hold on all machines at work. If not, pieces are claimed by
-        creating files, and a claim holds for five minutes after its machine is gone. By default as the sweep
-        in the folder began, else yes.
-      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
+        `submitit.AutoExecutor` or `dask.distributed.Client`. Workers receive only the folder's path, compute
+        pieces until none is missing, and take over the pieces of dead workers. They need the same Python, the
+        same packages and the folder; the device in a row is its worker's.
+      workers: number of tasks to submit to the executor, at most one for each missing piece; by default the
+        number of cores of this machine.
+      locks: True if the file system's locks work across all machines. If False, pieces are claimed by
+        creating files, and a claim expires five minutes after its machine has failed. By default the setting
+        of the existing sweep, or True.
 
     Returns:
-      A row for every result asked for: exploitabilities and certificate in the resolving player's utility (as
-      in `Refinement.table`), the piece's seconds (`TIMES`), versions and device.
+      A row for every requested result: exploitabilities and certificate in the resolving player's utility (as
+        in `Refinement.table`), the piece's seconds (`TIMES`), versions and device.
 
     Raises:
       ValueError: for bad arguments; if the folder holds another sweep and `extend` is not set, or damaged
-        files; if a game's rules changed; or if a solve fails, naming the piece. Finished pieces stay.
-      ChildProcessError: if workers died and left pieces undone. Finished pieces stay.
+        files; if a game's rules changed; or if a solve fails, naming the piece. Finished pieces are kept.
+      ChildProcessError: if workers died before completing all pieces. Finished pieces are kept.
     """
-    number = check_executor(executor, workers)
-    request = make_request(
-        games,
-        cuts,
-        blueprints=blueprints,
-        gadgets=gadgets,
-        priors=priors,
-        epsilons=epsilons,
-        alternatives=alternatives,
-        opponent=opponent,
-        knowledge=knowledge,
-        players=players,
-        seeds=seeds,
-        algorithm=algorithm,
-        iterations=iterations,
-        dtype=dtype,
-        blueprints_at_once=blueprints_at_once,
-        memory_limit=memory_limit,
-        max_histories=max_histories,
-    )
+    num_workers = check_executor(executor, workers)
+    without = ("iterations", "target_gap", "check_every", "time_limit", "devices", "checkpoint")
+    solver = choose_solver(solver, Solver(algorithm="cfr+", dtype="float32"), without=without)
+    request, progress = make_request(grid, solver, blueprints_at_once), solver.progress
     store = Store(pathlib.Path(folder), locks=locks)
     workshop = Workshop(store, request, progress)
     pieces = _settle(store, workshop, extend)
     if executor is None:
         _work(store, workshop, pieces, progress)
     else:
-        _have_done(store, request, pieces, executor, number, progress)
+        _have_done(store, request, pieces, executor, num_workers, progress)
     return store.collect(pieces)
 
 
 def work_on(folder: str, worker: int = 0) -> str:
-    """Does pieces of a sweep until none is missing: the task that `sweep` submits to an executor.
+    """Computes pieces of a sweep until none is missing: the task that `sweep` submits to an executor.
 
     Args:
       folder: of a sweep that began with an executor.
-      worker: its number, which only tells its call from others: Dask makes one of equal calls.
+      worker: its index, which keeps calls distinct: Dask merges equal calls.
 
     Returns:
-      Nothing, or why it stopped: what would be a ValueError in the caller's process.
+      An empty string, or the message of the ValueError that stopped the worker.
     """
     try:
         store = Store(pathlib.Path(folder), create=False)
@@ -235,7 +183,7 @@ def read_sweep(folder: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def describe_finished(folder: str | os.PathLike[str]) -> str:
-    """What a sweep's folder keeps, in words; nothing if no sweep has begun there."""
+    """Number of finished pieces in a sweep's folder, in words; empty if there is no sweep."""
     store = Store(pathlib.Path(folder), create=False)
     manifest = store.manifest()
     if manifest is None:
@@ -245,13 +193,13 @@ def describe_finished(folder: str | os.PathLike[str]) -> str:
 
 
 class Workshop:
-    """Makes what pieces need, a game at a time, and solves them."""
+    """Builds the inputs of pieces, a game at a time, and solves them."""
 
     def __init__(self, store: Store, request: Request, progress: bool | None):
         self.store, self.request, self.progress = store, request, progress
         packages = ("jaxgadget", "jax", "jaxlib", "numpy", "scipy")
         solves_programs = request.exact or any(
-            (asked := alternative_of(gadget)) is not None and asked.source == EXACT
+            isinstance(gadget.alternative, ContinuationValues) and gadget.alternative.source == EXACT
             for gadget in request.gadgets
         )
         self.versions: dict[str, Any] = {**find_versions(packages + ("highspy",) * solves_programs)}
@@ -261,13 +209,13 @@ class Workshop:
         self._forest: dict[tuple[str, str], Forest] = {}
 
     def tree(self, name: str) -> HistoryTree:
-        """Enumerates a game, once as long as it is kept."""
+        """Enumerates a game; the last games are cached."""
         if name not in self._trees:
-            given, limit = self.request.policies, self.request.max_histories
+            policies, limit = self.request.policies, self.request.max_histories
             tree = (
                 enumerate_game(self.request.games[name][0], max_histories=limit)
-                if given is None
-                else given.tree
+                if policies is None
+                else policies.histories
             )
             self._trees[name] = tree
             while (
@@ -280,7 +228,7 @@ class Workshop:
         return self._trees[name]
 
     def setup(self, name: str) -> Setup:
-        """A game's blueprints and value, from the folder if they are there; else they are put there."""
+        """A game's blueprints and value, read from the folder, or computed and written there."""
         tree = self.tree(name)
         if name not in self._setups:
             key = self.request.game_key(name)
@@ -289,7 +237,7 @@ class Workshop:
             )
             with self.store.lock(key, wait=True):
                 self.store.clean(self.store.games, key)
-                brought = read_record(record, REMEDY) or self._make(name, record, rows, models)
+                brought = read_record(record, GAME_FORMAT) or self._make(name, record, rows, models)
             try:
                 seeds = [
                     None if seed is None else check_whole_number("seeds", seed, 0)
@@ -300,7 +248,7 @@ class Workshop:
                     raise ValueError(f"value={brought['value']!r}: expected a bracket of two numbers")
                 rules, opponents = brought["fingerprint"], brought.get("opponents")
             except (KeyError, TypeError, ValueError) as error:
-                raise damaged(record, error, REMEDY) from error
+                raise GAME_FORMAT.damaged(record, error) from error
             if rules != fingerprint(tree):
                 raise ValueError(
                     f"game {name!r}: its rules are not those with which the sweep in "
@@ -321,7 +269,7 @@ class Workshop:
     def _make(
         self, name: str, record: pathlib.Path, rows: pathlib.Path, models: pathlib.Path
     ) -> dict[str, Any]:
-        """Writes blueprints and models, then the record: where that is, all are whole."""
+        """Writes blueprints and models, and the record last: if it exists, all files are complete."""
         tree, request = self.tree(name), self.request
         lanes: dict[tuple[str, int | None], Policy] = {}
         drawn = [spec for spec in request.blueprints if parse_blueprint(spec).kind == DRAWS]
@@ -330,11 +278,11 @@ class Workshop:
             if specs:
                 policy = make_blueprints(tree, specs, seed=seed or 0, progress=self.progress)
                 lanes |= {(label, seed): policy.lane(lane) for lane, label in enumerate(policy.labels)}
-        given = request.policies
-        for lane, label in enumerate(() if given is None else given.labels):
-            if given is None or (label, None) in lanes:
+        policies = request.policies
+        for lane, label in enumerate(() if policies is None else policies.labels):
+            if policies is None or (label, None) in lanes:
                 raise ValueError(f"blueprints: {label!r} is there twice; give the policy another label")
-            lanes[label, None] = given.lane(lane)
+            lanes[label, None] = policies.lane(lane)
         value = find_value(tree, request.exact, self.progress)
         Policy.stack(list(lanes.values())).save(rows)
         seeds = [seed for _, seed in lanes]
@@ -352,17 +300,17 @@ class Workshop:
                 "labels": list(against.labels),
                 "beyond": list(against.beyond),
             }
-        write_record(record, made)
+        write_record(record, GAME_FORMAT, made)
         return made
 
     def forest(self, name: str, cut: str) -> Forest:
-        """The last one that was asked for is kept."""
+        """Subgames of a game and cut; the last ones are cached."""
         if (name, cut) not in self._forest:
             self._forest = {(name, cut): build_forest(self.tree(name), cut)}
         return self._forest[name, cut]
 
     def pieces(self) -> list[Piece]:
-        """Everything that there is to do."""
+        """All pieces of the request."""
         pieces: list[Piece] = []
         for name, (_, cuts) in self.request.games.items():
             for cut in cuts:
@@ -370,8 +318,8 @@ class Workshop:
         gadgets = self.request.record["gadgets"]
         if len({record_digest({"gadget": gadget}) for gadget in gadgets}) < len(gadgets):
             raise ValueError(
-                "gadgets: two kinds have the same module, name and numbers, so a sweep cannot tell them "
-                "apart; expected another name or number for one of them"
+                "gadgets: two kinds have the same module, name and numbers, so a sweep cannot "
+                "distinguish them; expected another name or number for one of them"
             )
         return pieces
 
@@ -392,26 +340,27 @@ class Workshop:
         with watch.phase("build"):
             self.check(piece)
             setup, forest = self.setup(piece.game), self.forest(piece.game, piece.cut)
-        options = self.request.options[piece.iterations]
-        memory = options.memory_limit or whole_memory(options.placement)  # what is free must change nothing
-        options = dataclasses.replace(options, chunk=piece.chunk, memory_limit=memory)
+        solver = self.request.solvers[piece.iterations]
+        # Not free memory: results must not depend on it.
+        memory = solver.memory_limit or whole_memory(solver.placement)
+        solver = dataclasses.replace(solver, chunk=piece.chunk, memory_limit=memory, progress=False)
         policy = Policy.stack([setup.blueprints.lane(lane) for lane in lanes])
-        gadgets = tuple(self.request.gadgets[number] for number in piece.gadgets)
+        gadgets = tuple(self.request.gadgets[gadget_idx] for gadget_idx in piece.gadgets)
         try:
             if (knowledge := self.request.knowledge[piece.knowledge]) is None:
-                task = GadgetTask(forest, piece.player, policy, gadgets, options, opponents=setup.opponents)
-                result = refine_forest(task, setup.value, watch, False)
+                subgames = Subgames(forest, piece.player, policy, gadgets, opponents=setup.opponents)
+                result = refine_subgames(subgames, solver, setup.value, watch)
             else:
-                known = make_task(forest.cut, piece.player, policy, gadgets, options, knowledge)
-                result = refine_known(known, setup.value, watch, False)
+                known_task = make_task(forest.cut, piece.player, policy, gadgets, solver, knowledge)
+                result = refine_known(known_task, setup.value, watch)
         except ValueError as error:
             names = ", ".join(dict.fromkeys(gadget.name for gadget in gadgets))
-            what = f"{piece.game}, {piece.cut}, player {piece.player}, {names}"
-            raise ValueError(f"sweep, piece {piece.key} ({what}): {error}") from error
+            description = f"{piece.game}, {piece.cut}, player {piece.player}, {names}"
+            raise ValueError(f"sweep, piece {piece.key} ({description}): {error}") from error
         return self._rows(piece, result, [setup.seeds[lane] for lane in lanes])
 
     def _rows(self, piece: Piece, result: Refinement, seeds: Sequence[int | None]) -> pd.DataFrame:
-        kept = (~result.has_decision).sum(axis=0)
+        num_kept = (~result.has_decision).sum(axis=0)
         low, high = result.game_value
         more = {
             "game": piece.game,
@@ -421,7 +370,7 @@ class Workshop:
             "iterations": result.iterations,
             "dtype": "float64" if self.request.exact else self.request.record["dtype"],
             "subgames": result.num_subgames,
-            "subgames_kept": kept.astype(np.int64),
+            "subgames_kept": num_kept.astype(np.int64),
             "game_value_low": low,
             "game_value_high": high,
             "piece": piece.key,
@@ -432,20 +381,20 @@ class Workshop:
 
 
 def _read_opponents(record: Mapping[str, Any], models: Policy) -> Opponents:
-    """Opponents that a game's record tells of; ValueError if it is damaged."""
+    """Opponents of a game's record; ValueError if it is damaged."""
     try:
-        number, p = np.asarray(record["model"], np.int64), np.asarray(record["p"], np.float64)
+        model, p = np.asarray(record["model"], np.int64), np.asarray(record["p"], np.float64)
         labels, beyond = tuple(record["labels"]), tuple(record["beyond"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"opponents={record!r}: expected their models, p, labels and beyond") from error
-    fits = len(number) == len(p) == len(labels) == len(beyond) and models.num_lanes == number.max() + 1
+    fits = len(model) == len(p) == len(labels) == len(beyond) and models.num_lanes == model.max() + 1
     if not fits or not ((p >= 0) & (p <= 1)).all():
         raise ValueError(f"opponents={record!r} do not belong to {models!r}")
-    return Opponents(models=models, model=number, p=p, labels=labels, beyond=beyond)
+    return Opponents(models=models, model=model, p=p, labels=labels, beyond=beyond)
 
 
 def _settle(store: Store, workshop: Workshop, extend: bool) -> list[Piece]:
-    """The pieces that the manifest lists; it is written if there is none, or another one to extend."""
+    """Pieces of the manifest, which is written first if it is missing or extended."""
     request = workshop.request
     with store.lock("manifest", wait=True):
         store.clean(store.folder, "manifest")
@@ -457,7 +406,7 @@ def _settle(store: Store, workshop: Workshop, extend: bool) -> list[Piece]:
         else:
             pieces = old.pieces
             for piece in pieces:
-                if piece.game in request.own:  # only so do we know whether it is the game that it was
+                if piece.game in request.own:  # its rules may have changed
                     workshop.check(piece)
             changed = differences(old.versions, workshop.versions)
             complete = store.finished().issuperset(piece.key for piece in pieces)
@@ -475,10 +424,10 @@ def _settle(store: Store, workshop: Workshop, extend: bool) -> list[Piece]:
         return pieces
 
 
-def _other(store: Store, changed: Sequence[str], what: str) -> ValueError:
+def _other(store: Store, changed: Sequence[str], reason: str) -> ValueError:
     """The error, with a note for every difference."""
     error = ValueError(
-        f"the sweep in {str(store.folder)!r} {what}: choose another folder, or "
+        f"the sweep in {str(store.folder)!r} {reason}: choose another folder, or "
         "extend=True (--extend on the command line) to keep what both have in common and add the rest; "
         "only what is asked for then is returned, so ask for all that you want"
     )
@@ -488,7 +437,7 @@ def _other(store: Store, changed: Sequence[str], what: str) -> ValueError:
 
 
 def _work(store: Store, workshop: Workshop, pieces: Sequence[Piece], progress: bool | None) -> None:
-    """Does what is missing; what others are doing is waited for, and taken over if they die."""
+    """Does missing pieces; waits for those of other processes, and takes them over if these die."""
     num_pieces, patience = len({piece.key for piece in pieces}), PATIENCE
     with _watching(store, pieces, progress) as look:
         done = look()
@@ -500,7 +449,7 @@ def _work(store: Store, workshop: Workshop, pieces: Sequence[Piece], progress: b
                     done |= look()
             done |= look()
             if not ours and len(done) < num_pieces:
-                patience = PATIENCE if len(done) > before else min(2 * patience, MOST_PATIENCE)
+                patience = PATIENCE if len(done) > before else min(2 * patience, MAX_PATIENCE)
                 time.sleep(patience)
 
 
@@ -509,10 +458,10 @@ def _have_done(
     request: Request,
     pieces: Sequence[Piece],
     executor: Executor,
-    number: int,
+    max_workers: int,
     progress: bool | None,
 ) -> None:
-    """Has workers do what is missing, at most so many; ValueError or ChildProcessError if they leave some."""
+    """Submits missing pieces to workers; ValueError or ChildProcessError if some stay missing."""
     with _watching(store, pieces, progress) as look:
 
         def num_missing() -> int:
@@ -521,7 +470,7 @@ def _have_done(
         if not (missing := num_missing()):
             return
         leave_request(store, request)
-        workers = Workers(executor, work_on, store.folder, min(number, missing))
+        workers = Workers(executor, work_on, store.folder, min(max_workers, missing))
         try:
             while not workers.have_ended(LOOK_EVERY) and num_missing():
                 pass
@@ -538,7 +487,7 @@ def _have_done(
 def _watching(
     store: Store, pieces: Sequence[Piece], progress: bool | None
 ) -> Generator[Callable[[], set[str]]]:
-    """Yields a look at which pieces are finished, and shows how far that is."""
+    """Yields a function that returns the keys of finished pieces and updates the progress bar."""
     work = {piece.key: piece.work for piece in pieces}
     with progress_bar("sweep", sum(work.values()), progress, coarse=True) as report:
 
@@ -553,7 +502,7 @@ def _watching(
 
 
 def _try(store: Store, workshop: Workshop, piece: Piece) -> bool:
-    """Does a piece unless somebody else is at it, or has done it; whether we did."""
+    """Does a piece unless it is finished or another process holds it; True if it was done here."""
     with store.lock(piece.key, wait=False) as ours:
         if not ours or store.has(piece):
             return False

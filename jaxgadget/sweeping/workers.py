@@ -1,8 +1,9 @@
-"""Workers of a sweep on this and other machines: what they are told, and how their end is waited for.
+"""Workers of a sweep on this and other machines: submitting their tasks, and waiting for completion.
 
-Only the path of the folder travels to them. What was asked for lies there, pickled, under the digest of the
-manifest's request; so games, gadgets and priors of one's own come along, and whoever can write to the folder
-can run programs in its workers' name. A game by `path.py:Class` or `module:Class` is loaded by its name.
+Workers receive only the path of the folder. The request is stored there, pickled, under the digest of the
+manifest's request. It may therefore contain user-defined games, gadgets and priors, and anyone with write
+access to the folder can run programs as its workers. A game given as `path.py:Class` or `module:Class` is
+loaded by its name.
 """
 
 from __future__ import annotations
@@ -32,25 +33,25 @@ if TYPE_CHECKING:
     import submitit
 
 Task = Callable[[str, int], str]
-"""Work on the sweep in a folder, as the worker of that number: a complaint, or nothing if all is done."""
+"""Work on the sweep in a folder by the worker of an index; returns an error, or "" if all is done."""
 
 GRACE = 10.0
-"""Seconds that workers have to end by themselves when nothing is missing any more."""
+"""Seconds that workers have to end by themselves once no piece is missing."""
 
 
 class Executor(Protocol):
-    """What starts workers, such as a `concurrent.futures.ProcessPoolExecutor`."""
+    """Starts workers, such as a `concurrent.futures.ProcessPoolExecutor`."""
 
     def submit(self, task: Any, /, *arguments: Any) -> Any:
-        """Calls the task somewhere, some time; what it returns has a `result()` that waits for its end."""
+        """Schedules the task; returns an object with a `result()` that waits for its end."""
         ...
 
 
 def check_executor(executor: object, workers: int | None) -> int:
-    """How many workers there are to be, at most; 0 without an executor.
+    """Maximum number of workers; 0 without an executor.
 
     Raises:
-      ValueError: for what has no `submit`, a bad number, or a number without an executor.
+      ValueError: if the executor has no `submit`, or `workers` is invalid or has no executor.
     """
     if executor is None:
         if workers is not None:
@@ -67,20 +68,20 @@ def check_executor(executor: object, workers: int | None) -> int:
 
 
 class _Message(NamedTuple):
-    """What lies in the folder for workers."""
+    """Content of the folder's file for workers."""
 
     request: Request
     compilation_cache: str | None
 
 
 def leave_request(store: Store, request: Request) -> None:
-    """Puts into the folder what workers need to know.
+    """Writes the request for workers into the folder.
 
     Raises:
-      ValueError: if something of the user's cannot be pickled.
+      ValueError: if an object of the request cannot be pickled.
     """
-    kept: bool = jax.config.values["jax_enable_compilation_cache"]
-    cache: str | None = jax.config.values["jax_compilation_cache_dir"] if kept else None
+    enabled: bool = jax.config.values["jax_enable_compilation_cache"]
+    cache: str | None = jax.config.values["jax_compilation_cache_dir"] if enabled else None
     try:
         message = cloudpickle.dumps(_Message(request, cache))
     except (TypeError, AttributeError, pickle.PicklingError) as error:
@@ -95,10 +96,10 @@ def leave_request(store: Store, request: Request) -> None:
 
 
 def find_request(store: Store, record: dict[str, Any]) -> Request:
-    """What was left there for a manifest's request; compiled programs are kept where they are for the caller.
+    """The request of a manifest from the folder; also enables the caller's compilation cache.
 
     Raises:
-      ValueError: if nothing was left, or it cannot be read.
+      ValueError: if there is no such file, or it cannot be read.
     """
     path = _request_path(store, record)
     try:
@@ -107,10 +108,10 @@ def find_request(store: Store, record: dict[str, Any]) -> Request:
         raise ValueError(
             f"{str(path)!r} is not there: another sweep began in the folder; submit workers again"
         ) from None
-    except Exception as error:  # whatever a class of the user's raises that is not found, or another by now
+    except Exception as error:  # a user's class may be missing or changed
         raise ValueError(f"{str(path)!r} cannot be read by this worker: {error}") from error
     if message.compilation_cache is not None:
-        with contextlib.suppress(ValueError):  # it only saves time; other machines may not have that folder
+        with contextlib.suppress(ValueError):  # optional; other machines may not have that folder
             enable_compilation_cache(message.compilation_cache)
     return message.request
 
@@ -120,21 +121,21 @@ def _request_path(store: Store, record: dict[str, Any]) -> pathlib.Path:
 
 
 class Workers:
-    """Tasks that an executor was given.
+    """Tasks submitted to an executor.
 
     Args:
       executor: to submit to.
-      task: is called with the folder and the number of the worker.
+      task: called with the folder and the index of the worker.
       folder: of a sweep.
-      number: of workers.
+      num_workers: number of workers.
     """
 
-    def __init__(self, executor: Executor, task: Task, folder: pathlib.Path, number: int):
+    def __init__(self, executor: Executor, task: Task, folder: pathlib.Path, num_workers: int):
         self.folder = os.path.abspath(folder)
         self._futures: list[Any] = []
         self._ends: dict[int, str | BaseException] = {}
         try:
-            for worker in range(number):
+            for worker in range(num_workers):
                 self._futures.append(executor.submit(task, self.folder, worker))
         except BaseException as error:
             self.cancel()
@@ -143,10 +144,10 @@ class Workers:
             raise ChildProcessError(
                 f"worker {len(self._futures)} cannot be submitted: {_in_a_line(error)}"
             ) from error
-        # Each is waited for at once: a process that died keeps its claims until its end is noticed.
+        # All are awaited concurrently: a dead process keeps its claims until its end is noticed.
         self._threads = [
             threading.Thread(target=self._wait_for, args=(worker,), name=f"worker {worker}", daemon=True)
-            for worker in range(number)
+            for worker in range(num_workers)
         ]
         for thread in self._threads:
             thread.start()
@@ -158,22 +159,22 @@ class Workers:
             self._ends[worker] = error
 
     def have_ended(self, seconds: float) -> bool:
-        """Whether all have, after so many seconds at most."""
+        """Waits up to a number of seconds; True if all workers have ended."""
         until = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(until - time.monotonic(), 0.0))
         return not any(thread.is_alive() for thread in self._threads)
 
     def cancel(self) -> None:
-        """Calls off what has not begun; what can be stopped, stops."""
+        """Cancels tasks that have not started, and stops others where possible."""
         for future in self._futures:
             cancel = getattr(future, "cancel", None)
             if cancel is not None:
-                with contextlib.suppress(Exception):  # it has ended meanwhile, or its machine is gone
+                with contextlib.suppress(Exception):  # it may have ended, or its machine may be gone
                     cancel()
 
     def explain(self) -> str:
-        """Why some ended early, in words; nothing if none did."""
+        """Reason why workers ended early; empty if none did."""
         reasons = [_in_a_line(end) if isinstance(end, BaseException) else end for end in self._early()]
         if not reasons:
             return ""
@@ -181,10 +182,10 @@ class Workers:
         return f"{many} ended early, {'the first ' if len(reasons) > 1 else ''}with: {reasons[0]}"
 
     def complain(self, missing: int) -> None:
-        """Says why so many pieces are missing now that all workers have ended.
+        """Raises the reason for missing pieces after all workers have ended.
 
         Raises:
-          ValueError: what a worker said of the request.
+          ValueError: if a worker refused the request.
           ChildProcessError: if workers died.
         """
         early = self._early()
@@ -193,12 +194,12 @@ class Workers:
                 raise ValueError(end)
         raise ChildProcessError(
             f"the sweep in {self.folder!r} lacks {missing} of its pieces: "
-            f"{self.explain() or 'its workers were told of another sweep'}; what is finished is kept, and "
+            f"{self.explain() or 'its workers received another sweep'}; what is finished is kept, and "
             "the same call goes on"
         ) from next((end for end in early if isinstance(end, BaseException)), None)
 
     def _early(self) -> list[str | BaseException]:
-        """What workers said that did not end well, in their order."""
+        """Errors of the workers that ended early, in order."""
         return [self._ends[worker] for worker in sorted(self._ends) if self._ends[worker]]
 
 
@@ -208,7 +209,7 @@ def _in_a_line(error: BaseException) -> str:
 
 
 class Processes:
-    """Starts a process on this machine for every task, so one that is killed takes no other along.
+    """Starts a process on this machine for every task, so killing one does not affect the others.
 
     A `ProcessPoolExecutor` ends all its processes if one dies.
     """
@@ -229,7 +230,7 @@ class _Process:
         theirs.close()
 
     def result(self) -> Any:
-        """What the call returned; ChildProcessError if the process ended without an answer."""
+        """Result of the call; ChildProcessError if the process ended without one."""
         try:
             return self._answer.recv()
         except EOFError:
@@ -247,10 +248,10 @@ def _answer(answer: Connection, task: Callable[..., Any], arguments: tuple[Any, 
 
 
 def slurm_executor(folder: pathlib.Path, parameters: dict[str, str]) -> submitit.SlurmExecutor:
-    """Submits jobs to Slurm, whose scripts leave to the cluster what is not asked for, such as their time.
+    """Executor that submits jobs to Slurm, with the cluster's defaults for omitted options such as time.
 
     Args:
-      folder: where jobs leave their scripts and logs; all machines must see it.
+      folder: of the jobs' scripts and logs, visible to all machines.
       parameters: options of sbatch by name, such as `partition`, `time`, `gpus-per-node`.
 
     Raises:
@@ -264,7 +265,7 @@ def slurm_executor(folder: pathlib.Path, parameters: dict[str, str]) -> submitit
     options = {name.replace("-", "_"): value for name, value in parameters.items()}
 
     class Jobs(submitit.SlurmExecutor):
-        """Without the defaults of submitit that a cluster may have otherwise, or refuse."""
+        """SlurmExecutor without submitit's defaults, which a cluster may refuse."""
 
         def _make_submission_file_text(self, command: str, uid: str) -> str:
             unasked = tuple(

@@ -1,6 +1,6 @@
-"""What every game must keep, checked on its arrays: each breach is a `ValueError`.
+"""Validation of a game's arrays against the contract of `Game`; violations raise `ValueError`.
 
-The message names the rule, the player and two histories that show it.
+The message names the condition, the player and example histories.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jaxgadget.games.game import (
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 CONSTANT_SUM_TOLERANCE = 1e-9
-"""How far both players' returns may be from a constant sum, relative to the largest return."""
+"""Tolerance on the constant sum of both players' returns, relative to the largest return."""
 
 Describe = Callable[[int], tuple[Move, ...]]
 
@@ -30,9 +30,9 @@ Describe = Callable[[int], tuple[Move, ...]]
 def check_moves(
     game: str, offset: IntArray, parent: IntArray, actor: IntArray, action: IntArray, describe: Describe
 ) -> None:
-    """Whoever acts moves and nobody else; a level is in the order of parents, then moves, none twice."""
+    """Exactly the acting players move; levels are sorted by parent, then by moves, without duplicates."""
     above = actor[parent]
-    for mover, bit, what in (
+    for mover, bit, mover_name in (
         (0, ACTOR_BIT[0], "player 0"),
         (1, ACTOR_BIT[1], "player 1"),
         (2, CHANCE, "chance"),
@@ -43,32 +43,32 @@ def check_moves(
             h = int(np.argmax(wrong))
             acts, moved = ("acts", "does nothing") if above[h] & bit else ("does not act", "moves")
             raise ValueError(
-                f"{game}: {what} {acts} after history {describe(int(parent[h]))} but {moved} on the way to "
-                f"{describe(h)}; correct the level's actor or action"
+                f"{game}: {mover_name} {acts} after history {describe(int(parent[h]))} but {moved} on the "
+                f"way to {describe(h)}; correct the level's actor or action"
             )
     ascends = action[2, 1:] > action[2, :-1]
     for column in (action[1], action[0], parent):
         ascends = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & ascends)
-    ascends[offset[1:-1] - 1] = True  # the first history of a level has none before it
+    ascends[offset[1:-1] - 1] = True  # the first history of a level has no predecessor
     if not ascends.all():
         h = 1 + int(np.argmin(ascends))
         raise ValueError(
             f"{game}: history {describe(h)} follows {describe(h - 1)}, below {describe(int(parent[h]))} and "
-            f"{describe(int(parent[h - 1]))}; list the histories of a level in the order of their parents, "
-            "then of their moves, each once"
+            f"{describe(int(parent[h - 1]))}; sort the histories of a level by parent, "
+            "then by moves, without duplicates"
         )
 
 
 def check_chance(
     game: str, parent: IntArray, actor: IntArray, action: IntArray, chance: FloatArray, describe: Describe
 ) -> None:
-    """Chance probabilities are in [0, 1] and sum to 1 at every chance node; elsewhere they are 1."""
+    """Chance probabilities are in [0, 1], sum to 1 at every chance node, and are 1 elsewhere."""
     wrong = chance != 1
     rows = np.nonzero(action[2] >= 0)[0]
     wrong[rows] = ~((chance[rows] >= 0) & (chance[rows] <= 1 + PROBABILITY_TOLERANCE))
     if wrong.any():
         h = int(np.argmax(wrong))
-        expected = "in [0, 1]" if action[2, h] >= 0 else "1, though chance did not lead there"
+        expected = "in [0, 1]" if action[2, h] >= 0 else "1, the value after moves of players"
         raise ValueError(
             f"{game}: chance probability {chance[h]} of history {describe(h)} is not {expected}; "
             "correct the game's chance outcomes"
@@ -85,18 +85,18 @@ def check_chance(
 
 
 def zero_sum(game: str, actor: IntArray, returns: FloatArray, describe: Describe) -> tuple[float, FloatArray]:
-    """The constant sum and `[n]` player 0's returns less half of it (0 where not terminal)."""
+    """The constant sum, and `[n]` player 0's returns minus half of it (0 at non-terminal histories)."""
     terminals, payoff = np.nonzero(actor == TERMINAL)[0], np.zeros(len(actor))
-    if len(terminals) == 0:  # a truncated tree may end before all of them
+    if len(terminals) == 0:  # a truncated tree may have none
         return 0.0, payoff
     values = returns[:, terminals]
     fits = (np.abs(values) <= LARGEST_RETURN).all(axis=0)
     if not fits.all():
         h = int(terminals[np.argmin(fits)])
-        what = f"larger than {LARGEST_RETURN:g}" if np.isfinite(returns[:, h]).all() else "not finite"
+        problem = f"larger than {LARGEST_RETURN:g}" if np.isfinite(returns[:, h]).all() else "not finite"
         raise ValueError(
-            f"{game}: returns {tuple(returns[:, h].tolist())} at terminal history {describe(h)} are {what}; "
-            f"expected finite numbers of at most {LARGEST_RETURN:g} in size; choose a larger unit"
+            f"{game}: returns {tuple(returns[:, h].tolist())} at terminal history {describe(h)} are "
+            f"{problem}; expected finite numbers of at most {LARGEST_RETURN:g} in size; choose a larger unit"
         )
     total = values.sum(axis=0)
     scale = max(1.0, float(np.abs(values).max(initial=0.0)))
@@ -106,7 +106,7 @@ def zero_sum(game: str, actor: IntArray, returns: FloatArray, describe: Describe
         raise ValueError(
             f"{game} is not zero-sum or constant-sum: the returns of both players sum to {total[low]:.12g} "
             f"at history {describe(a)} and to {total[high]:.12g} at history {describe(b)}; only two-player "
-            "constant-sum games can be solved here"
+            "constant-sum games can be solved"
         )
     constant = float(total[0])
     if abs(constant) <= CONSTANT_SUM_TOLERANCE * scale:
@@ -123,29 +123,32 @@ def check_infostates(
     public: IntArray | None,
     describe: Describe,
 ) -> None:
-    """Every infostate has one last own sequence, the player's perfect recall, and one public state.
+    """Every infostate has one last own sequence (perfect recall) and lies in one public state.
 
     Args:
       game: the game's name, for the message.
-      player: whose information it is, for the message.
-      infostate: `[n]` the player's infostate at every history, whether it acts there or not.
+      player: the observing player, for the message.
+      infostate: `[n]` the player's infostate at every history, including those at which it does not act.
       sequence: `[n]` the player's last sequence.
-      public: `[n]` public state, None if the game names none.
+      public: `[n]` public state, None if the game does not define it.
       describe: turns a history into its moves.
     """
     group, count = dense_ids(infostate)
     first = np.empty(count, np.int64)
     first[group[::-1]] = np.arange(len(group) - 1, -1, -1)
     first = first[group]
-    recall = "perfect recall, an infoset joins histories with other actions or infosets of the player before"
-    finer = "a public state is finer than common knowledge, one infostate lies in two of them"
-    for rule, who, label in ((recall, "player remembers and", sequence), (finer, "public", public)):
+    recall = (
+        "perfect recall, an infoset joins histories with different earlier actions or infosets of the player"
+    )
+    finer = "a public state is finer than common knowledge, an infostate lies in two public states"
+    for condition, observer, label in ((recall, "player", sequence), (finer, "public", public)):
         differs = np.zeros(0, np.bool_) if label is None else label != label[first]
         if differs.any():
             h = int(np.argmax(differs))
             raise ValueError(
-                f"{game} breaks a rule for player {player}: {rule}. Histories {describe(int(first[h]))} and "
-                f"{describe(h)} show it; correct what the {who} observes"
+                f"{game} breaks the contract for player {player}: {condition}. Histories "
+                f"{describe(int(first[h]))} and {describe(h)} show it; correct the observations of the "
+                f"{observer}"
             )
 
 
@@ -159,7 +162,7 @@ def check_leaves(
     depth: int | None,
     describe: Describe,
 ) -> None:
-    """No infoset lies on both sides of the limit of a truncated tree."""
+    """No infoset lies on both sides of the depth limit of a truncated tree."""
     acts = leaves[(actor[leaves] & ACTOR_BIT[player]) > 0]
     if len(acts) == 0:
         return
@@ -170,7 +173,7 @@ def check_leaves(
         other = int(above[np.argmax(infostate[above] == infostate[h])])
         raise ValueError(
             f"{game}: depth={depth} crosses an infoset of player {player}: history {describe(h)} is at the "
-            f"limit, and {describe(other)}, which the player cannot tell from it, above; choose another depth"
+            f"limit and {describe(other)}, in the same infoset, above; choose another depth"
         )
 
 
@@ -193,17 +196,17 @@ def check_children(
     if wrong.any():
         h = int(np.argmax(wrong))
         same = {p: np.nonzero(infoset[p] == infoset[p, h])[0] for p in (0, 1) if infoset[p, h] >= 0}
-        # Where both act, the one with another history that offers another number of actions.
+        # If both act, the player with a history in its infoset that has a different number of actions.
         player = next((p for p, rows in same.items() if (children[rows] != children[h]).any()), min(same))
         other = int(same[player][np.argmax(children[same[player]] != children[h])])
         raise ValueError(
             f"{game}: legal actions differ within an infoset of player {player}: history {describe(h)} has "
             f"{children[h]} of the {expected[h]} actions that its infoset has, unlike {describe(other)}; "
-            "histories that a player cannot tell apart must offer it the same actions"
+            "all histories of an infoset must have the same legal actions"
         )
     dead = (children == 0) & (actor != TERMINAL)
     if dead.any():
         raise ValueError(
-            f"{game}: history {describe(int(np.argmax(dead)))} is not terminal but nothing follows; "
+            f"{game}: history {describe(int(np.argmax(dead)))} is not terminal but has no successor; "
             "give it at least one action or chance outcome"
         )

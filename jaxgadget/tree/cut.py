@@ -1,4 +1,4 @@
-"""Cuts: where subgames begin, and which roots belong together.
+"""Cuts: roots of subgames, and their partition into subgames.
 
 A subgame is a connected component of the roots under shared infostates of either player
 (the common-knowledge closure).
@@ -8,35 +8,37 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from jaxgadget.core.components import connected_components
 from jaxgadget.games.game import SIMULTANEOUS, TERMINAL, dense_ids
-from jaxgadget.tree.components import connected_components
-from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.tree.history import HistoryTree, check_histories
+from jaxgadget.tree.public import PublicTree, Tree, check_tree
 from jaxgadget.util.arguments import function_name, read_whole_number
 from jaxgadget.util.arrays import BoolArray, IntArray
 
-CutSpec: TypeAlias = "str | Cut | Callable[[HistoryTree], BoolArray | IntArray]"
-"""`depth:D`, a name of the game's, a predicate that marks (or lists) root histories, or a cut."""
+CutSpec: TypeAlias = "str | Cut | Sequence[int] | IntArray | Callable[[Any], BoolArray | IntArray]"
+"""`depth:D`, `chance`, a named cut of the game, nodes of the tree, a function that marks or lists them, or a
+cut."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Cut:
-    """Root histories and the subgames that they form.
+    """Root histories and their partition into subgames; by hands roots are public nodes, a subgame each.
 
     Attributes:
-      tree: the game's histories.
-      name: how the cut was asked for.
+      tree: the game, by histories or by hands.
+      name: the specification of the cut.
       roots: `[H]` root histories, ascending; none is an ancestor of another.
       subgame: `[H]` subgame of each root, numbered by first root.
       root: `[n]` the root at or above each history of the tree, -1 if there is none.
     """
 
-    tree: HistoryTree
+    tree: Tree
     name: str
     roots: IntArray
     subgame: IntArray
@@ -46,20 +48,25 @@ class Cut:
         return f"<Cut {self.name} of {self.tree.game.name}: {self.num_subgames} subgame(s)>"
 
     @property
+    def histories(self) -> HistoryTree:
+        """The tree; ValueError if it is by hands."""
+        return check_histories(self.tree)
+
+    @property
     def num_subgames(self) -> int:
-        """Connected components of the roots."""
+        """Number of connected components of the roots."""
         return int(self.subgame.max()) + 1
 
     def only(self, infostate: str, player: int | None = None) -> Cut:
-        """The cut that keeps only the subgame in which an infoset lies.
+        """The cut restricted to the subgame that contains an infoset.
 
         Args:
           infostate: one of the tree's `infoset_names`.
-          player: whose; needed only where both players have an infoset of that name and the two
-            lie in different subgames.
+          player: its player; required only if both players have an infoset of that name, in different
+            subgames.
 
         Raises:
-          ValueError: if the infoset is unknown, is of both players, or lies in no subgame.
+          ValueError: if the infoset is unknown, ambiguous, or not in a subgame.
         """
         owners = [p for p in (0, 1) if infostate in self.tree.infoset_names[p]]
         numbers = [self._subgame_of(infostate, p) for p in owners]
@@ -78,122 +85,136 @@ class Cut:
         return int(self.subgame[np.searchsorted(self.roots, root)])
 
 
-def cut(tree: HistoryTree, spec: CutSpec) -> Cut:
+def cut(tree: Tree, spec: CutSpec) -> Cut:
     """Finds the subgames below a cut.
 
     Args:
-      tree: the game's histories.
+      tree: the game, by histories or by hands.
       spec: `depth:D` (roots at the first player decision after D moves of the players, past
-        any chance; a simultaneous move is one), a name that the game offers, or a function of
-        the tree that returns `[n]` booleans or a list of root histories.
+        any chance; a simultaneous move is one), `chance` (decisions right after a chance outcome that follows
+        a move of a player), a named cut of the game, nodes of the tree (histories or public nodes), or a
+        function of the tree that returns `[n]` booleans or such nodes.
 
     Raises:
-      ValueError: if the spec is unknown, no root is left, one root lies below another, a
+      ValueError: if the spec is unknown, there is no root, one root lies below another, a
         root is terminal, or an infoset lies on both sides of the cut or in two subgames.
     """
     check_tree(tree)
     if isinstance(spec, Cut):
         if spec.tree is not tree:
-            raise ValueError("cut: this cut was made for another tree; expected one of cut(tree, …)")
+            raise ValueError(
+                "cut: the cut is of another tree; expected a cut of this tree, from cut(tree, …)"
+            )
         return spec
     name, roots = _find_roots(tree, spec)
     if len(roots) == 0:
         raise ValueError(
-            f"cut {name!r} of {tree.game.name} is empty: no history is a root; expected a depth below "
+            f"cut {name!r} of {tree.game.name} has no roots; expected a depth below "
             f"{int(tree.num_moves.max())} or {_names(tree)}"
         )
     return cut_at(tree, name, roots)
 
 
-def cut_at(tree: HistoryTree, name: str, roots: IntArray, *, inside: Cut | None = None) -> Cut:
-    """The cut at some histories.
+def cut_at(tree: Tree, name: str, roots: IntArray, *, inside: Cut | None = None) -> Cut:
+    """The cut at given histories.
 
     Args:
       tree: the game's histories.
-      name: how errors call it.
+      name: name of the cut, for errors.
       roots: `[H]` histories, ascending.
-      inside: another cut, at or below whose roots these lie (not checked); only there infosets can cross.
+      inside: a cut at or above all roots (not checked); only infosets below it can cross.
 
     Raises:
       ValueError: if a root is terminal, one lies below another, or an infoset crosses the cut.
     """
     result = _close(tree, name, roots)
-    _check_crossing(result, inside)
+    if isinstance(tree, HistoryTree):  # by hands no infoset has two public nodes
+        _check_crossing(result, inside)
     return result
 
 
-def whole_cut(tree: HistoryTree) -> Cut:
+def whole_cut(tree: Tree) -> Cut:
     """The cut at the root of the game."""
-    root = np.broadcast_to(np.int64(0), tree.num_histories)
+    root = np.broadcast_to(np.int64(0), len(tree.parent))
     first = np.zeros(1, np.int64)
     return Cut(tree=tree, name="whole game", roots=first, subgame=first, root=root)
 
 
 def leaf_above(where: Cut, leaves: IntArray) -> IntArray:
-    """`[n]` the leaf, of some below a cut, at or above each history, -1 if there is none."""
+    """`[n]` the leaf, among leaves below a cut, at or above each history, -1 for none."""
     if len(leaves) == 0:
-        return np.full(where.tree.num_histories, -1, np.int64)
+        return np.full(len(where.tree.parent), -1, np.int64)
     return cut_at(where.tree, "limit", leaves, inside=where).root
 
 
-def kept_subgames(tree: HistoryTree, name: str, roots: IntArray) -> Cut:
-    """The cut at the roots, ascending, of some whole subgames of another cut (not checked).
+def kept_subgames(tree: Tree, name: str, roots: IntArray) -> Cut:
+    """The cut at the roots, ascending, of complete subgames of another cut (not checked).
 
-    Infosets are not looked at: where none crosses the other cut, none crosses this one.
+    Crossing infosets are not checked, since an infoset that crosses this cut also crosses the other one.
     """
     return _close(tree, name, roots)
 
 
-def _names(tree: HistoryTree) -> str:
+def _names(tree: Tree) -> str:
     names = ", ".join(repr(name) for name in tree.game.cuts())
-    return f"one of the game's cuts ({names})" if names else "a predicate (the game names no cuts)"
+    return f"one of the game's cuts ({names})" if names else "a predicate (the game has no named cuts)"
 
 
-def _find_roots(tree: HistoryTree, spec: CutSpec) -> tuple[str, IntArray]:
+def _find_roots(tree: Tree, spec: CutSpec) -> tuple[str, IntArray]:
     if isinstance(spec, str):
         depth = read_whole_number(spec.removeprefix("depth:")) if spec.startswith("depth:") else None
         named = tree.game.cuts()
         if depth is not None and depth >= 0:
             return spec, _depth_roots(tree, depth)
+        if spec == "chance" and spec not in named:
+            return spec, _chance_roots(tree)
         if spec not in named:
             raise ValueError(
                 f"cut={spec!r} is unknown for {tree.game.name}; expected 'depth:D' with a whole number D "
-                f">= 0, or {_names(tree)}"
+                f">= 0, 'chance', or {_names(tree)}"
             )
         return spec, _listed(tree, spec, np.asarray(named[spec](tree)))
+    if isinstance(spec, Sequence | np.ndarray):
+        return "nodes", _listed(tree, "nodes", np.asarray(spec))
     if not callable(spec):
-        raise ValueError(f"cut={spec!r}: expected 'depth:D', a name, a function of the tree, or a Cut")
+        raise ValueError(f"cut={spec!r}: expected 'depth:D', a name, nodes, a function of the tree, or a Cut")
     name = function_name(spec) or "own cut"
     return name, _listed(tree, name, np.asarray(spec(tree)))
 
 
-def _listed(tree: HistoryTree, name: str, roots: npt.NDArray[Any]) -> IntArray:
-    """What a predicate returned, booleans or histories, as ascending histories."""
+def _listed(tree: Tree, name: str, roots: npt.NDArray[Any]) -> IntArray:
+    """Converts the result of a predicate, booleans or histories, to ascending histories."""
     if roots.dtype == np.bool_:
-        if roots.shape != (tree.num_histories,):
-            raise ValueError(f"cut {name!r} returned shape {roots.shape}, expected ({tree.num_histories},)")
+        if roots.shape != (len(tree.parent),):
+            raise ValueError(f"cut {name!r} returned shape {roots.shape}, expected ({len(tree.parent)},)")
         return np.nonzero(roots)[0]
     if roots.ndim != 1 or (roots.size and not np.issubdtype(roots.dtype, np.integer)):
         raise ValueError(f"cut {name!r} returned {roots.dtype} {roots.shape}; expected booleans or histories")
-    if roots.size and not (0 <= roots.min() and roots.max() < tree.num_histories):
-        raise ValueError(f"cut {name!r} returned histories outside 0 … {tree.num_histories - 1}")
+    if roots.size and not (0 <= roots.min() and roots.max() < len(tree.parent)):
+        raise ValueError(f"cut {name!r} returned histories or nodes outside 0 … {len(tree.parent) - 1}")
     return np.unique(roots.astype(np.int64))
 
 
-def _depth_roots(tree: HistoryTree, depth: int) -> IntArray:
-    """Player decisions with `depth` moves behind them; their own move is the next, so none nest."""
+def _depth_roots(tree: Tree, depth: int) -> IntArray:
+    """Player decisions after `depth` moves of the players."""
     return np.nonzero(((tree.actor & SIMULTANEOUS) > 0) & (tree.num_moves == depth))[0]
 
 
-def _close(tree: HistoryTree, name: str, roots: IntArray) -> Cut:
-    """The cut at some histories, ascending, whatever infosets do."""
+def _chance_roots(tree: Tree) -> IntArray:
+    """Player decisions right after a chance outcome that follows a move of a player."""
+    return np.nonzero((tree.action[2] >= 0) & (tree.num_moves > 0) & ((tree.actor & SIMULTANEOUS) > 0))[0]
+
+
+def _close(tree: Tree, name: str, roots: IntArray) -> Cut:
+    """The cut at given histories, ascending, without checking infosets."""
     terminal = roots[tree.actor[roots] == TERMINAL]
     if len(terminal):
         raise ValueError(
             f"cut {name!r} of {tree.game.name}: root {tree.moves(int(terminal[0]))} is a terminal history; "
-            "expected histories after which somebody still acts"
+            "expected non-terminal histories"
         )
-    root = np.full(tree.num_histories, -1, np.int32 if tree.num_histories < 2**31 else np.int64)
+    size = len(tree.parent)
+    root = np.full(size, -1, np.int32 if size < 2**31 else np.int64)
     root[roots] = roots
     offset = tree.level_offset.tolist()
     for begin, end in itertools.pairwise(offset[1:]):
@@ -203,14 +224,17 @@ def _close(tree: HistoryTree, name: str, roots: IntArray) -> Cut:
             h = begin + int(np.argmax(nested))
             raise ValueError(
                 f"cut {name!r} of {tree.game.name}: root {tree.moves(h)} lies below root "
-                f"{tree.moves(int(root[tree.parent[h]]))}; expected roots of which none follows another"
+                f"{tree.moves(int(root[tree.parent[h]]))}; expected roots none of which is an ancestor of "
+                "another"
             )
         root[begin:end] = np.maximum(root[begin:end], above)
     return Cut(tree=tree, name=name, roots=roots, subgame=_components(tree, roots), root=root)
 
 
-def _components(tree: HistoryTree, roots: IntArray) -> IntArray:
+def _components(tree: Tree, roots: IntArray) -> IntArray:
     """`[H]` connected components of roots under shared infostates, numbered by first root."""
+    if isinstance(tree, PublicTree):
+        return np.arange(len(roots))
     (first, num_first), (second, num_second) = (dense_ids(tree.infostate[player, roots]) for player in (0, 1))
     component = connected_components(first, second + num_first, num_first + num_second)[first]
     _, root, inverse = np.unique(component, return_index=True, return_inverse=True)
@@ -218,14 +242,14 @@ def _components(tree: HistoryTree, roots: IntArray) -> IntArray:
 
 
 def _check_crossing(cut: Cut, inside: Cut | None) -> None:
-    """No infoset lies on both sides of the cut, in two subgames, or below two infostates of its player."""
-    tree = cut.tree
+    """Checks that no infoset is on both sides of the cut, in two subgames, or below two root infostates."""
+    tree = cut.histories
     for player in (0, 1):
         acts = tree.infoset[player] >= 0
         acts = np.nonzero(acts if inside is None else acts & (inside.root >= 0))[0]
         infoset = tree.infoset[player, acts]
         first = tree.infosets[player].history
-        for label, what in (
+        for label, position in (
             (_is_below, "on both sides of the cut"),
             (_subgame_above, "in two subgames"),
             (_state_above, "below two root infostates of its own player"),
@@ -233,16 +257,14 @@ def _check_crossing(cut: Cut, inside: Cut | None) -> None:
             differs = label(cut, acts, player) != label(cut, first, player)[infoset]
             if differs.any():
                 row = int(np.argmax(differs))
-                one, other = int(first[infoset[row]]), int(acts[row])
+                history, other = int(first[infoset[row]]), int(acts[row])
                 remedy = "move the cut"
-                if tree.num_moves[one] != tree.num_moves[other]:
-                    remedy += (
-                        ", by a function of the tree that keeps these histories of different length together"
-                    )
+                if tree.num_moves[history] != tree.num_moves[other]:
+                    remedy += ", with a function of the tree that puts both histories on one side"
                 raise ValueError(
                     f"cut {cut.name!r} of {tree.game.name} crosses an infoset: "
-                    f"{tree.infoset_names[player][infoset[row]]!r} of player {player} lies {what} (histories "
-                    f"{tree.moves(one)} and {tree.moves(other)}); {remedy}"
+                    f"{tree.infoset_names[player][infoset[row]]!r} of player {player} lies {position} "
+                    f"(histories {tree.moves(history)} and {tree.moves(other)}); {remedy}"
                 )
 
 
@@ -258,16 +280,16 @@ def _subgame_above(cut: Cut, histories: IntArray, player: int) -> IntArray:
 
 def _state_above(cut: Cut, histories: IntArray, player: int) -> IntArray:
     root = cut.root[histories]
-    return np.where(root >= 0, cut.tree.infostate[player, root], -1)
+    return np.where(root >= 0, cut.histories.infostate[player, root], -1)
 
 
 def first_below(tree: HistoryTree, where: Cut, marked: BoolArray) -> IntArray:
-    """The first marked histories at or below the roots, on every path.
+    """The first marked history at or below the roots on every path.
 
     Raises:
       ValueError: if the tree is truncated before them.
     """
-    passed = np.zeros(tree.num_histories, np.bool_)  # whether a marked one lies above
+    passed = np.zeros(tree.num_histories, np.bool_)  # True if an ancestor is marked
     for begin, end in itertools.pairwise(tree.level_offset[1:].tolist()):
         above = tree.parent[begin:end]
         passed[begin:end] = passed[above] | (marked[above] & (where.root[above] >= 0))
@@ -275,7 +297,7 @@ def first_below(tree: HistoryTree, where: Cut, marked: BoolArray) -> IntArray:
     short = np.setdiff1d(tree.leaves[where.root[tree.leaves] >= 0], leaves)
     if len(short):
         raise ValueError(
-            f"the limit lies below history {tree.moves(int(short[0]))}, where the tree of "
-            f"{tree.game.name} was truncated; enumerate it deeper, by enumerate_game(game, depth=…)"
+            f"the depth limit lies below history {tree.moves(int(short[0]))}, where the tree of "
+            f"{tree.game.name} was truncated; enumerate it deeper, with enumerate_game(game, depth=…)"
         )
     return leaves

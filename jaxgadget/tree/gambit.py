@@ -1,7 +1,7 @@
-"""A tree as Gambit's `.efg` file, version 2; `jaxgadget.load` and Gambit read it.
+"""Export of a tree to Gambit's `.efg` format, version 2, which `jaxgadget.load` and Gambit can read.
 
-Player 0 is Gambit's player 1. Gambit's games are sequential: where both players act at once, player 1 acts
-after player 0 and does not see what it did. What a player observes while it does not act has no place there.
+Player 0 is Gambit's player 1. Gambit's games are sequential: in a simultaneous move player 1 acts after
+player 0 without observing its action. The format cannot represent observations of a player that does not act.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.files import atomic_writer
 
-_SIMPLE = 1000  # denominators up to that are tried before all of a float's digits are written
+_SIMPLE = 1000  # largest denominator to try before writing all digits of a float
 
 
 def write_efg(tree: HistoryTree, path: str | os.PathLike[str]) -> None:
     """Writes a game as a Gambit file, atomically.
 
-    Infosets have the tree's names and are numbered in the order of a depth-first walk, as Gambit counts
-    them; in all names white space becomes single spaces, and equal names in one place get numbers, as Gambit
-    takes no others. It asks for probabilities of exactly one in sum, so chance has fractions, 1/3 for a
-    third, that are nearest to the game's floats wherever such a sum is possible. Payoffs are the returns.
+    Infosets have the tree's names and are numbered in depth-first order, as in Gambit. White space in names
+    is reduced to single spaces, and equal names are numbered, as Gambit requires. Gambit requires chance
+    probabilities that sum to exactly 1, so they are written as fractions, such as 1/3, as close to the game's
+    floats as such a sum allows. Payoffs are the returns.
 
     Args:
-      tree: all of the game's histories.
-      path: of the file, which should end in `.efg`.
+      tree: the whole game's histories.
+      path: path of the file, which should end in `.efg`.
 
     Raises:
       ValueError: if the tree is truncated, or the file cannot be written.
@@ -49,7 +49,7 @@ def write_efg(tree: HistoryTree, path: str | os.PathLike[str]) -> None:
 
 
 def infoset_order(tree: HistoryTree) -> tuple[list[int], list[int]]:
-    """Both players' infosets in the order in which Gambit meets them."""
+    """Both players' infosets in Gambit's depth-first order."""
     order: tuple[dict[int, None], dict[int, None]] = ({}, {})
     for history, player in _walk(tree):
         if player in (0, 1):
@@ -57,20 +57,20 @@ def infoset_order(tree: HistoryTree) -> tuple[list[int], list[int]]:
     return list(order[0]), list(order[1])
 
 
-def decimal(number: float) -> str:
-    """A number without an exponent, with the digits that tell it from others."""
-    return format(Decimal(repr(float(number))), "f").removesuffix(".0")
+def decimal(x: float) -> str:
+    """The shortest decimal without an exponent that reads back as the same float."""
+    return format(Decimal(repr(float(x))), "f").removesuffix(".0")
 
 
 _NOBODY = -1
-"""Who acts at terminal histories and where chance does, in a walk."""
+"""Pseudo-players of terminal histories and of chance nodes in a walk."""
 
 
 def _walk(tree: HistoryTree) -> Iterator[tuple[int, int]]:
-    """The nodes of the file, depth first: `(history, player)`, twice where both players act at once."""
+    """Yields the nodes of the file, depth first: `(history, player)`, two for a simultaneous move."""
     (begin, end), actors = _children(tree), tree.actor.tolist()
     player_1_actions = tree.infosets[1].num_actions.tolist()
-    # A history with the player who acts next, and which of its children can still follow.
+    # A history, the player to act next, and the children consistent with earlier actions.
     waiting: list[tuple[int, int, int, bool]] = [(0, begin[0], end[0], False)]
     while waiting:
         history, first, last, player_0_acted = waiting.pop()
@@ -118,34 +118,34 @@ def _lines(tree: HistoryTree, own_chance: FloatArray, returns: FloatArray) -> It
 
 
 def _children(tree: HistoryTree) -> tuple[list[int], list[int]]:
-    """For every history its first child, and one past its last."""
+    """For every history its first child, and its last child + 1."""
     end = np.searchsorted(tree.parent[1:], np.arange(tree.num_histories), side="right") + 1
     return [1, *end[:-1].tolist()], end.tolist()
 
 
 def _ask_game(tree: HistoryTree) -> tuple[FloatArray, FloatArray]:
-    """What the tree does not keep of the game: `[n]` every history's own chance, `[2, n]` both returns."""
+    """Re-enumerates the game for data missing in the tree: `[n]` chance probabilities, `[2, n]` returns."""
     levels = list(tree.game.levels(Budget(tree.game.name, tree.num_histories)))
     chance = np.concatenate([level.chance for level in levels])
     returns = np.concatenate([level.returns for level in levels], axis=1)
     if len(chance) != tree.num_histories:
-        raise ValueError(f"tree={tree!r}: the game has other histories now; enumerate it again")
+        raise ValueError(f"tree={tree!r}: the game's histories have changed; enumerate it again")
     return chance, returns
 
 
 def _action_names(tree: HistoryTree) -> tuple[list[list[str]], list[list[str]]]:
-    """For both players and every infoset the names of its actions."""
-    both: list[list[list[str]]] = []
+    """For both players, the names of every infoset's actions."""
+    names_of_player: list[list[list[str]]] = []
     for player, infosets in enumerate(tree.infosets):
         actions = infosets.action[1:].tolist()
         name = _labels({action: tree.game.action_string(player, action) for action in dict.fromkeys(actions)})
         rows = itertools.pairwise([*(infosets.first_sequence - 1).tolist(), len(actions)])
-        both.append([[name[action] for action in actions[first:last]] for first, last in rows])
-    return both[0], both[1]
+        names_of_player.append([[name[action] for action in actions[first:last]] for first, last in rows])
+    return names_of_player[0], names_of_player[1]
 
 
 def _fractions(probabilities: Sequence[float]) -> list[Fraction]:
-    """Fractions that sum to 1: simple ones if these are the same floats, else within half a last digit."""
+    """Fractions that sum to 1: simple ones if they equal the floats, otherwise within half an ulp."""
     shares = [_simple(p) for p in probabilities]
     missing = 1 - sum(shares)
     if not missing:
@@ -153,33 +153,35 @@ def _fractions(probabilities: Sequence[float]) -> list[Fraction]:
     exact = [Fraction(p) for p in probabilities]
     missing = 1 - sum(exact)
     room = [Fraction(math.ulp(p)) if p > 0 else Fraction(0) for p in probabilities]
-    return [share + missing * part / sum(room) for share, part in zip(exact, room, strict=True)]
+    return [
+        share + missing * share_of_room / sum(room) for share, share_of_room in zip(exact, room, strict=True)
+    ]
 
 
 @functools.lru_cache(maxsize=1024)
 def _simple(probability: float) -> Fraction:
-    """The simplest fraction that is this float, if it has a small denominator."""
+    """The simplest fraction equal to this float, if its denominator is small."""
     share = Fraction(probability).limit_denominator(_SIMPLE)
     return share if float(share) == probability else Fraction(repr(probability))
 
 
 def _labels(texts: Mapping[int, str]) -> dict[int, str]:
-    """Names as Gambit takes them, all different."""
-    labels = {number: _tidy(text) for number, text in texts.items()}
+    """Unique names that Gambit accepts."""
+    labels = {infoset: _tidy(text) for infoset, text in texts.items()}
     uses = Counter(labels.values())
     taken = {label for label in labels.values() if label and uses[label] == 1}
-    for number, label in labels.items():
+    for infoset, label in labels.items():
         if label not in taken or uses[label] > 1:
-            label = f"{label} #{number}".strip()
+            label = f"{label} #{infoset}".strip()
             while label in taken:
                 label += "#"
             taken.add(label)
-            labels[number] = label
+            labels[infoset] = label
     return labels
 
 
 def _tidy(text: str) -> str:
-    """A text without control characters, and with single spaces between words only."""
+    """Removes control characters and reduces white space to single spaces."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 

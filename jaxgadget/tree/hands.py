@@ -1,7 +1,7 @@
 """HistoryTree → HandsGame: the hands and the public tree of a game whose private information is dealt first.
 
 A hand is what a player knows when chance has dealt and the first player is to act. The game is one by hands
-if from there on everybody sees everything: then a public node is a line of play after the deal, and an
+if everything is public from there on: then a public node is a line of play after the deal, and an
 infoset is a public node with a hand. Where that fails, two histories show it.
 """
 
@@ -12,11 +12,11 @@ import dataclasses
 import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, SIMULTANEOUS, dense_ids
-from jaxgadget.games.hands import HandsGame, PublicEnds, PublicLevel, PublicTree, group_ends
+from jaxgadget.games.hands import HandsGame, PublicEnds, PublicLevel, PublicNodes, group_ends
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
-MOST_PAYS = 1 << 26
+MAX_PAYS = 1 << 26
 """Ends × hands × hands that are written down at most: half a gigabyte."""
 
 SAME_TABLE_DIGITS = 12
@@ -45,6 +45,13 @@ class FoundHands:
         return self.node[history], self.hand[player, history]
 
 
+def hands_of(tree: HistoryTree) -> FoundHands:
+    """The hands of an enumerated game, found once; see `find_hands`."""
+    if "hands" not in tree.cache:
+        tree.cache["hands"] = find_hands(tree)
+    return tree.cache["hands"]
+
+
 def find_hands(tree: HistoryTree) -> FoundHands:
     """Finds the hands and the public tree of an enumerated game.
 
@@ -55,14 +62,14 @@ def find_hands(tree: HistoryTree) -> FoundHands:
     step = _steps_after_deal(tree)
     hand, num_hands = _find_hands(tree, step)
     node, levels = _find_nodes(tree, step)
-    public = PublicTree.of(levels)
+    public = PublicNodes.of(levels)
     possible = _check_public(tree, node, hand, public, num_hands)
     low, high = tree.payoff_bounds
     deals, board = _find_boards(tree, node, hand, public, num_hands)
     game = HandsGame(
         name=tree.game.name,
         hands=(tuple(map(str, range(num_hands[0]))), tuple(map(str, range(num_hands[1])))),
-        tree=public,
+        nodes=public,
         ends=_find_ends(tree, node, hand, public, num_hands),
         payoff_bounds=(low, high),
         deals=deals,
@@ -75,7 +82,7 @@ def find_hands(tree: HistoryTree) -> FoundHands:
 
 
 def _name_actions(tree: HistoryTree) -> tuple[str, ...]:
-    """What actions are called, by number; by the number itself where nobody has that action."""
+    """Names of actions by id; the id itself where neither player has the action."""
     names: dict[int, str] = {}
     for player in (1, 0):
         actions = np.unique(tree.infosets[player].action[1:]).tolist()
@@ -93,9 +100,9 @@ def _refuse(tree: HistoryTree, why: str, first: int, second: int | None = None) 
 
 def _steps_after_deal(tree: HistoryTree) -> IntArray:
     """`[histories]` moves since the first player was to act, -1 before."""
-    both = np.flatnonzero(tree.actor == SIMULTANEOUS)
-    if len(both):
-        raise _refuse(tree, "both players act at once", int(both[0]))
+    simultaneous = np.flatnonzero(tree.actor == SIMULTANEOUS)
+    if len(simultaneous):
+        raise _refuse(tree, "both players act at once", int(simultaneous[0]))
     step = np.empty(tree.num_histories, np.int64)
     step[0] = -1 if tree.actor[0] == CHANCE else 0
     for begin, end in zip(tree.level_offset[1:-1].tolist(), tree.level_offset[2:].tolist(), strict=True):
@@ -141,7 +148,7 @@ def _find_nodes(tree: HistoryTree, step: IntArray) -> tuple[IntArray, list[Publi
 
 
 def _check_actor(tree: HistoryTree, rows: IntArray, node: IntArray) -> None:
-    """Who acts, or whether the game is over, is public."""
+    """Checks that the acting player, or the end of the game, is public."""
     first = np.zeros(int(node[rows].max()) + 1, np.int64)
     first[node[rows[::-1]]] = rows[::-1]
     usual = first[node[rows]]
@@ -152,9 +159,9 @@ def _check_actor(tree: HistoryTree, rows: IntArray, node: IntArray) -> None:
 
 
 def _check_public(
-    tree: HistoryTree, node: IntArray, hand: IntArray, public: PublicTree, num_hands: tuple[int, int]
+    tree: HistoryTree, node: IntArray, hand: IntArray, public: PublicNodes, num_hands: tuple[int, int]
 ) -> tuple[BoolArray | None, BoolArray | None]:
-    """Which hands each player may hold where; ValueError unless infosets are public nodes with hands."""
+    """Possible hands of each player by public node; ValueError unless infosets are nodes with hands."""
     possible: list[BoolArray | None] = []
     for player in (0, 1):
         acts = np.flatnonzero(tree.actor == ACTOR_BIT[player])
@@ -183,9 +190,9 @@ def _check_public(
 
 
 def _find_ends(
-    tree: HistoryTree, node: IntArray, hand: IntArray, public: PublicTree, num_hands: tuple[int, int]
+    tree: HistoryTree, node: IntArray, hand: IntArray, public: PublicNodes, num_hands: tuple[int, int]
 ) -> tuple[PublicEnds, ...]:
-    """What every end pays; tables that differ in a factor alone are one."""
+    """Payoffs of every end; tables that differ by a factor are merged."""
     end = np.searchsorted(public.ends, node[tree.terminals])
     earned = tree.chance[tree.terminals] * tree.payoff[tree.terminals]
     pays = _sum_pairs(tree, end, hand[:, tree.terminals], earned, (len(public.ends), *num_hands))
@@ -201,7 +208,7 @@ def _find_ends(
 
 
 def _find_boards(
-    tree: HistoryTree, node: IntArray, hand: IntArray, public: PublicTree, num_hands: tuple[int, int]
+    tree: HistoryTree, node: IntArray, hand: IntArray, public: PublicNodes, num_hands: tuple[int, int]
 ) -> tuple[FloatArray, IntArray]:
     """Chance's probability of pairs of hands by boards, and `[n]` the board at every public node."""
     after = np.flatnonzero(node >= 0)
@@ -214,14 +221,14 @@ def _find_boards(
 
 
 def _sum_pairs(
-    tree: HistoryTree, place: IntArray, hand: IntArray, value: FloatArray, shape: tuple[int, int, int]
+    tree: HistoryTree, node: IntArray, hand: IntArray, value: FloatArray, shape: tuple[int, int, int]
 ) -> FloatArray:
-    """`[places, H_0 × H_1]` sums by pairs of hands; ValueError if they are too many to be written down."""
+    """`[nodes, H_0 × H_1]` sums by pairs of hands; ValueError if the table is too large."""
     size, (count, first, second) = int(np.prod(shape)), shape
-    if size > MOST_PAYS:
+    if size > MAX_PAYS:
         raise ValueError(
             f"{tree.game.name} has {count} public nodes and {first} × {second} hands: expected at most "
-            f"{MOST_PAYS:,} numbers of what they pay; use the form of histories"
+            f"{MAX_PAYS:,} payoffs; use the form of histories"
         )
-    total = np.bincount((place * first + hand[0]) * second + hand[1], value, minlength=size)
+    total = np.bincount((node * first + hand[0]) * second + hand[1], value, minlength=size)
     return np.asarray(total, np.float64).reshape(count, first * second)

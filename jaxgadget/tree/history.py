@@ -1,6 +1,6 @@
-"""Game → HistoryTree: every history of a game, level by level, in flat arrays.
+"""Game → HistoryTree: all histories of a game, level by level, in flat arrays.
 
-Built once, in NumPy. The contract that every game keeps is checked here.
+Built once, in NumPy. The contract of `Game` is checked here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import itertools
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -27,7 +27,7 @@ from jaxgadget.games.game import (
 )
 from jaxgadget.tree import contract
 from jaxgadget.tree.infosets import Infosets, distinct_names, find_infosets
-from jaxgadget.util.arguments import check_player, near_names
+from jaxgadget.tree.tree import find_named
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -35,27 +35,27 @@ from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 class HistoryTree:
     """Every history of a game in breadth-first order; axis `n` is the history.
 
-    A truncated tree ends at a limit. Its leaves keep their actors and infostates but nothing follows
-    them: nobody acts there, so they are in no infoset and no policy has a row for them.
+    A truncated tree ends at a depth limit. Its leaves have actors and infostates but no children: they are
+    not decisions, so they are in no infoset and policies have no rows for them.
 
     Attributes:
-      game: the rules it came from.
+      game: the game.
       level_offset: `[num_levels + 1]` first history of each level.
       parent: `[n]` the parent history; the root is its own.
       actor: `[n]` bits as in `games.game.HistoryLevel`.
-      action: `[3, n]` what player 0, player 1 and chance did at the parent, -1 for nothing.
+      action: `[3, n]` actions of player 0, player 1 and chance at the parent, -1 for none.
       num_moves: `[n]` moves of the players so far; a simultaneous move is one, chance none.
       chance: `[n]` chance's part of the history's reach.
-      payoff: `[n]` player 0's return at terminals less `constant / 2`, 0 elsewhere.
-      constant: the sum of both players' returns, 0 in a zero-sum game and where a truncated tree has no
-        terminal that tells.
-      infostate: `[2, n]` id of what each player has observed and done.
-      infoset: `[2, n]` the infoset where the player acts, else -1.
+      payoff: `[n]` player 0's return at terminals minus `constant / 2`, 0 elsewhere.
+      constant: the sum of both players' returns, 0 in a zero-sum game and in a truncated tree without
+        terminals.
+      infostate: `[2, n]` id of each player's observations and actions so far.
+      infoset: `[2, n]` the infoset if the player acts, otherwise -1.
       sequence: `[2, n]` the player's last sequence.
-      public: `[n]` public state, if the game names it.
+      public: `[n]` public state, None if the game does not define it.
       infosets: both players' infosets.
       leaves: `[num_leaves]` the histories at the limit, ascending; none in a whole tree.
-      cache: what was computed once from this tree, by name.
+      cache: values computed from this tree, by name.
     """
 
     game: Game
@@ -76,7 +76,7 @@ class HistoryTree:
     cache: dict[object, Any] = dataclasses.field(default_factory=dict[object, Any], repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickled without the cache, which holds what cannot be pickled, and is computed anew."""
+        """Pickles the tree without the cache, whose values cannot all be pickled."""
         return {**self.__dict__, "cache": {}}
 
     def __repr__(self) -> str:
@@ -86,7 +86,7 @@ class HistoryTree:
 
     @property
     def num_histories(self) -> int:
-        """Histories, the root and the terminal ones included."""
+        """Number of histories, including the root and terminal ones."""
         return len(self.parent)
 
     @functools.cached_property
@@ -96,33 +96,33 @@ class HistoryTree:
 
     @property
     def num_terminals(self) -> int:
-        """Terminal histories."""
+        """Number of terminal histories."""
         return len(self.terminals)
 
     @property
     def num_leaves(self) -> int:
-        """Histories at the limit of a truncated tree."""
+        """Number of leaves of a truncated tree."""
         return len(self.leaves)
 
     @property
     def is_truncated(self) -> bool:
-        """Whether play goes on below some history that has no children here."""
+        """True if some non-terminal history has no children in the tree."""
         return self.num_leaves > 0
 
     @property
     def payoff_range(self) -> float:
-        """Largest minus smallest payoff of the terminals here, at least a tiny positive number."""
+        """Range of the payoffs of the tree's terminals, at least a tiny positive number."""
         low, high = self.payoff_bounds
         return max(high - low, np.finfo(np.float64).tiny)
 
     @functools.cached_property
     def payoff_bounds(self) -> tuple[float, float]:
-        """Player 0's smallest and largest payoff of the terminals here; 0 and 0 if there are none."""
+        """Player 0's minimum and maximum payoff over the tree's terminals; 0 and 0 if there are none."""
         values = self.payoff[self.terminals]
         return (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
 
     def moves(self, history: int) -> tuple[Move, ...]:
-        """What was done on the way to `history`: actions, chance outcomes, or pairs of actions."""
+        """The moves that lead to `history`: actions, chance outcomes, or pairs of actions."""
         return _moves(self.parent, self.action, history)
 
     @functools.cached_property
@@ -138,11 +138,10 @@ class HistoryTree:
     def infoset_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Both players' infosets by name, in the order of `infosets`; unique within a player.
 
-        A name is the game's own infostate string. Only where several infosets of a player share
-        one, because the string forgets what the player did (OpenSpiel's do in Leduc with
-        `action_mapping` and in Goofspiel without `imp_info`), ` | own actions 0 2 1` follows, the
-        player's own action ids on the way; and if that does not tell them apart, as the string
-        forgets what the player saw, ` | history …`, the first history of the infoset.
+        A name is the game's infostate string. If several infosets of a player share it (as in OpenSpiel's
+        Leduc with `action_mapping` and Goofspiel without `imp_info`), the suffix ` | own actions 0 2 1` lists
+        the player's earlier action ids; if it is still not unique, ` | history …` follows, with the infoset's
+        first history.
         """
         first, second = (
             distinct_names(strings, infosets, self.moves)
@@ -150,10 +149,38 @@ class HistoryTree:
         )
         return first, second
 
-    @functools.cached_property
-    def _infoset_by_name(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        first, second = ({name: j for j, name in enumerate(names)} for names in self.infoset_names)
-        return first, second
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """Size of the game, by the names that `jaxgadget solve --json` uses."""
+        return {
+            "num_histories": self.num_histories,
+            "num_terminals": self.num_terminals,
+            "num_infosets": [len(infosets) for infosets in self.infosets],
+        }
+
+    @property
+    def layout(self) -> str:
+        """Form of the tree."""
+        return "histories"
+
+    def name_rows(self, player: int) -> tuple[dict[str, npt.NDArray[Any]], IntArray]:
+        """Infosets sorted by name, with their actions, and `[Q]` their rows in policies."""
+        names, infosets = self.infoset_names[player], self.infosets[player]
+        order = np.asarray(sorted(range(len(names)), key=names.__getitem__), np.int64)
+        counts = infosets.num_actions[order]
+        starts = np.repeat(infosets.first_sequence[order] - 1 - (np.cumsum(counts) - counts), counts)
+        rows = starts + np.arange(int(counts.sum()))
+        named = {
+            "infostates": np.asarray(names)[order],
+            "num_actions": counts,
+            "actions": infosets.action[1:][rows],
+        }
+        return named, rows
+
+    def row_columns(self, player: int) -> dict[str, npt.NDArray[Any]]:
+        """Columns that identify the rows of a player's policy: the infostate of every action, `[Q]`."""
+        names = np.asarray(self.infoset_names[player], object)
+        return {"infostate": names[self.infosets[player].infoset[1:]]}
 
     def find_infoset(self, name: str, player: int | None = None) -> tuple[int, int]:
         """`(player, infoset)` of one of `infoset_names`.
@@ -165,56 +192,43 @@ class HistoryTree:
         Raises:
           ValueError: if there is no such infoset, or both players have one and `player` is not given.
         """
-        players = (0, 1) if player is None else (check_player(player),)
-        matches = [(p, self._infoset_by_name[p][name]) for p in players if name in self._infoset_by_name[p]]
-        if len(matches) == 1:
-            return matches[0]
-        if matches:
-            raise ValueError(
-                f"infostate {name!r} is an infoset of both players of {self.game.name}; give the player "
-                "too, 0 or 1"
-            )
-        names = [n for p in players for n in self.infoset_names[p]]
-        candidates = [n for n in names if n.startswith(f"{name} | ")]
-        shown = ", ".join(map(repr, candidates[:3])) if candidates else near_names(name, names)
-        of = "" if player is None else f" of player {player}"
-        raise ValueError(
-            f"infostate {name!r} is no infoset{of} of {self.game.name}; expected one string of "
-            f"tree.infoset_names, such as {shown}"
-        )
+        return find_named(self.infoset_names, self.game.name, name, player)
 
 
-def check_tree(tree: object) -> None:
-    """ValueError unless it is a tree."""
+def check_histories(tree: object, purpose: str = "this") -> HistoryTree:
+    """The tree; ValueError unless it lists histories, which `purpose` needs."""
     if not isinstance(tree, HistoryTree):
         what = repr(tree) if isinstance(tree, str) else f"a {type(tree).__name__}"
-        raise ValueError(f"tree={what}: expected a HistoryTree, from enumerate_game(load(…))")
+        raise ValueError(
+            f"tree={what}: expected a HistoryTree, from enumerate_game(load(…)); {purpose} needs the "
+            "histories of the game"
+        )
+    return tree
 
 
-def check_whole(tree: object) -> None:
-    """ValueError unless it is a tree, and of the whole game."""
-    check_tree(tree)
-    assert isinstance(tree, HistoryTree)
-    if tree.is_truncated:
+def check_whole(tree: object) -> HistoryTree:
+    """The tree; ValueError unless it lists the histories of the whole game."""
+    if check_histories(tree).is_truncated:
         raise ValueError(
             f"tree={tree!r}: expected a tree of the whole game, as nothing is known of what follows the "
             "leaves; call enumerate_game without depth"
         )
+    return check_histories(tree)
 
 
 def enumerate_game(
     game: Game, *, max_histories: int = DEFAULT_MAX_HISTORIES, depth: int | None = None
 ) -> HistoryTree:
-    """Lists every history of a game, or those down to a limit.
+    """Enumerates all histories of a game, or those down to a depth limit.
 
-    With a `depth` the leaves are the roots of the cut `depth:D`. Nothing below them is enumerated,
-    but by a game of your own or an `Abstraction` whose `levels` does not take what it is sent.
+    With `depth` the leaves are the roots of the cut `depth:D`. Histories below them are not enumerated,
+    except by games whose `levels` ignores the mask that it is sent, such as an `Abstraction`.
 
     Args:
-      game: the rules, from `jaxgadget.load` or your own.
-      max_histories: stop with an error beyond that many.
-      depth: moves of the players to the limit, which is the first decision after them, past any chance; a
-        simultaneous move is one. None for the whole game.
+      game: the game, from `jaxgadget.load` or user-defined.
+      max_histories: maximum number of histories.
+      depth: number of players' moves above the leaves, which are the next decisions, past any chance; a
+        simultaneous move counts once. None for the whole game.
 
     Raises:
       ValueError: if the game is larger than `max_histories`, an infoset lies on both sides of the
@@ -265,13 +279,13 @@ def enumerate_game(
 
 
 def _generate(game: Game, budget: Budget, depth: int | None) -> tuple[list[HistoryLevel], IntArray]:
-    """The levels of a game down to a limit, and the histories at it."""
+    """The levels of a game down to a depth limit, and its leaves."""
     if depth is None:
         return list(game.levels(budget)), np.zeros(0, np.int64)
     _check_depth(depth)
     levels: list[HistoryLevel] = []
     leaf: list[BoolArray] = []
-    # Of the rows of the level above as the game gave it, the root's parent at first.
+    # Masks over the rows of the game's own previous level; at first of the root's parent.
     expand, new_row, moves = np.ones(1, np.bool_), np.zeros(1, np.int64), np.zeros(1, np.int64)
     generated = iter(game.levels(budget))
     level = next(generated, None)
@@ -292,7 +306,7 @@ def _check_depth(depth: object) -> None:
         is_depth = False
     if not is_depth:
         raise ValueError(
-            f"depth={depth!r}: expected how many moves of the players to go down, a whole number >= 0, or "
+            f"depth={depth!r}: expected an integer >= 0, the number of players' moves above the leaves, or "
             "None for the whole game"
         )
 
@@ -310,7 +324,7 @@ def _find_infosets(
 
 
 def _without(actor: npt.NDArray[np.uint8], leaves: IntArray) -> npt.NDArray[np.uint8]:
-    """`[n]` who acts in the tree: nobody at its leaves."""
+    """`[n]` acting players, with leaves counted as terminal."""
     if len(leaves) == 0:
         return actor
     decides = actor.copy()
@@ -334,7 +348,7 @@ def _join(levels: Sequence[HistoryLevel], field: str) -> npt.NDArray[Any]:
 def _accumulate(
     offset: IntArray, parent: IntArray, action: IntArray, chance: FloatArray
 ) -> tuple[IntArray, FloatArray]:
-    """`[n]` moves of the players, and `[n]` the product of chance's probabilities, along every history."""
+    """`[n]` number of players' moves and `[n]` product of chance probabilities of every history."""
     moves, reach = ((action[0] >= 0) | (action[1] >= 0)).astype(np.int32), chance.copy()
     for begin, end in itertools.pairwise(offset[1:].tolist()):
         reach[begin:end] *= reach[parent[begin:end]]

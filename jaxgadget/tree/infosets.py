@@ -1,4 +1,4 @@
-"""One player's infosets and sequences, found in the histories; and a name for each infoset."""
+"""One player's infosets and sequences, derived from histories, and the names of infosets."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from jaxgadget.util.arrays import IntArray
 class Infosets:
     """One player's infosets (where it acts), sorted by (depth, number of legal actions).
 
-    A sequence is an (infoset, action) pair; sequence 0 is the empty one. The sequences of
-    infoset `j` are `first_sequence[j] + k` for its k-th legal action, and those of
-    infosets 0, 1, … follow one another.
+    A sequence is an (infoset, action) pair; sequence 0 is the empty one. Infoset `j` has the sequences
+    `first_sequence[j] + k` for its k-th legal action; those of infosets 0, 1, … are consecutive.
 
     Attributes:
       depth: `[I]` number of the player's own earlier decisions.
@@ -43,11 +42,11 @@ class Infosets:
 
     @property
     def num_sequences(self) -> int:
-        """Actions of all infosets, and the empty sequence."""
+        """Number of sequences, including the empty one."""
         return len(self.action)
 
     def own_actions(self, infoset: int) -> tuple[int, ...]:
-        """The player's own action ids on the way to an infoset."""
+        """The player's own action ids that lead to an infoset."""
         done: list[int] = []
         sequence = int(self.parent[infoset])
         while sequence:
@@ -71,28 +70,28 @@ def find_infosets(
       offset: `[num_levels + 1]` first history of each level.
       parent: `[n]` the parent history.
       actor: `[n]` bits as in `games.game.HistoryLevel`.
-      action: `[n]` what the player did at the parent, -1 for nothing.
+      action: `[n]` the player's action at the parent, -1 for none.
       infostate: `[n]` the player's infostate.
 
     Returns:
       The infosets, `[n]` the infoset (-1 where the player does not act), and `[n]` the player's
-      last sequence. Only with perfect recall do they fit together; `contract` checks it.
+      last sequence. They are consistent only with perfect recall, which `contract` checks.
     """
     acts = np.nonzero(actor & ACTOR_BIT[player])[0]
     group, count = dense_ids(infostate[acts])
     infoset = np.full(len(parent), -1, np.int32)
     infoset[acts] = group
     history = np.empty(count, np.int64)
-    history[group[::-1]] = acts[::-1]  # the first one stays
-    # Provisional numbers: infosets by infostate, sequences by (infoset, action) from 1.
+    history[group[::-1]] = acts[::-1]  # keeps the first
+    # Provisional ids: infosets by infostate, sequences by (infoset, action) from 1.
     moved = np.nonzero(action >= 0)[0]
     taken = action[moved].astype(np.int64)
     width = int(taken.max(initial=0)) + 1
     code = infoset[parent[moved]].astype(np.int64) * width + taken
-    number, num_taken = dense_ids(code)
-    last = _last_sequence(offset, parent, moved, number + 1)
+    dense_code, num_taken = dense_ids(code)
+    last = _last_sequence(offset, parent, moved, dense_code + 1)
     values = np.empty(num_taken, np.int64)
-    values[number] = code
+    values[dense_code] = code
     owner, taken = values // width, values % width
     num_actions = np.bincount(owner, minlength=count)
     depth = _depth(np.append(-1, owner)[last[history]])
@@ -115,7 +114,7 @@ def find_infosets(
 
 
 def _last_sequence(offset: IntArray, parent: IntArray, moved: IntArray, sequence: IntArray) -> IntArray:
-    """`[n]` the last sequence of every history, given those that `[m]` histories end with."""
+    """`[n]` last sequence of every history, given histories `moved[m]` and the sequences they end with."""
     last = np.zeros(len(parent), np.int32)
     last[moved] = sequence
     bounds = np.searchsorted(moved, offset).tolist()
@@ -131,8 +130,8 @@ def _last_sequence(offset: IntArray, parent: IntArray, moved: IntArray, sequence
 
 
 def _depth(parent: IntArray) -> IntArray:
-    """`[I]` number of infosets above each one, given the next one above (-1 for none)."""
-    above = np.append(parent, -1)  # what lies above -1
+    """`[I]` number of infosets above each infoset, given the next one above (-1 for none)."""
+    above = np.append(parent, -1)  # -1 is its own parent
     depth = np.zeros(len(parent), np.int32)
     ancestor = parent
     while (has_ancestor := ancestor >= 0).any():
@@ -144,16 +143,16 @@ def _depth(parent: IntArray) -> IntArray:
 def _final_numbers(
     depth: IntArray, num_actions: IntArray, owner: IntArray
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Numbers by (depth, number of actions), so that runs of equal infosets lie side by side.
+    """Renumbers infosets by (depth, number of actions), so that equal ones are adjacent.
 
     Args:
       depth: `[I]` depth of each infoset.
       num_actions: `[I]` its number of actions.
-      owner: `[Q]` the infoset of each sequence but the empty one, ascending.
+      owner: `[Q]` the infoset of each non-empty sequence, ascending.
 
     Returns:
-      `[I]` the infosets in their new order, `[I]` the new number of each infoset, and `[1 + Q]`
-      that of each sequence.
+      `[I]` the infosets in their new order, `[I]` the new id of each infoset, and `[1 + Q]` that of each
+      sequence.
     """
     order = np.lexsort((num_actions, depth))
     rank = np.empty(len(order), np.int64)
@@ -166,10 +165,10 @@ def _final_numbers(
 def distinct_names(
     names: Sequence[str], infosets: Infosets, moves: Callable[[int], tuple[Move, ...]]
 ) -> tuple[str, ...]:
-    """`[I]` names of a player's infosets, told apart where several share one.
+    """`[I]` unique names of a player's infosets.
 
-    Such a name gets ` | own actions 0 2 1`, the player's own action ids on the way. Where these
-    are the same too, ` | history …` follows, the moves of the infoset's first history.
+    Shared names get the suffix ` | own actions 0 2 1`, the player's earlier action ids; if these are equal,
+    too, ` | history …` with the moves of the infoset's first history.
     """
     result = list(names)
     for infoset in _shared(result):
@@ -181,6 +180,6 @@ def distinct_names(
 
 
 def _shared(names: Sequence[str]) -> list[int]:
-    """Where the names stand that occur more than once."""
+    """Indices of names that occur more than once."""
     count = collections.Counter(names)
     return [k for k, name in enumerate(names) if count[name] > 1]

@@ -1,13 +1,13 @@
-"""What a player knows at a cut: the subgames of its own infostates, which of them meet, and fair shares.
+"""Knowledge-limited subgames at a cut: covers by order of knowledge, conflicts, and safe step sizes.
 
 Zhang and Sandholm, *Subgame solving without common knowledge* (2021). Two root histories are adjacent if
 they share an infostate of either player. Of an own infostate I, `I¹` is its root histories; `I²` those of
 the opponent's infostates J that meet I; `I³` those of the own infostates that meet I²; and so on to `I^∞`,
 the common-knowledge component. Order k (odd) *frees* Iᵏ, whose own decisions are solved for, and *keeps*
-Iᵏ⁺¹, where the own infostates outside of Iᵏ play as the blueprint does. Unfrozen, all of Iᵏ⁺¹ is solved for.
+Iᵏ⁺¹, where own infostates outside of Iᵏ follow the blueprint. Unfrozen, all of Iᵏ⁺¹ is solved for.
 
-One deviation: a frozen cover has Iᵏ alone. What the rest of a J earns against the blueprint is the same
-whatever is played in Iᵏ, a constant on the opponent's sequences, which is the caller's to add
+Deviation from the paper: a frozen cover has Iᵏ alone. The payoff of the rest of a J against the blueprint
+does not depend on the strategy in Iᵏ; it is a constant on the opponent's sequences, added by the caller
 (`gadgets/frozen.py`). So at order 1 the subgames of all own infostates together have every root history once.
 """
 
@@ -28,29 +28,28 @@ from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 SHARES = ("degree", "program")
-"""How `shares` finds them."""
+"""Methods of `shares`."""
 
 PROGRAM_TOLERANCE = 1e-9
-"""By how much HiGHS may violate a constraint or a reduced cost; what it oversteps is taken back."""
+"""Feasibility tolerance of HiGHS; the shares are scaled down by their violation."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class KnowledgeCover:
-    """A subgame for each of a player's root infostates, I of them: what it knows, up to an order.
+    """A subgame for each of a player's I root infostates: its knowledge up to an order.
 
-    Infostates whose subgames are equal, in what is kept and what is solved for, share one. Subgames are in
-    order of the first infostate that has each (where none is shared, they have its number); at order
-    `math.inf` they are the cut's own, as the cut numbers them.
+    Infostates with equal subgames (same kept and same solved infostates) share one. Subgames are sorted by
+    their first infostate; at order `math.inf` they are the cut's subgames.
 
     Attributes:
       cover: the subgames.
-      player: whose infostates.
+      player: the player of the infostates.
       order: k, odd, or `math.inf` for the common-knowledge components.
-      unfrozen: whether all that is kept is solved for; else it is left out, but for what is freed.
+      unfrozen: True if all kept infostates are solved for; otherwise the cover has only freed infostates.
       infostate: `[I]` ids of the player's root infostates in the tree, ascending.
       subgame: `[I]` the subgame of each.
-      target: `[I]` each one's root in its own subgame, as `find_roots` and a forest's `roots` number the
-        player's roots: below it lies the strategy to adopt. Other roots of a subgame are only thought of.
+      target: `[I]` index of each infostate's root in its own subgame, as in `find_roots` and a forest's
+        `roots`; only the strategy below it is adopted.
     """
 
     cover: Cover
@@ -62,26 +61,26 @@ class KnowledgeCover:
     target: IntArray
 
     def __repr__(self) -> str:
-        what = f"order {self.order}{', unfrozen' if self.unfrozen else ''}"
+        description = f"order {self.order}{', unfrozen' if self.unfrozen else ''}"
         count = f"{len(self.infostate)} infostates of player {self.player} in {self.cover.num_subgames}"
-        return f"<KnowledgeCover of {self.cut!r}: {what}, {count} subgame(s)>"
+        return f"<KnowledgeCover of {self.cut!r}: {description}, {count} subgame(s)>"
 
     @property
     def cut(self) -> Cut:
-        """All root histories."""
+        """The cut of all root histories."""
         return self.cover.cut
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class InfostateGraph:
-    """Which root infostates of the two players share a root history: a bipartite graph.
+    """Bipartite graph of both players' root infostates; edges are shared root histories.
 
     Attributes:
       own: `[I]` ids of a player's root infostates, ascending.
-      opponent: `[J]` those of the opponent, ascending.
-      own_of_root: `[H]` which of the player's infostates each root history is in.
-      opponent_of_root: `[H]` which of the opponent's.
-      meets: `[I, J]` whether two infostates share a root history; as many entries as there are such pairs.
+      opponent: `[J]` ids of the opponent's, ascending.
+      own_of_root: `[H]` index of the player's infostate of each root history.
+      opponent_of_root: `[H]` index of the opponent's.
+      meets: sparse boolean `[I, J]`, True if two infostates share a root history.
     """
 
     own: IntArray
@@ -91,21 +90,21 @@ class InfostateGraph:
     meets: csr_array
 
     def conflicts(self) -> csr_array:
-        """`[I, I]` which own infostates meet a common infostate of the opponent, each one itself too."""
+        """Boolean `[I, I]`: own infostates that meet a common infostate of the opponent."""
         return csr_array(self.meets @ self.meets.T)
 
 
 def infostate_graph(cut: Cut, player: int) -> InfostateGraph:
-    """The root infostates at a cut, and which of them meet.
+    """Builds the graph of root infostates at a cut.
 
     Args:
       cut: the root histories.
-      player: whose infostates are the rows.
+      player: the player of the rows.
 
     Raises:
       ValueError: if there is no such player.
     """
-    states = cut.tree.infostate[:, cut.roots]
+    states = cut.histories.infostate[:, cut.roots]
     player = check_player(player)
     own, own_of_root = np.unique(states[player], return_inverse=True)
     opponent, opponent_of_root = np.unique(states[1 - player], return_inverse=True)
@@ -121,17 +120,17 @@ def infostate_graph(cut: Cut, player: int) -> InfostateGraph:
 def knowledge_cover(
     cut: Cut, player: int, order: float, *, unfrozen: bool = False, apart: IntArray | None = None
 ) -> KnowledgeCover:
-    """The subgames of a player's root infostates, by what it knows up to an order.
+    """Builds the subgames of a player's root infostates, by its knowledge up to an order.
 
     Args:
       cut: the root histories.
       player: whose infostates.
-      order: k: 1, 3, 5, … or `math.inf`. Orders beyond the widest component say the same as `math.inf`.
-      unfrozen: solve for everything that is kept, not only for what is freed.
-      apart: `[I]` infostates with different numbers share no subgame, however equal, of a finite order.
+      order: k: 1, 3, 5, … or `math.inf`. Orders beyond the widest component are equivalent to `math.inf`.
+      unfrozen: solve for all kept infostates, not only freed ones.
+      apart: `[I]` group ids: infostates of different groups do not share a subgame of a finite order.
 
     Raises:
-      ValueError: if there is no such player, the order is another, or `unfrozen` is no truth value.
+      ValueError: if the player, the order or `unfrozen` is invalid.
     """
     order, unfrozen = check_order(order), check_unfrozen(unfrozen)
     graph = infostate_graph(cut, player)
@@ -141,7 +140,7 @@ def knowledge_cover(
     else:
         cover, subgame = _limited_cover(cut, player, graph, int(order), unfrozen, apart)
     roots, _ = find_roots(cover, player)
-    place = roots.infostate.astype(np.int64) * cover.num_subgames + roots.subgame  # ascending
+    root_keys = roots.infostate.astype(np.int64) * cover.num_subgames + roots.subgame  # ascending
     return KnowledgeCover(
         cover=cover,
         player=int(player),
@@ -149,23 +148,21 @@ def knowledge_cover(
         unfrozen=unfrozen,
         infostate=graph.own,
         subgame=subgame,
-        target=np.searchsorted(place, graph.own.astype(np.int64) * cover.num_subgames + subgame),
+        target=np.searchsorted(root_keys, graph.own.astype(np.int64) * cover.num_subgames + subgame),
     )
 
 
 def check_order(order: Any) -> float:
-    """An order of knowledge: 1, 3, 5, … or `math.inf`; ValueError otherwise."""
+    """Returns a valid order of knowledge, 1, 3, 5, … or `math.inf`; raises ValueError otherwise."""
     is_whole = isinstance(order, int | np.integer) and not isinstance(order, bool)
     is_infinite = isinstance(order, float) and order == math.inf
     if not (is_infinite or (is_whole and order >= 1 and order % 2 == 1)):
-        raise ValueError(
-            f"order={order!r}: expected an odd whole number >= 1, or math.inf for what is common knowledge"
-        )
+        raise ValueError(f"order={order!r}: expected an odd integer >= 1, or math.inf for common knowledge")
     return math.inf if is_infinite else int(order)
 
 
 def check_unfrozen(unfrozen: Any) -> bool:
-    """Whether all that is kept is to be solved for; ValueError unless it is a truth value."""
+    """Returns a valid flag `unfrozen`; raises ValueError unless it is a bool."""
     if not isinstance(unfrozen, bool | np.bool_):
         raise ValueError(f"unfrozen={unfrozen!r}: expected True or False")
     return bool(unfrozen)
@@ -176,36 +173,36 @@ def _limited_cover(
 ) -> tuple[Cover, IntArray]:
     """The cover of a finite order, and `[I]` the subgame of each own infostate."""
     freed = _freed(graph, order)
-    kept = csr_array(freed @ graph.meets)  # `[I, J]`
-    subgame, first = _equal_rows(kept if unfrozen else freed, apart)
+    kept_opponent = csr_array(freed @ graph.meets)  # `[I, J]`
+    subgame, first = _equal_rows(kept_opponent if unfrozen else freed, apart)
     every_root = np.arange(len(cut.roots))
     in_own = _relation(graph.own_of_root, every_root, (len(graph.own), len(every_root)))
     in_opponent = _relation(graph.opponent_of_root, every_root, (len(graph.opponent), len(every_root)))
-    roots = csr_array(kept[first] @ in_opponent if unfrozen else freed[first] @ in_own)  # `[S, H]`
-    number, root = roots.nonzero()
-    return build_cover(cut, cut.roots[root], number), subgame
+    roots = csr_array(kept_opponent[first] @ in_opponent if unfrozen else freed[first] @ in_own)  # `[S, H]`
+    subgame_of_root, root = roots.nonzero()
+    return build_cover(cut, cut.roots[root], subgame_of_root), subgame
 
 
 def _freed(graph: InfostateGraph, order: int) -> csr_array:
-    """`[I, I]` whose infostates are in Iᵏ, for each own infostate I."""
+    """Boolean `[I, I]`: own infostates in Iᵏ, for each own infostate I."""
     conflicts = graph.conflicts()
     alone = np.arange(len(graph.own))
     freed = _relation(alone, alone, (len(alone), len(alone)))
     for _ in range(order // 2):
         further = csr_array(freed @ conflicts)
         if further.nnz == freed.nnz:
-            break  # all components are filled
+            break  # all components are complete
         freed = further
     return freed
 
 
 def _relation(row: IntArray, column: IntArray, shape: tuple[int, int]) -> csr_array:
-    """A matrix of truth values, true at some places, of which some may come twice."""
+    """A sparse boolean matrix, True at the given positions, which may be duplicate."""
     return csr_array((np.ones(len(row), np.bool_), (row, column)), shape=shape)
 
 
 def _equal_rows(relation: csr_array, apart: IntArray | None) -> tuple[IntArray, IntArray]:
-    """`[n]` a number for each row, the same where rows are equal and not apart, and the first row of each."""
+    """`[n]` a class for each row, equal for equal rows of one group, and the first row of each class."""
     relation.sort_indices()
     size = np.diff(relation.indptr)
     row = np.repeat(np.arange(len(size)), size)
@@ -218,17 +215,17 @@ def _equal_rows(relation: csr_array, apart: IntArray | None) -> tuple[IntArray, 
 
 
 def colour_classes(cut: Cut, player: int) -> IntArray:
-    """Parts a player's root infostates into classes in which no two meet a common infostate of the opponent.
+    """Partitions a player's root infostates; no two of a class meet a common infostate of the opponent.
 
-    A greedy colouring, infostates with the most others in their way first (Welsh and Powell 1967), so at
-    most one class more than the most that are in the way of one. The same cut always has the same classes.
+    Greedy colouring by descending number of conflicts (Welsh and Powell 1967), which needs at most one class
+    more than the largest number of conflicts. Deterministic.
 
     Args:
       cut: the root histories.
       player: whose infostates.
 
     Returns:
-      `[I]` the class of each infostate, in order of their ids; numbers 0, 1, … without a gap.
+      `[I]` the class of each infostate, in order of their ids; 0, 1, … without gaps.
 
     Raises:
       ValueError: if there is no such player.
@@ -236,43 +233,45 @@ def colour_classes(cut: Cut, player: int) -> IntArray:
     graph = infostate_graph(cut, player)
     degree = np.diff(graph.conflicts().indptr) - 1
     met_by = np.split(graph.meets.indices, graph.meets.indptr[1:-1])
-    taken: list[set[int]] = [set() for _ in graph.opponent]  # classes with an infostate that meets it
+    taken: list[set[int]] = [set() for _ in graph.opponent]  # classes used at each infostate of the opponent
     colour = np.empty(len(graph.own), np.int64)
     for own in np.argsort(-degree, kind="stable").tolist():
         met = met_by[own].tolist()
-        colour[own] = next(number for number in itertools.count() if all(number not in taken[j] for j in met))
+        colour[own] = next(
+            class_idx for class_idx in itertools.count() if all(class_idx not in taken[j] for j in met)
+        )
         for j in met:
             taken[j].add(int(colour[own]))
     return colour
 
 
-def shares(cut: Cut, player: int, how: str = "degree") -> FloatArray:
-    """How far each root infostate of a player may go towards its new strategy while all others do too.
+def shares(cut: Cut, player: int, method: str = "degree") -> FloatArray:
+    """Step sizes with which all of a player's root infostates may move to their new strategies at once.
 
-    Shares λ in [0, 1] sum to at most 1 over the own infostates that meet one of the opponent's. Then
-    `x̄ + Σ λ_I (x_I − x̄)`, of realisation plans, is safe where every x_I is: what each of the opponent's
-    infostates is worth is concave in the plan.
+    Shares λ in [0, 1] sum to at most 1 over the own infostates that meet any one of the opponent's. Then
+    `x̄ + Σ λ_I (x_I − x̄)`, in realisation plans, is safe if every x_I is, because the value of each of the
+    opponent's infostates is concave in the plan.
 
     Args:
       cut: the root histories.
       player: whose infostates.
-      how: `degree`: 1 / the most own infostates that meet any one of those that I meets. `program`: the
-        largest sum of shares, a linear program, whose vertices may leave most infostates with a share of 0.
+      method: `degree`: 1 / the largest number of own infostates that meet one that I meets. `program`: the
+        largest sum of shares, a linear program, whose vertices may give most infostates a share of 0.
 
     Returns:
       `[I]` the share of each infostate, in order of their ids.
 
     Raises:
-      ValueError: if there is no such player, or `how` is another.
+      ValueError: if the player or the method is unknown.
       RuntimeError: if HiGHS does not solve the program.
     """
-    if how not in SHARES:
-        raise ValueError(f"how={how!r}: expected one of {', '.join(SHARES)}")
+    if method not in SHARES:
+        raise ValueError(f"method={method!r}: expected one of {', '.join(SHARES)}")
     graph = infostate_graph(cut, player)
     meets, num_opponent = graph.meets, len(graph.opponent)
-    if how == "degree":
+    if method == "degree":
         return 1 / _most_met(meets, np.bincount(meets.indices, minlength=num_opponent))
-    from scipy.optimize import linprog  # with linear algebra, which takes 0.1 s to import
+    from scipy.optimize import linprog  # its import takes 0.1 s
 
     solution = linprog(
         -np.ones(len(graph.own)),
@@ -286,11 +285,11 @@ def shares(cut: Cut, player: int, how: str = "degree") -> FloatArray:
         },
     )
     if not solution.success:
-        raise RuntimeError(f"the program of the shares at {cut!r} was not solved: {solution.message}")
+        raise RuntimeError(f"the linear program of the shares at {cut!r} was not solved: {solution.message}")
     share = np.clip(solution.x, 0, 1) + 0.0  # not -0
     return share / np.maximum(1, _most_met(meets, meets.T @ share))
 
 
 def _most_met(meets: csr_array, value: FloatArray | IntArray) -> FloatArray:
-    """`[I]` the largest value, of those that the opponent's infostates have, that an own infostate meets."""
+    """`[I]` maximum of `value` over the opponent's infostates that an own infostate meets."""
     return np.maximum.reduceat(value[meets.indices], meets.indptr[:-1]).astype(np.float64)

@@ -1,7 +1,7 @@
-"""What lies above a cut: both players' decisions before any subgame, and where they lead.
+"""The trunk above a cut: both players' decisions before any subgame, and the roots they lead to.
 
-A gadget may need the opponent's real way in (full, optimal continuation) or what it passed up on
-that way (reach gadgets), and CFR-D solves the trunk itself.
+Used by gadgets with the opponent's real trunk (full, optimal continuation) or with its forgone alternatives
+(reach gadgets), and by CFR-D, which solves the trunk itself.
 """
 
 from __future__ import annotations
@@ -11,16 +11,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from jaxgadget.core.host import Entries, HandEntries, HostTreeplex, Rounding, build_treeplex, merge_oriented
 from jaxgadget.tree.cut import Cut, whole_cut
 from jaxgadget.tree.forest import Forest, build_forest
-from jaxgadget.tree.sequence import (
-    Entries,
-    HostTreeplex,
-    Rounding,
-    SequenceForm,
-    build_treeplex,
-    merge_entries,
-)
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.public import PublicTree
+from jaxgadget.tree.public_form import lay_out_trunk
+from jaxgadget.tree.sequence import SequenceForm
 from jaxgadget.util.arrays import BoolArray, IntArray
 
 
@@ -29,18 +26,18 @@ class Trunk:
     """Both players' decisions above a cut.
 
     Attributes:
-      form: their sequence form, one root each; its payoff is that of terminals outside all subgames.
+      form: their sequence form, with one root each; its payoff is that of terminals outside all subgames.
       link: for both players `[R]` the trunk's sequence that leads to each root of the forest.
-      terminates: for both players `[num_actions]` whether an action ends the game at once, wherever
-        in its infoset it is taken.
-      presence: for both players, chance's reach of the histories of each of its infosets: rows are
-        its infosets (positions in its treeplex), columns the other player's sequences.
+      terminates: for both players `[num_actions]` True if the action ends the game at every history of its
+        infoset.
+      presence: for both players, chance's reach of the histories of each of its infosets (positions in its
+        treeplex) and the other player's sequences.
     """
 
     form: SequenceForm
     link: tuple[IntArray, IntArray]
     terminates: tuple[BoolArray, BoolArray]
-    presence: tuple[Entries, Entries]
+    presence: tuple[Entries | HandEntries, Entries | HandEntries]
 
     def sequences(self, player: int) -> IntArray:
         """`[num_sequences]` the tree's sequence of each of a player's sequences in the trunk."""
@@ -48,50 +45,56 @@ class Trunk:
 
 
 def build_trunk(forest: Forest) -> Trunk:
-    """Lays out what lies above a forest's cut: the whole game, which ends there."""
-    cut, tree = forest.cut, forest.tree
-    form = build_forest(tree, whole_cut(tree), limit=cut, num_choices=0, padded=False).form
-    number = [np.maximum(form.from_tree(player), 0) for player in (0, 1)]  # of the empty sequence: 0
+    """Builds the trunk of a forest: the game from its root down to the forest's cut."""
+    if isinstance(forest.tree, PublicTree):
+        form, sequence_of, goes_on, presence = lay_out_trunk(forest.tree, forest.cover.roots)
+    else:
+        cut, tree = forest.cut, forest.tree
+        form = build_forest(tree, whole_cut(tree), limit=cut, num_choices=0, padded=False).form
+        sequence_of = [np.maximum(form.from_tree(player), 0) for player in (0, 1)]  # 0 for the empty sequence
+        goes_on = [_goes_on(tree, player) for player in (0, 1)]
+        presence = (_presence(cut, form, 0, sequence_of[1]), _presence(cut, form, 1, sequence_of[0]))
+    first, second = (~goes_on[player][form.action_sequences(player)] for player in (0, 1))
     return Trunk(
         form=form,
-        link=(number[0][forest.roots[0].sequence], number[1][forest.roots[1].sequence]),
-        terminates=(_terminates(cut, form, 0), _terminates(cut, form, 1)),
-        presence=(_presence(cut, form, 0, number[1]), _presence(cut, form, 1, number[0])),
+        link=(sequence_of[0][forest.roots[0].sequence], sequence_of[1][forest.roots[1].sequence]),
+        terminates=(first, second),
+        presence=presence,
     )
 
 
-def _presence(cut: Cut, form: SequenceForm, player: int, number: IntArray) -> Entries:
-    """See `Trunk.presence`; `number` maps the tree's sequences of the other player to the trunk's."""
-    tree, treeplex = cut.tree, form.treeplex[player]
+def _presence(cut: Cut, form: SequenceForm, player: int, sequence_of: IntArray) -> Entries:
+    """Computes `Trunk.presence`; `sequence_of` maps the other player's sequences to the trunk's."""
+    tree, treeplex = cut.histories, form.treeplex[player]
     row = np.full(len(tree.infosets[player]) + 1, -1, np.int64)
     row[treeplex.infoset] = np.arange(treeplex.num_infosets)
     acts = np.nonzero((tree.infoset[player] >= 0) & (cut.root < 0))[0]
-    return merge_entries(
+    return merge_oriented(
+        player,
         row[tree.infoset[player, acts]],
-        number[tree.sequence[1 - player, acts]],
+        sequence_of[tree.sequence[1 - player, acts]],
         tree.chance[acts],
         (treeplex.num_infosets, form.treeplex[1 - player].num_sequences),
     )
 
 
-def _terminates(cut: Cut, form: SequenceForm, player: int) -> BoolArray:
-    """`[num_actions]` which of a player's actions above the cut always end the game."""
-    tree = cut.tree
+def _goes_on(tree: HistoryTree, player: int) -> BoolArray:
+    """`[sequences of the tree]` True if the game goes on at some history right after a player's action."""
     moved = np.nonzero(tree.action[player] >= 0)[0]
     goes_on = np.zeros(tree.infosets[player].num_sequences, np.bool_)
     goes_on[tree.sequence[player, moved[tree.actor[moved] != 0]]] = True
-    return ~goes_on[form.action_sequences(player)]
+    return goes_on
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Way:
-    """A player's decisions on the way to some games, a copy of the trunk's for each of them.
+    """A player's trunk decisions above given games, copied for each game.
 
     Attributes:
-      treeplex: one root a game.
-      link: `[R]` the sequence above each of the player's roots, padding not included.
-      source: `[num_sequences]` the trunk's sequence that each one copies, -1 for padding.
-      infoset: `[I]` position of the trunk's infoset that each one copies, -1 for padding.
+      treeplex: the decisions, with one root per game.
+      link: `[R]` the sequence above each of the player's roots, without padding.
+      source: `[num_sequences]` the copied sequence of the trunk, -1 for padding.
+      infoset: `[I]` position of the copied infoset of the trunk, -1 for padding.
     """
 
     treeplex: HostTreeplex
@@ -101,13 +104,13 @@ class Way:
 
 
 def build_way(above: HostTreeplex, link: IntArray, game: IntArray, rounding: Rounding) -> Way:
-    """A player's decisions on the way to its roots.
+    """Copies a player's trunk decisions above its roots, once per game.
 
     Args:
       above: its decisions above the cut.
-      link: `[R]` the sequence there that leads to each of its roots.
-      game: `[R]` the game that each of the player's roots belongs to; all games 0, 1, … occur.
-      rounding: how sizes are rounded up.
+      link: `[R]` the sequence of the trunk that leads to each of its roots.
+      game: `[R]` the game of each of the player's roots; 0, 1, … without gaps.
+      rounding: rounding of sizes.
     """
     owner = np.append(-1, above.sequence_infoset)  # `[num_sequences]` the infoset of each sequence
     pairs = {
@@ -116,14 +119,14 @@ def build_way(above: HostTreeplex, link: IntArray, game: IntArray, rounding: Rou
         for infoset in _up(above, owner, sequence)
     }
     rows = sorted(pairs, key=lambda pair: (pair[1], pair[0]))  # infosets are sorted by level
-    number = {pair: row for row, pair in enumerate(rows)}
+    row_of = {pair: row for row, pair in enumerate(rows)}
     games, infosets = (np.array([pair[k] for pair in rows], np.int64) for k in (0, 1))
     parent, slots = above.parent[infosets], np.append(0, above.sequence_slot)
     depth = np.zeros(len(rows), np.int64)
     inside = np.full(len(rows), -1, np.int64)
     for row, (g, sequence) in enumerate(zip(games.tolist(), parent.tolist(), strict=True)):
         if sequence:
-            inside[row] = number[g, int(owner[sequence])]
+            inside[row] = row_of[g, int(owner[sequence])]
             depth[row] = depth[inside[row]] + 1
     num_games = int(game.max(initial=-1)) + 1
     treeplex, position = build_treeplex(
@@ -142,14 +145,14 @@ def build_way(above: HostTreeplex, link: IntArray, game: IntArray, rounding: Rou
     source[treeplex.num_roots :][copy >= 0] = above.sequence(
         copy[copy >= 0], treeplex.sequence_slot[copy >= 0]
     )
-    row = [number[g, int(owner[s])] if s else -1 for g, s in zip(game.tolist(), link.tolist(), strict=True)]
+    row = [row_of[g, int(owner[s])] if s else -1 for g, s in zip(game.tolist(), link.tolist(), strict=True)]
     ends, last = game.astype(np.int64), np.array(row, np.int64)
     ends[last >= 0] = treeplex.sequence(position[last[last >= 0]], slots[link[last >= 0]])
     return Way(treeplex=treeplex, link=ends, source=source, infoset=copied)
 
 
 def _up(treeplex: HostTreeplex, owner: IntArray, sequence: int) -> Iterator[int]:
-    """The infosets above a sequence, from below."""
+    """The infosets above a sequence, bottom-up."""
     while sequence:
         infoset = int(owner[sequence])
         yield infoset

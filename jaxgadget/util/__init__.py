@@ -1,1 +1,1 @@
-"""What every room uses: files, progress, compilation, time."""
+"""Utilities of all packages: files, progress, compilation, time."""

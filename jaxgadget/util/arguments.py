@@ -1,6 +1,6 @@
-"""Checks of what a caller gives. A truth value is no number; NumPy's numbers are.
+"""Argument validation. NumPy's numbers count as numbers, bools do not.
 
-Numbers that come as text have ASCII digits, and not more of them than a number of ours needs.
+Numbers in text must have ASCII digits, of limited length.
 """
 
 from __future__ import annotations
@@ -14,51 +14,51 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-MOST_COMPARED = 20_000
-"""So many names at most are looked at for those that are near to an unknown one."""
+MAX_COMPARED = 20_000
+"""Maximum number of names to compare with an unknown one."""
 
 
-def near_names(name: str, known: Iterable[str]) -> str:
-    """Up to three known names that are near to an unknown one, else the first, in quotes: for messages."""
-    names = list(itertools.islice(known, MOST_COMPARED))
+def near_names(name: str, candidates: Iterable[str]) -> str:
+    """Up to three quoted names that are close to an unknown one, otherwise the first ones; for messages."""
+    names = list(itertools.islice(candidates, MAX_COMPARED))
     return ", ".join(map(repr, difflib.get_close_matches(name, names, n=3) or names[:3]))
 
 
 def function_name(function: object) -> str:
-    """What a function or class is called; empty for a lambda."""
+    """Name of a function or class; empty for a lambda."""
     name = getattr(function, "__name__", type(function).__name__)
     return "" if name == "<lambda>" else name
 
 
-def check_whole_number(name: str, value: object, least: int, most: int | None = None) -> int:
-    """A whole number of at least `least` and, unless None, at most `most`; ValueError otherwise."""
+def check_whole_number(name: str, value: object, minimum: int, maximum: int | None = None) -> int:
+    """Returns an integer in [`minimum`, `maximum`] (unbounded for None); raises ValueError otherwise."""
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        if least <= value and (most is None or value <= most):
+        if minimum <= value and (maximum is None or value <= maximum):
             return int(value)
-    bound = "" if most is None else f" and <= {most}"
-    raise ValueError(f"{name}={value!r}: expected a whole number >= {least}{bound}")
+    bound = "" if maximum is None else f" and <= {maximum}"
+    raise ValueError(f"{name}={value!r}: expected a whole number >= {minimum}{bound}")
 
 
 def check_player(player: object, name: str = "player") -> int:
-    """0 or 1; ValueError otherwise."""
+    """Returns a player, 0 or 1; raises ValueError otherwise."""
     if isinstance(player, int | np.integer) and not isinstance(player, bool) and player in (0, 1):
         return int(player)
     raise ValueError(f"{name}={player!r}: expected 0 or 1")
 
 
 def is_finite_number(value: Any) -> TypeGuard[float]:
-    """Whether something is a real, finite number."""
-    known = isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)
-    return known and math.isfinite(value)
+    """True for a real, finite number."""
+    is_number = isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)
 
 
 def read_whole_number(text: str) -> int | None:
-    """The integer that a text is, of at most 30 digits; None if it is none."""
+    """Parses an integer of at most 30 digits; returns None for other text."""
     return int(text) if re.fullmatch(r"-?[0-9]{1,30}", text) else None
 
 
 def read_number(text: str) -> float | None:
-    """The finite number that a text is; None if it is none."""
+    """Parses a finite number; returns None for other text."""
     if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
         return None
     number = float(text)

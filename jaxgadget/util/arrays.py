@@ -1,4 +1,4 @@
-"""NumPy's arrays by what they hold."""
+"""Type aliases of NumPy arrays."""
 
 from __future__ import annotations
 

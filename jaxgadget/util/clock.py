@@ -1,4 +1,4 @@
-"""Where the time goes: building, compiling and running, told apart."""
+"""Timing of building, compilation and running."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COMPILATION = (
 
 
 class _Compiled:
-    """Seconds that JAX has spent compiling in this process."""
+    """Total compilation time of JAX in this process, in seconds."""
 
     seconds = 0.0
 
@@ -29,10 +29,10 @@ jax.monitoring.register_event_duration_secs_listener(_listen)
 
 
 class Stopwatch:
-    """Adds up seconds by phase; phases may nest, and a second counts once, for the innermost.
+    """Accumulates seconds by phase; in nested phases time counts for the innermost.
 
     Attributes:
-      seconds: `build`, `compile` and `run`; what JAX compiles in a phase counts as `compile`.
+      seconds: `build`, `compile` and `run`; JAX's compilation in any phase counts as `compile`.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Stopwatch:
             self._open.pop()
 
     def _count(self) -> None:
-        """Gives the seconds since the last call to the phase that is open."""
+        """Adds the seconds since the last call to the open phase."""
         before, compiled_before = self._now, self._compiled
         self._now, self._compiled = time.perf_counter(), _Compiled.seconds
         if self._open:

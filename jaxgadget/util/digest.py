@@ -1,4 +1,4 @@
-"""What tells two sets of numbers apart."""
+"""Digests of arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 
 def digest(*arrays: npt.NDArray[Any]) -> str:
-    """A digest of numbers."""
+    """Digest of arrays, equal for equal numbers."""
     total = hashlib.sha256()
     for array in arrays:
         total.update(f"{array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())

@@ -1,7 +1,7 @@
-"""Files that are whole or not there: written beside their place, then moved.
+"""Atomic file writes: to a temporary file in the same folder, which is then moved.
 
-A symbolic link is followed: what it leads to is replaced, and made if it is not there yet. A device or a pipe
-cannot be replaced, so it gets everything at once in the end.
+A symbolic link is followed: its target is replaced, or created if missing. A device or a pipe cannot be
+replaced; it receives the whole content at the end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ except ImportError:  # not on Windows
     fcntl = None
 
 LEFT_OVER_SECONDS = 3600.0
-"""A temporary file that nobody has touched for so long and nobody holds was left by a process that died."""
+"""Age in seconds from which an unlocked temporary file counts as left by a dead process."""
 
 LONGEST_STEM = 100
 """Bytes of the longest name that a temporary one repeats whole: most systems allow 255 for all, some 143."""
@@ -36,11 +36,11 @@ LONGEST_STEM = 100
 def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
     """Opens a temporary file that replaces `path` when the block ends without an error.
 
-    A file that was there passes its permissions on.
-    What killed processes left half-written of this file is removed; see `LEFT_OVER_SECONDS`.
+    A replaced file keeps its permissions. Partial files of killed processes are removed; see
+    `LEFT_OVER_SECONDS`.
 
     Raises:
-      ValueError: if the folder does not exist or cannot be written, or what is there must not be changed.
+      ValueError: if the folder does not exist or cannot be written, or the existing file must not be changed.
       OSError: if writing fails, as on a full disk; it names the file.
     """
     check_writable(path)
@@ -82,7 +82,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     shown = os.fspath(path)
     try:
         os.stat(path)
-    except OSError as error:  # of others we can say more below
+    except OSError as error:  # other errors are explained below
         if error.errno == errno.ENAMETOOLONG:
             raise ValueError(f"cannot write {shown!r}: {error.strerror}; choose a shorter name") from error
     target = _destination(path)
@@ -93,7 +93,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise ValueError(f"cannot write {shown!r}: Permission denied; choose another file")
     if _is_special(target):
         return
-    if any(_is_stream(target, number) for number in (1, 2)):
+    if any(_is_stream(target, descriptor) for descriptor in (1, 2)):
         raise ValueError(
             f"cannot write {shown!r}: standard output or standard error goes there and would be lost; choose "
             "another file"
@@ -109,11 +109,11 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise ValueError(f"cannot write {shown!r}: {error.strerror}; choose another folder") from error
 
 
-def check_regular(path: str | os.PathLike[str], what: str) -> None:
-    """ValueError if something else than a file is there: what is kept there could not be read again."""
+def check_regular(path: str | os.PathLike[str], noun: str) -> None:
+    """Raises ValueError if the path is a device or a pipe, which could not be read again."""
     if _is_special(pathlib.Path(path)):
         raise ValueError(
-            f"{what} {os.fspath(path)!r} is a device or a pipe, and is to be read again; expected a file"
+            f"{noun} {os.fspath(path)!r} is a device or a pipe, and is to be read again; expected a file"
         )
 
 
@@ -124,7 +124,7 @@ def check_folder_name(path: object) -> None:
 
 
 def make_folder(path: str | os.PathLike[str]) -> None:
-    """Makes a folder, or what a link leads to, if it is not there; ValueError if that is impossible."""
+    """Makes a folder, or a link's target, if it does not exist; ValueError if that is impossible."""
     check_folder_name(path)
     try:
         pathlib.Path(os.path.realpath(path)).mkdir(parents=True, exist_ok=True)
@@ -135,7 +135,7 @@ def make_folder(path: str | os.PathLike[str]) -> None:
 
 
 def _destination(path: str | os.PathLike[str]) -> pathlib.Path:
-    """What is written in the end: where a link leads, but a device or pipe by the name that it was given."""
+    """The path to write: the target of a link, unless that is a device or a pipe."""
     target = pathlib.Path(path)
     return (
         pathlib.Path(os.path.realpath(target)) if target.is_symlink() and not _is_special(target) else target
@@ -143,7 +143,7 @@ def _destination(path: str | os.PathLike[str]) -> pathlib.Path:
 
 
 def _stem(name: str) -> str:
-    """What a temporary file's name has of the file's: all of it; of a long one the beginning and a digest."""
+    """Stem of a temporary file's name: the file's name, or the beginning and a digest of a long one."""
     encoded = os.fsencode(name)
     if len(encoded) <= LONGEST_STEM:
         return name
@@ -151,7 +151,7 @@ def _stem(name: str) -> str:
 
 
 def _mode(path: pathlib.Path) -> int | None:
-    """Who may do what with a file; None if it is not there."""
+    """Permissions of a file; None if it does not exist."""
     try:
         return stat.S_IMODE(os.stat(path).st_mode)
     except FileNotFoundError:
@@ -159,14 +159,14 @@ def _mode(path: pathlib.Path) -> int | None:
 
 
 def _is_special(path: pathlib.Path) -> bool:
-    """Whether a device, a pipe or a socket is there."""
+    """True for a device, a pipe or a socket."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def _is_stream(path: pathlib.Path, number: int) -> bool:
-    """Whether a stream of this process that is open under a number goes into a file."""
+def _is_stream(path: pathlib.Path, descriptor: int) -> bool:
+    """True if an open file descriptor of this process writes to a file."""
     with contextlib.suppress(OSError):
-        return path.is_file() and os.path.samestat(os.stat(path), os.fstat(number))
+        return path.is_file() and os.path.samestat(os.stat(path), os.fstat(descriptor))
     return False
 
 
@@ -177,7 +177,7 @@ def _write_all(file: io.RawIOBase | io.FileIO, data: memoryview) -> None:
 
 @contextlib.contextmanager
 def _named(path: str | os.PathLike[str]) -> Generator[None]:
-    """Errors of the system that do not say of which file they speak are told to be of this one."""
+    """Adds the path to system errors without a file name."""
     try:
         yield
     except OSError as error:
@@ -187,14 +187,14 @@ def _named(path: str | os.PathLike[str]) -> Generator[None]:
 
 
 def _hold(file: IO[bytes]) -> None:
-    """Tells other processes that this one is still writing; the system takes it back if it dies."""
+    """Locks a file that is being written; the lock is released if the process dies."""
     if fcntl is not None:
         with contextlib.suppress(OSError):  # file systems without locks
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _remove_left_over(target: pathlib.Path) -> None:
-    """Removes temporary files of this one that are old and that nobody holds."""
+    """Removes temporary files of the target that are old and unlocked."""
     pattern = re.compile(rf"\.{re.escape(_stem(target.name))}\.[0-9a-f]{{16}}")
     oldest = time.time() - LEFT_OVER_SECONDS
     with contextlib.suppress(OSError), os.scandir(target.parent) as entries:
@@ -205,7 +205,7 @@ def _remove_left_over(target: pathlib.Path) -> None:
 
 
 def _is_held(path: str) -> bool:
-    """Whether a process is still writing it; where there are no locks, nobody can tell but by its age."""
+    """True if a process is still writing the file; always False without file locks."""
     if fcntl is None:
         return False
     with open(path, "rb") as file:

@@ -1,6 +1,6 @@
-"""What a folder of ours holds, in words: for errors about one that was given in place of another.
+"""Kinds of folders that this package writes, for errors about one given in place of another.
 
-Every kind has a record in its folder, whose `format` says what it is.
+Each has a record whose `format` names the kind.
 """
 
 from __future__ import annotations
@@ -11,20 +11,23 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from jaxgadget.util.store import identify
+
 NETWORK = "network.json"
 MANIFEST = "manifest.json"
-"""The records: of a network, and of all that comes in pieces."""
+"""File names of the records: of a network, and of a folder of pieces."""
 
-SOLVED_RANGES = "jaxgadget solved ranges 1"
+SOLVED_RANGES = "jaxgadget solved ranges"
+SWEPT = "jaxgadget sweep"
 
 
 class FolderKind(NamedTuple):
     """A kind of folder.
 
     Attributes:
-      content: what lies there.
+      content: of the folder.
       writer: the function that writes it.
-      purpose: where such a folder, `DIR`, may be given.
+      purpose: arguments that take such a folder, `DIR`.
     """
 
     content: str
@@ -44,15 +47,14 @@ KINDS = {
         "train_ranges",
         "`--alternative values:DIR`, `nested --leaf ranges:DIR`, FolderRanges or load_ranges",
     ),
-    SOLVED_RANGES: FolderKind("solved ranges", "solve_ranges", "solve_ranges(folder=…)"),
+    SOLVED_RANGES: FolderKind("solved ranges", "solve_ranges", "solve_ranges, as checkpoint of its solver"),
+    SWEPT: FolderKind("a sweep", "sweep", "`jaxgadget sweep DIR` or sweep"),
 }
-"""By the format that their records have."""
-
-SWEEP = FolderKind("a sweep", "sweep", "`jaxgadget sweep DIR` or sweep")
+"""Kinds of folders by the format of their records."""
 
 
 def find_kind(folder: str | os.PathLike[str]) -> FolderKind | None:
-    """What lies in a folder; None if nothing of ours does, or its record cannot be read."""
+    """The kind of a folder; None if it is none of these, or its record cannot be read."""
     for name in (NETWORK, MANIFEST):
         try:
             record: Any = json.loads((pathlib.Path(folder) / name).read_bytes())
@@ -64,15 +66,15 @@ def find_kind(folder: str | os.PathLike[str]) -> FolderKind | None:
 
 
 def kind_of(record: Mapping[str, Any]) -> FolderKind | None:
-    """Of what the record is; None if it is none of ours."""
-    name = record.get("format")
-    if isinstance(name, str):
+    """The kind of folder that a record belongs to; None if it is none of these."""
+    name, _ = identify(record)
+    if name is not None:
         return KINDS.get(name)
-    return SWEEP if {"request", "pieces"} <= record.keys() else None
+    return KINDS[SWEPT] if {"request", "pieces"} <= record.keys() else None  # releases up to 0.4
 
 
-def wrong_folder(folder: str | os.PathLike[str], found: FolderKind, expected: str) -> ValueError:
-    """The error for a folder of another kind: what it holds, what was expected, and what it is for."""
+def wrong_folder(folder: str | os.PathLike[str], kind: FolderKind, expected: str) -> ValueError:
+    """The error for a folder of another kind, with its content, the expected one, and its purpose."""
     name = os.fspath(folder)
-    purpose = found.purpose.replace("DIR", name)
-    return ValueError(f"{name!r} holds {found}; expected {expected}. It is for {purpose}")
+    purpose = kind.purpose.replace("DIR", name)
+    return ValueError(f"{name!r} holds {kind}; expected {expected}. It is for {purpose}")

@@ -1,4 +1,4 @@
-"""What an interrupt tells: what is kept, and how to go on."""
+"""Notes on interrupts: the stored results, and how to resume."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Callable, Generator
 
 @contextlib.contextmanager
 def telling_what_is_kept(describe: Callable[[], str], repeated: str = "call") -> Generator[None]:
-    """An interrupt inside gets a note, in place of those that it has from further inside.
+    """Adds a note to an interrupt inside the block, replacing notes of inner blocks.
 
     Args:
-      describe: what is kept, such as `'folder' keeps 3 of 4 pieces`; nothing is noted if it is empty or
-        cannot be found out.
-      repeated: what goes on if it is done again.
+      describe: returns the stored results, such as `'folder' keeps 3 of 4 pieces`; no note if it returns an
+        empty string or raises.
+      repeated: the action to repeat in order to resume.
     """
     try:
         yield
     except KeyboardInterrupt as interrupt:
         with contextlib.suppress(OSError, ValueError):
-            if kept := describe():
-                interrupt.__notes__ = [f"{kept}; the same {repeated} goes on."]
+            if stored := describe():
+                interrupt.__notes__ = [f"{stored}; repeat the same {repeated} to resume."]
         raise

@@ -1,4 +1,4 @@
-"""On what something was measured: the device, and the versions of what was at work."""
+"""Description of the machine: device, cores and package versions."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 PACKAGES = ("jax", "jaxlib", "numpy", "jaxgadget", "open_spiel", "LiteEFG")
-"""Whose versions matter."""
+"""Packages whose versions are recorded."""
 
 
 def num_cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def num_mappings() -> int:
-    """Memory mappings of this process, of which Linux grants 65,530; 0 where the system does not tell."""
+    """Number of memory mappings of this process (Linux allows 65,530); 0 if unknown."""
     mappings = pathlib.Path("/proc/self/maps")
     return mappings.read_bytes().count(b"\n") if mappings.exists() else 0
 
 
 def describe_device() -> str:
-    """Platform and kind of JAX's devices, and the processor with the number of cores we may use."""
+    """Platform and kind of JAX's devices, and the processor with the number of usable cores."""
     import jax
 
     devices = jax.local_devices()
@@ -41,7 +41,7 @@ def describe_device() -> str:
 
 
 def _processor() -> str:
-    """The processor's name, as well as the system tells it."""
+    """The processor's name, as reported by the system."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -54,7 +54,7 @@ def find_versions(packages: Sequence[str] | None = None) -> dict[str, str | None
     """Versions of Python and of packages; None if one is not installed.
 
     Args:
-      packages: by default those that are timed or timed with.
+      packages: names of packages; by default those of benchmarks.
     """
     versions: dict[str, str | None] = {"python": platform.python_version()}
     for package in PACKAGES if packages is None else packages:
@@ -66,7 +66,7 @@ def find_versions(packages: Sequence[str] | None = None) -> dict[str, str | None
 
 
 def source_digest() -> str:
-    """Sixteen letters that stand for this package's source: a version may have many."""
+    """Digest of this package's source, 16 hexadecimal digits."""
     total, package = hashlib.sha256(), pathlib.Path(__file__).parents[1]
     for path in sorted(package.rglob("*.py")):
         total.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())

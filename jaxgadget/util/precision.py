@@ -1,4 +1,4 @@
-"""In which precision JAX computes."""
+"""Precision of JAX."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from jax.typing import DTypeLike
 
 
 def precision(dtype: DTypeLike) -> contextlib.AbstractContextManager[Any]:
-    """Lets JAX compute in `dtype` inside the block, whatever its global flag says."""
+    """Makes `dtype` JAX's default precision inside the block, independent of its global flag."""
     return jax.enable_x64(np.dtype(dtype) == np.float64)

@@ -1,4 +1,4 @@
-"""How far something is: a bar on a terminal or in a notebook, lines in a log, where nobody watches a bar."""
+"""Progress display: a bar on a terminal or in a notebook, lines in a log."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ PATIENCE = 2.0
 """Seconds before a bar appears."""
 
 STEP = 0.2
-"""Seconds between two changes of a notebook's bar, at least."""
+"""Minimum number of seconds between updates of a notebook's bar."""
 
 MINUTE = 60.0
-"""Seconds between two lines of a log, at most."""
+"""Maximum number of seconds between lines of a log."""
 
 PAUSE = 10.0
-"""Seconds between two lines of a log, at least."""
+"""Minimum number of seconds between lines of a log."""
 
 
 @contextlib.contextmanager
 def progress_bar(
     label: str, total: int, show: bool | None = None, *, coarse: bool = False
 ) -> Generator[Callable[[int], None]]:
-    """Yields a function to call with the amount done.
+    """Yields a progress callback, to be called with the completed amount.
 
-    The time left goes by what was done since the first call, so what an earlier run did does not count.
+    The remaining time is extrapolated from the progress since the first call, so that resumed work does not
+    count.
 
     Args:
-      label: what is being done.
-      total: how much there is to do.
-      show: whether to show a bar, or to write lines (`LogLines`) if standard error is neither a terminal nor
-        a notebook; by default a bar, and no lines.
-      coarse: for long steps of unequal size: show the bar with the first call, and per cent, not numbers.
+      label: name of the task.
+      total: total amount.
+      show: show a bar, or write lines (`LogLines`) if standard error is neither a terminal nor a notebook; by
+        default a bar, and no lines.
+      coarse: for long steps of unequal size: show the bar with the first call, and a percentage only.
     """
     console = Console(stderr=True, file=sys.stderr)
     is_watched = console.is_jupyter or (console.is_terminal and not console.is_dumb_terminal)
@@ -56,9 +57,9 @@ def progress_bar(
         with _in_notebook(label, total, patience) as draw:
             yield draw
         return
-    number = TaskProgressColumn() if coarse else MofNCompleteColumn()
+    done_column = TaskProgressColumn() if coarse else MofNCompleteColumn()
     left = TextColumn("[progress.remaining]{task.fields[left]}")
-    columns = (TextColumn("{task.description}"), BarColumn(), number, left)
+    columns = (TextColumn("{task.description}"), BarColumn(), done_column, left)
     began = time.perf_counter()
     with contextlib.ExitStack() as stack:
         shown: list[tuple[Progress, TaskID]] = []
@@ -78,25 +79,25 @@ def progress_bar(
 
 
 class LogLines:
-    """Lines on standard error: one a minute, or one for every tenth of the work if that takes less.
+    """Progress lines on standard error: one per minute, or per tenth of the work if that is shorter.
 
-    Between two lines lie `PAUSE` seconds at least, so what takes no longer writes nothing.
+    There are at least `PAUSE` seconds between lines, so that shorter tasks write none.
 
     Args:
-      label: what is being done.
-      total: how much there is to do.
-      coarse: per cent alone, no numbers.
+      label: name of the task.
+      total: total amount.
+      coarse: percentage only.
     """
 
     def __init__(self, label: str, total: int, *, coarse: bool = False):
         self.label, self.total, self.coarse = label, total, coarse
         self.began = self.last_line = time.perf_counter()
-        self.before: tuple[float, int] | None = None  # when the first call came, and what was done by then
+        self.before: tuple[float, int] | None = None  # time and progress of the first call
         self.done = self.written = self.tenths = 0
         self._lock = threading.Lock()
 
     def report(self, done: int) -> None:
-        """So much is done; writes a line if one is due."""
+        """Progress callback; writes a line if one is due."""
         with self._lock:
             now = time.perf_counter()
             self.done = done
@@ -105,14 +106,14 @@ class LogLines:
             self._write_if_due(now)
 
     def look(self) -> float:
-        """Writes a line if one is due; seconds until the next one is."""
+        """Writes a line if one is due; returns the seconds until the next one."""
         with self._lock:
             now = time.perf_counter()
             self._write_if_due(now)
             return max(self.last_line + MINUTE - now, 0.0)
 
     def end(self) -> None:
-        """Writes how it ended, unless that is written, or all of it went without a line."""
+        """Writes a final line, unless it is already written or no line was."""
         with self._lock:
             if self.last_line > self.began and self.done != self.written:
                 self._write(time.perf_counter())
@@ -127,19 +128,19 @@ class LogLines:
 
     def _write(self, now: float) -> None:
         percent = f"{self.done / max(self.total, 1):.0%}"
-        parts = [percent if self.coarse else f"{self.done}/{self.total} ({percent})"]
-        parts.append(f"{datetime.timedelta(seconds=round(now - self.began))} so far")
+        texts = [percent if self.coarse else f"{self.done}/{self.total} ({percent})"]
+        texts.append(f"{datetime.timedelta(seconds=round(now - self.began))} so far")
         first, before = self.before or (now, 0)
         if first < now and before < self.done < self.total:
-            parts.append(f"{time_left(now - first, self.done - before, self.total - self.done)} left")
-        with contextlib.suppress(OSError, ValueError):  # a log that is full or closed must not end the work
-            print(f"{self.label}: {', '.join(parts)}", file=sys.stderr, flush=True)
+            texts.append(f"{time_left(now - first, self.done - before, self.total - self.done)} left")
+        with contextlib.suppress(OSError, ValueError):  # a full or closed log must not stop the work
+            print(f"{self.label}: {', '.join(texts)}", file=sys.stderr, flush=True)
         self.last_line, self.written, self.tenths = now, self.done, self._num_tenths()
 
 
 @contextlib.contextmanager
 def _in_log(lines: LogLines) -> Generator[Callable[[int], None]]:
-    """Writes lines also while nothing is reported, from a thread of its own: a step may take an hour."""
+    """Writes lines from a separate thread, also between reports: a step may take an hour."""
     ended = threading.Event()
 
     def watch() -> None:
@@ -158,7 +159,7 @@ def _in_log(lines: LogLines) -> Generator[Callable[[int], None]]:
 
 @contextlib.contextmanager
 def _in_notebook(label: str, total: int, patience: float) -> Generator[Callable[[int], None]]:
-    """The browser's own bar, which goes at the end; rich's would need ipywidgets."""
+    """An HTML progress bar, removed at the end; rich's bar would require ipywidgets."""
     from IPython.display import HTML, DisplayHandle
 
     handle: Any = DisplayHandle()
@@ -184,12 +185,12 @@ def _in_notebook(label: str, total: int, patience: float) -> Generator[Callable[
 
 
 def time_left(seconds: float, done: int, remaining: int) -> str:
-    """`1:23:45`, or dashes if nobody knows yet.
+    """Estimated remaining time, such as `1:23:45`, or dashes if unknown.
 
     Args:
-      seconds: that it took.
-      done: what was done in them.
-      remaining: what is left to do.
+      seconds: elapsed time.
+      done: completed amount in this time.
+      remaining: remaining amount.
     """
     if done <= 0 or seconds <= 0:
         return "-:--:--"

@@ -1,4 +1,4 @@
-"""Tables of name → `module:object`, so that names are known before anything is imported."""
+"""Tables of name → `module:object`, which make names available without imports."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def find(table: Mapping[str, str], name: str, what: str) -> Any:
-    """What a name of a table stands for, imported when it is asked for.
+def find(table: Mapping[str, str], name: str, kind: str) -> Any:
+    """Imports and returns the object of a name.
 
     Args:
       table: name → `module:object`.
-      name: one of the table's.
-      what: the table's entries are, for the error: `gadget`.
+      name: a name in the table.
+      kind: kind of the entries, for errors, such as `gadget`.
 
     Raises:
       ValueError: if the name is not in the table.
     """
     if name not in table:
-        raise ValueError(f"{what} {name!r} is unknown; expected one of {', '.join(table)}")
+        raise ValueError(f"{kind} {name!r} is unknown; expected one of {', '.join(table)}")
     module, _, member = table[name].partition(":")
     return getattr(importlib.import_module(module), member)

@@ -1,7 +1,7 @@
-"""Ranges drawn at random, for networks of ranges to learn from.
+"""Random ranges, as training data of range networks.
 
-What a search will ask is not known beforehand, so draws are spread widely: over how play above a cut might
-lead there, over what the players may hold in a public state, and as DeepStack draws them.
+A search may query any ranges, so the draws are diverse: reach probabilities of random policies above the cut,
+Dirichlet distributions within public states, and DeepStack's recursive distribution.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ RangePair: TypeAlias = tuple[FloatArray, FloatArray]
 """Both players' ranges `[R_p, L]`."""
 
 Draw: TypeAlias = Callable[[Forest, int, np.random.Generator], RangePair]
-"""Subgames, a number of lanes and a generator → so many pairs of ranges."""
+"""Function of a forest, a number of lanes and a generator that returns a pair of ranges."""
 
 LARGEST = 2**31 - 1
-"""Of lanes."""
+"""Default number of lanes."""
 
 CONCENTRATIONS = (0.05, 5.0)
-"""Of the Dirichlet distributions that are drawn from: nearly deterministic to nearly uniform."""
+"""Concentrations of the Dirichlet distributions, from nearly deterministic to nearly uniform."""
 
 
 def draw_ranges(
     forest: Forest, count: int, *, draws: Sequence[Draw] | None = None, seed: int = 0
 ) -> RangePair:
-    """Pairs of ranges, a lane each: equally many of each kind, one kind after the other.
+    """Draws pairs of ranges, one per lane: equally many of each kind, sorted by kind.
 
     Args:
       forest: the subgames.
-      count: L.
-      draws: the kinds; by default `reached`, twice, `dirichlet` and `recursive`.
-      seed: of all that is random.
+      count: number of lanes, L.
+      draws: the kinds; by default `reached` (twice), `dirichlet` and `recursive`.
+      seed: seed of the random generator.
 
     Raises:
-      ValueError: if a number is out of range, if there are no kinds, or one of them gives something else than
-        both players' ranges, of as many lanes as it was asked for.
+      ValueError: if a number is out of range, `draws` is empty, or one of them does not return both players'
+        ranges with the requested number of lanes.
     """
     check_forest(forest)
     count = check_whole_number("count", count, 1, LARGEST)
@@ -51,8 +51,8 @@ def draw_ranges(
     generator = np.random.Generator(np.random.PCG64(check_whole_number("seed", seed, 0)))
     sizes = np.diff(np.linspace(0, count, len(kinds) + 1).astype(int)).tolist()
     drawn = [
-        check_ranges(forest, draw(forest, size, generator), f"what draws[{number}] gave", size)
-        for number, (draw, size) in enumerate(zip(kinds, sizes, strict=True))
+        check_ranges(forest, draw(forest, size, generator), f"ranges of draws[{kind}]", size)
+        for kind, (draw, size) in enumerate(zip(kinds, sizes, strict=True))
         if size
     ]
     first, second = (np.concatenate([pair[player] for pair in drawn], axis=1) for player in (0, 1))
@@ -60,11 +60,11 @@ def draw_ranges(
 
 
 def _check_draws(draws: object) -> tuple[Draw, ...]:
-    """The kinds; ValueError if there are none, or one of them is no function."""
+    """Returns the kinds; raises ValueError if there are none or one is not a function."""
     kinds: Any = tuple(draws) if isinstance(draws, Iterable) and not isinstance(draws, str) else ()
     if not kinds or not all(callable(draw) and not isinstance(draw, type) for draw in kinds):
         raise ValueError(
-            f"draws={draws!r}: expected a list of at least one function of a forest, a number of lanes and a "
+            f"draws={draws!r}: expected a non-empty list of functions of a forest, a number of lanes and a "
             "generator, such as [dirichlet]"
         )
     return kinds
@@ -73,44 +73,44 @@ def _check_draws(draws: object) -> tuple[Draw, ...]:
 def check_ranges(
     forest: Forest, ranges: object, name: str = "ranges", num_lanes: int | None = None
 ) -> RangePair:
-    """Both players' ranges `[R_p, L]` as float64.
+    """Validates both players' ranges `[R_p, L]` and converts them to float64.
 
     Args:
       forest: the subgames.
-      ranges: what was given.
-      name: what errors call it.
-      num_lanes: L; by default whatever both players have, at least 1.
+      ranges: the argument to validate.
+      name: its name, for errors.
+      num_lanes: L; by default any number >= 1.
 
     Raises:
-      ValueError: if they are of another cut, negative, not finite, or 0 everywhere in a lane, or if the
-        subgames are none.
+      ValueError: if `forest` is not a forest, or ranges are of another cut, negative, not finite, or 0
+        everywhere in a lane.
     """
     check_forest(forest)
     if not isinstance(ranges, tuple | list) or len(ranges) != 2:
-        what = f"{len(ranges)} parts" if isinstance(ranges, tuple | list) else f"a {type(ranges).__name__}"
+        actual = f"{len(ranges)} parts" if isinstance(ranges, tuple | list) else f"a {type(ranges).__name__}"
         raise ValueError(
-            f"{name}: {what}; expected a pair, the ranges of player 0 and those of player 1, each of shape "
-            "[root infostates, lanes], as draw_ranges gives them"
+            f"{name}: {actual}; expected a pair, the ranges of player 0 and those of player 1, each of shape "
+            "[root infostates, lanes], as returned by draw_ranges"
         )
     first, second = (_check_rows(forest, player, ranges[player], name, num_lanes) for player in (0, 1))
     if first.shape[1] != second.shape[1]:
-        raise ValueError(f"{name} have {first.shape[1]} and {second.shape[1]} lanes: expected equally many")
+        raise ValueError(f"{name} have {first.shape[1]} and {second.shape[1]} lanes: expected equal numbers")
     return first, second
 
 
-def _check_rows(forest: Forest, player: int, given: Any, name: str, num_lanes: int | None) -> FloatArray:
-    """One player's ranges; see `check_ranges`."""
+def _check_rows(forest: Forest, player: int, values: Any, name: str, num_lanes: int | None) -> FloatArray:
+    """Validates one player's ranges."""
     name, count = f"{name}[{player}]", len(forest.roots[player])
     try:
-        rows = np.asarray(given)
-    except Exception:  # rows of different lengths, or whatever an array of another library raises
+        rows = np.asarray(values)
+    except Exception:  # ragged rows, or an error of another array library
         rows = np.asarray(None)
     fits = rows.ndim == 2 and len(rows) == count and rows.shape[1] == (num_lanes or max(rows.shape[1], 1))
     if rows.dtype.kind not in "fiu" or not fits:
         lanes = "lanes, at least 1" if num_lanes is None else str(num_lanes)
         raise ValueError(
             f"{name} of shape {rows.shape} and type {rows.dtype}: expected real numbers of shape ({count}, "
-            f"{lanes}), a row for each root infostate of player {player} below {forest.cut!r}, in the order "
+            f"{lanes}), one row per root infostate of player {player} below {forest.cut!r}, in the order "
             "of forest.roots"
         )
     if not np.isfinite(rows).all() or (rows < 0).any():
@@ -122,25 +122,25 @@ def _check_rows(forest: Forest, player: int, given: Any, name: str, num_lanes: i
     empty = np.flatnonzero(~(rows > 0).any(axis=0))
     if len(empty):
         raise ValueError(
-            f"{name} is 0 everywhere in lane {int(empty[0])}: expected a player who may come somewhere; "
-            "leave that lane out"
+            f"{name} is 0 everywhere in lane {int(empty[0])}: expected a positive reach of some root; "
+            "remove that lane"
         )
     return rows.astype(np.float64)
 
 
 def reached(forest: Forest, count: int, generator: np.random.Generator) -> RangePair:
-    """How random policies reach the roots; see `random_policies`."""
-    return reach_of(forest, random_policies(forest.tree, count, generator))
+    """Reach of the roots under `random_policies`."""
+    return reach_of(forest, random_policies(forest.histories, count, generator))
 
 
 def reach_of(forest: Forest, policy: Policy) -> RangePair:
-    """How policies reach the roots."""
+    """Both players' reach of the roots under a policy."""
     first, second = (policy.reach(player)[forest.roots[player].sequence] for player in (0, 1))
     return first, second
 
 
 def random_policies(tree: HistoryTree, count: int, generator: np.random.Generator) -> Policy:
-    """At every infoset a draw from a Dirichlet distribution, each lane with a concentration of its own."""
+    """Random policies: a Dirichlet draw at every infoset, with a random concentration per lane."""
     rows: list[FloatArray] = []
     for player in (0, 1):
         infoset = tree.infosets[player].infoset[1:]
@@ -149,7 +149,7 @@ def random_policies(tree: HistoryTree, count: int, generator: np.random.Generato
 
 
 def dirichlet(forest: Forest, count: int, generator: np.random.Generator) -> RangePair:
-    """In every subgame a draw from a Dirichlet distribution, each lane with a concentration of its own."""
+    """Random ranges: a Dirichlet draw in every subgame, with a random concentration per lane."""
     first, second = (
         _dirichlet(roots.subgame, forest.num_subgames, count, generator) for roots in forest.roots
     )
@@ -157,20 +157,21 @@ def dirichlet(forest: Forest, count: int, generator: np.random.Generator) -> Ran
 
 
 def recursive(forest: Forest, count: int, generator: np.random.Generator) -> RangePair:
-    """As DeepStack draws them (Moravčík et al. 2017, supplement, "Training data"), in every subgame.
+    """DeepStack's random ranges (Moravčík et al. 2017, supplement, "Training data"), in every subgame.
 
     A set of infostates with probability p is halved, one half gets a uniform share of p, and so on down to
-    single ones. DeepStack halves by the strength of hands, which only poker has; here the order is random.
+    single infostates. Deviation: DeepStack splits by hand strength, which only poker has; here the order is
+    random.
     """
     first, second = (_recursive(roots.subgame, count, generator) for roots in forest.roots)
     return first, second
 
 
 def _dirichlet(group: IntArray, groups: int, count: int, generator: np.random.Generator) -> FloatArray:
-    """`[n, count]`: a draw in every group; a lane has one concentration."""
+    """`[n, count]` a Dirichlet draw in every group, with one concentration per lane."""
     low, high = np.log(CONCENTRATIONS)
     concentration = np.exp(generator.uniform(low, high, count))
-    # Of a small concentration a gamma variable may underflow: its logarithm does not.
+    # With a small concentration a gamma variable may underflow; its logarithm does not.
     shape = np.broadcast_to(concentration, (len(group), count))
     logs = np.log(generator.gamma(shape + 1)) + np.log(generator.uniform(size=shape.shape)) / shape
     most = np.full((groups, count), -np.inf)
@@ -182,10 +183,10 @@ def _dirichlet(group: IntArray, groups: int, count: int, generator: np.random.Ge
 
 
 def _recursive(group: IntArray, count: int, generator: np.random.Generator) -> FloatArray:
-    """`[n, count]` in every group, halved in an order of its own for every lane."""
+    """`[n, count]` recursive draws in every group, with a random order per lane."""
     drawn = np.zeros((len(group), count))
-    for number in range(int(group.max(initial=-1)) + 1):
-        rows = np.flatnonzero(group == number)
+    for group_idx in range(int(group.max(initial=-1)) + 1):
+        rows = np.flatnonzero(group == group_idx)
         order = generator.permuted(np.repeat(rows[:, None], count, axis=1), axis=0)
         share = np.ones((len(rows), count))
         spans = [(0, len(rows))]

@@ -1,7 +1,7 @@
-"""Values at a depth limit that depend on the ranges, as a payoff operator.
+"""Range-dependent values at a depth limit, as a payoff operator.
 
-As in DeepStack (Moravčík et al. 2017) and ReBeL (Brown et al. 2020): both players' ranges at the limit go
-in, counterfactual values of all infostates there come out, in every update of CFR. `solve_trunk` runs it.
+As in DeepStack (Moravčík et al. 2017) and ReBeL (Brown et al. 2020): every CFR update maps both players'
+ranges at the limit to counterfactual values of all infostates there. Used by `solve_trunk`.
 """
 
 from __future__ import annotations
@@ -17,45 +17,45 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial, all_leaves
 
+from jaxgadget.core.cfr import State, averages, start, step
+from jaxgadget.core.host import Entries
+from jaxgadget.core.payoff import MatrixPayoff, Payoff, build_payoff
+from jaxgadget.core.regret import Rule, find_rule
+from jaxgadget.core.rows import Sums, array_bytes, build_sums, take_rows
+from jaxgadget.core.solver import check_iterations
 from jaxgadget.games.game import dense_ids
-from jaxgadget.kernels.cfr import State, averages, start, step
-from jaxgadget.kernels.payoff import MatrixPayoff, Payoff, array_bytes, build_payoff
-from jaxgadget.kernels.regret import Rule, find_rule
-from jaxgadget.kernels.rows import Sums, build_sums, take_rows
-from jaxgadget.solving.decomposition import (
+from jaxgadget.tree.cover import Roots, cover_of, find_roots
+from jaxgadget.tree.cut import Cut
+from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.trunk import build_trunk
+from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.values.decomposition import (
     ForestPayoff,
     RootSums,
     forest_payoff,
     played_values,
     trunk_problem,
 )
-from jaxgadget.solving.options import check_iterations
-from jaxgadget.tree.cover import Roots, cover_of, find_roots
-from jaxgadget.tree.cut import Cut
-from jaxgadget.tree.forest import Forest, build_forest
-from jaxgadget.tree.history import HistoryTree
-from jaxgadget.tree.sequence import Entries
-from jaxgadget.tree.trunk import build_trunk
-from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.values.histories import ValueFunction, leaf_values, one_each
 
 Pair: TypeAlias = tuple[jax.Array, jax.Array]
 """Arrays of player 0 and player 1."""
 
 RangeFunction: TypeAlias = Callable[[Pair], Pair]
-"""Both players' ranges → both players' values; see `RangeValues`."""
+"""Function of both players' ranges that returns both players' values; defined in `RangeValues`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Limit:
-    """A depth limit, as a value function must know it: H leaf histories, R_p leaf infostates of player p.
+    """A depth limit as seen by value functions: H leaf histories, R_p leaf infostates of player p.
 
     Attributes:
-      cut: `cut.roots` are the leaf histories `[H]`, `cut.subgame` `[H]` their public states: which of them
-        belong together by common knowledge.
+      cut: `cut.roots` are the leaf histories `[H]`, `cut.subgame` `[H]` their public states (common-knowledge
+        components).
       roots: both players' leaf infostates `[R_p]`: ids, public states, and the tree's sequences above.
-      row: for both players `[H]`, which leaf infostate each leaf history is in.
-      dtype: of ranges and values.
+      row: for both players `[H]`, index of the leaf infostate of each leaf history.
+      dtype: type of ranges and values.
     """
 
     cut: Cut
@@ -71,22 +71,22 @@ class Limit:
 
     @property
     def tree(self) -> HistoryTree:
-        """The game's histories, perhaps only down to the limit."""
-        return self.cut.tree
+        """The game's history tree, possibly truncated at the limit."""
+        return self.cut.histories
 
     def infostate(self, player: int, row: int) -> str:
-        """The game's name of a leaf infostate."""
+        """The game's string of a leaf infostate."""
         history = int(self.cut.roots[np.argmax(self.row[player] == row)])
         return self.tree.game.infostate_string(player, self.tree.moves(history))
 
     def matrix(self, weight: FloatArray | None = None) -> Entries:
-        """`[R_0, R_1]` between leaf infostates: the sum of chance's reach × weight over their histories.
+        """Matrix `[R_0, R_1]` over leaf infostates: sum of chance's reach × weight over common histories.
 
         Args:
           weight: `[H]` or `[H, L]`; by default 1, which gives chance's reach.
 
         Returns:
-          A sparse matrix: `row`, `column` and `value` `[m]` (or `[m, L]`) of its cells, and its `shape`.
+          A sparse matrix: `row`, `column` and `value` `[m]` (or `[m, L]`) of its entries, and its `shape`.
         """
         chance = self.tree.chance[self.cut.roots]
         weighted = chance if weight is None else (chance * weight.T).T
@@ -100,50 +100,49 @@ class Limit:
 
 
 class RangeValues(Protocol):
-    """A value function that depends on the ranges: called once with a limit, it gives a `RangeFunction`.
+    """A range-dependent value function: called once with a limit, it returns a `RangeFunction`.
 
-    That function is traced by JAX inside CFR's loop, so it computes with `jax.numpy`. It takes one argument,
-    the pair of ranges `(r_0 [R_0, L], r_1 [R_1, L])`, and gives the pair `(v_0 [R_0, L], v_1 [R_1, L])`, rows
-    in the order of `limit.roots`, L lanes that share nothing, of any floating type.
+    The returned function is traced by JAX inside CFR's loop, so it must use `jax.numpy`. It maps the pair of
+    ranges `(r_0 [R_0, L], r_1 [R_1, L])` to the pair of values `(v_0 [R_0, L], v_1 [R_1, L])`, with rows in
+    the order of `limit.roots` and L independent lanes, of any floating type.
 
     - `r_p[s]` is player p's own reach of its infostate s: the product of the probabilities of its own
-      actions. A range is no distribution, and may be 0 everywhere in a public state.
+      actions. A range is not normalised and may be 0 everywhere in a public state.
     - `v_p[s]` is the counterfactual value of s in p's own utility: the sum over the histories h in s of
-      chance's reach of h × the other player's range there × what p gets from h on, in units of the payoff
-      (less half of the game's constant). Own reach is not counted, and matters only for how play goes on.
-      In a zero-sum game `Σ r_0·v_0 + Σ r_1·v_1 = 0`; nothing here demands it.
+      chance's reach of h × the other player's range there × p's expected payoff after h, in units of the
+      payoff (minus half of the game's constant). p's own reach is not a factor. In a zero-sum game `Σ r_0·v_0
+      + Σ r_1·v_1 = 0`; this is not checked.
 
     The arrays of a function that is a pytree, such as `jax.tree_util.Partial(apply, weights)`, are arguments
-    of the compiled loop, and functions that differ in nothing else share it. Those of a closure are constants
-    in it, and every closure compiles its own.
+    of the compiled loop, which functions of equal structure share. The arrays of a closure are constants, so
+    every closure is compiled separately.
 
-    An object may say `num_lanes` = L, else it serves any number of lanes; and `linear` = True, if each
-    player's values are a fixed matrix times the other's range: then the depth-limited game is a matrix game
-    and has a certified gap. That is taken at its word: said of other values, the gap certifies nothing.
-    It may have a `doubt`, a sentence that says why it is not to be relied on, None if nothing is known
-    against it.
+    Optional attributes: `num_lanes` = L, if the object supports only this number of lanes; `linear` = True,
+    if each player's values are a fixed matrix times the other's range, so that the depth-limited game is a
+    matrix game with a certified gap (this is not checked: otherwise the gap is meaningless); `doubt`, a
+    sentence with a reason not to rely on the values, or None.
     """
 
     def __call__(self, limit: Limit) -> RangeFunction:
-        """The function for a limit; JAX computes in `limit.dtype` meanwhile."""
+        """Returns the function for a limit; called with JAX's default type set to `limit.dtype`."""
         ...
 
 
 def check_lanes(values: object, num_lanes: int) -> None:
-    """ValueError unless range values serve so many blueprints."""
+    """Raises ValueError unless range values support `num_lanes` blueprints."""
     count = getattr(values, "num_lanes", None)
     if count is not None and count != num_lanes:
         raise ValueError(
-            f"values={values!r} have num_lanes={count!r} for {num_lanes} blueprint(s): expected a lane for "
+            f"values={values!r} have num_lanes={count!r} for {num_lanes} blueprint(s): expected one lane for "
             "each blueprint, or no num_lanes"
         )
 
 
 def warn_of_doubts(values: Sequence[object]) -> None:
-    """Says of range values why they are not to be relied on, each reason once.
+    """Warns of each distinct `doubt` of range values once.
 
     Warns:
-      UserWarning: if an object has a `doubt`; see `RangeValues`.
+      UserWarning: if an object has a `doubt` (`RangeValues`).
     """
     for doubt in dict.fromkeys(getattr(function, "doubt", None) for function in values):
         if doubt is not None:
@@ -151,7 +150,7 @@ def warn_of_doubts(values: Sequence[object]) -> None:
 
 
 def check_unary(name: str, function: Callable[..., Any], argument: str) -> None:
-    """ValueError if a function cannot be called with one argument alone; one without a signature passes."""
+    """Raises ValueError if a function with a signature cannot be called with one argument."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -163,39 +162,41 @@ def check_unary(name: str, function: Callable[..., Any], argument: str) -> None:
 
 
 def function_at(values: RangeValues, limit: Limit, num_lanes: int) -> RangeFunction:
-    """What values say at a limit, as a pytree, its shapes checked; call inside `precision(limit.dtype)`.
+    """Validated function of range values at a limit, as a pytree; call inside `precision(limit.dtype)`.
 
     Raises:
-      ValueError: if it is no function, or gives something else than both players' values.
+      ValueError: if it is not a function or does not return both players' values.
     """
     returned = values(limit)
     if not callable(returned):
-        raise ValueError(f"values={values!r} gave {returned!r}: expected a function of both players' ranges")
-    check_unary(f"what values={values!r} gave", returned, "the pair of ranges")
+        raise ValueError(
+            f"values={values!r} returned {returned!r}: expected a function of both players' ranges"
+        )
+    check_unary(f"the function of values={values!r}", returned, "the pair of ranges")
     function = Partial(returned) if all_leaves([returned]) else returned
     first, second = (jax.ShapeDtypeStruct((len(roots), num_lanes), limit.dtype) for roots in limit.roots)
-    parts = jax.eval_shape(lambda ranges: _as_arrays(values, function(ranges)), (first, second))
-    if [part.shape for part in parts] != [first.shape, second.shape]:
+    arrays = jax.eval_shape(lambda ranges: _as_arrays(values, function(ranges)), (first, second))
+    if [array.shape for array in arrays] != [first.shape, second.shape]:
         raise ValueError(
-            f"values={values!r} gave shapes {[part.shape for part in parts]}: expected {first.shape} and "
-            f"{second.shape}, [leaf infostates, lanes] of both players"
+            f"values={values!r} returned shapes {[array.shape for array in arrays]}: expected {first.shape} "
+            f"and {second.shape}, [leaf infostates, lanes] of both players"
         )
-    for part in parts:
-        if not jnp.issubdtype(part.dtype, jnp.floating):
-            raise ValueError(f"values={values!r} gave {part.dtype}: expected floating-point numbers")
+    for array in arrays:
+        if not jnp.issubdtype(array.dtype, jnp.floating):
+            raise ValueError(f"values={values!r} returned {array.dtype}: expected floating-point numbers")
     return function
 
 
 def _as_arrays(values: RangeValues, answer: object) -> list[jax.Array]:
-    """What a function gave, one array or several; ValueError for anything else."""
-    parts: list[Any] = list(answer) if isinstance(answer, tuple | list) else [answer]
-    for part in parts:
-        if not isinstance(part, jax.Array | np.ndarray):
+    """The returned array or arrays; raises ValueError for anything else."""
+    arrays: list[Any] = list(answer) if isinstance(answer, tuple | list) else [answer]
+    for array in arrays:
+        if not isinstance(array, jax.Array | np.ndarray):
             raise ValueError(
-                f"values={values!r} gave a function that returns {part!r}: expected the pair of both "
+                f"values={values!r} returned a function that returns {array!r}: expected the pair of both "
                 "players' values, two arrays; does it end with `return first, second`?"
             )
-    return parts
+    return arrays
 
 
 # --- the operator -------------------------------------------------------------------------
@@ -204,17 +205,17 @@ def _as_arrays(values: RangeValues, answer: object) -> list[jax.Array]:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RangedPayoff:
-    """The payoff of a lookahead with K = 1, with values for the ranges at its limit.
+    """Payoff of a lookahead with K = 1 and range-dependent values at its limit.
 
     Attributes:
-      weighting: the solve's rule, whose weights the sums of values have.
+      weighting: the solve's rule, whose averaging weights apply to the sums of values.
       outside: the payoff of terminals before the limit.
-      function: a `RangeFunction`, as a pytree.
+      function: the `RangeFunction`, a pytree.
       sequence: for both players `[R]` the sequence of each leaf infostate.
       linked: for both players, sums over leaf infostates into sequences.
-      added: for both players `[R, L]`, what else comes to their leaf infostates besides them: another copy
-        of theirs, for which the same values hold. None if nothing does.
-      bound: a payoff that no values exceed, above the limit and at every leaf.
+      added: for both players `[R, L]`, additional reach of their leaf infostates, by another copy of the
+        player; None for none.
+      bound: a payoff that bounds all values, above the limit and at every leaf.
     """
 
     weighting: Rule
@@ -226,7 +227,7 @@ class RangedPayoff:
     added: Pair | None = None
 
     def gradient(self, player: int, reach: Pair, state: RootSums) -> tuple[jax.Array, RootSums]:
-        """See `Payoff`; `state` gains the player's values, until one is not finite: then it stays so."""
+        """Gradient of `Payoff`; adds the player's values to `state` until a value is not finite."""
         ranges = take_rows(reach[0], self.sequence[0]), take_rows(reach[1], self.sequence[1])
         if self.added is not None:
             ranges = ranges[0] + self.added[0], ranges[1] + self.added[1]
@@ -234,34 +235,34 @@ class RangedPayoff:
         outside, _ = self.outside.gradient(player, reach, None)
         after = state.add(player, values, self.weighting)
         fine = jnp.isfinite(state.total[0]).all() & jnp.isfinite(state.total[1]).all()
-        kept = jax.tree.map(lambda new, old: jnp.where(fine, new, old), after, state)
-        return outside + self.linked[player](values), kept
+        next_state = jax.tree.map(lambda new, old: jnp.where(fine, new, old), after, state)
+        return outside + self.linked[player](values), next_state
 
     def absolute(self) -> Payoff:
-        """See `Payoff`; of `bound`, since nothing is known of the values."""
+        """Absolute values of `bound`, which bounds the unknown values."""
         return self.bound.absolute()
 
     def num_bytes(self) -> tuple[int, int]:
-        """See `Payoff`; what the function has by lane is counted as shared."""
+        """Memory of the payoff, shared and per lane; the function's arrays count as shared."""
         outside, bound = self.outside.num_bytes(), self.bound.num_bytes()
         rest = array_bytes((self.function, self.sequence, self.linked))
         return outside[0] + bound[0] + rest, outside[1] + bound[1]
 
     def take_lanes(self, lanes: IntArray) -> RangedPayoff:
-        """Not known to a function of all lanes' ranges: TypeError."""
-        raise TypeError("values that depend on the ranges are asked for all lanes at once; solve them so")
+        """Not supported, since the function takes the ranges of all lanes: raises TypeError."""
+        raise TypeError("range-dependent values require all lanes at once; solve in one chunk")
 
 
 def ranged_payoff(look: Forest, limit: Limit, function: RangeFunction, weighting: Rule) -> RangedPayoff:
-    """Puts a lookahead's payoff on the device; call inside `precision(limit.dtype)`.
+    """Transfers a lookahead's payoff to the device; call inside `precision(limit.dtype)`.
 
     Args:
-      look: with K = 1, so that nobody chooses at the limit.
-      limit: its leaves.
-      function: see `function_at`.
-      weighting: the rule that it will be solved with.
+      look: the lookahead, with K = 1: no choices at the limit.
+      limit: its depth limit.
+      function: the function returned by `function_at`.
+      weighting: the rule of the solve.
     """
-    most = float(np.abs(look.tree.payoff).max())
+    most = float(np.abs(look.histories.payoff).max())
     bound = look.with_values(np.full((len(look.leaves), 1, 1), most)).form.payoff
     sequence: list[jax.Array] = []
     linked: list[Sums] = []
@@ -296,7 +297,7 @@ class FixedValues:
     """Values of histories that do not depend on the ranges: K = 1 of multi-valued states.
 
     Attributes:
-      values: with a single entry, such as `ExactValues(blueprint)`; several make a lane each.
+      values: value functions with a single strategy, such as `ExactValues(blueprint)`, one per lane.
     """
 
     values: ValueFunction | Sequence[ValueFunction]
@@ -304,20 +305,20 @@ class FixedValues:
 
     @property
     def num_lanes(self) -> int:
-        """L."""
+        """Number of lanes, L."""
         return len(self.values) if isinstance(self.values, Sequence) else 1
 
     def __call__(self, limit: Limit) -> RangeFunction:
-        """See `RangeValues`.
+        """The linear function of these values at a limit.
 
         Raises:
-          ValueError: for value functions of several entries, of another game, or that give no numbers.
+          ValueError: for value functions with several strategies, of another game, or with invalid values.
         """
         functions = one_each(self.values, self.num_lanes)
         if functions[0].num_entries != 1:
             raise ValueError(
-                f"values={functions[0]!r} has {functions[0].num_entries} entries: expected one, as in "
-                "ExactValues(blueprint), since nobody chooses at the limit"
+                f"values={functions[0]!r} has num_entries={functions[0].num_entries}: expected 1, as in "
+                "ExactValues(blueprint), since there are no choices at the limit"
             )
         leaf_value = [leaf_values(function, limit.tree, limit.cut.roots)[:, 0, 0] for function in functions]
         weight = leaf_value[0] if len(leaf_value) == 1 else np.stack(leaf_value, axis=1)
@@ -330,18 +331,18 @@ def _multiplied(matrix: MatrixPayoff, ranges: Pair) -> Pair:
 
 @dataclasses.dataclass(frozen=True)
 class ResolvedValues:
-    """Values of an equilibrium below the limit, solved anew for all ranges: CFR-D (`jaxgadget.cfr_d`).
+    """Equilibrium values below the limit, re-solved in every update: CFR-D (`jaxgadget.cfr_d`).
 
     Attributes:
-      iterations: of CFR below the limit, each time.
-      algorithm: its name, or a `Rule`.
+      iterations: CFR iterations below the limit per update.
+      algorithm: name of the regret rule, or a `Rule`.
     """
 
     iterations: int
     algorithm: str | Rule = "cfr+"
 
     def __call__(self, limit: Limit) -> RangeFunction:
-        """See `RangeValues`.
+        """The function that re-solves the subgames below a limit.
 
         Raises:
           ValueError: for a truncated tree, an unknown algorithm, or a number out of range.
@@ -356,7 +357,7 @@ class ResolvedValues:
 
 
 def _solved_values(payoff: ForestPayoff, ranges: Pair) -> Pair:
-    """As `ForestPayoff.root_values`, of both players at once."""
+    """`ForestPayoff.root_values` of both players."""
     problem = payoff.take_lanes(np.zeros(ranges[0].shape[-1], np.int64)).subgames(ranges)
 
     def advance(_: jax.Array, state: State) -> State:

@@ -1,39 +1,40 @@
-"""A game solved from its root down to a depth limit, with values there that depend on the ranges."""
+"""Depth-limited solving from the root of a game, with range-dependent values at the limit."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
-from jax.typing import DTypeLike
-from scipy.sparse import csr_array
 
-from jaxgadget.kernels.batch import Batch
-from jaxgadget.kernels.cfr import State, averages
-from jaxgadget.kernels.problem import Problem, evaluation_game, with_regret_tolerance
-from jaxgadget.kernels.regret import Bounds, Rule
-from jaxgadget.kernels.response import evaluate
+from jaxgadget.core.batch import Batch
+from jaxgadget.core.cfr import State, averages
+from jaxgadget.core.devices import HOME
+from jaxgadget.core.driver import Finished, solve
+from jaxgadget.core.memory import one_chunk
+from jaxgadget.core.payoff import multiply
+from jaxgadget.core.problem import Problem, evaluation_game, with_regret_tolerance
+from jaxgadget.core.regret import Bounds, Rule
+from jaxgadget.core.response import evaluate
+from jaxgadget.core.results import NO_FAILURES, LaneResult
+from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
-from jaxgadget.solving.decomposition import RootSums
-from jaxgadget.solving.devices import HOME
-from jaxgadget.solving.driver import Finished, solve
-from jaxgadget.solving.memory import one_chunk
-from jaxgadget.solving.options import make_options
 from jaxgadget.tree.cut import Cut, CutSpec, cut, first_below, whole_cut
 from jaxgadget.tree.forest import Forest, build_forest, followed_payoff
-from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.tree.history import HistoryTree, check_histories
 from jaxgadget.util.arguments import check_player, check_whole_number
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.lanes import Lanes
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
+from jaxgadget.values.decomposition import RootSums
 from jaxgadget.values.ranges import (
     Limit,
     Pair,
@@ -47,28 +48,30 @@ from jaxgadget.values.ranges import (
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class LimitedTrunk:
-    """What was found above a depth limit; L lanes. Nothing bounds how exploitable the policy is.
+class LimitedTrunk(LaneResult):
+    """Solution above a depth limit, with L lanes. The policy's exploitability is not bounded.
 
-    Against opponents who follow models, lanes run over opponents, then blueprints, values are those of the
-    free opponents, and neither gaps nor best-response values are known.
+    Against opponents that follow models, lanes run over opponents, then blueprints; values are those of the
+    free opponents; gaps and best-response values are NaN.
 
     Attributes:
-      limit: where the solve stopped; player p has R_p leaf infostates there.
+      limit: the depth limit; player p has R_p leaf infostates there.
       policy: both players' average policies above the limit, the blueprint's rows below it.
-      values: for both players `[R_p, L]`, the average counterfactual values of its leaf infostates, as the
-        solve saw them: chance's and the other player's reach included, its own not. Minus the
-        opponent's are alternative values (`ArrayValues`) to re-solve with below the limit. 0 for a player
-        whose strategy was given.
-      best_response_values: `[2, L]` what player 1 gets at most above the limit against player 0's average
-        if leaf infostates are worth these values, then player 0 against player 1's. NaN against a player who
-        solves alone: the other one's strategy is given, and nobody asked for its values.
+      values: for both players `[R_p, L]`, average counterfactual values of its leaf infostates over the
+        solve: including chance's and the other player's reach, not its own. The negated values of the
+        opponent are alternative values (`ArrayValues`) for re-solving below the limit. 0 for a player with a
+        fixed strategy.
+      best_response_values: `[2, L]` best-response value above the limit of player 1 against player 0's
+        average, with these values at leaf infostates, then of player 0 against player 1's. NaN against a
+        player that solves alone.
       gap: `[L]` NashConv of the depth-limited game, in the precision of the solve, if its values are linear
-        in the ranges and both players are solved for; else NaN, as nothing is certified.
-      iterations: done.
+        in the ranges and both players are solved for; otherwise NaN.
+      iterations: number of iterations.
       algorithm: the rule's name.
       seconds: `build`, `compile` and `run`.
     """
+
+    failures = NO_FAILURES
 
     limit: Limit
     policy: Policy
@@ -84,23 +87,37 @@ class LimitedTrunk:
 
     @property
     def trunk_gap(self) -> FloatArray:
-        """`[L]` what both players could gain above the limit if leaf infostates kept their average values.
+        """`[L]` NashConv above the limit with leaf infostates fixed at their average values.
 
-        NaN if a player's strategy was given. For zero-sum values it tells how far the solve got; it is no
-        certificate, whatever the values.
+        NaN if a player's strategy is fixed. A measure of convergence for zero-sum values, but not a
+        certificate.
         """
         return self.best_response_values.sum(axis=0)
 
     @property
+    def lane_columns(self) -> dict[str, Any]:
+        """Blueprint, algorithm and iterations."""
+        return {
+            "blueprint": self.policy.labels,
+            "algorithm": self.algorithm,
+            "iterations": self.iterations,
+        }
+
+    @property
+    def number_columns(self) -> dict[str, Any]:
+        """Gap of the depth-limited game, and of the trunk with values at the limit held fixed."""
+        return {"gap": self.gap, "trunk_gap": self.trunk_gap}
+
+    @property
     def message(self) -> str:
-        """How far the solve got, in a sentence."""
+        """Convergence of the solve, in a sentence."""
         done = f"{self.iterations} iterations of {self.algorithm}"
-        for what, worst in (("gap", self.gap), ("gap of the trunk", self.trunk_gap)):
-            if np.isfinite(worst).all():
-                return f"{what} {float(worst.max()):.3g} after {done}"
+        for name, gap in (("gap", self.gap), ("gap of the trunk", self.trunk_gap)):
+            if np.isfinite(gap).all():
+                return f"{name} {float(gap.max()):.3g} after {done}"
         if np.isnan(self.best_response_values).all():
-            return f"{done} against opponents who follow models"
-        return f"{done} against a player whose strategy was given"
+            return f"{done} against opponents that follow models"
+        return f"{done} against a fixed strategy"
 
 
 def solve_trunk(
@@ -111,41 +128,39 @@ def solve_trunk(
     blueprint: PolicyLike | None = None,
     fixed: int | None = None,
     against: tuple[int, Opponents] | None = None,
-    algorithm: str | Rule = "cfr+",
-    iterations: int = 1000,
-    dtype: DTypeLike = "float64",
-    progress: bool | None = None,
+    solver: Solver | None = None,
+    iterations: int | None = None,
+    algorithm: str | Rule | None = None,
 ) -> LimitedTrunk:
-    """Solves a game down to a limit by CFR, which asks for values at its ranges in every update.
+    """Solves a game down to a depth limit by CFR, with values of the current ranges in every update.
 
-    Nothing below the limit is looked at, but by `values`.
+    Only `values` may depend on the game below the limit.
 
     Args:
-      tree: the game's histories, at least to the limit.
-      limit: a cut, whose roots are the leaf histories: `depth:D` is D moves of the players. Play that
-        does not come through it goes on to the end.
-      values: see `RangeValues`.
-      blueprint: what both players do below the limit; uniform by default. Its lanes are the result's, unless
-        `values` say how many these are (`num_lanes`).
-      fixed: a player who follows the blueprint above the limit, too; the other one solves alone, and finds
-        the optimal continuation's values. By default nobody.
-      against: a player, and whom it plays: opponents who follow models down to the limit. Values there are
-        asked for at what comes of both, p × the model's range + (1−p) × that of the free opponent.
-      algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, `sapcfr+`, or a `Rule`.
-      iterations: one updates both players, player 0 first.
-      dtype: `float32` or `float64`.
-      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
+      tree: the game's histories, at least down to the limit.
+      limit: a cut, whose roots are the leaf histories: `depth:D` is D moves of the players. Play that avoids
+        it continues to the end.
+      values: range-dependent values at the limit.
+      blueprint: both players' strategies below the limit; uniform by default. The result has its lanes, or
+        `values.num_lanes` if defined.
+      fixed: a player that follows the blueprint above the limit, too, so that only the other one is solved
+        for (optimal continuation). By default None.
+      against: a player and its opponents, which follow models down to the limit. Values there are computed
+        for the mixed range, p × the model's range + (1−p) × the free opponent's.
+      solver: settings; by default 1000 iterations of CFR+ in float64. Takes `algorithm`, `iterations`,
+        `dtype` and `progress`.
+      iterations: short for `Solver(iterations=…)`.
+      algorithm: short for `Solver(algorithm=…)`.
 
     Raises:
       ValueError: for an argument out of range, a limit or blueprint of another game, a limit that
         crosses an infoset, or values of another shape or that are not finite.
     """
-    check_tree(tree)
-    options = make_options(
-        algorithm=algorithm, iterations=iterations, dtype=dtype, devices=HOME.devices, exact=False
-    )
-    rule = options.rule
-    assert rule is not None
+    check_histories(tree)
+    default = Solver(iterations=1000, dtype="float64", devices=HOME.devices)
+    without = ("target_gap", "check_every", "time_limit", "memory_limit", "devices", "checkpoint")
+    solver = choose_solver(solver, default, iterations=iterations, algorithm=algorithm, without=without)
+    rule = solver.iterative_rule()
     count = _check_values(values)
     below = Policy.uniform(tree) if blueprint is None else as_policy(blueprint, tree, name="blueprint")
     if against is not None:
@@ -153,26 +168,26 @@ def solve_trunk(
     below = _spread(below, count)
     num_lanes = below.num_lanes
     if fixed is not None and blueprint is None:
-        raise ValueError(f"fixed={fixed!r} without a blueprint: expected the one that player follows")
-    given = None if fixed is None else (check_player(fixed, "fixed"), below)
+        raise ValueError(f"fixed={fixed!r} requires a blueprint: expected the policy of that player")
+    fixed_policy = None if fixed is None else (check_player(fixed, "fixed"), below)
     watch = Stopwatch()
-    with watch.phase("build"), precision(options.dtype):
-        at_limit = Limit.of(cut(tree, limit), options.dtype)
+    with watch.phase("build"), precision(solver.precision):
+        at_limit = Limit.of(cut(tree, limit), solver.precision)
         look = _above(at_limit.cut)
-        problem = _problem(look, at_limit, values, rule, num_lanes, given)
+        problem = _problem(look, at_limit, values, rule, num_lanes, fixed_policy)
         if against is not None:
             problem = _mixed(problem, look, at_limit, *against)
         game = Batch.of(problem, "trunk", no_sums(at_limit, num_lanes))
     linear = bool(getattr(values, "linear", False))
 
     def finish(ended: Finished) -> _LimitedTrunkSolution:
-        with precision(options.dtype):
+        with precision(solver.precision):
             _check_finite(values, at_limit, ended.state.payoff)
             return _conclude(ended.problem, ended.state, linear=linear)
 
-    with watch.phase("run"), progress_bar("trunk", iterations, progress) as report:
+    with watch.phase("run"), progress_bar("trunk", solver.num_iterations, solver.progress) as report:
         plan = one_chunk(num_lanes)  # values are asked for all lanes' ranges at once
-        solved = solve(game, options, finish, plan=plan, report=report).outcome
+        solved = solve(game, solver, finish, plan=plan, report=report).outcome
         first, second = (np.asarray(part, np.float64) for part in solved.values)
         best = np.stack([np.asarray(part, np.float64) for part in solved.best])
         gap = np.array(solved.gap, np.float64)
@@ -183,19 +198,19 @@ def solve_trunk(
     return LimitedTrunk(
         limit=at_limit,
         policy=_policy(
-            look, below, solved.strategy, f"{rule.name}:{iterations} to {at_limit.cut.name}", fixed
+            look, below, solved.strategy, f"{rule.name}:{solver.num_iterations} to {at_limit.cut.name}", fixed
         ),
         values=(first, second),
         best_response_values=best,
         gap=gap,
-        iterations=iterations,
+        iterations=solver.num_iterations,
         algorithm=rule.name,
         seconds=watch.seconds,
     )
 
 
 def _check_values(values: object) -> int | None:
-    """How many lanes range-dependent values have, None for any; ValueError if they are none."""
+    """Number of lanes of range-dependent values, None for any; raises ValueError for other objects."""
     if isinstance(values, type) or not callable(values):
         raise ValueError(
             f"values={values!r}: expected range-dependent values, such as ResolvedValues(100) or "
@@ -209,22 +224,22 @@ def _check_values(values: object) -> int | None:
 
 
 def _spread(rows: Policy, num_lanes: int | None) -> Policy:
-    """A blueprint with so many lanes, its own if that is not known."""
+    """Broadcasts a blueprint to `num_lanes`; None keeps its lanes."""
     if num_lanes is None:
         return rows
     if rows.num_lanes not in (1, num_lanes):
         raise ValueError(
-            f"blueprint has {rows.num_lanes} lanes, values have {num_lanes}: expected as many, or 1"
+            f"blueprint has {rows.num_lanes} lanes, values have {num_lanes}: expected equal numbers, or 1"
         )
     return rows if rows.num_lanes == num_lanes else Policy.stack([rows] * num_lanes)
 
 
 def _above(where: Cut) -> Forest:
     """The game from its root down to a cut, with K = 1."""
-    tree, top = where.tree, whole_cut(where.tree)
+    tree, top = where.histories, whole_cut(where.histories)
     marked = np.zeros(tree.num_histories, np.bool_)
     marked[where.roots] = True
-    first_below(tree, top, marked)  # refuses a tree that was truncated before the cut
+    first_below(tree, top, marked)  # raises an error for a tree truncated above the cut
     return build_forest(tree, top, limit=where, num_choices=1, padded=False)
 
 
@@ -234,16 +249,16 @@ def _problem(
     values: RangeValues,
     rule: Rule,
     num_lanes: int,
-    given: tuple[int, Policy] | None,
+    fixed_policy: tuple[int, Policy] | None,
 ) -> Problem:
-    """The depth-limited game; a player whose policy is given has it as floors, and never updates."""
+    """The depth-limited game; a fixed policy is a floor on all probabilities, so it is never updated."""
     payoff = ranged_payoff(look, limit, function_at(values, limit, num_lanes), rule)
-    game = evaluation_game(look.form, payoff, num_lanes, limit.dtype)
-    if given is not None:
-        player, policy = given
+    game = evaluation_game(look.form.treeplex, payoff, num_lanes, limit.dtype)
+    if fixed_policy is not None:
+        player, policy = fixed_policy
         sequence, rows = look.form.action_sequences(player), policy.probabilities[player]
-        real = (sequence > 0) & (sequence <= len(rows))  # the rest is padding, and the one entry at the limit
-        # A little less than 1, so that rounding leaves nothing below 0 for what is not given.
+        real = (sequence > 0) & (sequence <= len(rows))  # excludes padding and the single choice at the limit
+        # Slightly less than 1, so that rounding cannot make the remaining probability negative.
         least = 1 - 8 * float(np.finfo(limit.dtype).eps)
         floor = least * np.where(real[:, None], rows[np.where(real, sequence, 1) - 1], 0)
         floor = floor.astype(limit.dtype)
@@ -254,27 +269,31 @@ def _problem(
 
 
 def _against(below: Policy, against: tuple[int, Opponents], fixed: int | None) -> Policy:
-    """Blueprints once for each opponent: `lane = opponent * num_blueprints + blueprint`."""
+    """Repeats blueprints for each opponent: `lane = opponent * num_blueprints + blueprint`."""
     player, opponents = against
     check_player(player)
     if fixed is not None:
-        raise ValueError(f"fixed={fixed!r} with opponents who follow models: expected one of the two")
+        raise ValueError(
+            f"fixed={fixed!r} cannot be combined with opponents that follow models; expected one of the two"
+        )
     if "model" in opponents.beyond:
         raise ValueError(
-            "beyond='model' with values that depend on the ranges: these are of players who play on "
-            "rationally below the limit; expected beyond='rational'"
+            "beyond='model' cannot be combined with range-dependent values, which assume rational play below "
+            "the limit; expected beyond='rational'"
         )
-    return Policy.stack([below] * len(opponents))
+    return below.take_lanes(_lanes(opponents, below.num_lanes).blueprint)
+
+
+def _lanes(opponents: Opponents, blueprints: int) -> Lanes:
+    return Lanes.product(opponents=len(opponents), blueprints=blueprints)
 
 
 def _mixed(problem: Problem, look: Forest, limit: Limit, player: int, opponents: Opponents) -> Problem:
-    """The depth-limited game against mixtures; at the limit both copies of the opponent arrive."""
+    """The depth-limited game against mixtures; both copies of the opponent reach the limit."""
     other = 1 - player
-    blueprints = problem.num_lanes // len(opponents)
-    opponent = np.repeat(np.arange(len(opponents)), blueprints)
+    opponent = _lanes(opponents, problem.num_lanes // len(opponents)).opponent
     p, reach = opponents.p[opponent], opponents.policy.reach(other)[:, opponent]
-    entries = followed_payoff(look, player)
-    earned = csr_array((entries.value, (entries.row, entries.column)), shape=entries.shape) @ reach
+    earned = multiply(followed_payoff(look, player), player, reach)
     terms = list(problem.terms)
     terms[player] = dataclasses.replace(
         terms[player], body_constant=jnp.asarray((p * earned).astype(limit.dtype))
@@ -290,16 +309,16 @@ def _mixed(problem: Problem, look: Forest, limit: Limit, player: int, opponents:
 
 
 def _check_finite(values: RangeValues, limit: Limit, sums: RootSums) -> None:
-    """ValueError if a value was not finite: the sums stopped with the first such answer."""
+    """Raises ValueError if a value was not finite; the sums stop at the first such value."""
     for player in (0, 1):
         total = np.asarray(sums.total[player])
         bad = np.argwhere(~np.isfinite(total))
         if len(bad):
             row, lane = bad[0].tolist()
             raise ValueError(
-                f"values={values!r} gave {total[row, lane]} in iteration {int(sums.updates[player])}, lane "
-                f"{lane}, for infostate {limit.infostate(player, row)!r} of player {player} (row {row}); "
-                "expected finite numbers, also for ranges that are 0 everywhere"
+                f"values={values!r} returned {total[row, lane]} in iteration {int(sums.updates[player])}, "
+                f"lane {lane}, for infostate {limit.infostate(player, row)!r} of player {player} (row "
+                f"{row}); expected finite numbers, also for ranges that are 0 everywhere"
             )
 
 
@@ -312,7 +331,7 @@ class _LimitedTrunkSolution(NamedTuple):
 
 @functools.partial(jax.jit, static_argnames=("linear",))
 def _conclude(problem: Problem, state: State, *, linear: bool) -> _LimitedTrunkSolution:
-    """Both players' averages, and what best responses to them get."""
+    """Both players' averages, and their best-response values."""
     payoff, strategy = problem.payoff, averages(problem, state.strategy_sum)
     assert isinstance(payoff, RangedPayoff)
     values = state.payoff.averages()

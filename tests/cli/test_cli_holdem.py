@@ -13,13 +13,14 @@ from typer.testing import CliRunner, Result
 
 from jaxgadget import Unsafe
 from jaxgadget.cli import app
-from jaxgadget.poker import solve
-from jaxgadget.poker.betting import ALL_IN, BetMenu
-from jaxgadget.poker.solve import evaluate_spot, solve_spots
-from jaxgadget.poker.spots import Spot
-from jaxgadget.poker.translate import translate_solution
-from jaxgadget.refining.spots import refine_spots
+from jaxgadget.holdem import solve
+from jaxgadget.holdem.betting import ALL_IN, BetMenu
+from jaxgadget.holdem.solve import evaluate_spot, solve_spots
+from jaxgadget.holdem.spots import Spot
+from jaxgadget.holdem.translate import translate_solution
 from jaxgadget.report import holdem as report
+from jaxgadget.subgames.spots import refine_spots
+from tests.solving import settings
 
 holdem: Any = importlib.import_module("jaxgadget.cli.holdem")  # the package has its command by that name
 
@@ -49,27 +50,6 @@ def test_a_row_is_the_library_s_and_a_picture_is_drawn(tmp_path: pathlib.Path):
     assert row["exploitability"] == pytest.approx(solution.exploitability)
     assert row["root"] == pytest.approx(solution.frequencies())
     assert picture.stat().st_size > 1000
-
-
-def test_the_tree_is_printed():
-    result = run(*BLUFFS, *MENUS, "--tree")
-    assert result.exit_code == 0, result.stderr
-    assert result.stdout.splitlines() == [
-        "oop check",
-        "  ip check: showdown, 0 more each",
-        "oop all-in 10",
-        "  ip fold: oop wins, 0 more each",
-        "  ip call: showdown, 10 more each",
-    ]
-
-
-def test_help_promises_no_linear_programs():
-    """Spots have too many hands and ends for them."""
-    shown = run("--help")
-    assert shown.exit_code == 0
-    words = " ".join(shown.stdout.replace("│", " ").split())
-    assert "Which CFR: cfr, cfr+, linear-cfr, dcfr, pcfr+ or sapcfr+." in words
-    assert "lp" not in words.replace("--help", "").split() and "linear programs" not in words.lower()
 
 
 def test_streets_have_menus_of_their_own():
@@ -118,7 +98,7 @@ def test_spots_are_re_solved(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyP
     coarse = Spot(**ROW, menus=BetMenu(bets=(0.5,), raises=()))
     (blueprint,) = solve_spots([coarse], iterations=5)
     solving: dict[str, Any] = {"iterations": 20, "algorithm": "dcfr"}
-    ((refinement,),) = refine_spots([spot], Unsafe(), blueprints=[blueprint], **solving)
+    ((refinement,),) = refine_spots([spot], Unsafe(), blueprints=[blueprint], **settings(**solving))
     assert row["ev"] == pytest.approx(evaluate_spot(spot, translate_solution(blueprint, spot)).ev)
     assert row["iterations"] == 5
     (found,) = row["refinements"]
@@ -148,7 +128,7 @@ def test_spots_are_re_solved(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyP
 
 
 def test_rows_are_strict_json(tmp_path: pathlib.Path):
-    """What is not known is null there, and NaN once read; older files have NaN itself."""
+    """NaN is null there, and NaN once read."""
     spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
     spots.write_text(json.dumps(ROW) + "\n")
     asked = ("--spots", spots, *MENUS, "--results", results, "--gadget", "unsafe", "--iterations", 2)
@@ -160,13 +140,47 @@ def test_rows_are_strict_json(tmp_path: pathlib.Path):
     (line,) = results.read_text().splitlines()
     kept = json.loads(line, parse_constant=refuse)
     assert kept["refinements"][0]["exploitability_bound"] is None
-    for text in (line, json.dumps(kept).replace("null", "NaN")):
-        results.write_text(text + "\n")
-        shown = run(*asked)
-        assert shown.exit_code == 0, shown.stderr
-        assert "nan" in shown.stdout
-        (row,) = json.loads(run(*asked, "--json", "-").stdout, parse_constant=refuse)["rows"]
-        assert row == {name: value for name, value in kept.items() if name != "key"}
+    shown = run(*asked)
+    assert shown.exit_code == 0, shown.stderr
+    assert "nan" in shown.stdout
+    (row,) = json.loads(run(*asked, "--json", "-").stdout, parse_constant=refuse)["rows"]
+    assert row.items() <= kept.items()
+    assert kept.keys() - row.keys() == {"format", "version", "written_by", "checksum", "key"}
+
+
+def test_a_changed_row_is_refused_and_named(tmp_path: pathlib.Path):
+    """An EV of 999 in a pot of 20 is not printed; rows of earlier releases have no checksum."""
+    spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
+    spots.write_text(json.dumps(ROW) + "\n")
+    asked = ("--spots", spots, *MENUS, "--results", results, "--iterations", 2)
+    assert run(*asked).exit_code == 0
+    row = json.loads(results.read_text())
+    older = {name: value for name, value in row.items() if name in ("key", "board", "ev")}
+    for changed, said in ((row | {"ev": [999, 0]}, "checksum"), (older, "jaxgadget 0.4"), ({}, "line 1")):
+        results.write_text(json.dumps(changed) + "\n")
+        result = run(*asked)
+        assert result.exit_code == 2
+        assert said in " ".join(result.stderr.split()) and str(results) in result.stderr
+
+
+def test_two_commands_with_one_file_of_results_lose_no_row(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The other one ends between this one's look into the file and its own rows."""
+    spots, other, results = (tmp_path / name for name in ("spots.jsonl", "other.jsonl", "rows.jsonl"))
+    spots.write_text(json.dumps(ROW) + "\n")
+    other.write_text(json.dumps(ROW | {"pot": 40}) + "\n")
+    asked = (*MENUS, "--results", results, "--iterations", 2)
+    solving = solve._solve_alike  # pyright: ignore[reportPrivateUsage]
+
+    def after_the_other(*given: Any, **options: Any) -> Any:
+        monkeypatch.setattr(solve, "_solve_alike", solving)
+        assert run("--spots", other, *asked).exit_code == 0
+        return solving(*given, **options)
+
+    monkeypatch.setattr(solve, "_solve_alike", after_the_other)
+    assert run("--spots", spots, *asked).exit_code == 0
+    assert len(results.read_text().splitlines()) == 2
 
 
 def test_what_is_solved_is_not_solved_again(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
@@ -230,13 +244,13 @@ def test_an_interrupt_tells_what_is_kept(tmp_path: pathlib.Path, monkeypatch: py
     result = run(*asked, "--results", results, "--checkpoint", folder)
     kept = f"{str(results)!r} keeps 1 row, {str(folder)!r} keeps 1 solved spot"
     assert result.exit_code == 130
-    assert result.stderr == f"Interrupted. {kept}; the same command goes on.\n"
+    assert result.stderr == f"Interrupted. {kept}; repeat the same command to resume.\n"
     press(2)
     assert run(*asked, "--results", results).exit_code == 0
     assert len(begun) == 1 and len(results.read_text().splitlines()) == 2
 
 
-@pytest.mark.parametrize("how", [(), ("--gadget", "unsafe")])
+@pytest.mark.parametrize("how", [("--gadget", "unsafe"), pytest.param((), marks=pytest.mark.slow)])
 def test_no_solution_outlives_its_row(
     how: tuple[object, ...], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -260,7 +274,9 @@ def test_no_solution_outlives_its_row(
     asked = ("--spots", spots, *MENUS, "--results", results, "--iterations", 2, *how)
     result = run(*asked)
     assert result.exit_code == 130
-    assert result.stderr == f"Interrupted. {str(results)!r} keeps 2 rows; the same command goes on.\n"
+    assert (
+        result.stderr == f"Interrupted. {str(results)!r} keeps 2 rows; repeat the same command to resume.\n"
+    )
     assert begun == [0, 0, 0]
     rows = results.read_text()
     assert run(*asked).exit_code == 0
@@ -290,25 +306,25 @@ def test_a_slice_has_so_many_bytes(monkeypatch: pytest.MonkeyPatch):
         ((), "board is missing"),
         ((*BLUFFS[2:], *MENUS), "board is missing"),
         (("--board", "2s3h", *BLUFFS[2:]), "has 2 cards: expected 4 for a turn or 5 for a river"),
-        (("--board", "2s2s3h4d5c", *BLUFFS[2:]), "2s is there twice"),
+        (("--board", "2s2s3h4d5c", *BLUFFS[2:]), "duplicate card 2s"),
         ((*BLUFFS[:6], "--pot", -20, "--stack", 10), "pot=-20"),
         ((*BLUFFS[:6], "--pot", 20, "--stack", 0), "stack=0"),
-        ((*BLUFFS, "--bets", "", "--raises", ""), "menus leave no action"),
-        ((*BLUFFS, "--bets", "5x"), "bets='5x': '5x' is no size"),
+        ((*BLUFFS, "--bets", "", "--raises", ""), "menus have no bet sizes"),
+        ((*BLUFFS, "--bets", "5x"), "bets='5x': '5x' is not a size"),
         ((*BLUFFS, "--ip-raises", "-1%"), "ip_raises='-1%'"),
         ((*BLUFFS[:2], "--oop", "AZs", *BLUFFS[4:]), "oop='AZs': 'Z' at character 2"),
         ((*BLUFFS[:2], "--oop", "KsKh", *BLUFFS[4:]), "no pair of hands is compatible"),
-        ((*BLUFFS, "--target-gap", "much"), "target_gap='much': expected chips >= 0"),
-        ((*BLUFFS, "--results", "rows.jsonl"), "--results means nothing without --spots"),
-        ((*BLUFFS, "--line", "check"), "--line means nothing without --plot, --hands or --frequencies"),
-        ((*BLUFFS, "--show", "ev"), "--show means nothing without --plot"),
-        ((*BLUFFS, "--hands", 3, "--json", "-"), "--hands means nothing with --json -"),
+        ((*BLUFFS, "--target-gap", "much"), "--target-gap 'much'"),
+        ((*BLUFFS, "--results", "rows.jsonl"), "--results has no effect without --spots"),
+        ((*BLUFFS, "--line", "check"), "--line has no effect without --plot, --hands or --frequencies"),
+        ((*BLUFFS, "--show", "ev"), "--show has no effect without --plot"),
+        ((*BLUFFS, "--hands", 3, "--json", "-"), "--hands has no effect with --json -"),
         (
             (*BLUFFS, *MENUS, "--gadget", "resolving", "--suit-isomorphism"),
-            "--suit-isomorphism means nothing",
+            "--suit-isomorphism has no effect",
         ),
         *(
-            ((*BLUFFS, *MENUS, "--tree", *given), f"{given[0]} means nothing with --tree")
+            ((*BLUFFS, *MENUS, "--tree", *given), f"{given[0]} has no effect with --tree")
             for given in (
                 *(("--json", "x.json"), ("--plot", "x.png"), ("--hands", 3), ("--frequencies",)),
                 *(("--gadget", "resolving"), ("--checkpoint", "kept"), ("--algorithm", "cfr")),
@@ -316,31 +332,31 @@ def test_a_slice_has_so_many_bytes(monkeypatch: pytest.MonkeyPatch):
                 *(("--suit-isomorphism",), ("--memory-limit", 10**9)),
             )
         ),
-        ((*BLUFFS, "--prior", "none"), "--prior means nothing without --gadget"),
-        ((*BLUFFS, *MENUS, "--algorithm", "lp"), "algorithm='lp' is unknown; expected one of cfr, cfr+"),
-        ((*BLUFFS, "--blueprint-bets", "a"), "--blueprint-bets means nothing without --gadget"),
+        ((*BLUFFS, "--prior", "none"), "--prior has no effect without --gadget"),
+        ((*BLUFFS, *MENUS, "--algorithm", "lp"), "'lp' is not one of 'cfr', 'cfr+'"),
+        ((*BLUFFS, "--blueprint-bets", "a"), "--blueprint-bets has no effect without --gadget"),
         ((*BLUFFS, *MENUS, "--gadget", "resolving", "--player", "both"), "Invalid value for '--player'"),
-        ((*BLUFFS, *MENUS, "--gadget", "full"), "gadget full: it looks at the way to the spot"),
+        ((*BLUFFS, *MENUS, "--gadget", "full"), "gadgets: full requires"),
         ((*BLUFFS, *MENUS, "--gadget", "resolving", "--blueprint-bets", "x"), "blueprint_bets='x'"),
         (
             (*BLUFFS, *MENUS, "--plot", "grid.png", "--line", "bet 5"),
-            "'bet 5' is not to be done at the start",
+            "'bet 5' is not legal at the start",
         ),
         *(
-            ((*BLUFFS, *MENUS, *what, "--line", "check, check"), "nobody acts there; expected a line after")
+            ((*BLUFFS, *MENUS, *what, "--line", "check, check"), "no player acts there")
             for what in (("--hands", 3), ("--frequencies",))
         ),
         (
             ("--board", "2s3h4d6c", *BLUFFS[2:], *MENUS, "--frequencies", "--line", "check, check"),
-            "nobody acts there; a card is dealt next; append a card: 'check, check, 2c'",
+            "no player acts there; a card is dealt next; append a card: 'check, check, 2c'",
         ),
         (
             ("--board", "2s3h4d6c", *BLUFFS[2:], *MENUS, "--frequencies", "--line", "all-in 10, call"),
-            "nobody acts there; expected a line after which a player does",
+            "no player acts there",
         ),
-        ((*BLUFFS[:6],), "pot is missing: expected --board, --pot and --stack, or --spots"),
+        ((*BLUFFS[:6],), "pot is missing: expected --board, --pot and --stack"),
         (("--spots", "nowhere.jsonl"), "cannot be read"),
-        (("--spots", "x.jsonl", *BLUFFS), "--board means nothing with --spots"),
+        (("--spots", "x.jsonl", *BLUFFS), "--board has no effect with --spots"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -363,7 +379,7 @@ def test_bad_input_is_one_line(
         ("[1]", "line 1: expected a JSON object"),
         (
             json.dumps(ROW) + "\n" + json.dumps(ROW | {"pots": 3}),
-            "line 2: 'pots' is no part of a spot; near to it: 'pot'",
+            "line 2: 'pots' is not a field of a spot; similar names: 'pot'",
         ),
         (json.dumps(ROW | {"stack": "10"}), "line 1: stack='10': expected a finite number of chips > 0"),
         (json.dumps(ROW | {"bets": 5}), "line 1: bets=5: expected a text"),
@@ -388,10 +404,10 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: pathlib.Path):
     results.write_text("mine\n")
     result = run("--spots", spots, "--results", results)
     assert result.exit_code == 2
-    assert "line 1, is no result of this command" in " ".join(result.stderr.split())
+    assert "line 1" in " ".join(result.stderr.split())
     assert results.read_text() == "mine\n"
     results.write_bytes(b"\xff\xfe")
     result = run("--spots", spots, "--results", results)
     assert result.exit_code == 2
-    assert f"--results {str(results)!r} cannot be read" in " ".join(result.stderr.split())
+    assert f"file of results {str(results)!r}, line 1" in " ".join(result.stderr.split())
     assert results.read_bytes() == b"\xff\xfe"

@@ -67,23 +67,6 @@ def test_rows_say_what_was_known(
     assert (found["exploitability_bound"] is None) == bool(options[2:])
 
 
-def test_without_an_order_nothing_is_said_of_it() -> None:
-    assert not {*COLUMNS, "mean_exploitability"} & row(*EXACTLY).keys()
-    assert not {*COLUMNS, "mean_exploitability"} & row(*NESTED, "--iterations", 3, "--k", 1).keys()
-
-
-def test_tables_say_whether_that_is_safe() -> None:
-    safe = run(*EXACTLY, "--order", 1, "--combine", "in-turn").stdout
-    assert "resolving, order 1 in-turn" in safe and "are safe here" in safe
-    for options, why in {
-        ("--combine", "together"): "as if no other did",
-        ("--unfrozen",): "not played as it thinks",
-        ("--generate", "diverse:1"): "do not consider all",
-    }.items():
-        shown = run(*EXACTLY, "--order", 1, *options).stdout
-        assert "Not safe: exploitability may rise" in shown and why in " ".join(shown.split())
-
-
 @pytest.mark.parametrize("follow", ["believed", "assembled"])
 def test_nested_search_by_what_is_known(follow: str) -> None:
     found = row(*NESTED, "--leaf", "end", "--order", 1, "--follow", follow, "--iterations", 20)
@@ -99,16 +82,6 @@ def test_nested_search_by_what_is_known(follow: str) -> None:
     assert found["nested_exploitability"] == expected["nested_exploitability"]
 
 
-def test_nested_search_says_from_where_and_that_it_is_not_safe() -> None:
-    known = "from its own infostates (order 1, believed), 5 iterations each"
-    unsafe = "Not safe: exploitability may rise, as searches from own infostates do not know of each other."
-    few = ("--iterations", 5, "--k", 1)
-    shown = " ".join(run(*NESTED, *few, "--order", 1, "--limit", "moves").stdout.split())
-    assert f"at the root and after every 1 move(s), {known}, 1 move(s) deep" in shown and unsafe in shown
-    shown = " ".join(run(*NESTED, *few, "--order", "inf", "--limit", "moves").stdout.split())
-    assert "after every 1 move(s), 5 iterations each" in shown and "Not safe" not in shown
-
-
 def test_sweeps_take_several_orders(tmp_path: pathlib.Path) -> None:
     sweep = ("sweep", tmp_path / "s", "--game", PENNIES, "--blueprint", "uniform", "--player", 0)
     how = ("--gadget", "resolving", "--prior", "none", "--algorithm", "lp", "--combine", "in-turn")
@@ -122,27 +95,30 @@ def test_sweeps_take_several_orders(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((*REFINE, "--order", 2), "--order 2: expected 1, 3, 5, … or inf, what is common knowledge"),
+        ((*REFINE, "--order", 2), "--order 2: expected 1, 3, 5, … or inf, common knowledge"),
         ((*REFINE, "--order", "x"), "--order x: expected 1, 3, 5"),
-        ((*REFINE, "--combine", "damped"), "--combine means nothing without --order; leave it out"),
-        ((*REFINE, "--unfrozen"), "--unfrozen means nothing without --order; leave it out"),
-        ((*REFINE, "--generate", "diverse:2"), "--generate means nothing without --order; leave it out"),
+        ((*REFINE, "--combine", "damped"), "--combine has no effect without --order; leave it out"),
+        ((*REFINE, "--unfrozen"), "--unfrozen has no effect without --order; leave it out"),
+        ((*REFINE, "--generate", "diverse:2"), "--generate has no effect without --order; leave it out"),
         ((*REFINE, "--order", 1, "--generate", "diverse"), "generation 'diverse': expected whole numbers"),
         ((*REFINE, "--order", 1, "--generate", "diverse:0"), "generation 'diverse:0': num=0"),
         (
             (*REFINE, "--order", 1, "--generate", "all:3"),
             "generation 'all' is unknown; expected one of random, diverse",
         ),
-        (("refine", PENNIES, "--order", 1, "--gadget", "full"), "gadgets: full looks at play above the cut"),
+        (("refine", PENNIES, "--order", 1, "--gadget", "full"), "gadgets: full requires"),
         (
             (*REFINE, "--order", 1, "--model", "uniform", "--p", 0.5),
-            "--order 1 and --model: what models earn against what is frozen is not looked at; leave one of",
+            "--order 1 cannot be combined with --model",
         ),
-        ((*NESTED, "--order", "inf", "--model", "uniform", "--p", 0.5), "--order inf and --model: what"),
+        (
+            (*NESTED, "--order", "inf", "--model", "uniform", "--p", 0.5),
+            "--order inf cannot be combined with --model",
+        ),
         ((*NESTED, "--leaf", "optimal", "--order", 1), "--order 1 with --leaf optimal: these values are of"),
         ((*NESTED, "--leaf", "ranges:x", "--order", 1), "--order 1 with --leaf ranges:x: these values are"),
-        ((*NESTED, "--follow", "believed"), "--follow means nothing without --order; leave it out"),
-        ((*NESTED, "--leaf", "end", "--depth", 2), "--depth means nothing with --leaf end; leave it out"),
+        ((*NESTED, "--follow", "believed"), "--follow has no effect without --order; leave it out"),
+        ((*NESTED, "--leaf", "end", "--depth", 2), "--depth has no effect with --leaf end; leave it out"),
     ],
 )
 def test_what_means_nothing_is_refused(arguments: tuple[object, ...], message: str) -> None:

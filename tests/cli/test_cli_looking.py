@@ -62,16 +62,6 @@ def test_show_says_what_the_frames_say(kuhn: jg.HistoryTree, tmp_path: pathlib.P
     )
 
 
-def test_show_tables_and_a_picture(tmp_path: pathlib.Path) -> None:
-    picture = tmp_path / "subgame.svg"
-    result = run("show", "kuhn_poker", "--policy", "geometric:3", "--plot", picture)
-    assert result.exit_code == 0, result.stderr
-    for words in ("kuhn_poker, depth:1, subgame 0: geometric:3", "0pb", r"0\.7500 Bet", "subgame 0 of 2"):
-        assert re.search(words, re.sub(r"\s+", " ", result.stdout)), words
-    assert picture.read_text().startswith("<?xml")
-    assert str(picture) in result.stdout.replace("\n", "")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

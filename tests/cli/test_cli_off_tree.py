@@ -12,11 +12,11 @@ from typer.testing import CliRunner, Result
 
 import jaxgadget as jg
 from jaxgadget.cli import app
-from jaxgadget.cli.off_tree import DEFAULT_METHODS, SOLVING, TRANSLATION, gadgets_of
+from jaxgadget.cli.off_tree import DEFAULT_METHODS, SOLVING, TRANSLATION
 from jaxgadget.games.menu import MenuAbstraction
 from jaxgadget.policy.translation import RULES
-from jaxgadget.refining import off_tree as library
-from jaxgadget.refining.off_tree import METHODS
+from jaxgadget.subgames import off_tree as library
+from jaxgadget.subgames.off_tree import METHODS
 
 KEYS = {
     *("player", "blueprint", "method", "gadget", "prior", "epsilon", "exploitability", "certificate"),
@@ -67,47 +67,6 @@ def test_rows_are_the_library_s() -> None:
     assert [row["subgames"] > 0 for row in rows] == [False, False, True, True]
 
 
-def test_both_players_have_a_nash_conv() -> None:
-    found = record(
-        *(
-            "off-tree",
-            GAME,
-            "--menu",
-            "1-a",
-            "--off-tree",
-            "1/2",
-            "--blueprint",
-            "uniform",
-            "--player",
-            "both",
-        ),
-        *("--method", "translation:linear", "--method", "translation:nearest", "--algorithm", "lp"),
-    )
-    rows = found["rows"]
-    assert [row["player"] for row in rows] == [0] * 2 + [1] * 2
-    for first, second in zip(rows[:2], rows[2:], strict=True):
-        assert first["nash_conv"] == second["nash_conv"] == -(first["certificate"] + second["certificate"])
-        both = first["exploitability"] + second["exploitability"]
-        assert first["nash_conv"] == pytest.approx(both, abs=1e-9) and both > 0
-    assert set(found["menu_values"]) == {"0", "1"}
-
-
-def test_unsafe_is_for_expensive_where_both_are_asked_for() -> None:
-    asked = [jg.Unsafe(), jg.Resolving()]
-    both = ["inexpensive", "expensive"]
-    assert gadgets_of("inexpensive", asked, both, 1) == asked[1:]
-    assert gadgets_of("expensive", asked, both, 1) == asked
-    with pytest.raises(ValueError, match="no blueprint says"):
-        gadgets_of("inexpensive", asked, both[:1], 1)
-
-
-def test_a_table() -> None:
-    result = run(*COIN, "--algorithm", "lp", "--method", "inexpensive", "--gadget", "resolving")
-    assert result.exit_code == 0, result.stderr
-    assert "resolving" in result.stdout and "certificate" in result.stdout
-    assert "keeps its menu" in result.stdout and "0.00000" in result.stdout
-
-
 def test_a_whole_game_without_some_actions_is_named_as_such() -> None:
     """Its value is another one, and it is said what the opponent has."""
     game = GAME.replace("1/2-1-a", "1/2-1-2-a").replace("num_ranks=2,stack=5", "stack=9")
@@ -151,7 +110,7 @@ def test_values_may_be_uncertain() -> None:
     ("arguments", "text"),
     [
         (("off-tree", GAME, "--menu", "3-a"), "'Bet 3' is no bet"),
-        (("off-tree", GAME, "--menu", "0-a"), "is no fraction of the pot > 0"),
+        (("off-tree", GAME, "--menu", "0-a"), "fraction of the pot > 0"),
         (("off-tree", GAME, "--menu", "Fold|Shove"), "'Shove' is no action"),
         (("off-tree", GAME, "--menu", "1-a", "--off-tree", "1"), "is on the menu"),
         (("off-tree", GAME, "--menu", "Fold", "--blueprint", "uniform"), "no legal action"),
@@ -159,18 +118,18 @@ def test_values_may_be_uncertain() -> None:
         (("off-tree", "no_limit_leduc(stack=0)", "--menu", "1-a"), "stack=0"),
         ((*COIN, "--method", "cheap"), "expected inexpensive, expensive, safe or translation:RULE"),
         ((*COIN, "--method", "translation:up"), "expected one of pseudo-harmonic"),
-        ((*COIN, "--method", "inexpensive", "--gadget", "unsafe", "--prior", "none"), "no blueprint says"),
-        ((*COIN, "--gadget", "full"), "real way in"),
-        ((*COIN, "--prior", "range"), "with prior 'range'"),
-        ((*COIN, "--epsilon", "auto"), "epsilon='auto' for resolving: CFR takes a number"),
+        ((*COIN, "--method", "inexpensive", "--gadget", "unsafe", "--prior", "none"), "unsafe requires"),
+        ((*COIN, "--gadget", "full"), "real way"),
+        ((*COIN, "--prior", "range"), "requires the opponent's range"),
+        ((*COIN, "--epsilon", "auto"), "resolving requires epsilon='auto'"),
         ((*COIN, "--spread", "wide"), "--spread wide: expected a number >= 0"),
-        ((*COIN, "--spread", "0.1", "--algorithm", "lp"), "--spread means nothing with --algorithm lp"),
-        ((*COIN, "--spread", "0.1", "--gadget", "max-margin"), "--spread means nothing for max-margin"),
-        ((*COIN, "--method", "translation:linear", "--spread", "1"), "--spread means nothing where all is"),
+        ((*COIN, "--spread", "0.1", "--algorithm", "lp"), "--spread has no effect with --algorithm lp"),
+        ((*COIN, "--spread", "0.1", "--gadget", "max-margin"), "--spread has no effect for max-margin"),
+        ((*COIN, "--method", "translation:linear", "--spread", "1"), "--spread has no effect where all is"),
         ((*COIN, "--player", "both"), "--opponent-only with --player both"),
-        ((*COIN, "--method", "translation:linear", "--levels", "1"), "--levels means nothing"),
+        ((*COIN, "--method", "translation:linear", "--levels", "1"), "--levels has no effect"),
         *(
-            ((*COIN, "--method", "translation:linear", *given), f"{given[0]} means nothing where all is")
+            ((*COIN, "--method", "translation:linear", *given), f"{given[0]} has no effect where all is")
             for given in (("--dtype", "float64"), ("--target-gap", "1"), ("--memory-limit", "1000"))
         ),
     ],

@@ -17,7 +17,6 @@ REFINE = (
     *("--prior", "none", "--iterations", 20),
 )
 AGAINST = ("--model", "uniform", "--model", "dirichlet:3", "--p", 0.2, "--p", 1)
-MORE = ["model", "p", "gain", "exploitability"]
 
 
 def run(*arguments: object) -> Result:
@@ -54,25 +53,6 @@ def test_rows_say_what_is_gained_from_which_model() -> None:
         assert row["gain"] == expected["gain"]
         assert row["exploitability"] == row["refined_exploitability"] == expected["refined_exploitability"]
         assert (row["exploitability_bound"] is None) == (row["p"] == 1)
-
-
-def test_without_a_model_rows_are_what_they_were() -> None:
-    found, against = rows(run(*REFINE, "--json", "-")), rows(run(*REFINE, *AGAINST, "--json", "-"))
-    assert not set(MORE) & set(found[0])
-    assert [key for key in against[0] if key not in MORE] == list(found[0])
-
-
-@pytest.mark.slow
-def test_tables_tell_opponents_apart(tmp_path: pathlib.Path) -> None:
-    picture = tmp_path / "picture.svg"
-    shown = run(*REFINE, *AGAINST, "--player", "both", "--rows", "--plot", picture)
-    assert (shown.exit_code, shown.stderr) == (0, "")
-    for said in ("resolving, p 0.2 of uniform", "resolving, p 1 of dirichlet:3", "gain", "Gain is what"):
-        assert said in shown.stdout
-    assert "p 0.2 of uniform" in picture.read_text()
-    summary = run(*REFINE, *AGAINST, "--blueprint", "cfr-spread:8:50")
-    assert "resolving, p 1 of dirichlet:3" in summary.stdout and "mean" in summary.stdout
-    assert "Gain is what" not in run(*REFINE).stdout
 
 
 @pytest.mark.parametrize(

@@ -9,34 +9,47 @@ from typer.testing import CliRunner
 
 from jaxgadget.cli import app
 from jaxgadget.util import progress
+from tests.cases import slow_after
 
 SEARCH = ("--blueprint", "cfr:3", "--k", 2, "--iterations", 20)
 
 
 @pytest.mark.parametrize(
     ("arguments", "labels"),
-    [
-        (("solve", "kuhn_poker", "--iterations", 1000), ["solving"]),
-        (
-            ("refine", "kuhn_poker", "--blueprint", "cfr:200", "--blueprint", "cfr:400"),
-            ["blueprints", "refining"],
-        ),
-        (("refine", "kuhn_poker", "--blueprint", "uniform", "--player", "both"), ["refining"]),
-        (
-            ("sweep", "FOLDER", "--game", "kuhn_poker", "--blueprint", "uniform", "--iterations", 3),
-            ["sweep"],
-        ),
-        (
-            ("bench", "kuhn_poker", "--lanes", 1, "--engine", "jaxgadget", "--iterations", 2, "--repeats", 1),
-            ["timing kuhn_poker"],
-        ),
-        (("nested", "kuhn_poker", *SEARCH), ["nested search"]),
-        (("match", "kuhn_poker", *SEARCH, "--matches", 10), ["nested search"]),
-    ],
+    slow_after(
+        3,
+        [
+            (("solve", "kuhn_poker", "--iterations", 1000), ["solving"]),
+            (
+                ("refine", "kuhn_poker", "--blueprint", "cfr:200", "--blueprint", "cfr:400"),
+                ["blueprints", "refining"],
+            ),
+            (
+                ("sweep", "FOLDER", "--game", "kuhn_poker", "--blueprint", "uniform", "--iterations", 3),
+                ["sweep"],
+            ),
+            (
+                (
+                    "bench",
+                    "kuhn_poker",
+                    "--lanes",
+                    1,
+                    "--engine",
+                    "jaxgadget",
+                    "--iterations",
+                    2,
+                    "--repeats",
+                    1,
+                ),
+                ["timing kuhn_poker"],
+            ),
+            (("nested", "kuhn_poker", *SEARCH), ["nested search"]),
+            (("match", "kuhn_poker", *SEARCH, "--matches", 10), ["nested search"]),
+        ],
+    ),
     ids=[
         "solve",
         "refine",
-        "refine-both",
         "sweep",
         "bench",
         "nested",

@@ -45,7 +45,7 @@ def test_flags_and_repeatable_options_may_stand_twice(monkeypatch: pytest.Monkey
     def asked(*args: Any, **more: Any) -> None:
         raise ValueError(f"{len(args[2].labels)} blueprints")
 
-    monkeypatch.setattr(importlib.import_module("jaxgadget.refining.refine"), "refine", asked)
+    monkeypatch.setattr(importlib.import_module("jaxgadget.subgames.refine"), "refine", asked)
     result = run(
         "refine", "kuhn_poker", "--rows", "--rows", "--blueprint", "uniform", "--blueprint", "geometric:2"
     )
@@ -64,7 +64,10 @@ def test_notes_of_an_error_are_lines_below(capsys: pytest.CaptureFixture[str]):
 
 @pytest.mark.parametrize(
     ("kept", "said"),
-    [("", "Interrupted.\n"), ("'x' keeps all", "Interrupted. 'x' keeps all; the same command goes on.\n")],
+    [
+        ("", "Interrupted.\n"),
+        ("'x' keeps all", "Interrupted. 'x' keeps all; repeat the same command to resume.\n"),
+    ],
 )
 def test_an_interrupt_says_what_is_kept_if_anything(kept: str, said: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(typer.Exit) as caught, clear_errors(), keeping(lambda: kept):
@@ -83,7 +86,7 @@ def test_an_interrupt_is_not_lost_where_nobody_can_tell_what_is_kept(capsys: pyt
 
 
 def test_what_the_library_logs_is_told_inside_a_command_alone(capsys: pytest.CaptureFixture[str]):
-    log = logging.getLogger("jaxgadget.solving.driver")
+    log = logging.getLogger("jaxgadget.core.driver")
     before = logging.getLogger("jaxgadget").handlers[:]
     with clear_errors():
         log.info("Going on at %d", 3)
@@ -95,7 +98,7 @@ def test_what_the_library_logs_is_told_inside_a_command_alone(capsys: pytest.Cap
 
 def interrupted_at(monkeypatch: pytest.MonkeyPatch, iteration: int) -> None:
     """Ctrl-C as soon as a checkpoint of that iteration is written."""
-    driver: Any = importlib.import_module("jaxgadget.solving.driver")
+    driver: Any = importlib.import_module("jaxgadget.core.driver")
     monkeypatch.setattr(driver, "CHECKPOINT_SECONDS", -1.0)
     monkeypatch.setattr(driver, "CHECKPOINT_SHARE", 0)
     save = driver.save_checkpoint
@@ -120,7 +123,7 @@ def test_a_solve_that_is_interrupted_goes_on(
         result = run(*arguments)
     kept = f"{str(place)!r} keeps 1 checkpoint, of iteration 3"
     assert (result.exit_code, result.stdout) == (130, "")
-    assert result.stderr == f"Interrupted. {kept}; the same command goes on.\n"
+    assert result.stderr == f"Interrupted. {kept}; repeat the same command to resume.\n"
     again = run(*arguments, "--json", "-")
     assert again.exit_code == 0
     assert again.stderr.startswith("Going on from ") and again.stderr.endswith("at iteration 3 of 9.\n")

@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxgadget.core import cfr, registry
+from jaxgadget.core.problem import Problem
+from jaxgadget.core.regret import RegretMatching, find_rule
 from jaxgadget.gadgets.registry import GADGETS
-from jaxgadget.kernels import cfr, registry
-from jaxgadget.kernels.problem import Problem
-from jaxgadget.kernels.regret import RegretMatching, find_rule
 from jaxgadget.util.precision import precision
-from tests.kernels import grove, twins
+from tests.core import grove, twins
 from tests.reference import cfr as reference
 from tests.reference import gadgets
 from tests.reference.efg import Strategy

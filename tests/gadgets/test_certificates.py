@@ -27,12 +27,13 @@ from jaxgadget import (
     ReachResolving,
     Refinement,
     Resolving,
+    Solver,
     UniformPrior,
     refine,
 )
 from jaxgadget.gadgets.alternative import GIFT_RULES
 from jaxgadget.gadgets.gadget import Gadget
-from tests.kernels import grove, twins
+from tests.core import grove, twins
 from tests.reference import efg, gadgets
 from tests.reference.efg import Array, Label
 from tests.reference.random_games import SHAPES, random_policy
@@ -54,8 +55,7 @@ def solved(seed: int, player: int, rows: Sequence[efg.Strategy], asked: Sequence
         grove.to_policy(tree, rows),
         asked,
         player=player,
-        iterations=iterations,
-        dtype="float64",
+        solver=Solver(iterations=iterations, dtype="float64"),
         value=(0.0, 0.0),
     )
 
@@ -166,7 +166,7 @@ class Checked:
         assert np.isnan(gap[len(self.games) :]).all()
         bound = before.sum() + self.total(self.rises)
         assert after.sum() <= bound + ROUNDING
-        if not self.gadget.promised.exact:
+        if not self.gadget.offer.exact:
             assert np.isnan(result.exploitability_bound[lane])
         else:
             assert result.exploitability_bound[lane] == pytest.approx(bound, abs=ROUNDING)

@@ -21,10 +21,11 @@ from jaxgadget import (
     refine,
 )
 from jaxgadget.gadgets.games import build_games, group_gadgets
-from jaxgadget.gadgets.real_way import Full, OptimalContinuation
-from jaxgadget.gadgets.two_level import ReachMaxMargin, ReachResolving
-from jaxgadget.refining.prepare import prepare
+from jaxgadget.gadgets.root_gadgets import ReachMaxMargin, ReachResolving
+from jaxgadget.gadgets.trunk_gadgets import Full, OptimalContinuation
+from jaxgadget.subgames.prepare import prepare
 from jaxgadget.tree.forest import build_forest
+from tests.solving import settings
 
 ROUNDING = 1e-12
 EPSILON = 0.05
@@ -53,7 +54,9 @@ def kuhn_profiles() -> Policy:
 
 def solve(profiles: Policy, gadgets: Any, player: int, **options: Any) -> Refinement:
     how: dict[str, Any] = {"dtype": "float64", "value": (-1 / 18, -1 / 18)} | options
-    return refine(profiles.tree, how.pop("cut", "depth:1"), profiles, gadgets, player=player, **how)
+    return refine(
+        profiles.tree, how.pop("cut", "depth:1"), profiles, gadgets, player=player, **settings(**how)
+    )
 
 
 @pytest.mark.slow

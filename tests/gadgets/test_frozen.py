@@ -10,21 +10,22 @@ import numpy as np
 import pytest
 
 from jaxgadget import BlueprintPrior, NoPrior, UniformPrior
+from jaxgadget.core import cfr
+from jaxgadget.core.problem import Parts
+from jaxgadget.core.regret import find_rule
+from jaxgadget.core.response import evaluate
 from jaxgadget.gadgets.entry import TwoLevelEntry
 from jaxgadget.gadgets.frozen import find_frozen
 from jaxgadget.gadgets.games import GadgetGames, build_games
 from jaxgadget.gadgets.registry import GADGETS
-from jaxgadget.kernels import cfr
-from jaxgadget.kernels.problem import Parts
-from jaxgadget.kernels.regret import find_rule
-from jaxgadget.kernels.response import evaluate
-from jaxgadget.refining.prepare import Prepared, prepare, prepare_base, prepare_known
+from jaxgadget.subgames.prepare import Prepared, prepare, prepare_base, prepare_known
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.knowledge import knowledge_cover
 from jaxgadget.util.precision import precision
 from jaxgadget.util.registry import find
+from tests.cases import slow_after
+from tests.core import grove
 from tests.gadgets.test_against_reference import ITERATIONS, ROUNDING, TOLERANCE, WORST, smallest_regrets
-from tests.kernels import grove
 from tests.reference import cfr as reference
 from tests.reference import frozen, gadgets
 from tests.reference.efg import Label
@@ -93,7 +94,7 @@ def test_constants_are_what_the_frozen_part_earns(player: int) -> None:
 
 
 @pytest.mark.parametrize(("kind", "player"), [(kind, number % 2) for number, kind in enumerate(KINDS)])
-@pytest.mark.parametrize("share", [1.0, 0.6])
+@pytest.mark.parametrize("share", slow_after(1, [0.6, 1.0]))
 def test_five_iterations_equal_those_on_the_explicit_tree(kind: str, player: int, share: float) -> None:
     """All own infostates, entry and body, both players' strategies; all or some roots are considered."""
     here, make = known(player), find(GADGETS, kind, "gadget")
@@ -112,9 +113,9 @@ def test_five_iterations_equal_those_on_the_explicit_tree(kind: str, player: int
             found.append(jax.tree.map(np.asarray, (state.strategy, cfr.average(problem, state))))
     compared = 0
     for lane in range(games.num_lanes):
-        blueprint = int(games.blueprint[lane])
+        blueprint = int(games.lanes.blueprint[lane])
         above = grove.above(SEED, player, blueprint)
-        prior = priors[int(games.gadget[lane])]
+        prior = priors[int(games.lanes.gadget[lane])]
         for number, own in enumerate(frozen.own_infostates(above)):
             mine = roots.infostate[(roots.subgame == number) & considered[:, blueprint]]
             states = frozenset(mine.tolist())

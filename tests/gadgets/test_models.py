@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import jaxgadget as jg
+from jaxgadget.core.lp.solve import Goal, solve_program
+from jaxgadget.core.payoff import multiply
 from jaxgadget.gadgets.games import build_games
 from jaxgadget.gadgets.models import find_mixtures
-from jaxgadget.refining.prepare import prepare
-from jaxgadget.solving.lp import Goal, solve_program
+from jaxgadget.subgames.prepare import prepare
 from jaxgadget.tree.cut import whole_cut
 from jaxgadget.tree.forest import build_forest, followed_payoff
 from jaxgadget.tree.history import HistoryTree
@@ -124,9 +125,7 @@ def test_a_second_copy_sees_what_the_model_does_not_earn_above_it(player: int) -
 
 
 def _times(forest: jg.Forest, player: int, model: jg.Policy) -> np.ndarray:
-    entries = followed_payoff(forest, player)
-    reach = model.reach(1 - player)[:, 0]
-    return np.bincount(entries.row, entries.value * reach[entries.column], minlength=entries.shape[0])
+    return multiply(followed_payoff(forest, player), player, model.reach(1 - player))[:, 0]
 
 
 def test_second_needs_a_cut() -> None:

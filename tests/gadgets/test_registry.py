@@ -20,7 +20,7 @@ def test_every_name_is_that_of_what_it_stands_for(table: dict[str, str]) -> None
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="prior 'own' is unknown; expected one of none, uniform, blueprint"):
+    with pytest.raises(ValueError, match="prior"):
         find(PRIORS, "own", "prior")
 
 
@@ -48,7 +48,7 @@ def timid(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_a_refused_prior_becomes_none() -> None:
     made = make_gadgets(["timid"], ["uniform", "blueprint", "none"], [0.1])
     assert made == [Timid(jaxgadget.UniformPrior(), 0.1), Timid(NoPrior(), 0.0)]
-    with pytest.raises(ValueError, match=r"epsilon=0.2: expected at most 0.1"):
+    with pytest.raises(ValueError, match="epsilon="):
         make_gadgets(["timid"], ["uniform", "none"], [0.2])
 
 

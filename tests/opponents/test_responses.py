@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from jaxgadget import Policy
-from jaxgadget.opponents.responses import best_equilibrium, restricted_nash_response
-from jaxgadget.solving.lp import ProgramError
+from jaxgadget import Opponent, Policy, Solver
+from jaxgadget.opponents.respond import best_nash, respond
 from tests.policy.test_exact import KUHN_VALUE, kuhn, players, strategy
 from tests.reference import efg
 from tests.reference.efg import Array
@@ -61,20 +60,18 @@ def test_responses_are_those_of_all_plans(player, model):
     opponent = Policy.uniform(tree) if model == "uniform" else Policy.dirichlet(tree, 3, 0.5)
     against = mixture(opponent, 1 - player)
     sign = efg.sign(player)
-    gained, kept = [], []
-    for p in (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0):
-        found = restricted_nash_response(opponent, player, p)
-        rows = strategy(found.policy)
-        assert found.value_against_model == pytest.approx(sign * efg.value(root, rows), abs=1e-12)
+    ps = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0)
+    responses = respond(tree, Opponent(opponent, ps), player=player, algorithm="lp")
+    gained, kept = responses.value_against_model, responses.guaranteed_value
+    for lane, p in enumerate(ps):
+        response = responses.policy.lane(lane)
+        rows = strategy(response)
+        assert gained[lane] == pytest.approx(sign * efg.value(root, rows), abs=1e-12)
         worst = -efg.best_response_value(root, 1 - player, rows)
-        assert found.guaranteed_value == pytest.approx(worst, abs=1e-12)
-        objective = p * found.value_against_model + (1 - p) * found.guaranteed_value
+        assert kept[lane] == pytest.approx(worst, abs=1e-12)
+        objective = p * gained[lane] + (1 - p) * kept[lane]
         assert objective == pytest.approx(oracle(player, against, p)[0], abs=1e-8)
-        np.testing.assert_array_equal(
-            found.policy.probabilities[1 - player], opponent.probabilities[1 - player]
-        )
-        gained.append(found.value_against_model)
-        kept.append(found.guaranteed_value)
+        np.testing.assert_array_equal(response.probabilities[1 - player], opponent.probabilities[1 - player])
     assert (np.diff(gained) > -1e-9).all() and (np.diff(kept) < 1e-9).all()
     assert gained[0] < gained[-2] - 0.01 and kept[0] > kept[-2] + 0.01
     assert kept[0] == pytest.approx(sign * KUHN_VALUE, abs=1e-9)
@@ -82,35 +79,34 @@ def test_responses_are_those_of_all_plans(player, model):
 
 
 @players
-def test_best_equilibrium_is_the_best_of_all(player):
+def test_the_best_nash_strategy_is_the_best_of_all(player):
     tree, root = kuhn()
     opponent = Policy.dirichlet(tree, 3, 0.5)
-    found = best_equilibrium(opponent, player)
+    best = best_nash(tree, opponent, player=player)
     value = efg.sign(player) * KUHN_VALUE
-    assert found.guaranteed_value == pytest.approx(value, abs=1e-8)
-    worst = -efg.best_response_value(root, 1 - player, strategy(found.policy))
+    assert best.guaranteed_value == pytest.approx(value, abs=1e-8)
+    worst = -efg.best_response_value(root, 1 - player, strategy(best.policy))
     assert worst == pytest.approx(value, abs=1e-8)
-    best, _ = oracle(player, mixture(opponent, 1 - player), 1.0, at_least=value - 1e-12)
-    assert found.value_against_model == pytest.approx(best, abs=1e-6)
-    assert found.policy.labels == ("best-equilibrium:dirichlet:3:0.5",)
+    largest, _ = oracle(player, mixture(opponent, 1 - player), 1.0, at_least=value - 1e-12)
+    assert best.value_against_model == pytest.approx(largest, abs=1e-6)
+    assert best.policy.labels == ("best-equilibrium:dirichlet:3:0.5",)
     # Player 0 has many equilibria in Kuhn poker, player 1 only one.
-    other = restricted_nash_response(opponent, player, 0.0)
-    assert found.value_against_model > other.value_against_model - 1e-7
+    other = respond(tree, Opponent(opponent, 0.0), player=player, algorithm="lp")
+    assert best.value_against_model > other.value_against_model - 1e-7
     least, _ = oracle(player, -mixture(opponent, 1 - player), 1.0, at_least=value - 1e-12)
-    assert (found.value_against_model > -least + 1e-3) == (player == 0)
+    assert (best.value_against_model > -least + 1e-3) == (player == 0)
 
 
 def test_bad_input_is_named():
     tree, _ = kuhn()
     uniform = Policy.uniform(tree)
-    two = Policy.stack([uniform, uniform])
-    for respond in (best_equilibrium, lambda *given: restricted_nash_response(*given, 0.5)):
-        with pytest.raises(ValueError, match=r"2 lanes: expected one; pick it by policy.lane\(k\)"):
-            respond(two, 0)
-        with pytest.raises(ValueError, match="player=2: expected 0 or 1"):
-            respond(uniform, 2)
+    with pytest.raises(ValueError, match="player="):
+        best_nash(tree, uniform, player=2)
+    with pytest.raises(ValueError, match="player="):
+        respond(tree, Opponent(uniform, 0.5), player=2)
     for p in (-0.1, 1.1, float("nan"), True):
-        with pytest.raises(ValueError, match=r"p=.*: expected a number in \[0, 1\]"):
-            restricted_nash_response(uniform, 0, p)
-    with pytest.raises(ProgramError, match=r"best equilibrium of player 1 in kuhn_poker.*Time limit"):
-        best_equilibrium(uniform, 1, time_limit=1e-9)
+        with pytest.raises(ValueError, match="p="):
+            Opponent(uniform, p)
+    limited = Solver(algorithm="lp", time_limit=1e-9)
+    best = best_nash(tree, uniform, player=1, value=(KUHN_VALUE, KUHN_VALUE), solver=limited)
+    assert "Time limit" in best.failures[0] and np.isnan(best.guaranteed_value[0])

@@ -31,7 +31,7 @@ def first_regrets(policy: HandsPolicy, root: int, player: int) -> tuple[Regrets,
     Returns:
       Of the other player, and of `player`.
     """
-    game, tree = policy.game, policy.game.tree
+    game, tree = policy.game, policy.game.nodes
     pays = {
         int(node): (Fraction(scale), table)
         for group in game.ends
@@ -107,7 +107,7 @@ def _matched(regrets: Regrets, parent: IntArray) -> dict[int, Row]:
 
 def _way(policy: HandsPolicy, node: int, player: int, hand: int) -> Fraction:
     """How likely a player's own choices lead to a public node with a hand."""
-    tree, reach = policy.game.tree, Fraction(1)
+    tree, reach = policy.game.nodes, Fraction(1)
     while node:
         above = int(tree.parent[node])
         if tree.actor[above] == ACTOR_BIT[player]:

@@ -22,11 +22,9 @@ class Known(NamedTuple):
 
     Attributes:
       kept: its root histories.
-      solved: those at which the player's own decisions are solved for.
     """
 
     kept: frozenset[int]
-    solved: frozenset[int]
 
 
 def infostates(states: States, roots: Sequence[int], player: int) -> list[Label]:
@@ -52,8 +50,7 @@ def known(
     states: States, roots: Sequence[int], player: int, own: Label, order: float, unfrozen: bool
 ) -> Known:
     """The subgame of an own infostate: Iᵏ⁺¹ if all of it is solved for, else Iᵏ; the rest is constant."""
-    inside = frozenset(neighbourhood(states, roots, player, own, order + unfrozen))
-    return Known(inside, inside)
+    return Known(frozenset(neighbourhood(states, roots, player, own, order + unfrozen)))
 
 
 def meeting(states: States, roots: Sequence[int], player: int) -> list[set[Label]]:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.reference import cuts, efg, frozen, gadgets, lp
 from tests.reference.random_games import random_policy
-from tests.refining import deals
+from tests.subgames import deals
 
 EPSILON = 0.05
 LANES = [

@@ -11,8 +11,7 @@ from jaxgadget.games.game import ACTOR_BIT, CHANCE, bet_fraction
 from jaxgadget.policy.policy import Policy
 from jaxgadget.policy.translation import RULES
 from jaxgadget.tree.history import HistoryTree
-from jaxgadget.tree.matching import same_actions
-from jaxgadget.tree.truncated import first_child
+from jaxgadget.tree.matching import first_child, same_actions
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 OVER = -1

@@ -73,10 +73,10 @@ def test_what_cannot_be_drawn_is_left_out_or_refused():
     rows = table().query("player == 0 and method == 'restricted-nash'").copy()
     rows.loc[rows["model"] == "uniform", ["gain", "failure"]] = [np.nan, "no time"]
     assert legend(plot_responses(rows, new_axes()))[0] == "dirichlet:3"
-    with pytest.raises(ValueError, match="lacks the columns gain; expected that of Responses"):
+    with pytest.raises(ValueError, match="columns"):
         plot_responses(rows.drop(columns="gain"))
     tree = jg.enumerate_game(jg.load("kuhn_poker"))
-    with pytest.raises(ValueError, match="no rows with a gain; expected responses to at least one model"):
+    with pytest.raises(ValueError, match="no rows with a gain"):
         plot_responses(jg.respond(tree, Opponent(), algorithm="lp"))
 
 
@@ -84,12 +84,12 @@ def test_records_say_failures_only_if_there_are_some():
     tree = jg.enumerate_game(jg.load("kuhn_poker"))
     to, value = Opponent(Policy.uniform(tree), 0.5), (-1 / 18, -1 / 18)
     solved = jg.respond(tree, to, algorithm="lp", value=value)
-    failed = jg.respond(tree, to, algorithm="lp", value=value, time_limit=1e-9)
+    failed = jg.respond(tree, to, solver=jg.Solver(algorithm="lp", time_limit=1e-9), value=value)
     assert "failure" not in responses_record([solved])["rows"][0]
     rows = responses_record([solved, failed])["rows"]
     assert rows[0]["failure"] is None and "not solved in time" in rows[1]["failure"]
 
 
 def test_nothing_is_no_result():
-    with pytest.raises(ValueError, match="responses=None: expected Responses"):
+    with pytest.raises(ValueError, match="responses="):
         plot_responses(None)  # pyright: ignore[reportArgumentType]

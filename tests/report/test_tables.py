@@ -9,15 +9,12 @@ import pytest
 from rich.console import Console, RenderableType
 
 import jaxgadget
-from jaxgadget import enumerate_game, list_games, load, solve
+from jaxgadget import enumerate_game, load, solve
 from jaxgadget.report.tables import (
     by_blueprint,
     constant_note,
-    games_table,
-    refinement_notes,
     refinement_record,
     refinement_table,
-    rows_table,
     solution_record,
     solution_table,
     summary,
@@ -109,37 +106,11 @@ def test_summary_forgives_rounding():
     assert summary(table)[["improved", "worse"]].to_numpy().tolist() == [[0, 0]]
 
 
-def test_tables_show_numbers_and_dashes_for_none():
-    rows = printed(rows_table(full([0.25, 0.5]).sort_values("blueprint")))
-    assert rows.count("cfr:0") == 1, "a blueprint is named once"
-    assert all(text in rows for text in ("0.25000", "0.12500", "max-margin", "0.001", "–"))
-    shown = printed(summary_table(full([0.25, 0.5])))
-    assert all(text in shown for text in ("over 2 blueprints", "0.37500", "fell", "largest"))
-    assert "nan" not in rows + shown
-
-
-def test_tables_fit_a_narrow_terminal():
-    table = full([0.25, 0.5]).replace({"blueprint": {"cfr:1": "file:" + "long/" * 20}})
-    for shown in (printed(rows_table(table), 80), printed(summary_table(table), 80)):
-        assert "…" not in shown, "nothing is cut off"
-
-
 @pytest.mark.parametrize(("count", "every_row", "expected"), [(4, False, 28), (5, False, 0), (5, True, 35)])
 def test_many_rows_are_summed_up(count: int, every_row: bool, expected: int):
     refinement = Refined([0.1] * count)
     table = refinement_table(refinement, every_row=every_row)
     assert table.row_count == (expected or 1 + len(ALL))
-
-
-def test_notes_say_how_sure_and_which_exploitability():
-    notes = " ".join(refinement_notes(Refined([0.1])))
-    assert "between -0.5 and -0.25, a bracket of width 0.25" in notes
-    assert "v* − value against a best response" in notes
-    assert "half of NashConv" in notes
-    assert "player 1" in notes
-    assert "payoffs sum to 1; half of that, 0.5, is subtracted" in notes
-    assert "30 subgames" in notes
-    assert "largest gap 0.1" in notes
 
 
 def test_solution():
@@ -154,12 +125,6 @@ def test_solution():
     assert "OpenSpiel's exploitability" in shown
     assert f"{solution.nash_conv / 2:.6g}" in shown
     assert constant_note(tree) == ""
-
-
-def test_games():
-    shown = printed(games_table(list_games()))
-    assert all(entry.name in shown for entry in list_games())
-    assert "num_cards=13" in shown
 
 
 def test_variants_of_a_gadget_are_lines_of_their_own():

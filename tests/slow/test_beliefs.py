@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from jaxgadget import HistoryTree, Knowledge, enumerate_game, load
-from jaxgadget.searching.schedule import decisions
+from jaxgadget.subgames.schedule import decisions
 from jaxgadget.tree.knowledge import knowledge_cover
-from tests.refining import deals
-from tests.searching.test_beliefs import (
+from tests.subgames import deals
+from tests.subgames.test_beliefs import (
     ASSEMBLED,
     BELIEVED,
     check_common_knowledge,

@@ -9,6 +9,8 @@ from jaxgadget.games.climb import climb
 from tests.games.test_climb import check_counts
 from tests.reference import climb as reference
 
+pytestmark = pytest.mark.optimised
+
 
 @functools.cache
 def tree():
@@ -23,7 +25,7 @@ def test_all_histories_are_those_of_the_game_played_out():
 def test_the_program_s_value_lies_in_the_bracket_of_cfr():
     exact = jaxgadget.solve(tree(), algorithm="lp")
     against_first, against_second = jaxgadget.solve(
-        tree(), iterations=500, dtype="float64"
+        tree(), solver=jaxgadget.Solver(iterations=500, dtype="float64")
     ).best_response_values
     assert -against_first - 1e-9 <= exact.value <= against_second + 1e-9
     assert against_first + against_second < 1e-3
@@ -36,7 +38,12 @@ def test_own_infostates_are_re_solved(where):
     gadgets = [jaxgadget.Resolving(jaxgadget.NoPrior()), jaxgadget.MaxMargin(jaxgadget.NoPrior())]
     known = jaxgadget.Knowledge(order=1)
     result = jaxgadget.refine(
-        tree(), where, uniform, gadgets, iterations=300, knowledge=known, progress=False
+        tree(),
+        where,
+        uniform,
+        gadgets,
+        solver=jaxgadget.Solver(iterations=300, progress=False),
+        knowledge=known,
     )
     table = result.table
     assert (table["refined_exploitability"] < table["blueprint_exploitability"] - 0.01).all()

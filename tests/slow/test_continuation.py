@@ -9,7 +9,8 @@ import pytest
 
 import jaxgadget as jg
 from tests.reference.random_games import SHAPES
-from tests.refining.test_continuation import SAFE, drawn
+from tests.solving import settings
+from tests.subgames.test_continuation import SAFE, drawn
 
 GAMES = [
     ("leduc_poker", "flop"),
@@ -37,13 +38,13 @@ def test_safe_gadgets_are_the_optimal_continuation(name: str, cut: str, player: 
 @pytest.mark.parametrize("shape", list(SHAPES))
 def test_in_random_games_too_safe_gadgets_are_the_optimal_continuation(shape: str, player: int) -> None:
     tree, where, blueprint = drawn(shape, 7)
-    settings: list[Any] = [
+    priors: list[Any] = [
         (jg.NoPrior(), 0.0),
         (jg.UniformPrior(), "auto"),
         (jg.BlueprintPrior(), "auto"),
     ]
-    asked = [make(*setting, alternative=jg.ContinuationValues()) for make in SAFE for setting in settings]
+    asked = [make(*setting, alternative=jg.ContinuationValues()) for make in SAFE for setting in priors]
     gadgets = [jg.OptimalContinuation(jg.NoPrior()), *asked]
     how: dict[str, Any] = {"player": player, "algorithm": "lp", "progress": False}
-    numbers = jg.refine(tree, where, blueprint.lane(0), gadgets, **how).refined_exploitability
+    numbers = jg.refine(tree, where, blueprint.lane(0), gadgets, **settings(**how)).refined_exploitability
     np.testing.assert_allclose(numbers, numbers[0], rtol=0, atol=1e-7 * tree.payoff_range)

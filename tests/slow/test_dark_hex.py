@@ -8,6 +8,8 @@ from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.history import enumerate_game
 from tests.games.test_openspiel import cuts_checked, own_decisions
 
+pytestmark = pytest.mark.optimised
+
 BOARD = "num_cols=3,num_rows=2"
 
 

@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 import jaxgadget as jg
+from tests.solving import settings
+
+pytestmark = pytest.mark.optimised
 
 GOOFSPIEL = "goofspiel(imp_info=True,num_cards=4,points_order=descending,returns_type=point_difference)"
 GAMES = {"Leduc": "leduc_poker", "IIGS4": f"openspiel:turn_based_simultaneous_game(game={GOOFSPIEL})"}
@@ -33,7 +36,7 @@ def test_shares_of_the_best_response(name: str) -> None:
     whole = jg.nested_exactly(tree, opponent=opponent, depth=99)
     value = whole.game_value
     for schedule, printed in zip(SCHEDULES, PRINTED[name], strict=True):
-        found = jg.nested_exactly(tree, opponent=opponent, value=value, **schedule)
+        found = jg.nested_exactly(tree, opponent=opponent, value=value, **settings(**schedule))
         share = 100 * found.gain[0] / whole.gain[0]
         print(f"{name}, {schedule}: {share:.1f} % of the best response's gain, printed {printed} %")
         assert share == pytest.approx(printed, abs=0.06)
@@ -48,8 +51,8 @@ def test_a_robust_response_in_leduc_poker_is_hardly_exploitable() -> None:
     ps = [0.1, 0.5]
     found = jg.nested_exactly(tree, opponent=jg.Opponent(model, ps), limit="own", depth=1)
     low, high = found.game_value
-    best = jg.best_equilibrium(model, 0)
-    nash = best.value_against_model - (low + high) / 2
+    best = jg.best_nash(tree, model)
+    nash = float(best.value_against_model[0]) - (low + high) / 2
     print(f"best equilibrium gains {nash:.4f}")
     for lane, p in enumerate(ps):
         gain, lost = found.gain[lane], found.nested_exploitability[lane]

@@ -44,8 +44,13 @@ def told_solve(self, piece):
 
 
 jax.device_put, Workshop.solve = told_put, told_solve
-asked = {"blueprints": ["uniform", "cfr:3", "draws:4"], "blueprints_at_once": 1, "gadgets": "resolving"}
-jaxgadget.sweep(folder, {"kuhn_poker": ["depth:1", "depth:2"]}, iterations=[4, 6], **asked)
+grid = jaxgadget.SweepGrid(
+    games={"kuhn_poker": ["depth:1", "depth:2"]},
+    blueprints=["uniform", "cfr:3", "draws:4"],
+    gadgets="resolving",
+    iterations=[4, 6],
+)
+jaxgadget.sweep(folder, grid, blueprints_at_once=1)
 tree = jaxgadget.enumerate_game(jaxgadget.load("kuhn_poker"))
 result = jaxgadget.refine(tree, "depth:1", jaxgadget.make_blueprints(tree, "draws:4"), iterations=5)
 numbers = {
@@ -58,7 +63,8 @@ numbers = {
 }
 if port:
     try:
-        jaxgadget.refine(tree, "depth:1", jaxgadget.Policy.uniform(tree), iterations=5, devices=jax.devices())
+        solver = jaxgadget.Solver(iterations=5, devices=jax.devices())
+        jaxgadget.refine(tree, "depth:1", jaxgadget.Policy.uniform(tree), solver=solver)
     except ValueError as error:
         numbers["refused"] = str(error)
 print(json.dumps(numbers))

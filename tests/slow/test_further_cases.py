@@ -11,16 +11,23 @@ from hypothesis import strategies as st
 import jaxgadget as jg
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.registry import GADGETS
+from tests.core import test_exactly, test_problem
 from tests.gadgets import test_against_reference, test_entry
-from tests.kernels import test_problem
 from tests.learn import test_range_network
 from tests.opponents import test_respond
 from tests.policy import test_deep_games, test_evaluate
 from tests.reference.depth_limited import Kind
 from tests.reference.random_games import SHAPES, RandomGame, random_shape, random_tree
-from tests.refining import test_guard, test_opponents, test_promises, test_refine
-from tests.searching import test_continual, test_mixing, test_optimal, test_ranged
-from tests.solving import test_exactly
+from tests.subgames import (
+    test_continual,
+    test_guard,
+    test_mixing,
+    test_opponents,
+    test_optimal,
+    test_promises,
+    test_ranged,
+    test_refine,
+)
 from tests.values import test_trunk
 
 players = pytest.mark.parametrize("player", [0, 1])

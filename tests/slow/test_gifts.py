@@ -7,9 +7,11 @@ import pytest
 
 import jaxgadget as jg
 from jaxgadget.gadgets.alternative import find_gifts
-from jaxgadget.refining.prepare import prepare
-from tests.kernels import grove
+from jaxgadget.subgames.prepare import prepare
+from tests.core import grove
 from tests.reference.random_games import SHAPES, random_policy, random_tree
+
+pytestmark = pytest.mark.optimised
 
 ROUNDING = 1e-9
 players = pytest.mark.parametrize("player", [0, 1])

@@ -5,7 +5,6 @@ import pytest
 
 from jaxgadget import (
     Full,
-    HandsPolicy,
     MaxMargin,
     Policy,
     RangePrior,
@@ -13,12 +12,15 @@ from jaxgadget import (
     UniformPrior,
     Unsafe,
     refine,
-    refine_hands,
 )
+from jaxgadget.tree.public_form import subgame_of
 from tests.hands import alike
 from tests.hands.test_form import test_gradients_are_those_of_the_histories as check_gradients
 from tests.reference.exact_hands import first_regrets
+from tests.solving import settings
 from tests.tree.test_hands import test_hands_in_histories_are_those_of_the_rules as check_hands
+
+pytestmark = pytest.mark.optimised
 
 
 @pytest.mark.parametrize("spec", alike.LONG)
@@ -54,15 +56,15 @@ MERGED = ("liars_dice(numdice=2,dice_sides=3)", "depth:3", "depth:3")
 
 
 @pytest.mark.parametrize("player", [0, 1])
-@pytest.mark.parametrize(("spec", "cut", "where"), CUTS)
-def test_gadget_games(spec: str, cut: str, where: str, player: int):
-    alike.check_refinement(spec, cut, where, player, 1e-10)
+@pytest.mark.parametrize(("spec", "cut"), [case[:2] for case in CUTS])
+def test_gadget_games(spec: str, cut: str, player: int):
+    alike.check_refinement(spec, cut, player, 1e-10)
 
 
 @pytest.mark.parametrize("player", [0, 1])
 def test_gadget_games_of_merged_rolls(player: int):
     """220 subgames; rolls that differ in their order are one hand, as likely as what it stands for."""
-    alike.check_refinement(*MERGED, player, 1e-10, gadgets=alike.several_gadgets()[:12])
+    alike.check_refinement(*MERGED[:2], player, 1e-10, gadgets=alike.several_gadgets()[:12])
 
 
 def test_iterates_differ_in_ties_alone():
@@ -71,21 +73,21 @@ def test_iterates_differ_in_ties_alone():
     In exact numbers actions all but tie in these subgames, though not quite: what is regretted is a float's
     last digits of what is earned, and regret matching makes shares of it.
     """
-    (spec, cut, where), player = MERGED, 1
+    (spec, cut, _), player = MERGED, 1
     policy, by_hand = alike.random_policies(spec)
     one, same = policy.lane(2), by_hand.lane(2)
     asked = {"player": player, "iterations": 2, "dtype": "float64", "value": (-0.01, 0.01)}
-    expected = refine(one.tree, cut, one, Unsafe(), **asked).policy.probabilities[player]
-    result = refine_hands(same, where, Unsafe(), **asked)
-    ours = HandsPolicy.from_policy(
-        Policy(one.tree, (one.probabilities[0], expected), one.labels), alike.found(spec), same.form
-    )
-    difference = np.abs(ours.probabilities[player] - result.policy.probabilities[player])[:, :, 0]
-    rows = np.flatnonzero((difference > 1e-9).any(axis=1))
-    parted = np.unique(result.form.root_of[same.form.children[player][rows]])
+    expected = refine(one.tree, cut, one, Unsafe(), **settings(**asked)).policy.probabilities[player]
+    public = alike.public(spec)
+    result = refine(public, cut, one.on(public), Unsafe(), **settings(**asked))
+    ours = Policy(one.tree, (one.probabilities[0], expected), one.labels).on(public)
+    difference = np.abs(ours.probabilities[player] - result.policy.probabilities[player])[:, 0]
+    infosets, roots = public.infosets[player], result.forest.cut.roots
+    nodes = infosets.history[infosets.infoset[1:][difference > 1e-9]]
+    parted = roots[np.unique(subgame_of(public, roots)[nodes])]
     assert 0 < len(parted) < 10
-    for subgame in parted.tolist():
-        regrets = first_regrets(same, int(result.form.roots[subgame]), player)
+    for root in parted.tolist():
+        regrets = first_regrets(same, root, player)
         shares = [
             float(abs(regret) / earned)
             for rows in regrets
@@ -103,22 +105,27 @@ def test_ranges(spec: str, cut: str, where: str, player: int):
 
 
 @pytest.mark.parametrize("player", [0, 1])
-@pytest.mark.parametrize(("spec", "cut", "where"), [CUTS[0], CUTS[1], CUTS[4]])
-def test_linear_programs(spec: str, cut: str, where: str, player: int):
-    alike.check_programs(spec, cut, where, player)
+@pytest.mark.parametrize(("spec", "cut"), [CUTS[k][:2] for k in (0, 1, 4)])
+def test_linear_programs(spec: str, cut: str, player: int):
+    alike.check_programs(spec, cut, player)
 
 
 def test_the_range_of_a_model_is_a_prior():
     """As where it is looked up in histories, also above the cut."""
-    policy, by_hand = alike.random_policies("kuhn_poker")
+    policy, _ = alike.random_policies("kuhn_poker")
+    public = alike.public("kuhn_poker")
+    by_hand = policy.on(public)
     asked = {"player": 1, "iterations": 3, "dtype": "float64", "value": (-1 / 18, -1 / 18)}
     ours, theirs = (
         [MaxMargin(RangePrior(model), 0.2), Full(RangePrior(model), 0.2)]
         for model in (by_hand.lane(1), policy.lane(1))
     )
-    expected = refine(policy.tree, "depth:1", policy.lane(0), theirs, **asked)
-    result = refine_hands(by_hand.lane(0), "depth:1", ours, **asked)
-    alike.assert_same_policies(result.policy, expected.policy, "kuhn_poker")
+    expected = refine(policy.tree, "depth:1", policy.lane(0), theirs, **settings(**asked))
+    result = refine(public, "depth:1", by_hand.lane(0), ours, **settings(**asked))
+    for rows, other in zip(
+        result.policy.on(policy.tree).probabilities, expected.policy.probabilities, strict=True
+    ):
+        np.testing.assert_allclose(rows, other, rtol=0, atol=1e-12)
     np.testing.assert_allclose(result.gap, expected.gap, rtol=0, atol=1e-12)
 
 

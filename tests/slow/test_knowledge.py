@@ -8,11 +8,11 @@ import math
 import numpy as np
 import pytest
 
-from jaxgadget.refining.knowledge import COMBINE, Knowledge, make_task
+from jaxgadget.subgames.knowledge import COMBINE, Knowledge, make_task
 from jaxgadget.tree.cut import cut
-from tests.kernels import grove
-from tests.refining import deals
-from tests.refining.test_knowledge import (
+from tests.core import grove
+from tests.subgames import deals
+from tests.subgames.test_knowledge import (
     GADGETS,
     SPOTS,
     check_generated,

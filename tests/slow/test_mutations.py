@@ -19,20 +19,27 @@ import pandas as pd
 import pytest
 
 from jaxgadget import HistoryTree, Policy, enumerate_game, load, read_sweep, sweep
-from jaxgadget.kernels.cfr import start
-from jaxgadget.kernels.regret import find_rule
+from jaxgadget.core.cfr import start
+from jaxgadget.core.checkpoint import (
+    load_checkpoint,
+    load_chunk,
+    load_parts,
+    save_checkpoint,
+    save_chunk,
+    save_parts,
+)
+from jaxgadget.core.regret import find_rule
 from jaxgadget.learn import checkpoints
 from jaxgadget.learn.encoding import find_encoding
 from jaxgadget.learn.network import KIND, Architecture, NetworkValues, load_values
 from jaxgadget.learn.perceptron import initial_weights
 from jaxgadget.learn.trainer import LearningSchedule, begin
 from jaxgadget.policy.evaluate import whole_problem
-from jaxgadget.solving.checkpoint import load_checkpoint, load_chunk, save_checkpoint, save_chunk
-from jaxgadget.solving.parts import load_parts, save_parts
 from jaxgadget.sweeping.manifest import make_request
 from jaxgadget.sweeping.store import Store
 from jaxgadget.sweeping.sweep import Workshop
 from jaxgadget.util.precision import precision
+from tests.solving import sweeping
 
 MUTATIONS = 2000
 STUCK = 600
@@ -178,7 +185,7 @@ SWEPT: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("swept") / "sweep"
-    sweep(folder, **SWEPT)
+    sweep(folder, **sweeping(**SWEPT))
     return folder
 
 
@@ -199,7 +206,7 @@ def test_a_sweep_goes_on_from_no_changed_manifest(swept: pathlib.Path):
     """The same through the door by which a sweep comes in, which does much before it reads."""
 
     def read() -> str:
-        return in_words(sweep(swept, **SWEPT))
+        return in_words(sweep(swept, **sweeping(**SWEPT)))
 
     try_all("manifests of sweeps that go on", [swept / "manifest.json"], read, count=100, seed=1)
 
@@ -209,16 +216,9 @@ def test_pieces_of_sweeps(swept: pathlib.Path):
 
 
 def test_what_games_bring_to_sweeps(swept: pathlib.Path):
-    more = {
-        "alternatives": "best-response",
-        "algorithm": "cfr+",
-        "dtype": "float32",
-        "memory_limit": None,
-        "max_histories": 100,
-        "opponent": None,
-        "knowledge": None,
-    }
-    workshop = Workshop(Store(swept), make_request(**SWEPT, **more), False)
+    bundled = sweeping(algorithm="cfr+", dtype="float32", max_histories=100, **SWEPT)
+    requested = make_request(bundled["grid"], bundled["solver"], bundled["blueprints_at_once"])
+    workshop = Workshop(Store(swept), requested, False)
 
     def read() -> Any:
         workshop._setups.clear()
@@ -251,9 +251,9 @@ def test_checkpoints_of_value_networks(kuhn: HistoryTree, tmp_path: pathlib.Path
         progress, rows = checkpoints.TrainingFolder(tmp_path, described, KIND).load(fresh)
         return loaded.weights, progress.weights, progress.optimiser, int(progress.step), str(rows)
 
-    place = tmp_path / checkpoints.CHECKPOINTS  # of two checkpoints
+    place = tmp_path / checkpoints.CHECKPOINTS / "2"  # older ones are not read
     files = sorted(path for path in place.rglob("*") if path.is_file() and path.stat().st_size)
-    top = [tmp_path / name for name in (checkpoints.DESCRIPTION, checkpoints.LOG, checkpoints.CHECKSUMS)]
+    top = [tmp_path / name for name in (checkpoints.DESCRIPTION, checkpoints.LOG)]
     try_all("value checkpoints", [*files, *top], read)
 
 

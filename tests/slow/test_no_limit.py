@@ -6,6 +6,8 @@ from jaxgadget.games.registry import load
 from jaxgadget.tree.history import enumerate_game
 from tests.games.test_no_limit import assert_equal_to_openspiels
 
+pytestmark = pytest.mark.optimised
+
 
 @pytest.mark.parametrize("stack", [9, 13])
 def test_pot_and_all_in_is_openspiels_game(stack: int):

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 import jaxgadget as jg
+from jaxgadget.core import driver
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.games.leduc.no_limit import NoLimitLeduc
 from jaxgadget.games.menu import MenuAbstraction
 from jaxgadget.policy.exact import solve_exactly
-from jaxgadget.solving import driver
-from tests.refining.test_off_tree import (
+from tests.solving import settings
+from tests.subgames.test_off_tree import (
     POT,
     assert_certified,
     assert_safe,
@@ -79,10 +80,10 @@ def test_translation_is_many_times_worse_than_nested_solving(
     blueprint = exact(tree).policy
     gadgets = [jg.Resolving(jg.NoPrior()), jg.Resolving(jg.UniformPrior()), jg.MaxMargin(jg.NoPrior())]
     translated = [
-        jg.translate_off_tree(tree, blueprint, rule, **asked).exploitability[0]
+        jg.translate_off_tree(tree, blueprint, rule, **settings(**asked)).exploitability[0]
         for rule in ("pseudo-harmonic", "linear", "nearest")
     ]
-    found = jg.nested_off_tree(tree, blueprint, gadgets, **asked)
+    found = jg.nested_off_tree(tree, blueprint, gadgets, **settings(**asked))
     assert min(translated[:2]) > least * found.exploitability.max() > 0
     expected = -jg.evaluate_policy(jg.lift(found.policy, leduc())).best_response_values[player]
     np.testing.assert_allclose(found.certificate, expected, rtol=0, atol=1e-9)
@@ -110,10 +111,10 @@ def test_the_same_of_a_blueprint_of_300_iterations(names: tuple[str, ...], playe
     blueprint = jg.make_blueprints(tree, ["cfr+:300"])
     gadgets = [jg.Resolving(jg.NoPrior()), jg.Resolving(jg.UniformPrior()), jg.MaxMargin(jg.NoPrior())]
     translated = [
-        jg.translate_off_tree(tree, blueprint, rule, **asked).exploitability[0]
+        jg.translate_off_tree(tree, blueprint, rule, **settings(**asked)).exploitability[0]
         for rule in ("pseudo-harmonic", "linear", "nearest")
     ]
-    found = jg.nested_off_tree(tree, blueprint, gadgets, **asked)
+    found = jg.nested_off_tree(tree, blueprint, gadgets, **settings(**asked))
     assert min(translated) > least * found.exploitability.max() > 0
     assert translated == sorted(translated)
     own = blueprint.probabilities[player]
@@ -129,7 +130,12 @@ def test_by_cfr_relation_1_holds_but_for_the_gap() -> None:
     blueprint = jg.lift(solution.policy, menu_tree)
     for iterations in (5, 50, 500):
         rough = jg.nested_off_tree(
-            menu_tree, blueprint, gadgets, player=1, levels=1, iterations=iterations, dtype="float64"
+            menu_tree,
+            blueprint,
+            gadgets,
+            player=1,
+            levels=1,
+            solver=jg.Solver(iterations=iterations, dtype="float64"),
         )
         gap = np.array([rough.levels[0].gap[:, 0].sum(), rough.levels[0].gap[:, 1].max()])
         assert (rough.certificate >= -solution.value - gap - 1e-9).all()
@@ -150,7 +156,7 @@ def test_what_was_interrupted_goes_on_to_the_same_end(
     size = jg.enumerate_game(deeper).num_histories  # the whole game is not looked at
     policy, gadget = jg.Policy.dirichlet(tree, 3), jg.MaxMargin(jg.NoPrior())
     asked: dict[str, Any] = {"player": 1, "method": method, "iterations": 20, "max_histories": size}
-    undisturbed = jg.nested_off_tree(tree, policy, gadget, **asked)
+    undisturbed = jg.nested_off_tree(tree, policy, gadget, **settings(**asked))
     assert len(undisturbed.levels) == 2
     saved: list[pathlib.Path] = []
     kills: list[pathlib.Path] = []
@@ -168,16 +174,16 @@ def test_what_was_interrupted_goes_on_to_the_same_end(
     monkeypatch.setattr(driver, "save_checkpoint", killing)
     for _ in range(3):
         with pytest.raises(Killed):
-            jg.nested_off_tree(tree, policy, gadget, checkpoint=folder, **asked)
+            jg.nested_off_tree(tree, policy, gadget, **settings(checkpoint=folder, **asked))
     first = [path for path in saved if "level-1" in str(path)]
-    resumed = jg.nested_off_tree(tree, policy, gadget, checkpoint=folder, **asked)
+    resumed = jg.nested_off_tree(tree, policy, gadget, **settings(checkpoint=folder, **asked))
     again = [path for path in saved if "level-1" in str(path)]
     assert len(again) == len(first) + len(undisturbed.levels[0].forests)  # each once more, as it ended
     np.testing.assert_array_equal(resumed.certificate, undisturbed.certificate)
     for mine, its in zip(resumed.policy.probabilities, undisturbed.policy.probabilities, strict=True):
         np.testing.assert_array_equal(mine, its)
-    with pytest.raises(ValueError, match="is of another solve"):
-        jg.nested_off_tree(tree, jg.Policy.dirichlet(tree, 4), gadget, checkpoint=folder, **asked)
+    with pytest.raises(ValueError, match="of another"):
+        jg.nested_off_tree(tree, jg.Policy.dirichlet(tree, 4), gadget, **settings(checkpoint=folder, **asked))
 
 
 def test_a_spread_is_how_far_values_are_from_a_best_response_to_translation() -> None:
@@ -195,7 +201,13 @@ def test_a_spread_is_how_far_values_are_from_a_best_response_to_translation() ->
 
     asked = [Recording(jg.NoPrior(), spread="best-response"), jg.Resolving(jg.NoPrior())]
     found = jg.nested_off_tree(
-        tree, policy, asked, player=1, levels=1, iterations=100, dtype="float64", value=(0.0, 0.0)
+        tree,
+        policy,
+        asked,
+        player=1,
+        levels=1,
+        solver=jg.Solver(iterations=100, dtype="float64"),
+        value=(0.0, 0.0),
     )
     np.testing.assert_allclose(found.certificate, guaranteed(found.policy, found.policy.tree, 1), atol=1e-9)
     assert found.table.spread[0] == "best-response" and found.table.spread.isna()[1]

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 import jaxgadget as jg
-from tests.refining.test_opponents import TINY, drawn_refinement
+from tests.subgames.test_opponents import TINY, drawn_refinement
 
 GOOFSPIEL = "goofspiel(num_cards={},imp_info=True,points_order=descending,returns_type=point_difference)"
 
@@ -31,7 +31,11 @@ def test_cfr_reaches_leduc_s_objectives_within_its_gap(player: int) -> None:
     exact = jg.respond(tree, to, player=player, algorithm="lp")
     for dtype in ("float32", "float64"):
         found = jg.respond(
-            tree, to, player=player, iterations=1000, dtype=dtype, value=exact.game_value, progress=False
+            tree,
+            to,
+            player=player,
+            solver=jg.Solver(iterations=1000, dtype=dtype, progress=False),
+            value=exact.game_value,
         )
         missing = exact.objective - found.objective
         assert (missing >= -1e-7).all() and (missing <= found.gap + 1e-7).all()

@@ -6,7 +6,9 @@ import pytest
 
 from jaxgadget import MaxMargin, Resolving, Unsafe
 from jaxgadget.gadgets.gadget import Gadget
-from tests.solving.test_memory import DICE, GOOFSPIEL, LEDUC, check_planned_bytes
+from tests.core.test_memory import DICE, GOOFSPIEL, LEDUC, check_planned_bytes
+
+pytestmark = pytest.mark.optimised
 
 
 @pytest.mark.parametrize(

@@ -13,23 +13,28 @@ import pytest
 from phevaluator import evaluate_cards
 
 import jaxgadget as jg
-from jaxgadget.hands.policy import HandsPolicy
-from jaxgadget.poker.betting import BetMenu
-from jaxgadget.poker.cards import card_name, strength
-from jaxgadget.poker.operators import build_showdowns
-from jaxgadget.poker.solve import evaluate_spot, solve_spots
-from jaxgadget.poker.spots import Spot
-from tests.poker.enumerated import River
-from tests.poker.test_cards import draw_cards, order_of
-from tests.poker.test_operators import brute_force, check_some_hands
-from tests.poker.test_ranges import FIRST, SECOND
-from tests.poker.test_solve import (
+from jaxgadget.core.solver import Solver
+from jaxgadget.holdem.betting import BetMenu
+from jaxgadget.holdem.cards import card_name, strength
+from jaxgadget.holdem.operators import build_showdowns
+from jaxgadget.holdem.solve import evaluate_spot, solve_spots
+from jaxgadget.holdem.spots import Spot
+from jaxgadget.policy.policy import Policy
+from jaxgadget.tree.public import public_tree
+from tests.holdem.enumerated import River
+from tests.holdem.test_cards import draw_cards, order_of
+from tests.holdem.test_operators import brute_force, check_some_hands
+from tests.holdem.test_ranges import FIRST, SECOND
+from tests.holdem.test_solve import (
     BLUFFS,
     NARROW,
     SMALL,
     check_against_enumeration,
     hands_of_batches,
 )
+from tests.solving import settings
+
+pytestmark = pytest.mark.optimised
 
 RIVER: dict[str, Any] = {"board": "Td9d6hQc2s", "pot": 200, "stack": 900}
 
@@ -106,11 +111,11 @@ def test_a_river_is_the_enumerated_game():
     assert [int((weights > 0).sum()) for weights in spot.range_weights] == [14, 14]
     tree = jg.enumerate_game(jg.load(River(spot)))
     listed = jg.evaluate_policy(jg.Policy.uniform(tree))
-    uniform = evaluate_spot(spot, HandsPolicy.uniform(spot.by_hands()))
+    uniform = evaluate_spot(spot, Policy.uniform(public_tree(spot)))
     assert uniform.ev[0] - 50 == pytest.approx(float(listed.value[0]), abs=1e-9)
     assert uniform.gap == pytest.approx(float(listed.nash_conv[0]), abs=1e-9)
     exact = jg.solve(tree, algorithm="lp")
-    (solution,) = solve_spots([spot], target_gap="0.2%", iterations=5000)
+    (solution,) = solve_spots([spot], solver=Solver(iterations=5000, target_gap="0.2%"))
     assert abs(solution.ev[0] - 50 - exact.value) <= solution.gap + 1e-6
 
 
@@ -119,8 +124,7 @@ def test_suits_may_be_renamed():
     board = "Td9d6hQc2s"
     first, second = solve_spots(
         [Spot(board=text, **given) for text in (board, board.translate(str.maketrans("cdhs", "dhsc")))],
-        iterations=20,
-        dtype="float64",
+        solver=Solver(iterations=20, dtype="float64"),
     )
     assert first.ev == pytest.approx(second.ev, abs=1e-9)
     assert first.gap == pytest.approx(second.gap, abs=1e-9)
@@ -143,9 +147,9 @@ def test_spots_of_other_shapes_keep_their_places():
         BLUFFS,
         Spot(board="2c2d7h7sKs", oop="A2s+", ip="random", pot=100, stack=100, menus=SMALL),
     ]
-    together = solve_spots(spots, iterations=20, dtype="float64")
+    together = solve_spots(spots, solver=Solver(iterations=20, dtype="float64"))
     for spot, solution in zip(spots, together, strict=True):
-        (alone,) = solve_spots([spot], iterations=20, dtype="float64")
+        (alone,) = solve_spots([spot], solver=Solver(iterations=20, dtype="float64"))
         assert solution.spot is spot
         assert solution.ev == pytest.approx(alone.ev, abs=1e-9)
         assert solution.gap == pytest.approx(alone.gap, abs=1e-9)
@@ -153,7 +157,7 @@ def test_spots_of_other_shapes_keep_their_places():
 
 def test_100_random_rivers_are_solved_to_a_third_of_a_percent_of_the_pot():
     spots = [Spot(oop="random", ip="random", **RIVER | {"board": random_board(seed)}) for seed in range(100)]
-    for solution in solve_spots(spots, target_gap="0.6%", iterations=2000):
+    for solution in solve_spots(spots, solver=Solver(iterations=2000, target_gap="0.6%")):
         assert 0 <= solution.exploitability <= 0.003 * solution.spot.pot
         assert sum(solution.ev) == pytest.approx(solution.spot.pot)
 
@@ -163,8 +167,8 @@ def test_spots_of_one_board_carry_the_hands_of_all(monkeypatch: pytest.MonkeyPat
     numbers = hands_of_batches(monkeypatch)
     other = dataclasses.replace(NARROW[0], oop="AA,T9s", ip="AK")
     solving: dict[str, Any] = {"iterations": 5, "dtype": "float64"}
-    together = solve_spots([NARROW[0], other], **solving)
-    alone = [solve_spots([spot], **solving)[0] for spot in (NARROW[0], other)]
+    together = solve_spots([NARROW[0], other], **settings(**solving))
+    alone = [solve_spots([spot], **settings(**solving))[0] for spot in (NARROW[0], other)]
     _, both, first, second = numbers  # before a batch is split, one spot is looked at alone
     assert second < first <= both < 600
     for one, single in zip(together, alone, strict=True):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from jaxgadget import Policy, nash_conv
-from jaxgadget.refining.cfr_d import cfr_d
-from tests.refining.test_cfr_d import LEDUC_VALUE, loaded
-from tests.refining.test_refine import GROUPS, QUICK, check_published
+from jaxgadget import Policy, Solver, nash_conv
+from jaxgadget.subgames.cfr_d import cfr_d
+from tests.subgames.test_cfr_d import LEDUC_VALUE, loaded
+from tests.subgames.test_refine import GROUPS, QUICK, check_published
+
+pytestmark = pytest.mark.optimised
 
 
 @pytest.mark.parametrize(("game", "where", "player"), [group for group in GROUPS if group not in QUICK])
@@ -27,8 +29,10 @@ def test_other_games(
     name: str, value: float, cut: str, iterations: int, subgame_iterations: int, most: float
 ) -> None:
     tree = loaded(name)
-    found = cfr_d(tree, cut, iterations=iterations, subgame_iterations=subgame_iterations, progress=False)
-    policy = found.resolve(iterations=300, progress=False)
+    found = cfr_d(
+        tree, cut, solver=Solver(iterations=iterations, progress=False), subgame_iterations=subgame_iterations
+    )
+    policy = found.resolve(solver=Solver(iterations=300, progress=False))
     left = float(nash_conv(policy)[0])
     assert left < most * tree.payoff_range
     assert left < float(nash_conv(Policy.uniform(tree))[0]) / 5

@@ -27,6 +27,7 @@ from tests.learn.test_range_training import (
     game,
     train,
 )
+from tests.solving import sweeping
 
 
 @pytest.mark.parametrize("network", ["padded", "infostates"])
@@ -46,7 +47,7 @@ def test_it_learns(network: str) -> None:
         found.values, weights=jax.tree.map(lambda x: np.zeros_like(x), found.values.weights)
     )
     ranges = normalised(forest(), jg.draw_ranges(forest(), 32, seed=9))
-    fresh = jg.solve_ranges(forest(), ranges, iterations=300, progress=False)
+    fresh = jg.solve_ranges(forest(), ranges, solver=jg.Solver(iterations=300, progress=False))
     assert jg.range_rmse(found.values, fresh) < 0.35 * jg.range_rmse(nothing, fresh)
     assert found.train_rmse < 0.1 * found.payoff_range
     assert f"error {found.heldout_rmse:.3g} held out" in repr(found)
@@ -81,17 +82,17 @@ def test_a_sweep_knows_another_network_in_the_same_folder(tmp_path: pathlib.Path
     how: dict[str, Any] = {"gadgets": "resolving", "priors": "none", "players": 0, "iterations": 20}
     how |= {"blueprints": "dirichlet:0", "alternatives": f"values:{folder}"}
     train(folder, rounds=0)
-    before = jg.sweep(rows, "kuhn_poker", CUT, **how)
+    before = jg.sweep(rows, **sweeping(games="kuhn_poker", cuts=CUT, **how))
     assert before["alternative"].tolist() == [f"values:{folder}"]
     assert before["exploitability_bound"].isna().all()
-    again = jg.sweep(rows, "kuhn_poker", CUT, **how)
+    again = jg.sweep(rows, **sweeping(games="kuhn_poker", cuts=CUT, **how))
     assert again.equals(before), "it is read"
     shutil.rmtree(folder)
     with pytest.raises(ValueError, match="does not exist"):
-        jg.sweep(rows, "kuhn_poker", CUT, **how)
+        jg.sweep(rows, **sweeping(games="kuhn_poker", cuts=CUT, **how))
     train(folder, rounds=0, seed=1)
     with pytest.raises(ValueError, match=re.escape(str(rows))) as raised:
-        jg.sweep(rows, "kuhn_poker", CUT, **how)
+        jg.sweep(rows, **sweeping(games="kuhn_poker", cuts=CUT, **how))
     said = "\n".join([str(raised.value), *raised.value.__notes__])
     assert "its folder holds another network now" in said and "choose another folder" in said
     assert not re.search("[0-9a-f]{32}", said), "digests tell nobody anything"

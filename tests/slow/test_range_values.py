@@ -6,6 +6,8 @@ import pytest
 
 import jaxgadget as jg
 
+pytestmark = pytest.mark.optimised
+
 
 @pytest.mark.parametrize(
     ("cut", "network"), [("depth:2", "padded"), ("depth:2", "infostates"), ("depth:1", "padded")]
@@ -16,15 +18,17 @@ def test_a_network_closes_most_of_the_way(cut: str, network: str) -> None:
     found = jg.train_ranges(
         tree,
         cut,
-        samples=256,
-        rounds=1,
-        steps=1500,
-        batch_size=32,
-        width=32,
-        network=network,
-        learning_rate=4e-3,
-        iterations=200,
-        show_progress=False,
+        config=jg.RangeTrainingConfig(
+            samples=256,
+            rounds=1,
+            steps=1500,
+            batch_size=32,
+            width=32,
+            network=network,
+            learning_rate=4e-3,
+            iterations=200,
+        ),
+        progress=False,
     )
     assert found.value_rmse < 0.01 * tree.payoff_range
     draws = [jg.Policy.dirichlet(tree, seed) for seed in range(20, 26)]
@@ -42,9 +46,8 @@ def test_a_network_closes_most_of_the_way(cut: str, network: str) -> None:
             jg.OptimalContinuation(jg.NoPrior()),
             *(jg.Resolving(jg.NoPrior(), alternative=promise) for promise in alternatives),
         ],
-        algorithm="lp",
+        solver=jg.Solver(algorithm="lp", progress=False),
         value=(-1 / 18, -1 / 18),
-        progress=False,
     )
     best, safe, estimated, guarded = refined.refined_exploitability.reshape(4, -1)
     before = refined.blueprint_exploitability[: blueprints.num_lanes]

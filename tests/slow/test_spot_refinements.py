@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 
 import jaxgadget as jg
-from jaxgadget.poker.betting import BetMenu
-from jaxgadget.poker.solve import evaluate_spot, solve_spots
-from jaxgadget.poker.spots import Spot
-from jaxgadget.poker.translate import translate_solution
-from jaxgadget.refining.spots import refine_spots
-from tests.poker.test_solve import BLUFFS, random_play
-from tests.refining.test_spots import GADGETS, SPOT, blueprint, check_refinement, on_the_way
+from jaxgadget.holdem.betting import BetMenu
+from jaxgadget.holdem.solve import evaluate_spot, solve_spots
+from jaxgadget.holdem.spots import Spot
+from jaxgadget.holdem.translate import translate_solution
+from jaxgadget.subgames.spots import refine_spots
+from tests.holdem.test_solve import BLUFFS, random_play
+from tests.solving import settings
+from tests.subgames.test_spots import GADGETS, SPOT, blueprint, check_refinement, on_the_way
+
+pytestmark = pytest.mark.optimised
 
 
 @pytest.mark.parametrize("player", [0, 1])
@@ -48,10 +51,10 @@ def test_spots_side_by_side_are_those_alone():
     blueprints = [evaluate_spot(spot, random_play(spot, 3)) for spot in spots]
     asked: dict[str, Any] = {"gadgets": (jg.Resolving(), jg.MaxMargin()), "iterations": 5, "dtype": "float64"}
     seen: list[int] = []
-    together = refine_spots(spots, blueprints=blueprints, on_refined=seen.extend, **asked)
+    together = refine_spots(spots, blueprints=blueprints, on_refined=seen.extend, **settings(**asked))
     assert sorted(seen) == [0, 1, 2]
     for spot, given, several in zip(spots, blueprints, together, strict=True):
-        (alone,) = refine_spots([spot], blueprints=[given], **asked)
+        (alone,) = refine_spots([spot], blueprints=[given], **settings(**asked))
         for one, other in zip(several, alone, strict=True):
             assert one.spot is spot
             assert one.gap == pytest.approx(other.gap, abs=1e-9)
@@ -75,10 +78,10 @@ def test_a_blueprint_of_another_menu_is_improved_safely():
         assert np.isnan(found[2].exploitability_bound)
         assert found[2].refined_exploitability <= found[2].gap + 1e-9
         low, high = found[0].game_value
-        exact = jg.solve_hands(SPOT.by_hands(in_range=True), algorithm="lp").value
+        exact = jg.solve(jg.public_tree(SPOT.by_hands(in_range=True)), algorithm="lp").value
         assert low - 1e-9 <= exact <= high + 1e-9
         # What is said of best responses is what another evaluation of the assembled policy says.
-        own = jg.best_hands_response(found[0].policy, 1 - player)
+        own = jg.best_response(found[0].policy, 1 - player)
         weights = found[0].solution.weights()[1 - player]
         held = weights > 0
         assert weights[held] @ found[0].best_response[held] == pytest.approx(float(own.value[0]) + 30)
@@ -106,7 +109,7 @@ def test_turns_are_re_solved():
         assert refinement.largest_rise <= refinement.gap + 1e-9
         assert refinement.refined_exploitability <= refinement.exploitability_bound + 1e-9
     for refinement in (unsafe, *safe):
-        response = jg.best_hands_response(refinement.policy, 1)
+        response = jg.best_response(refinement.policy, 1)
         weights = refinement.solution.weights()[1]
         held = weights > 0
         got = weights[held] @ refinement.best_response[held]

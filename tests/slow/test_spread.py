@@ -8,6 +8,8 @@ import pytest
 import jaxgadget as jg
 from tests.gadgets.test_spread import drawn_signals, promised, solve, worth
 
+pytestmark = pytest.mark.optimised
+
 
 def test_a_model_s_share_leaves_the_rest_of_the_spread() -> None:
     """Who follows a model with probability p does not choose then: its draws count 1 − p times."""

@@ -4,12 +4,14 @@ import dataclasses
 
 import pytest
 
-from jaxgadget.poker.betting import BetMenu
-from jaxgadget.poker.isomorphism import find_exchanges
-from jaxgadget.poker.solve import solve_spots
-from jaxgadget.poker.spots import Spot
-from tests.poker.test_isomorphism import MONOTONE, check_merged
-from tests.poker.test_solve import BLUFFS
+from jaxgadget.holdem.betting import BetMenu
+from jaxgadget.holdem.isomorphism import find_exchanges
+from jaxgadget.holdem.solve import solve_spots
+from jaxgadget.holdem.spots import Spot
+from tests.holdem.test_isomorphism import MONOTONE, check_merged
+from tests.holdem.test_solve import BLUFFS
+
+pytestmark = pytest.mark.optimised
 
 TURN = Spot(
     board="TsTh6s6h",

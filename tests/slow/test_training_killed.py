@@ -22,12 +22,14 @@ from pandas.testing import assert_frame_equal
 import jaxgadget
 from jaxgadget.learn import range_training
 from jaxgadget.learn.checkpoints import TrainingFolder
+from jaxgadget.learn.options import RangeTrainingConfig
 from jaxgadget.learn.range_training import train_ranges
 from jaxgadget.learn.training import train_value
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.history import enumerate_game
 from jaxgadget.util.digest import digest
 from tests.slow import zygote
+from tests.solving import configured
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
@@ -52,10 +54,12 @@ def train(folder: pathlib.Path, ranges: bool = False) -> pd.DataFrame:
         "depth": 0,
     }
     if ranges:
-        found = train_ranges(tree, "depth:2", samples=16, rounds=1, iterations=20, **how)
+        found = train_ranges(
+            tree, "depth:2", **configured(RangeTrainingConfig, samples=16, rounds=1, iterations=20, **how)
+        )
     else:
         portfolio = Policy.stack([Policy.dirichlet(tree, seed) for seed in range(2)])
-        found = train_value(tree, portfolio, **how)
+        found = train_value(tree, portfolio, **configured(**how))
     return found.log.assign(weights=digest(*map(np.asarray, jax.tree.leaves(found.values.weights))))
 
 

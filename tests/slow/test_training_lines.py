@@ -18,6 +18,8 @@ from tests.cli.test_cli_ranges import (
     run,
 )
 
+pytestmark = pytest.mark.optimised
+
 
 @pytest.mark.parametrize(
     ("arguments", "labels"),
@@ -56,7 +58,7 @@ def test_an_interrupt_says_what_is_kept(tmp_path: pathlib.Path, monkeypatch: pyt
         patch.setattr(checkpoints.TrainingFolder, "save", interrupted)
         cut_off = run(*TRAIN, "--out", out)
     assert (cut_off.exit_code, cut_off.stdout) == (130, "")
-    kept = "24 solved pairs of ranges and the checkpoint of step 4 of 6; the same command goes on.\n"
+    kept = "24 solved pairs of ranges and the checkpoint of step 4 of 6; repeat the same command to resume.\n"
     assert cut_off.stderr == f"Interrupted. {str(out)!r} keeps {kept}"
     unfinished = run(*REFINE, "--alternative", f"values:{out}", "--gadget", "resolving")
     assert unfinished.exit_code == 2

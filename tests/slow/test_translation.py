@@ -16,6 +16,8 @@ from jaxgadget.policy.translation import translate
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from tests.policy.test_translation import assert_plays_over_draws
 
+pytestmark = pytest.mark.optimised
+
 
 @functools.cache
 def large() -> HistoryTree:

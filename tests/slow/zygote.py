@@ -20,6 +20,7 @@ from typing import Any
 
 import jaxgadget
 from jaxgadget.sweeping.sweep import Workshop
+from tests.solving import sweeping
 
 ALONE = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -148,7 +149,7 @@ def fork(order: dict[str, Any], kill: dict[str, Any] | None, copy: int) -> Child
         os.close(ours)
         instrument(theirs, kill or {})
         folder = pathlib.Path(order["folder"])
-        frame = jaxgadget.sweep(folder, **order["settings"])
+        frame = jaxgadget.sweep(folder, **sweeping(**order["settings"]))
         frame.to_pickle(folder.with_name(f"{folder.name}-{copy}.pickle"))
         status = 0
     except BaseException:

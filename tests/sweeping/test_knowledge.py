@@ -13,6 +13,7 @@ from pandas.testing import assert_frame_equal
 
 import jaxgadget as jg
 from jaxgadget.sweeping.store import SCHEMA
+from tests.solving import sweeping
 
 KUHN: dict[str, Any] = {
     "games": "kuhn_poker",
@@ -34,7 +35,7 @@ KNOWN = [
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, Any]:
     folder = tmp_path_factory.mktemp("known") / "sweep"
-    return folder, jg.sweep(folder, **KUHN, knowledge=KNOWN)
+    return folder, jg.sweep(folder, **sweeping(knowledge=KNOWN, **KUHN))
 
 
 def test_rows_are_those_of_refine(finished: tuple[pathlib.Path, Any]) -> None:
@@ -67,10 +68,10 @@ def test_rows_are_those_of_refine(finished: tuple[pathlib.Path, Any]) -> None:
 
 def test_a_folder_is_of_what_was_to_be_known(finished: tuple[pathlib.Path, Any]) -> None:
     folder, rows = finished
-    again = jg.sweep(folder, **KUHN, knowledge=KNOWN)
+    again = jg.sweep(folder, **sweeping(knowledge=KNOWN, **KUHN))
     assert_frame_equal(again, rows)
     with pytest.raises(ValueError, match="has other settings") as refused:
-        jg.sweep(folder, **KUHN, knowledge=jg.Knowledge(3))
+        jg.sweep(folder, **sweeping(knowledge=jg.Knowledge(3), **KUHN))
     assert any("order 3" in note for note in refused.value.__notes__)
 
 
@@ -92,12 +93,12 @@ def test_a_generation_of_ones_own(tmp_path: pathlib.Path) -> None:
     """Each once, and told from another when the sweep is resumed."""
     first = [jg.Knowledge(generate=First(1)), jg.Knowledge(generate=First(1))]
     asked = KUHN | {"blueprints": "uniform", "gadgets": "resolving"}
-    rows = jg.sweep(tmp_path / "sweep", **asked, knowledge=first)
+    rows = jg.sweep(tmp_path / "sweep", **sweeping(knowledge=first, **asked))
     assert rows["generation"].tolist() == ["first"]
-    assert_frame_equal(jg.sweep(tmp_path / "sweep", **asked, knowledge=first[0]), rows)
+    assert_frame_equal(jg.sweep(tmp_path / "sweep", **sweeping(knowledge=first[0], **asked)), rows)
     with pytest.raises(ValueError, match="has other settings"):
-        jg.sweep(tmp_path / "sweep", **asked, knowledge=jg.Knowledge(generate=First(2)))
-    with pytest.raises(ValueError, match=r"expected .* an object with name \(a string\), draws and consider"):
+        jg.sweep(tmp_path / "sweep", **sweeping(knowledge=jg.Knowledge(generate=First(2)), **asked))
+    with pytest.raises(ValueError, match="name"):
         jg.Knowledge(generate=First(1, name=3))  # pyright: ignore[reportArgumentType]
 
 
@@ -105,9 +106,9 @@ def test_what_cannot_be_known_is_refused_before_anything_is_solved(tmp_path: pat
     for asked, message in [
         ({"knowledge": []}, "is empty: expected at least one"),
         ({"knowledge": 1}, "knowledge=1: expected Knowledge"),
-        ({"knowledge": KNOWN[0], "opponent": jg.Opponent(["uniform"], 0.5)}, "knowledge and opponent"),
-        ({"knowledge": KNOWN[0], "gadgets": "full"}, "full looks at play above the cut"),
+        ({"knowledge": KNOWN[0], "opponent": jg.Opponent(["uniform"], 0.5)}, "opponent: models cannot"),
+        ({"knowledge": KNOWN[0], "gadgets": "full"}, "full requires"),
     ]:
         with pytest.raises(ValueError, match=message):
-            jg.sweep(tmp_path / "sweep", **(KUHN | asked))
+            jg.sweep(tmp_path / "sweep", **sweeping(**(KUHN | asked)))
     assert not (tmp_path / "sweep").exists()

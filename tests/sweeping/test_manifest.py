@@ -41,6 +41,7 @@ from jaxgadget.sweeping.manifest import (
     piece_key,
 )
 from jaxgadget.tree.history import HistoryTree
+from tests.solving import sweeping
 
 
 def request(**changes: Any) -> Request:
@@ -63,7 +64,8 @@ def request(**changes: Any) -> Request:
         "blueprints_at_once": 4,
         "max_histories": 1000,
     }
-    return make_request(**asked | changes)
+    bundled = sweeping(**asked | changes)
+    return make_request(bundled["grid"], bundled["solver"], bundled["blueprints_at_once"])
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +120,7 @@ def test_gadgets_are_there_once():
 
 def test_linear_programs_have_one_number_of_iterations():
     asked = request(algorithm="lp")
-    assert list(asked.options) == [0] and asked.exact and not request().exact
+    assert list(asked.solvers) == [0] and asked.exact and not request().exact
 
 
 # --- identity -----------------------------------------------------------------------------
@@ -297,7 +299,7 @@ def test_chunks_keep_to_a_memory_limit(setup: Setup):
 def test_pieces_of_another_request(setup: Setup, change: dict[str, Any]):
     asked = request()
     piece = dataclasses.replace(pieces(asked, setup)[0], **change)
-    with pytest.raises(ValueError, match="is no piece of this sweep"):
+    with pytest.raises(ValueError, match="piece"):
         piece_key(asked, setup, build_forest(setup.tree, "depth:1"), piece)
 
 
@@ -332,7 +334,7 @@ def test_a_folder_whose_network_was_trained_again_is_told_in_words():
 
     def gadget(fingerprint: str) -> dict[str, Any]:
         source = {"class": "a.Folder", "folder": "network", "fingerprint": fingerprint}
-        return {"class": "jaxgadget.gadgets.two_level.Resolving", "name": "resolving", "source": source}
+        return {"class": "jaxgadget.gadgets.root_gadgets.Resolving", "name": "resolving", "source": source}
 
     (line,) = differences({"gadgets": [gadget("0" * 64)]}, {"gadgets": [gadget("1" * 64)]})
     assert line == (

@@ -12,9 +12,10 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import jaxgadget as jg
-from jaxgadget.sweeping.store import SCHEMA, TIMES, Store
+from jaxgadget.sweeping.store import GAME_FORMAT, MANIFEST_FORMAT, SCHEMA, TIMES, Store
 from jaxgadget.sweeping.sweep import Workshop
-from jaxgadget.util.sealed import read_record, write_record
+from jaxgadget.util.store import read_record, write_record
+from tests.solving import sweeping
 
 KUHN: dict[str, Any] = {
     "games": "kuhn_poker",
@@ -32,7 +33,7 @@ AGAINST = [jg.Opponent(["uniform", "cfr:7"], (0.25, 1)), jg.Opponent()]
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, Any]:
     folder = tmp_path_factory.mktemp("against") / "sweep"
-    return folder, jg.sweep(folder, **KUHN, opponent=AGAINST)
+    return folder, jg.sweep(folder, **sweeping(opponent=AGAINST, **KUHN))
 
 
 def test_rows_are_those_of_refine(finished: tuple[pathlib.Path, Any]) -> None:
@@ -67,7 +68,7 @@ def test_going_on_makes_nothing_anew_and_knows_the_models(
 ) -> None:
     folder, rows = finished
     monkeypatch.setattr(Workshop, "solve", None)
-    again = jg.sweep(folder, **KUHN, opponent=AGAINST)
+    again = jg.sweep(folder, **sweeping(opponent=AGAINST, **KUHN))
     assert_frame_equal(again, rows)
     assert_frame_equal(jg.read_sweep(folder), rows)
 
@@ -80,49 +81,49 @@ def test_going_on_makes_nothing_anew_and_knows_the_models(
 def test_another_opponent_is_another_sweep(finished: tuple[pathlib.Path, Any], opponent: Any) -> None:
     folder, _ = finished
     with pytest.raises(ValueError, match="has other settings"):
-        jg.sweep(folder, **KUHN, opponent=opponent)
+        jg.sweep(folder, **sweeping(opponent=opponent, **KUHN))
 
 
 def test_a_policy_may_be_a_model_and_its_rows_count(tmp_path: pathlib.Path) -> None:
     tree = jg.enumerate_game(jg.load("kuhn_poker"))
     drawn, other = jg.Policy.dirichlet(tree, 1), jg.Policy.dirichlet(tree, 2)
     settings = KUHN | {"gadgets": "resolving", "blueprints": "uniform"}
-    rows = jg.sweep(tmp_path, **settings, opponent=jg.Opponent(drawn, 0.5))
+    rows = jg.sweep(tmp_path, **sweeping(opponent=jg.Opponent(drawn, 0.5), **settings))
     assert rows["model"].tolist() == ["dirichlet:1"]
     renamed = dataclasses.replace(other, labels=drawn.labels)
-    with pytest.raises(ValueError, match="has other settings"):
-        jg.sweep(tmp_path, **settings, opponent=jg.Opponent(renamed, 0.5))
+    with pytest.raises(ValueError, match="settings"):
+        jg.sweep(tmp_path, **sweeping(opponent=jg.Opponent(renamed, 0.5), **settings))
     with pytest.raises(ValueError, match="SPECs of blueprints or policies, not both"):
-        jg.sweep(tmp_path, **settings, opponent=jg.Opponent([drawn, "uniform"], 0.5))
+        jg.sweep(tmp_path, **sweeping(opponent=jg.Opponent([drawn, "uniform"], 0.5), **settings))
     with pytest.raises(ValueError, match="expected Opponent"):
-        jg.sweep(tmp_path, **settings, opponent=drawn)  # type: ignore[arg-type]
+        jg.sweep(tmp_path, **sweeping(opponent=drawn, **settings))  # type: ignore[arg-type]
 
 
 def test_damaged_opponents_are_told(finished: tuple[pathlib.Path, Any], tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "sweep"
     settings = KUHN | {"gadgets": "resolving", "blueprints": "uniform"}
-    jg.sweep(folder, **settings, opponent=jg.Opponent("uniform", 0.5))
+    jg.sweep(folder, **sweeping(opponent=jg.Opponent("uniform", 0.5), **settings))
     (path,) = folder.glob("games/*.json")
-    record = read_record(path, "")
+    record = read_record(path, GAME_FORMAT)
     assert record is not None
-    write_record(path, record | {"opponents": record["opponents"] | {"p": [0.5, 2.0]}})
+    write_record(path, GAME_FORMAT, record | {"opponents": record["opponents"] | {"p": [0.5, 2.0]}})
     (piece,) = (folder / "pieces").glob("*.parquet")
     piece.unlink()
-    with pytest.raises(ValueError, match=r"delete the folder .* and sweep again"):
-        jg.sweep(folder, **settings, opponent=jg.Opponent("uniform", 0.5))
+    with pytest.raises(ValueError, match="folder"):
+        jg.sweep(folder, **sweeping(opponent=jg.Opponent("uniform", 0.5), **settings))
 
 
 def test_pieces_that_were_written_before_there_were_opponents_are_read(tmp_path: pathlib.Path) -> None:
     settings = KUHN | {"gadgets": "resolving", "blueprints": "uniform"}
-    rows = jg.sweep(tmp_path, **settings)
+    rows = jg.sweep(tmp_path, **sweeping(**settings))
     (path,) = (tmp_path / "pieces").glob("*.parquet")
     table = pq.read_table(path).drop_columns(["model", "p", "gain"])
     pq.write_table(table.replace_schema_metadata({b"pandas": b"{}"}), path)
-    manifest = read_record(tmp_path / "manifest.json", "")
+    manifest = read_record(tmp_path / "manifest.json", MANIFEST_FORMAT)
     assert manifest is not None
     pieces = [{k: v for k, v in piece.items() if k != "opponents"} for piece in manifest["pieces"]]
-    write_record(tmp_path / "manifest.json", {**manifest, "pieces": pieces})
-    again = jg.sweep(tmp_path, **settings)
+    write_record(tmp_path / "manifest.json", MANIFEST_FORMAT, {**manifest, "pieces": pieces})
+    again = jg.sweep(tmp_path, **sweeping(**settings))
     assert_frame_equal(again.drop(columns=list(TIMES)), rows.drop(columns=list(TIMES)))
     assert again["p"].tolist() == [0.0] and again["model"].isna().all() and np.isnan(again["gain"]).all()
     assert "opponents" not in Store(tmp_path).manifest().request  # type: ignore[union-attr]

@@ -9,6 +9,7 @@ from pandas.testing import assert_frame_equal
 from jaxgadget import sweep
 from jaxgadget.sweeping.store import TIMES
 from jaxgadget.util import compilation
+from tests.solving import sweeping
 
 SETTINGS: dict[str, Any] = {
     "games": "kuhn_poker",
@@ -22,7 +23,7 @@ SETTINGS: dict[str, Any] = {
 
 @pytest.mark.slow
 def test_programs_are_dropped_between_pieces(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = sweep(tmp_path / "plain", **SETTINGS)
+    plain = sweep(tmp_path / "plain", **sweeping(**SETTINGS))
     dropped: list[int] = []
     drop = compilation.drop_programs
 
@@ -31,8 +32,8 @@ def test_programs_are_dropped_between_pieces(tmp_path: pathlib.Path, monkeypatch
         drop()
 
     monkeypatch.setattr(compilation, "drop_programs", count)
-    monkeypatch.setattr(compilation, "MOST_MAPPINGS", 10)
-    again = sweep(tmp_path / "again", **SETTINGS)
+    monkeypatch.setattr(compilation, "MAX_MAPPINGS", 10)
+    again = sweep(tmp_path / "again", **sweeping(**SETTINGS))
     assert len(dropped) >= again["piece"].nunique() == 2
     columns = list(TIMES)
     assert_frame_equal(plain.drop(columns=columns), again.drop(columns=columns), check_exact=True)

@@ -145,11 +145,11 @@ def test_only_whole_trees_are_written_and_files_are_whole_or_not_there(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ):
     path = tmp_path / "kuhn.efg"
-    with pytest.raises(ValueError, match="expected a tree of the whole game"):
+    with pytest.raises(ValueError, match="whole game"):
         write_efg(enumerate_game(load("kuhn_poker"), depth=1), path)
-    with pytest.raises(ValueError, match=r"tree='kuhn_poker': expected a HistoryTree"):
+    with pytest.raises(ValueError, match="tree="):
         write_efg("kuhn_poker", path)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match=r"folder .* does not exist"):
+    with pytest.raises(ValueError, match="does not exist"):
         write_efg(enumerate_game(load("kuhn_poker")), tmp_path / "nowhere" / "kuhn.efg")
     path.write_text("what was there before")
     monkeypatch.setattr("jaxgadget.tree.gambit._quoted", lambda text: 1 / 0)

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jaxgadget.searching.lookahead import limit_at_decisions, limit_by_depth
+from jaxgadget.core.host import Entries, merge_entries
+from jaxgadget.subgames.limits import limit_at_decisions, limit_by_depth
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree
-from jaxgadget.tree.sequence import sequence_form
 from jaxgadget.tree.trunk import build_trunk
+from jaxgadget.tree.whole import sequence_form
 from tests.reference.random_games import SHAPES
 from tests.tree.test_history import make
 
@@ -60,6 +61,8 @@ def digest(value: Any) -> str:
     def add(part: Any) -> None:
         if dataclasses.is_dataclass(part):
             for field in dataclasses.fields(part):
+                if getattr(part, field.name) is None:
+                    continue
                 found.update(field.name.encode())
                 add(getattr(part, field.name))
         elif isinstance(part, tuple | list):
@@ -108,7 +111,10 @@ def of_lookahead(name: str, where: str, depth: int, player: int | None, entries:
 
 def of_trunk(name: str, where: str) -> Any:
     trunk = build_trunk(build_forest(game(name), where))
-    return [trunk.form.treeplex, trunk.form.payoff, trunk.link, trunk.terminates, trunk.presence]
+    first, second = trunk.presence
+    assert isinstance(second, Entries)
+    by_infoset = merge_entries(second.column, second.row, second.value, second.shape[::-1])
+    return [trunk.form.treeplex, trunk.form.payoff, trunk.link, trunk.terminates, (first, by_infoset)]
 
 
 def layouts() -> Iterator[tuple[str, Callable[[], Any]]]:

@@ -100,23 +100,19 @@ def in_words(found: KnowledgeCover) -> list[knowledge.Known]:
     """What a cover has, for each own infostate."""
     cover = found.cover
     return [
-        knowledge.Known(
-            frozenset(cover.roots[inside].tolist()),
-            frozenset(cover.roots[inside & cover.solved[found.player]].tolist()),
-        )
+        knowledge.Known(frozenset(cover.roots[inside].tolist()))
         for inside in (cover.subgame == subgame for subgame in found.subgame.tolist())
     ]
 
 
 def test_subgames_are_those_of_the_definition(where: Cut) -> None:
-    """And those that are equal are there once; all the opponent's decisions are solved for."""
+    """And those that are equal are there once."""
     for player, order, unfrozen in EVERYTHING:
         found = knowledge_cover(where, player, order, unfrozen=unfrozen)
         assert (found.cut, found.player, found.order, found.unfrozen) == (where, player, order, unfrozen)
         known = expected(where, player, order, unfrozen)
         assert in_words(found) == known
         assert found.cover.num_subgames == len(set(found.subgame.tolist())) == len(set(known))
-        assert found.cover.solved[1 - player].all()
         if len(set(known)) == len(known) and order < math.inf:
             assert found.subgame.tolist() == list(range(len(known)))
         states = knowledge.infostates(where.tree.infostate.tolist(), where.roots.tolist(), player)
@@ -124,18 +120,13 @@ def test_subgames_are_those_of_the_definition(where: Cut) -> None:
 
 
 def test_the_target_is_the_own_infostate_in_its_own_subgame(where: Cut) -> None:
-    """And in the forest, too, which every cover makes: there it is solved for."""
+    """And in the forest, too, which every cover makes."""
     for player, order, unfrozen in EVERYTHING:
         found = knowledge_cover(where, player, order, unfrozen=unfrozen)
         forest = build_forest(where.tree, found.cover)
         for roots in (find_roots(found.cover, player)[0], forest.roots[player]):
             assert roots.infostate[found.target].tolist() == found.infostate.tolist()
             assert roots.subgame[found.target].tolist() == found.subgame.tolist()
-        treeplex = forest.form.treeplex[player]
-        above = treeplex.root_of()[treeplex.first_sequence]
-        below_target = np.isin(above, found.target) & (treeplex.infoset >= 0)
-        assert forest.solved[player][below_target].all()
-        assert forest.solved[1 - player].tolist() == (forest.form.treeplex[1 - player].infoset >= 0).tolist()
         if order == 1 and not unfrozen:
             assert sorted(found.cover.roots.tolist()) == where.roots.tolist()
 
@@ -144,7 +135,7 @@ def test_knowledge_grows_with_the_order(where: Cut) -> None:
     for player, unfrozen in itertools.product((0, 1), (False, True)):
         chain = [in_words(knowledge_cover(where, player, order, unfrozen=unfrozen)) for order in ORDERS]
         for less, more in itertools.pairwise(chain):
-            assert all(a.kept <= b.kept and a.solved <= b.solved for a, b in zip(less, more, strict=True))
+            assert all(a.kept <= b.kept for a, b in zip(less, more, strict=True))
         far = in_words(knowledge_cover(where, player, 2 * len(where.roots) + 1, unfrozen=unfrozen))
         assert far == chain[-1], "no two roots of a component are further apart"
 
@@ -163,7 +154,6 @@ def test_one_own_infostate_a_component_knows_all() -> None:
     for order, unfrozen in itertools.product(ORDERS, (False, True)):
         found = knowledge_cover(where, 0, order, unfrozen=unfrozen)
         assert digest(of_forest(build_forest(where.tree, found.cover))) == whole
-        assert found.cover.solved[0].all()
 
 
 def test_after_the_deal_of_liars_dice_all_dice_are_possible() -> None:
@@ -377,7 +367,7 @@ def test_what_a_program_oversteps_is_taken_back(factor: float, monkeypatch: pyte
 def test_a_program_that_was_not_solved_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     failed = types.SimpleNamespace(success=False, message="no time", x=None)
     monkeypatch.setattr("scipy.optimize.linprog", lambda *_, **__: failed)
-    with pytest.raises(RuntimeError, match=r"shares at <Cut depth:0 of pennies 10.*not solved: no time"):
+    with pytest.raises(RuntimeError, match="shares"):
         shares(spot("pennies 10 @ depth:0"), 0, "program")
 
 
@@ -402,7 +392,7 @@ def test_a_forest_where_the_opponent_has_no_decision_left() -> None:
 
 @pytest.mark.parametrize("order", [0, 2, -1, True, False, 3.0, 1.5, math.nan, -math.inf, "1", None, [1]])
 def test_other_orders_are_refused(order: Any) -> None:
-    with pytest.raises(ValueError, match=r"order=.*expected an odd whole number >= 1, or math\.inf"):
+    with pytest.raises(ValueError, match="order="):
         knowledge_cover(spot("pennies 10 @ depth:0"), 0, order)
 
 
@@ -416,11 +406,11 @@ def test_numbers_of_numpy_are_orders() -> None:
 def test_other_arguments_are_refused() -> None:
     where = spot("pennies 10 @ depth:0")
     for call in (colour_classes, shares, infostate_graph, functools.partial(knowledge_cover, order=1)):
-        with pytest.raises(ValueError, match="player=2: expected 0 or 1"):
+        with pytest.raises(ValueError, match="player="):
             call(where, 2)
-    with pytest.raises(ValueError, match="how='even': expected one of degree, program"):
+    with pytest.raises(ValueError, match="method="):
         shares(where, 0, "even")
-    with pytest.raises(ValueError, match="unfrozen='yes': expected True or False"):
+    with pytest.raises(ValueError, match="unfrozen="):
         knowledge_cover(where, 0, 1, unfrozen="yes")  # pyright: ignore[reportArgumentType]
 
 

@@ -7,14 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaxgadget.tree.sequence import (
-    Run,
-    build_treeplex,
-    exact_size,
-    merge_entries,
-    rounded_size,
-    sequence_form,
-)
+from jaxgadget.core.host import Run, build_treeplex, exact_size, merge_entries, rounded_size
+from jaxgadget.tree.whole import sequence_form
 from tests.tree.test_history import TREES, make
 
 

@@ -16,13 +16,15 @@ from jax.experimental.compilation_cache import compilation_cache as jax_cache
 import jaxgadget
 from jaxgadget.util import compilation
 from jaxgadget.util.compilation import (
+    MAX_MAPPINGS,
     MIN_COMPILE_SECONDS,
-    MOST_MAPPINGS,
     compile_quickly,
     compiled_afresh,
     drop_many_programs,
     drop_programs,
 )
+
+pytestmark = pytest.mark.optimised
 
 SETTINGS = (
     "jax_compilation_cache_dir",
@@ -161,7 +163,7 @@ def test_a_default_folder_that_cannot_be_written(
 
 def test_a_named_folder_that_cannot_be_written(tmp_path: pathlib.Path):
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match=r"cannot use .*file.* as a folder"):
+    with pytest.raises(ValueError, match="file"):
         jaxgadget.enable_compilation_cache(tmp_path / "file")
 
 
@@ -189,10 +191,10 @@ def test_dropped_programs_are_compiled_again(monkeypatch: pytest.MonkeyPatch):
     assert [num_traces(), num_traces()] == [1, 1]
     drop_programs()
     assert num_traces() == 2
-    monkeypatch.setattr(compilation, "num_mappings", lambda: MOST_MAPPINGS)
+    monkeypatch.setattr(compilation, "num_mappings", lambda: MAX_MAPPINGS)
     drop_many_programs()
     assert num_traces() == 2
-    monkeypatch.setattr(compilation, "num_mappings", lambda: MOST_MAPPINGS + 1)
+    monkeypatch.setattr(compilation, "num_mappings", lambda: MAX_MAPPINGS + 1)
     drop_many_programs()
     assert num_traces() == 3
 

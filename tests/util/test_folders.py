@@ -11,7 +11,7 @@ import pytest
 from jaxgadget.learn.network import KIND as VALUE_NETWORK
 from jaxgadget.learn.range_network import KIND as RANGE_NETWORK
 from jaxgadget.util import folders
-from jaxgadget.util.folders import KINDS, MANIFEST, NETWORK, SWEEP, find_kind, wrong_folder
+from jaxgadget.util.folders import KINDS, MANIFEST, NETWORK, SWEPT, find_kind, wrong_folder
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from jaxgadget.util.folders import KINDS, MANIFEST, NETWORK, SWEEP, find_kind, w
     [
         *((NETWORK, {"format": name}, kind) for name, kind in KINDS.items()),
         (MANIFEST, {"format": folders.SOLVED_RANGES}, KINDS[folders.SOLVED_RANGES]),
-        (MANIFEST, {"format": 2, "request": {}, "pieces": []}, SWEEP),
+        (MANIFEST, {"format": 2, "request": {}, "pieces": []}, KINDS[SWEPT]),
         (MANIFEST, {"format": "another program's"}, None),
         (MANIFEST, {}, None),
         (MANIFEST, [], None),

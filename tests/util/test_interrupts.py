@@ -16,7 +16,7 @@ def test_the_outermost_note_stays() -> None:
         with telling_what_is_kept(lambda: "'out' keeps 2 of 3 pieces", "command"):
             with telling_what_is_kept(lambda: "'out/inside' keeps 1"):
                 raise KeyboardInterrupt
-    assert raised.value.__notes__ == ["'out' keeps 2 of 3 pieces; the same command goes on."]
+    assert raised.value.__notes__ == ["'out' keeps 2 of 3 pieces; repeat the same command to resume."]
 
 
 def test_who_has_nothing_to_say_leaves_the_note_from_inside() -> None:
@@ -24,7 +24,7 @@ def test_who_has_nothing_to_say_leaves_the_note_from_inside() -> None:
         with telling_what_is_kept(unknown), telling_what_is_kept(lambda: ""):
             with telling_what_is_kept(lambda: "'out/inside' keeps 1"):
                 raise KeyboardInterrupt
-    assert raised.value.__notes__ == ["'out/inside' keeps 1; the same call goes on."]
+    assert raised.value.__notes__ == ["'out/inside' keeps 1; repeat the same call to resume."]
 
 
 def test_errors_have_no_note() -> None:

@@ -5,23 +5,25 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import os
 import pathlib
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
-from jaxgadget import Forest, build_forest, draw_ranges, enumerate_game, load, solve_ranges
-from jaxgadget.util.folders import MANIFEST, SOLVED_RANGES
-from jaxgadget.util.sealed import write_record
+from jaxgadget import Forest, Solver, build_forest, draw_ranges, enumerate_game, load, solve_ranges
+from jaxgadget.util.folders import MANIFEST
+from jaxgadget.util.locks import hold
+from jaxgadget.util.store import write_record
 from jaxgadget.values import solved as solving
 from jaxgadget.values.draws import RangePair
+from jaxgadget.values.shards import REQUEST, count_lanes
 from jaxgadget.values.shards import SHARD as SHARD_SIZE
-from jaxgadget.values.shards import count_lanes
 from jaxgadget.values.solved import SolvedRanges
+from tests.solving import settings
 
 LANES, SHARD = 7, 3
 OPTIONS: dict[str, Any] = {"iterations": 6, "shard": SHARD, "progress": False}
@@ -39,11 +41,11 @@ def ranges() -> RangePair:
 
 @functools.cache
 def undisturbed() -> SolvedRanges:
-    return solve_ranges(forest(), ranges(), **OPTIONS)
+    return solve_ranges(forest(), ranges(), **settings(**OPTIONS))
 
 
 def kept(folder: pathlib.Path, **changes: Any) -> SolvedRanges:
-    return solve_ranges(forest(), ranges(), folder=folder, **(OPTIONS | changes))
+    return solve_ranges(forest(), ranges(), **settings(checkpoint=folder, **(OPTIONS | changes)))
 
 
 def assert_same(found: SolvedRanges) -> None:
@@ -77,7 +79,7 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def test_what_lies_there_is_not_solved_again(folder: pathlib.Path, solves: list[int]) -> None:
-    names = [f"shard-{number:05d}.parquet" for number in range(3)]
+    names = [f"shard-{number:05d}.npz" for number in range(3)]
     assert sorted(path.name for path in folder.iterdir()) == [MANIFEST, *names]
     again = kept(folder)
     assert_same(again)
@@ -85,15 +87,21 @@ def test_what_lies_there_is_not_solved_again(folder: pathlib.Path, solves: list[
     assert np.isnan(again.subgames_per_second)
 
 
-def test_files_are_parquet_a_row_a_lane(folder: pathlib.Path) -> None:
-    table = pq.read_table(folder / "shard-00001.parquet")
-    assert table.num_rows == SHARD
-    rows = np.array(table["values_1"].to_pylist())
-    np.testing.assert_array_equal(rows, undisturbed().values[1][:, SHARD : 2 * SHARD].T)
+def test_files_have_an_array_a_field_lanes_last(folder: pathlib.Path) -> None:
+    with np.load(folder / "shard-00001.npz") as archive:
+        values = archive["values_1"]
+    np.testing.assert_array_equal(values, undisturbed().values[1][:, SHARD : 2 * SHARD])
+
+
+def test_folders_of_releases_0_3_and_0_4_are_refused(folder: pathlib.Path) -> None:
+    """Their shards are Parquet."""
+    (folder / MANIFEST).write_text(json.dumps({"format": "jaxgadget solved ranges 1", "shard": 3}))
+    with pytest.raises(ValueError, match=r"version 1, written by jaxgadget 0\.3 or 0\.4"):
+        kept(folder)
 
 
 def test_a_missing_shard_is_solved_again(folder: pathlib.Path, solves: list[int]) -> None:
-    (folder / "shard-00002.parquet").unlink()
+    (folder / "shard-00002.npz").unlink()
     again = kept(folder)
     assert_same(again)
     assert solves == [LANES - 2 * SHARD] and again.num_read == 2 * SHARD
@@ -109,23 +117,23 @@ class Killed(BaseException):
 def test_a_kill_loses_no_finished_shard(
     tmp_path: pathlib.Path, solves: list[int], monkeypatch: pytest.MonkeyPatch, is_written: bool
 ) -> None:
-    original, calls = pq.write_table, list[None]()
+    original, calls = np.savez, list[None]()
 
-    def kill(table: Any, file: Any, *more: Any, **options: Any) -> None:
+    def kill(file: Any, **arrays: Any) -> None:
         calls.append(None)
         if len(calls) == 2 and not is_written:
-            file.write(b"PAR1 and half of a page")
+            file.write(b"PK and half of an array")
             raise Killed
         if len(calls) == 3:
             raise Killed
-        original(table, file, *more, **options)
+        original(file, **arrays)
 
     with monkeypatch.context() as patch:
-        patch.setattr(pq, "write_table", kill)
+        patch.setattr(np, "savez", kill)
         with pytest.raises(Killed):
             kept(tmp_path)
     finished = 2 if is_written else 1
-    assert len(list(tmp_path.glob("shard-*.parquet"))) == finished
+    assert len(list(tmp_path.glob("shard-*.npz"))) == finished
     solves.clear()
     assert_same(kept(tmp_path))
     assert solves == [SHARD, SHARD, 1][finished:]
@@ -137,7 +145,7 @@ def test_a_kill_loses_no_finished_shard(
 def test_an_interrupt_inside_a_shard_says_what_is_kept_and_changes_no_number(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, calls = solving.solve, list[None]()
+    original, calls = solving.solve_batch, list[None]()
 
     def interrupted(*arguments: Any, report: Any, **options: Any) -> Any:
         def told(done: int) -> None:
@@ -149,14 +157,14 @@ def test_an_interrupt_inside_a_shard_says_what_is_kept_and_changes_no_number(
         return original(*arguments, report=told, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(solving, "solve", interrupted)
+        patch.setattr(solving, "solve_batch", interrupted)
         with pytest.raises(KeyboardInterrupt) as raised:
             kept(tmp_path)
         calls.clear()
         with pytest.raises(KeyboardInterrupt) as without:
-            solve_ranges(forest(), ranges(), **OPTIONS)
+            solve_ranges(forest(), ranges(), **settings(**OPTIONS))
     assert len(calls) == 3, "two shards were finished"
-    told = f"{str(tmp_path)!r} keeps {2 * SHARD} of {LANES} pairs of ranges; the same call goes on."
+    told = f"{str(tmp_path)!r} keeps {2 * SHARD} of {LANES} pairs of ranges; repeat the same call to resume."
     assert raised.value.__notes__ == [told]
     assert not hasattr(without.value, "__notes__"), "without a folder nothing is kept"
     assert count_lanes(tmp_path) == 2 * SHARD
@@ -165,13 +173,19 @@ def test_an_interrupt_inside_a_shard_says_what_is_kept_and_changes_no_number(
     assert again.num_read == 2 * SHARD
 
 
+def test_a_folder_in_use_names_the_process(tmp_path: pathlib.Path) -> None:
+    with hold(tmp_path, "folder"), pytest.raises(ValueError, match=f"in use by process {os.getpid()} on"):
+        kept(tmp_path)
+    assert_same(kept(tmp_path))
+
+
 @pytest.mark.parametrize("missing", [(0, 1, 2), (1,), (0, 2), ()], ids=str)
 def test_progress_counts_what_was_read_before_the_first_solve(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, missing: tuple[int, ...]
 ) -> None:
     """Else the time left would go by shards that were read in no time."""
     for number in missing:
-        (folder / f"shard-0000{number}.parquet").unlink()
+        (folder / f"shard-0000{number}.npz").unlink()
     told: list[int] = []
     totals: list[int] = []
 
@@ -190,7 +204,7 @@ def test_progress_counts_what_was_read_before_the_first_solve(
 
 
 def test_the_log_says_where_it_goes_on(folder: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
-    (folder / "shard-00001.parquet").unlink()
+    (folder / "shard-00001.npz").unlink()
     with caplog.at_level("INFO", logger="jaxgadget"):
         kept(folder)
         kept(folder)
@@ -203,9 +217,8 @@ def test_the_default_is_the_size_that_the_folder_has(tmp_path: pathlib.Path, fol
     assert again.num_read == LANES
     first, second = draw_ranges(forest(), SHARD_SIZE + 1, seed=1)
     new = tmp_path / "new"
-    solve_ranges(forest(), (first, second), folder=new, iterations=1, progress=False)
-    sizes = [pq.read_metadata(path).num_rows for path in sorted(new.glob("*.parquet"))]
-    assert sizes == [SHARD_SIZE, 1]
+    solve_ranges(forest(), (first, second), solver=Solver(iterations=1, checkpoint=new, progress=False))
+    assert count_lanes(new) == SHARD_SIZE + 1 and len(list(new.glob("*.npz"))) == 2
 
 
 # What is refused
@@ -236,16 +249,16 @@ def test_a_folder_of_other_ranges_or_another_cut_is_refused(folder: pathlib.Path
     first, second = ranges()
     changed = first.copy()
     changed[0, 0] = np.nextafter(changed[0, 0], 1)
-    with pytest.raises(ValueError, match="another request: it was solved for other ranges; choose another"):
-        solve_ranges(forest(), (changed, second), folder=folder, **OPTIONS)
+    with pytest.raises(ValueError, match="another request: it was solved for other ranges"):
+        solve_ranges(forest(), (changed, second), **settings(checkpoint=folder, **OPTIONS))
     other = forest("depth:1")
-    with pytest.raises(ValueError, match="holds shards of another request: cut is 'depth:2', not 'depth:1'"):
-        solve_ranges(other, draw_ranges(other, LANES), folder=folder, **OPTIONS)
+    with pytest.raises(ValueError, match="of another"):
+        solve_ranges(other, draw_ranges(other, LANES), **settings(checkpoint=folder, **OPTIONS))
 
 
 def test_a_changed_byte_is_noticed(folder: pathlib.Path) -> None:
     """Anywhere in the data; where it says nothing about the numbers, such as who wrote it, it may pass."""
-    path = folder / "shard-00001.parquet"
+    path = folder / "shard-00001.npz"
     whole = path.read_bytes()
     refused = 0
     for position in range(4, len(whole), len(whole) // 40):
@@ -267,53 +280,40 @@ def test_a_changed_byte_is_noticed(folder: pathlib.Path) -> None:
 
 def test_a_shard_of_another_place_is_noticed(folder: pathlib.Path) -> None:
     """It is whole, but its lanes are not those that were asked for."""
-    first, second = (folder / f"shard-0000{number}.parquet" for number in (0, 1))
+    first, second = (folder / f"shard-0000{number}.npz" for number in (0, 1))
     second.write_bytes(first.read_bytes())
-    with pytest.raises(ValueError, match=r"its ranges are not those that were asked for.*delete it"):
+    with pytest.raises(ValueError, match=r"its ranges are not those of the request.*delete it"):
         kept(folder)
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ("byte", "its checksum is not that of its content"),
-        ("half", "it is no JSON, or only a part of it"),
-        ("empty", "it is empty"),
-        ("list", "it holds no JSON object"),
-        ("unsealed", "it does not say what it is of"),
-        ("no shard", "shard=None: expected a whole number >= 1"),
-    ],
-)
-def test_a_damaged_manifest_is_noticed(folder: pathlib.Path, change: str, said: str) -> None:
-    """Deleting it alone would let its shards pass for those of any request."""
+@pytest.mark.parametrize("change", ["byte", "half", "empty", "list", "no format", "no shard"])
+def test_a_damaged_manifest_is_noticed(folder: pathlib.Path, solves: list[int], change: str) -> None:
+    """And written anew by the same request once it is deleted, which keeps the shards."""
     path = folder / MANIFEST
     text = path.read_text()
-    path.write_text(
-        {
-            "byte": text.replace('"iterations": 6', '"iterations": 7').replace(
-                '"iterations":6', '"iterations":7'
-            ),
-            "half": text[: len(text) // 2],
-            "empty": "",
-            "list": "[]",
-            "unsealed": "{}",
-            "no shard": json.dumps({"format": SOLVED_RANGES}),
-        }[change]
-    )
+    if change == "no shard":
+        write_record(path, REQUEST, {})
+    else:
+        path.write_text(
+            {
+                "byte": text.replace('"iterations": 6', '"iterations": 7'),
+                "half": text[: len(text) // 2],
+                "empty": "",
+                "list": "[]",
+                "no format": "{}",
+            }[change]
+        )
     assert path.read_text() != text
-    with pytest.raises(
-        ValueError, match="delete the folder and solve again, or choose another one"
-    ) as raised:
+    with pytest.raises(ValueError, match=MANIFEST):
         kept(folder)
-    assert f"{str(path)!r} is damaged: {said}" in str(raised.value)
+    path.unlink()
+    assert_same(kept(folder))
+    assert solves == []
 
 
-def test_shards_without_a_manifest_are_refused(folder: pathlib.Path) -> None:
-    """Ranges are compared with each shard's, but nobody knows in how many iterations it was solved."""
+def test_shards_without_a_manifest_are_those_of_their_request(folder: pathlib.Path) -> None:
     (folder / MANIFEST).unlink()
-    with pytest.raises(
-        ValueError, match=r"holds 'shard-0000\d\.parquet' and no manifest\.json that says what"
-    ):
+    with pytest.raises(ValueError, match=r"of another request, and no manifest\.json"):
         kept(folder, iterations=7)
 
 
@@ -337,7 +337,7 @@ def test_shards_without_a_manifest_are_refused(folder: pathlib.Path) -> None:
 def test_a_folder_of_something_else_is_refused(
     tmp_path: pathlib.Path, name: str, record: dict[str, Any], said: str
 ) -> None:
-    write_record(tmp_path / name, record)
+    (tmp_path / name).write_text(json.dumps(record))
     with pytest.raises(ValueError, match=f"{re.escape(repr(str(tmp_path)))} holds {said}") as raised:
         kept(tmp_path)
     assert "expected an empty folder, or one with solved ranges, from solve_ranges" in str(raised.value)
@@ -346,7 +346,7 @@ def test_a_folder_of_something_else_is_refused(
 
 @pytest.mark.parametrize("folder", ["", 3], ids=repr)
 def test_what_names_no_folder_is_refused(folder: Any) -> None:
-    with pytest.raises(ValueError, match=f"folder={folder!r}: expected the path of a folder"):
+    with pytest.raises(ValueError, match="checkpoint="):
         kept(folder)
 
 

@@ -1,4 +1,4 @@
-"""The betting of a hand of Leduc poker: whose turn it is, what may be done, what that does."""
+"""Betting rounds of Leduc poker: player to move, legal actions and their effects."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ ANTE = 1
 
 
 class BettingState(NamedTuple):
-    """The betting so far.
+    """State of the betting.
 
     Attributes:
-      mover: whose turn it is.
+      mover: the player to move.
       paid: chips of both players in the pot.
-      raises: raises in this round.
-      calls: calls and checks since the last raise, or in this round.
+      raises: number of raises in this round.
+      calls: number of calls and checks since the last raise, or in this round.
       last_raise: chips of the last raise in this round, 0 before the first.
     """
 
@@ -28,16 +28,16 @@ class BettingState(NamedTuple):
 
     @property
     def is_pressed(self) -> bool:
-        """Whether there is a raise to answer."""
+        """True if the player to move faces a raise."""
         return self.paid[self.mover] < self.paid[1 - self.mover]
 
     @property
     def round_is_over(self) -> bool:
-        """Whether everyone answered, nobody having folded."""
+        """True if both players have acted on the last raise without a fold."""
         return self.calls == (1 if self.raises else 2)
 
     def after(self, played: int, raise_size: int) -> BettingState:
-        """The state after a sensible action; a fold leaves the chips as they are."""
+        """The state after a sensible action; a fold does not change the chips."""
         mover, paid, raises, calls, last_raise = self
         stakes = max(paid)
         puts = (paid[mover], stakes, stakes + raise_size)[played]
@@ -48,22 +48,22 @@ class BettingState(NamedTuple):
 
 
 class BettingRules(Protocol):
-    """What the levels of a game ask of its betting."""
+    """Betting rules as used by `leduc_levels`."""
 
     def start(self) -> BettingState:
         """Only the antes are in the pot."""
         ...
 
     def second_round(self, state: BettingState) -> BettingState:
-        """The state after the public card; its round is over already if nobody has chips to bet."""
+        """The state after the public card; the round is already over if a player is all-in."""
         ...
 
     def legal_actions(self, state: BettingState) -> tuple[int, ...]:
-        """What the game offers, ascending."""
+        """Legal actions, ascending."""
         ...
 
     def played(self, action: int, state: BettingState) -> int:
-        """What everybody sees that an action counts as."""
+        """The public effect of an action, as an action."""
         ...
 
     def after(self, action: int, state: BettingState, is_second: bool) -> BettingState:
@@ -76,10 +76,10 @@ class Betting:
     """The rules of the betting; parameters as in `leduc.LeducPoker`.
 
     Attributes:
-      starting_player: who begins both rounds.
+      starting_player: the player that begins both rounds.
       raise_sizes: chips of a raise in the first and in the second round.
-      max_raises: raises in a round, of both players together.
-      action_mapping: all actions are legal, and a pointless one is played as a call.
+      max_raises: maximum number of raises in a round, by both players together.
+      action_mapping: all actions are legal; a pointless fold or raise is played as a call.
     """
 
     starting_player: int
@@ -96,17 +96,17 @@ class Betting:
         return BettingState(self.starting_player, state.paid)
 
     def sensible(self, state: BettingState) -> tuple[int, ...]:
-        """What may be done: no fold without a raise to answer, and at most `max_raises` raises."""
+        """Actions with an effect: no fold unless facing a raise, and at most `max_raises` raises."""
         can_fold = (FOLD,) if state.is_pressed else ()
         can_raise = (RAISE,) if state.raises < self.max_raises else ()
         return (*can_fold, CALL, *can_raise)
 
     def legal_actions(self, state: BettingState) -> tuple[int, ...]:
-        """What the game offers."""
+        """Legal actions, ascending."""
         return (FOLD, CALL, RAISE) if self.action_mapping else self.sensible(state)
 
     def played(self, action: int, state: BettingState) -> int:
-        """What an action counts as: with `action_mapping` a pointless one is a call."""
+        """The action's effect: a call for a pointless action with `action_mapping`."""
         return CALL if self.action_mapping and action not in self.sensible(state) else action
 
     def after(self, action: int, state: BettingState, is_second: bool) -> BettingState:

@@ -1,7 +1,7 @@
 """Leduc poker's levels as arrays.
 
-What the public sees is the same tree below every deal of private cards, so a level is the
-product of that tree's level and the deals, less the public cards that a deal has used up.
+The public tree is the same for every deal of private cards, so a level is the product of a level of that tree
+and the deals, without the public cards that a deal has used up.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, Budget, HistoryLevel, dense_ids
-from jaxgadget.games.hands import HandsGame, PublicLevel, PublicTree, group_ends, name_cards, pair_names
+from jaxgadget.games.hands import HandsGame, PublicLevel, PublicNodes, group_ends, name_cards, pair_names
 from jaxgadget.games.leduc.betting import FOLD, BettingRules, BettingState
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
-_CARD = -1  # the public card, as a step of the betting
+_CARD = -1  # the public card, as a move of the betting
 
 
 def leduc_levels(
@@ -27,13 +27,13 @@ def leduc_levels(
 ) -> Generator[HistoryLevel, BoolArray | None, None]:
     """Yields the two private deals, then the rest of the game for all deals at once.
 
-    What follows in public is left out if it is to be expanded after no deal.
+    A public node is omitted if no deal's history above it is to be expanded.
 
     Args:
       betting: the rules of the betting.
-      rank: `[types]` rank of each card that can be told apart.
-      copies: how many there are of each in the deck.
-      budget: what the levels are claimed from.
+      rank: `[types]` rank of each card type.
+      copies: number of copies of each type in the deck.
+      budget: the budget that levels are claimed from.
     """
     types, deck = len(rank), len(rank) * copies
     cards = np.arange(types)
@@ -60,14 +60,14 @@ def leduc_levels(
 def leduc_by_hands(
     name: str, betting: BettingRules, rank: IntArray, copies: int, action_names: tuple[str, ...]
 ) -> HandsGame:
-    """The game without its histories: a hand is a card that can be told apart.
+    """Leduc poker in hand form; a hand is a card type.
 
     Args:
-      name: the game's.
-      betting: the rules of the betting, without actions that only the player itself knows.
-      rank: `[types]` rank of each card that can be told apart.
-      copies: how many there are of each in the deck.
-      action_names: of fold, call and raise.
+      name: the game's name.
+      betting: the rules of the betting, all actions being public.
+      rank: `[types]` rank of each card type.
+      copies: number of copies of each type in the deck.
+      action_names: names of fold, call and raise.
     """
     types, deals = len(rank), _Deals.of(rank, copies)
     levels: list[PublicLevel] = []
@@ -78,12 +78,12 @@ def leduc_by_hands(
         actor = lines.actor[public.line]
         levels.append(PublicLevel(public.parent, actor, np.where(public.dealt >= 0, public.dealt, done)))
         publics.append(public.next(np.ones(len(public.card), np.bool_)))
-    tree = PublicTree.of(levels)
+    tree = PublicNodes.of(levels)
     columns = [(p.card, p.betting.won[p.line], p.betting.shows[p.line]) for p in publics]
     card, won, shows = map(np.concatenate, zip(*columns, strict=True))
     deal = np.zeros((types, types))
     deal[tuple(deals.cards)] = copies * (1.0 / (types * copies)) * deals.chance
-    # Tables: before the public card; then for each card, where somebody folded, and where the cards decide.
+    # Tables: before the public card; then for each card, after a fold and at a showdown.
     left, ahead = np.zeros((types, types, types)), np.zeros((types, types, types))
     left[:, *deals.cards] = deals.left.T * (1.0 / (deals.deck - 2))
     ahead[:, *deals.cards] = deals.ahead.T
@@ -95,7 +95,7 @@ def leduc_by_hands(
     return HandsGame(
         name=name,
         hands=pair_names(name_cards(types)),
-        tree=tree,
+        nodes=tree,
         ends=group_ends(tree.ends, won, kind, np.concatenate([deal[None], shown, shown * ahead])),
         payoff_bounds=(-float(np.abs(won).max()), float(np.abs(won).max())),
         deals=np.concatenate([deal[None], shown]),
@@ -106,11 +106,11 @@ def leduc_by_hands(
 
 
 def _goes_on(keep: BoolArray, expand: BoolArray | None) -> BoolArray:
-    """`[t]` after which rows of the public level the game goes on.
+    """Mask `[t]` of the rows of the public level to expand.
 
     Args:
-      keep: `[d, t]` which pairs of a deal and a row the level has.
-      expand: `[n]` which of these histories are to be expanded, None for all.
+      keep: `[d, t]` pairs of a deal and a row in the level.
+      expand: `[n]` mask of these histories, True to expand; None for all.
     """
     if expand is None:
         return np.ones(keep.shape[1], np.bool_)
@@ -134,14 +134,14 @@ def _dealing(card: IntArray, chance: float, infostate: IntArray) -> HistoryLevel
 
 
 class _BettingLine(NamedTuple):
-    """The betting of a hand up to some point.
+    """A betting sequence.
 
     Attributes:
-      state: the betting now.
-      is_second: whether the public card is dealt.
-      folder: who folded, -1 for nobody.
-      action: what player 0 and player 1 did last, -1 for nothing.
-      seen: id of what player 0, player 1 and the public know of the betting.
+      state: the current state of the betting.
+      is_second: True if the public card is dealt.
+      folder: the player that folded, -1 for none.
+      action: last actions of player 0 and player 1, -1 for none.
+      seen: ids of the betting as observed by player 0, player 1 and the public.
     """
 
     state: BettingState
@@ -153,19 +153,19 @@ class _BettingLine(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _BettingLevel:
-    """All the betting of one length, the public card being a single step.
+    """All betting sequences of one length; the public card counts as one move.
 
     Attributes:
       betting: the rules.
-      lines: `b` of them, in the order of their parents.
-      moves: what may follow each: legal actions, or the public card.
+      lines: `b` betting sequences, sorted by parent.
+      moves: moves after each: legal actions, or the public card.
       actor: `[b]` as in `HistoryLevel`.
-      num_children: `[b]` how many moves there are.
-      action: `[2, b]` what player 0 and player 1 did at the parent.
-      shows: `[b]` whether the cards decide.
-      won: `[b]` what player 0 gets (at a showdown: if it wins), 0 where play goes on.
-      seen: `[3, b]` id of what player 0, player 1 and the public know of the betting.
-      ids: these three's ids by the id before, the own action and what everybody saw.
+      num_children: `[b]` number of moves.
+      action: `[2, b]` actions of player 0 and player 1 at the parent.
+      shows: `[b]` True at a showdown.
+      won: `[b]` player 0's payoff (at a showdown: if it wins), 0 at non-terminal sequences.
+      seen: `[3, b]` ids of the betting as observed by player 0, player 1 and the public.
+      ids: for each of the three, ids by previous id, own action and public observation.
     """
 
     betting: BettingRules
@@ -181,7 +181,7 @@ class _BettingLevel:
 
     @staticmethod
     def first(betting: BettingRules) -> _BettingLevel:
-        """Before anybody has acted."""
+        """The level before the first action."""
         return _BettingLevel._of(betting, [_BettingLine(betting.start())], ({}, {}, {}))
 
     @staticmethod
@@ -216,7 +216,7 @@ class _BettingLevel:
         )
 
     def next(self, goes_on: BoolArray) -> _BettingLevel:
-        """The level below those of the `[b]` lines that go on."""
+        """The level below the betting sequences selected by the mask `goes_on[b]`."""
         rows = np.nonzero(goes_on)[0].tolist()
         below = [self._after(self.lines[row], move) for row in rows for move in self.moves[row]]
         return _BettingLevel._of(self.betting, below, self.ids)
@@ -230,26 +230,27 @@ class _BettingLevel:
             after = self.betting.after(move, state, is_second)
             action = (move, -1) if state.mover == 0 else (-1, move)
             folder = state.mover if played == FOLD else -1
-        # The mover knows its choice, the others what it counts as.
+        # The mover observes its action, the others its effect.
         keys = ((seen[0], action[0], played), (seen[1], action[1], played), (seen[2], -1, played))
         a, b, public = (
-            known.setdefault(key, len(known) + 1) for known, key in zip(self.ids, keys, strict=True)
+            ids_of_view.setdefault(key, len(ids_of_view) + 1)
+            for ids_of_view, key in zip(self.ids, keys, strict=True)
         )
         return _BettingLine(after, is_second or move == _CARD, folder, action, (a, b, public))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _BoardLevel:
-    """A level of the tree that lies below every deal of private cards.
+    """A level of the public tree below each deal of private cards.
 
     Attributes:
-      types: number of cards that can be told apart.
-      betting: its lines of betting.
+      types: number of card types.
+      betting: the betting sequences.
       parent: `[t]` row in the level above.
-      line: `[t]` which of them.
+      line: `[t]` index of the betting sequence.
       card: `[t]` public card, -1 before it is dealt.
-      dealt: `[t]` public card if it was dealt just now, else -1.
-      view: `[3, t]` what player 0, player 1 and the public know, their private cards aside;
+      dealt: `[t]` public card if it was the last move, otherwise -1.
+      view: `[3, t]` ids of the observations of player 0, player 1 and the public except private cards;
         numbered through all levels.
       num_views: `[3, 1]` number of views so far.
     """
@@ -280,7 +281,7 @@ class _BoardLevel:
         )
 
     def next(self, goes_on: BoolArray) -> _BoardLevel:
-        """The level below those of the `[t]` rows that go on; empty after the last one."""
+        """The level below the rows selected by the mask `goes_on[t]`; empty after the last one."""
         above = self.betting
         deals = above.actor[self.line] == CHANCE
         line_goes_on = np.bincount(self.line[goes_on], minlength=len(above.lines)) > 0
@@ -317,7 +318,7 @@ class _Deals:
 
     Attributes:
       rank: `[types]` rank of each card.
-      copies: how many there are of each card.
+      copies: number of copies of each card.
       deck: number of cards at the start.
       cards: `[2, d]` the two private cards.
       chance: `[d]` probability of the second card after the first.
@@ -331,7 +332,7 @@ class _Deals:
 
     @staticmethod
     def of(rank: IntArray, copies: int) -> _Deals:
-        """All deals of two cards from a deck with so many copies of each."""
+        """All deals of two cards from a deck with `copies` of each card."""
         deck = len(rank) * copies
         left = np.full((len(rank), len(rank)), copies) - np.eye(len(rank), dtype=np.int64)
         cards = np.stack(np.nonzero(left))
@@ -343,7 +344,7 @@ class _Deals:
         """Number of deals that leave no copy of a given card."""
         return {1: 2 * (len(self.rank) - 1), 2: 1}.get(self.copies, 0)
 
-    # The two tables are as large as the level on which the card is dealt: only made once that is claimed.
+    # Both tables are as large as the level that deals the public card: computed after it is claimed.
     @functools.cached_property
     def left(self) -> IntArray:
         """`[d, types]` copies of each card left in the deck."""
@@ -354,24 +355,24 @@ class _Deals:
 
     @functools.cached_property
     def ahead(self) -> IntArray:
-        """`[d, types]` 1 if player 0 wins with that public card, -1 if player 1 does, 0 if they split."""
+        """`[d, types]` with this public card 1 if player 0 wins, -1 if player 1 wins, 0 for a split."""
         rank = self.rank[self.cards][:, :, None]
         strength = rank + len(self.rank) * (rank == self.rank)
         return np.sign(strength[0] - strength[1])
 
     def possible(self, card: IntArray) -> BoolArray:
-        """`[d, t]` whether a deal leaves the public card in the deck; -1 is no card."""
+        """`[d, t]` True if the deal leaves a copy of the public card in the deck (or it is -1, none)."""
         if (card < 0).all():
             return np.ones((len(self.chance), len(card)), np.bool_)
         return (self.left[:, card] > 0) | (card < 0)
 
     def cross(self, public: _BoardLevel, above: BoolArray, keep: BoolArray) -> HistoryLevel:
-        """A level of the game: every deal with everything that may follow in public.
+        """A level of the game: the product of deals and a level of the public tree.
 
         Args:
           public: the level of the public tree.
-          above: `[d, t above]` which pairs the level above has.
-          keep: `[d, t]` which pairs this level has.
+          above: `[d, t above]` mask of pairs in the level above.
+          keep: `[d, t]` mask of pairs in this level.
         """
         lines, line, types = public.betting, public.line, len(self.rank)
         deal, node = np.nonzero(keep)
@@ -390,7 +391,7 @@ class _Deals:
         if len(rows):
             returns[0, rows] *= self.ahead[deal[rows], public.card[node[rows]]]
         np.subtract(0.0, returns[0], out=returns[1])
-        # Ids of the dealing come first; the public ones only need to differ from them.
+        # Ids of the deals come first; public ids only have to differ from them.
         infostate = (1 + types + public.view[:2] * types)[:, node]
         infostate += self.cards[:, deal]
         return HistoryLevel(

@@ -1,8 +1,8 @@
 """No-limit Leduc poker: one private card each, one public card, bets as fractions of the pot.
 
 The betting is that of OpenSpiel's `universal_poker(betting=nolimit, …)` with two rounds and one hole card,
-minimum raises included. With the bets `1-a` the game is the one with `bettingAbstraction=fcpa`, but that a
-bet of the pot which takes the whole stack is called all-in here.
+including minimum raises. With the bets `1-a` the game equals `bettingAbstraction=fcpa`, except that a
+pot-sized bet of the whole stack is named all-in here.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import numpy as np
 from jaxgadget.games.game import Budget, CutRule, HistoryLevel, Move
 from jaxgadget.games.leduc.betting import ANTE, CALL, FOLD, RAISE, BettingState
 from jaxgadget.games.leduc.levels import leduc_levels
-from jaxgadget.games.leduc.rules import LEDUC_CUTS, MOST_RAISES, check_deck
+from jaxgadget.games.leduc.rules import LEDUC_CUTS, MAX_RAISES, check_deck
 from jaxgadget.games.parameters import (
     ALL_IN,
-    MOST_ACTIONS,
+    MAX_ACTIONS,
     canonical_name,
     check_choice,
     check_flag,
@@ -34,24 +34,24 @@ _LARGEST_STACK = 10**9
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoLimitLeduc:
-    """No-limit Leduc poker; actions are 0 fold, 1 call (or check), then the bets, the smallest first.
+    """No-limit Leduc poker; actions are 0 fold, 1 call (or check), then the bets, ascending.
 
     A card is `rank · num_suits + suit`. The card that pairs the public card wins, else the higher rank; equal
-    ranks split the pot. Both ante 1 chip. A bet is its fraction of the pot, counted after calling, in whole
-    chips, halves to even. It is legal if it is at least the minimum raise and no more than the stack; all-in
-    may be less than a raise. Of bets that come to the same chips the one that is nearest to them is legal,
-    but all-in before any other. After an all-in that is called the public card decides.
+    ranks split the pot. Both players ante 1 chip. A bet is a fraction of the pot after calling, rounded to
+    whole chips (half to even). It is legal if it is at least the minimum raise and at most the stack; all-in
+    may be less than the minimum raise. If several bets round to the same number of chips, only the nearest is
+    legal, or all-in if it is among them. After a called all-in there is no second betting round.
 
     Attributes:
       stack: chips of each player, the ante included.
-      bets: fractions of the pot, and `a` for all-in, with dashes between them: "1/2-1-2-a".
-      max_raises: bets and raises in a round, of both players together; at most 100.
-      min_raise: `poker`, as in OpenSpiel: a raise is at least the last one of the round, and a chip; or
-        `chip`, where a chip is enough.
+      bets: fractions of the pot, and `a` for all-in, separated by dashes: "1/2-1-2-a".
+      max_raises: maximum number of bets and raises in a round, by both players together; at most 100.
+      min_raise: `poker`, as in OpenSpiel: a raise is at least as large as the last one of the round, and at
+        least one chip; or `chip`: at least one chip.
       num_ranks: ranks in the deck.
       num_suits: cards of each rank.
-      suit_isomorphism: cards are only ranks, and chance deals ranks.
-      starting_player: who begins both betting rounds.
+      suit_isomorphism: suits are merged; chance deals ranks.
+      starting_player: the player that begins both betting rounds.
     """
 
     short_name: ClassVar[str] = "no_limit_leduc"
@@ -69,10 +69,10 @@ class NoLimitLeduc:
         check_integer(self.short_name, "stack", self.stack, ANTE + 1, _LARGEST_STACK)
         sizes, has_all_in = read_bets(self.short_name, self.bets)
         object.__setattr__(self, "bets", "-".join([*map(str, sizes), *[ALL_IN] * has_all_in]))
-        check_integer(self.short_name, "max_raises", self.max_raises, 1, MOST_RAISES)
+        check_integer(self.short_name, "max_raises", self.max_raises, 1, MAX_RAISES)
         check_choice(self.short_name, "min_raise", self.min_raise, ("poker", "chip"))
-        check_integer(self.short_name, "num_ranks", self.num_ranks, 1, MOST_ACTIONS)
-        check_integer(self.short_name, "num_suits", self.num_suits, 1, MOST_ACTIONS)
+        check_integer(self.short_name, "num_ranks", self.num_ranks, 1, MAX_ACTIONS)
+        check_integer(self.short_name, "num_suits", self.num_suits, 1, MAX_ACTIONS)
         check_deck(self.short_name, self.num_ranks, self.num_suits)
         check_flag(self.short_name, "suit_isomorphism", self.suit_isomorphism)
         check_integer(self.short_name, "starting_player", self.starting_player, 0, 1)
@@ -107,7 +107,7 @@ class NoLimitLeduc:
         return leduc_levels(self.betting, np.arange(types) * copies // self.num_suits, copies, budget)
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
-        """As Leduc poker's, with what was done as f, c and bets as in `bets`, the same with other bets."""
+        """Leduc poker's string with actions f, c and the bets; equal in games with other bets."""
         state, public, shown = self._replay(history)
         paid, private = state.paid, history[player]
         return (
@@ -117,14 +117,14 @@ class NoLimitLeduc:
         )
 
     def action_string(self, player: int, action: int) -> str:
-        """`Fold`, `Call`, `Bet 1/2`, `AllIn`: names that games with other bets have too."""
+        """`Fold`, `Call`, `Bet 1/2`, `AllIn`; equal in games with other bets."""
         if action < RAISE:
             return ("Fold", "Call")[action]
         token = self._token(action)
         return "AllIn" if token == ALL_IN else f"Bet {token}"
 
     def cuts(self) -> Mapping[str, CutRule]:
-        """`flop`: after the public card, where somebody acts; `before-flop`: right before it, at chance."""
+        """`flop`: decisions right after the public card; `before-flop`: the chance nodes that deal it."""
         return LEDUC_CUTS
 
     def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:
@@ -136,8 +136,8 @@ class NoLimitLeduc:
         return ("f", "c", *self.bets.split("-"))[action]
 
     def _replay(self, history: Sequence[Move]) -> tuple[BettingState, str, tuple[list[str], list[str]]]:
-        """The betting after a history with both cards, the public card's text, and both rounds' actions."""
-        moves = cast(Sequence[int], history)  # nothing is simultaneous here
+        """Betting state after a history past the deal, text of the public card, and actions by round."""
+        moves = cast(Sequence[int], history)  # no simultaneous moves
         betting, state, public = self.betting, self.betting.start(), ""
         shown: tuple[list[str], list[str]] = ([], [])
         for move in moves[2:]:
@@ -154,12 +154,12 @@ class NoLimitBetting:
     """The rules of the betting; parameters as in `NoLimitLeduc`.
 
     Attributes:
-      starting_player: who begins both rounds.
+      starting_player: the player that begins both rounds.
       stack: chips of each player, the ante included.
       sizes: bets as fractions of the pot after calling, ascending.
-      has_all_in: whether all-in is the last action.
-      max_raises: bets and raises in a round, of both players together.
-      raises_grow: whether a raise is at least the last one of the round.
+      has_all_in: True if all-in is the last action.
+      max_raises: maximum number of bets and raises in a round, by both players together.
+      raises_grow: True if a raise is at least as large as the last one of the round.
     """
 
     starting_player: int
@@ -174,12 +174,12 @@ class NoLimitBetting:
         return BettingState(self.starting_player)
 
     def second_round(self, state: BettingState) -> BettingState:
-        """The state after the public card; who is all-in is taken to have checked."""
+        """The state after the public card; an all-in player counts as having checked."""
         is_all_in = min(state.paid) == self.stack
         return BettingState(self.starting_player, state.paid, calls=2 if is_all_in else 0)
 
     def legal_actions(self, state: BettingState) -> tuple[int, ...]:
-        """No fold without a bet to answer; the bets as `NoLimitLeduc` says."""
+        """Legal actions, as described in `NoLimitLeduc`; no fold unless facing a bet."""
         can_fold = (FOLD,) if state.is_pressed else ()
         return (*can_fold, CALL, *self._raises(state))
 
@@ -192,7 +192,7 @@ class NoLimitBetting:
         return state.after(min(action, RAISE), self.raise_of(action, state))
 
     def raise_of(self, action: int, state: BettingState) -> int:
-        """By how many chips an action raises; 0 for a fold or a call."""
+        """Number of chips of a raise; 0 for a fold or a call."""
         stakes = max(state.paid)
         if action < RAISE:
             return 0
@@ -209,7 +209,7 @@ class NoLimitBetting:
         if state.raises == self.max_raises or stakes == self.stack:
             return []
         least = max(ANTE, state.last_raise) if self.raises_grow else ANTE
-        nearest: dict[int, tuple[fractions.Fraction, int]] = {}  # by chips, how far off and which
+        nearest: dict[int, tuple[fractions.Fraction, int]] = {}  # chips → (distance, action)
         for action, size in enumerate(self.sizes, RAISE):
             chips = self.raise_of(action, state)
             if least <= chips <= self.stack - stakes:

@@ -1,11 +1,10 @@
 """Leduc poker for two: one private card each, one public card, two betting rounds.
 
-OpenSpiel's game and parameters, and beyond them any number of ranks, suits and raises.
+OpenSpiel's game and parameters, extended to any number of ranks, suits and raises.
 
-`action_mapping` makes all three actions legal and plays a pointless fold or raise as a
-call. OpenSpiel's infostate string then forgets which of them the player chose; here the
-player remembers (perfect recall), so several infostates share such a string
-(`HistoryTree.infoset_names` tells them apart).
+`action_mapping` makes all three actions legal and plays a pointless fold or raise as a call. OpenSpiel's
+infostate string then omits the player's choice. Here the player has perfect recall, so several infostates
+share a string (`HistoryTree.infoset_names` are unique).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from jaxgadget.games.hands import HandsGame
 from jaxgadget.games.leduc.betting import Betting
 from jaxgadget.games.leduc.levels import leduc_by_hands, leduc_levels
 from jaxgadget.games.parameters import (
-    MOST_ACTIONS,
+    MAX_ACTIONS,
     canonical_name,
     check_flag,
     check_integer,
@@ -31,8 +30,8 @@ from jaxgadget.games.parameters import (
 )
 from jaxgadget.util.arrays import BoolArray, IntArray
 
-MOST_RAISES = 100  # so that lines of betting stay short
-_MONEY = 100  # what a player starts with; only the infostate strings tell
+MAX_RAISES = 100  # bounds the length of betting sequences
+_MONEY = 100  # a player's initial chips; only used in infostate strings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,13 +43,13 @@ class LeducPoker:
 
     Attributes:
       players: 2.
-      suit_isomorphism: cards are only ranks, and chance deals ranks.
-      action_mapping: see the top of the file.
-      starting_player: who begins both betting rounds.
-      num_ranks: ranks in the deck (OpenSpiel has this parameter and the next three fixed).
+      suit_isomorphism: suits are merged; chance deals ranks.
+      action_mapping: all three actions are legal; a pointless fold or raise is played as a call.
+      starting_player: the player that begins both betting rounds.
+      num_ranks: ranks in the deck (this and the following parameters are fixed in OpenSpiel).
       num_suits: cards of each rank.
       raise_sizes: chips of a raise in the first and in the second round, as "2-4".
-      max_raises: raises in a round, of both players together; at most 100.
+      max_raises: maximum number of raises in a round, by both players together; at most 100.
     """
 
     short_name: ClassVar[str] = "leduc_poker"
@@ -69,9 +68,9 @@ class LeducPoker:
         check_flag(self.short_name, "suit_isomorphism", self.suit_isomorphism)
         check_flag(self.short_name, "action_mapping", self.action_mapping)
         check_integer(self.short_name, "starting_player", self.starting_player, 0, 1)
-        check_integer(self.short_name, "num_ranks", self.num_ranks, 1, MOST_ACTIONS)
-        check_integer(self.short_name, "num_suits", self.num_suits, 1, MOST_ACTIONS)
-        check_integer(self.short_name, "max_raises", self.max_raises, 1, MOST_RAISES)
+        check_integer(self.short_name, "num_ranks", self.num_ranks, 1, MAX_ACTIONS)
+        check_integer(self.short_name, "num_suits", self.num_suits, 1, MAX_ACTIONS)
+        check_integer(self.short_name, "max_raises", self.max_raises, 1, MAX_RAISES)
         check_deck(self.short_name, self.num_ranks, self.num_suits)
         _parse_raises(self.raise_sizes)
 
@@ -100,25 +99,25 @@ class LeducPoker:
         return leduc_levels(self.betting, *self._cards(), budget)
 
     def by_hands(self) -> HandsGame:
-        """See `DealsHands`: a hand is a card, with `suit_isomorphism` a rank."""
+        """The game in hand form; a hand is a card, or a rank with `suit_isomorphism`."""
         if self.action_mapping:
             raise ValueError(
-                f"{self.name}: with action_mapping a player alone knows which of its pointless actions it "
-                "took, so not all that follows the deal is public; leave action_mapping out for the form by "
-                "hands"
+                f"{self.name}: action_mapping=True has no hand form, because a player's pointless actions "
+                "are "
+                "private; leave action_mapping out"
             )
         names = tuple(self.action_string(0, action) for action in range(self.num_actions))
         return leduc_by_hands(self.name, self.betting, *self._cards(), names)
 
     def _cards(self) -> tuple[IntArray, int]:
-        """`[types]` the rank of each card that can be told apart, and how many there are of each."""
+        """`[types]` rank of each card type, and the number of copies of each."""
         copies = self.num_suits if self.suit_isomorphism else 1
         types = self.num_ranks * self.num_suits // copies
         return np.arange(types) * copies // self.num_suits, copies
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
-        """OpenSpiel's string; larger decks and more raises read the same way."""
-        moves = cast(Sequence[int], history)  # nothing is simultaneous here
+        """OpenSpiel's string, extended to larger decks and more raises."""
+        moves = cast(Sequence[int], history)  # no simultaneous moves
         betting, state, public = self.betting, self.betting.start(), ""
         shown: tuple[list[str], list[str]] = ([], [])
         for move in moves[2:]:
@@ -137,7 +136,7 @@ class LeducPoker:
         )
 
     def action_string(self, player: int, action: int) -> str:
-        """OpenSpiel's wording."""
+        """OpenSpiel's action string."""
         return ("Fold", "Call", "Raise")[action]
 
     def cuts(self) -> Mapping[str, CutRule]:
@@ -146,7 +145,9 @@ class LeducPoker:
 
 
 def _after_public_card(tree: CutView) -> BoolArray:
-    return (tree.action[2] >= 0) & (tree.num_moves > 0) & (tree.actor != TERMINAL)  # all-in, nobody acts
+    return (
+        (tree.action[2] >= 0) & (tree.num_moves > 0) & (tree.actor != TERMINAL)
+    )  # all-in: no more decisions
 
 
 def _before_public_card(tree: CutView) -> BoolArray:
@@ -157,11 +158,11 @@ LEDUC_CUTS: Mapping[str, CutRule] = {"flop": _after_public_card, "before-flop": 
 
 
 def check_deck(game: str, num_ranks: int, num_suits: int) -> None:
-    """ValueError unless there are cards enough to deal three."""
-    if not 3 <= num_ranks * num_suits <= MOST_ACTIONS:
+    """Raises ValueError unless the deck has at least three cards."""
+    if not 3 <= num_ranks * num_suits <= MAX_ACTIONS:
         raise ValueError(
             f"{game}: num_ranks={num_ranks} and num_suits={num_suits} make {num_ranks * num_suits} cards: "
-            f"expected at least 3, two private ones and a public one, and at most {MOST_ACTIONS}; change one "
+            f"expected at least 3, two private ones and a public one, and at most {MAX_ACTIONS}; change one "
             "of the two"
         )
 
@@ -170,7 +171,7 @@ def _parse_raises(raise_sizes: object) -> tuple[int, int]:
     if not isinstance(raise_sizes, str) or not re.fullmatch(r"[1-9][0-9]{0,8}-[1-9][0-9]{0,8}", raise_sizes):
         raise ValueError(
             f"leduc_poker: raise_sizes={raise_sizes!r}: expected two positive integers of at most 9 digits "
-            "with a dash between them, the chips of a raise in the first and in the second round; write "
+            "separated by a dash, the chips of a raise in the first and in the second round; write "
             '"2-4", for example'
         )
     first, second = raise_sizes.split("-")

@@ -14,8 +14,8 @@ import pytest
 from experiments.convergence import cases, methods
 from experiments.convergence import lanes as study
 from experiments.convergence.__main__ import STUDY
-from jaxgadget import BlueprintPrior, Resolving, UniformPrior, refine
-from jaxgadget.kernels.regret import find_rule
+from jaxgadget import BlueprintPrior, Resolving, Solver, UniformPrior, refine
+from jaxgadget.core.regret import find_rule
 from jaxgadget.util.precision import precision
 
 KUHN = cases.CASES["kuhn"]
@@ -75,7 +75,13 @@ def test_a_run_is_what_refine_does(frame: pd.DataFrame):
     tree, blueprint = cases.load_tree(KUHN), cases.load_blueprints(KUHN)
     gadgets = [Resolving(prior, e) for prior in (UniformPrior(), BlueprintPrior()) for e in cases.EPSILONS]
     refined, exact = (
-        refine(tree, KUHN.cut, blueprint, gadgets, algorithm=how, iterations=KUHN.horizon, dtype="float64")
+        refine(
+            tree,
+            KUHN.cut,
+            blueprint,
+            gadgets,
+            solver=Solver(algorithm=how, iterations=KUHN.horizon, dtype="float64"),
+        )
         for how in ("cfr+", "lp")
     )
     rows = frame[(frame["method"] == "CFR+ linear") & (frame["strategy"] == "average")]

@@ -14,22 +14,9 @@ from experiments.continuation.common import network
 from experiments.refinements.common import SMOKE_BLUEPRINTS
 from experiments.study import Settings
 from jaxgadget import ContinuationValues, enumerate_game, load, make_blueprints, measure_promise
+from tests.slow.experiments.frame import every_experiment_is_whole
 
-
-@pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """Where a smoke test of everything has written."""
-    folder = tmp_path_factory.mktemp("continuation")
-    STUDY.main(["--smoke", "--folder", str(folder)])
-    return STUDY.settings(smoke=True, folder=folder)
-
-
-def test_every_experiment_leaves_data_and_a_table(settings: Settings):
-    text = (settings.folder / "tables.md").read_text()
-    for name in STUDY.names:
-        assert len(settings.data_of(name, "this test")), name
-        assert f"## {name}\n" in text
-    assert (settings.folder / "pictures" / "closing.png").read_bytes().startswith(b"\x89PNG")
+test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
 
 
 def test_all_is_measured_from_the_same_blueprints_and_the_optimum_is_the_least(settings: Settings):

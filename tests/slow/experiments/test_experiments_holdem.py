@@ -9,27 +9,13 @@ from experiments.holdem.__main__ import STUDY
 from experiments.holdem.common import MENUS, river
 from experiments.holdem.cost import problems_of, written_down
 from experiments.study import Settings
-from jaxgadget.kernels import cfr
-from jaxgadget.kernels.regret import find_rule
-from jaxgadget.kernels.response import payoff_reaches
+from jaxgadget.core import cfr
+from jaxgadget.core.regret import find_rule
+from jaxgadget.core.response import payoff_reaches
 from jaxgadget.util.precision import precision
+from tests.slow.experiments.frame import every_experiment_is_whole
 
-
-@pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """Where a smoke test of everything has written."""
-    folder = tmp_path_factory.mktemp("holdem")
-    STUDY.main(["--smoke", "--folder", str(folder)])
-    return STUDY.settings(smoke=True, folder=folder)
-
-
-def test_every_experiment_leaves_data_and_a_table(settings: Settings) -> None:
-    text = (settings.folder / "tables.md").read_text()
-    for name in STUDY.names:
-        assert len(settings.data_of(name, "this test")), name
-        assert f"## {name}\n" in text
-    for name in ("cost", "rivers", "many_rivers"):
-        assert (settings.folder / "pictures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
 
 
 def test_figures_of_given_strategies_are_met(settings: Settings) -> None:

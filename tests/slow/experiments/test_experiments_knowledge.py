@@ -20,23 +20,9 @@ from experiments.knowledge.common import (
     with_way,
 )
 from experiments.study import Settings
+from tests.slow.experiments.frame import every_experiment_is_whole
 
-
-@pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """Where a smoke test of everything has written."""
-    folder = tmp_path_factory.mktemp("knowledge")
-    STUDY.main(["--smoke", "--folder", str(folder)])
-    return STUDY.settings(smoke=True, folder=folder)
-
-
-def test_every_experiment_leaves_data_and_a_table(settings: Settings) -> None:
-    text = (settings.folder / "tables.md").read_text()
-    for name in STUDY.names:
-        assert len(settings.data_of(name, "this test")), name
-        assert f"## {name}\n" in text
-    for name in ("pennies", "cut", "cut_worse"):
-        assert (settings.folder / "pictures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
 
 
 def test_every_way_has_the_same_results(settings: Settings) -> None:

@@ -46,7 +46,6 @@ def test_every_experiment_is_whole(folder: pathlib.Path, name: str) -> None:
     assert len(summary)
     if hasattr(EXPERIMENTS[name], "draw"):
         assert (folder / "pictures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        assert b"<svg" in (folder / "pictures" / f"{name}.svg").read_bytes()[:500]
     assert f"## {name}" in (folder / "tables.md").read_text(encoding="utf-8")
 
 
@@ -58,12 +57,6 @@ def test_numbers_are_of_the_experiments(folder: pathlib.Path) -> None:
     middle = values[["game_value_low", "game_value_high"]].mean(axis=1)
     off = (values["value"] - middle).abs()
     assert (off.xs("with", level=1) < off.xs("without", level=1)).all()
-
-
-def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["speed"])
-    assert "unknown: speed; expected some of theorem" in capsys.readouterr().err
 
 
 def page() -> str:

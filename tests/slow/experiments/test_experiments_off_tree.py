@@ -11,23 +11,9 @@ from experiments.off_tree.__main__ import STUDY
 from experiments.off_tree.cost import ALONE, BATCH
 from experiments.study import Settings
 from jaxgadget.tree.cut import cut
+from tests.slow.experiments.frame import every_experiment_is_whole
 
-
-@pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """Where a smoke test of everything has written."""
-    folder = tmp_path_factory.mktemp("off_tree")
-    STUDY.main(["--smoke", "--folder", str(folder)])
-    return STUDY.settings(smoke=True, folder=folder)
-
-
-def test_every_experiment_leaves_data_and_a_table(settings: Settings) -> None:
-    text = (settings.folder / "tables.md").read_text()
-    for name in STUDY.names:
-        assert len(settings.data_of(name, "this test")), name
-        assert f"## {name}\n" in text
-    for name in ("games", "menus", "values", "estimates", "spreads", "epsilons"):
-        assert (settings.folder / "pictures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
 
 
 def test_every_method_answers_the_same_lanes(settings: Settings) -> None:

@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from experiments.opponents import breaker, gadgets, gains, speed, tradeoff
 from experiments.opponents.__main__ import STUDY
 from experiments.opponents.common import LEDUC, goofspiel, in_words, is_drawn, tree_of, turn_based
 from experiments.study import Settings
+from tests.slow.experiments.frame import every_experiment_is_whole
 
-
-@pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """Where a smoke test of everything has written."""
-    folder = tmp_path_factory.mktemp("opponents")
-    STUDY.main(["--smoke", "--folder", str(folder)])
-    return STUDY.settings(smoke=True, folder=folder)
-
-
-def test_every_experiment_leaves_data_and_a_table(settings: Settings) -> None:
-    text = (settings.folder / "tables.md").read_text()
-    for name in STUDY.names:
-        assert len(settings.data_of(name, "this test")), name
-        assert f"## {name}\n" in text
-    for name in ("breaker", "breaker_worth", "gadgets", "gains", "rounds", "steps", "tradeoff"):
-        assert (settings.folder / "pictures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
 
 
 def test_speed_compares_the_same_lanes(settings: Settings) -> None:

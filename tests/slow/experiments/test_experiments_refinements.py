@@ -54,7 +54,6 @@ def test_every_experiment_is_whole(folder: pathlib.Path, experiment: types.Modul
     assert len(experiment.summarise(frame))
     if hasattr(experiment, "draw"):
         assert (folder / "pictures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        assert b"<svg" in (folder / "pictures" / f"{name}.svg").read_bytes()[:500]
     else:
         assert name == "claims"
 
@@ -230,9 +229,3 @@ def test_what_is_kept_is_whole(name: str) -> None:
 
 def test_the_tables_kept_are_those_of_the_data_kept() -> None:
     assert (HERE / "tables.md").read_text(encoding="utf-8") == STUDY.tables(STUDY.settings())
-
-
-def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["figure1", "--smoke"])
-    assert "unknown: figure1; expected some of figure2" in capsys.readouterr().err

@@ -1,0 +1,86 @@
+"""`jaxgadget bench [GAME]...`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from jaxgadget.bench.defaults import (
+    DEFAULT_GAMES,
+    DEFAULT_LANES,
+    DEFAULT_REPEATS,
+    DEFAULT_SECONDS,
+    ENGINES,
+    OURS,
+)
+from jaxgadget.cli.command import refuse_unused
+from jaxgadget.cli.fields import Fields, option, request
+from jaxgadget.cli.options import IterativeSolver, Output, SizeOptions, keep_programs
+
+BENCH_EXAMPLES = """\
+Examples:
+
+`jaxgadget bench`
+
+`jaxgadget bench leduc_poker --lanes 1 --lanes 64 --lanes 1024 --engine jaxgadget --engine openspiel --json -`
+"""
+
+
+@request
+class BenchOptions(SizeOptions):
+    """Games and engines to time.
+
+    Attributes:
+      game: games to solve; peers need a game that OpenSpiel has too.
+      lanes: copies of the game side by side; peers have 1.
+      engine: solvers to time; by default jaxgadget and the peers that are installed.
+      seconds: seconds to time a row, all repetitions together.
+      repeats: repetitions, the engines by turns; the fastest counts.
+    """
+
+    game: tuple[str, ...] = option(DEFAULT_GAMES, argument=True, metavar="GAME")
+    lanes: tuple[int, ...] = DEFAULT_LANES
+    engine: tuple[str, ...] = option((), choices=ENGINES)
+    seconds: float = option(DEFAULT_SECONDS, metavar="SECONDS", min=0)
+    repeats: int = option(DEFAULT_REPEATS, min=1)
+
+
+def bench(
+    context: typer.Context,
+    options: BenchOptions,
+    solver: Annotated[
+        IterativeSolver, Fields("algorithm", "iterations", "dtype", algorithm="cfr+", dtype="float32")
+    ],
+    output: Output,
+) -> None:
+    """Time iterations of CFR on whole games, on many lanes and beside other solvers.
+
+    OpenSpiel's C++ solver and LiteEFG run by turns with jaxgadget if they are installed (extra `peers`).
+    Building, compiling and running are reported separately; the compilation cache is not used.
+    Peers have the algorithms `cfr` and `cfr+` and compute in float64. By default there are as many iterations
+    as fill the time.
+    """
+    if options.engine and OURS not in options.engine:
+        refuse_unused(context, "without --engine jaxgadget", "lanes", "dtype")
+    if solver.iterations is not None:
+        refuse_unused(context, "with --iterations", "seconds")
+    output.check()
+    keep_programs()
+    from jaxgadget.bench.bench import bench as run_bench
+    from jaxgadget.report.bench import bench_notes, bench_record, bench_tables
+
+    benchmark = run_bench(
+        options.game,
+        engines=options.engine or None,
+        lanes=options.lanes,
+        algorithm=solver.name,
+        dtype=solver.precision.name,
+        iterations=solver.iterations,
+        seconds=options.seconds,
+        repeats=options.repeats,
+        max_histories=options.max_histories,
+        progress=True,
+    )
+    output.write_json(bench_record(benchmark))
+    output.print((bench_tables(benchmark), bench_notes(benchmark)), warnings=benchmark.skipped)

@@ -1,0 +1,158 @@
+"""`jaxgadget match GAME`."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jaxgadget.cli.command import exit_if_undefined
+from jaxgadget.cli.fields import Fields, option, request
+from jaxgadget.cli.leaves import (
+    EPSILON,
+    LeafOptions,
+    SearchBlueprintOptions,
+    find_values,
+    join,
+    note_unused,
+)
+from jaxgadget.cli.options import GadgetOptions, GameOptions, Output
+from jaxgadget.core.solver import Solver
+from jaxgadget.gadgets.registry import DEFAULT_GADGETS
+from jaxgadget.report.output import working
+
+if TYPE_CHECKING:
+    from jaxgadget.gadgets.gadget import Gadget
+    from jaxgadget.policy.policy import Policy
+    from jaxgadget.tree.history import HistoryTree
+    from jaxgadget.values.histories import ValueFunction
+
+MATCH_EXAMPLES = """\
+Examples:
+
+`jaxgadget match kuhn_poker --blueprint cfr:5 --matches 2000`
+
+`jaxgadget match "liars_dice(dice_sides=3)" --blueprint uniform --gadget resolving --json -`
+"""
+
+
+@request
+class MatchGadgetOptions(GadgetOptions):
+    """Gadgets of the players.
+
+    Attributes:
+      gadget: the opponent's way into a subgame.
+    """
+
+    gadget: tuple[str, ...] = option(DEFAULT_GADGETS, choices=DEFAULT_GADGETS)
+
+
+@request
+class MatchOptions:
+    """Matches to play.
+
+    Attributes:
+      matches: matches of each pair; a match is a game in either seating.
+      epsilon: probability of the opponent's mistakes at the gadget, at least 0 and below 1.
+    """
+
+    epsilon: float = option(float(EPSILON), metavar="E", min=0, max=1)
+    matches: int = option(1000, min=1)
+
+
+@request
+class MatchOutput(Output):
+    """Files to write.
+
+    Attributes:
+      plot: draw mean returns and win rates as heat maps: .png, .svg or .pdf.
+    """
+
+    plot: pathlib.Path | None = None
+
+
+def match(
+    context: typer.Context,
+    game: GameOptions,
+    blueprints: SearchBlueprintOptions,
+    gadgets: Annotated[MatchGadgetOptions, Fields("gadget", "prior")],
+    leaves: LeafOptions,
+    solver: Annotated[Solver, Fields("iterations", iterations=3000, progress=True)],
+    options: MatchOptions,
+    output: MatchOutput,
+) -> None:
+    """Play nested search with every gadget and prior against every other, seats swapped, chance shared.
+
+    The blueprint itself plays too.
+    """
+    output.check()
+    offers = dataclasses.replace(gadgets, epsilon=(str(options.epsilon),)).make(context)
+    spec = blueprints.only()
+    tree, profile = blueprints.make_one(game)
+    from jaxgadget.policy.matches import play_matches
+    from jaxgadget.report import search as report
+
+    values = find_values(tree, profile, leaves)
+    policy, unused, reasons = _assemble(tree, profile, offers, values, leaves.depth, solver)
+    with working(f"playing {options.matches} matches of each pair"):
+        frame = play_matches(policy, matches=options.matches, seed=leaves.seed).frame
+    if output.plot is not None:
+        from jaxgadget.report.matches import match_picture
+        from jaxgadget.report.plots import save_picture
+
+        save_picture(match_picture(frame, title=tree.game.name), output.plot)
+    settings = {"seed": leaves.seed, "blueprint": spec}
+    settings |= {"depth": leaves.depth, "iterations": solver.num_iterations}
+    settings |= {"k": values[0].num_entries, "leaf": leaves.leaf, "epsilon": options.epsilon}
+    output.write_json(report.match_record(tree.game.name, frame) | settings)
+    notes = [
+        "± is half of a 95 % confidence interval; a match is two games, one in each seating. Mean return: in "
+        "units of payoff; first and second: the row's win rate as player 0 and as player 1.",
+        unused,
+    ]
+    output.print((report.match_table(frame), notes), warnings=[unused])
+    exit_if_undefined(reasons, 2 * len(offers))
+
+
+def _assemble(
+    tree: HistoryTree,
+    profile: Policy,
+    gadgets: Sequence[Gadget],
+    values: Sequence[ValueFunction],
+    depth: int,
+    solver: Solver,
+) -> tuple[Policy, str, list[str]]:
+    """Both players' assembled policies, a lane a gadget, and the blueprint.
+
+    Gadgets whose search fails do not play.
+
+    Returns:
+      The policies, a note about them, and the reasons why searches failed.
+    """
+    from jaxgadget.gadgets.gadget import describe
+    from jaxgadget.policy.policy import Policy
+    from jaxgadget.subgames.nested import nested_search
+
+    bracket = tree.payoff_bounds  # exploitabilities are not asked for
+    searches = [
+        nested_search(
+            tree,
+            profile,
+            gadgets,
+            values=values,
+            player=player,
+            depth=depth,
+            value=bracket,
+            solver=solver,
+        )
+        for player in (0, 1)
+    ]
+    searched = Policy(tree, join(searches).probabilities, tuple(describe(gadget) for gadget in gadgets))
+    failures = {lane for result in searches for lane in result.failures}
+    players = [searched.lane(lane) for lane in range(len(gadgets)) if lane not in failures]
+    plain = Policy(tree, profile.probabilities, ("blueprint",))
+    reasons = [why for result in searches for why in result.failures.values()]
+    return Policy.stack([*players, plain]), note_unused(searches), reasons

@@ -1,0 +1,220 @@
+"""`jaxgadget nested GAME`."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from jaxgadget.cli.command import exit_if_undefined, refuse_unused, save_defined
+from jaxgadget.cli.fields import Fields, option, request
+from jaxgadget.cli.leaves import (
+    END,
+    EPSILON,
+    EXACT,
+    OPTIMAL,
+    RANGES,
+    LeafOptions,
+    SearchBlueprintOptions,
+    join,
+    leaf_values,
+    note_unused,
+)
+from jaxgadget.cli.options import (
+    GadgetOptions,
+    GameOptions,
+    KnowledgeOptions,
+    ModelOptions,
+    PlayerName,
+    SavedOutput,
+    check_solver,
+    make_models,
+)
+from jaxgadget.core.solver import LP, Solver
+from jaxgadget.gadgets.registry import DEFAULT_GADGETS
+
+if TYPE_CHECKING:
+    from jaxgadget.subgames.nested import Nested
+
+NESTED_EXAMPLES = """\
+Examples:
+
+`jaxgadget nested leduc_poker --blueprint cfr:10 --gadget resolving --prior blueprint`
+
+`jaxgadget nested leduc_poker --blueprint cfr:10 --leaf leduc-values --depth 1 --player 1 --json -`
+
+`jaxgadget nested leduc_poker --leaf ranges:leduc-ranges --gadget resolving`
+
+`jaxgadget nested "goofspiel(num_cards=4,imp_info=True)" --leaf end --order 1 --gadget resolving`
+
+`jaxgadget nested leduc_poker --model uniform --p 0.5 --p 1 --leaf optimal --limit moves --algorithm lp`
+"""
+
+
+@request
+class NestedOptions:
+    """Settings of `nested` alone.
+
+    Attributes:
+      player: the player who searches; the other is the opponent. With `both`, one after the other, and then
+        NashConv of the two together.
+      limit: end of searches: `own`, where the searching player decides again, at least D moves down; or
+        `moves`, after exactly D moves of either player, the first search at the game's root.
+      step: number of own decisions, or with `--limit moves` moves, that are played before the next search.
+      beyond: play of an opponent who follows the model below the limit of a search.
+    """
+
+    player: PlayerName = "0"
+    limit: Literal["own", "moves"] = "own"
+    step: int | None = option(None, min=1, default="1, or D with --limit moves")
+    beyond: Literal["rational", "model"] = "rational"
+
+
+@request
+class NestedGadgetOptions(GadgetOptions):
+    """Gadgets of nested search.
+
+    Attributes:
+      gadget: the opponent's way into a subgame: `unsafe`, `resolving`, `max-margin` or `full`, a subgame at a
+        time; `optimal-continuation` searches all subgames of a level jointly, which is safe.
+    """
+
+    gadget: tuple[str, ...] = option(
+        (),
+        metavar="NAME",
+        choices=(*DEFAULT_GADGETS, "full", "optimal-continuation"),
+        default="unsafe, resolving and max-margin; with --model or optimal values optimal-continuation",
+    )
+
+
+@request
+class NestedOutput(SavedOutput):
+    """Files to write.
+
+    Attributes:
+      plot: draw nested against blueprint exploitability: .png, .svg or .pdf.
+    """
+
+    plot: pathlib.Path | None = None
+
+
+def nested(
+    context: typer.Context,
+    game: GameOptions,
+    options: NestedOptions,
+    leaves: LeafOptions,
+    blueprints: SearchBlueprintOptions,
+    models: ModelOptions,
+    knowing: Annotated[KnowledgeOptions, Fields("order", "unfrozen", "follow")],
+    gadgets: Annotated[NestedGadgetOptions, Fields("gadget", "prior", "epsilon", epsilon=(EPSILON,))],
+    solver: Annotated[
+        Solver,
+        Fields(
+            *("algorithm", "iterations", "time_limit", "dtype"),
+            algorithm="cfr+",
+            iterations=3000,
+            dtype="float32",
+            progress=True,
+        ),
+    ],
+    output: NestedOutput,
+) -> None:
+    """Search again at every own decision, to a depth limit or the end, and report the exploitability.
+
+    The policy is assembled in the whole game, so its exploitability is exact.
+    Seconds include compilation by the first search of every shape (Leduc: about half a minute).
+
+    With a model of the opponent, who follows it with probability P, play is a continual depth-limited
+    response: its gain over the game's value against the model is reported beside its exploitability.
+    """
+    _check(context, leaves.leaf, knowing.order, solver)
+    specs = models.parse()
+    if not specs:
+        refuse_unused(context, "without --model", "beyond")
+    output.check()
+    offers = None
+    if gadgets.gadget or not (specs or leaves.leaf == OPTIMAL):
+        offers = dataclasses.replace(gadgets, gadget=gadgets.gadget or DEFAULT_GADGETS).make(context)
+    else:
+        refuse_unused(context, "without --gadget, where levels are searched jointly", "prior", "epsilon")
+    knowledge = knowing.make(context, knowing.order)
+    tree, profiles = blueprints.make(game)
+    from jaxgadget.opponents.opponent import Opponent
+    from jaxgadget.policy.evaluate import nash_conv
+    from jaxgadget.report import search as report
+    from jaxgadget.report.tables import constant_note
+    from jaxgadget.subgames.nested import nested_search
+
+    values = leaf_values(context, tree, profiles, leaves)
+    opponent = Opponent(make_models(tree, specs), list(models.p), options.beyond) if specs else None
+    players = [0, 1] if options.player == "both" else [int(options.player)]
+    searching: dict[str, Any] = {"opponent": opponent, "knowledge": knowledge, "solver": solver}
+    if leaves.leaf == END:
+        searching |= {"step": options.step}
+    elif not leaves.leaf.startswith(f"{RANGES}:"):
+        searching |= {"depth": leaves.depth, "limit": options.limit, "step": options.step}
+    searches: list[Nested] = []
+    for player in players:
+        searches.append(nested_search(tree, profiles, offers, values=values, player=player, **searching))
+        searching["value"] = searches[0].game_value
+    joined = join(searches)
+    together = nash_conv(joined) if len(searches) > 1 else None
+    failures = {lane for result in searches for lane in result.failures}
+    if together is not None:
+        together[list(failures)] = math.nan
+    if output.save is not None:
+        output = dataclasses.replace(output, save=save_defined(joined, failures, output.save))
+    if output.plot is not None:
+        _draw(searches, output.plot)
+    output.write_json(report.nested_records(searches, together))
+    unused = ""
+    if searches[0].schedule is not None and leaves.leaf not in (OPTIMAL, END):
+        unused = note_unused(searches)
+    more = [] if together is None else [report.together_note(joined.labels, together)]
+    tables = [(report.nested_table(r), [constant_note(tree), *report.nested_notes(r)]) for r in searches]
+    tables[-1][1].extend([*more, unused])
+    output.print(*tables, warnings=[constant_note(tree), unused])
+    reasons = [why for result in searches for why in result.failures.values()]
+    exit_if_undefined(reasons, sum(result.policy.num_lanes for result in searches))
+
+
+def _check(context: typer.Context, leaf: str, order: str | None, solver: Solver) -> None:
+    """ValueError for options that have no effect, or cannot be combined, with some values at the limit."""
+    if leaf == OPTIMAL:
+        refuse_unused(context, "with optimal values at --leaf", "k", "seed")
+    elif leaf == END:
+        refuse_unused(context, "with --leaf end", "k", "seed", "depth", "limit")
+    elif leaf != EXACT:
+        refuse_unused(context, "with a network at --leaf", "seed")
+    if order is not None and solver.algorithm == LP:
+        raise ValueError(
+            f"--algorithm lp and --order {order}: searches from own infostates are by CFR; leave one out"
+        )
+    if solver.algorithm == LP and leaf != OPTIMAL:
+        raise ValueError(
+            "--algorithm lp: linear programs need optimal values; expected --leaf optimal beside it"
+        )
+    check_solver(context, solver)
+    if order is not None and (leaf == OPTIMAL or leaf.startswith(f"{RANGES}:")):
+        raise ValueError(
+            f"--order {order} with --leaf {leaf}: these values are of public states, of which searches from "
+            f"own infostates have parts; expected --leaf {EXACT}, {END} or a network that train-value made"
+        )
+
+
+def _draw(searches: Sequence[Nested], path: pathlib.Path) -> None:
+    """The exploitability of nested search against its blueprint's, both players' if both searched."""
+    import pandas as pd
+
+    from jaxgadget.report.plots import draw_picture
+
+    first, (low, high) = searches[0], searches[0].game_value
+    table = pd.concat([result.table for result in searches], ignore_index=True)
+    table = table.rename(columns={"nested_exploitability": "refined_exploitability"})
+    limit = f"depth {first.depth}, K = {first.num_entries}" if first.depth is not None else first.leaf
+    title = f"{first.policy.tree.game.name}, nested search, {limit}"
+    draw_picture(table, path, title=title, resolution=(high - low) / 2, after="Nested")

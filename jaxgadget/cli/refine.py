@@ -1,0 +1,170 @@
+"""`jaxgadget refine GAME`."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jaxgadget.cli.command import exit_if_undefined, keeping_checkpoints, refuse_unused, save_defined
+from jaxgadget.cli.fields import Fields, option, request
+from jaxgadget.cli.options import (
+    BlueprintOptions,
+    CutOptions,
+    GadgetOptions,
+    GameOptions,
+    KnowledgeOptions,
+    ModelOptions,
+    PlayerName,
+    SavedOutput,
+    check_solver,
+    make_opponent,
+    make_range_priors,
+)
+from jaxgadget.core.solver import Solver
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from jaxgadget.subgames.refine import BothRefined, Refinement
+
+REFINE_EXAMPLES = """\
+Examples:
+
+`jaxgadget refine leduc_poker --plot leduc.png`
+
+`jaxgadget refine leduc_poker --cut flop --player 1 --blueprint cfr:10 --blueprint uniform --gadget resolving`
+
+`jaxgadget refine "goofspiel(num_cards=4,imp_info=True)" --cut depth:1 --blueprint cfr:100 --json -`
+
+`jaxgadget refine leduc_poker --blueprint cfr:100 --gadget resolving --model uniform --p 0.1 --p 0.5 --p 1`
+
+`jaxgadget refine "n_matching_pennies(num_deals=20)" --blueprint uniform --order 1 --combine in-turn`
+
+`jaxgadget refine leduc_poker --player both --blueprint cfr:100 --gadget resolving --gadget
+optimal-continuation --algorithm lp --epsilon auto`
+"""
+
+
+@request
+class RefineOptions:
+    """Settings of `refine` alone.
+
+    Attributes:
+      player: the player who re-solves; the other is the opponent. With `both`, one after the other, and then
+        NashConv of the two together.
+      infostate: only the subgame in which this infostate lies.
+    """
+
+    player: PlayerName = "0"
+    infostate: str | None = option(None, metavar="STRING")
+
+
+@request
+class RefineOutput(SavedOutput):
+    """Files to write and the table to print.
+
+    Attributes:
+      plot: draw refined against blueprint exploitability: .png, .svg or .pdf.
+      rows: print every row, not a summary of many.
+    """
+
+    plot: pathlib.Path | None = None
+    rows: bool = False
+
+
+def refine(
+    context: typer.Context,
+    game: GameOptions,
+    where: CutOptions,
+    options: RefineOptions,
+    blueprints: BlueprintOptions,
+    gadgets: GadgetOptions,
+    models: ModelOptions,
+    knowing: Annotated[KnowledgeOptions, Fields(without=("follow",))],
+    solver: Annotated[Solver, Fields(algorithm="cfr+", iterations=2000, dtype="float32", progress=True)],
+    output: RefineOutput,
+) -> None:
+    """Re-solve all subgames below a cut, for every blueprint, gadget, prior, epsilon, model and p.
+
+    Prints a line for each, or a summary if there are many. Exploitability is v* − value against a
+    best response, so the game's value v* is bracketed too.
+    """
+    check_solver(context, solver)
+    if output.to_standard_output:
+        refuse_unused(context, "with --json -, which has all rows", "rows")
+    output.check(folder=solver.checkpoint_path)
+    model_specs, specs = models.parse(), blueprints.parse()
+    games = gadgets.make(context)
+    knowledge = knowing.make(context, knowing.order)
+    tree, build = game.enumerate()
+    from jaxgadget.policy.blueprints import make_blueprints
+    from jaxgadget.subgames.refine import refine as refine_subgames
+    from jaxgadget.subgames.refine import refine_both
+    from jaxgadget.tree.cut import cut
+    from jaxgadget.util.clock import Stopwatch
+
+    subgames = cut(tree, where.of(tree.game))
+    with (watch := Stopwatch()).phase("build"):
+        profiles = make_blueprints(tree, specs, progress=True)
+        arguments = (tree, subgames, profiles, make_range_priors(tree, games))
+    solving: dict[str, Any] = {
+        "solver": solver,
+        "infostate": options.infostate,
+        "opponent": make_opponent(tree, model_specs, models.p),
+        "knowledge": knowledge,
+    }
+    spent = watch.seconds | {"build": watch.seconds["build"] + build}
+    with keeping_checkpoints(solver.checkpoint_path):
+        if options.player == "both":
+            both_refined = refine_both(*arguments, **solving)
+            results, policy = list(both_refined.players), both_refined.policy
+        else:
+            both_refined = None
+            results = [refine_subgames(*arguments, player=int(options.player), **solving)]
+            policy = results[0].policy
+    failures = {lane for result in results for lane in result.failures}
+    if output.save is not None:
+        output = dataclasses.replace(output, save=save_defined(policy, failures, output.save))
+    _report(results, both_refined, spent, output)
+    reasons = [why for result in results for why in result.failures.values()]
+    exit_if_undefined(reasons, sum(result.policy.num_lanes for result in results))
+
+
+def _report(
+    results: Sequence[Refinement],
+    both_refined: BothRefined | None,
+    spent: Mapping[str, float],
+    output: RefineOutput,
+) -> None:
+    """Writes the files and prints the tables.
+
+    Args:
+      results: one for each player who re-solved.
+      both_refined: both players' together, if both did.
+      spent: seconds before re-solving, by phase.
+      output: the files.
+    """
+    from jaxgadget.report import plots, tables
+
+    tree, (low, high) = results[0].forest.tree, results[0].game_value
+    if output.json is not None:
+        seconds = {name: spent[name] + sum(r.seconds[name] for r in results) for name in spent}
+        output.write_json(tables.refinement_record(results[0], seconds, both_refined))
+    if output.plot is not None:
+        title = f"{tree.game.name}, {tables.count_subgames(results[0])} below {results[0].forest.cut.name}"
+        table = results[0].table if both_refined is None else both_refined.table
+        plots.draw_picture(table, output.plot, title=title, resolution=(high - low) / 2)
+    shown: list[tuple[RenderableType, list[str]]] = []
+    for number, result in enumerate(results):
+        seconds = {
+            name: value + (spent[name] if number == 0 else 0) for name, value in result.seconds.items()
+        }
+        table = tables.refinement_table(result, every_row=output.rows)
+        shown.append((table, tables.refinement_notes(result, seconds)))
+    if both_refined is not None:
+        shown.append((tables.both_table(both_refined), []))
+    output.print(*shown, warnings=[tables.constant_note(tree)])

@@ -1,0 +1,261 @@
+"""`jaxgadget train-value GAME` and `train-ranges GAME`."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import pathlib
+import shlex
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from jaxgadget.cli.command import keeping
+from jaxgadget.cli.fields import Fields, option, request
+from jaxgadget.cli.leaves import DEFAULT_ENTRIES, RANGES, SearchBlueprintOptions
+from jaxgadget.cli.options import CutOptions, GameOptions, Output
+from jaxgadget.core.solver import Solver
+from jaxgadget.report.output import warn, working
+
+if TYPE_CHECKING:
+    from jaxgadget.learn.range_training import RangeTraining
+    from jaxgadget.learn.training import Training
+    from jaxgadget.policy.policy import Policy
+    from jaxgadget.tree.history import HistoryTree
+    from jaxgadget.values.histories import ValueFunction
+
+VALUE_EXAMPLES = """\
+Examples:
+
+`jaxgadget train-value leduc_poker --blueprint cfr:10 --out leduc-values`
+
+`jaxgadget train-value "goofspiel(num_cards=4,imp_info=True)" --k 5 --steps 2000 --out values --json -`
+"""
+
+RANGES_EXAMPLES = """\
+Examples:
+
+`jaxgadget train-ranges leduc_poker --cut flop --out leduc-ranges`
+
+`jaxgadget refine leduc_poker --cut flop --alternative values:leduc-ranges --gadget resolving`
+"""
+
+
+@request
+class TrainingOptions:
+    """Settings of any training.
+
+    Attributes:
+      out: folder of checkpoints and the log; the same command continues the training in it.
+      steps: training steps.
+      width: units of a layer of the network.
+      blocks: residual blocks of the network, of two layers each: its `depth` in Python.
+      batch_size: examples of a training step.
+      learning_rate: largest learning rate; it rises over 2 % of the steps, then falls.
+      heldout: share of the examples, at least 0 and below 1, that only measures the error; search asks about
+        them too and does best with 0.
+      seed: seed of all random numbers.
+    """
+
+    out: pathlib.Path = dataclasses.field(metadata={"metavar": "DIR"})
+    steps: int = option(10_000, min=1)
+    width: int = option(512, min=1)
+    blocks: int = option(1, min=0)
+    batch_size: int = option(256, min=1)
+    learning_rate: float = option(3e-3, metavar="R")
+    heldout: float = option(0.02, metavar="SHARE", min=0, max=1)
+    seed: int = option(0, metavar="SEED", min=0)
+
+
+@request
+class ValueOptions:
+    """Values of histories to learn.
+
+    Attributes:
+      k: strategies that each player chooses from at the limit; the first is the blueprint.
+      targets: targets of the network: exact expectations, or sampled returns where these do not fit into
+        memory (the game must).
+      depth: moves down to the limit of the searches whose leaves errors are reported for.
+    """
+
+    k: int = option(DEFAULT_ENTRIES, metavar="K", min=1)
+    targets: Literal["exact", "sampled"] = "exact"
+    depth: int = option(1, metavar="D", min=1)
+
+
+@request
+class RangesOptions:
+    """Values of ranges to learn.
+
+    Attributes:
+      samples: pairs of ranges that are drawn first.
+      rounds: rounds of collecting half as many more where searches with the network ask.
+      network: `padded` is the most accurate for its cut; `infostates` serves other cuts, too.
+    """
+
+    samples: int = option(8192, min=16)
+    rounds: int = option(2, min=0, max=100)
+    network: Literal["padded", "infostates"] = "padded"
+
+
+@request
+class TrainingOutput(Output):
+    """Files to write.
+
+    Attributes:
+      plot: draw the curves of the training: .png, .svg or .pdf.
+    """
+
+    plot: pathlib.Path | None = None
+
+
+def train_value(
+    game: GameOptions,
+    training: TrainingOptions,
+    options: ValueOptions,
+    blueprints: SearchBlueprintOptions,
+    solver: Annotated[Solver, Fields("iterations", iterations=200)],
+    output: TrainingOutput,
+) -> None:
+    """Train a network that predicts values of histories under every pair of continuation strategies.
+
+    These are made from the blueprint, so the network is for that one only.
+    Errors are given over the histories trained on, over those held out, and over the leaves that nested
+    search with the network visits (resolving with blueprint prior, both players, so many ITERATIONS each).
+    """
+    output.check()
+    spec = blueprints.only()
+    tree, profile = blueprints.make_one(game)
+    from jaxgadget.learn.options import TrainingConfig
+    from jaxgadget.learn.training import train_value as train
+    from jaxgadget.report import search as report
+    from jaxgadget.subgames.portfolio import make_portfolio
+
+    with working("portfolio"):
+        portfolio = make_portfolio(profile, size=options.k, seed=training.seed, progress=True)
+    with _keeping_steps(training.out, training.steps):
+        trained = train(
+            tree,
+            portfolio,
+            folder=training.out,
+            config=TrainingConfig(**_shared(training)),
+            targets=options.targets,
+            progress=True,
+        )
+    _draw(trained, output)
+    try:
+        error = _visited_error(tree, profile, portfolio, trained.values, options.depth, solver.num_iterations)
+    except ValueError as problem:  # the training is reported all the same
+        warn(f"The error over leaves that search visits is not known: {problem}")
+        error = math.nan
+    output.write_json(report.training_record(trained, error, training.steps))
+    use = ["jaxgadget", "nested", game.game, "--leaf", str(training.out)]
+    use += ["--blueprint", spec, "--k", str(options.k)]
+    notes = ["The network is for this game and blueprint alone:", shlex.join(use)]
+    output.print((report.training_table(trained, error, training.steps), notes))
+
+
+def train_ranges(
+    game: GameOptions,
+    where: CutOptions,
+    options: RangesOptions,
+    training: Annotated[TrainingOptions, Fields(width=128, batch_size=64, learning_rate=2e-3, heldout=0.05)],
+    solver: Annotated[Solver, Fields("iterations", iterations=300)],
+    output: TrainingOutput,
+) -> None:
+    """Train a network that predicts values of subgames for any ranges of both players.
+
+    It belongs to a game and a cut, not to a blueprint: `refine --alternative values:DIR` and
+    `nested --leaf ranges:DIR` use it with any. ITERATIONS are those of CFR+ in every subgame learnt from.
+    """
+    output.check()
+    tree, _ = game.enumerate()
+    from jaxgadget.learn.options import RangeTrainingConfig
+    from jaxgadget.learn.range_training import describe_kept
+    from jaxgadget.learn.range_training import train_ranges as train
+    from jaxgadget.report import search as report
+
+    steps = training.steps
+    config = RangeTrainingConfig(**_shared(training), **vars(options), iterations=solver.num_iterations)
+    with keeping(lambda: describe_kept(training.out, steps)):
+        trained = train(
+            tree,
+            where.of(tree.game),
+            folder=training.out,
+            config=config,
+            progress=True,
+        )
+    _draw(trained, output)
+    output.write_json(report.ranges_record(trained, steps))
+    use = ["jaxgadget", "refine", game.game, "--cut", trained.values.cut]
+    use += ["--alternative", f"values:{training.out}"]
+    search = ["jaxgadget", "nested", game.game, "--leaf", f"{RANGES}:{training.out}"]
+    notes = [*report.ranges_notes(trained), "Use it after any blueprint:"]
+    output.print((report.ranges_table(trained, steps), [*notes, shlex.join(use), shlex.join(search)]))
+
+
+def _shared(training: TrainingOptions) -> dict[str, Any]:
+    """The settings of both kinds of training, by their names in Python."""
+    settings: dict[str, Any] = dict(vars(training))
+    del settings["out"]
+    return settings | {"depth": settings.pop("blocks")}
+
+
+def _keeping_steps(out: pathlib.Path, steps: int) -> contextlib.AbstractContextManager[None]:
+    """Adds to an interrupt inside the checkpoint that the folder keeps."""
+    from jaxgadget.learn.checkpoints import last_step
+
+    def describe() -> str:
+        step = last_step(out)
+        return "" if step is None else f"{str(out)!r} keeps the checkpoint of step {step} of {steps}"
+
+    return keeping(describe)
+
+
+def _draw(trained: Training | RangeTraining, output: TrainingOutput) -> None:
+    """Draws the curves of a training if `--plot` names a file."""
+    if output.plot is not None:
+        from jaxgadget.report.plots import save_picture
+        from jaxgadget.report.training import draw_training
+
+        figure = draw_training(trained.log, payoff_range=trained.payoff_range).get_figure(root=True)
+        if figure is not None:
+            save_picture(figure, output.plot)
+
+
+def _visited_error(
+    tree: HistoryTree,
+    profile: Policy,
+    portfolio: Policy,
+    values: ValueFunction,
+    depth: int,
+    iterations: int,
+) -> float:
+    """Root mean squared error where nested search with these values ends, both players.
+
+    Raises:
+      ValueError: if there is no such search, or none ends before the game does.
+    """
+    from jaxgadget.gadgets.root_gadgets import Resolving
+    from jaxgadget.learn.training import visited_rmse
+    from jaxgadget.subgames.nested import nested_search
+    from jaxgadget.values.histories import ExactValues
+
+    visits = [
+        nested_search(
+            tree,
+            profile,
+            Resolving(),
+            values=values,
+            player=player,
+            depth=depth,
+            value=tree.payoff_bounds,  # exploitabilities are not asked for
+            solver=Solver(iterations=iterations, progress=True),
+        ).visits[0]
+        for player in (0, 1)
+    ]
+    from numpy import concatenate
+
+    histories, weights = (concatenate(parts) for parts in zip(*visits, strict=True))
+    if not len(histories):
+        raise ValueError(f"no search ends before the game does at depth {depth}; choose a smaller --depth")
+    return visited_rmse(values, ExactValues(portfolio), tree, histories, weights)

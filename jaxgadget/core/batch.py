@@ -1,0 +1,78 @@
+"""Games alike but for their numbers, a lane each: what a solve takes apart into chunks of lanes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxgadget.core.payoff import Payoff
+from jaxgadget.core.problem import Problem, Side, Terms, no_regret_tolerance
+from jaxgadget.util.arrays import IntArray
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Batch:
+    """Games that share their structure. Numbers are made for the lanes that are solved at a time.
+
+    Attributes:
+      name: for messages and the names of checkpoints.
+      order: in which the players update.
+      sides: both players' structure.
+      payoff: between the bodies.
+      num_lanes: games in all.
+      num_games: subgames that are solved by themselves in each lane, padding not included.
+      terms: both players' numbers of some lanes.
+      payoff_state: the payoff operator's own state, in the beginning.
+    """
+
+    name: str
+    order: tuple[int, ...]
+    sides: tuple[Side, Side]
+    payoff: Payoff
+    num_lanes: int
+    num_games: int
+    terms: Callable[[IntArray], tuple[Terms, Terms]]
+    payoff_state: Any = None
+
+    @staticmethod
+    def of(problem: Problem, name: str = "game", payoff_state: Any = None) -> Batch:
+        """All lanes of a problem."""
+
+        def terms(lanes: IntArray) -> tuple[Terms, Terms]:
+            if np.array_equal(lanes, np.arange(problem.num_lanes)):
+                return problem.terms
+            return jax.tree.map(lambda x: np.asarray(x)[:, lanes], problem.terms)
+
+        return Batch(
+            name=name,
+            order=problem.order,
+            sides=problem.sides,
+            payoff=problem.payoff,
+            num_lanes=problem.num_lanes,
+            num_games=problem.sides[0].entry.num_roots,
+            terms=terms,
+            payoff_state=payoff_state,
+        )
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the terms."""
+        return np.asarray(self.terms(np.zeros(1, np.int64))[0].scale).dtype
+
+    def problem(self, lanes: IntArray | None = None) -> Problem:
+        """Some lanes as one problem, all by default; what counts as no regret is 0."""
+        everything = np.arange(self.num_lanes)
+        chosen = everything if lanes is None else lanes
+        terms = self.terms(chosen)
+        dtype = np.asarray(terms[0].scale).dtype
+        return Problem(
+            order=self.order,
+            sides=self.sides,
+            terms=terms,
+            payoff=self.payoff if np.array_equal(chosen, everything) else self.payoff.take_lanes(chosen),
+            regret_tolerance=no_regret_tolerance(self.sides, len(chosen), dtype),
+        )

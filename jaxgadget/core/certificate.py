@@ -1,0 +1,129 @@
+"""Values of strategies: averages, completed where they have no mass, against best responses."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxgadget.core.cfr import averages
+from jaxgadget.core.problem import Parts, Problem
+from jaxgadget.core.response import evaluate
+from jaxgadget.core.rows import take_rows
+from jaxgadget.core.treeplex import Treeplex, expand_infosets, reach, sum_actions
+from jaxgadget.util.arrays import FloatArray
+
+
+class Fallback(NamedTuple):
+    """The strategy of a player where its average is not taken.
+
+    Attributes:
+      rows: `[Q, lanes]` of its body.
+      solved: `[Q, lanes]` where the average is taken, if it has any mass there.
+    """
+
+    rows: jax.Array
+    solved: jax.Array
+
+
+Fallbacks = tuple[Fallback | None, Fallback | None]
+"""Both players' fallbacks; None: the average everywhere, all actions alike where it has no mass."""
+
+
+class Certificate(NamedTuple):
+    """Strategies and what they guarantee.
+
+    Attributes:
+      strategy: both players' bodies, `[Q, lanes]`; `[0, lanes]` of players whose strategy was not asked for.
+      guaranteed: for both players `[games, lanes]`, the least value of its strategy, in its own utility.
+      gap: `[games, lanes]` NashConv of each game: its optimum lies in [guaranteed, guaranteed + gap].
+      below: for both players `[R, lanes]`, `V(s)` of the *other* player's roots in its own utility: against
+        the best response below them, before the root's scale.
+      entered: for both players `[R, lanes]`, how likely its own choices in the entry lead to each root.
+      value: `[games, lanes]` player 0's value when both play their strategies; None if not asked for.
+      root_values: for both players `[R, lanes]` the same below each of its roots, in its own utility, before
+        the root's scale; None likewise.
+    """
+
+    strategy: tuple[jax.Array, jax.Array]
+    guaranteed: tuple[jax.Array, jax.Array]
+    gap: jax.Array
+    below: tuple[jax.Array, jax.Array]
+    entered: tuple[jax.Array, jax.Array]
+    value: jax.Array | None = None
+    root_values: tuple[jax.Array, jax.Array] | None = None
+
+
+def certify_average(
+    problem: Problem,
+    strategy_sum: tuple[Parts, Parts],
+    fallback: Fallbacks,
+    *,
+    players: tuple[int, ...] = (0, 1),
+    played: bool = False,
+) -> Certificate:
+    """The certificate of averages.
+
+    Args:
+      problem: the games, in float64.
+      strategy_sum: both players' weighted sums of plans, `[S, lanes]`, in any precision.
+      fallback: both players' strategies where their average has no mass, or is not taken.
+      players: whose strategies to return.
+      played: whether to compute the values of both strategies against each other.
+    """
+    exact = jax.tree.map(lambda x: x.astype(problem.dtype), strategy_sum)
+    strategy = averages(problem, exact)
+    first, second = (
+        None if rows is None else Fallback(rows.rows, rows.solved & _has_mass(side.body, total.body))
+        for side, total, rows in zip(problem.sides, exact, fallback, strict=True)
+    )
+    return certify(problem, strategy, (first, second), players=players, played=played)
+
+
+def _has_mass(body: Treeplex, total: jax.Array) -> jax.Array:
+    """`[Q, lanes]` whether the sum of plans of an action's infoset is positive."""
+    return expand_infosets(body, sum_actions(body, total[body.num_roots :])) > 0
+
+
+def certify(
+    problem: Problem,
+    strategy: tuple[Parts, Parts],
+    fallback: Fallbacks,
+    *,
+    players: tuple[int, ...] = (0, 1),
+    played: bool = False,
+) -> Certificate:
+    """The certificate of strategies with their fallbacks; arguments as in `certify_average`."""
+    first, second = (
+        own if rows is None else Parts(own.entry, jnp.where(rows.solved, own.body, rows.rows))
+        for own, rows in zip(strategy, fallback, strict=True)
+    )
+    evaluation = evaluate(problem, (first, second))
+    entered = [
+        take_rows(_entry_reach(problem, player, own.entry), problem.sides[player].link)
+        for player, own in enumerate((first, second))
+    ]
+    returned = [own.body if player in players else own.body[:0] for player, own in enumerate((first, second))]
+    return Certificate(
+        strategy=(returned[0], returned[1]),
+        guaranteed=evaluation.guaranteed,
+        gap=evaluation.gap,
+        below=(-evaluation.below[0], -evaluation.below[1]),
+        entered=(entered[0], entered[1]),
+        value=evaluation.value if played else None,
+        root_values=evaluation.root_values if played else None,
+    )
+
+
+def _entry_reach(problem: Problem, player: int, strategy: jax.Array) -> jax.Array:
+    """`[E, lanes]` how likely a player plays each sequence of its entry."""
+    entry = problem.sides[player].entry
+    return reach(entry, strategy, jnp.ones((entry.num_roots, problem.num_lanes), problem.dtype))
+
+
+def find_overflows(gap: FloatArray) -> dict[int, int]:
+    """Lanes with gaps that are not finite, and the first game with one; of `[games, lanes]`."""
+    failed = ~np.isfinite(gap)
+    return {int(lane): int(failed[:, lane].argmax()) for lane in np.flatnonzero(failed.any(axis=0))}

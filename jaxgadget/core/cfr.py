@@ -1,0 +1,217 @@
+"""The loop: gradient → values → regrets → reach, alternating between the players.
+
+The convention is that of OpenSpiel's `CFRPlusSolver`: an update sees the newest strategy
+of the other player, and the average takes the strategy that a sweep used, before its
+update. All rules, gadgets and whole games run through this one loop.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxgadget.core.problem import (
+    Parts,
+    Problem,
+    check_precision,
+    follow,
+    values_up,
+)
+from jaxgadget.core.regret import Bounds, Rule
+from jaxgadget.core.response import evaluate, payoff_reaches
+from jaxgadget.core.treeplex import Treeplex, expand_infosets, sum_actions
+from jaxgadget.util.players import replaced
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class State:
+    """Solver state between iterations.
+
+    Attributes:
+      iteration: number of iterations done.
+      strategy: both players' current strategies, `[Q, lanes]`.
+      plan: both players' current plans, `[S, lanes]`: how likely they play every sequence.
+      rule: what the rule keeps of both players, such as their regrets `[Q, lanes]`.
+      strategy_sum: both players' weighted sums of plans, `[S, lanes]`.
+      payoff: the payoff operator's own state.
+    """
+
+    iteration: jax.Array
+    strategy: tuple[Parts, Parts]
+    plan: tuple[Parts, Parts]
+    rule: tuple[Parts, Parts]
+    strategy_sum: tuple[Parts, Parts]
+    payoff: Any
+
+
+@jax.jit
+def start(problem: Problem, rule: Rule, payoff_state: Any = None) -> State:
+    """Initial state: uniform strategies, with a floor (1−ε)·uniform + ε·prior."""
+    check_precision(problem)
+    strategy: list[Parts] = []
+    rule_state: list[Parts] = []
+    plan: list[Parts] = []
+    for side, terms in zip(problem.sides, problem.terms, strict=True):
+        strategy.append(
+            Parts(
+                _uniform(problem, side.entry, terms.entry),
+                _uniform(problem, side.body, terms.body),
+            )
+        )
+        plan.append(follow(side, terms, strategy[-1]))
+        rule_state.append(
+            Parts(
+                rule.init(side.entry, problem.num_lanes, problem.dtype),
+                rule.init(side.body, problem.num_lanes, problem.dtype),
+            )
+        )
+    zero_sums = [jax.tree.map(jnp.zeros_like, side_plan) for side_plan in plan]
+    return State(
+        iteration=jnp.zeros((), jnp.int32),
+        strategy=(strategy[0], strategy[1]),
+        plan=(plan[0], plan[1]),
+        rule=(rule_state[0], rule_state[1]),
+        strategy_sum=(zero_sums[0], zero_sums[1]),
+        payoff=payoff_state,
+    )
+
+
+def _uniform(problem: Problem, treeplex: Treeplex, bounds: Bounds) -> jax.Array:
+    """`[Q, lanes]` all legal actions alike, then the floor."""
+    uniform = bounds.uniform(treeplex)
+    return bounds.floored(treeplex, jnp.broadcast_to(uniform, (treeplex.num_actions, problem.num_lanes)))
+
+
+def step(problem: Problem, rule: Rule, state: State) -> State:
+    """One iteration: both players update once, in the problem's order."""
+    state = dataclasses.replace(state, iteration=state.iteration + 1)
+    for player in problem.order:
+        state = update(problem, rule, state, player)
+    return state
+
+
+def update(problem: Problem, rule: Rule, state: State, player: int) -> State:
+    """One player's update."""
+    side, terms = problem.sides[player], problem.terms[player]
+    t = state.iteration.astype(problem.dtype)
+    reach = payoff_reaches(problem, state.plan)
+    gradient, payoff_state = problem.payoff.gradient(player, reach, state.payoff)
+    values = values_up(side, terms, gradient, state.strategy[player])
+    weight = rule.weight(t)
+    strategy_sum = jax.tree.map(
+        lambda total, plan: total + weight * plan, state.strategy_sum[player], state.plan[player]
+    )
+    tolerance, before, played = problem.regret_tolerance[player], state.rule[player], state.strategy[player]
+    entry_state, entry = rule.update(
+        side.entry,
+        terms.entry,
+        tolerance.entry,
+        before.entry,
+        played.entry,
+        (values.actions.entry, values.infosets.entry),
+        t,
+    )
+    entry = terms.entry.respond(side.entry, values.actions.entry, entry)
+    body_state, body = rule.update(
+        side.body,
+        terms.body,
+        tolerance.body,
+        before.body,
+        played.body,
+        (values.actions.body, values.infosets.body),
+        t,
+    )
+    # The old plan is done with before the new one: without the barrier XLA keeps a copy of it.
+    strategy, strategy_sum = jax.lax.optimization_barrier((Parts(entry, body), strategy_sum))
+    return dataclasses.replace(
+        state,
+        strategy=replaced(state.strategy, player, strategy),
+        plan=replaced(state.plan, player, follow(side, terms, strategy)),
+        rule=replaced(state.rule, player, Parts(entry_state, body_state)),
+        strategy_sum=replaced(state.strategy_sum, player, strategy_sum),
+        payoff=payoff_state,
+    )
+
+
+@jax.jit
+def average(problem: Problem, state: State) -> tuple[Parts, Parts]:
+    """Both players' average strategies, `[Q, lanes]`; uniform (with floors) where there is no mass."""
+    check_precision(problem)
+    return averages(problem, state.strategy_sum)
+
+
+def averages(problem: Problem, strategy_sum: tuple[Parts, Parts]) -> tuple[Parts, Parts]:
+    """The same from both players' sums of plans."""
+    first, second = (
+        Parts(
+            normalise(side.entry, total.entry[side.entry.num_roots :], terms.entry),
+            normalise(side.body, total.body[side.body.num_roots :], terms.body),
+        )
+        for side, terms, total in zip(problem.sides, problem.terms, strategy_sum, strict=True)
+    )
+    return first, second
+
+
+def normalise(treeplex: Treeplex, weight: jax.Array, bounds: Bounds) -> jax.Array:
+    """Weights of actions → probabilities, `[Q, lanes]`; the bounds' uniform where all are 0."""
+    total = expand_infosets(treeplex, sum_actions(treeplex, weight))
+    fallback = bounds.floored(treeplex, jnp.broadcast_to(bounds.uniform(treeplex), weight.shape))
+    return jnp.where(total > 0, weight / jnp.where(total > 0, total, 1), fallback)
+
+
+@functools.partial(jax.jit, donate_argnames=("state",))
+def run(problem: Problem, state: State, until: jax.Array, *, rule: Rule) -> State:
+    """Iterates on the device until iteration `until`; the buffers of `state` are donated."""
+    return _iterate(problem, rule, state, until)
+
+
+@functools.partial(jax.jit, static_argnames=("check_every",), donate_argnames=("state",))
+def run_to_gap(
+    problem: Problem,
+    state: State,
+    until: jax.Array,
+    target_gap: jax.Array,
+    *,
+    rule: Rule,
+    check_every: int,
+) -> tuple[State, jax.Array]:
+    """Iterates on the device until the gap is small enough.
+
+    Args:
+      problem: the games.
+      state: where to go on; its buffers are donated.
+      until: stop after this iteration in any case.
+      target_gap: stop when a look finds no subgame of any lane with a larger gap.
+      rule: how strategies follow from values.
+      check_every: how many iterations lie between two looks.
+
+    Returns:
+      The state and the gap seen last, infinite if there was no look.
+    """
+
+    def unfinished(carry: tuple[State, jax.Array]) -> jax.Array:
+        return (carry[0].iteration < until) & (carry[1] > target_gap)
+
+    def advance(carry: tuple[State, jax.Array]) -> tuple[State, jax.Array]:
+        last = jnp.minimum(carry[0].iteration + check_every, until)
+        state = _iterate(problem, rule, carry[0], last)
+        return state, largest_gap(problem, state)
+
+    return jax.lax.while_loop(unfinished, advance, (state, jnp.full((), jnp.inf, problem.dtype)))
+
+
+def _iterate(problem: Problem, rule: Rule, state: State, until: jax.Array) -> State:
+    check_precision(problem)
+    return jax.lax.fori_loop(state.iteration, until, lambda _, s: step(problem, rule, s), state)
+
+
+@jax.jit
+def largest_gap(problem: Problem, state: State) -> jax.Array:
+    """The largest gap of the average strategies over subgames and lanes, but for those that overflowed."""
+    gap = evaluate(problem, average(problem, state), state.payoff).gap
+    return jnp.where(jnp.isfinite(gap), gap, -jnp.inf).max()

@@ -1,0 +1,193 @@
+"""Checkpoints of a solve: states of its loop, and how it is split where it does not fit memory."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import itertools
+import os
+import pathlib
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxgadget.core.cfr import State
+from jaxgadget.core.problem import Problem
+from jaxgadget.core.regret import Rule
+from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.arrays import IntArray
+from jaxgadget.util.files import check_writable
+from jaxgadget.util.locks import hold, wait_for
+from jaxgadget.util.store import Format, read_archive, read_header, read_record, write_archive, write_record
+
+CHECKPOINT = Format(
+    name="jaxgadget checkpoint",
+    version=2,
+    noun="checkpoint",
+    remedy="delete this file to start its solve again",
+    releases={1: "jaxgadget 0.2, 0.3 or 0.4"},
+)
+SPLITS = Format(
+    name="jaxgadget splits",
+    version=1,
+    noun="checkpoint",
+    remedy="delete this file; what goes on then is split anew and finds the checkpoints that still fit",
+)
+SPLITS_FILE = "splits.json"
+"""In a folder of checkpoints: lanes and chunk of each solve by name, and where parts of the forest begin."""
+
+OLDER_SPLITS = ("chunks.json", "parts.json")
+"""The same as releases up to 0.4 wrote it."""
+
+
+def fingerprint(problem: Problem, rule: Rule) -> str:
+    """Digest of everything that a state depends on, except the tolerance, which follows."""
+    leaves, structure = jax.tree.flatten((dataclasses.replace(problem, regret_tolerance=None), rule))
+    digest = hashlib.sha256(f"{structure} {rule.name}".encode())
+    for leaf in leaves:
+        array = np.asarray(leaf)
+        digest.update(f"{array.dtype} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def hold_checkpoint(path: pathlib.Path | None) -> Generator[None]:
+    """Holds the lock of a checkpoint file for a block; no effect without one.
+
+    Raises:
+      ValueError: if the file cannot be written, or another process solves with it.
+    """
+    if path is None:
+        yield
+        return
+    check_writable(path)
+    with hold(path, "checkpoint"):
+        yield
+
+
+def save_checkpoint(path: str | os.PathLike[str], key: str, state: State) -> None:
+    """Writes a state atomically."""
+    arrays: dict[str, Any] = {f"leaf_{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
+    header = {"key": key, "iteration": int(arrays["leaf_0"])}  # a state's first field
+    write_archive(path, CHECKPOINT, header, arrays)
+
+
+def load_checkpoint(path: str | os.PathLike[str], key: str, begin: State) -> State | None:
+    """Reads a state of the structure of `begin`.
+
+    Returns:
+      The state; None if there is no file.
+
+    Raises:
+      ValueError: if the file is not a checkpoint, is damaged, or belongs to another problem.
+    """
+    archive = read_archive(path, CHECKPOINT)
+    if archive is None:
+        return None
+    if archive.header.get("key") != key:
+        raise ValueError(
+            f"{CHECKPOINT.label(path)} is of another solve (game, blueprint, gadget, opponent, algorithm or "
+            "precision differ); choose another file or delete it"
+        )
+    first, structure = jax.tree.flatten(begin)
+    expected = {f"leaf_{i}": (leaf.shape, leaf.dtype) for i, leaf in enumerate(first)}
+    if {name: (array.shape, array.dtype) for name, array in archive.arrays.items()} != expected:
+        raise CHECKPOINT.damaged(path, ValueError("its arrays have other shapes"))
+    return jax.tree.unflatten(structure, [jax.device_put(archive.arrays[name]) for name in expected])
+
+
+def describe_kept(checkpoint: pathlib.Path) -> str:
+    """Summary of a file or folder of checkpoints, empty if it holds none; unreadable files are left out."""
+    files = sorted(checkpoint.rglob("*.npz")) if checkpoint.is_dir() else [checkpoint]
+    iterations: list[int] = []
+    for file in files:
+        with contextlib.suppress(ValueError, KeyError):
+            if (header := read_header(file, CHECKPOINT)) is not None:
+                iterations.append(header["iteration"])
+    if not iterations:
+        return ""
+    many = f"{len(iterations)} checkpoint{'s' if len(iterations) > 1 else ''}"
+    upto = f" to {max(iterations)}" if max(iterations) > min(iterations) else ""
+    return f"{str(checkpoint)!r} keeps {many}, of iteration {min(iterations)}{upto}"
+
+
+# --- splits -------------------------------------------------------------------------------
+
+
+def save_chunk(folder: pathlib.Path, name: str, lanes: int, chunk: int) -> None:
+    """Records how many lanes of a solve are solved at once, unless that is all of them."""
+    if chunk < lanes:
+        with wait_for(folder):
+            splits = _read_splits(folder)
+            chunks = splits["chunks"] | {name: {"lanes": lanes, "chunk": chunk}}
+            write_record(folder / SPLITS_FILE, SPLITS, splits | {"chunks": chunks})
+
+
+def load_chunk(folder: pathlib.Path, name: str, lanes: int) -> int | None:
+    """Lanes of a solve that are solved at once, as the folder records it; None if there is no such solve.
+
+    Raises:
+      ValueError: if the file cannot be read, or is of another number of lanes.
+    """
+    recorded = _read_splits(folder)["chunks"].get(name)
+    if recorded is None:
+        return lanes if (folder / f"{name}.npz").exists() else None
+    if recorded["lanes"] != lanes:
+        raise ValueError(
+            f"{SPLITS.label(folder / SPLITS_FILE)} is of another solve, of {recorded['lanes']} lanes of "
+            f"{name} instead of {lanes}; choose another folder"
+        )
+    return recorded["chunk"]
+
+
+def save_parts(folder: pathlib.Path, parts: Sequence[IntArray]) -> None:
+    """Records the first subgame of each part of a forest, unless there is only one part."""
+    if len(parts) > 1:
+        with wait_for(folder):
+            begins = [int(part[0]) for part in parts]
+            write_record(folder / SPLITS_FILE, SPLITS, _read_splits(folder) | {"begins": begins})
+
+
+def load_parts(folder: pathlib.Path, num_subgames: int) -> list[IntArray] | None:
+    """Subgames of each part of a forest, as the folder records it; None if it records none.
+
+    Raises:
+      ValueError: if the file cannot be read, or is of a forest of more subgames.
+    """
+    begins = _read_splits(folder)["begins"]
+    if not begins:
+        return None
+    if begins[-1] >= num_subgames:
+        raise ValueError(
+            f"{SPLITS.label(folder / SPLITS_FILE)} is of another solve, with more than {num_subgames} "
+            "subgames; choose another folder"
+        )
+    return [np.arange(*ends) for ends in itertools.pairwise([*begins, num_subgames])]
+
+
+def _read_splits(folder: pathlib.Path) -> dict[str, Any]:
+    """`chunks`, lanes and chunk by name, and `begins` of parts; both empty if there is no file."""
+    path = folder / SPLITS_FILE
+    record = read_record(path, SPLITS)
+    if record is None:
+        if old := next((name for name in OLDER_SPLITS if (folder / name).exists()), None):
+            raise ValueError(
+                f"checkpoint {str(folder / old)!r} was written by jaxgadget 0.4 or an earlier release, whose "
+                "checkpoints this release does not read; choose another folder"
+            )
+        return {"chunks": {}, "begins": []}
+    try:
+        begins = [check_whole_number("begins", begin, 0) for begin in record.get("begins", [])]
+        if begins and (begins[0] != 0 or sorted(set(begins)) != begins):
+            raise ValueError(f"begins={begins} are not those of parts")
+        chunks = {
+            name: {field: check_whole_number(field, chunk[field], 1) for field in ("lanes", "chunk")}
+            for name, chunk in record.get("chunks", {}).items()
+        }
+        return {"chunks": chunks, "begins": begins}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise SPLITS.damaged(path, error) from error

@@ -1,0 +1,30 @@
+"""Connected components of a graph."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jaxgadget.util.arrays import IntArray
+
+
+def connected_components(first: IntArray, second: IntArray, num_nodes: int) -> IntArray:
+    """`[num_nodes]` smallest node of every node's component.
+
+    SciPy's function of this name imports its linear algebra, which takes 0.1 s, and is not faster on these
+    graphs.
+
+    Args:
+      first: `[E]` first node of every edge.
+      second: `[E]` second node of every edge.
+      num_nodes: nodes are 0, 1, …, `num_nodes - 1`.
+    """
+    least = np.arange(num_nodes)  # smallest node found so far to be connected with each node
+    while True:
+        first, second = least[first], least[second]
+        apart = first != second
+        if not apart.any():
+            return least
+        first, second = first[apart], second[apart]
+        np.minimum.at(least, np.maximum(first, second), np.minimum(first, second))
+        while not np.array_equal(shorter := least[least], least):
+            least = shorter

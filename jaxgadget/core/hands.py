@@ -1,0 +1,232 @@
+"""The payoff of games by hands: at every public end one bilinear form between two vectors of hand reaches.
+
+Ends that pay by one table are its columns: a table meets all of them, and all lanes, in a single product.
+Tables are arrays of all pairs of hands, or whatever keeps the protocol `PairTables` and never writes the
+pairs down.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import DTypeLike
+
+from jaxgadget.core.host import Entries, HandEntries, merge_entries
+from jaxgadget.core.rows import EXACT, Sums, array_bytes, build_sums, take_rows
+from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.precision import precision
+
+MAX_ENTRIES = 1 << 24
+"""Pairs of sequences that linear programs are given at most."""
+
+
+class PairTables(Protocol):
+    """B tables over pairs of hands: chance × player 0's payoff, for ends of scale 1.
+
+    A pytree. `PublicEnds.pays` is one, or an array `[B, H_0, H_1]`, of which `DenseTables` is made. Hold'em's
+    are others: a showdown is a table a board, in groups of hands of one rank with small dense blocks for the
+    hands that share a card; a fold is inclusion and exclusion over cards. What multiplies the table, such as
+    the pot, is `PublicEnds.scale`, so all showdowns of a board are columns of one table.
+    """
+
+    def __call__(self, player: int, reach: jax.Array) -> jax.Array:
+        """Sums over the other player's hands.
+
+        Args:
+          player: who earns; in player 0's utility all the same.
+          reach: `[B, T, H_other, lanes]` the other player's reach of T ends by each table.
+
+        Returns:
+          `[B, T, H_player, lanes]`.
+        """
+        ...
+
+    def absolute(self) -> PairTables:
+        """The same without signs, or what is nowhere less."""
+        ...
+
+    def dense(self) -> FloatArray:
+        """`[B, H_0, H_1]` on the host; for linear programs, and so for few hands."""
+        ...
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DenseTables:
+    """Tables written down; see `PairTables`.
+
+    Attributes:
+      pays: `[B, H_0, H_1]`.
+    """
+
+    pays: jax.Array
+
+    def __call__(self, player: int, reach: jax.Array) -> jax.Array:
+        """Sums over the other player's hands."""
+        form = "bij,btjl->btil" if player == 0 else "bji,btjl->btil"
+        return jnp.einsum(form, self.pays, reach, precision=EXACT)
+
+    def absolute(self) -> DenseTables:
+        """The same without signs, or what is nowhere less."""
+        return DenseTables(pays=jnp.abs(self.pays))
+
+    def dense(self) -> FloatArray:
+        """`[B, H_0, H_1]` on the host; for linear programs, and so for few hands."""
+        return np.asarray(self.pays, np.float64)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HandsPayoff:
+    """A zero-sum payoff between two treeplexes of hands side by side; it keeps no state. See `Payoff`.
+
+    Blocks are the sequences of a treeplex that differ in the hand alone.
+
+    Attributes:
+      hands: H_0 and H_1.
+      tables: of every group of ends.
+      scale: for both players and every group `[B, T]`, what a table is multiplied by at each end, in its
+        utility.
+      block: for both players and every group `[B, T]`, the block of sequences that leads to each end.
+      sums: for both players the sum over ends, group by group, into its blocks.
+    """
+
+    hands: tuple[int, int] = dataclasses.field(metadata={"static": True})
+    tables: tuple[PairTables, ...]
+    scale: tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]
+    block: tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]
+    sums: tuple[Sums, Sums]
+
+    def gradient(self, player: int, reach: tuple[jax.Array, jax.Array], state: Any) -> tuple[jax.Array, Any]:
+        """`[num_sequences, lanes]` gradient of `player`, given both players' reach, and the next state."""
+        other, lanes = 1 - player, reach[0].shape[-1]
+        blocks = reach[other].reshape(-1, self.hands[other] * lanes)
+        earned = [jnp.zeros((0, self.hands[player] * lanes), blocks.dtype)]
+        for tables, scale, block in zip(self.tables, self.scale[player], self.block[other], strict=True):
+            come = take_rows(blocks, block).reshape(*block.shape, self.hands[other], lanes)
+            paid = tables(player, come) * scale[..., None, None]
+            earned.append(paid.reshape(-1, self.hands[player] * lanes))
+        return self.sums[player].of_parts(earned).reshape(-1, lanes), state
+
+    def absolute(self) -> HandsPayoff:
+        """The payoff of absolute values, without a state."""
+        tables = tuple(table.absolute() for table in self.tables)
+        return dataclasses.replace(self, tables=tables, scale=jax.tree.map(jnp.abs, self.scale))
+
+    def num_bytes(self) -> tuple[int, int]:
+        """Bytes on a device: independent of the lanes, and per lane (reach and payoffs at the ends)."""
+        itemsize = max((np.dtype(x.dtype).itemsize for x in self.scale[0]), default=0)
+        ends = sum(x.size for x in self.scale[0])
+        return array_bytes(self), ends * sum(self.hands) * itemsize
+
+    def take_lanes(self, lanes: IntArray) -> HandsPayoff:
+        """The payoff of some lanes; itself if all lanes share it."""
+        return self
+
+    def entries(self) -> Entries:
+        """The matrix over all pairs of sequences, for linear programs.
+
+        Raises:
+          ValueError: if it has more than `MAX_ENTRIES` cells.
+        """
+        first, second = self.hands
+        ends = sum(x.size for x in self.scale[0])
+        if ends * first * second > MAX_ENTRIES:
+            raise ValueError(
+                f"payoff: {ends:,} ends and {first} × {second} hands: expected at most {MAX_ENTRIES:,} "
+                "pairs of sequences for linear programs; use CFR"
+            )
+        pays = [
+            np.asarray(scale, np.float64).reshape(-1, 1, 1)
+            * np.repeat(tables.dense(), scale.shape[1], axis=0)
+            for tables, scale in zip(self.tables, self.scale[0], strict=True)
+        ]
+        value = np.concatenate([np.zeros((0, first, second)), *pays])
+        row, column = (
+            np.concatenate(
+                [np.zeros(0, np.int64), *(np.asarray(block, np.int64).ravel() for block in blocks)]
+            )
+            for blocks in self.block
+        )
+        rows = first * row[:, None, None] + np.arange(first)[:, None]
+        columns = second * column[:, None, None] + np.arange(second)
+        shape = (first * self.sums[0].num_rows, second * self.sums[1].num_rows)
+        row, column = (np.broadcast_to(x, value.shape).ravel() for x in (rows, columns))
+        return merge_entries(row, column, value.ravel(), shape)
+
+
+def build_hands_payoff(entries: HandEntries, dtype: DTypeLike) -> HandsPayoff:
+    """Puts a payoff by hands on the device.
+
+    Args:
+      entries: the payoff; the blocks of both players are their sequences.
+      dtype: of the numbers.
+    """
+    first, second = (
+        tuple(jax.device_put(np.maximum(blocks[group.node], 0).astype(np.int32)) for group in entries.ends)
+        for blocks in entries.block
+    )
+    first_scale, second_scale = (
+        tuple(jax.device_put((sign * group.scale).astype(dtype)) for group in entries.ends)
+        for sign in (1, -1)
+    )
+    node = np.concatenate([np.zeros(0, np.int64), *(group.node.ravel() for group in entries.ends)])
+    paid = np.concatenate([np.zeros(0, np.bool_), *(group.scale.ravel() != 0 for group in entries.ends)])
+    first_sums, second_sums = (
+        build_sums(blocks[node], paid, count, dtype)
+        for blocks, count in zip(entries.block, entries.num_blocks, strict=True)
+    )
+    return HandsPayoff(
+        hands=entries.hands,
+        tables=tuple(_on_device(group.pays, dtype) for group in entries.ends),
+        scale=(first_scale, second_scale),
+        block=(first, second),
+        sums=(first_sums, second_sums),
+    )
+
+
+def multiply_hands(entries: HandEntries, player: int, x: FloatArray) -> FloatArray:
+    """A matrix by hands times columns: `[other's sequences, L]` → `[player's sequences, L]`, in float64.
+
+    Args:
+      entries: the matrix; player 0's sequences are its rows.
+      player: whose sequences are the rows of the result.
+      x: numbers of the other player's sequences.
+    """
+    other, lanes = 1 - player, x.shape[1]
+    rows, columns = entries.rows[player], entries.rows[other]
+    if columns is not None:
+        x = np.where(columns[:, None] >= 0, x[columns], 0)
+    zero = jnp.zeros((entries.hands[player] * entries.num_blocks[player], lanes))
+    with precision(np.float64):
+        reach = (zero, jnp.asarray(x)) if player == 0 else (jnp.asarray(x), zero)
+        earned, _ = build_hands_payoff(entries, np.float64).gradient(player, reach, None)
+    product = np.asarray(earned) * (1 if player == 0 else -1)
+    if rows is None:
+        return product
+    inside = rows >= 0
+    total = np.zeros((entries.num_rows[player], lanes))
+    np.add.at(total, rows[inside], product[inside])
+    return total
+
+
+def hands_payoff_bytes(entries: HandEntries, dtype: DTypeLike) -> int:
+    """About what a payoff by hands takes on a device, before it is there."""
+    tables = sum(array_bytes(group.pays) for group in entries.ends)
+    ends = sum(group.node.size for group in entries.ends)
+    return tables + ends * (8 + 2 * np.dtype(dtype).itemsize)
+
+
+def _on_device(pays: Any, dtype: DTypeLike) -> PairTables:
+    """Tables or an operator, its numbers in a precision."""
+    if isinstance(pays, np.ndarray):
+        return DenseTables(pays=jax.device_put(pays.astype(dtype)))
+
+    def put(x: Any) -> jax.Array:
+        return jax.device_put(x.astype(dtype) if np.issubdtype(x.dtype, np.floating) else x)
+
+    return jax.tree.map(put, pays)

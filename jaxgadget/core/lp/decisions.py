@@ -1,0 +1,380 @@
+"""One player's entry and body as a single treeplex, in NumPy, one lane: what linear programs are made of.
+
+A body infoset below a root hangs from the entry sequence that leads to the root. What is left is an
+ordinary treeplex with one root a game, where every realisation plan starts at 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from jaxgadget.core.host import HostTreeplex
+from jaxgadget.core.lp.highs import ProgramError
+from jaxgadget.core.problem import Side, Terms
+from jaxgadget.core.regret import Bounds
+from jaxgadget.core.treeplex import to_host
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+
+REACH_TOLERANCE = 1e-9
+"""A player whose plan × stake (`Decisions.stakes`) is not above this does not reach an infoset. It is what
+HiGHS allows a constraint to be violated by."""
+
+MIN_FLOOR = 2e-12
+"""Smaller floors, but 0, are refused: HiGHS would leave them out of its matrix."""
+
+ROUNDING = 1e-11
+"""Weights of a solver's plan up to this are 0."""
+
+
+class Rows(NamedTuple):
+    """One player's behaviour in one lane: entry `[Q_entry]` and body `[Q_body]`, 0 at padding."""
+
+    entry: FloatArray
+    body: FloatArray
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Decisions:
+    """A player's entry and body, joined.
+
+    Axes: S sequences and I infosets of the joined treeplex, whose G roots are the games; the S_body
+    sequences of the body, R of them roots.
+
+    Attributes:
+      treeplex: the joined decisions, those of the entry first.
+      num_entry: how many of its sequences are the entry's.
+      position: `[S_body]` the sequence that each sequence of the body became.
+      root: `[S_body]` the body's root above each.
+      scale: `[S_body]` the scale of that root.
+      constant: `[S]` what each sequence earns by itself as part of the entry.
+      body_constant: `[S_body]` what each sequence of the body earns by itself, before the scale.
+      game: `[S]` the game of each sequence; padding has one too.
+      infoset_game: `[I]` the game of each infoset, -1 where not real.
+      real: `[I]` whether an infoset is no padding and has a legal action.
+      weight: `[I]` what an infoset's value counts at the sequence above: the scale right below a root of
+        the body, 0 where not real, else 1.
+      legal: `[S]` whether a sequence exists: it is no padding, and its action is legal.
+      floor: `[S]` least probability of an action.
+      floored: `[S]` whether an action was given a floor, be it 0.
+    """
+
+    treeplex: HostTreeplex
+    num_entry: int
+    position: IntArray
+    root: IntArray
+    scale: FloatArray
+    constant: FloatArray
+    body_constant: FloatArray
+    game: IntArray
+    infoset_game: IntArray
+    real: BoolArray
+    weight: FloatArray
+    legal: BoolArray
+    floor: FloatArray
+    floored: BoolArray
+
+    @property
+    def num_games(self) -> int:
+        """G, padding included."""
+        return self.treeplex.num_roots
+
+    @property
+    def num_body_roots(self) -> int:
+        """R, padding included."""
+        return len(self.position) - (self.treeplex.num_sequences - self.num_entry)
+
+    @property
+    def infoset(self) -> IntArray:
+        """`[S - G]` the infoset of every action."""
+        return self.treeplex.sequence_infoset
+
+    @property
+    def above(self) -> IntArray:
+        """`[S - G]` the sequence above the infoset of every action."""
+        return self.treeplex.parent[self.infoset]
+
+    def split(self, rows: FloatArray) -> Rows:
+        """Rows `[S - G]` as those of entry and body."""
+        return Rows(*np.split(rows, [self.num_entry - self.num_games]))
+
+    def sum_actions(self, rows: FloatArray) -> FloatArray:
+        """Sums over the actions of every infoset, `[S - G]` → `[I]`."""
+        return sum_by(self.infoset, rows, self.treeplex.num_infosets)
+
+    def sum_games(self, values: FloatArray) -> FloatArray:
+        """Sums over the sequences of every game, `[S]` → `[G]`."""
+        return sum_by(self.game, values, self.num_games)
+
+    def constants(self) -> FloatArray:
+        """`[S]` what each sequence of a realisation plan earns by itself."""
+        return self.constant + self.sum_body(self.scale * self.body_constant)
+
+    def sum_body(self, values: FloatArray) -> FloatArray:
+        """Sums over the body's sequences, `[S_body]` → `[S]`."""
+        return sum_by(self.position, values, self.treeplex.num_sequences)
+
+    def payoff_reach(self, plan: FloatArray) -> FloatArray:
+        """`[S_body]` the reach that the payoff sees, from a plan `[S]`."""
+        return plan[self.position] * self.scale
+
+    def values(self, gradient: FloatArray, games: FloatArray) -> FloatArray:
+        """`[S]` what each sequence earns: by the payoff, before the scale of the root above, and by itself.
+
+        Args:
+          gradient: `[S_body]` what each sequence of the body earns by the payoff.
+          games: `[G]` what the other player's plan weighs in every game, and so the constants.
+        """
+        weight = games[self.game]
+        body = gradient + weight[self.position] * self.body_constant
+        body[: self.num_body_roots] *= self.scale[: self.num_body_roots]
+        return weight * self.constant + self.sum_body(body)
+
+    def flow(self) -> csr_array:
+        """`[I, S]` the sum of an infoset's actions less the sequence above it: 0 for a realisation plan."""
+        infosets, count = np.arange(self.treeplex.num_infosets), len(self.infoset)
+        rows = np.concatenate([self.infoset, infosets])
+        columns = np.concatenate([self.num_games + np.arange(count), self.treeplex.parent])
+        values = np.repeat([1.0, -1.0], [count, len(infosets)])
+        return csr_array((values, (rows, columns)), (len(infosets), self.treeplex.num_sequences))
+
+    def above_floor(self) -> csr_array:
+        """`[S, S]` how far each sequence is above its floor's share of the sequence above its infoset."""
+        sequences = np.arange(self.treeplex.num_sequences)
+        actions = sequences[self.num_games :]
+        rows, columns = np.concatenate([sequences, actions]), np.concatenate([sequences, self.above])
+        values = np.concatenate([np.ones(len(sequences)), -self.floor[self.num_games :]])
+        return csr_array((values, (rows, columns)), (len(sequences), len(sequences)))
+
+    def stakes(self, root: IntArray, payoff: FloatArray, unit: FloatArray) -> FloatArray:
+        """`[I]` the most that the payoff and constants below the root above come to; 1 in the entry.
+
+        Args:
+          root: `[m]` the body's root above some payoffs.
+          payoff: `[m]` these payoffs, both players' scales included.
+          unit: `[G]` the largest of each game, which counts 1.
+        """
+        most = np.zeros(self.num_body_roots)
+        np.maximum.at(most, root, np.abs(payoff))
+        np.maximum.at(most, self.root, np.abs(self.scale * self.body_constant))
+        in_body = self.treeplex.first_sequence >= self.num_entry
+        first = self.treeplex.first_sequence - self.num_entry + self.num_body_roots
+        game = self.game[self.treeplex.parent]
+        return np.where(in_body, most[self.root[np.where(in_body, first, 0)]] / unit[game], 1.0)
+
+    def plan(self, rows: FloatArray) -> FloatArray:
+        """`[S]` realisation plan of a behaviour `[S - G]`, 1 at the games' roots."""
+        plan = np.ones(self.treeplex.num_sequences)
+        above = self.above
+        for _, actions in self.treeplex.level_slices():
+            action_rows = self._rows(actions)
+            plan[actions] = plan[above[action_rows]] * rows[action_rows]
+        return plan
+
+    def behaviour(self, plan: FloatArray, stakes: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Behaviour of a solver's realisation plan, exact in spite of its rounding.
+
+        Args:
+          plan: `[S]`.
+          stakes: `[I]`, see `stakes`.
+
+        Returns:
+          `[S - G]` rows that sum to 1 and keep to floors and legality (0 at padding and where no
+          action is legal), and `[I]` whether the player reaches the infoset, see `REACH_TOLERANCE`.
+        """
+        games, above = self.num_games, plan[self.treeplex.parent]
+        free = plan[games:] - self.floor[games:] * above[self.infoset]
+        free = np.where(self.legal[games:] & (free > ROUNDING), free, 0.0)
+        has_mass = self.sum_actions(free) > 0
+        rows = self._with_floor(np.where(has_mass[self.infoset], free, self.legal[games:]))
+        return rows, (above * stakes > REACH_TOLERANCE) & has_mass & self.real
+
+    def best_response(self, values: FloatArray) -> FloatArray:
+        """`[G]` the most that the bounds allow.
+
+        Args:
+          values: `[S]` what every sequence earns, see `values`.
+        """
+        nothing = np.zeros(len(self.infoset))
+        return self.respond((values,), nothing, np.zeros(len(self.real), np.bool_), nothing)[1]
+
+    def respond(
+        self, values: tuple[FloatArray, ...], rows: FloatArray, kept: BoolArray, fallback: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Counterfactual best responses, from the bottom up, where a behaviour is not kept.
+
+        Source: *Solving games using decomposition*, "Generating a trunk strategy using CFR-D": a
+        best response by counterfactual values wherever the player's own reach is 0.
+
+        Args:
+          values: `[S]` each, what every sequence earns (see `values`) against the other player, in order:
+            the later ones are asked where all that the earlier ones weigh is 0.
+          rows: `[S - G]` the behaviour to keep.
+          kept: `[I]` where it is kept.
+          fallback: `[S - G]` rows for infosets where all values are 0.
+
+        Returns:
+          The completed rows, and `[G]` what they earn by the first values.
+        """
+        completed = rows.copy()
+        q, size = np.stack(values), np.abs(np.stack(values))
+        for infosets, actions in reversed(self.treeplex.level_slices()):
+            action_rows = self._rows(actions)
+            owner, count = self.infoset[action_rows] - infosets.start, infosets.stop - infosets.start
+            sizes = np.stack([np.bincount(owner, x[actions], count) for x in size])
+            chosen = fallback[action_rows]
+            for k in reversed(range(len(q))):
+                best = self._best_rows(q[k, actions], owner, actions, count)
+                chosen = np.where((sizes[k] > 0)[owner], best, chosen)
+            chosen = np.where(kept[infosets][owner], completed[action_rows], chosen)
+            completed[action_rows] = np.where(self.real[infosets][owner], chosen, 0.0)
+            for k in range(len(q)):
+                earned = np.bincount(owner, completed[action_rows] * q[k, actions], count)
+                np.add.at(q[k], self.treeplex.parent[infosets], self.weight[infosets] * earned)
+                np.add.at(size[k], self.treeplex.parent[infosets], self.weight[infosets] * sizes[k])
+        return completed, q[0, : self.num_games]
+
+    def fallback(self, given: FloatArray | None) -> FloatArray:
+        """`[S - G]` rows where all actions are equally good: the fallback, else uniform over legal actions.
+
+        Args:
+          given: `[Q_body]`, not used where they do not sum to 1; floors are mixed in where they lie below.
+
+        Raises:
+          ValueError: if there are not as many as the body has actions.
+        """
+        games, infoset = self.num_games, self.infoset
+        uniform = self._with_floor(self.legal[games:].astype(np.float64))
+        if given is None:
+            return uniform
+        expected = self.treeplex.num_sequences - self.num_entry
+        if given.shape != (expected,):
+            raise ValueError(f"fallback has shape {given.shape}: expected ({expected},), one lane of a body")
+        given = np.concatenate([np.zeros(self.num_entry - games), given])
+        total = self.sum_actions(given)
+        fair = np.abs(total - 1) < 1e-6
+        below = self.sum_actions(np.where(given < self.floor[games:], 1.0, 0.0)) > 0
+        exact = given / np.where(fair, total, 1.0)[infoset]
+        mixed = self._with_floor(np.where(self.legal[games:], given, 0.0))
+        return np.where(fair[infoset], np.where(below[infoset], mixed, exact), uniform)
+
+    def _rows(self, actions: slice) -> slice:
+        """Slice of a level's sequences in arrays over actions."""
+        return slice(actions.start - self.num_games, actions.stop - self.num_games)
+
+    def _with_floor(self, free: FloatArray) -> FloatArray:
+        """Normalises rows `[S - G]`, then mixes floors in; 0 at padding."""
+        total, floor = self.sum_actions(free), self.floor[self.num_games :]
+        rest = np.maximum(1.0 - self.sum_actions(floor), 0.0)
+        rows = floor + (rest / np.where(total > 0, total, 1.0))[self.infoset] * free
+        return np.where(self.real[self.infoset], rows, 0.0)
+
+    def _best_rows(self, q: FloatArray, owner: IntArray, actions: slice, count: int) -> FloatArray:
+        """The first of the best legal actions of each infoset of a level, floors mixed in."""
+        allowed = np.where(self.legal[actions], q, -np.inf)
+        best = np.full(count, -np.inf)
+        np.maximum.at(best, owner, allowed)
+        candidates = np.flatnonzero(allowed == best[owner])[::-1]
+        first = np.zeros(count, np.int64)
+        first[owner[candidates]] = candidates  # the last one written is the first of all
+        floor = self.floor[actions]
+        rest = np.maximum(1.0 - np.bincount(owner, floor, count), 0.0)
+        return floor + rest[owner] * (np.arange(len(q)) == first[owner])
+
+
+def join(side: Side, terms: Terms, lane: int, name: str = "player") -> Decisions:
+    """Joins a player's entry and body.
+
+    Args:
+      side: the player's structure.
+      terms: the player's numbers.
+      lane: which of their lanes.
+      name: of the player, for errors.
+
+    Raises:
+      ValueError: if floors are negative or sum to more than 1, or values are not linear.
+      ProgramError: if they are too small for HiGHS.
+    """
+    if not terms.entry.linear:
+        raise ValueError(
+            f"the values of {name} are not linear in its strategy, because it learns noisy values before it "
+            "chooses; expected algorithm='cfr+', for example, or values without a spread"
+        )
+    entry, body, link = to_host(side.entry), to_host(side.body), np.asarray(side.link, np.int64)
+    num_entry, games = entry.num_sequences, entry.num_roots
+    shift = num_entry - body.num_roots
+    below_root = body.parent < body.num_roots
+    body_parent = np.where(below_root, link[np.where(below_root, body.parent, 0)], body.parent + shift)
+    treeplex = HostTreeplex(
+        num_roots=games,
+        levels=(*entry.levels, *body.levels),
+        parent=np.concatenate([entry.parent, body_parent]),
+        infoset=np.concatenate([entry.infoset, body.infoset]),
+        num_actions=np.concatenate([entry.num_actions, body.num_actions]),
+        first_sequence=np.concatenate([entry.first_sequence, body.first_sequence + shift]),
+    )
+    infoset = treeplex.sequence_infoset
+    entry_bounds, body_bounds = _bounds(terms.entry, entry, lane), _bounds(terms.body, body, lane)
+    legal, floor, floored = (
+        np.concatenate([np.full(games, at_root), *parts])
+        for at_root, *parts in zip((True, 0.0, False), entry_bounds, body_bounds, strict=True)
+    )
+    _check_floors(floor[games:], infoset, name)
+    game, exists = treeplex.root_of(), treeplex.infoset >= 0
+    legal[games:] &= exists[infoset]
+    real = exists & (np.bincount(infoset, legal[games:], treeplex.num_infosets) > 0)
+    root, scale = body.root_of(), _lane(terms.scale, lane)
+    weight = np.where(below_root, scale[root[body.parent]], 1.0)
+    constant = terms.body_constant
+    return Decisions(
+        treeplex=treeplex,
+        num_entry=num_entry,
+        position=np.concatenate([link, np.arange(num_entry, treeplex.num_sequences)]),
+        root=root,
+        scale=scale[root],
+        constant=np.pad(_lane(terms.constant, lane), (0, treeplex.num_sequences - num_entry)),
+        body_constant=np.zeros(len(root)) if constant is None else _lane(constant, lane),
+        game=game,
+        infoset_game=np.where(real, game[treeplex.parent], -1),
+        real=real,
+        weight=np.where(real, np.concatenate([np.ones(entry.num_infosets), weight]), 0.0),
+        legal=legal,
+        floor=floor,
+        floored=floored,
+    )
+
+
+def sum_by(index: IntArray, values: FloatArray, size: int) -> FloatArray:
+    """`[size]` sums of the values with each index."""
+    return np.asarray(np.bincount(index, values, size), np.float64)
+
+
+def _lane(values: Any, lane: int) -> FloatArray:
+    return np.asarray(values, np.float64)[:, lane]
+
+
+def _bounds(bounds: Bounds, treeplex: HostTreeplex, lane: int) -> tuple[BoolArray, FloatArray, BoolArray]:
+    """Legal actions, floors, and which actions have one, `[Q]` each."""
+    count = treeplex.num_sequences - treeplex.num_roots
+    legal = np.ones(count, np.bool_) if bounds.legal is None else _lane(bounds.legal, lane) > 0
+    floor = np.zeros(count) if bounds.floor is None else _lane(bounds.floor, lane)
+    return legal, floor, np.full(count, bounds.floor is not None)
+
+
+def _check_floors(floor: FloatArray, infoset: IntArray, name: str) -> None:
+    total = np.bincount(infoset, floor, 1)
+    if (floor < 0).any() or (total > 1 + 1e-12).any() or not np.isfinite(floor).all():
+        raise ValueError(
+            f"floors of {name} reach from {floor.min():.3g} and sum to at most {total.max():.3g} in an "
+            "infoset: expected numbers >= 0 that sum to at most 1; lower them"
+        )
+    small = floor[(floor > 0) & (floor < MIN_FLOOR)]
+    if len(small):
+        raise ProgramError(
+            f"floors of {name} are as small as {small.min():.1e}: HiGHS leaves out what is below "
+            f"{MIN_FLOOR:.0e}; they are ε × the prior's probability, or p × the model's probability in a "
+            "data-biased response: make that 0 or larger, or use CFR"
+        )

@@ -1,0 +1,234 @@
+"""Runs a linear program in HiGHS; the only place that knows highspy.
+
+Everything that goes wrong is a `ProgramError` with HiGHS's own words.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csc_array
+
+from jaxgadget.util.arrays import FloatArray, IntArray
+
+TOLERANCE = 1e-9
+"""By how much a constraint or a reduced cost may be violated."""
+
+SMALLEST = 1e-12
+"""Smaller coefficients are left out (HiGHS's own bound of 1e-9 would swallow floors)."""
+
+NO_TIME = "Time limit reached"
+"""HiGHS's words."""
+
+
+class ProgramError(ValueError):
+    """A linear program that was not solved: which one, which game, and what HiGHS said."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Model:
+    """Minimise `cost · x` with bounds on columns and rows.
+
+    Attributes:
+      cost: `[n]`.
+      lower: `[n]` bounds of columns.
+      upper: `[n]`.
+      row_lower: `[m]` bounds of rows.
+      row_upper: `[m]`.
+      matrix: `[m, n]`.
+    """
+
+    cost: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    row_lower: FloatArray
+    row_upper: FloatArray
+    matrix: csc_array
+
+    def take(self, columns: IntArray | slice, rows: IntArray | slice) -> Model:
+        """The same with these columns and rows only."""
+        return Model(
+            cost=self.cost[columns],
+            lower=self.lower[columns],
+            upper=self.upper[columns],
+            row_lower=self.row_lower[rows],
+            row_upper=self.row_upper[rows],
+            matrix=self.matrix[:, columns][rows],
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Basis:
+    """Which columns and rows are basic or at which bound, as HiGHS numbers it.
+
+    Attributes:
+      columns: `[n]`.
+      rows: `[m]`.
+    """
+
+    columns: IntArray
+    rows: IntArray
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ProgramSolution:
+    """An optimal solution.
+
+    Attributes:
+      x: `[n]` columns.
+      dual: `[m]` what a unit more on a row's bound adds to the cost.
+      cost: the optimum.
+      basis: where another solve can go on.
+      iterations: of the simplex method.
+    """
+
+    x: FloatArray
+    dual: FloatArray
+    cost: float
+    basis: Basis
+    iterations: int
+
+
+def run(
+    model: Model,
+    what: str,
+    *,
+    time_limit: float | None = None,
+    basis: Basis | None = None,
+) -> ProgramSolution:
+    """Solves a model by the simplex method.
+
+    Args:
+      model: the program.
+      what: its name and its game, for errors.
+      time_limit: in seconds; by default none.
+      basis: where to begin; presolve is then off.
+
+    Raises:
+      ProgramError: if there is no optimal solution, or time was short.
+    """
+    solver = _load(model, what, time_limit)
+    if basis is not None:
+        _set_basis(solver, basis, what)
+    solver.run()
+    status = solver.modelStatusToString(solver.getModelStatus())
+    if status in ("Unknown", "Solve error"):  # once more, the plain way
+        solver.clearSolver()
+        solver.setOptionValue("presolve", "off")
+        solver.run()
+        status = solver.modelStatusToString(solver.getModelStatus())
+    if status != "Optimal":
+        raise _unsolved(what, status)
+    return _solution(solver)
+
+
+def stays_optimal(
+    model: Model, what: str, basis: Basis, *, time_limit: float | None = None
+) -> ProgramSolution | None:
+    """The basic solution of a model if a basis is optimal for it as it is, else None.
+
+    The simplex method, started there, must be done after 0 iterations: the basis is feasible
+    and no reduced cost has the wrong sign, within `TOLERANCE`.
+    """
+    solver = _load(model, what, time_limit)
+    _set_basis(solver, basis, what)
+    solver.setOptionValue("simplex_iteration_limit", 0)
+    solver.setOptionValue("dual_simplex_cost_perturbation_multiplier", 0.0)
+    solver.run()
+    status = solver.modelStatusToString(solver.getModelStatus())
+    if status == "Optimal":
+        return _solution(solver)
+    if status in ("Iteration limit reached", "Infeasible", "Unbounded", "Unknown"):
+        return None
+    raise _unsolved(what, status)
+
+
+def _load(model: Model, what: str, time_limit: float | None) -> Any:
+    """A HiGHS with the model and our options."""
+    _check_finite(model, what)
+    highspy = importlib.import_module("highspy")
+    solver = _make_silent(highspy)
+    options: dict[str, object] = {
+        "primal_feasibility_tolerance": TOLERANCE,
+        "dual_feasibility_tolerance": TOLERANCE,
+        "small_matrix_value": SMALLEST,
+        "solver": "simplex",
+    }
+    if time_limit is not None:
+        if not time_limit > 0:
+            raise _unsolved(what, NO_TIME)
+        options["time_limit"] = float(time_limit)
+    for option, value in options.items():
+        solver.setOptionValue(option, value)
+    program = highspy.HighsLp()
+    program.num_col_, program.num_row_ = len(model.cost), len(model.row_lower)
+    program.col_cost_, program.col_lower_, program.col_upper_ = model.cost, model.lower, model.upper
+    program.row_lower_, program.row_upper_ = model.row_lower, model.row_upper
+    program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    program.a_matrix_.start_ = model.matrix.indptr
+    program.a_matrix_.index_ = model.matrix.indices
+    program.a_matrix_.value_ = model.matrix.data
+    if solver.passModel(program) == highspy.HighsStatus.kError:
+        raise ProgramError(f"{what} is no linear program: HiGHS says 'Model error'")
+    return solver
+
+
+def _make_silent(highspy: Any) -> Any:
+    """A silent HiGHS: 1.16 prints its version on creation when callbacks are enabled."""
+
+    class Silent(highspy.Highs):
+        def enableCallbacks(self) -> None:
+            self.silent()
+            super().enableCallbacks()
+
+    return Silent()
+
+
+def _check_finite(model: Model, what: str) -> None:
+    """HiGHS leaves NaN in a matrix out without a word."""
+    bounds = (model.lower, model.upper, model.row_lower, model.row_upper)
+    if not (np.isfinite(model.matrix.data).all() and np.isfinite(model.cost).all()) or any(
+        np.isnan(bound).any() for bound in bounds
+    ):
+        raise ProgramError(f"{what} is no linear program: expected finite payoffs, constants and scales")
+
+
+def _set_basis(solver: Any, basis: Basis, what: str) -> None:
+    highspy = importlib.import_module("highspy")
+    theirs = highspy.HighsBasis()
+    statuses = [highspy.HighsBasisStatus(k) for k in range(5)]
+    theirs.col_status = [statuses[k] for k in basis.columns.tolist()]
+    theirs.row_status = [statuses[k] for k in basis.rows.tolist()]
+    theirs.valid = True
+    solver.setOptionValue("presolve", "off")
+    if solver.setBasis(theirs) == highspy.HighsStatus.kError:
+        raise ProgramError(f"{what} does not take the basis: it is of a program of another shape")
+
+
+def _solution(solver: Any) -> ProgramSolution:
+    solution, info, basis = solver.getSolution(), solver.getInfo(), solver.getBasis()
+    columns, rows = (
+        np.fromiter((int(status) for status in part), np.int64)
+        for part in (basis.col_status, basis.row_status)
+    )
+    return ProgramSolution(
+        x=np.asarray(solution.col_value, np.float64),
+        dual=np.asarray(solution.row_dual, np.float64),
+        cost=float(info.objective_function_value),
+        basis=Basis(columns, rows),
+        iterations=int(info.simplex_iteration_count),
+    )
+
+
+def _unsolved(what: str, status: str) -> ProgramError:
+    """The error for a model status of HiGHS, and what to do about it."""
+    if status == NO_TIME:
+        return ProgramError(f"{what} was not solved in time: HiGHS says {status!r}; raise time_limit")
+    if status in ("Infeasible", "Unbounded", "Primal infeasible or unbounded"):
+        said, advice = "has no solution", "check floors, legal actions and what is asked of the value"
+    else:
+        said, advice = "was not solved", "its numbers may differ by too many orders of magnitude"
+    return ProgramError(f"{what} {said}: HiGHS says {status!r}; {advice}")

@@ -1,0 +1,382 @@
+"""Problems as linear programs: the matrices.
+
+The maximiser picks its realisation plan x. For the opponent, an infoset is worth (to the
+maximiser) v(I) = (1−ε)·m(I) + Σ_a f_a·q(I, a) with m(I) ≤ q(I, a) for every legal a, floors
+f and ε = Σ f: the sequence form of von Stengel (1996), perturbed as in Farina, Kroer and
+Sandholm (2017). With w(I, a) = q(I, a) − m(I) ≥ 0 that is v(I) = m(I) + Σ_a f_a·w(I, a), and a
+program needs one row a sequence of the opponent,
+
+    m(I) + w(I, a) − Σ_J [m(J) + Σ_b f_b·w(J, b)] = payoff of (I, a) against x − constant,
+
+J over the infosets right below (I, a). Where an infoset has no floors w is the row's slack.
+The row's dual is the opponent's realisation plan. A game's value is a column of its own, so
+floors right below a game's root change what that column is worth and nothing else: Eq. 3a of
+Kubíček, Lisý and Sandholm (2026) with its missing factor (1−ε).
+
+All games of a problem are built as one matrix. They share nothing, so each is solved as a program of
+its own, unless the goal binds them together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import block_array, csc_array, csr_array, eye_array, vstack
+
+from jaxgadget.core.host import Entries
+from jaxgadget.core.lp.decisions import ROUNDING, Decisions, join, sum_by
+from jaxgadget.core.lp.highs import Model, ProgramSolution
+from jaxgadget.core.problem import Problem
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+
+MAX_WEIGHT = 1e4
+"""An objective is multiplied by at most this, so that reduced costs of rare floors are no rounding."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Goal:
+    """Objective of a linear program: by default the maximin strategy of a player in every game.
+
+    Maximises `guarantee_weight` × what the strategy guarantees + what it earns by the bonus, both summed
+    over the games. With anything but the default the games are one linear program.
+
+    Attributes:
+      maximiser: 0 or 1.
+      guarantee_weight: what the guaranteed value weighs in the objective, in [0, 1].
+      at_least: the least guaranteed value, summed over the games.
+      bonus: `[S_body]` what every sequence of the maximiser's body earns besides; like
+        `Terms.body_constant`, but no part of what is guaranteed.
+    """
+
+    maximiser: int
+    guarantee_weight: float = 1.0
+    at_least: float | None = None
+    bonus: FloatArray | None = None
+
+    @property
+    def joint(self) -> bool:
+        """True if all games are one linear program."""
+        return self.bonus is not None or self.at_least is not None or self.guarantee_weight != 1
+
+
+class LaneGames(NamedTuple):
+    """One lane of a problem in NumPy, as the maximiser sees it.
+
+    Attributes:
+      maximiser: its decisions.
+      opponent: the other player's.
+      payoff: the maximiser's payoff × chance for pairs of sequences of both bodies, its own first.
+      bonus: `[maximiser's S_body]` see `Goal`.
+    """
+
+    maximiser: Decisions
+    opponent: Decisions
+    payoff: Entries
+    bonus: FloatArray
+
+    def maximiser_values(self, plan: FloatArray) -> FloatArray:
+        """`[S]` what the maximiser's sequences earn against a plan of the opponent, the bonus included.
+
+        Args:
+          plan: `[S]`, times what the guarantee weighs beside the bonus.
+        """
+        earned = self.payoff.value * self.opponent.payoff_reach(plan)[self.payoff.column]
+        gradient = sum_by(self.payoff.row, earned, self.payoff.shape[0]) + self.bonus
+        return self.maximiser.values(gradient, plan[: self.opponent.num_games])
+
+    def opponent_values(self, plan: FloatArray) -> FloatArray:
+        """`[S]` what the opponent's sequences earn it against a plan of the maximiser."""
+        lost = self.payoff.value * self.maximiser.payoff_reach(plan)[self.payoff.row]
+        gradient = sum_by(self.payoff.column, -lost, self.payoff.shape[1])
+        return self.opponent.values(gradient, plan[: self.maximiser.num_games])
+
+    def guaranteed(self, plan: FloatArray) -> FloatArray:
+        """`[G]` what a plan of the maximiser earns in every game against a best response."""
+        earned = self.maximiser.sum_games(self.maximiser.constants() * plan)
+        return earned - self.opponent.best_response(self.opponent_values(plan))
+
+
+def lane_games(problem: Problem, lane: int, goal: Goal, name: str) -> LaneGames:
+    """One lane of a problem in NumPy.
+
+    Args:
+      problem: the games, in float64.
+      lane: which lane of them.
+      goal: whom they are seen by.
+      name: for errors.
+
+    Raises:
+      ValueError: if the problem's precision, its payoff or floors, or the bonus is not as expected.
+    """
+    if problem.dtype != np.float64:
+        raise ValueError(f"the problem of {name} is in {problem.dtype}: expected float64; build it so")
+    if goal.maximiser not in (0, 1):
+        raise ValueError(f"maximiser={goal.maximiser} of {name}: expected 0 or 1")
+    entries = getattr(problem.payoff.take_lanes(np.array([lane])), "entries", None)
+    if entries is None:
+        raise ValueError(
+            f"the payoff of {name} is a {type(problem.payoff).__name__}, which has no entries(): linear "
+            "programs need its matrix; use a MatrixPayoff, or CFR"
+        )
+    payoff: Entries = entries()
+    value = payoff.value if payoff.value.ndim == 1 else payoff.value[:, 0]  # all lanes', or this lane's
+    row, column, shape = payoff.row, payoff.column, payoff.shape
+    if goal.maximiser == 1:
+        row, column, value, shape = column, row, -value, (shape[1], shape[0])
+    maximiser, opponent = (
+        join(problem.sides[p], problem.terms[p], lane, f"player {p} of {name}")
+        for p in (goal.maximiser, 1 - goal.maximiser)
+    )
+    bonus = np.zeros(len(maximiser.position)) if goal.bonus is None else goal.bonus
+    if bonus.shape != maximiser.position.shape:
+        raise ValueError(f"bonus of {name} has shape {bonus.shape}: expected {maximiser.position.shape}")
+    return LaneGames(maximiser, opponent, Entries(row=row, column=column, value=value, shape=shape), bonus)
+
+
+class Axis(NamedTuple):
+    """Columns (or rows) of a program: a subset of the full numbering, sorted by game.
+
+    Attributes:
+      size: how many there might be.
+      order: those that there are.
+      starts: `[parts + 1]` where in `order` each part begins.
+    """
+
+    size: int
+    order: IntArray
+    starts: IntArray
+
+    @staticmethod
+    def of(games: Sequence[IntArray], num_games: int, joint: bool) -> Axis:
+        """By the game of each, -1 where there is none; a part each, or one for all games."""
+        game = np.concatenate(games)
+        order = np.argsort(game, kind="stable")[np.count_nonzero(game < 0) :]
+        starts = np.searchsorted(game[order], np.arange(num_games + 1))
+        return Axis(len(game), order, np.array([0, len(order)]) if joint else starts)
+
+    def part(self, number: int) -> slice:
+        """Slice of a part in `order`."""
+        return slice(*self.starts[number : number + 2].tolist())
+
+    def scatter(self, parts: dict[int, FloatArray]) -> FloatArray:
+        """`[size]` the numbers of some parts, 0 elsewhere."""
+        values = np.zeros(self.size)
+        for number, part in parts.items():
+            values[self.order[self.part(number)]] = part
+        return values
+
+
+class Plans(NamedTuple):
+    """Both players' realisation plans, as linear programs found them.
+
+    Attributes:
+      maximiser: `[S]`.
+      opponent: `[S]`, times what the guaranteed value weighs (duals).
+      price: what a unit of `Goal.at_least` costs the objective.
+    """
+
+    maximiser: FloatArray
+    opponent: FloatArray
+    price: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Program:
+    """A linear program as matrices.
+
+    There might be columns for the maximiser's plan `[S]`, the games' values `[G]`, and the opponent's m
+    `[I]` and w `[S]`; and rows for what the opponent's sequences are worth `[S]`, the flow at the
+    maximiser's infosets `[I]`, its floors `[S]`, and the least guarantee `[0 or 1]`.
+
+    Attributes:
+      name: for errors.
+      goal: what is looked for.
+      games: the source.
+      stakes: of the maximiser's and the opponent's infosets, see `Decisions.stakes`.
+      unit: `[G]` what payoffs of each game were divided by, the same for all if joint.
+      weight: `[G]` what each game's objective was multiplied by.
+      nonempty: `[G]` whether a game has anything in it.
+      columns: of the model.
+      rows: of the model.
+      model: all parts; they are the games, or one for all if the goal is joint.
+    """
+
+    name: str
+    goal: Goal
+    games: LaneGames
+    stakes: tuple[FloatArray, FloatArray]
+    unit: FloatArray
+    weight: FloatArray
+    nonempty: BoolArray
+    columns: Axis
+    rows: Axis
+    model: Model
+
+    def parts(self) -> list[int]:
+        """Indices of the programs: nonempty games, or 0 for all games jointly."""
+        return [0] if self.goal.joint else np.flatnonzero(self.nonempty).tolist()
+
+    def part_name(self, number: int) -> str:
+        """For errors."""
+        name = f"linear program {self.name!r}"
+        return name if self.goal.joint or len(self.nonempty) == 1 else f"{name}, game {number}"
+
+    def part(self, number: int) -> Model:
+        """One part's program."""
+        return self.model.take(self.columns.part(number), self.rows.part(number))
+
+    def plans(self, solutions: dict[int, ProgramSolution], weight: FloatArray | None = None) -> Plans:
+        """Solution of the solved parts, without rounding errors.
+
+        Args:
+          solutions: of every part.
+          weight: `[G]` what their objectives were multiplied by, if not as here.
+        """
+        maximiser, opponent = self.games.maximiser, self.games.opponent
+        columns = self.columns.scatter({number: solution.x for number, solution in solutions.items()})
+        duals = self.rows.scatter({number: -solution.dual for number, solution in solutions.items()})
+        weight = (self.weight if weight is None else weight)[opponent.game]
+        plan, opponent_plan = columns[: len(maximiser.game)], duals[: len(opponent.game)] / weight
+        return Plans(
+            np.where(plan > ROUNDING, plan, 0.0),
+            np.where(opponent_plan > ROUNDING, opponent_plan, 0.0),
+            0.0 if self.goal.at_least is None else -float(duals[-1]),
+        )
+
+
+def build_program(problem: Problem, lane: int, goal: Goal, name: str) -> Program:
+    """Builds the matrices of a program.
+
+    Problems that differ in numbers only (a floor of 0 is a floor) have the same columns and rows.
+
+    Args:
+      problem: the games, in float64.
+      lane: which lane of them.
+      goal: what is looked for.
+      name: for errors.
+
+    Raises:
+      ValueError: as `lane_games`, or if `guarantee_weight` is not in [0, 1].
+    """
+    if not 0 <= goal.guarantee_weight <= 1:
+        raise ValueError(f"guarantee_weight={goal.guarantee_weight}: expected a number in [0, 1]")
+    games = lane_games(problem, lane, goal, name)
+    maximiser, opponent = games.maximiser, games.opponent
+    payoff = games.payoff
+    value = payoff.value * maximiser.scale[payoff.row] * opponent.scale[payoff.column]
+    row, column, value = payoff.row[value != 0], payoff.column[value != 0], value[value != 0]
+    # What is large in each game, and which games there are.
+    unit = np.zeros(maximiser.num_games)
+    np.maximum.at(unit, maximiser.game[maximiser.position[row]], np.abs(value))
+    for decisions in (maximiser, opponent):
+        np.maximum.at(unit, decisions.game, np.abs(decisions.constants()))
+    nonempty = unit > 0
+    for decisions in (maximiser, opponent):
+        nonempty[decisions.infoset_game[decisions.real]] = True
+    unit = np.full(len(unit), unit.max()) if goal.joint else unit
+    unit = np.where(unit > 0, unit, 1.0)
+    weight = np.ones(len(unit)) if goal.joint else _weights(opponent)
+    columns, rows = _axes(games, goal)
+    model = _model(games, goal, (maximiser.position[row], opponent.position[column], value), unit, weight)
+    return Program(
+        name=name,
+        goal=goal,
+        games=games,
+        stakes=(
+            maximiser.stakes(maximiser.root[row], value, unit),
+            opponent.stakes(opponent.root[column], value, unit),
+        ),
+        unit=unit,
+        weight=weight,
+        nonempty=nonempty,
+        columns=columns,
+        rows=rows,
+        model=model.take(columns.order, rows.order),
+    )
+
+
+def _axes(games: LaneGames, goal: Goal) -> tuple[Axis, Axis]:
+    """Columns and rows, see `Program`."""
+    maximiser, opponent = games.maximiser, games.opponent
+    num_games = maximiser.num_games
+    plan, answers = (np.where(decisions.legal, decisions.game, -1) for decisions in (maximiser, opponent))
+    columns = [
+        plan,
+        np.arange(num_games),
+        opponent.infoset_game,
+        np.where(opponent.floored, answers, -1),
+    ]
+    rows = [answers, maximiser.infoset_game, np.where(maximiser.floored, plan, -1)]
+    if goal.at_least is not None:
+        rows.append(np.array([num_games]))
+    return Axis.of(columns, num_games, goal.joint), Axis.of(rows, num_games, goal.joint)
+
+
+def _weights(opponent: Decisions) -> FloatArray:
+    """`[G]` what makes up for the smallest floor of a game's entry, see `MAX_WEIGHT`."""
+    floored = np.flatnonzero((opponent.floor > 0) & opponent.legal)
+    floored = floored[floored < opponent.num_entry]
+    least = np.ones(opponent.num_games)
+    np.minimum.at(least, opponent.game[floored], opponent.floor[floored])
+    return np.minimum(1 / least, MAX_WEIGHT)
+
+
+def _model(
+    games: LaneGames,
+    goal: Goal,
+    payoff: tuple[IntArray, IntArray, FloatArray],
+    unit: FloatArray,
+    weight: FloatArray,
+) -> Model:
+    """All columns and rows that there might be.
+
+    Args:
+      games: the games.
+      goal: what is looked for.
+      payoff: the maximiser's and the opponent's sequences, and the payoff with both players' scales.
+      unit: `[G]` what payoffs are divided by.
+      weight: `[G]` what the objective is multiplied by.
+    """
+    maximiser, opponent = games.maximiser, games.opponent
+    num_games, num_plan, num_answers = len(unit), len(maximiser.game), len(opponent.game)
+    num_worths, num_flows = len(opponent.real), len(maximiser.real)
+    own, other, value = payoff
+    earned = csr_array((-value / unit[maximiser.game[own]], (other, own)), (num_answers, num_plan))
+    blocks = [
+        [earned, eye_array(num_answers, num_games), opponent.flow().T, opponent.above_floor().T],
+        [maximiser.flow(), None, None, None],
+        [maximiser.above_floor(), None, None, None],
+    ]
+    # What each column adds to the guaranteed value, and to the objective.
+    plan_unit, others = unit[maximiser.game], np.zeros(num_worths + num_answers)
+    guarantee = np.concatenate([maximiser.constants() / plan_unit, np.ones(num_games), others])
+    bonus = maximiser.sum_body(maximiser.scale * games.bonus) / plan_unit
+    objective = goal.guarantee_weight * guarantee + np.pad(bonus, (0, len(guarantee) - num_plan))
+    column_weight = np.concatenate([weight[maximiser.game], weight, others])
+    lower = np.repeat([0.0, -np.inf, 0.0], [num_plan, num_games + num_worths, num_answers])
+    upper = np.full(len(lower), np.inf)
+    lower[:num_games] = upper[:num_games] = 1.0  # a plan starts at 1
+    # Where floors leave the opponent no choice, m counts nothing: it is 0, and w what an action is worth.
+    bound = opponent.sum_actions(opponent.floor[opponent.num_games :]) > 1 - ROUNDING
+    worths, answers = num_plan + num_games, num_plan + num_games + num_worths + opponent.num_games
+    lower[worths:][:num_worths][bound] = upper[worths:][:num_worths][bound] = 0.0
+    lower[answers:][bound[opponent.infoset]] = -np.inf
+    worth = -opponent.constants() / unit[opponent.game]
+    row_lower = [np.where(opponent.floored, worth, -np.inf), np.zeros(num_flows + num_plan)]
+    row_upper = [worth, np.zeros(num_flows), np.full(num_plan, np.inf)]
+    matrix = block_array(blocks, format="csr")
+    if goal.at_least is not None:
+        matrix = vstack([matrix, csr_array(guarantee[None])])
+        row_lower.append(np.array([goal.at_least / unit[0]]))
+        row_upper.append(np.array([np.inf]))
+    return Model(
+        cost=-objective * column_weight,
+        lower=lower,
+        upper=upper,
+        row_lower=np.concatenate(row_lower),
+        row_upper=np.concatenate(row_upper),
+        matrix=csc_array(matrix),
+    )

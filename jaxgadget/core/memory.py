@@ -1,0 +1,451 @@
+"""Memory of a solve, planned before anything is allocated: chunks of lanes, workers, devices.
+
+The model counts the arrays of the games and adds measured multiples for XLA's temporaries; the driver
+compares it with the memory analysis of the compiled loop (`fits_compiled`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.typing import DTypeLike
+
+from jaxgadget.core.batch import Batch
+from jaxgadget.core.devices import HOME, Placement
+from jaxgadget.core.problem import Problem
+from jaxgadget.core.regret import CFR_PLUS, Rule
+from jaxgadget.core.treeplex import Treeplex
+from jaxgadget.util.precision import precision
+
+STATE_ARRAYS = 3.0
+"""Arrays `[S_0 + S_1, lanes]` of a state besides the rule's own: strategies, plans and sums of plans."""
+
+LOOP_ARRAYS = 1.8
+"""Temporaries of the loop, in arrays `[S_0 + S_1, lanes]`: XLA's memory analysis says 1.3 to 2.6."""
+
+FINAL_ARRAYS = 4.0
+"""Memory of the certificate besides the games, in such arrays of float64: 3 to 4."""
+
+CACHE_BYTES = 5 << 20
+"""Bytes that an iteration of one worker may touch on a CPU."""
+
+LANE_STEP = 16
+"""Chunks are multiples of this where possible: fewer lanes fill a CPU's vector registers badly."""
+
+HAND_LANES, MAX_HAND_LANES = 4, 8
+"""The same where at least `LANE_STEP` neighbouring rows are hands, which fill vectors, and a chunk's most.
+
+In chunks of 16 rivers of 12 and 57 public nodes take 1.4 and 1.6 times as long with 1,081 hands, 1.15 and
+1.25 times with 320; Leduc poker by tables of all pairs of 16 and 52 hands takes 1.4 times as long."""
+
+CHUNK_LANES = 8
+"""Fixed cost of an iteration on a CPU, in lanes."""
+
+LAUNCH_LANES = 1024
+"""The same on an accelerator, where every operation is a launch."""
+
+HOST_SHARE = 0.5
+"""Share of the physical memory that a solve may take on a CPU."""
+
+DEVICE_SHARE = 0.75
+"""Share of an accelerator's free memory; the rest is for the planner's error and for gaps."""
+
+SOLVE_ARRAYS = 7.0
+"""Memory that an iteration touches, in arrays over the forest's sequences: 6.2 to 7.2 on `bench`'s games."""
+
+GAME_ARRAYS = {4: 6.5, 8: 9.5}
+"""Memory of a lane by item size, in such arrays of float64: 4.5 to 5.8 and 6.7 to 8.4."""
+
+FOREST_BYTES = 250
+"""Additional bytes per sequence, payoffs included: 130 to 210."""
+
+MANY_LANES = 1 << 16
+"""Ranges of more blueprints than this are always computed in several passes."""
+
+ADVICE = "expected a larger memory_limit, or dtype='float32'"
+"""Remedy for any solve."""
+
+ONE_SUBGAME = "expected a larger memory_limit, dtype='float32', or a single subgame, by its infostate"
+"""Remedy for a solve of several subgames."""
+
+
+class DoesNotFit(ValueError):
+    """Not even one lane fits."""
+
+
+class Size(NamedTuple):
+    """Bytes on a device.
+
+    Attributes:
+      fixed: however many the lanes are.
+      lane: for every lane on it.
+    """
+
+    fixed: int
+    lane: int
+
+    def total(self, lanes: int) -> int:
+        """Bytes of a number of lanes."""
+        return self.fixed + lanes * self.lane
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Plan:
+    """Split of the lanes of a solve into chunks.
+
+    Attributes:
+      lanes: how many there are.
+      chunk: lanes that are solved at once; the last chunk is filled up with copies.
+      workers: chunks that are solved at the same time, a thread each.
+      devices: over which the lanes of a chunk are spread.
+      size: bytes of a chunk.
+      shared: bytes that all chunks share, on each device.
+      available: bytes that there are on each device; None if that is unknown.
+    """
+
+    lanes: int
+    chunk: int
+    workers: int
+    devices: int
+    size: Size
+    shared: int
+    available: int | None
+
+    @property
+    def num_chunks(self) -> int:
+        """Number of chunks, all of one size."""
+        return -(-self.lanes // self.chunk)
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Upper bound on the bytes of a chunk on each device."""
+        return self.size.total(self.chunk // self.devices)
+
+    @property
+    def bytes(self) -> int:
+        """Upper bound on the bytes of the solve on each device."""
+        return self.shared + self.workers * self.chunk_bytes
+
+    def __repr__(self) -> str:
+        at_once = "" if self.workers == 1 else f", {self.workers} at a time"
+        spread = "" if self.devices == 1 else f" on each of {self.devices} devices"
+        memory = "" if self.available is None else f" of {megabytes(self.available)}"
+        return (
+            f"<Plan: {self.lanes} lane(s) in {self.num_chunks} chunk(s) of {self.chunk}{at_once}; "
+            f"{megabytes(self.bytes)}{memory}{spread}>"
+        )
+
+
+def megabytes(count: int) -> str:
+    """Bytes in words."""
+    unit, name = next(
+        pair for pair in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if count >= pair[0] or pair[1] == "kB"
+    )
+    return f"{count / unit:.3g} {name}"
+
+
+def find_memory(placement: Placement, ours: int = 0) -> int | None:
+    """Bytes that a solve may take on each device; None if unknown.
+
+    Args:
+      placement: the devices.
+      ours: bytes of the solve that are on each of them already.
+    """
+    stats = _memory_stats(placement)
+    if stats is not None:
+        return int(DEVICE_SHARE * min(s["bytes_limit"] - s.get("bytes_in_use", 0) + ours for s in stats))
+    try:
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not available on every system
+        return None
+    return int(HOST_SHARE * physical) // len(placement.devices)
+
+
+def whole_memory(placement: Placement) -> int | None:
+    """The same on accelerators of which nothing is taken yet; None on a CPU, whose memory binds no chunk."""
+    stats = _memory_stats(placement)
+    return None if stats is None else int(DEVICE_SHARE * min(s["bytes_limit"] for s in stats))
+
+
+def _memory_stats(placement: Placement) -> list[dict[str, int]] | None:
+    """Memory statistics of the devices; None unless all of them have some."""
+    all_stats: list[dict[str, int]] = [device.memory_stats() or {} for device in placement.devices]
+    return all_stats if all("bytes_limit" in stats for stats in all_stats) else None
+
+
+def find_workers(placement: Placement) -> int:
+    """Chunks to solve at the same time: one for every core that this process may use."""
+    if not placement.on_cpu or len(placement.devices) > 1:
+        return 1
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not available on every system
+        return os.cpu_count() or 1
+
+
+def num_bytes(tree: Any) -> int:
+    """Bytes of arrays, or of their shapes; an array that occurs twice counts once."""
+    leaves = {id(x): x for x in jax.tree.leaves(tree)}.values()
+    return sum(int(np.prod(x.shape)) * np.dtype(x.dtype).itemsize for x in leaves)
+
+
+def loop_size(problem: Problem, rule: Rule = CFR_PLUS) -> Size:
+    """Memory of the compiled loop: arguments, results, temporaries.
+
+    Args:
+      problem: the games, or their shapes, in the precision of the solve.
+      rule: the regret-matching rule, whose state counts.
+    """
+    itemsize = np.dtype(problem.dtype).itemsize
+    sequences = _num_sequences(problem)
+    by_lane = num_bytes((problem.terms, problem.regret_tolerance)) / problem.num_lanes
+    shared_payoff, lane_payoff = problem.payoff.num_bytes()
+    by_lane += rule_bytes(problem, rule) / problem.num_lanes
+    temporary = (STATE_ARRAYS + LOOP_ARRAYS) * sequences * itemsize
+    return Size(num_bytes(problem.sides) + shared_payoff, round(by_lane + lane_payoff + temporary))
+
+
+def rule_bytes(problem: Problem, rule: Rule) -> int:
+    """Bytes of a rule's state, of both players; nothing is computed."""
+    treeplexes = [treeplex for side in problem.sides for treeplex in (side.entry, side.body)]
+    num_lanes, dtype = problem.num_lanes, np.dtype(problem.dtype)
+    with precision(dtype):
+        return sum(num_bytes(_initial_state.eval_shape(rule, x, num_lanes, dtype)) for x in treeplexes)
+
+
+@functools.partial(jax.jit, static_argnames=("num_lanes", "dtype"))
+def _initial_state(rule: Rule, treeplex: Treeplex, num_lanes: int, dtype: DTypeLike) -> Any:
+    """A rule's state in the beginning; as one function, it is traced once for each shape."""
+    return rule.init(treeplex, num_lanes, dtype)
+
+
+def _num_sequences(problem: Problem) -> int:
+    return sum(part.num_sequences for side in problem.sides for part in (side.entry, side.body))
+
+
+def batch_size(batch: Batch, dtype: DTypeLike, rule: Rule = CFR_PLUS) -> tuple[Size, Size]:
+    """Memory of chunks of a batch: of their loop, and of everything until they are certified."""
+    problem = problem_shape(batch, 1, dtype)
+    loop = loop_size(problem, rule)
+    exact = num_bytes(jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, np.float64), problem.terms))
+    _, lane_payoff = batch.payoff.num_bytes()
+    final = round(FINAL_ARRAYS * 8 * _num_sequences(problem))
+    return loop, Size(loop.fixed, exact + lane_payoff + max(loop.lane, final))
+
+
+def problem_shape(batch: Batch, count: int, dtype: DTypeLike) -> Problem:
+    """Shapes and dtypes of `count` lanes of a batch; nothing is computed but one lane's numbers."""
+
+    def shape(x: Any) -> jax.ShapeDtypeStruct:
+        floating = np.issubdtype(x.dtype, np.floating)
+        return jax.ShapeDtypeStruct(x.shape, np.dtype(dtype) if floating else x.dtype)
+
+    def with_lanes(x: Any) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((*x.shape[:-1], count), shape(x).dtype)
+
+    first_lane = batch.problem(np.zeros(1, np.int64))
+    payoff = batch.payoff
+    if payoff.take_lanes(np.zeros(1, np.int64)) is not payoff:  # it has numbers by lane
+        with precision(np.float64):
+            payoff = jax.eval_shape(lambda x: x.take_lanes(np.zeros(count, np.int64)), payoff)
+    return Problem(
+        order=batch.order,
+        sides=jax.tree.map(shape, batch.sides),
+        terms=jax.tree.map(with_lanes, first_lane.terms),
+        payoff=jax.tree.map(shape, payoff),
+        regret_tolerance=jax.tree.map(with_lanes, first_lane.regret_tolerance),
+    )
+
+
+def plan_batch(
+    batch: Batch,
+    dtype: DTypeLike,
+    placement: Placement = HOME,
+    *,
+    rule: Rule = CFR_PLUS,
+    memory_limit: int | None = None,
+    chunk: int | None = None,
+    advice: str = ADVICE,
+) -> Plan:
+    """Splits the lanes of a batch into chunks.
+
+    Args:
+      batch: all lanes.
+      dtype: of the solve.
+      placement: the devices.
+      rule: the regret-matching rule, whose state counts.
+      memory_limit: bytes that the solve may take on each device; by default what there is.
+      chunk: lanes of a chunk, if an earlier part of the solve has settled that.
+      advice: what can be done where not even one lane fits.
+
+    Raises:
+      DoesNotFit: if there is not enough memory for one lane.
+      ValueError: if there is not enough for a chunk of the size asked for, or the devices do not
+        divide it.
+    """
+    loop, size = batch_size(batch, dtype, rule)
+    shared = num_bytes((batch.sides, batch.payoff))
+    description = f"{batch.name}: {{}} lane(s) of {batch.num_games} game(s)"
+    needs = Needs(description, size, loop.lane, shared, advice, _num_hands(batch))
+    return plan_lanes(batch.num_lanes, needs, placement, memory_limit, chunk)
+
+
+def plan_game(problem: Problem, lanes: int, rule: Rule = CFR_PLUS) -> Plan:
+    """Splits lanes of a whole game into chunks, on the default device.
+
+    Args:
+      problem: the game with one lane, in the precision of the solve.
+      lanes: how many there will be.
+      rule: the regret-matching rule, whose state counts.
+    """
+    loop = loop_size(problem, rule)
+    needs = Needs("the game: {} lane(s)", loop, loop.lane, 0, hands=_num_hands(problem))
+    return plan_lanes(lanes, needs, HOME, None, None)
+
+
+def _num_hands(games: Batch | Problem) -> int:
+    """Number of neighbouring rows that differ in a player's hand alone: the smaller of both treeplexes'."""
+    return min(side.body.hands for side in games.sides)
+
+
+def one_chunk(lanes: int) -> Plan:
+    """All lanes at once on one device, for a payoff that cannot be split by lane; memory is not checked."""
+    return Plan(lanes, lanes, workers=1, devices=1, size=Size(0, 0), shared=0, available=None)
+
+
+def fits_compiled(plan: Plan, loop: Any) -> Plan:
+    """The plan, with a smaller chunk if the compiled loop takes more than the model says, and too much.
+
+    Args:
+      plan: how lanes are split, on one device.
+      loop: the loop, compiled for a chunk.
+    """
+    analysis = loop.memory_analysis()
+    if analysis is None or plan.available is None:
+        return plan
+    taken = analysis.argument_size_in_bytes + analysis.output_size_in_bytes + analysis.temp_size_in_bytes
+    more = taken - analysis.alias_size_in_bytes - plan.chunk_bytes
+    room = plan.available - plan.bytes
+    if more * plan.workers <= room:
+        return plan
+    share = plan.chunk_bytes / (plan.chunk_bytes + more)
+    chunk = max(int(plan.chunk * share), 1)
+    return dataclasses.replace(plan, chunk=chunk, workers=min(plan.workers, -(-plan.lanes // chunk)))
+
+
+class Needs(NamedTuple):
+    """Memory that lanes take.
+
+    Attributes:
+      what: they are, with a place for their number.
+      size: bytes of a chunk.
+      loop: bytes that an iteration touches, for every lane.
+      shared: bytes that all chunks share.
+      advice: what can be done where not even one lane fits.
+      hands: how many neighbouring rows differ in a player's hand alone.
+    """
+
+    what: str
+    size: Size
+    loop: int
+    shared: int
+    advice: str = ADVICE
+    hands: int = 1
+
+
+def plan_lanes(
+    lanes: int, needs: Needs, placement: Placement, memory_limit: int | None, chunk: int | None
+) -> Plan:
+    """Splits so many lanes into chunks; see `plan_batch`."""
+    _, size, loop, shared, advice, hands = needs
+    available = find_memory(placement, shared) if memory_limit is None else memory_limit
+    devices, cores = len(placement.devices), find_workers(placement)
+    if chunk is not None and chunk % devices:
+        raise ValueError(
+            f"devices: {devices} of them cannot share chunks of {chunk} lanes, in which this solve began; "
+            "use as many devices as then, or another checkpoint"
+        )
+    most, step, overhead = None, LANE_STEP, LAUNCH_LANES
+    if placement.on_cpu:
+        fills_vectors = hands >= LANE_STEP
+        step, overhead = (HAND_LANES, 0) if fills_vectors else (LANE_STEP, CHUNK_LANES)
+        most = max(CACHE_BYTES // loop // step, 1) * step
+        if fills_vectors:
+            most = min(most, MAX_HAND_LANES)
+    splits: list[tuple[int, int, int]] = []
+    for workers in range(1, cores + 1):
+        room = lanes
+        if available is not None:
+            room = ((available - shared) // workers - size.fixed) // size.lane
+        limit = devices * (room if most is None else min(room, most))
+        size_of = choose_chunk(lanes, limit, devices, workers, overhead, step) if chunk is None else chunk
+        if devices <= limit and size_of <= devices * room:
+            rounds = -(-lanes // (size_of * workers))
+            splits.append((rounds * (size_of + overhead), workers, size_of))
+    if not splits:
+        least = 1 if chunk is None else -(-chunk // devices)
+        raise (DoesNotFit if chunk is None else ValueError)(
+            f"{needs.what.format(least)} take {megabytes(shared + size.total(least))} of memory, "
+            f"{megabytes(available or 0)} may be taken; {advice}"
+        )
+    _, workers, size_of = min(splits)
+    plan = Plan(lanes, size_of, workers, devices, size, shared, available)
+    return dataclasses.replace(plan, workers=min(workers, plan.num_chunks))
+
+
+def choose_chunk(
+    lanes: int, most: int, devices: int, workers: int, overhead: int, lane_step: int = LANE_STEP
+) -> int:
+    """Number of lanes of a chunk.
+
+    Args:
+      lanes: how many there are in all.
+      most: that fit a chunk.
+      devices: a chunk is a multiple of that.
+      workers: chunks at the same time.
+      overhead: what a chunk costs besides its lanes, in lanes.
+      lane_step: what the lanes of a chunk on a device are a multiple of, where possible.
+
+    Returns:
+      All lanes, or a multiple of the step where that many fit; the cheapest of these, 0 if none fit.
+    """
+    whole, step = -(-lanes // devices) * devices, lane_step * devices
+    sizes = [*range(step, min(most, whole) + 1, step), *([whole] if whole <= most else [])]
+    if not sizes:
+        return most // devices * devices
+
+    def cost(size: int) -> tuple[float, int]:
+        padding = -lanes % size  # keeps a core busy for nothing
+        return -(-lanes // (size * workers)) * (size + overhead) + padding / 4, -size
+
+    return min(sizes, key=cost)
+
+
+def suggest_chunk(
+    sequences: int, lanes: int, dtype: DTypeLike, placement: Placement = HOME, memory: int | None = None
+) -> int:
+    """Lanes to solve at once, from the games' size alone: nothing is put on the device.
+
+    Args:
+      sequences: of both players, below the roots.
+      lanes: how many there are.
+      dtype: of the solve.
+      placement: the devices.
+      memory: bytes that the solve may take on each device, if that is settled.
+
+    Returns:
+      A multiple of the number of devices. If not even one lane fits, one a device: the solve then says so.
+    """
+    devices, size = len(placement.devices), np.dtype(dtype).itemsize
+    most, overhead = -(-lanes // devices), LAUNCH_LANES
+    if placement.on_cpu:
+        touched = SOLVE_ARRAYS * sequences * size
+        most, overhead = max(int(CACHE_BYTES / touched) // LANE_STEP, 1) * LANE_STEP, CHUNK_LANES
+    if memory is not None:
+        most = min(most, int((memory / sequences - FOREST_BYTES) / (GAME_ARRAYS[size] * 8)))
+    return max(choose_chunk(lanes, most * devices, devices, find_workers(placement), overhead), devices)

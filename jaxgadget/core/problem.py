@@ -1,0 +1,395 @@
+"""A game with entries: what every solver here works on.
+
+Both players have decisions (the *body*: a whole game, or the subgames of a forest) and a
+way in above them (the *entry*). The resolving player's entry is fixed: its roots carry
+its own reach. A gadget is the opponent's entry. In a whole game both are fixed at 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import DTypeLike
+
+from jaxgadget.core.host import Entries, HandEntries, HostTreeplex, Rounding, exact_size
+from jaxgadget.core.payoff import Payoff, PayoffForm, build_payoff
+from jaxgadget.core.regret import ZERO_REGRET, Bounds
+from jaxgadget.core.rows import RowSums, build_row_sums, on_host, take_rows
+from jaxgadget.core.treeplex import Level, Reduce, Treeplex, reach, sweep_up, take_blocks, to_device
+from jaxgadget.util.arrays import FloatArray, IntArray
+
+Pair = tuple[HostTreeplex, HostTreeplex]
+
+
+class Parts(NamedTuple):
+    """Arrays of one player, for its entry and its body: strategies `[Q, lanes]`, plans `[S, lanes]`."""
+
+    entry: jax.Array
+    body: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Side:
+    """One player's decisions, structure only.
+
+    Attributes:
+      entry: decisions above the roots, one root a subgame; no infosets if the entry is fixed.
+      body: decisions below the roots.
+      link: `[R]` the entry's sequence that leads to each root of the body.
+      linked: sums over roots into the entry's sequences.
+      root_of: `[S]` the root above each sequence of the body; of hands side by side there is one row, and it
+        counts blocks of them, see `below_roots`.
+      subgame_of: `[E]` the entry's root (the subgame) above each of its sequences.
+    """
+
+    entry: Treeplex
+    body: Treeplex
+    link: jax.Array
+    linked: RowSums
+    root_of: jax.Array
+    subgame_of: jax.Array
+
+    @property
+    def fixed(self) -> bool:
+        """True if the player has no choice above its roots."""
+        return self.entry.num_infosets == 0
+
+    def below_roots(self, x: jax.Array) -> jax.Array:
+        """Broadcasts values of roots to the sequences below them: `[R, lanes]` → `[S, lanes]`."""
+        return take_blocks(x, self.root_of, self.body.hands)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Terms:
+    """One player's numbers, a lane each.
+
+    Attributes:
+      scale: `[R, lanes]` a root's reach is this × the reach of the entry sequence it hangs from.
+      constant: `[E, lanes]` what each sequence of the entry earns by itself, in the player's utility.
+      body_constant: `[S, lanes]` the same of the body, where a plan counts as the payoff sees it: with the
+        scale of the root above it. None if nothing is earned so. The other player loses both.
+      entry: choice at the entry's infosets.
+      body: bounds on the body's strategy.
+    """
+
+    scale: jax.Array
+    constant: jax.Array
+    body_constant: jax.Array | None = None
+    entry: Bounds = dataclasses.field(default_factory=Bounds)
+    body: Bounds = dataclasses.field(default_factory=Bounds)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Problem:
+    """A batch of games of one shape.
+
+    Attributes:
+      order: in which the players update in an iteration; one who is not in it keeps its first strategy.
+      sides: both players' structure.
+      terms: both players' numbers.
+      payoff: the payoff operator between the bodies.
+      regret_tolerance: for both players, `[I, lanes]`, the sum of positive regrets that counts as none.
+    """
+
+    order: tuple[int, ...] = dataclasses.field(metadata={"static": True})
+    sides: tuple[Side, Side]
+    terms: tuple[Terms, Terms]
+    payoff: Payoff
+    regret_tolerance: tuple[Parts, Parts]
+
+    @property
+    def num_lanes(self) -> int:
+        """Games in the batch."""
+        return self.terms[0].scale.shape[-1]
+
+    @property
+    def dtype(self) -> jnp.dtype:
+        """Precision of the numbers."""
+        return self.terms[0].scale.dtype
+
+
+def check_precision(problem: Problem) -> None:
+    """ValueError, while a program is traced, if JAX would not compute in the problem's precision."""
+    if jax.dtypes.canonicalize_dtype(problem.dtype) != problem.dtype:
+        raise ValueError(
+            f"problem is in {problem.dtype}, but JAX computes in float32 here: "
+            "expected a call inside `with precision(problem.dtype)`"
+        )
+
+
+def build_side(
+    body: HostTreeplex,
+    entry: HostTreeplex,
+    link: IntArray,
+    dtype: DTypeLike,
+    rounding: Rounding = exact_size,
+    platform: str | None = None,
+) -> Side:
+    """Puts one player's structure on the device.
+
+    Args:
+      body: decisions below the roots.
+      entry: decisions above the roots.
+      link: `[R]` entry sequence above every root, -1 for padding.
+      dtype: of weights.
+      rounding: how sizes are rounded up.
+      platform: of the devices that will compute; see `core.rows.build_sums`.
+    """
+    below = (
+        to_device(body, dtype, rounding, platform),
+        jax.device_put(body.one_hand.root_of().astype(np.int32)),
+    )
+    return attach(*below, entry, link, dtype, rounding, platform)
+
+
+def attach(
+    body: Treeplex,
+    root_of: jax.Array,
+    entry: HostTreeplex,
+    link: IntArray,
+    dtype: DTypeLike,
+    rounding: Rounding = exact_size,
+    platform: str | None = None,
+) -> Side:
+    """An entry above a body that is on the device already; see `build_side`."""
+    roots = np.nonzero(link >= 0)[0]
+    return Side(
+        entry=to_device(entry, dtype, rounding, platform),
+        body=body,
+        link=jax.device_put(np.maximum(link, 0).astype(np.int32)),
+        linked=build_row_sums(link[roots], roots, np.ones(len(roots)), entry.num_sequences, dtype, rounding),
+        root_of=root_of,
+        subgame_of=jax.device_put(entry.root_of().astype(np.int32)),
+    )
+
+
+def fixed_entry(num_subgames: int) -> HostTreeplex:
+    """The entry of a player without a choice above its roots: a root a subgame."""
+    empty = np.zeros(0, np.int64)
+    return HostTreeplex(
+        num_roots=num_subgames,
+        levels=(),
+        parent=empty,
+        infoset=empty,
+        num_actions=empty,
+        first_sequence=empty,
+    )
+
+
+def whole_game(
+    treeplexes: Pair,
+    entries: Entries | HandEntries,
+    *,
+    num_lanes: int,
+    dtype: DTypeLike,
+    payoff: PayoffForm = "auto",
+) -> Problem:
+    """The game itself: nothing above its roots. Player 0 updates first, as in OpenSpiel.
+
+    Args:
+      treeplexes: both players' decisions.
+      entries: payoff for every pair of their sequences.
+      num_lanes: copies side by side.
+      dtype: of the numbers.
+      payoff: the form of the payoff.
+    """
+    matrix = build_payoff(entries, dtype, form=payoff)
+    return with_regret_tolerance(evaluation_game(treeplexes, matrix, num_lanes, dtype))
+
+
+def evaluation_game(treeplexes: Pair, payoff: Payoff, num_lanes: int, dtype: DTypeLike) -> Problem:
+    """The game itself, to evaluate strategies: no positive regret counts as none.
+
+    Args:
+      treeplexes: both players' decisions.
+      payoff: between them.
+      num_lanes: copies side by side.
+      dtype: of the numbers.
+    """
+    first, second = (
+        build_side(treeplex, fixed_entry(1), np.zeros(treeplex.num_roots, np.int64), dtype)
+        for treeplex in treeplexes
+    )
+    return free_game((first, second), payoff, num_lanes, dtype)
+
+
+def free_game(sides: tuple[Side, Side], payoff: Payoff, num_lanes: int, dtype: DTypeLike) -> Problem:
+    """A game with nothing above its roots, which all have reach 1; no positive regret counts as none.
+
+    Args:
+      sides: both players' structure.
+      payoff: between the bodies.
+      num_lanes: copies side by side.
+      dtype: of the numbers.
+    """
+    terms = [
+        Terms(
+            scale=on_host(np.ones((side.body.num_roots, num_lanes), dtype)),
+            constant=on_host(np.zeros((1, num_lanes), dtype)),
+        )
+        for side in sides
+    ]
+    return Problem(
+        order=(0, 1),
+        sides=sides,
+        terms=(terms[0], terms[1]),
+        payoff=payoff,
+        regret_tolerance=no_regret_tolerance(sides, num_lanes, dtype),
+    )
+
+
+def with_floors(problem: Problem, floors: tuple[FloatArray, FloatArray]) -> Problem:
+    """The same with least probabilities `[Q]` of both players' actions below the roots."""
+    first, second = (
+        dataclasses.replace(terms, body=Bounds(floor=on_host(floor[:, None].astype(problem.dtype))))
+        for terms, floor in zip(problem.terms, floors, strict=True)
+    )
+    return dataclasses.replace(problem, terms=(first, second))
+
+
+def no_regret_tolerance(sides: Sequence[Side], lanes: int, dtype: DTypeLike) -> tuple[Parts, Parts]:
+    """No sum of positive regrets counts as none, but 0."""
+    parts = [
+        Parts(
+            on_host(np.zeros((side.entry.num_infosets, lanes), dtype)),
+            on_host(np.zeros((side.body.num_infosets, lanes), dtype)),
+        )
+        for side in sides
+    ]
+    return parts[0], parts[1]
+
+
+@jax.jit
+def with_regret_tolerance(problem: Problem) -> Problem:
+    """Fills in `regret_tolerance`: the payoff range of every infoset times a multiple of machine epsilon.
+
+    Args:
+      problem: everything but `regret_tolerance`.
+    """
+    check_precision(problem)
+    first, second = (
+        side.below_roots(_least_scale(side, terms))
+        for side, terms in zip(problem.sides, problem.terms, strict=True)
+    )
+    absolute = problem.payoff.absolute()
+    multiple = ZERO_REGRET * float(jnp.finfo(problem.dtype).eps)
+    tolerance: list[Parts] = []
+    for player in (0, 1):
+        side, terms = problem.sides[player], problem.terms[player]
+        most, _ = absolute.gradient(player, (first, second), None)
+        constant = None if terms.body_constant is None else jnp.abs(terms.body_constant)
+        free = Terms(scale=terms.scale, constant=jnp.abs(terms.constant), body_constant=constant)
+        largest = best_values_up(side, free, most).infosets
+        tolerance.append(Parts(multiple * largest.entry, multiple * largest.body))
+    return dataclasses.replace(problem, regret_tolerance=(tolerance[0], tolerance[1]))
+
+
+def _most_reach(treeplex: Treeplex, bounds: Bounds) -> jax.Array:
+    """`[E, lanes or 1]` the highest reach that the floors allow each of an entry's sequences."""
+    lanes = 1 if bounds.floor is None else bounds.floor.shape[-1]
+    whole = jnp.ones((treeplex.num_actions, lanes), treeplex.share.dtype)
+    return reach(
+        treeplex, bounds.floored(treeplex, whole), jnp.ones((treeplex.num_roots, lanes), whole.dtype)
+    )
+
+
+def _least_scale(side: Side, terms: Terms) -> jax.Array:
+    """`[R, lanes]` the least positive reach, at its highest, of the roots of a root's subgame.
+
+    Scales of one subgame may differ by many orders (1 / N in max-margin), and a root that is
+    hardly ever entered must not make the regrets of all others look like rounding.
+    """
+    subgame = take_rows(side.subgame_of, side.link)
+    most = terms.scale * take_rows(_most_reach(side.entry, terms.entry), side.link)
+    positive = jnp.where(most > 0, most, jnp.inf)
+    least = jax.ops.segment_min(positive, subgame, num_segments=side.entry.num_roots)
+    least = jnp.where(jnp.isfinite(least), least, 0)
+    return take_rows(least, subgame)
+
+
+def follow(side: Side, terms: Terms, strategy: Parts) -> Parts:
+    """The player's plan: how likely it plays every sequence, entry `[E, lanes]` and body `[S, lanes]`.
+
+    A fixed entry does not count in the plan (its roots carry 1), so that an average of
+    plans is the counterfactual strategy also where the entry never goes.
+    """
+    lanes = terms.scale.shape[-1]
+    entry = reach(side.entry, strategy.entry, jnp.ones((side.entry.num_roots, lanes), terms.scale.dtype))
+    if side.fixed:
+        root = jnp.ones_like(terms.scale)
+    else:
+        root = terms.scale * take_rows(entry, side.link)
+    return Parts(entry, reach(side.body, strategy.body, root))
+
+
+def payoff_reach(side: Side, terms: Terms, plan: Parts) -> jax.Array:
+    """`[S, lanes]` the reach that the payoff sees: a fixed entry counts here."""
+    if not side.fixed:
+        return plan.body
+    scale = side.below_roots(terms.scale)
+    # Without the barrier XLA repeats the product in every gather that reads it.
+    return jax.lax.optimization_barrier(plan.body * scale)
+
+
+def earned_alone(side: Side, terms: Terms, plan: Parts) -> jax.Array:
+    """`[num_subgames, lanes]` what a player earns by its constants, and the other loses."""
+    by_sequence = terms.entry.earned(side.entry, terms.constant, plan.entry)
+    earned = jax.ops.segment_sum(by_sequence, side.subgame_of, num_segments=side.entry.num_roots)
+    if terms.body_constant is None:
+        return earned
+    subgame = side.below_roots(take_rows(side.subgame_of, side.link)[:, None])[:, 0]
+    below = terms.body_constant * payoff_reach(side, terms, plan)
+    return earned + jax.ops.segment_sum(below, subgame, num_segments=side.entry.num_roots)
+
+
+class Values(NamedTuple):
+    """Values of one player's actions, infosets and roots, in its own utility."""
+
+    actions: Parts
+    infosets: Parts
+    roots: jax.Array
+    """`[R, lanes]` below every root, before the root's scale."""
+    subgames: jax.Array
+    """`[num_subgames, lanes]` at the entry's roots."""
+
+
+def values_up(side: Side, terms: Terms, gradient: jax.Array, strategy: Parts) -> Values:
+    """Values of a strategy.
+
+    Args:
+      side: the player's structure.
+      terms: the player's numbers.
+      gradient: `[S, lanes]` what each sequence of the body earns by the payoff.
+      strategy: whose values.
+    """
+    entry, body = _expectation(terms.entry, strategy.entry), _expectation(terms.body, strategy.body)
+    return _values_up(side, terms, gradient, (entry, body))
+
+
+def best_values_up(side: Side, terms: Terms, gradient: jax.Array) -> Values:
+    """Values of a best response: the most that the bounds allow; arguments as in `values_up`."""
+    return _values_up(side, terms, gradient, (terms.entry.best, terms.body.best))
+
+
+def _expectation(bounds: Bounds, strategy: jax.Array) -> Reduce:
+    def expected(level: Level, q: jax.Array) -> jax.Array:
+        return bounds.expected(level, level.actions_of(strategy), q)
+
+    return expected
+
+
+def _values_up(side: Side, terms: Terms, gradient: jax.Array, reduce: tuple[Reduce, Reduce]) -> Values:
+    """Bottom-up through the body, then through the entry, each with its own `Reduce`: (entry, body)."""
+    earned = gradient if terms.body_constant is None else gradient + terms.body_constant
+    actions, infosets, roots = sweep_up(side.body, earned, reduce[1])
+    top = terms.constant + side.linked(terms.scale * roots)
+    entry_actions, entry_infosets, subgames = sweep_up(side.entry, top, reduce[0])
+    return Values(Parts(entry_actions, actions), Parts(entry_infosets, infosets), roots, subgames)

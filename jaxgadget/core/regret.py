@@ -1,0 +1,329 @@
+"""Regret-matching rules, all of them with floors on the actions if wanted.
+
+A rule says how regrets accumulate, what the next strategy matches, and how an iteration
+weighs in the average: CFR (Zinkevich et al. 2007), CFR+ (Tammelin 2014), Linear and
+Discounted CFR (Brown and Sandholm 2019), PCFR+ (Farina, Kroer and Sandholm 2021), SAPCFR+
+(Meng et al. 2025, arXiv 2503.12770). `experiments/convergence` compares them on gadget games.
+
+Floors are the perturbation of Farina, Kroer and Sandholm (2017), Eq. 6: the strategy
+played is π' = (1−ε)π + ε·p, regrets are mapped back by Bᵀ, B = (1−ε)I + ε·p·1ᵀ. A floor
+is the array f = ε·p; its sum over an infoset is ε. ε and p may differ by infoset and lane.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import chex
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+
+from jaxgadget.core.registry import RULES
+from jaxgadget.core.treeplex import Level, Treeplex, expand_infosets, sum_actions
+from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.registry import find
+
+ZERO_REGRET = 4.0
+"""Positive regrets whose sum is below `ZERO_REGRET` × machine epsilon × the payoff range of
+the infoset count as zero: they are rounding, and the strategy there is uniform."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """Choice at a player's infosets: which strategies are allowed, and their values. None allows everything.
+
+    A subclass may choose otherwise than the regret-matching rule, and its values may be other than linear in
+    the strategy, as those of `core.noise.NoisyBounds` are.
+
+    Attributes:
+      legal: `[Q, lanes]` actions that may be played; an infoset without any has strategy 0.
+      floor: `[Q, lanes]` least probability of every action, 0 where not legal.
+    """
+
+    legal: jax.Array | None = None
+    floor: jax.Array | None = None
+
+    linear: ClassVar[bool] = True
+    """True if values are linear in the strategy, as linear programs require."""
+
+    def respond(self, treeplex: Treeplex, values: jax.Array, strategy: jax.Array) -> jax.Array:
+        """The next strategy, `[Q, lanes]`.
+
+        Args:
+          treeplex: the decisions.
+          values: `[Q, lanes]` of the actions.
+          strategy: `[Q, lanes]` the regret-matching rule's.
+        """
+        return strategy
+
+    def expected(self, level: Level, strategy: jax.Array, q: jax.Array) -> jax.Array:
+        """`[infosets, lanes]` values of a level's infosets under a strategy, both `[actions, lanes]`."""
+        return level.sums(strategy * q)
+
+    def earned(self, treeplex: Treeplex, constant: jax.Array, plan: jax.Array) -> jax.Array:
+        """`[S, lanes]` what a plan earns by the constants of its sequences, `[S, lanes]` each."""
+        return constant * plan
+
+    def scaled(self, factor: FloatArray) -> Bounds:
+        """The same choice where all values are multiplied by `[lanes]` factors."""
+        return self
+
+    def floored(self, treeplex: Treeplex, strategy: jax.Array) -> jax.Array:
+        """π → (1−ε)π + ε·p, `[Q, lanes]`."""
+        if self.floor is None:
+            return strategy
+        parts = [self._mixed(level, level.actions_of(strategy)) for level in treeplex.levels()]
+        return jnp.concatenate(parts) if parts else strategy
+
+    def uniform(self, treeplex: Treeplex) -> jax.Array:
+        """All legal actions alike, `[Q, lanes or 1]`."""
+        if self.legal is None:
+            return treeplex.share[:, None]
+        legal = self.legal.astype(treeplex.share.dtype)
+        return legal / jnp.maximum(expand_infosets(treeplex, sum_actions(treeplex, legal)), 1)
+
+    def divisor(self, level: Level, positive: jax.Array, tolerance: jax.Array) -> jax.Array:
+        """`[infosets, L]` what a level's positive regrets are divided by; see `match`.
+
+        Where there are none, it is below zero: minus the number of legal actions.
+        """
+        total = level.sums(positive)
+        if self.legal is None:
+            width = level.num_choices(total.dtype)
+        else:
+            width = jnp.maximum(level.sums(level.actions_of(self.legal).astype(total.dtype)), 1)
+        return jnp.where(total > tolerance, total, -width)
+
+    def mapped_back(self, treeplex: Treeplex, regret: jax.Array) -> jax.Array:
+        """Bᵀ times what every action would have gained, `[Q, lanes]`."""
+        if self.floor is None:
+            return regret
+        epsilon, shared = (sum_actions(treeplex, x) for x in (self.floor, self.floor * regret))
+        return (1 - expand_infosets(treeplex, epsilon)) * regret + expand_infosets(treeplex, shared)
+
+    def _mixed(self, level: Level, strategy: jax.Array) -> jax.Array:
+        if self.floor is None:
+            return strategy
+        floor = level.actions_of(self.floor)
+        free = jnp.maximum(1 - level.sums(floor), 0)  # floors that leave no choice may round to more than 1
+        return level.expand(free) * strategy + floor
+
+    def best(self, level: Level, q: jax.Array) -> jax.Array:
+        """The most that the infosets of a level can be worth, `[actions, lanes]` → `[infosets, lanes]`."""
+        allowed = q if self.legal is None else jnp.where(level.actions_of(self.legal), q, -jnp.inf)
+        value = level.largest(allowed)
+        if self.legal is not None:
+            value = jnp.where(jnp.isneginf(value), 0, value)
+        if self.floor is None:
+            return value
+        floor = level.actions_of(self.floor)
+        return (1 - level.sums(floor)) * value + level.sums(floor * q)
+
+
+def match(treeplex: Treeplex, basis: jax.Array, tolerance: jax.Array, bounds: Bounds) -> jax.Array:
+    """Regret matching at every infoset, then the floor.
+
+    Args:
+      treeplex: the player's decisions.
+      basis: `[Q, lanes]` regrets to match.
+      tolerance: `[I, lanes]` a sum of positive regrets up to this counts as none.
+      bounds: legal actions and floors.
+
+    Returns:
+      The strategy, `[Q, lanes]`; uniform where no regret is positive.
+    """
+    chex.assert_shape(basis, (treeplex.num_actions, None))
+    chex.assert_shape(tolerance, (treeplex.num_infosets, None))
+    if not treeplex.runs:
+        return basis
+    positive = jnp.maximum(basis, 0)
+    if bounds.legal is not None:
+        positive = jnp.where(bounds.legal, positive, 0)
+    divisors = [
+        level.spread(bounds.divisor(level, level.actions_of(positive), level.infosets_of(tolerance)))
+        for level in treeplex.levels()
+    ]
+    divisor = jnp.concatenate([slot for level in divisors for slot in level])
+    uniform = 1 if bounds.legal is None else bounds.legal.astype(basis.dtype)
+    return bounds.floored(treeplex, jnp.where(divisor > 0, positive, uniform) / jnp.abs(divisor))
+
+
+@runtime_checkable
+class Rule(Protocol):
+    """Update of one player's strategy from its action values: any pytree.
+
+    Numbers in it are traced, so that rules which differ in nothing else share a compiled program. A rule may
+    keep whatever state it likes: the loop hands it on. See `RegretMatching`; one with a state of its own is
+    most easily a frozen dataclass registered by `jax.tree_util.register_static`.
+    """
+
+    @property
+    def name(self) -> str:
+        """For people, on the host; inside compiled code it may be empty."""
+        ...
+
+    def weight(self, t: jax.Array) -> jax.Array:
+        """Weight of iteration t = 1, 2, … in the average."""
+        ...
+
+    def init(self, treeplex: Treeplex, num_lanes: int, dtype: DTypeLike) -> Any:
+        """The rule's state before the first iteration, for one player's entry or body."""
+        ...
+
+    def update(
+        self,
+        treeplex: Treeplex,
+        bounds: Bounds,
+        tolerance: jax.Array,
+        state: Any,
+        strategy: jax.Array,
+        values: tuple[jax.Array, jax.Array],
+        t: jax.Array,
+    ) -> tuple[Any, jax.Array]:
+        """One iteration.
+
+        Args:
+          treeplex: the decisions.
+          bounds: legal actions and floors, to which the strategy must keep.
+          tolerance: `[I, lanes]` sums of positive regrets up to this are rounding.
+          state: the rule's own.
+          strategy: `[Q, lanes]` what was played.
+          values: of actions `[Q, lanes]`, and of infosets `[I, lanes]` under that strategy.
+          t: number of the iteration, from 1.
+
+        Returns:
+          The next state and strategy, `[Q, lanes]`.
+        """
+        ...
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["plus", "positive_discount", "negative_discount", "trust", "averaging"],
+    meta_fields=["predictive"],
+    drop_fields=["name"],
+)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RegretMatching:
+    """Regret matching: how regrets accumulate, what is matched, and how iterations are averaged.
+
+    Its numbers are traced. In a problem that is solved whole, not by the driver, which takes lanes in chunks,
+    they may be `[1, lanes]` to give every lane a rule of its own.
+
+    Attributes:
+      name: as the command line spells it.
+      plus: regrets below zero are set to zero.
+      positive_discount: α; positive regrets are multiplied by t^α / (t^α + 1) after iteration t, for ∞ by 1.
+      negative_discount: β; the same for negative ones.
+      predictive: the next strategy matches the regrets as if the last ones came again. Static: where the
+        regrets themselves are matched, they need not be written twice.
+      trust: how much of the last ones a predictive rule expects again.
+      averaging: γ; iteration t weighs t^γ in the average.
+    """
+
+    name: str = ""
+    plus: bool = False
+    positive_discount: float = math.inf
+    negative_discount: float = math.inf
+    predictive: bool = False
+    trust: float = 1.0
+    averaging: float = 0.0
+
+    def general(self) -> RegretMatching:
+        """The same rule in the form of predictive ones, which trust nothing: all rules share its program."""
+        return self if self.predictive else dataclasses.replace(self, predictive=True, trust=0.0)
+
+    def weight(self, t: jax.Array) -> jax.Array:
+        """Weight of iteration t = 1, 2, … in the average."""
+        return t**self.averaging
+
+    def init(self, treeplex: Treeplex, num_lanes: int, dtype: DTypeLike) -> jax.Array:
+        """The regrets, `[Q, lanes]`."""
+        return jnp.zeros((treeplex.num_actions, num_lanes), dtype)
+
+    def update(
+        self,
+        treeplex: Treeplex,
+        bounds: Bounds,
+        tolerance: jax.Array,
+        state: jax.Array,
+        strategy: jax.Array,
+        values: tuple[jax.Array, jax.Array],
+        t: jax.Array,
+    ) -> tuple[jax.Array, jax.Array]:
+        """One iteration."""
+        regret_sum, basis = self.learn(treeplex, bounds, state, values, t)
+        # The old strategy is done with here: without the barrier XLA keeps a copy of it.
+        regret_sum, basis = jax.lax.optimization_barrier((regret_sum, basis))
+        return regret_sum, match(treeplex, basis, tolerance, bounds)
+
+    def learn(
+        self,
+        treeplex: Treeplex,
+        bounds: Bounds,
+        regret_sum: jax.Array,
+        values: tuple[jax.Array, jax.Array],
+        t: jax.Array,
+    ) -> tuple[jax.Array, jax.Array]:
+        """One iteration's regrets: what every action would have gained, mapped back by Bᵀ, added up.
+
+        Args:
+          treeplex: the player's decisions.
+          bounds: legal actions and floors.
+          regret_sum: `[Q, lanes]` the regrets so far.
+          values: of actions `[Q, lanes]`, and of infosets `[I, lanes]` under the strategy played.
+          t: number of the iteration, from 1.
+
+        Returns:
+          The regrets now, and what the next strategy matches, `[Q, lanes]` each.
+        """
+        q, value = values
+        chex.assert_shape((q, regret_sum), (treeplex.num_actions, None))
+        chex.assert_shape(value, (treeplex.num_infosets, None))
+        regret = bounds.mapped_back(treeplex, q - expand_infosets(treeplex, value))
+        total = self.accumulate(regret_sum, regret, self.kept(t))
+        return total, self.basis(total, regret)
+
+    def kept(self, t: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Discount of positive and of negative regrets after iteration t."""
+        negative = jnp.where(self.plus, 0, _discount(self.negative_discount, t))
+        return _discount(self.positive_discount, t), negative
+
+    def accumulate(
+        self, regret_sum: jax.Array, regret: jax.Array, kept: tuple[jax.Array, jax.Array]
+    ) -> jax.Array:
+        """Regret sums after an iteration of which such shares are kept."""
+        total = regret_sum + regret
+        return total * jnp.where(total > 0, *kept)
+
+    def basis(self, regret_sum: jax.Array, regret: jax.Array) -> jax.Array:
+        """Regrets that the next strategy matches, given those of the last iteration."""
+        return regret_sum + self.trust * regret if self.predictive else regret_sum
+
+
+def _discount(exponent: float | jax.Array, t: jax.Array) -> jax.Array:
+    """t^α / (t^α + 1), and 1 for α = ∞."""
+    power = t**exponent
+    return jnp.where(jnp.isinf(exponent), 1, power / (power + 1))
+
+
+CFR = RegretMatching(name="cfr")
+CFR_PLUS = RegretMatching(name="cfr+", plus=True, averaging=1.0)
+LINEAR_CFR = RegretMatching(name="linear-cfr", positive_discount=1.0, negative_discount=1.0, averaging=1.0)
+DCFR = RegretMatching(name="dcfr", positive_discount=1.5, negative_discount=0.0, averaging=2.0)
+PCFR_PLUS = RegretMatching(name="pcfr+", plus=True, predictive=True, averaging=2.0)
+SAPCFR_PLUS = RegretMatching(name="sapcfr+", plus=True, predictive=True, trust=1 / 3, averaging=2.0)
+
+
+def find_rule(algorithm: str | Rule, name: str = "algorithm", besides: tuple[str, ...] = ()) -> Rule:
+    """The rule of that name; ValueError, naming the argument and what else it takes, if there is none."""
+    if isinstance(algorithm, Rule):
+        return algorithm
+    if algorithm not in RULES:
+        raise ValueError(f"{name}={algorithm!r} is unknown; expected one of {', '.join((*RULES, *besides))}")
+    return find(RULES, algorithm, name)

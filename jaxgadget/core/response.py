@@ -1,0 +1,72 @@
+"""Best responses and gaps."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+
+from jaxgadget.core.problem import (
+    Parts,
+    Problem,
+    Values,
+    best_values_up,
+    check_precision,
+    earned_alone,
+    follow,
+    payoff_reach,
+    values_up,
+)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """Two strategies against best responses.
+
+    Attributes:
+      guaranteed: for both players `[num_subgames, lanes]`, what its strategy is worth at least,
+        in its own utility, against the best response that the other's bounds allow.
+      below: for both players `[R, lanes]`, what the *other* player's best response earns below
+        each of its roots, before the root's scale, in the other's utility.
+      value: `[num_subgames, lanes]` player 0's value when both play these strategies.
+      root_values: for both players `[R, lanes]` the same below each of its roots, in its own utility, before
+        the root's scale.
+      gap: `[num_subgames, lanes]` sum of what both could gain: NashConv of each subgame's game.
+    """
+
+    guaranteed: tuple[jax.Array, jax.Array]
+    below: tuple[jax.Array, jax.Array]
+    value: jax.Array
+    root_values: tuple[jax.Array, jax.Array]
+    gap: jax.Array
+
+
+def evaluate(problem: Problem, strategy: tuple[Parts, Parts], payoff_state: Any = None) -> Evaluation:
+    """Plays both strategies against best responses, in every subgame and lane."""
+    check_precision(problem)
+    plan = tuple(follow(problem.sides[p], problem.terms[p], strategy[p]) for p in (0, 1))
+    reach = payoff_reaches(problem, (plan[0], plan[1]))
+    best: list[Values] = []
+    played: list[Values] = []
+    for player in (0, 1):
+        side, terms = problem.sides[player], problem.terms[player]
+        gradient, _ = problem.payoff.gradient(player, reach, payoff_state)
+        best.append(best_values_up(side, terms, gradient))
+        played.append(values_up(side, terms, gradient, strategy[player]))
+    first, second = (earned_alone(problem.sides[p], problem.terms[p], plan[p]) for p in (0, 1))
+    own = best[0].subgames - second, best[1].subgames - first
+    return Evaluation(
+        guaranteed=(-own[1], -own[0]),
+        below=(best[1].roots, best[0].roots),
+        value=played[0].subgames - second,
+        root_values=(played[0].roots, played[1].roots),
+        gap=own[0] + own[1],
+    )
+
+
+def payoff_reaches(problem: Problem, plan: tuple[Parts, Parts]) -> tuple[jax.Array, jax.Array]:
+    """Both players' reaches as the payoff sees them."""
+    first, second = (payoff_reach(problem.sides[p], problem.terms[p], plan[p]) for p in (0, 1))
+    return first, second

@@ -1,0 +1,222 @@
+"""Solves batches of games, by regret matching or by linear programs, and certifies the strategies."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import numpy.typing as npt
+
+from jaxgadget.core.batch import Batch
+from jaxgadget.core.certificate import Certificate, Fallbacks, certify, certify_average, find_overflows
+from jaxgadget.core.driver import Finished, Report, solve
+from jaxgadget.core.lp.solve import Goal, solve_lanes
+from jaxgadget.core.memory import Plan
+from jaxgadget.core.problem import Parts, Side, Terms, earned_alone, follow
+from jaxgadget.core.solver import Solver
+from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.compilation import compile_quickly
+from jaxgadget.util.precision import precision
+
+Pair = tuple[FloatArray, FloatArray]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class BatchSolution:
+    """A solved batch, on the host and in float64; G games without padding, L lanes.
+
+    Attributes:
+      strategy: both players' strategies below their roots, `[Q_p, L]`; `[0, L]` of players whose strategy
+        was not asked for.
+      guaranteed: for both players `[G, L]`, the least value of its strategy, in its own utility.
+      gap: `[G, L]` NashConv of each game: its optimum lies in [guaranteed, guaranteed + gap]. Rounding may
+        make it negative.
+      below: for both players `[R_o, L]`, `V(s)` of the *other* player's roots in its own utility: against the
+        best response below them, before the root's scale.
+      entered: for both players `[R_p, L]`, how likely its own choices in the entry lead to each root.
+      value: `[G, L]` player 0's value when both play their strategies; None if not asked for.
+      root_values: for both players `[R_p, L]` the same below each of its roots, in its own utility, before
+        the root's scale; None if not asked for.
+      iterations: `[L]` completed, of the simplex method for linear programs.
+      epsilon: `[L]` the smallest ε that any game of the lane needed, NaN in lanes that failed; None unless
+        linear programs were to find it.
+      plan: how lanes were split; None for linear programs.
+      failures: lanes whose linear programs were not solved, and why; their numbers are NaN.
+    """
+
+    strategy: Pair
+    guaranteed: Pair
+    gap: FloatArray
+    below: Pair
+    entered: Pair
+    value: FloatArray | None
+    root_values: Pair | None
+    iterations: npt.NDArray[np.int64]
+    epsilon: FloatArray | None = None
+    plan: Plan | None = None
+    failures: dict[int, str] = dataclasses.field(default_factory=dict[int, str])
+
+    @functools.cached_property
+    def overflows(self) -> dict[int, int]:
+        """Lanes with numbers that are not finite, and the first game in which they are."""
+        return find_overflows(self.gap)
+
+
+def solve_batch(
+    batch: Batch,
+    solver: Solver,
+    fallback: Callable[[IntArray], Fallbacks] | None = None,
+    *,
+    players: tuple[int, ...] = (0, 1),
+    played: bool = False,
+    plan: Plan | None = None,
+    names: Sequence[str] | None = None,
+    goals: Sequence[Goal] | None = None,
+    perturbed: Callable[[float], Batch] | None = None,
+    report: Report | None = None,
+) -> BatchSolution:
+    """Solves all lanes of a batch and certifies both players' strategies in float64.
+
+    Args:
+      batch: the games.
+      solver: settings of the solve.
+      fallback: makes both players' strategies of some lanes where the average is not taken or has no mass; by
+        default all actions alike where it has no mass.
+      players: whose strategies to return.
+      played: whether to compute the values of both strategies against each other.
+      plan: how lanes are split; by default as memory allows. No effect with linear programs.
+      names: `L` names of the lanes, for errors of linear programs.
+      goals: `L` goals of linear programs; by default the player who updates last maximises its guaranteed
+        value in every game.
+      perturbed: makes the same games with another ε. If given, `batch` has ε = 0, and linear programs look
+        for the largest ε whose optimal basis stays optimal at ε = 0 (`lp.refined`).
+      report: progress callback; receives the number of completed iterations, or that share of
+        `solver.num_iterations` as lanes whose linear programs are solved.
+
+    Raises:
+      ValueError: if a checkpoint is of another solve or cannot be written, or the games do not fit.
+    """
+    make_fallback = _no_fallback if fallback is None else fallback
+    if names is None:
+        names = [f"lane {lane} of {batch.name}" for lane in range(batch.num_lanes)]
+    if solver.rule is None:
+        return _solve_exactly(
+            batch,
+            solver,
+            make_fallback,
+            players=players,
+            played=played,
+            names=names,
+            goals=goals,
+            perturbed=perturbed,
+            report=report,
+        )
+
+    def finish(ended: Finished) -> Certificate:
+        sums = ended.release()
+        rows = ended.placement.by_lane(make_fallback(ended.lanes))
+        return _certify_average(ended.in_float64(), sums, rows, players=players, played=played)
+
+    solved = solve(batch, solver, finish, plan=plan, report=report)
+    return _of_certificate(solved.outcome, batch, iterations=solved.iterations, plan=solved.plan)
+
+
+def _solve_exactly(
+    batch: Batch,
+    solver: Solver,
+    fallback: Callable[[IntArray], Fallbacks],
+    *,
+    players: tuple[int, ...],
+    played: bool,
+    names: Sequence[str],
+    goals: Sequence[Goal] | None,
+    perturbed: Callable[[float], Batch] | None,
+    report: Report | None,
+) -> BatchSolution:
+    """Solves a batch by linear programs; arguments as in `solve_batch`."""
+    count = batch.num_lanes
+
+    def tell(lanes: int) -> None:
+        if report is not None:
+            report(solver.num_iterations * lanes // count)
+
+    with precision(np.float64):
+        problem, rows = batch.problem(), fallback(np.arange(count))
+        programs = solve_lanes(
+            problem,
+            names,
+            (_rows(rows, 0), _rows(rows, 1)),
+            perturbed=None if perturbed is None else lambda epsilon: perturbed(epsilon).problem(),
+            goals=goals,
+            time_limit=solver.time_limit,
+            report=tell,
+        )
+        certificate = _certify(problem, programs.played, rows, players=players, played=played)
+    return _of_certificate(
+        jax.tree.map(np.asarray, certificate),
+        batch,
+        iterations=programs.iterations,
+        epsilon=programs.epsilon,
+        failures=programs.failures,
+    )
+
+
+_certify = functools.partial(compile_quickly, static_argnames=("players", "played"))(certify)
+_certify_average = functools.partial(compile_quickly, static_argnames=("players", "played"))(certify_average)
+
+
+def _no_fallback(lanes: IntArray) -> Fallbacks:
+    return None, None
+
+
+def _rows(fallback: Fallbacks, player: int) -> FloatArray | None:
+    rows = fallback[player]
+    return None if rows is None else np.asarray(rows.rows)
+
+
+def _of_certificate(
+    certificate: Certificate, batch: Batch, *, iterations: npt.NDArray[np.int64], **more: Any
+) -> BatchSolution:
+    """Without the padding of games."""
+
+    def games(x: Any) -> FloatArray:
+        return x[: batch.num_games]
+
+    first, second = certificate.guaranteed
+    fields = certificate._asdict() | more
+    fields["guaranteed"], fields["gap"] = (games(first), games(second)), games(certificate.gap)
+    if certificate.value is not None:
+        fields["value"] = games(certificate.value)
+    return BatchSolution(iterations=np.asarray(iterations, np.int64), **fields)
+
+
+def find_earnings(
+    batch: Batch, player: int, strategies: Sequence[FloatArray], plan: Plan | None = None
+) -> list[FloatArray]:
+    """Earnings of a player with a fixed entry by the constants of its body, `[G, L]` for each strategy.
+
+    Args:
+      batch: the games, in float64.
+      player: whose constants.
+      strategies: `[Q, L]` below its roots.
+      plan: how lanes are split; by default all at once.
+    """
+    chunk, last = batch.num_lanes if plan is None else plan.chunk, batch.num_lanes - 1
+    earned = [np.empty((batch.num_games, batch.num_lanes)) for _ in strategies]
+    with precision(np.float64):
+        for begin in range(0, batch.num_lanes, chunk):
+            lanes = np.minimum(np.arange(begin, begin + chunk), last)
+            terms = batch.terms(lanes)[player]
+            for total, rows in zip(earned, strategies, strict=True):
+                total[:, lanes] = _earned(batch.sides[player], terms, rows[:, lanes])[: batch.num_games]
+    return earned
+
+
+@compile_quickly
+def _earned(side: Side, terms: Terms, rows: jax.Array) -> jax.Array:
+    entry = rows[: side.entry.num_actions]  # none: the entry is fixed
+    return earned_alone(side, terms, follow(side, terms, Parts(entry, rows)))

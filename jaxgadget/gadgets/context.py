@@ -1,0 +1,71 @@
+"""Context in which alternative values and priors are resolved before a gadget is solved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+from jaxgadget.gadgets.capabilities import Capability
+from jaxgadget.util.arrays import FloatArray
+
+if TYPE_CHECKING:
+    from jaxgadget.gadgets.alternative import AbstractValues, ContinuationValues
+
+
+class Continuation(NamedTuple):
+    """A continuation of every blueprint below a cut, from the opponent's point of view. B blueprints.
+
+    Attributes:
+      strategy: the blueprints with the continuation in the subgames; of range values the blueprints.
+      values: `[R, B]` values of the opponent's roots, in the resolving player's utility.
+      reach: `[R, B]` reach of its roots by the opponent's own choices.
+      is_estimate: whether the values come from range values, so that no bound is known.
+      failures: blueprints without a continuation, and why.
+    """
+
+    strategy: Any
+    values: FloatArray
+    reach: FloatArray
+    is_estimate: bool
+    failures: Mapping[int, str]
+
+
+class ModelReach(NamedTuple):
+    """Reach of a model of the opponent.
+
+    Attributes:
+      roots: `[R, 1]` of the opponent's roots.
+      above: `[Q, 1]` the model's strategy above the cut; None where no gadget reads it.
+    """
+
+    roots: FloatArray
+    above: FloatArray | None
+
+
+class Immediate:
+    """Base of priors and alternative values that depend on the ranges alone."""
+
+    @property
+    def requires(self) -> frozenset[Capability]:
+        """Capabilities of the front end that it needs: none."""
+        return frozenset()
+
+    def resolve(self, context: Context) -> Self:
+        """Itself."""
+        return self
+
+
+class Context(Protocol):
+    """The subgames, blueprints and solver of a front end, as alternative values and priors use them."""
+
+    def continuation(self, values: ContinuationValues) -> Continuation:
+        """Solves a continuation of every blueprint; the result is cached."""
+        ...
+
+    def abstract_values(self, values: AbstractValues) -> FloatArray:
+        """`[R, B]` values of the opponent's roots in an abstraction, in the resolving player's utility."""
+        ...
+
+    def model_reach(self, model: Any) -> ModelReach:
+        """Reach of a model, a policy of one lane."""
+        ...

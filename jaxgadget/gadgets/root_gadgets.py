@@ -1,0 +1,234 @@
+"""Gadgets whose opponent decides at the roots of a subgame: unsafe, resolving, max-margin, reach.
+
+Sources: resolving, Burch, Johanson and Bowling (2014), §4; max-margin, Moravčík et al.
+(2016); reach, Brown and Sandholm (2017), §5; priors and gadget game sequential equilibria,
+Kubíček, Lisý and Sandholm (2026), §4–§7. Formulas: the tables of `docs/concepts.md`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+
+from jaxgadget.gadgets.alternative import (
+    GIFT_RULES,
+    ArrayValues,
+    GiftRule,
+    Spread,
+    Values,
+    WithGifts,
+    check_spread,
+    find_spread,
+    spread_name,
+)
+from jaxgadget.gadgets.capabilities import Capability
+from jaxgadget.gadgets.context import Context
+from jaxgadget.gadgets.entry import Bound, EntryTables, Leave, Pick
+from jaxgadget.gadgets.gadget import Epsilon, Perturbed, TwoLevel, check_epsilon, check_rows
+from jaxgadget.gadgets.prior import ArrayPrior, NoPrior, Prior, PriorRefusedError
+from jaxgadget.gadgets.ranges import Ranges, inverse
+
+
+@dataclasses.dataclass(frozen=True)
+class Unsafe(TwoLevel):
+    """The opponent enters as its blueprint does; no guarantee."""
+
+    prior: Prior = dataclasses.field(default_factory=NoPrior)
+    epsilon: Epsilon = 0.0
+    name: ClassVar[str] = "unsafe"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.prior, NoPrior):
+            raise PriorRefusedError(
+                f"prior={self.prior!r} for the unsafe gadget: it has no decision to perturb; expected 'none'"
+            )
+        check_epsilon(self.epsilon)
+        object.__setattr__(self, "epsilon", 0.0)
+
+    @property
+    def alternative(self) -> None:
+        """Alternative values: none."""
+        return None
+
+    @property
+    def offer(self) -> None:
+        """Offered values: none."""
+        return None
+
+    @property
+    def requires(self) -> frozenset[Capability]:
+        """The opponent's range, with which it enters."""
+        return frozenset({Capability.RANGE})
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Result columns besides prior and ε."""
+        return {}
+
+    def resolve(self, context: Context) -> Unsafe:
+        """The gadget with a prior and alternative values that depend on the ranges alone."""
+        return self
+
+    def check(self, num_roots: int, num_lanes: int) -> None:
+        """Checks nothing: there are no arrays."""
+
+    def tables(self, ranges: Ranges) -> EntryTables:
+        """The gadget as arrays; subgames that the opponent's blueprint does not reach have no decision."""
+        entered = ranges.per_subgame(ranges.opponent) > 0
+        return EntryTables(
+            scale=ranges.opponent, has_decision=entered & (ranges.per_subgame(ranges.mass) > 0)
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Resolving(TwoLevel, Perturbed):
+    """At every root infostate the opponent follows, or terminates for its alternative value.
+
+    With a spread alternative values are distributions (Brown and Sandholm 2017, §6): in the opponent's
+    utility terminating at s earns X ~ N(μ, σ²) with μ = −V̄(s), and the opponent learns X before it chooses.
+    If following is worth v, it follows where X ≤ v, with probability Φ((v − μ)/σ), and gets E max(X, v). A
+    strategy of the resolver then loses Σ_s E max(X_s, v_s). Each v_s is convex in its strategy, as a best
+    response's value, and E max(X, v) is convex and grows with v: so the resolver's is a convex problem, and
+    the more roots are uncertain, the more it pays to press a root's value far below its estimate. The
+    opponent's side is concave: following s with probability q earns q·v + (1 − q)·μ + σ·φ(Φ⁻¹(q)). The gap is
+    what both could gain by best responses to each other's averages in this game, exactly; as always the
+    optimum lies between what the solution guarantees and that + gap. It says nothing of the full game: no
+    bound of exploitability is known. Regret matching finds no such choice, so the values of an iteration say
+    it; the resolver's regrets go on as usual. Linear programs do not have it.
+
+    Attributes:
+      spread: σ: a number >= 0 in units of payoff, for each unit of `N(s)`; `best-response`, how far `V̄(s)` is
+        from the best response to the blueprint; numbers for each root, weighted as in `ArrayValues`; or None
+        where values are what they are. With 0 the opponent follows wherever v ≥ μ.
+    """
+
+    spread: Spread | None = dataclasses.field(default=None, kw_only=True, metadata={"later": True})
+    name: ClassVar[str] = "resolving"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_spread(self.spread)
+
+    @property
+    def requires(self) -> frozenset[Capability]:
+        """Required capabilities of the front end, including those of the prior and alternative values."""
+        if self.spread is None:
+            return super().requires
+        array = {Capability.ROOT_VALUES} if isinstance(self.spread, ArrayValues) else set[Capability]()
+        return super().requires | array | {Capability.SPREAD}
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Result columns besides prior and ε."""
+        settings = super().settings
+        if self.spread is None:
+            return settings
+        return settings | {"alternative": f"{settings['alternative']}, spread {spread_name(self.spread)}"}
+
+    def check(self, num_roots: int, num_lanes: int) -> None:
+        """ValueError unless the user's arrays in it fit the opponent's roots and the blueprints."""
+        super().check(num_roots, num_lanes)
+        if isinstance(self.spread, ArrayValues):
+            check_rows("spread", np.shape(self.spread.array), num_roots, num_lanes)
+
+    def tables(self, ranges: Ranges) -> EntryTables:
+        """The gadget as arrays: `EntryTables` for the entry of two levels."""
+        follow, epsilon, alternative = self.mistakes.follow(ranges), self.number, self.offer.values(ranges)
+        spread = None if self.spread is None else find_spread(self.spread, super().offer, ranges)
+        is_exact = self.offer.exact and spread is None
+        return EntryTables(
+            scale=np.ones_like(alternative),
+            has_decision=ranges.per_subgame(ranges.mass) > 0,
+            leave=Leave(
+                follow_floor=epsilon * follow,
+                terminate_floor=epsilon * (1 - follow),
+                earns=-alternative,
+                spread=spread,
+            ),
+            bound=Bound("sum", epsilon * follow, alternative, epsilon) if is_exact else None,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class MaxMargin(TwoLevel, Perturbed):
+    """The opponent picks the root infostate of a subgame where the improvement is smallest.
+
+    Margins are `(V(s) − V̄(s)) / N(s)`; roots with `N(s) = 0` cannot be picked.
+    """
+
+    name: ClassVar[str] = "max-margin"
+
+    def tables(self, ranges: Ranges) -> EntryTables:
+        """The gadget as arrays: `EntryTables` for the entry of two levels.
+
+        Raises:   ValueError: if an `ArrayPrior` gives all roots of a subgame weight 0.
+        """
+        per_mass, epsilon, alternative = inverse(ranges.mass), self.number, self.offer.values(ranges)
+        can_pick = ranges.mass > 0
+        weight = np.where(can_pick, self.mistakes.weight(ranges), 0)
+        has_decision = ranges.per_subgame(ranges.mass) > 0
+        if epsilon != 0 and isinstance(self.prior, ArrayPrior):
+            empty = has_decision & ~(ranges.per_subgame(weight) > 0)
+            if empty.any():
+                raise ValueError(
+                    f"ArrayPrior: all roots of subgame {int(np.argwhere(empty)[0][0])} that can be picked "
+                    "have weight 0; expected a positive weight for one root with N(s) > 0 in each subgame"
+                )
+        floor = epsilon * ranges.share(weight)
+        return EntryTables(
+            scale=per_mass,
+            has_decision=has_decision,
+            pick=Pick(legal=can_pick, floor=floor, earns=per_mass * alternative),
+            bound=Bound("max", floor * per_mass, alternative, epsilon) if self.offer.exact else None,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reach(Perturbed):
+    """Base of reach gadgets: gifts on top of the alternative values.
+
+    Attributes:
+      gifts: `lower-bound`, which is safe, or `estimate`.
+      scaled: give the whole gift to a single subgame, scaled up by what chance takes away.
+    """
+
+    gifts: GiftRule = "lower-bound"
+    scaled: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.scaled not in (True, False):
+            raise ValueError(f"scaled={self.scaled!r}: expected True or False")
+        if self.gifts not in GIFT_RULES:
+            raise ValueError(f"gifts={self.gifts!r}: expected {' or '.join(map(repr, GIFT_RULES))}")
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Result columns besides prior and ε."""
+        return super().settings | {"gifts": f"{self.gifts}, scaled" if self.scaled else self.gifts}
+
+    @property
+    def requires(self) -> frozenset[Capability]:
+        """Required capabilities of the front end, including those of the prior and alternative values."""
+        return super().requires | {Capability.TRUNK}
+
+    @property
+    def offer(self) -> Values:
+        """Alternative values with gifts, `V̄ − N·Σg`."""
+        return WithGifts(super().offer, self.gifts, self.scaled)
+
+
+@dataclasses.dataclass(frozen=True)
+class ReachResolving(_Reach, Resolving):
+    """Resolving, where terminating also pays what the opponent gave away on its way."""
+
+    name: ClassVar[str] = "reach-resolving"
+
+
+@dataclasses.dataclass(frozen=True)
+class ReachMaxMargin(_Reach, MaxMargin):
+    """Max-margin, where margins include what the opponent gave away on its way."""
+
+    name: ClassVar[str] = "reach-max-margin"

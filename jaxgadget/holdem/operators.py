@@ -1,0 +1,424 @@
+"""Payoffs of pairs of hands at hold'em's terminal nodes, without materialising the pairs.
+
+With C cards left that may be in hands there are H = C(C − 1) / 2 hands, in the order of `triu_indices(C, 1)`;
+each card is in C − 1 of them. Two hands exclude each other if they share a card. By inclusion–exclusion, at a
+fold a hand meets all hands, minus those with its first card, minus those with its second card, plus itself,
+which was subtracted twice. At a showdown hands are in G groups of equal strength, ascending: a hand wins
+against lower groups and loses to higher ones; the contributions of hands with either of its cards are
+subtracted by a small dense matrix of signs per card.
+
+Hands outside of both ranges are omitted: H remain, up to K with each card. Lanes with fewer hands are padded;
+`Folds.held` is 0 for padding.
+
+The classes implement `jaxgadget.core.hands.PairTables`: B tables, T terminal nodes per table. All arrays have
+a leading axis of lanes, of size 1 if shared, so that lanes may have different boards and hands.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxgadget.core.hands import HandsPayoff, PairTables
+from jaxgadget.core.host import Entries, rounded_size
+from jaxgadget.core.rows import EXACT, array_bytes, on_host, take_rows
+from jaxgadget.holdem.cards import HANDS, board_strengths, cards_left, hands_left
+from jaxgadget.util.arrays import FloatArray, IntArray
+
+CARD_STEP = 8
+"""Numbers of hands with a card are padded to multiples of this, so that spots share compiled programs."""
+
+
+def incidence(num_cards: int) -> FloatArray:
+    """`[C, H]` incidence of cards and hands."""
+    first, second = np.triu_indices(num_cards, 1)
+    has = np.zeros((num_cards, len(first)))
+    has[first, np.arange(len(first))] = has[second, np.arange(len(first))] = 1
+    return has
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Folds:
+    """`PairTables` with payoff 1 for every pair of hands without a common card.
+
+    Attributes:
+      has: `[1 or lanes, C, H]` incidence of cards and hands.
+      held: `[1 or lanes, B or 1, H]` 1 for hands that are possible in each table, otherwise 0; None for all.
+    """
+
+    has: jax.Array
+    held: jax.Array | None = None
+
+    def __call__(self, player: int, reach: jax.Array) -> jax.Array:
+        """Payoffs of a player's hands, given the other player's reach."""
+        reach = _only_held(self.held, reach)
+        lane, has = ("", self.has[0]) if self.has.shape[0] == 1 else ("l", self.has)
+        by_card = jnp.einsum(f"{lane}ch,bthl->btcl", has, reach, precision=EXACT)
+        shared = jnp.einsum(f"{lane}ch,btcl->bthl", has, by_card, precision=EXACT)
+        # Each hand has two cards; a sum over hands would take longer.
+        every = by_card.sum(axis=2, keepdims=True) / 2
+        return _only_held(self.held, every - shared + reach)
+
+    def absolute(self) -> Folds:
+        """Tables of absolute payoffs."""
+        return self
+
+    def dense(self) -> FloatArray:
+        """Dense tables; only if lanes share them."""
+        has = np.asarray(self.has[0], np.float64)
+        apart = ((has.T @ has) == 0).astype(np.float64)
+        if self.held is None:
+            return apart[None]
+        held = np.asarray(self.held[0], np.float64)
+        return held[:, :, None] * apart * held[:, None, :]
+
+    def take_lanes(self, lanes: IntArray) -> Folds:
+        """Selects lanes; returns itself if all lanes share it."""
+        return _take_lanes(self, lanes)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Showdowns:
+    """`PairTables` with payoff 1 for the stronger hand and -1 for the weaker one.
+
+    Attributes:
+      folds: pairs without a common card.
+      group: `[1 or lanes, B, H]` group of each hand, ascending in strength; arbitrary for impossible hands.
+      order: `[1, G, G]` 1 if the row's group is above the column's, -1 if it is below.
+      signs: `[1 or lanes, B, C, K, K]` the same for the hands with each card, 0 for padding.
+      hand_of_card: `[1 or lanes, C, K]` these hands; arbitrary for padding.
+      slot_of_hand: `[1 or lanes, H, 2]` flat positions of a hand in `hand_of_card`, for its two cards.
+    """
+
+    folds: Folds
+    group: jax.Array
+    order: jax.Array
+    signs: jax.Array
+    hand_of_card: jax.Array
+    slot_of_hand: jax.Array
+
+    def __call__(self, player: int, reach: jax.Array) -> jax.Array:
+        """Payoffs of a player's hands, given the other player's reach."""
+        reach = _only_held(self.folds.held, reach)
+        tables, ends, hands, lanes = reach.shape
+        # Columns are the reaches at one table: terminal nodes, and lanes if they share it.
+        if self.group.shape[0] == 1:
+            columns = reach.transpose(0, 2, 1, 3).reshape(1, tables, hands, ends * lanes)
+            won = self._by_lane(columns)
+            won = won.reshape(tables, hands, ends, lanes).transpose(0, 2, 1, 3)
+        else:
+            won = self._by_lane(reach.transpose(3, 0, 2, 1)).transpose(1, 3, 2, 0)
+        return _only_held(self.folds.held, won if player == 0 else -won)
+
+    def _by_lane(self, columns: jax.Array) -> jax.Array:
+        """Applies the tables lane by lane: `[lanes, B, H, columns]` → `[lanes, B, H, columns]`."""
+        by_table = jax.vmap(self._won, in_axes=(0, 0, 0, None, None))
+        arrays = (columns, self.group, self.signs, self.hand_of_card, self.slot_of_hand)
+        own = tuple(None if x.shape[0] < len(columns) else 0 for x in arrays)
+        shared = (x[0] if axis is None else x for x, axis in zip(arrays, own, strict=True))
+        return jax.vmap(by_table, in_axes=own)(*shared)
+
+    def _won(
+        self,
+        x: jax.Array,
+        group: jax.Array,
+        signs: jax.Array,
+        hand_of_card: jax.Array,
+        slot_of_hand: jax.Array,
+    ) -> jax.Array:
+        """Applies one table: `[H, columns]` → `[H, columns]`."""
+        by_group = jax.ops.segment_sum(x, group, num_segments=self.order.shape[-1])
+        above = jnp.matmul(self.order[0], by_group, precision=EXACT)
+        by_card = take_rows(x, hand_of_card)
+        excluded = jnp.einsum("cij,cjn->cin", signs, by_card, precision=EXACT).reshape(-1, x.shape[-1])
+        first, second = (take_rows(excluded, slot_of_hand[:, place]) for place in (0, 1))
+        return take_rows(above, group) - first - second
+
+    def absolute(self) -> Folds:
+        """Tables of absolute payoffs."""
+        return self.folds
+
+    def dense(self) -> FloatArray:
+        """Dense tables; only if lanes share them."""
+        group = np.asarray(self.group[0], np.int64)
+        return np.sign(group[:, :, None] - group[:, None, :]) * self.folds.dense()
+
+    def take_lanes(self, lanes: IntArray) -> Showdowns:
+        """Selects lanes; returns itself if all lanes share it."""
+        return _take_lanes(self, lanes)
+
+
+Tables = TypeVar("Tables", Folds, Showdowns)
+
+
+def _take_lanes(tables: Tables, lanes: IntArray) -> Tables:
+    """Selects lanes of arrays that have them; returns the tables themselves if none has."""
+    if all(x.shape[0] == 1 for x in jax.tree.leaves(tables)):
+        return tables
+    return jax.tree.map(lambda x: x if x.shape[0] == 1 else x[lanes], tables)
+
+
+def _only_held(held: jax.Array | None, x: jax.Array) -> jax.Array:
+    """Sets impossible hands of `[B, T, H, lanes]` to 0."""
+    return x if held is None else x * held.transpose(1, 2, 0)[:, None]
+
+
+def build_folds(num_cards: int, shown: Sequence[int] | None = None, hands: IntArray | None = None) -> Folds:
+    """Builds `Folds` on the host.
+
+    Args:
+      num_cards: number of cards, C.
+      shown: for every table the index of a public card among the C, which no hand has; None for one table
+        without a public card.
+      hands: `[1 or lanes, H]` indices of the carried hands, -1 for padding; None for all.
+    """
+    has = incidence(num_cards)[None]
+    held = None if shown is None else 1 - has[:, np.asarray(shown)]
+    if hands is not None:
+        real = (hands >= 0)[:, None]
+        possible = np.ones((1, 1, has.shape[-1])) if held is None else held
+        has, held = (np.where(real, np.moveaxis(x[0][:, hands], 1, 0), 0.0) for x in (has, possible))
+    return Folds(has=on_host(has), held=None if held is None else on_host(held))
+
+
+def build_showdowns(boards: Sequence[Sequence[int]], hands: IntArray | None = None) -> Showdowns:
+    """Builds `Showdowns` on the host: of rivers, or of turns with all possible rivers.
+
+    Args:
+      boards: boards of every lane, or one for all lanes. All have 5 cards, or all have 4.
+      hands: `[boards, H]` indices of the carried hands of each board, ascending, -1 for padding at the end;
+        None for all.
+    """
+    turn = len(boards[0]) == 4
+    num_cards = 52 - len(boards[0])
+    group = np.stack([_groups(board) if turn else _river_groups(board)[None] for board in boards])
+    places = np.arange(group.shape[-1])[None] if hands is None else hands
+    group = np.take_along_axis(group, np.maximum(places, 0)[:, None], axis=2)
+    hand_of_card, slot_of_hand = _by_card(places, num_cards)
+    of_card = np.take_along_axis(
+        group, np.maximum(hand_of_card, 0).reshape(len(hand_of_card), 1, -1), axis=2
+    ).reshape(*group.shape[:2], *hand_of_card.shape[1:])
+    signs = np.empty((*of_card.shape, of_card.shape[-1]))
+    np.sign(of_card[..., :, None] - of_card[..., None, :], out=signs, casting="unsafe")
+    real = hand_of_card >= 0
+    if not real.all():
+        signs *= (real[..., :, None] & real[..., None, :])[:, None]
+    ranks = np.arange(rounded_size(int(group.max()) + 1))
+    return Showdowns(
+        folds=build_folds(num_cards, range(num_cards) if turn else None, hands),
+        group=on_host(group.astype(np.int32)),
+        order=on_host(np.sign(ranks[:, None] - ranks).astype(np.float64)[None]),
+        signs=on_host(signs),
+        hand_of_card=on_host(np.maximum(hand_of_card, 0).astype(np.int32)),
+        slot_of_hand=on_host(slot_of_hand.astype(np.int32)),
+    )
+
+
+def _by_card(hands: IntArray, num_cards: int) -> tuple[IntArray, IntArray]:
+    """Lists the hands with each card, and each hand's positions in the lists.
+
+    Args:
+      hands: `[n, H]` hands as in `build_showdowns`.
+      num_cards: number of cards, C.
+
+    Returns:
+      `[n, C, K]` indices of hands among the H, ascending, -1 for padding; `[n, H, 2]` flat positions of each
+      hand there, for its two cards, 0 for padding. K is a multiple of `CARD_STEP`.
+    """
+    real = hands >= 0
+    has = (incidence(num_cards).T[hands] > 0) & real[..., None]
+    slot = has.cumsum(axis=1) - 1  # index of each hand among the hands with a card
+    most = min(-(-int(has.sum(axis=1).max()) // CARD_STEP) * CARD_STEP, num_cards - 1)
+    hand_of_card = np.full((len(hands), num_cards, most), -1)
+    lane, hand, card = np.nonzero(has)
+    hand_of_card[lane, card, slot[lane, hand, card]] = hand
+    cards = np.stack(np.triu_indices(num_cards, 1), axis=1)[hands]
+    slot_of_hand = cards * most + np.take_along_axis(slot, cards, axis=2)
+    return hand_of_card, np.where(real[..., None], slot_of_hand, 0)
+
+
+def _river_groups(board: Sequence[int]) -> IntArray:
+    """`[H]` groups of equal strength of all hands left, ascending."""
+    return np.unique(board_strengths(board, HANDS[hands_left(board)]), return_inverse=True)[1]
+
+
+def _groups(board: Sequence[int]) -> IntArray:
+    """`[C, H]` groups for all rivers after a turn; 0 for hands with the card."""
+    hands = hands_left(board)
+    left = cards_left(board).tolist()
+    groups = np.zeros((len(left), len(hands)), np.int64)
+    for place, card in enumerate(left):
+        possible = ~(HANDS[hands] == card).any(axis=1)
+        groups[place, possible] = _river_groups([*board, card])
+    return groups
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MergedHands:
+    """`PairTables` over M carried hands, computed by tables over all N hands.
+
+    Attributes:
+      tables: B' tables, the first of each class.
+      taken: `[1, B', N]` flat index of the table and carried hand that hold each hand's reach.
+      weight: `[1, N]` its fraction of the carried hand's reach.
+      given: `[1, B, M]` flat index of the table and hand that hold a carried hand's payoff.
+    """
+
+    tables: Folds | Showdowns
+    taken: jax.Array
+    weight: jax.Array
+    given: jax.Array
+
+    @property
+    def growth(self) -> float:
+        """Ratio of memory for reaches of all hands to that of the carried ones, at least 1."""
+        return max(1.0, self.taken.size / self.given.size)
+
+    def __call__(self, player: int, reach: jax.Array) -> jax.Array:
+        """Payoffs of a player's hands, given the other player's reach."""
+        every = _pick(reach, self.taken[0]) * self.weight[0][None, None, :, None]
+        return _pick(self.tables(player, every), self.given[0])
+
+    def absolute(self) -> MergedHands:
+        """Tables of absolute payoffs."""
+        return dataclasses.replace(self, tables=self.tables.absolute())
+
+    def dense(self) -> FloatArray:
+        """Not supported: raises ValueError."""
+        raise ValueError(
+            "payoff of merged hands: linear programs are not supported; solve without suit_isomorphism"
+        )
+
+    def take_lanes(self, lanes: IntArray) -> MergedHands:
+        """Selects lanes; all lanes share the classes."""
+        return dataclasses.replace(self, tables=self.tables.take_lanes(lanes))
+
+
+def _pick(x: jax.Array, index: jax.Array) -> jax.Array:
+    """Gathers `[B, T, H, lanes]` at flat indices `[B', H']` of tables and hands: `[B', T, H', lanes]`."""
+    tables, ends, hands, lanes = x.shape
+    rows = x.transpose(0, 2, 1, 3).reshape(tables * hands, ends * lanes)
+    picked = take_rows(rows, index).reshape(*index.shape, ends, lanes)
+    return jnp.transpose(picked, (0, 2, 1, 3))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Staked:
+    """`PairTables` whose terminal nodes have different stakes in every lane.
+
+    Attributes:
+      tables: payoffs per chip at stake.
+      chips: `[B, T, lanes]` chips at stake; negative if player 1 wins them.
+    """
+
+    tables: Folds | Showdowns | MergedHands
+    chips: jax.Array
+
+    def __call__(self, player: int, reach: jax.Array) -> jax.Array:
+        """Payoffs of a player's hands, given the other player's reach."""
+        return self.tables(player, reach * self.chips[:, :, None, :])
+
+    def absolute(self) -> Staked:
+        """Tables of absolute payoffs."""
+        return Staked(tables=self.tables.absolute(), chips=jnp.abs(self.chips))
+
+    def dense(self) -> FloatArray:
+        """Not supported, since stakes differ between nodes of a table: raises ValueError."""
+        raise ValueError("payoff of several spots: linear programs are not supported; solve a single spot")
+
+    def take_lanes(self, lanes: IntArray) -> Staked:
+        """Selects lanes."""
+        return Staked(tables=self.tables.take_lanes(lanes), chips=self.chips[:, :, lanes])
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Dealt:
+    """`PairTables` multiplied by both players' probabilities of each hand.
+
+    Attributes:
+      tables: payoffs of pairs of hands.
+      weights: weights of both players' hands, `[H]`.
+    """
+
+    tables: Folds | Showdowns
+    weights: tuple[jax.Array, jax.Array]
+
+    def __call__(self, player: int, reach: jax.Array) -> jax.Array:
+        """Payoffs of a player's hands, given the other player's reach."""
+        own, other = self.weights[player][:, None], self.weights[1 - player][:, None]
+        won = self.tables(player, reach * other[None, None])
+        return won * own[None, None]
+
+    def absolute(self) -> Dealt:
+        """Tables of absolute payoffs."""
+        return Dealt(tables=self.tables.absolute(), weights=self.weights)
+
+    def dense(self) -> FloatArray:
+        """Dense tables; only if lanes share them."""
+        first, second = (np.asarray(weights, np.float64) for weights in self.weights)
+        return first[:, None] * self.tables.dense() * second
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SpotsPayoff:
+    """`Payoff` of several spots, one per lane.
+
+    Attributes:
+      hands: the payoff in hand form; its tables are `Staked`.
+    """
+
+    hands: HandsPayoff
+
+    def gradient(self, player: int, reach: tuple[jax.Array, jax.Array], state: Any) -> tuple[jax.Array, Any]:
+        """Payoff gradient of a player, given both reaches."""
+        return self.hands.gradient(player, reach, state)
+
+    def absolute(self) -> SpotsPayoff:
+        """Tables of absolute payoffs."""
+        return SpotsPayoff(hands=self.hands.absolute())
+
+    def num_bytes(self) -> tuple[int, int]:
+        """Memory in bytes, shared and per lane."""
+        total, working = self.hands.num_bytes()
+        expands = [
+            t.tables.growth
+            for t in self.hands.tables
+            if isinstance(t, Staked) and isinstance(t.tables, MergedHands)
+        ]
+        working = round(working * max(expands, default=1.0))
+        own = [
+            (x, x.shape[axis])
+            for tables in self.hands.tables
+            for x, axis in _lane_arrays(tables)
+            if x.shape[axis] > 1
+        ]
+        lanes = max((count for _, count in own), default=1)
+        bytes_of_lanes = array_bytes([x for x, _ in own])
+        return total - bytes_of_lanes, bytes_of_lanes // lanes + working
+
+    def take_lanes(self, lanes: IntArray) -> SpotsPayoff:
+        """Selects lanes."""
+        tables = tuple(t.take_lanes(lanes) if isinstance(t, Staked) else t for t in self.hands.tables)
+        return SpotsPayoff(hands=dataclasses.replace(self.hands, tables=tables))
+
+    def entries(self) -> Entries:
+        """The payoff as a sparse matrix."""
+        return self.hands.entries()
+
+
+def _lane_arrays(tables: PairTables) -> list[tuple[jax.Array, int]]:
+    """Arrays that may have an axis of lanes, and this axis."""
+    if not isinstance(tables, Staked):
+        return []
+    return [(tables.chips, 2), *((x, 0) for x in jax.tree.leaves(tables.tables))]

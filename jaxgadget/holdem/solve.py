@@ -1,0 +1,727 @@
+"""Solves many hold'em spots at once: trees of one shape form a batch with boards, ranges and chips as lanes.
+
+Inside, chips are counted in pots. Exploitability is half of NashConv, in chips.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import hashlib
+import pathlib
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import pandas as pd
+
+from jaxgadget.core.batch import Batch
+from jaxgadget.core.certificate import Certificate, certify
+from jaxgadget.core.devices import HOME, Placement
+from jaxgadget.core.hands import build_hands_payoff
+from jaxgadget.core.host import HandEntries, HandTreeplex
+from jaxgadget.core.memory import LAUNCH_LANES, batch_size, find_memory
+from jaxgadget.core.problem import Parts, Terms, build_side, fixed_entry
+from jaxgadget.core.regret import Rule
+from jaxgadget.core.rows import on_host
+from jaxgadget.core.solution import BatchSolution, solve_batch
+from jaxgadget.core.solver import Solver, choose_solver
+from jaxgadget.games.game import ACTOR_BIT
+from jaxgadget.games.hands import PublicEnds
+from jaxgadget.holdem.cards import HANDS, NUM_CARDS
+from jaxgadget.holdem.checkpoint import KeptSpot, batch_name, find_spots, load_spots, save_spots
+from jaxgadget.holdem.isomorphism import Merging, find_exchanges
+from jaxgadget.holdem.operators import Folds, SpotsPayoff, Staked, build_folds, build_showdowns
+from jaxgadget.holdem.spots import Spot
+from jaxgadget.holdem.strategies import (
+    action_nodes,
+    body_order,
+    body_to_rows,
+    one_hand,
+    policy_to_rows,
+    rows_to_policy,
+    uniform_rows,
+)
+from jaxgadget.policy.policy import Policy
+from jaxgadget.tree.public import PublicTree, public_tree
+from jaxgadget.tree.public_form import hand_entries
+from jaxgadget.tree.sequence import SequenceForm
+from jaxgadget.tree.whole import sequence_form
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+from jaxgadget.util.compilation import compile_quickly
+from jaxgadget.util.files import make_folder
+from jaxgadget.util.locks import hold
+from jaxgadget.util.precision import precision
+from jaxgadget.util.progress import progress_bar
+
+HANDS_STEP = 64
+"""Numbers of hands are rounded up to multiples of that, so that batches share compiled programs."""
+
+MAX_SPOTS = 64
+"""Spots of a batch on a CPU, at most: with boards of their own each takes a megabyte of tables in float64."""
+
+TABLE_COPIES = 3
+"""So often are tables there at a time: in float64, in the precision of the solve, and those of chunks."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SpotSolution:
+    """A solved spot; its certificate is in float64.
+
+    Attributes:
+      spot: what was solved.
+      probabilities: for both players `[C, H]` the average strategies: rows are the nodes after the player's
+        actions, ascending; all actions alike with hands that a player cannot hold.
+      ev: both players' expected chips; they sum to the pot.
+      hand_ev: for both players `[H]` expected chips with each hand; NaN where the player or the other cannot
+        hold it.
+      gap: NashConv in chips, the sum of what both could gain; twice the exploitability.
+      algorithm: the rule, or what a policy that was given is called.
+      iterations: how many were done.
+    """
+
+    spot: Spot
+    probabilities: tuple[FloatArray, FloatArray]
+    ev: tuple[float, float]
+    hand_ev: tuple[FloatArray, FloatArray]
+    gap: float
+    algorithm: str
+    iterations: int
+
+    def __repr__(self) -> str:
+        first, second = self.ev
+        return (
+            f"<SpotSolution {self.spot.board}: EVs {first:.6g}, {second:.6g} of {self.spot.pot:.6g} chips, "
+            f"exploitability {self.exploitability:.3g} chips, {self.iterations} iterations>"
+        )
+
+    @property
+    def exploitability(self) -> float:
+        """Half of NashConv, in chips: what a player could gain on the average of both seats."""
+        return self.gap / 2
+
+    @functools.cached_property
+    def policy(self) -> Policy:
+        """The strategies as a policy of `public_tree(spot)`, for all functions that take policies."""
+        tree = public_tree(self.spot)
+        return rows_to_policy(tree, self.probabilities, f"{self.algorithm}:{self.iterations}")
+
+    @functools.cached_property
+    def equity(self) -> tuple[FloatArray, FloatArray]:
+        """For both players `[H]` equity: the fraction of the pot that each hand wins without further bets.
+
+        NaN where the other can hold no hand.
+        """
+        shares: list[FloatArray] = []
+        with precision(np.float64):
+            showdowns = jax.tree.map(jax.device_put, self.spot.showdowns)
+            tables = self.spot.showdowns.group.shape[1]
+            for player in (0, 1):
+                met = self.spot.compatible[player]
+                weights = np.broadcast_to(self.spot.range_weights[1 - player], (tables, 1, len(met)))
+                won = np.asarray(_win(showdowns, jax.device_put(weights[..., None])))[:, 0, :, 0].sum(axis=0)
+                chance = 1 if tables == 1 else tables - 4
+                shares.append(0.5 + 0.5 * _divide(won / chance, met))
+        return shares[0], shares[1]
+
+    def node(self, line: str = "") -> int:
+        """The public node after a line such as `check, bet 100`; see `BettingTree.find`."""
+        return self.spot.betting.find(line)
+
+    def strategy(self, line: str = "") -> dict[str, FloatArray]:
+        """Action → `[H]` its probability with each hand, for the player that acts after a line.
+
+        Raises:
+          ValueError: if no player acts there.
+        """
+        self.actor(line)
+        betting = self.spot.betting
+        return {betting.action_name(child): self._row(child) for child in betting.children(self.node(line))}
+
+    def frequencies(self, line: str = "") -> dict[str, float]:
+        """Action → its frequency after a line: the mean over hands, weighted by `weights`.
+
+        NaN where these are 0.
+
+        Raises:
+          ValueError: if no player acts there.
+        """
+        weights = self.weights(line)[self.actor(line)]
+        total = weights.sum()
+        return {
+            action: float(row @ weights / total) if total > 0 else float("nan")
+            for action, row in self.strategy(line).items()
+        }
+
+    def actor(self, line: str = "") -> int:
+        """Acting player after a line, 0 or 1.
+
+        Raises:
+          ValueError: if no player acts there.
+        """
+        return self.spot.betting.actor(line)
+
+    def played(self, line: str = "") -> tuple[FloatArray, FloatArray]:
+        """For both players `[H]` the range's weight of each hand × its probability of playing the line.
+
+        Hands that a card of the line makes impossible have 0.
+        """
+        return self._reaches(self.node(line))
+
+    def weights(self, line: str = "") -> tuple[FloatArray, FloatArray]:
+        """For both players `[H]` the fraction of all compatible pairs with each hand after a line.
+
+        Where none come, as after a bet that the other's blueprint never makes, a player's hands are weighed
+        as if the other had come with its whole range; if the player itself never comes, as if it had too. All
+        are 0 where not even whole ranges go together.
+        """
+        node = self.node(line)
+        reaches, whole = self._reaches(node), self._possible(node)
+        weights: list[FloatArray] = []
+        for player in (0, 1):
+            other = 1 - player
+            both = [
+                (reaches[player], reaches[other]),
+                (reaches[player], whole[other]),
+                (whole[player], whole[other]),
+            ]
+            pairs = (own * self.spot.compatible_with(others) for own, others in both)
+            found = next((weight for weight in pairs if weight.sum() > 0), np.zeros_like(whole[player]))
+            weights.append(found / max(found.sum(), np.finfo(np.float64).tiny))
+        return weights[0], weights[1]
+
+    def pairs(self, line: str = "") -> float:
+        """Total weight of compatible pairs of hands that reach a line."""
+        first, second = self.played(line)
+        return float(first @ self.spot.compatible_with(second))
+
+    def to_frame(self, line: str = "") -> pd.DataFrame:
+        """One row per hand of the acting player after a line: weight, EV and equity at the start, strategy.
+
+        Weights are those of `weights`, also where play never comes.
+        """
+        player = self.actor(line)
+        held = self.weights(line)[player]
+        columns = {
+            "hand": self.spot.hand_names,
+            "weight": held,
+            "ev": self.hand_ev[player],
+            "equity": self.equity[player],
+            **self.strategy(line),
+        }
+        return pd.DataFrame(columns)[held > 0].reset_index(drop=True)
+
+    def to_row(self) -> dict[str, Any]:
+        """Row of `jaxgadget holdem --json`; `exploitability` and `gap` are in chips.
+
+        `spot` is its canonical string, which tells spots of one board apart.
+        """
+        return {
+            "spot": self.spot.name,
+            "board": self.spot.board,
+            "ev": list(self.ev),
+            "exploitability": self.exploitability,
+            "gap": self.gap,
+            "iterations": self.iterations,
+            "hands": [int((weights > 0).sum()) for weights in self.spot.range_weights],
+            "root": self.frequencies(),
+        }
+
+    def _row(self, child: int) -> FloatArray:
+        """`[H]` probability of the action that leads to a node."""
+        player = ACTOR_BIT.index(int(self.spot.betting.tree.actor[self.spot.betting.tree.parent[child]]))
+        return self.probabilities[player][np.searchsorted(self._action_nodes[player], child)]
+
+    @functools.cached_property
+    def _action_nodes(self) -> tuple[IntArray, IntArray]:
+        nodes = self.spot.betting.tree
+        return action_nodes(nodes, 0), action_nodes(nodes, 1)
+
+    def _reaches(self, node: int) -> tuple[FloatArray, FloatArray]:
+        """For both players `[H]` probability of holding each hand and playing to a node."""
+        tree = self.spot.betting.tree
+        reaches = self._possible(node)
+        while node:
+            actor = int(tree.actor[tree.parent[node]])
+            if actor in ACTOR_BIT:
+                reaches[ACTOR_BIT.index(actor)] *= self._row(node)
+            node = int(tree.parent[node])
+        return reaches[0], reaches[1]
+
+    def _possible(self, node: int) -> list[FloatArray]:
+        """For both players `[H]` the range's weights; 0 of hands that have the card shown at a node."""
+        possible = [weights.copy() for weights in self.spot.range_weights]
+        card = int(self.spot.betting.card[node])
+        for weights in possible:
+            weights[(HANDS[self.spot.hands] == card).any(axis=1)] = 0
+        return possible
+
+
+def solve_spots(
+    spots: Sequence[Spot],
+    *,
+    suit_isomorphism: bool = False,
+    on_solved: Callable[[Mapping[int, SpotSolution]], None] | None = None,
+    solver: Solver | None = None,
+    iterations: int | None = None,
+    algorithm: str | Rule | None = None,
+) -> list[SpotSolution]:
+    """Solves spots of hold'em, those whose trees have one shape side by side.
+
+    Args:
+      spots: rivers and turns, in any order.
+      suit_isomorphism: whether hands that an exchange of suits maps into each other are solved as one, where
+        the board and both ranges allow it (`find_exchanges` says where and why not): the same solutions with
+        less memory. Only spots of one board are then solved side by side.
+      on_solved: is given the solutions of every batch, by the numbers of their spots, as soon as it is done;
+        those of the checkpoint come first, an archive at a time.
+      solver: settings; by default 1000 iterations of DCFR in float32, with a check of the gap every 50. Its
+        `target_gap` is NashConv, twice the exploitability, in chips or as `1%` of the pot of each spot; a
+        batch stops, on a CPU in parts of at most eight spots, when no gap is larger. Its `checkpoint` is a
+        folder that receives solutions as soon as they are found, and now and then the state of the others;
+        called again, with other spots or in another order too, it solves nothing twice. As many spots go into
+        a batch as fit into `memory_limit`. Takes no `time_limit` or `devices`.
+      iterations: short for `Solver(iterations=…)`.
+      algorithm: short for `Solver(algorithm=…)`.
+
+    Returns:
+      The solutions, in the order of the spots.
+
+    Raises:
+      ValueError: if an argument is out of range, a spot does not fit the memory, or the checkpoint is damaged
+        or cannot be written.
+    """
+    solutions: dict[int, SpotSolution] = {}
+    batches = solve_batches(
+        spots,
+        suit_isomorphism=suit_isomorphism,
+        solver=solver,
+        iterations=iterations,
+        algorithm=algorithm,
+    )
+    for solved in batches:
+        solutions |= solved
+        if on_solved is not None:
+            on_solved(solved)
+    return [solutions[number] for number in range(len(spots))]
+
+
+def solve_batches(
+    spots: Sequence[Spot],
+    *,
+    suit_isomorphism: bool = False,
+    solver: Solver | None = None,
+    iterations: int | None = None,
+    algorithm: str | Rule | None = None,
+) -> Iterator[dict[int, SpotSolution]]:
+    """Yields the solutions of `solve_spots` batch by batch, by the indices of the spots.
+
+    Nothing of a batch is held on to once the next one is asked for: a turn's solution may take 100 MB.
+    """
+    for number, spot in enumerate(spots):
+        if not isinstance(spot, Spot):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"spots[{number}]={spot!r}: expected a Spot")
+    default = Solver(algorithm="dcfr", iterations=1000, check_every=50, devices=HOME.devices)
+    solver = choose_solver(
+        solver,
+        default,
+        iterations=iterations,
+        algorithm=algorithm,
+        without=("time_limit", "devices"),
+        pots=True,
+    ).iterative()
+    iterations = solver.num_iterations
+    in_pots, folder = target_in_pots(solver), solver.checkpoint_path
+    keys = [""] * len(spots)
+    found: set[int] = set()
+    if folder is not None:
+        make_folder(folder)
+        how = f"{solver.rule!r} {solver.num_iterations} {solver.target_gap}"
+        how += f" {solver.check_interval} {solver.precision}"
+        how += " suit isomorphism" if suit_isomorphism else ""
+        keys = [hashlib.sha256(f"{spot.name} {how}".encode()).hexdigest() for spot in spots]
+        for kept in _kept_solutions(folder, spots, keys, solver.name):
+            found.update(kept)
+            yield kept
+            del kept
+    exchanges = [find_exchanges(spot)[0] if suit_isomorphism else () for spot in spots]
+    left = [number for number in range(len(spots)) if number not in found]
+    parts = _split(spots, left, solver, exchanges)
+    with progress_bar("solving", len(parts) * iterations, solver.progress) as report:
+        for done, numbers in enumerate(parts):
+            members = [spots[number] for number in numbers]
+            goal = None if in_pots is None else min(in_pots(spot) for spot in members)
+            solve_members = functools.partial(
+                _solve_alike,
+                members,
+                report=lambda now, before=done: report(before * iterations + now),
+                merges=len(exchanges[numbers[0]]) > 1,
+            )
+            aimed = dataclasses.replace(solver, target_gap=goal)
+            if folder is None:
+                batch = dict(zip(numbers, solve_members(aimed), strict=True))
+            else:
+                name = batch_name([keys[number] for number in numbers])
+                with hold(folder / name, "checkpoint"):
+                    states = folder / f"{name}.states"
+                    make_folder(states)
+                    solved = solve_members(dataclasses.replace(aimed, checkpoint=states))
+                    batch = dict(zip(numbers, solved, strict=True))
+                    del solved
+                    kept = {keys[number]: _to_keep(solution) for number, solution in batch.items()}
+                    save_spots(folder, kept)
+                    del kept
+                    shutil.rmtree(states)
+            yield batch
+            del batch
+            report((done + 1) * iterations)
+
+
+def _to_keep(solution: SpotSolution) -> KeptSpot:
+    """The fields stored in a checkpoint."""
+    return KeptSpot(solution.probabilities, solution.ev, solution.hand_ev, solution.gap, solution.iterations)
+
+
+def _kept_solutions(
+    folder: pathlib.Path, spots: Sequence[Spot], keys: Sequence[str], algorithm: str
+) -> Iterator[dict[int, SpotSolution]]:
+    """Solutions of a checkpoint, one archive at a time, by the indices of the spots."""
+    wanted = set(keys)
+    for path, kept_keys in find_spots(folder).items():
+        if not wanted.isdisjoint(kept_keys):
+            yield _kept_batch(load_spots(path, wanted), spots, keys, algorithm)
+            wanted.difference_update(kept_keys)
+
+
+def _kept_batch(
+    kept: Mapping[str, KeptSpot], spots: Sequence[Spot], keys: Sequence[str], algorithm: str
+) -> dict[int, SpotSolution]:
+    """The solutions of an archive, whose trees have one shape."""
+    numbers = [number for number, key in enumerate(keys) if key in kept]
+    return {
+        number: SpotSolution(spot=spots[number], algorithm=algorithm, **kept[keys[number]]._asdict())
+        for number in numbers
+    }
+
+
+def _make_form(spot: Spot) -> SequenceForm:
+    """A spot's sequence form; of a copy, as a spot keeps its tables, which take 40 MB for a turn."""
+    return sequence_form(public_tree(dataclasses.replace(spot)))
+
+
+def _split(
+    spots: Sequence[Spot],
+    numbers: Sequence[int],
+    solver: Solver,
+    exchanges: Sequence[tuple[tuple[int, ...], ...]],
+) -> list[list[int]]:
+    """Batches of spots, by their numbers: of trees of one shape, and as many as fit the memory.
+
+    Those with about as many hands lie side by side.
+    """
+    groups: dict[tuple[Any, ...], list[int]] = collections.defaultdict(list)
+    for number in numbers:
+        spot, merges = spots[number], len(exchanges[number]) > 1
+        board = (frozenset(spot.cards), exchanges[number]) if merges else len(spot.cards)
+        groups[spot.betting.shape, board].append(number)
+    parts: list[list[int]] = []
+    for alike in groups.values():
+        alike.sort(key=lambda number: int(_held_by_either(spots[number]).sum()))
+        merges = len(exchanges[alike[0]]) > 1
+        most = 1 if len(alike) == 1 else most_at_once(spots[alike[-1]], solver, merges=merges)
+        parts += [alike[begin : begin + most] for begin in range(0, len(alike), most)]
+    return parts
+
+
+def most_spots(placement: Placement) -> int:
+    """Maximum number of spots per batch; larger on accelerators, where every operation is a launch."""
+    return MAX_SPOTS if placement.on_cpu else LAUNCH_LANES
+
+
+def most_at_once(spot: Spot, solver: Solver, *, merges: bool = False) -> int:
+    """Number of spots like this one that fit in memory, at least 1."""
+    available = find_memory(solver.placement) if solver.memory_limit is None else solver.memory_limit
+    if available is None:
+        return most_spots(solver.placement)
+    hands = carried_hands([spot])
+    batch = build_batch([spot], _make_form(spot), hands, merge_hands([spot], hands) if merges else None)
+    _, size = batch_size(batch, solver.precision, solver.iterative_rule())
+    tables, _ = batch.payoff.num_bytes()
+    fits = max((available - size.fixed) // (TABLE_COPIES * tables + size.lane), 1)
+    return min(fits, most_spots(solver.placement))
+
+
+def evaluate_spot(spot: Spot, policy: Policy) -> SpotSolution:
+    """Evaluates a policy of both players in a spot, in float64: EVs of hands and exploitability.
+
+    Args:
+      spot: the spot.
+      policy: of `public_tree(spot)`, one lane.
+
+    Raises:
+      ValueError: if the policy is of another board's hands or another menu's tree, or has several lanes.
+    """
+    if not is_policy_of(spot, policy):
+        raise ValueError(
+            f"policy: {policy!r}: expected a single policy of public_tree(spot), all hands included"
+        )
+    form = sequence_form(policy.tree)
+    problem = build_batch([spot], form).problem()
+    with precision(np.float64):
+        nothing = jax.device_put(np.zeros((0, 1)))
+        first, second = (Parts(nothing, jax.device_put(body)) for body in policy_to_bodies(policy))
+        certificate = _certify(problem, (first, second), (None, None), played=True)
+        outcome = _worth(certificate)
+    places = np.arange(len(spot.hands))
+    every = _Carried(places, places)
+    outcome = jax.tree.map(lambda x: x[..., 0], outcome)
+    return _of_lane(spot, form, (every, every), None, outcome, (policy.labels[0], 0))
+
+
+def policy_to_bodies(policy: Policy) -> tuple[FloatArray, FloatArray]:
+    """Both players' strategies `[C × H, 1]` in the order of their treeplexes, of a policy of one lane."""
+    form = sequence_form(policy.tree)
+    first, second = (
+        rows[body_order(form, player)].reshape(-1, 1) for player, rows in enumerate(policy_to_rows(policy))
+    )
+    return first, second
+
+
+def is_policy_of(spot: Spot, policy: Policy) -> bool:
+    """True if the policy has one lane and the spot's hands and tree; ranges may differ."""
+    if not isinstance(policy.tree, PublicTree):
+        return False
+    game, names = policy.tree.hands_game, tuple(spot.hand_names)
+    return (
+        policy.num_lanes == 1
+        and game.hands == (names, names)
+        and game.action_names == spot.betting.names
+        and np.array_equal(game.nodes.parent, spot.betting.tree.parent)
+    )
+
+
+def target_in_pots(solver: Solver) -> Callable[[Spot], float] | None:
+    """The target gap of each spot, as a share of its pot; None for none."""
+    if (share := solver.pot_share) is not None:
+        return lambda spot: share
+    if (chips := solver.max_gap) is not None:
+        return lambda spot: chips / spot.pot
+    return None
+
+
+def _solve_alike(
+    spots: Sequence[Spot], solver: Solver, report: Callable[[int], None], *, merges: bool
+) -> list[SpotSolution]:
+    """Solves spots whose trees have one shape; if hands are merged, of one board and one symmetry."""
+    form, hands = _make_form(spots[0]), carried_hands(spots)
+    merging = merge_hands(spots, hands) if merges else None
+    solved = solve_batch(build_batch(spots, form, hands, merging), solver, played=True, report=report)
+    worth = _worth(solved)
+    return [
+        _of_lane(
+            spot,
+            form,
+            _carried_by(spot, hands, lane),
+            merging,
+            jax.tree.map(lambda x, lane=lane: x[..., lane], worth),
+            (solver.name, int(solved.iterations[lane])),
+        )
+        for lane, spot in enumerate(spots)
+    ]
+
+
+def _of_lane(
+    spot: Spot,
+    form: SequenceForm,
+    held: tuple[_Carried, _Carried],
+    merging: Merging | None,
+    outcome: _SolvedSpots,
+    by: tuple[str, int],
+) -> SpotSolution:
+    """A lane's outcome in chips, for all hands; by which rule and how many iterations."""
+    probabilities: list[FloatArray] = []
+    hand_evs: list[FloatArray] = []
+    for player, (hands, places) in enumerate(held):
+        rows = body_to_rows(form, player, np.asarray(outcome.bodies[player]))
+        worth = np.asarray(outcome.hand_values[player])
+        if merging is not None:
+            rows = merging.spread(rows, action_nodes(spot.betting.tree, player), spot.betting)
+            worth, places = worth[merging.place], hands
+        every = np.repeat(uniform_rows(spot.betting.tree, player)[:, None], len(spot.hands), axis=1)
+        every[:, hands] = rows[:, places]
+        probabilities.append(every)
+        met = spot.compatible_with(spot.dealt[1 - player])
+        values = np.full(len(spot.hands), np.nan)
+        values[hands] = worth[places]
+        hand_evs.append(spot.pot / 2 + spot.pot * _divide(values, met))
+    won = float(outcome.value[0]) * spot.pot
+    algorithm, iterations = by
+    return SpotSolution(
+        spot=spot,
+        probabilities=(probabilities[0], probabilities[1]),
+        ev=(spot.pot / 2 + won, spot.pot / 2 - won),
+        hand_ev=(hand_evs[0], hand_evs[1]),
+        gap=float(outcome.gap[0]) * spot.pot,
+        algorithm=algorithm,
+        iterations=iterations,
+    )
+
+
+class _Carried(NamedTuple):
+    """A player's hands whose results are known.
+
+    Attributes:
+      hands: `[n]` among all that are left on the board.
+      places: `[n]` where they are among those that the solve carried.
+    """
+
+    hands: IntArray
+    places: IntArray
+
+
+def _carried_by(spot: Spot, hands: IntArray | None, lane: int) -> tuple[_Carried, _Carried]:
+    """The hands that both players may hold, of those that a lane carried."""
+    own = np.arange(len(spot.hands)) if hands is None else hands[min(lane, len(hands) - 1)]
+    places = [np.flatnonzero((own >= 0) & (dealt[own] > 0)) for dealt in spot.dealt]
+    return _Carried(own[places[0]], places[0]), _Carried(own[places[1]], places[1])
+
+
+def carried_hands(spots: Sequence[Spot]) -> IntArray | None:
+    """The hands that a batch has to carry: those that either player may hold.
+
+    Args:
+      spots: of one street.
+
+    Returns:
+      `[1 or lanes, H]` for each spot, among all that are left on its board, ascending, -1 for padding; one
+      row for all where all have one board. H is a multiple of `HANDS_STEP`. None if nearly all are carried.
+    """
+    held = np.stack([_held_by_either(spot) for spot in spots])
+    if _same_board(spots):
+        held = held.any(axis=0, keepdims=True)
+    count = held.sum(axis=1)
+    most, every = -(-int(count.max()) // HANDS_STEP) * HANDS_STEP, len(spots[0].hands)
+    if most >= every:
+        return None
+    hands = np.argsort(~held, axis=1, kind="stable")[:, :most]  # those that are held come first
+    return np.where(np.arange(most) < count[:, None], hands, -1)
+
+
+def _held_by_either(spot: Spot) -> BoolArray:
+    """`[H]` the hands that one of the players may hold."""
+    first, second = spot.dealt
+    return (first > 0) | (second > 0)
+
+
+def _same_board(spots: Sequence[Spot]) -> bool:
+    return all(set(spot.cards) == set(spots[0].cards) for spot in spots)
+
+
+def merge_hands(spots: Sequence[Spot], hands: IntArray | None) -> Merging:
+    """Merges the hands of a batch, from `carried_hands`; the spots have one board."""
+    held = np.arange(len(spots[0].hands)) if hands is None else hands[0][hands[0] >= 0]
+    return Merging.of(spots[0], held)
+
+
+def build_batch(
+    spots: Sequence[Spot], form: SequenceForm, hands: IntArray | None = None, merging: Merging | None = None
+) -> Batch:
+    """Spots as lanes, in float64 and in pots; the reach of a root is its hand's part of the deal.
+
+    Args:
+      spots: whose trees have one shape.
+      form: sequence form of the public tree of one of them.
+      hands: those that are carried, see `carried_hands`; None for all.
+      merging: how these are merged, if they are.
+    """
+    same_board, num_cards = _same_board(spots), NUM_CARDS - len(spots[0].cards)
+    boards = [spot.cards for spot in (spots[:1] if same_board else spots)]
+    showdowns = build_showdowns(boards, hands)
+    groups: list[PublicEnds] = []
+    for end in spots[0].ends():
+        chips = np.stack([spot.stakes[end.node] * (end.chance / spot.pot) for spot in spots], axis=-1)
+        tables = showdowns if end.folds is None else end.folds
+        if isinstance(tables, Folds) and hands is not None:
+            tables = build_folds(num_cards, range(num_cards) if len(end.node) > 1 else None, hands)
+        if merging is not None:
+            own = np.arange(len(spots[0].hands)) if hands is None else hands[0]
+            tables = merging.merge(tables, own, len(end.node))
+        groups.append(
+            PublicEnds(end.node, np.ones(end.node.shape), Staked(tables=tables, chips=on_host(chips)))
+        )
+    assert isinstance(form.payoff, HandEntries)
+    places = np.arange(len(spots[0].hands))[None] if hands is None else hands
+    if merging is not None:
+        places = merging.hands[None]
+    num_hands = (places.shape[1], places.shape[1])
+    with precision(np.float64):
+        entries = hand_entries(num_hands, groups, form.payoff.block, form.payoff.num_blocks)
+        payoff = build_hands_payoff(entries, np.float64)
+        first, second = (
+            build_side(
+                HandTreeplex(one_hand(form, player).one_hand, count),
+                fixed_entry(1),
+                np.zeros(count, np.int64),
+                np.float64,
+            )
+            for player, count in enumerate(num_hands)
+        )
+    scales = [
+        np.where(places >= 0, np.take_along_axis(np.stack(dealt), places, axis=1), 0.0).T
+        for dealt in zip(*(spot.dealt for spot in spots), strict=True)
+    ]
+    if merging is not None:  # a hand that stands for several weighs what all do
+        scales = [scale * merging.count[:, None] for scale in scales]
+
+    def terms(lanes: IntArray) -> tuple[Terms, Terms]:
+        constant = on_host(np.zeros((1, len(lanes))))
+        both = [Terms(scale=on_host(scale[:, lanes]), constant=constant) for scale in scales]
+        return both[0], both[1]
+
+    return Batch(
+        name="spots",
+        order=(0, 1),
+        sides=(first, second),
+        payoff=SpotsPayoff(hands=payoff),
+        num_lanes=len(spots),
+        num_games=1,
+        terms=terms,
+    )
+
+
+class _SolvedSpots(NamedTuple):
+    """Average strategies and their values, in pots, on the host.
+
+    Attributes:
+      bodies: of both players, `[Q, lanes]`.
+      hand_values: for both players `[H, lanes]`, before the weight of its hand.
+      value: `[1, lanes]` what player 0 gets.
+      gap: `[1, lanes]` NashConv.
+    """
+
+    bodies: tuple[FloatArray, FloatArray]
+    hand_values: tuple[FloatArray, FloatArray]
+    value: FloatArray
+    gap: FloatArray
+
+
+_certify = functools.partial(compile_quickly, static_argnames=("played",))(certify)
+
+
+def _worth(solution: BatchSolution | Certificate) -> _SolvedSpots:
+    """The values of both strategies against each other, and their gap."""
+    arrays = solution.strategy, solution.root_values, solution.value, solution.gap
+    return _SolvedSpots(*jax.tree.map(np.asarray, arrays))
+
+
+def _divide(x: FloatArray, by: FloatArray) -> FloatArray:
+    """Divides; NaN where the divisor is 0."""
+    return np.divide(x, by, out=np.full_like(x, np.nan), where=by > 1e-12 * by.max(initial=0))
+
+
+@jax.jit
+def _win(showdowns: Any, reach: jax.Array) -> jax.Array:
+    return showdowns(0, reach)

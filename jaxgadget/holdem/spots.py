@@ -1,0 +1,254 @@
+"""Hold'em spots: a board, two ranges, a pot, a stack and bet menus. NumPy on the host."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import numpy as np
+
+from jaxgadget.core.rows import on_host
+from jaxgadget.games.game import TERMINAL
+from jaxgadget.games.hands import HandsGame, PublicEnds
+from jaxgadget.holdem.betting import PLAYERS, BetMenu, BettingTree, SpotBetting, build_betting
+from jaxgadget.holdem.cards import HANDS, NUM_CARDS, card_name, cards_left, hand_name, hands_left, parse_board
+from jaxgadget.holdem.operators import Dealt, Folds, Showdowns, build_folds, build_showdowns, incidence
+from jaxgadget.holdem.ranges import HandRange
+from jaxgadget.util.arguments import is_finite_number
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class End:
+    """Terminal nodes of one kind: folds, before or after a card is dealt, or showdowns.
+
+    Attributes:
+      node: `[B, T]` public nodes, one row per dealt card.
+      chance: probability of each card given a pair of hands; 1 without a dealt card.
+      folds: pairs of compatible hands at folds; None at showdowns.
+    """
+
+    node: IntArray
+    chance: float
+    folds: Folds | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Spot:
+    """A river, or a turn with all possible rivers.
+
+    Chips are counted from here: a player's EV is the share of the pot that it gets, less what it puts in from
+    now on, so both EVs sum to the pot. As a zero-sum game half of the pot is taken off both.
+
+    Attributes:
+      board: four or five cards, such as `Td9d6hQc2s`.
+      oop: the range of the first player, who is out of position: in the usual notation, or a `HandRange`.
+      ip: the range of the second player, likewise.
+      pot: chips in the middle.
+      stack: chips that each player has left.
+      menus: what both players may bet and raise: one menu, or each player's.
+      river_menus: of a turn, what they may on the river; None for the same.
+    """
+
+    board: str
+    oop: str | HandRange
+    ip: str | HandRange
+    pot: float
+    stack: float
+    menus: BetMenu | tuple[BetMenu, BetMenu] = dataclasses.field(default_factory=BetMenu)
+    river_menus: BetMenu | tuple[BetMenu, BetMenu] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("menus", "river_menus"):
+            menus = getattr(self, name)
+            if not (_are_menus(menus) or (menus is None and name == "river_menus")):
+                raise ValueError(f"{name}={menus!r}: expected a BetMenu, or one for either player")
+        for name in ("pot", "stack"):
+            chips = getattr(self, name)
+            if not is_finite_number(chips) or chips <= 0:
+                raise ValueError(f"{name}={chips!r}: expected a finite number of chips > 0")
+        if self.river_menus is not None and len(self.cards) == 5:
+            raise ValueError(
+                f"river_menus on the river {self.board!r}: expected None; menus (--bets, --raises) are "
+                "the river's"
+            )
+        live = hands_left(self.cards)
+        for name, weights in zip(PLAYERS, self.range_weights, strict=True):
+            if not weights.any():
+                raise ValueError(
+                    f"{name}={str(getattr(self, name))!r}: no hand is left on {self.board!r}: expected one "
+                    "without its cards"
+                )
+        if self.weight_of_pairs <= _NO_PAIR * self.range_weights[0].sum() * self.range_weights[1].sum():
+            first, second = (
+                hand_name(int(live[np.flatnonzero(weights)[0]])) for weights in self.range_weights
+            )
+            raise ValueError(
+                f"oop and ip: no pair of hands is compatible on {self.board!r}, as {first} and {second}; "
+                "expected ranges with hands that share no card"
+            )
+        _ = self.betting  # menus that make no tree are refused at the door
+
+    @functools.cached_property
+    def cards(self) -> tuple[int, ...]:
+        """Cards of the board."""
+        return parse_board(self.board)
+
+    @functools.cached_property
+    def hands(self) -> IntArray:
+        """`[H]` the hands that are left on the board, numbers of `jaxgadget.holdem.cards.HANDS`."""
+        return hands_left(self.cards)
+
+    @property
+    def hand_names(self) -> list[str]:
+        """Names of these hands."""
+        return [hand_name(hand) for hand in self.hands.tolist()]
+
+    @functools.cached_property
+    def ranges(self) -> tuple[HandRange, HandRange]:
+        """Both players' ranges."""
+        first, second = (
+            value if isinstance(value, HandRange) else HandRange.parse(value, name)
+            for name, value in zip(PLAYERS, (self.oop, self.ip), strict=True)
+        )
+        return first, second
+
+    @property
+    def range_weights(self) -> tuple[FloatArray, FloatArray]:
+        """For both players `[H]` weights of the remaining hands in its range."""
+        first, second = self.ranges
+        return first.weights[self.hands], second.weights[self.hands]
+
+    @functools.cached_property
+    def compatible(self) -> tuple[FloatArray, FloatArray]:
+        """For both players `[H]` total weight of the other's hands compatible with each of its own."""
+        return self.compatible_with(self.range_weights[1]), self.compatible_with(self.range_weights[0])
+
+    def compatible_with(self, weights: FloatArray) -> FloatArray:
+        """`[H]` the sum of weights `[H]` of the other player's hands that share no card with each hand."""
+        has = incidence(NUM_CARDS - len(self.cards))
+        summed = weights.sum() - has.T @ (has @ weights) + weights
+        return np.maximum(summed, 0)
+
+    @property
+    def weight_of_pairs(self) -> float:
+        """The weight of all compatible pairs of hands, by which values are normalised."""
+        return float(self.range_weights[0] @ self.compatible[0])
+
+    @functools.cached_property
+    def dealt(self) -> tuple[FloatArray, FloatArray]:
+        """Both ranges `[H]`, scaled so that all compatible pairs of hands weigh 1.
+
+        Hands that go with none of the other's have 0: what cancels would else hide small weights in float32.
+        """
+        scale = self.weight_of_pairs**-0.5
+        first, second = (
+            np.where(self.meets(player), self.range_weights[player] * scale, 0.0) for player in (0, 1)
+        )
+        return first, second
+
+    def meets(self, player: int) -> BoolArray:
+        """`[H]` which hands go with some of the other player's; less than so much of a mass is rounding."""
+        return self.compatible[player] > _NO_PAIR * self.compatible[player].max()
+
+    @functools.cached_property
+    def betting(self) -> BettingTree:
+        """The public tree; print it to see what the menus make of pot and stack."""
+        menus = [_pair(self.menus)]
+        if len(self.cards) == 5:
+            return build_betting(SpotBetting(self.pot, self.stack, tuple(menus)))
+        menus.append(menus[0] if self.river_menus is None else _pair(self.river_menus))
+        return build_betting(SpotBetting(self.pot, self.stack, tuple(menus)), cards_left(self.cards).tolist())
+
+    @functools.cached_property
+    def showdowns(self) -> Showdowns:
+        """Showdown tables of this river, or of all possible rivers of a turn."""
+        return build_showdowns([self.cards])
+
+    @functools.cached_property
+    def stakes(self) -> FloatArray:
+        """`[n]` at ends, chips that player 0 gets if it wins there, below 0 where it folds."""
+        tree = self.betting
+        at_stake = self.pot / 2 + tree.put_in.min(axis=1)
+        return np.where(tree.folded == 0, -at_stake, at_stake)
+
+    def ends(self) -> tuple[End, ...]:
+        """All ends of the game, in groups of one kind."""
+        tree, num_cards = self.betting, NUM_CARDS - len(self.cards)
+        over = tree.tree.actor == TERMINAL
+        ends: list[End] = []
+        for folds in (True, False):
+            for shown in (False, True):
+                node = np.flatnonzero(over & ((tree.folded >= 0) == folds) & ((tree.card >= 0) == shown))
+                if not len(node):
+                    continue
+                # Every card has the same ends below it, in the same order.
+                order = np.argsort(tree.card[node], kind="stable")
+                tables = build_folds(num_cards, range(num_cards) if shown else None) if folds else None
+                ends.append(
+                    End(
+                        node=node[order].reshape(num_cards if shown else 1, -1),
+                        chance=1 / (num_cards - 4) if shown else 1.0,  # four cards are in hands
+                        folds=tables,
+                    )
+                )
+        return tuple(ends)
+
+    def by_hands(self, *, in_range: bool = False) -> HandsGame:
+        """The spot as a game by hands: every function for such games takes it. Payoffs are in chips.
+
+        Args:
+          in_range: whether only hands that have a weight are there, with all pairs of them written down; for
+            few hands, and for linear programs.
+        """
+        every = np.arange(len(self.hands))
+        held = [np.flatnonzero(weights) if in_range else every for weights in self.range_weights]
+        parts: list[PublicEnds] = []
+        for end in self.ends():
+            tables = self.showdowns if end.folds is None else end.folds
+            pays = Dealt(tables=tables, weights=(on_host(self.dealt[0]), on_host(self.dealt[1])))
+            # Copies, so that the tables of all hands are not kept.
+            table = pays.dense()[:, held[0][:, None], held[1]] if in_range else pays
+            parts.append(PublicEnds(end.node, end.chance * self.stakes[end.node], table))
+        names, possible = np.array(self.hand_names), self._possible()
+        most = self.pot / 2 + self.stack
+        return HandsGame(
+            name=self.name,
+            hands=(tuple(names[held[0]].tolist()), tuple(names[held[1]].tolist())),
+            nodes=self.betting.tree,
+            ends=tuple(parts),
+            payoff_bounds=(-most, most),
+            possible=(None, None) if possible is None else (possible[:, held[0]], possible[:, held[1]]),
+            constant=self.pot,
+            action_names=self.betting.names,
+        )
+
+    @property
+    def name(self) -> str:
+        """The canonical string."""
+        board = "".join(map(card_name, self.cards))
+        first, second = self.ranges
+        parts = [f"board={board},oop={first},ip={second},pot={self.pot:.12g},stack={self.stack:.12g}"]
+        parts.append(f"menus={self.menus}" + ("" if self.river_menus is None else f",{self.river_menus}"))
+        return f"holdem({','.join(parts)})"
+
+    def _possible(self) -> BoolArray | None:
+        """Mask `[n, H]` of hands compatible with the dealt card at each node; None for all."""
+        card = self.betting.card
+        if (card < 0).all():
+            return None
+        return ~(HANDS[self.hands][None] == card[:, None, None]).any(axis=2)
+
+
+_NO_PAIR = 1e-12
+"""Compatible pairs that weigh a smaller share of all pairs are rounding."""
+
+
+def _are_menus(menus: object) -> bool:
+    pair = (menus, menus) if isinstance(menus, BetMenu) else menus
+    return isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(menu, BetMenu) for menu in pair)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _pair(menus: BetMenu | tuple[BetMenu, BetMenu]) -> tuple[BetMenu, BetMenu]:
+    """The pair of both players' menus."""
+    return (menus, menus) if isinstance(menus, BetMenu) else menus

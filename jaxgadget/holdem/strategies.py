@@ -1,0 +1,90 @@
+"""Strategies of a spot as arrays `[C, H]`: a row for every node after a player's action, over all hands.
+
+Hands that a dealt card makes impossible have rows too, in which all actions are alike; a `Policy` has none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jaxgadget.core.host import HandTreeplex
+from jaxgadget.games.game import ACTOR_BIT
+from jaxgadget.games.hands import PublicNodes
+from jaxgadget.policy.policy import Policy
+from jaxgadget.tree.public import PublicTree
+from jaxgadget.tree.sequence import SequenceForm
+from jaxgadget.util.arrays import FloatArray, IntArray
+
+
+def action_nodes(nodes: PublicNodes, player: int) -> IntArray:
+    """`[C]` public nodes after a player's actions, ascending."""
+    acts = nodes.actor[nodes.parent] == ACTOR_BIT[player]
+    acts[0] = False
+    return np.flatnonzero(acts)
+
+
+def one_hand(form: SequenceForm, player: int) -> HandTreeplex:
+    """A player's decisions in a public tree."""
+    treeplex = form.treeplex[player]
+    assert isinstance(treeplex, HandTreeplex)
+    return treeplex
+
+
+def body_order(form: SequenceForm, player: int) -> IntArray:
+    """`[C]` row of each block of actions of the player's treeplex."""
+    nodes, treeplex = _nodes(form), one_hand(form, player).one_hand
+    child = nodes.first_child[treeplex.infoset[treeplex.sequence_infoset]] + treeplex.sequence_slot
+    return np.searchsorted(action_nodes(nodes, player), child)
+
+
+def uniform_rows(nodes: PublicNodes, player: int) -> FloatArray:
+    """`[C]` probabilities if all actions are alike."""
+    count = nodes.num_children[nodes.decisions(player)]
+    return np.repeat(1 / count, count)
+
+
+def body_to_rows(form: SequenceForm, player: int, body: FloatArray) -> FloatArray:
+    """A body `[C × H]` of the player's treeplex as rows `[C, H]`, normalised; H may be another number."""
+    nodes, order = _nodes(form), body_order(form, player)
+    rows = np.empty((len(order), len(body) // max(len(order), 1)))
+    rows[order] = body.reshape(rows.shape)
+    if not len(rows):
+        return rows
+    count = nodes.num_children[nodes.decisions(player)]
+    total = np.add.reduceat(rows, np.cumsum(count) - count, axis=0)
+    return rows / np.repeat(total, count, axis=0)
+
+
+def rows_to_policy(tree: PublicTree, rows: tuple[FloatArray, FloatArray], label: str) -> Policy:
+    """A policy of one lane from both players' rows `[C, H]`."""
+    pair: list[FloatArray] = []
+    for player in (0, 1):
+        sequence = tree.sequence_to(player, action_nodes(tree.nodes, player))
+        possible = sequence >= 0
+        probabilities = np.empty((tree.infosets[player].num_sequences - 1, 1))
+        probabilities[sequence[possible] - 1, 0] = rows[player][possible]
+        pair.append(probabilities)
+    return Policy(tree, (pair[0], pair[1]), (label,))
+
+
+def policy_to_rows(policy: Policy) -> tuple[FloatArray, FloatArray]:
+    """Both players' rows `[C, H]` of a policy of one lane.
+
+    Raises:
+      ValueError: if the policy's tree is not by hands.
+    """
+    tree = policy.tree
+    if not isinstance(tree, PublicTree):
+        raise ValueError(f"policy={policy!r}: expected a policy of a public tree, from public_tree(spot)")
+    pair: list[FloatArray] = []
+    for player in (0, 1):
+        sequence = tree.sequence_to(player, action_nodes(tree.nodes, player))
+        probabilities = policy.probabilities[player][sequence - 1, 0]
+        pair.append(np.where(sequence >= 0, probabilities, uniform_rows(tree.nodes, player)[:, None]))
+    return pair[0], pair[1]
+
+
+def _nodes(form: SequenceForm) -> PublicNodes:
+    tree = form.tree
+    assert isinstance(tree, PublicTree)
+    return tree.nodes

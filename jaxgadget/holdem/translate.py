@@ -1,0 +1,199 @@
+"""Translates the solution of a spot to the same spot with another menu, as in `policy.translation`.
+
+A player follows its strategy in *shadows*: nodes of the solved tree that represent the current node. The
+other player's action is mapped to the action of the same name; another bet to one of its two neighbours, with
+the rule's probabilities; without any bet, to a call or check. The player's own action is mapped to the action
+of the same name, otherwise to the nearest bet, otherwise to a call or check; an action that it never takes
+with a hand is treated, for that hand, like the other player's. After the end of the shadow's hand the player
+checks or calls. Shadows are weighted, hand by hand, by their probabilities given the player's own actions,
+which gives the equivalent behaviour strategy (Kuhn 1953).
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import defaultdict
+
+import numpy as np
+
+from jaxgadget.games.game import ACTOR_BIT, CHANCE
+from jaxgadget.holdem.betting import BettingTree
+from jaxgadget.holdem.solve import SpotSolution
+from jaxgadget.holdem.spots import Spot
+from jaxgadget.holdem.strategies import action_nodes, rows_to_policy, uniform_rows
+from jaxgadget.policy.policy import Policy
+from jaxgadget.policy.translation import TranslationRule, check_rule
+from jaxgadget.tree.public import public_tree
+from jaxgadget.util.arrays import FloatArray
+
+_Belief = dict[int, FloatArray]
+"""For every shadow `[H]` its probability times that of the player's own actions, by hand."""
+
+_OVER = -1
+"""The shadow after the end of its hand."""
+
+
+def translate_solution(solution: SpotSolution, spot: Spot, rule: str = "pseudo-harmonic") -> Policy:
+    """Translates a solution to a spot with other menus.
+
+    Args:
+      solution: solution of a spot with the same board, pot and stack; ranges may differ, and hands that the
+        solution's ranges lack play uniformly.
+      spot: the target spot.
+      rule: `pseudo-harmonic`, `linear` or `nearest`, as in `translate`.
+
+    Returns:
+      A policy of `public_tree(spot)`, one lane.
+
+    Raises:
+      ValueError: if board, pot or stack differ, or the rule is unknown.
+    """
+    for name, solved_value, requested in (
+        ("board", set(solution.spot.cards), set(spot.cards)),
+        ("pot", solution.spot.pot, spot.pot),
+        ("stack", solution.spot.stack, spot.stack),
+    ):
+        if solved_value != requested:
+            raise ValueError(
+                f"solution of a spot with {name}={getattr(solution.spot, name)!r}: the spot has "
+                f"{name}={getattr(spot, name)!r}; expected equal values; menus and ranges may differ"
+            )
+    rows = [
+        np.repeat(uniform_rows(spot.betting.tree, player)[:, None], len(spot.hands), axis=1)
+        for player in (0, 1)
+    ]
+    for player in (0, 1):
+        _SpotTranslator(solution, spot, player, check_rule(rule), rows[player]).walk()
+    label = f"{solution.algorithm}:{solution.iterations}"
+    return rows_to_policy(public_tree(spot), (rows[0], rows[1]), label)
+
+
+class _SpotTranslator:
+    """Computes the rows of one player top-down, with the shadows of each node."""
+
+    def __init__(
+        self,
+        solution: SpotSolution,
+        spot: Spot,
+        player: int,
+        rule: TranslationRule,
+        rows: FloatArray,
+    ):
+        self._rule, self._player, self._rows = rule, player, rows
+        self._tree, self._shadows = spot.betting, solution.spot.betting
+        self._pot, self._num_hands = spot.pot, len(spot.hands)
+        nodes = action_nodes(spot.betting.tree, player).tolist()
+        self._row_of = {node: row for row, node in enumerate(nodes)}
+        shadow_rows = enumerate(action_nodes(solution.spot.betting.tree, player).tolist())
+        self._plays = {node: solution.probabilities[player][row] for row, node in shadow_rows}
+
+    def walk(self) -> None:
+        """Visits all nodes, without recursion."""
+        left: list[tuple[int, _Belief]] = [(0, {0: np.ones(self._num_hands)})]
+        while left:
+            node, belief = left.pop()
+            children = self._tree.children(node)
+            if not children:
+                continue
+            if int(self._tree.tree.actor[node]) == ACTOR_BIT[self._player]:
+                left += self._own(children, node, belief)
+            else:
+                left += [(child, self._taken(child, node, belief)) for child in children]
+
+    def _own(self, children: list[int], node: int, belief: _Belief) -> list[tuple[int, _Belief]]:
+        """Computes the rows of a node at which the player acts."""
+        played = {child: np.zeros(self._num_hands) for child in children}
+        below: dict[int, _Belief] = {
+            child: defaultdict(lambda: np.zeros(self._num_hands)) for child in children
+        }
+        for shadow, weight in belief.items():
+            if not self._acts(shadow, node):
+                made = self._passive(self._tree, node)
+                played[made] += weight
+                below[made][_OVER] = below[made][_OVER] + weight
+                continue
+            for action in self._shadows.children(shadow):
+                made = self._made(children, node, shadow, action)
+                share = weight * self._plays[action]
+                played[made] += share
+                below[made][action] = below[made][action] + share
+        total = sum(played.values())
+        for child in children:
+            row = self._rows[self._row_of[child]]
+            np.divide(played[child], total, out=row, where=total > 0)
+            never = played[child] == 0
+            if never.any():  # actions that a hand never takes are treated like the other player's
+                for parent_shadow, weight in self._taken(child, node, belief).items():
+                    below[child][parent_shadow] = below[child][parent_shadow] + np.where(never, weight, 0)
+        return list(below.items())
+
+    def _taken(self, child: int, node: int, belief: _Belief) -> _Belief:
+        """Shadows of a node after a move of chance or of the other player."""
+        after: _Belief = defaultdict(lambda: np.zeros(self._num_hands))
+        for shadow, weight in belief.items():
+            for next_shadow, probability in self._taken_for(child, node, shadow):
+                after[next_shadow] = after[next_shadow] + probability * weight
+        return after
+
+    def _taken_for(self, child: int, node: int, shadow: int) -> list[tuple[int, float]]:
+        if self._is_chance(self._tree, node):
+            if shadow == _OVER or not self._is_chance(self._shadows, shadow):
+                return [(_OVER, 1.0)]
+            card = int(self._tree.card[child])
+            return [(c, 1.0) for c in self._shadows.children(shadow) if int(self._shadows.card[c]) == card]
+        if not self._acts(shadow, node):
+            return [(_OVER, 1.0)]
+        names = {self._shadows.action_name(place): place for place in self._shadows.children(shadow)}
+        name = self._tree.action_name(child)
+        if name in names:
+            return [(names[name], 1.0)]
+        size, sizes = self._size(self._tree, child), self._sizes(shadow)
+        if size is None or not sizes:
+            return [(self._passive(self._shadows, shadow), 1.0)]
+        place = bisect.bisect_left([x for x, _ in sizes], size)
+        if place in (0, len(sizes)):
+            return [(sizes[min(place, len(sizes) - 1)][1], 1.0)]
+        (below, first), (above, second) = sizes[place - 1], sizes[place]
+        if above == size:
+            return [(second, 1.0)]
+        chance = self._rule(size, below, above)
+        return [(first, chance), (second, 1 - chance)]
+
+    def _made(self, children: list[int], node: int, shadow: int, action: int) -> int:
+        """The player's action that represents an action of the solved tree."""
+        names = {self._tree.action_name(child): child for child in children}
+        name = self._shadows.action_name(action)
+        if name in names:
+            return names[name]
+        size = self._size(self._shadows, action)
+        own = [(self._size(self._tree, child), child) for child in children]
+        bets = [(abs(x - size), child) for x, child in own if x is not None and size is not None]
+        return min(bets)[1] if bets else self._passive(self._tree, node)
+
+    def _acts(self, shadow: int, node: int) -> bool:
+        """True if the same player acts."""
+        return shadow != _OVER and self._shadows.tree.actor[shadow] == self._tree.tree.actor[node]
+
+    def _sizes(self, shadow: int) -> list[tuple[float, int]]:
+        """Bets at a node of the solved tree, ascending."""
+        children = self._shadows.children(shadow)
+        sized = [(self._size(self._shadows, child), child) for child in children]
+        return sorted((size, child) for size, child in sized if size is not None)
+
+    def _size(self, tree: BettingTree, child: int) -> float | None:
+        """Size of a bet as a fraction of the pot after calling; None for other actions."""
+        parent = int(tree.tree.parent[child])
+        if tree.action_name(child) in ("fold", "check", "call"):
+            return None
+        player = ACTOR_BIT.index(int(tree.tree.actor[parent]))
+        other = float(tree.put_in[parent, 1 - player])
+        return (float(tree.put_in[child, player]) - other) / (self._pot + 2 * other)
+
+    @staticmethod
+    def _passive(tree: BettingTree, node: int) -> int:
+        """The child after a call or check."""
+        return next(c for c in tree.children(node) if tree.action_name(c) in ("check", "call"))
+
+    @staticmethod
+    def _is_chance(tree: BettingTree, node: int) -> bool:
+        return int(tree.tree.actor[node]) == CHANCE

@@ -1,0 +1,349 @@
+"""Matches between players, in batches, and exact expected results for known policies.
+
+Head-to-head tables as in Kubíček, Lisý and Sandholm (2026), §8.1 and B.3. Here every match is played in both
+seatings, which share chance. Plain NumPy.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+
+from jaxgadget.games.game import Move
+from jaxgadget.policy.openspiel import is_state_policy
+from jaxgadget.policy.player import Player, PolicyPlayer, play_games
+from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
+from jaxgadget.tree.contract import CONSTANT_SUM_TOLERANCE
+from jaxgadget.tree.history import HistoryTree, check_whole
+from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.arrays import FloatArray, IntArray
+
+GAMES_AT_ONCE = 2**19
+"""Maximum number of games per batch; results do not depend on it."""
+
+TERMINAL_CELLS = 2**22
+"""Number of terminals × lanes per block of expectations."""
+
+NORMAL_QUANTILE = 1.959963984540054
+"""Half width of a 95 % confidence interval, in standard errors."""
+
+Pairs = Sequence[Sequence[int | str]]
+"""Pairs of row and column, by index or name."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Matches:
+    """Results of matches.
+
+    Attributes:
+      tree: the game's histories.
+      names: names of the players.
+      pairs: row and column of every pair, indices into `names`.
+      seed: seed of chance and of the players' actions.
+      ends: `[pairs, 2, matches]` terminal histories: with the row as player 0, then with the column.
+    """
+
+    tree: HistoryTree
+    names: tuple[str, ...]
+    pairs: tuple[tuple[int, int], ...]
+    seed: int
+    ends: IntArray
+
+    def __repr__(self) -> str:
+        size = f"{len(self.pairs)} pair(s), {self.ends.shape[2]} match(es) each, seed {self.seed}"
+        return f"<Matches of {self.tree.game.name}: {size}>"
+
+    def moves(self, row: int | str, column: int | str, match: int) -> tuple[tuple[Move, ...], ...]:
+        """The moves of both seatings of a match: row first, then column first.
+
+        Raises:
+          ValueError: if the pair or the match was not played.
+        """
+        ((a, b),) = _check_pairs(self.names, [(row, column)])
+        if (a, b) not in self.pairs:
+            raise ValueError(f"row={row!r}, column={column!r}: not played; expected one of the pairs given")
+        check_whole_number("match", match, 0, self.ends.shape[2] - 1)
+        ends = self.ends[self.pairs.index((a, b)), :, match]
+        return tuple(self.tree.moves(end) for end in ends.tolist())
+
+    @functools.cached_property
+    def frame(self) -> pd.DataFrame:
+        """One line per pair, from the row player's perspective.
+
+        `win_rate` is wins + ½ draws, `mean_return` the row's mean return per game, in the game's own units
+        (in a constant-sum game a win is more than half of the constant); both are means of the two
+        seatings, and `…_first`, `…_second` are those as player 0 and as player 1. `ci95` and
+        `return_ci95` are half widths of 95 % confidence intervals of `win_rate` and `mean_return`. **The
+        unit of independence is a match, both seatings together**: normal approximation with the standard
+        deviation of the matches' scores, NaN for a single match, 0 if all score alike. Pairs share
+        chance and draws, so two lines are not independent, and (a, b) and (b, a) are the same matches.
+        """
+        tree, (row, column) = self.tree, np.asarray(self.pairs).T
+        sign = np.array([[1], [-1]])
+        score = (1 + sign * _outcomes(tree, self.ends)) / 2
+        returns = sign * tree.payoff[self.ends] + tree.constant / 2
+        names = np.asarray(self.names, object)
+        return pd.DataFrame(
+            {
+                "row": names[row],
+                "column": names[column],
+                "matches": self.ends.shape[2],
+                **_columns(score.mean(axis=2), returns.mean(axis=2)),
+                "ci95": _half_width(score.mean(axis=1)),
+                "return_ci95": _half_width(returns.mean(axis=1)),
+            }
+        )
+
+
+def play_matches(
+    policy: PolicyLike | Sequence[PolicyLike],
+    *,
+    matches: int,
+    seed: int,
+    pairs: Pairs | None = None,
+    tree: HistoryTree | None = None,
+) -> Matches:
+    """Plays a round robin among the lanes of a policy; a lane plays either seat.
+
+    Every match is played in both seatings with the same chance, as described in `play_players`.
+
+    Args:
+      policy: the players, a lane each; several policies of one tree are stacked. What is no `Policy` as
+        `as_policy` takes it.
+      matches: how many each pair plays, two games each.
+      seed: the matches' seed, in [0, 2^64).
+      pairs: rows and columns, by lane or label; by default every lane against every other one.
+      tree: for which tree; by default that of the first policy.
+
+    Raises:
+      ValueError: if `matches` is not positive, the seed is not a whole number in range, a lane is
+        unknown, labels repeat, or policies belong to different games.
+    """
+    policy = _stacked(policy, tree)
+    players = {label: PolicyPlayer(policy, lane) for lane, label in enumerate(policy.labels)}
+    return play_players(policy.histories, players, matches=matches, seed=seed, pairs=pairs)
+
+
+def play_players(
+    tree: HistoryTree,
+    players: Mapping[str, Player | PolicyLike],
+    *,
+    matches: int,
+    seed: int,
+    pairs: Pairs | None = None,
+) -> Matches:
+    """Plays a round robin among any players, level by level, all games of a batch in one step.
+
+    In match m chance and each seat use separate random numbers, one per move: uniform in [0, 1), determined
+    by (seed, m, chance or seat, number of its moves so far). Both seatings and all pairs share them, so
+    chance only differs as a consequence of players' actions, and equal players have equal results. A match
+    depends only on the seed, its index and its two players: `replay` repeats it alone, and the first 100 of
+    1,000 matches are those of a run of 100. A pair and its mirror are played once.
+
+    Args:
+      tree: the game's histories, to the end.
+      players: players by name; policies with one lane, as for `as_policy`, are accepted.
+      matches: how many each pair plays, two games each.
+      seed: the matches' seed, in [0, 2^64).
+      pairs: rows and columns, by index or name; by default all pairs of different players.
+
+    Raises:
+      ValueError: as `play_matches`; or if a player is invalid or does not return distributions.
+    """
+    check_whole(tree)
+    players = _check_players(tree, players)
+    check_whole_number("matches", matches, 1)
+    check_whole_number("seed", seed, 0, 2**64 - 1)
+    names = tuple(players)
+    chosen = _check_pairs(names, pairs)
+    seatings = sorted({seating for row, column in chosen for seating in ((row, column), (column, row))})
+    seating_idx = {seating: k for k, seating in enumerate(seatings)}
+    size = max(1, GAMES_AT_ONCE // len(seatings))
+    batches = [
+        play_games(tree, tuple(players.items()), seatings, seed, range(matches)[begin : begin + size])
+        for begin in range(0, matches, size)
+    ]
+    ends = np.concatenate(batches, axis=1)
+    seating_pairs = [[seating_idx[row, column], seating_idx[column, row]] for row, column in chosen]
+    return Matches(tree=tree, names=names, pairs=chosen, seed=seed, ends=ends[seating_pairs])
+
+
+def replay(
+    policy: PolicyLike | Sequence[PolicyLike],
+    row: int | str,
+    column: int | str,
+    match: int,
+    seed: int,
+    *,
+    tree: HistoryTree | None = None,
+) -> tuple[tuple[Move, ...], ...]:
+    """Replays one match of `play_matches`: the moves of both seatings, row first, then column first.
+
+    Raises:
+      ValueError: as `play_matches`, or if `match` is not an integer >= 0.
+    """
+    policy = _stacked(policy, tree)
+    players = {label: PolicyPlayer(policy, lane) for lane, label in enumerate(policy.labels)}
+    return replay_players(policy.histories, players, row, column, match, seed)
+
+
+def replay_players(
+    tree: HistoryTree,
+    players: Mapping[str, Player | PolicyLike],
+    row: int | str,
+    column: int | str,
+    match: int,
+    seed: int,
+) -> tuple[tuple[Move, ...], ...]:
+    """Replays one match of `play_players`: the moves of both seatings."""
+    check_whole(tree)
+    players = _check_players(tree, players)
+    check_whole_number("match", match, 0, 2**64 - 1)
+    check_whole_number("seed", seed, 0, 2**64 - 1)
+    ((a, b),) = _check_pairs(tuple(players), [(row, column)])
+    ends = play_games(tree, tuple(players.items()), [(a, b), (b, a)], seed, range(match, match + 1))[:, 0]
+    return tuple(tree.moves(end) for end in ends.tolist())
+
+
+def expected_matches(
+    policy: PolicyLike | Sequence[PolicyLike],
+    pairs: Pairs | None = None,
+    *,
+    tree: HistoryTree | None = None,
+) -> pd.DataFrame:
+    """Exact expectation of the table of `play_matches`: sums over all terminals.
+
+    The columns are those of `Matches.frame` without `matches`, `ci95` and `return_ci95`.
+
+    Args:
+      policy: the players, a lane each; several policies of one tree are stacked. What is no `Policy` as
+        `as_policy` takes it.
+      pairs: rows and columns, by lane or label; by default every lane against every other one.
+      tree: for which tree; by default that of the first policy.
+
+    Raises:
+      ValueError: if a lane is unknown, labels repeat, or policies belong to different games.
+    """
+    policy = _stacked(policy, tree)
+    tree, lanes = policy.histories, policy.num_lanes
+    check_whole(tree)
+    row, column = np.asarray(_check_pairs(policy.labels, pairs)).T
+    reach = [policy.reach(player) for player in (0, 1)]
+    outcome, payoff = np.zeros((lanes, lanes)), np.zeros((lanes, lanes))
+    size = max(1, TERMINAL_CELLS // lanes)
+    for begin in range(0, tree.num_terminals, size):
+        ends = tree.terminals[begin : begin + size]
+        first = reach[0][tree.sequence[0, ends]] * tree.chance[ends, None]
+        second = reach[1][tree.sequence[1, ends]]
+        outcome += (first * _outcomes(tree, ends)[:, None]).T @ second
+        payoff += (first * tree.payoff[ends, None]).T @ second
+    score = (1 + np.stack([outcome[row, column], -outcome[column, row]], axis=1)) / 2
+    returns = np.stack([payoff[row, column], -payoff[column, row]], axis=1) + tree.constant / 2
+    names = np.asarray(policy.labels, object)
+    return pd.DataFrame({"row": names[row], "column": names[column], **_columns(score, returns)})
+
+
+def worst_matchup(frame: pd.DataFrame) -> pd.DataFrame:
+    """Every row's line against the opponent with its lowest `win_rate`, excluding itself.
+
+    The paper's Figure 4. From matches it is a minimum of estimates, hence biased downwards.
+
+    Args:
+      frame: from `Matches.frame` or `expected_matches`.
+
+    Raises:
+      ValueError: if there is no pair of different players.
+    """
+    others = frame[frame["row"] != frame["column"]].reset_index(drop=True)
+    if others.empty:
+        raise ValueError("frame has no pair of different players; expected at least one")
+    worst = others.groupby("row", sort=False)["win_rate"].idxmin()
+    return others.loc[worst].reset_index(drop=True)
+
+
+def _check_players(tree: HistoryTree, players: object) -> dict[str, Player]:
+    """Returns players by name, wrapping policies; raises ValueError for other objects."""
+    if not isinstance(players, Mapping):
+        raise ValueError(f"players={players!r}: expected a dictionary of names and players")
+    checked: dict[str, Player] = {}
+    for name, player in cast("Mapping[str, Any]", players).items():
+        if isinstance(player, type) or not (
+            isinstance(player, Mapping) or hasattr(player, "action_probabilities")
+        ):
+            raise ValueError(f"player {name!r} is {player!r}; expected a `Player` or a policy")
+        if isinstance(player, Policy | Mapping) or is_state_policy(player):
+            policy = as_policy(cast(Any, player), tree, name=f"player {name!r}")
+            if policy.num_lanes != 1:
+                raise ValueError(
+                    f"player {name!r} is {policy!r}; expected PolicyPlayer(policy, lane) for a policy with "
+                    "several lanes"
+                )
+            player = PolicyPlayer(policy)
+        checked[name] = player
+    return checked
+
+
+def _stacked(policy: PolicyLike | Sequence[PolicyLike], tree: HistoryTree | None) -> Policy:
+    """Stacks policies; labels must be unique."""
+    policy = as_policy(policy, tree)
+    twice = [label for label, count in collections.Counter(policy.labels).items() if count > 1]
+    if twice:
+        raise ValueError(f"duplicate labels {', '.join(map(repr, twice))}; expected a unique label per lane")
+    return policy
+
+
+def _check_pairs(names: tuple[str, ...], pairs: Pairs | None) -> tuple[tuple[int, int], ...]:
+    """Indices of the rows and columns in `names`."""
+    if pairs is None:
+        pairs = list(itertools.permutations(range(len(names)), 2))
+        if not pairs:
+            raise ValueError(f"players {list(names)}: expected at least two, or pairs")
+    identifiers = [*names, *range(len(names))]
+    numbers: list[tuple[int, int]] = []
+    for pair in pairs:
+        if (
+            not isinstance(pair, tuple | list)
+            or len(pair) != 2
+            or not all(who in identifiers for who in pair)
+        ):
+            raise ValueError(
+                f"pair {pair!r}: expected (row, column), each one of {list(names)} or a number below "
+                f"{len(names)}"
+            )
+        row, column = (identifiers.index(who) % len(names) for who in pair)
+        numbers.append((row, column))
+    if not numbers:
+        raise ValueError("pairs is empty; expected at least one pair (row, column)")
+    return tuple(numbers)
+
+
+def _outcomes(tree: HistoryTree, ends: IntArray) -> FloatArray:
+    """1 where player 0 wins, -1 where player 1 does, 0 for a draw, in the shape of `ends`."""
+    if "draw" not in tree.cache:
+        largest = max(float(tree.payoff.max()), -float(tree.payoff.min())) + abs(tree.constant) / 2
+        tree.cache["draw"] = CONSTANT_SUM_TOLERANCE * largest
+    payoff = tree.payoff[ends]
+    return np.where(np.abs(payoff) <= tree.cache["draw"], 0.0, np.sign(payoff))
+
+
+def _columns(score: FloatArray, returns: FloatArray) -> dict[str, FloatArray]:
+    """Columns of the row's win rates and mean returns `[pairs, 2]` in either seat."""
+    columns: dict[str, FloatArray] = {}
+    for name, values in (("win_rate", score), ("mean_return", returns)):
+        columns |= {name: values.mean(axis=1), f"{name}_first": values[:, 0], f"{name}_second": values[:, 1]}
+    return columns
+
+
+def _half_width(scores: FloatArray) -> FloatArray:
+    """`[pairs]` half width of the 95 % confidence interval of the mean of `[pairs, matches]`."""
+    count = scores.shape[1]
+    if count < 2:
+        return np.full(len(scores), np.nan)
+    return NORMAL_QUANTILE * scores.std(axis=1, ddof=1) / np.sqrt(count)

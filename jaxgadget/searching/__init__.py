@@ -1,1 +1,0 @@
-"""Depth-limited search: lookaheads, portfolios, nested search, players that search."""

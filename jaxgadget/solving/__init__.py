@@ -1,1 +1,0 @@
-"""The one driver, memory and linear programs."""

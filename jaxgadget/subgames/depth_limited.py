@@ -1,0 +1,257 @@
+"""Depth-limited solving: every subgame below a cut, down to a limit, with a value function below it.
+
+`search` is to a lookahead what `jaxgadget.refine` is to whole subgames. Its gaps hold for the depth-limited
+games; its policies follow the blueprint below the limit, so that no bound on exploitability is known.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from jaxgadget.core.driver import Report
+from jaxgadget.core.regret import Rule
+from jaxgadget.core.solver import Solver, choose_solver
+from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
+from jaxgadget.gadgets.structure import build_structure, find_ranges
+from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
+from jaxgadget.subgames.leaves import history_leaves
+from jaxgadget.subgames.limits import check_depth, check_room, limit_by_depth
+from jaxgadget.subgames.lookahead import SolvedLookahead, name_lane, solve_lookahead
+from jaxgadget.subgames.profile import Profile, root_reach
+from jaxgadget.subgames.refine import list_gadgets
+from jaxgadget.tree.cut import CutSpec, cut
+from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.tree.history import HistoryTree, check_histories
+from jaxgadget.util.arguments import check_player
+from jaxgadget.util.arrays import BoolArray, FloatArray
+from jaxgadget.util.lanes import Lanes
+from jaxgadget.util.progress import progress_bar
+from jaxgadget.values.histories import ValueFunction, leaf_values
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Search:
+    """Solved depth-limited subgames of one player.
+
+    Lanes run over gadgets, then blueprints: `lane = gadget * num_blueprints + blueprint`. S subgames;
+    everything is in the searching player's utility, in units of the game's payoff.
+
+    Attributes:
+      lookahead: the subgames down to the limit.
+      values: for each blueprint `[H, K, K]` player 0's values of the leaves.
+      player: the searching player.
+      blueprint: the blueprints.
+      gadgets: the gadgets solved.
+      profiles: for each blueprint both players' average strategies, one lane for each gadget.
+      gadget_value: `[S, lanes]` value guaranteed by the strategy in each depth-limited gadget game.
+      gap: `[S, lanes]` NashConv of each of them; its optimum lies in [value, value + gap].
+      has_decision: `[S, lanes]` False where a subgame had nothing to solve and the blueprint is unchanged.
+      iterations: `[lanes]` completed iterations.
+      failures: lanes that overflowed, with the subgame; their values are NaN, and their policy is the
+        blueprint's.
+    """
+
+    lookahead: Forest
+    values: tuple[FloatArray, ...]
+    player: int
+    blueprint: Policy
+    gadgets: tuple[Gadget, ...]
+    profiles: tuple[Profile, ...]
+    gadget_value: FloatArray
+    gap: FloatArray
+    has_decision: BoolArray
+    iterations: npt.NDArray[np.int64]
+    failures: Mapping[int, str]
+
+    def __repr__(self) -> str:
+        worst = float(np.nanmax(self.gap, initial=0.0))
+        return f"<Search {self.lookahead!r}, player {self.player}: largest gap {worst:.3g}>"
+
+    @property
+    def message(self) -> str:
+        """One-sentence summary of the results."""
+        worst, done = float(np.nanmax(self.gap, initial=0.0)), int(self.iterations.max())
+        return (
+            f"Largest gap of a depth-limited game {worst:.3g} after {done} iterations: its "
+            "NashConv for the values at the limit. What is lost in the whole game has no bound here"
+        )
+
+    @property
+    def policy(self) -> Policy:
+        """The blueprints with the player's strategies between roots and limit, one per lane."""
+        lanes, player = self.lanes, self.player
+        searched = Policy.stack(
+            [
+                self.profiles[blueprint].policy.lane(gadget)
+                for gadget, blueprint in zip(lanes.gadget.tolist(), lanes.blueprint.tolist(), strict=True)
+            ]
+        )
+        rows = self.blueprint.probabilities[1 - player][:, lanes.blueprint]
+        return searched.with_player(1 - player, rows)
+
+    @property
+    def lanes(self) -> Lanes:
+        """The gadget and blueprint of every lane."""
+        return Lanes.product(gadgets=len(self.gadgets), blueprints=self.blueprint.num_lanes)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for every gadget and blueprint; nothing bounds exploitability."""
+        lanes, rows = self.lanes, list[dict[str, Any]]()
+        for lane in range(len(lanes)):
+            gadget = self.gadgets[lanes.gadget[lane]]
+            value, gap = self.gadget_value[:, lane], self.gap[:, lane]
+            rows.append(
+                {
+                    "player": self.player,
+                    "blueprint": self.blueprint.labels[lanes.blueprint[lane]],
+                    "gadget": gadget.name,
+                    "prior": prior_name(gadget),
+                    "epsilon": gadget.epsilon,
+                    "exploitability_bound": np.nan,
+                    "gadget_value_sum": value.sum(),
+                    "gadget_value_min": value.min(),
+                    "gadget_value_max": value.max(),
+                    "gap_sum": gap.sum(),
+                    "gap_max": gap.max(),
+                    "failure": self.failures.get(lane),
+                }
+            )
+        return pd.DataFrame(rows)
+
+
+def search(
+    tree: HistoryTree,
+    where: CutSpec,
+    blueprint: PolicyLike | Sequence[PolicyLike],
+    gadgets: Gadget | Sequence[Gadget] | None = None,
+    *,
+    values: ValueFunction | Sequence[ValueFunction],
+    depth: int = 1,
+    player: int = 0,
+    infostate: str | None = None,
+    solver: Solver | None = None,
+    iterations: int | None = None,
+    algorithm: str | Rule | None = None,
+) -> Search:
+    """Re-solves every subgame below a cut down to a limit (Brown, Sandholm and Amos 2018).
+
+    The limit is `depth` moves of the players below each root, as in cuts: the first decisions there are
+    leaves. Alternative values are the opponent's best responses, down to the limit, to the blueprint
+    continued by entry 0. A depth beyond the end solves the subgames as `jaxgadget.refine` does.
+
+    The tree must contain all histories from the game's root to the limit, even when a single public state
+    (`infostate`) is searched. `enumerate_game(game, depth=…)` can stop at the limit; a blueprint and values
+    for the whole game can be used with such a tree.
+
+    Args:
+      tree: the game's histories, at least down to the limit.
+      where: the cut; see `jaxgadget.cut`.
+      blueprint: profiles, as in `refine`.
+      gadgets: by default those of `refine`.
+      values: leaf values; one value function, or one for each blueprint. Alternative values assume that entry
+        0 is that blueprint. Only a network records this, and a warning is issued if the two differ.
+      depth: D >= 1.
+      player: the searching player, 0 or 1.
+      infostate: search only the subgame that contains this infostate.
+      solver: settings; by default 2000 iterations of CFR+ in float32. Takes no `checkpoint` or `time_limit`.
+      iterations: short for `Solver(iterations=…)`.
+      algorithm: short for `Solver(algorithm=…)`.
+
+    Raises:
+      ValueError: for bad arguments, an infoset on both sides of the limit, a value function that returns no
+        numbers or too large ones for `dtype`, or gadgets that need the trunk.
+    """
+    check_histories(tree)
+    check_player(player)
+    profiles = as_policy(blueprint, tree, name="blueprint")
+    solver = choose_solver(
+        solver,
+        Solver(iterations=2000),
+        iterations=iterations,
+        algorithm=algorithm,
+        without=("checkpoint", "time_limit"),
+    ).iterative()
+    asked = list_gadgets(gadgets, False, (player,))
+    leaf = [at_limit.values for at_limit in history_leaves(values, profiles)]
+    spot = cut(tree, where)
+    spot = spot if infostate is None else spot.only(infostate)
+    leaves, num_entries = limit_by_depth(tree, spot, check_depth(depth)), leaf[0].num_entries
+    check_room(leaves, num_entries, tree.game.name, solver.placement)
+    look = build_forest(tree, spot, limit=leaves, num_choices=num_entries)
+    with progress_bar("search", len(leaf) * solver.num_iterations, solver.progress) as report:
+        return _solve(look, profiles, asked, leaf, player, solver, report)
+
+
+def _solve(
+    look: Forest,
+    profiles: Policy,
+    gadgets: tuple[Gadget, ...],
+    values: Sequence[ValueFunction],
+    player: int,
+    solver: Solver,
+    report: Report,
+) -> Search:
+    """One blueprint after the other, all gadgets side by side; `report` hears of all iterations."""
+    distinct = {id(function): function for function in values}
+    known = {
+        key: leaf_values(function, look.histories, look.leaves.histories, solver.precision)
+        for key, function in distinct.items()
+    }
+    plans, results = list[Profile](), list[SolvedLookahead]()
+    for number, function in enumerate(values):
+        blueprint = spread(profiles.lane(number), gadgets)
+        structure = build_structure(look.with_values(known[id(function)]), player, solver.placement.platform)
+        before = Profile.of_blueprint(look, blueprint)
+        ranges = find_ranges(structure, before.bodies(look), root_reach(look, blueprint))
+
+        def told(done: int, number: int = number) -> None:
+            report(number * solver.num_iterations + done)
+
+        names = [name_lane(gadget, profiles.labels[number]) for gadget in gadgets]
+        results.append(
+            solve_lookahead(
+                structure,
+                ranges,
+                before.bodies(look),
+                gadgets,
+                Lanes.product(gadgets=len(gadgets)),
+                solver,
+                told,
+                names=names,
+            )
+        )
+        plans.append(before.with_bodies(look, results[-1].strategy))
+
+    def by_gadget(arrays: Sequence[Any]) -> Any:
+        return np.stack(arrays, axis=-1).reshape(len(arrays[0]), -1)
+
+    return Search(
+        lookahead=look,
+        values=tuple(known[id(function)] for function in values),
+        player=player,
+        blueprint=profiles,
+        gadgets=gadgets,
+        profiles=tuple(plans),
+        gadget_value=by_gadget([result.value for result in results]),
+        gap=by_gadget([result.gap for result in results]),
+        has_decision=by_gadget([result.has_decision for result in results]),
+        iterations=np.stack([result.iterations for result in results], axis=-1).reshape(-1),
+        failures={
+            gadget * profiles.num_lanes + number: why
+            for number, result in enumerate(results)
+            for gadget, why in result.failures.items()
+        },
+    )
+
+
+def spread(blueprint: Policy, gadgets: Sequence[Gadget]) -> Policy:
+    """One blueprint as lanes, one for each gadget."""
+    labels = tuple(f"{blueprint.labels[0]} | {describe(gadget)}" for gadget in gadgets)
+    return dataclasses.replace(blueprint.take_lanes(np.zeros(len(gadgets), np.int64)), labels=labels)

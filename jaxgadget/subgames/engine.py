@@ -1,0 +1,635 @@
+"""The subgame engine: solves gadget games of subgames in batches, and assembles their strategies.
+
+`Subgames` describes the games, `solve_subgames` solves them, `assemble` inserts their strategies into the
+blueprints. Gadgets that share an entry are solved at once, for every opponent and blueprint. Where not even
+one lane of all subgames fits memory, they are solved in parts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from jaxgadget.core.certificate import Fallbacks
+from jaxgadget.core.checkpoint import load_chunk, load_parts, save_chunk, save_parts
+from jaxgadget.core.driver import Report, checked_plan
+from jaxgadget.core.memory import (
+    ADVICE,
+    MANY_LANES,
+    ONE_SUBGAME,
+    DoesNotFit,
+    Plan,
+    plan_batch,
+)
+from jaxgadget.core.rows import pad_rows
+from jaxgadget.core.solution import BatchSolution, find_earnings, solve_batch
+from jaxgadget.core.solver import Solver
+from jaxgadget.gadgets.capabilities import Capability
+from jaxgadget.gadgets.entry import BoundRule
+from jaxgadget.gadgets.gadget import AUTO, Gadget, describe
+from jaxgadget.gadgets.games import GadgetGames, build_games, by_gadget, group_gadgets
+from jaxgadget.gadgets.models import Mixtures, find_mixtures
+from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
+from jaxgadget.policy.evaluate import normalise_rows
+from jaxgadget.policy.policy import Policy
+from jaxgadget.subgames.prepare import Base, Prepared, body_rows, plan_ranges, prepare, prepare_known
+from jaxgadget.tree.cut import Cut
+from jaxgadget.tree.forest import Forest
+from jaxgadget.tree.parts import root_numbers, take_part
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.files import make_folder
+from jaxgadget.util.lanes import Lanes
+from jaxgadget.util.players import pair_for
+from jaxgadget.util.progress import progress_bar
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Subgames:
+    """Gadget games of subgames, for every gadget, opponent and blueprint.
+
+    Attributes:
+      forest: the subgames.
+      player: the resolving player.
+      blueprint: profiles, one per lane.
+      gadgets: the gadgets; each is combined with all blueprints.
+      around: the cut, of which `forest` may hold a subset of the subgames; by default all.
+      opponents: the opponents; each is combined with all gadgets. By default one that only adapts.
+      reference: for each gadget the strategies whose values it offers, one lane for each blueprint; by
+        default the blueprints.
+      base: ranges of the blueprints at the cut if `forest` is a knowledge cover (subgames of own infostates);
+        else None.
+      considered: `[R, lanes]` mask of the opponent's roots in `forest` considered for each blueprint, if
+        there is a base; by default all.
+      within: the larger forest that contains these subgames, and their indices in it, if users' gadget arrays
+        have one row for each of its opponent roots; by default `forest`.
+      copies: number of consecutive copies in `blueprint` of the policies for which users' gadget arrays have
+        columns.
+      combinations: combinations of gadgets, opponents and blueprints, in order of gadgets; by default all.
+      adopted: `[R]` mask of the player's roots in `forest` below which the strategy is adopted, if an
+        infostate is in several subgames; by default all.
+      held: the tree's infosets at which the player is locked to the blueprint; by default none.
+    """
+
+    forest: Forest
+    player: int
+    blueprint: Policy
+    gadgets: tuple[Gadget, ...]
+    around: Cut | None = None
+    opponents: Opponents | None = None
+    reference: tuple[Policy, ...] | None = None
+    base: Base | None = None
+    considered: BoolArray | None = None
+    within: tuple[Forest, IntArray] | None = None
+    copies: int = 1
+    combinations: Lanes | None = None
+    adopted: BoolArray | None = None
+    held: IntArray | None = None
+
+    @property
+    def whole(self) -> Cut:
+        """The cut with all its subgames, also those that are not solved."""
+        return self.forest.cut if self.around is None else self.around
+
+    @functools.cached_property
+    def against(self) -> Opponents:
+        """The opponents; one that only adapts if none were given."""
+        return (
+            list_opponents(Opponent(), self.forest.tree, name="opponent")
+            if self.opponents is None
+            else self.opponents
+        )
+
+    @property
+    def advice(self) -> str:
+        """Remedy in error messages for a solve that does not fit in memory."""
+        return ADVICE if self.around is None or self.forest.num_subgames == 1 else ONE_SUBGAME
+
+    @functools.cached_property
+    def lanes(self) -> Lanes:
+        """The combinations of gadgets, opponents and blueprints that are solved."""
+        if self.combinations is not None:
+            return self.combinations
+        return Lanes.product(
+            gadgets=len(self.gadgets), opponents=len(self.against), blueprints=self.blueprint.num_lanes
+        )
+
+    def lanes_of(self, numbers: Sequence[int]) -> Lanes:
+        """The lanes of some gadgets, which are numbered from 0 in the given order."""
+        lanes = self.lanes.take(self.lanes.of_gadgets(numbers))
+        position = np.zeros(len(self.gadgets), np.int64)
+        position[list(numbers)] = np.arange(len(numbers))
+        return dataclasses.replace(lanes, gadget=position[lanes.gadget])
+
+    def floor(self, prepared: Prepared) -> FloatArray | None:
+        """`[Q, blueprints]` least probabilities of the player's actions; None if nothing is held."""
+        if self.held is None:
+            return None
+        treeplex = prepared.forest.form.treeplex[self.player]
+        held = np.isin(treeplex.infoset[treeplex.sequence_infoset], self.held)
+        return np.where(held[:, None], prepared.rows(self.player), 0.0)
+
+    def mixtures(self, forest: Forest) -> Mixtures | None:
+        """The opponents over some of the subgames; None if all of them only adapt."""
+        if self.against.adapt:
+            return None
+        reach = self.against.models.reach(1 - self.player)
+        return find_mixtures(forest, self.player, self.against.p, self.against.model, reach)
+
+    def prepare(
+        self,
+        forest: Forest,
+        *,
+        root: IntArray | None = None,
+        at_once: int | None = None,
+        platform: str | None = None,
+    ) -> Prepared:
+        """Selected subgames on the device, with the blueprints' ranges at their roots; see `prepare`."""
+        if self.base is None:
+            return prepare(
+                forest,
+                self.player,
+                self.blueprint,
+                self.gadgets,
+                root=root,
+                at_once=at_once,
+                platform=platform,
+            )
+        considered = self.considered
+        if considered is not None and root is not None:
+            considered = considered[root]
+        if self.within is not None:
+            number = root_numbers(self.forest, *self.within, 1 - self.player)
+            root = number if root is None else number[root]
+        return prepare_known(self.base, forest, root=root, considered=considered)
+
+    @property
+    def num_roots(self) -> int:
+        """Of the opponent, those outside of these subgames counted: rows of users' arrays."""
+        forest = self.forest if self.within is None else self.within[0]
+        return forest.roots[1 - self.player].num_rows
+
+    @property
+    def infosets(self) -> IntArray:
+        """The tree's infosets of the player for which a strategy is taken."""
+        if self.adopted is None:
+            return self.forest.infosets(self.player)
+        infoset = self.forest.form.treeplex[self.player].infoset
+        taken = self.adopted[self.forest.root_of_infoset(self.player)]
+        return np.unique(infoset[(infoset >= 0) & taken])
+
+    def actions(self, forest: Forest, subgames: IntArray) -> BoolArray:
+        """`[Q]` whose strategy is taken, of the player's actions in some of the subgames.
+
+        Args:
+          forest: of these subgames.
+          subgames: their numbers, ascending.
+        """
+        treeplex, real = forest.form.treeplex[self.player], forest.form.action_sequences(self.player) >= 0
+        if self.adopted is None:
+            return real
+        number = root_numbers(forest, self.forest, subgames, self.player)
+        adopted = pad_rows(self.adopted[number], treeplex.num_roots, 0)
+        return real & adopted[treeplex.root_of()[treeplex.num_roots :]]
+
+    def describe(self, gadget: Gadget, opponent: int, blueprint: int) -> str:
+        """A lane in words, for messages."""
+        lane = f"{describe(gadget)} after blueprint {self.blueprint.labels[blueprint]!r}"
+        against = self.against.describe(opponent)
+        return f"{lane}{f' {against}' if against else ''}"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class Solutions:
+    """Solutions of S subgames, per lane.
+
+    Attributes:
+      value: `[S, lanes]` value guaranteed by the resolving player's strategy; rows of missing games are NaN.
+      gap: `[S, lanes]` NashConv of each gadget game; its optimum lies in [value, value + gap].
+      has_decision: `[S, lanes]` False where there was nothing to solve and the blueprint is unchanged.
+      epsilon: `[lanes]` probability of mistakes.
+      iterations: `[lanes]` completed iterations.
+      plans: division of the lanes into chunks, for each solve.
+      failures: lanes in which the solve of a subgame failed, with the reason.
+    """
+
+    value: FloatArray
+    gap: FloatArray
+    has_decision: npt.NDArray[np.bool_]
+    epsilon: FloatArray
+    iterations: npt.NDArray[np.int64]
+    plans: list[Plan] = dataclasses.field(default_factory=list[Plan])
+    failures: dict[int, str] = dataclasses.field(default_factory=dict[int, str])
+
+    @classmethod
+    def nothing(cls, subgames: int, num_lanes: int, **more: Any) -> Self:
+        """Initial state before any subgame is solved; `more` gives the subclass's fields."""
+        return cls(
+            value=np.full((subgames, num_lanes), np.nan),
+            gap=np.full((subgames, num_lanes), np.nan),
+            has_decision=np.zeros((subgames, num_lanes), np.bool_),
+            epsilon=np.zeros(num_lanes),
+            iterations=np.zeros(num_lanes, np.int64),
+            **more,
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class SubgameSolutions(Solutions):
+    """Solutions of gadget games, possibly incomplete.
+
+    Attributes:
+      lanes: the combinations of gadgets, opponents and blueprints.
+      strategy: `[actions, lanes]` of the resolving player, in the order of its policies, 0 outside the
+        subgames.
+      below: `[R, lanes]` values of the opponent's roots against the strategies, in the resolving player's
+        utility; rows are those of users' arrays.
+      entered: `[R, lanes]` the opponent's reach of its roots under its average strategy.
+      losses: `[S, lanes]` the most that each game may add to exploitability, NaN where nothing is known.
+      bound_rules: for every gadget, how these bound the rise of exploitability; None if no bound is known.
+    """
+
+    lanes: Lanes
+    strategy: FloatArray
+    below: FloatArray
+    entered: FloatArray
+    losses: FloatArray
+    bound_rules: list[BoundRule | None]
+
+    @staticmethod
+    def empty(subgames: Subgames) -> SubgameSolutions:
+        """Arrays for the solutions, before any subgame is solved."""
+        tree, count, roots = subgames.forest.tree, len(subgames.lanes), subgames.num_roots
+        return SubgameSolutions.nothing(
+            subgames.forest.num_subgames,
+            count,
+            lanes=subgames.lanes,
+            strategy=np.zeros((tree.infosets[subgames.player].num_sequences - 1, count)),
+            below=np.full((roots, count), np.nan),
+            entered=np.full((roots, count), np.nan),
+            losses=np.full((subgames.forest.num_subgames, count), np.nan),
+            bound_rules=[None] * len(subgames.gadgets),
+        )
+
+    @property
+    def loss_bound(self) -> FloatArray:
+        """`[lanes]` upper bound on the rise of exploitability, NaN if unknown."""
+        return self.bound_rise()
+
+    def bound_rise(self, share: FloatArray | float = 1.0) -> FloatArray:
+        """These solutions with each strategy followed only in part.
+
+        Args:
+          share: `[S]` step size from the blueprint's realisation plan towards each strategy. If the largest
+            loss is bounded, shares are those of `tree.knowledge.shares`, or 1 in subgames that do not
+            overlap.
+        """
+        weight = np.broadcast_to(share, len(self.losses))[:, None]
+        bounds = np.empty(len(self.lanes))
+        for number, rule in enumerate(self.bound_rules):
+            lanes = self.lanes.where(gadget=number)
+            losses = self.losses[:, lanes]
+            known = np.where(np.isnan(losses), 0.0, losses)
+            together = (weight * known).sum(axis=0) if rule == "sum" else known.max(axis=0, initial=0.0)
+            unknown = rule is None or (len(losses) > 0 and np.isnan(losses).all(axis=0))
+            bounds[lanes] = np.where(unknown, np.nan, together)
+        return bounds
+
+    def put(self, subgames: Subgames, piece: _Piece, solution: BatchSolution, dtype: np.dtype[Any]) -> None:
+        """Checks the solution of a piece and writes it where it belongs.
+
+        Args:
+          subgames: all of them.
+          piece: some of them, with gadgets that share an entry.
+          solution: of the piece.
+          dtype: of the solve.
+        """
+        games, player, numbers = piece.games, subgames.player, piece.subgames
+        gap, rows, gained = solution.gap, solution.strategy[player], None
+        reference = piece.reference_rows(subgames)
+        if reference is not None:
+            earned, offered = find_earnings(games.batch, player, (rows, reference), solution.plan)
+            gained = earned - offered
+        lanes, names = self.lanes.of_gadgets(piece.gadgets), piece.names(subgames)
+        self.failures |= {int(lanes[lane]): why for lane, why in solution.failures.items()}
+        for what, failed in {"over": solution.overflows, "under": games.underflows(dtype)}.items():
+            for lane, subgame in failed.items():
+                why = f"the solve of subgame {numbers[subgame]} {what}flowed in {dtype}{_remedy(dtype)}"
+                self.failures.setdefault(int(lanes[lane]), f"{names[lane]}: {why}")
+        form = piece.prepared.forest.form
+        adopted = np.flatnonzero(subgames.actions(piece.prepared.forest, numbers))
+        self.strategy[np.ix_(form.action_sequences(player)[adopted] - 1, lanes)] = rows[adopted]
+        solved = np.ix_(numbers[: games.batch.num_games], lanes)
+        self.value[solved] = solution.guaranteed[player]
+        self.gap[solved] = np.maximum(gap, 0)  # less is rounding
+        below = solution.below[player][: len(games.ranges.subgame)]
+        named = np.flatnonzero(games.ranges.root >= 0)
+        roots = np.ix_(games.ranges.root[named], lanes)
+        self.below[roots], self.entered[roots] = below[named], solution.entered[1 - player][named]
+        with np.errstate(invalid="ignore"):  # lanes that failed
+            self.losses[solved] = games.losses(gap, below, gained)
+        self.has_decision[np.ix_(numbers, lanes)] = games.has_decision(np.arange(games.num_lanes))
+        for position, number in enumerate(piece.gadgets):
+            self.bound_rules[number] = games.entry.bound_rule(position)
+        epsilon = solution.epsilon
+        if epsilon is None:
+            epsilon = np.array([gadget.epsilon for gadget in games.gadgets], np.float64)[games.lanes.gadget]
+        self.epsilon[lanes] = epsilon
+        self.iterations[lanes] = np.maximum(self.iterations[lanes], solution.iterations)
+        if solution.plan is not None:
+            self.plans.append(solution.plan)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class _Piece:
+    """Gadgets that share an entry in some of the subgames, which are solved at once.
+
+    Attributes:
+      subgames: numbers of the subgames in the forest.
+      gadgets: numbers of the gadgets.
+      prepared: the subgames on the device.
+      games: the gadget games; with epsilon 0 where linear programs find it.
+      perturbed: makes the games with another epsilon; None unless linear programs find it.
+      plan: how lanes are split; None for linear programs.
+      folder: of checkpoints.
+    """
+
+    subgames: IntArray
+    gadgets: list[int]
+    prepared: Prepared
+    games: GadgetGames
+    perturbed: Callable[[float], GadgetGames] | None = None
+    plan: Plan | None = None
+    folder: pathlib.Path | None = None
+
+    def names(self, subgames: Subgames) -> list[str]:
+        """Names of the lanes in messages."""
+        lanes = self.games.lanes
+        return [
+            subgames.describe(subgames.gadgets[self.gadgets[gadget]], opponent, blueprint)
+            for gadget, opponent, blueprint in zip(
+                lanes.gadget.tolist(), lanes.opponent.tolist(), lanes.blueprint.tolist(), strict=True
+            )
+        ]
+
+    def reference_rows(self, subgames: Subgames) -> FloatArray | None:
+        """`[Q, lanes]` strategies whose values the gadgets offer; None if no opponent follows a model."""
+        if subgames.against.adapt:
+            return None
+        form, player = self.prepared.forest.form, subgames.player
+        every = subgames.reference or (subgames.blueprint,) * len(subgames.gadgets)
+        rows = [body_rows(form, every[number], player) for number in self.gadgets]
+        return by_gadget(self.games.lanes, lambda gadget, blueprints: rows[gadget][:, blueprints])
+
+
+def solve_subgames(subgames: Subgames, solver: Solver, watch: Stopwatch) -> SubgameSolutions:
+    """Solves all gadget games, by regret matching or by linear programs.
+
+    Args:
+      subgames: the games.
+      solver: settings of the solve.
+      watch: measures the time.
+
+    Raises:
+      ValueError: for a user's array that does not fit, another solve's checkpoint, or too little memory.
+    """
+    for gadget in subgames.gadgets:
+        gadget.check(subgames.num_roots, subgames.blueprint.num_lanes // subgames.copies)
+    if subgames.adopted is None:
+        subgames.forest.check_disjoint()
+    solutions = SubgameSolutions.empty(subgames)
+    with watch.phase("build"):
+        if solver.checkpoint_path is not None:
+            make_folder(solver.checkpoint_path)
+        parts, pieces = _split(subgames, solver)
+    total, done = len(parts) * len(_groups(subgames, solver)), 0
+    with progress_bar("refining", solver.num_iterations * total, solver.progress) as report:
+        for part in parts:
+            if pieces is None:
+                with watch.phase("build"):
+                    pieces = _build_pieces(subgames, solver, part, is_split=len(parts) > 1)
+            for piece in pieces:
+                before = done * solver.num_iterations
+                _solve_piece(
+                    subgames, solver, piece, solutions, watch, lambda now, before=before: report(before + now)
+                )
+                done += 1
+            pieces = None
+    return solutions
+
+
+def _groups(subgames: Subgames, solver: Solver) -> list[list[int]]:
+    """Numbers of gadgets that are solved at once: linear programs have one each."""
+    if solver.rule is None:
+        return [[number] for number in range(len(subgames.gadgets))]
+    return group_gadgets(subgames.gadgets)
+
+
+def _split(subgames: Subgames, solver: Solver) -> tuple[list[IntArray], list[_Piece] | None]:
+    """The subgames in as few parts as fit, or as they were if some of this is done already.
+
+    Returns:
+      The parts' numbers of subgames; and the pieces of the only one, if there is one.
+    """
+    folder, everything = solver.checkpoint_path, np.arange(subgames.forest.num_subgames)
+    parts = None if folder is None else load_parts(folder, len(everything))
+    if parts is not None:
+        return parts, None
+    try:
+        return [everything], _build_pieces(subgames, solver, everything, is_split=False)
+    except DoesNotFit:
+        parts = _halves(subgames, solver, everything)
+    if folder is not None:
+        save_parts(folder, parts)
+    return parts, None
+
+
+def _halves(subgames: Subgames, solver: Solver, part: IntArray) -> list[IntArray]:
+    """Subgames that do not fit, in parts that do; gadgets that read the trunk look at all subgames."""
+    if len(part) == 1 or any(Capability.TRUNK in gadget.requires for gadget in subgames.gadgets):
+        _build_pieces(subgames, solver, part, is_split=True)  # raises: too little memory
+    middle = len(part) // 2
+    parts: list[IntArray] = []
+    for half in (part[:middle], part[middle:]):
+        try:
+            _build_pieces(subgames, solver, half, is_split=True)
+            parts.append(half)
+        except DoesNotFit:
+            parts += _halves(subgames, solver, half)
+    return parts
+
+
+def _build_pieces(subgames: Subgames, solver: Solver, part: IntArray, *, is_split: bool) -> list[_Piece]:
+    """Places selected subgames on the device and builds the games of every group of gadgets.
+
+    Args:
+      subgames: all of them.
+      solver: settings of the solve.
+      part: numbers of the subgames.
+      is_split: True if there are other parts, with checkpoints in the same folder.
+    """
+    if solver.rule is None:
+        forest, prepared = subgames.forest, subgames.prepare(subgames.forest)
+    else:
+        forest = take_part(subgames.forest, part)
+        room = plan_ranges(forest, solver.placement, solver.memory_limit, advice=subgames.advice)
+        opponent = 1 - subgames.player
+        row = root_numbers(forest, subgames.forest, part, opponent)
+        prepared = subgames.prepare(
+            forest,
+            root=subgames.forest.roots[opponent].row[row],
+            at_once=min(room, solver.chunk or MANY_LANES),
+            platform=solver.placement.platform,
+        )
+    folder = solver.checkpoint_path
+    if folder is not None and is_split:
+        folder /= f"subgames-{part[0]}-to-{part[-1]}"
+    mixtures, floor = subgames.mixtures(forest), subgames.floor(prepared)
+
+    def games_of(gadgets: Sequence[Gadget], lanes: Lanes) -> GadgetGames:
+        return build_games(
+            prepared.structure,
+            prepared.ranges,
+            gadgets,
+            mixtures=mixtures,
+            frozen=prepared.frozen,
+            floor=floor,
+            lanes=lanes,
+        )
+
+    pieces: list[_Piece] = []
+    for numbers in _groups(subgames, solver):
+        gadgets: list[Any] = [subgames.gadgets[number] for number in numbers]
+        lanes, plan, perturbed = subgames.lanes_of(numbers), None, None
+        if gadgets[0].epsilon == AUTO:
+            perturbed = functools.partial(_perturbed, games_of, gadgets[0], lanes)
+        games = games_of(gadgets, lanes) if perturbed is None else perturbed(0.0)
+        if solver.rule is not None:
+            batch = games.batch
+            chunk = solver.chunk if folder is None else load_chunk(folder, batch.name, batch.num_lanes)
+            plan = plan_batch(
+                batch,
+                solver.precision,
+                solver.placement,
+                rule=solver.iterative_rule(),
+                memory_limit=solver.memory_limit,
+                chunk=chunk,
+                advice=subgames.advice,
+            )
+        pieces.append(
+            _Piece(
+                subgames=part,
+                gadgets=numbers,
+                prepared=prepared,
+                games=games,
+                perturbed=perturbed,
+                plan=plan,
+                folder=folder,
+            )
+        )
+    return pieces
+
+
+def _perturbed(
+    games_of: Callable[[Sequence[Gadget], Lanes], GadgetGames], gadget: Any, lanes: Lanes, epsilon: float
+) -> GadgetGames:
+    """The games of a gadget with another epsilon."""
+    return games_of([dataclasses.replace(gadget, epsilon=epsilon)], lanes)
+
+
+def _solve_piece(
+    subgames: Subgames,
+    solver: Solver,
+    piece: _Piece,
+    solutions: SubgameSolutions,
+    watch: Stopwatch,
+    report: Report,
+) -> None:
+    """Solves a piece and stores its solutions."""
+    games, plan, folder = piece.games, piece.plan, piece.folder
+    with watch.phase("run"):
+        solver = dataclasses.replace(solver, checkpoint=folder)
+        if plan is not None:
+            if folder is None or load_chunk(folder, games.batch.name, games.num_lanes) is None:
+                plan = checked_plan(games.batch, solver, plan)  # else it keeps the chunks that it began with
+            if folder is not None:
+                make_folder(folder)
+                save_chunk(folder, games.batch.name, games.num_lanes, plan.chunk)
+        solution = solve_games(
+            games,
+            piece.prepared.rows(subgames.player),
+            solver,
+            plan=plan,
+            names=piece.names(subgames),
+            perturbed=piece.perturbed,
+            report=report,
+        )
+    dtype = np.dtype(np.float64) if solver.rule is None else solver.precision
+    solutions.put(subgames, piece, solution, dtype)
+
+
+def solve_games(
+    games: GadgetGames,
+    rows: FloatArray,
+    solver: Solver,
+    *,
+    plan: Plan | None = None,
+    names: Sequence[str] | None = None,
+    perturbed: Callable[[float], GadgetGames] | None = None,
+    report: Report,
+) -> BatchSolution:
+    """Solves games for the resolving player, whose blueprint stays where a solution has no strategy.
+
+    Args:
+      games: the games.
+      rows: `[Q, blueprints]` the resolving player's blueprints, by actions of the body.
+      solver: settings of the solve.
+      plan: how lanes are split; by default as memory allows.
+      names: of the lanes, for errors of linear programs.
+      perturbed: makes the games with another ε; see `solve_batch`.
+      report: see `solve_batch`.
+    """
+
+    def fallback(lanes: IntArray) -> Fallbacks:
+        return pair_for(games.player, games.fallback(rows, lanes), None)
+
+    return solve_batch(
+        games.batch,
+        solver,
+        fallback,
+        players=(games.player,),
+        plan=plan,
+        names=names,
+        perturbed=None if perturbed is None else lambda epsilon: perturbed(epsilon).batch,
+        report=report,
+    )
+
+
+def assemble(subgames: Subgames, solutions: SubgameSolutions) -> Policy:
+    """The blueprints with the strategies inserted; failed lanes keep the blueprint."""
+    tree, player = subgames.forest.tree, subgames.player
+    lanes = subgames.lanes
+    before = subgames.blueprint.take_lanes(lanes.blueprint)
+    infosets = tree.infosets[player]
+    inside = np.isin(infosets.infoset[1:], subgames.infosets)
+    solved = inside[:, None] & ~np.isin(np.arange(before.num_lanes), list(solutions.failures))
+    rows = np.where(solved, solutions.strategy, before.probabilities[player])
+    rows = np.where(solved, normalise_rows(rows, infosets.infoset[1:]), rows)
+    labels = lanes.labels(
+        subgames.blueprint.labels,
+        [describe(gadget) for gadget in subgames.gadgets],
+        subgames.against.descriptions,
+    )
+    return dataclasses.replace(before.with_player(player, rows), labels=labels)
+
+
+def _remedy(dtype: np.dtype[Any]) -> str:
+    """Explanation and remedy for numbers too large or too small for a precision."""
+    remedy = "use dtype='float64'" if dtype == np.float32 else "give actions more probability"
+    return f", because the blueprint reaches it with a probability near 0; {remedy}"

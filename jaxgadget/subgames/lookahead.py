@@ -1,0 +1,151 @@
+"""Lookaheads solved: gadgets, CFR or linear programs, strategies with their certificate.
+
+Lanes have a gadget, an opponent and ranges of their own, and share the values at the limit.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from jaxgadget.core.certificate import Fallback, Fallbacks, find_overflows
+from jaxgadget.core.driver import Report
+from jaxgadget.core.rows import on_host
+from jaxgadget.core.solution import solve_batch
+from jaxgadget.core.solver import Solver
+from jaxgadget.gadgets.capabilities import Capability, check_capabilities
+from jaxgadget.gadgets.frozen import Frozen
+from jaxgadget.gadgets.gadget import Gadget, describe
+from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets
+from jaxgadget.gadgets.models import Mixtures
+from jaxgadget.gadgets.ranges import Ranges
+from jaxgadget.gadgets.structure import Bodies
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+from jaxgadget.util.lanes import Lanes
+from jaxgadget.util.players import pair_for
+
+
+def name_lane(gadget: Gadget, blueprint: str, against: str = "") -> str:
+    """Name of a lane in messages.
+
+    Args:
+      gadget: the gadget.
+      blueprint: the blueprint's label.
+      against: description of the opponent; empty if it only adapts.
+    """
+    return " ".join(filter(None, (f"{describe(gadget)} after blueprint {blueprint!r}", against)))
+
+
+SEARCH = frozenset({Capability.RANGE, Capability.ROOT_VALUES, Capability.ROOT_PRIOR, Capability.SPREAD})
+"""Capabilities of searches without the opponent's decisions above their roots."""
+
+
+class SolvedLookahead(NamedTuple):
+    """Lookaheads that are solved, on the host; S subgames, L lanes.
+
+    Attributes:
+      strategy: both players' average strategies `[Q_p, L]`, completed where they are undefined.
+      value: `[S, L]` value guaranteed by the searching player's strategy in each gadget game.
+      gap: `[S, L]` NashConv of each gadget game.
+      has_decision: `[S, L]` False where there was nothing to solve.
+      iterations: `[L]` done.
+      failures: lanes that overflowed, and where; their strategies stay, and their numbers are NaN.
+    """
+
+    strategy: tuple[FloatArray, FloatArray]
+    value: FloatArray
+    gap: FloatArray
+    has_decision: BoolArray
+    iterations: npt.NDArray[np.int64]
+    failures: dict[int, str]
+
+
+def solve_lookahead(
+    structure: Bodies,
+    ranges: Ranges,
+    rows: tuple[FloatArray, FloatArray],
+    gadgets: Sequence[Gadget],
+    lanes: Lanes,
+    solver: Solver,
+    report: Report,
+    *,
+    mixtures: Mixtures | None = None,
+    frozen: Frozen | None = None,
+    names: Sequence[str],
+) -> SolvedLookahead:
+    """Solves the gadget games of all lanes; each lane has its gadget and ranges.
+
+    Args:
+      structure: the lookahead, on the device.
+      ranges: ranges of L lanes.
+      rows: both players' strategies `[Q, L]` in the bodies, unchanged where a search has no result.
+      gadgets: the gadgets; those that need the trunk are refused if `ranges` have none.
+      lanes: the gadget and opponent of each of the L lanes.
+      solver: settings of the solve.
+      report: progress callback; receives the number of completed iterations in each group of gadgets.
+      mixtures: opponents that follow models; by default all only adapt.
+      frozen: contributions of frozen infostates in subgames of own infostates, L lanes; by default none.
+      names: L lane names for messages.
+
+    Raises:
+      ValueError: for a gadget that requires data that a search does not provide.
+    """
+    trunk = frozenset({Capability.TRUNK, Capability.WAY}) if ranges.trunk is not None else frozenset()
+    check_capabilities(gadgets, SEARCH | trunk, "a search", "Unsafe(), Resolving() or MaxMargin()")
+    player, count, num_subgames = structure.player, len(lanes), ranges.num_subgames
+    strategy = np.zeros_like(rows[0]), np.zeros_like(rows[1])
+    value, gap = np.zeros((num_subgames, count)), np.zeros((num_subgames, count))
+    has_decision = np.zeros((num_subgames, count), np.bool_)
+    iterations, failures = np.zeros(count, np.int64), dict[int, str]()
+    for group in group_gadgets(gadgets):
+        solved_lanes = lanes.of_gadgets(group)
+        games = build_games(
+            structure,
+            ranges,
+            [gadgets[number] for number in group],
+            mixtures=mixtures,
+            frozen=frozen,
+            lanes=Lanes(
+                gadget=np.searchsorted(group, lanes.gadget[solved_lanes]),
+                opponent=lanes.opponent[solved_lanes],
+                blueprint=solved_lanes,
+                draw=np.zeros_like(solved_lanes),
+            ),
+        )
+        solved = solve_batch(
+            games.batch,
+            solver,
+            functools.partial(_fallback, games, rows),
+            names=[names[int(lane)] for lane in solved_lanes],
+            report=report,
+        )
+        num_games = games.batch.num_games
+        for p in (0, 1):
+            strategy[p][:, solved_lanes] = solved.strategy[p]
+        value[:num_games, solved_lanes] = solved.guaranteed[player]
+        gap[:num_games, solved_lanes] = solved.gap
+        has_decision[:, solved_lanes] = games.has_decision(np.arange(len(solved_lanes)))
+        iterations[solved_lanes] = solved.iterations
+        failures |= {int(solved_lanes[lane]): why for lane, why in solved.failures.items()}
+    remedy = "use dtype='float64'" if solver.precision == np.float32 else "give smaller values at the limit"
+    for lane, subgame in find_overflows(gap).items():
+        why = f"the search of subgame {subgame} overflowed in {solver.precision}; {remedy}"
+        failures.setdefault(lane, f"{names[lane]}: {why}")
+    for lane in failures:
+        for p in (0, 1):
+            strategy[p][:, lane] = rows[p][:, lane]
+        value[:, lane], gap[:, lane], has_decision[:, lane] = np.nan, np.nan, False
+    return SolvedLookahead(strategy, value, np.maximum(gap, 0), has_decision, iterations, failures)
+
+
+def _fallback(games: GadgetGames, rows: tuple[FloatArray, FloatArray], lanes: IntArray) -> Fallbacks:
+    """Both players' rows of some lanes; the opponent's where its average has no mass."""
+    player = games.player
+    theirs = rows[1 - player][:, games.lanes.blueprint[lanes]]
+    opponent = Fallback(on_host(theirs), on_host(np.ones(theirs.shape, np.bool_)))
+    resolver = games.fallback(rows[player], lanes)
+    return pair_for(player, resolver, opponent)

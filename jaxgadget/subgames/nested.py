@@ -1,0 +1,665 @@
+"""Nested search: at each own decision a player searches again in the current subgame.
+
+Kubíček, Lisý and Sandholm (2026), §8.1. A search is a function of the public history alone: it runs a fixed
+number of iterations from a fixed initial state. All searches that the player's own play can reach are
+therefore run in batches, one for each decision, and together they form a policy of the whole game, whose
+exploitability is computed.
+
+Alternatively, a search is a function of the player's own infostate and its knowledge there (`knowledge`;
+Zhang and Sandholm 2021). The strategy at each own infostate is then the result of its search, which also
+gives a policy of the whole game. It has no safety guarantee, as the searches of a level improve against the
+opponent's infostates independently of each other.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from jaxgadget.core.regret import Rule
+from jaxgadget.core.solver import LP, Solver, choose_solver
+from jaxgadget.gadgets.capabilities import Capability, check_capabilities
+from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
+from jaxgadget.gadgets.games import group_gadgets
+from jaxgadget.gadgets.prior import NoPrior
+from jaxgadget.gadgets.trunk_gadgets import OptimalContinuation
+from jaxgadget.opponents.gains import best_gain_against, gain_against, mixture_bound
+from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
+from jaxgadget.policy.evaluate import check_value, exploitability
+from jaxgadget.policy.exact import find_value
+from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
+from jaxgadget.subgames.continual import resolve_continually, respond_continually
+from jaxgadget.subgames.knowledge import Knowledge, check_knowledge, knowledge_columns
+from jaxgadget.subgames.leaves import GameEnd, Leaf, OptimalValues, history_leaves
+from jaxgadget.subgames.lookahead import SolvedLookahead
+from jaxgadget.subgames.nested_run import NestedRun, Visits
+from jaxgadget.subgames.refine import Refinement, list_gadgets
+from jaxgadget.subgames.schedule import LIMIT_KINDS, Schedule, make_schedule
+from jaxgadget.tree.cut import CutSpec
+from jaxgadget.tree.history import HistoryTree, check_whole
+from jaxgadget.util.arguments import check_player
+from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.lanes import Lanes
+from jaxgadget.util.progress import progress_bar
+
+if TYPE_CHECKING:
+    from jaxgadget.subgames.nested_hands import NestedHands
+from jaxgadget.values.histories import ValueFunction
+from jaxgadget.values.ranges import RangeValues, check_lanes, warn_of_doubts
+from jaxgadget.values.trunk import LimitedTrunk
+
+ITERATIONS = 3000
+"""As the paper's nested solving (Kubíček et al. 2026, Table 1)."""
+
+EPSILON = 2e-2
+"""Likewise."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Nested:
+    """Blueprints with one player's decisions replaced by nested search.
+
+    Lanes are all combinations of gadgets, opponents and blueprints; see `lanes`. Values are in the
+    searching player's utility.
+
+    Attributes:
+      player: the searching player.
+      blueprint: the blueprints.
+      gadgets: gadgets of all searches but the first, unless the opponent acted before it.
+      opponents: opponents assumed by the searches.
+      schedule: beginnings and ends of the searches; None if they end at a cut.
+      num_entries: K, strategies of each player to choose from at the limit.
+      leaf: source of the values at the limit.
+      policy: the assembled policies, one per lane.
+      blueprint_exploitability: `[lanes]` the game's value minus the value that the blueprint guarantees.
+      nested_exploitability: `[lanes]` the same for the assembled policy.
+      gain: `[lanes]` value of the assembled policy against the model, minus the game's value; NaN without a
+        model.
+      best_response_gain: `[lanes]` the gain of a best response to the model, the maximum; NaN likewise.
+      objectives: `[levels, lanes]` value at every level: p × the value against the model, followed to the
+        limit with the values there for the game below, + (1−p) × the guaranteed value; NaN if unknown.
+      exploitability_bound: `[lanes]` of the assembled policy: (p × gain + all gaps) / (1−p), for joint
+        searches with optimal values; NaN for others.
+      gap_max: `[lanes]` the largest NashConv of a search's game; with range values, only below the limit.
+      searches: `[lanes]` number of subgames searched.
+      game_value: bracket of player 0's value of the game.
+      algorithm: the algorithm's name, or `lp`.
+      iterations: `[lanes]` maximum over the searches; of the simplex method if `algorithm` is `lp`.
+      seconds: `[lanes]` a lane's share of the time.
+      value_seconds: seconds spent in the value function, over all lanes; NaN for range values.
+      visits: for each blueprint, visits of the leaves by its searches; empty unless requested.
+      failures: lanes in which a search overflowed, with the subgame; their exploitability and gap are NaN.
+      knowledge: the player's knowledge at its infostates; None if subgames are common knowledge.
+    """
+
+    player: int
+    blueprint: Policy
+    gadgets: tuple[Gadget, ...]
+    opponents: Opponents
+    schedule: Schedule | None
+    num_entries: int
+    leaf: str
+    policy: Policy
+    blueprint_exploitability: FloatArray
+    nested_exploitability: FloatArray
+    gain: FloatArray
+    best_response_gain: FloatArray
+    objectives: FloatArray
+    exploitability_bound: FloatArray
+    gap_max: FloatArray
+    searches: npt.NDArray[np.int64]
+    game_value: tuple[float, float]
+    algorithm: str
+    iterations: npt.NDArray[np.int64]
+    seconds: FloatArray
+    value_seconds: float
+    visits: tuple[Visits, ...]
+    failures: Mapping[int, str]
+    knowledge: Knowledge | None = None
+
+    def __repr__(self) -> str:
+        return f"<Nested of {self.policy.tree.game.name}: {self.policy.num_lanes} lane(s)>"
+
+    @property
+    def lanes(self) -> Lanes:
+        """The gadget, opponent and blueprint of every lane."""
+        return Lanes.product(
+            gadgets=len(self.gadgets), opponents=len(self.opponents), blueprints=self.blueprint.num_lanes
+        )
+
+    @property
+    def depth(self) -> int | None:
+        """Moves of the players down to the limit; None if it is a cut, or the end of the game."""
+        return None if self.schedule is None else self.schedule.depth
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for every gadget, opponent and blueprint."""
+        rows, schedule, knowledge = list[dict[str, Any]](), self.schedule, self.knowledge
+        known = knowledge_columns(knowledge)
+        if knowledge is not None:
+            known["combine"] = knowledge.follow
+        lanes = self.lanes
+        for lane in range(len(lanes)):
+            gadget = self.gadgets[lanes.gadget[lane]]
+            opponent, blueprint = lanes.opponent[lane], lanes.blueprint[lane]
+            row = lane_row(self, lane, gadget, self.blueprint.labels[blueprint])
+            said = {
+                "model": self.opponents.labels[opponent],
+                "p": float(self.opponents.p[opponent]),
+                "beyond": self.opponents.beyond[opponent],
+                "limit": None if schedule is None else schedule.kind,
+                "depth": self.depth,
+                "step": None if schedule is None else schedule.step,
+                "k": self.num_entries,
+                "leaf": self.leaf,
+                "gain": self.gain[lane],
+                "best_response_gain": self.best_response_gain[lane],
+                "exploitability_bound": self.exploitability_bound[lane],
+                "objectives": self.objectives[:, lane].tolist(),
+            }
+            rows.append(row | known | said)
+        return pd.DataFrame(rows)
+
+
+def lane_row(searched: Nested | NestedHands, lane: int, gadget: Gadget, blueprint: str) -> dict[str, Any]:
+    """Table row of a lane, for a search to the end of the game against an opponent that adapts.
+
+    Args:
+      searched: results of the search.
+      lane: index of the lane.
+      gadget: its gadget.
+      blueprint: label of its blueprint.
+    """
+    return {
+        "player": searched.player,
+        "blueprint": blueprint,
+        "model": None,
+        "p": 0.0,
+        "beyond": "rational",
+        "gadget": gadget.name,
+        "prior": prior_name(gadget),
+        "epsilon": gadget.epsilon,
+        **knowledge_columns(None),
+        "limit": "own",
+        "depth": None,
+        "step": 1,
+        "k": 1,
+        "leaf": "none",
+        "algorithm": searched.algorithm,
+        "iterations": int(searched.iterations[lane]),
+        "blueprint_exploitability": searched.blueprint_exploitability[lane],
+        "nested_exploitability": searched.nested_exploitability[lane],
+        "gain": np.nan,
+        "best_response_gain": np.nan,
+        "exploitability": searched.nested_exploitability[lane],
+        "exploitability_bound": np.nan,
+        "objectives": [],
+        "gap_max": searched.gap_max[lane],
+        "searches": int(searched.searches[lane]),
+        "seconds": searched.seconds[lane],
+        "failure": searched.failures.get(lane),
+    }
+
+
+def nested_search(
+    tree: HistoryTree,
+    blueprint: PolicyLike | Sequence[PolicyLike],
+    gadgets: Gadget | Sequence[Gadget] | None = None,
+    *,
+    values: ValueFunction | Sequence[ValueFunction] | RangeValues | OptimalValues | None = None,
+    opponent: Opponent | Opponents | Sequence[Opponent] | None = None,
+    knowledge: Knowledge | None = None,
+    player: int = 0,
+    depth: int | None = None,
+    limit: CutSpec | None = None,
+    step: int | None = None,
+    value: tuple[float, float] | None = None,
+    visits: bool | None = None,
+    solver: Solver | None = None,
+    iterations: int | None = None,
+    algorithm: str | Rule | None = None,
+) -> Nested:
+    """Searches at every decision that a player's own play reaches, and evaluates the assembled policy.
+
+    The first search on a path is unsafe if the opponent has not acted, which is exact, as its reach is 1;
+    otherwise it uses the blueprint's range, and alternative values from best responses, down to the limit, to
+    the blueprint continued by entry 0. Later searches take reach, range and values from the previous one.
+    Lookaheads end at the first decisions of the player at least `depth` moves down, or (`limit="moves"`)
+    after exactly `depth` moves of either player. Large games call `jax.clear_caches`.
+
+    Against an opponent that follows a model with probability p this is a continual depth-limited restricted
+    Nash response, or with p = 1 a best response (Milec, Kubíček and Lisý 2024). `OptimalContinuation`, the
+    default, then searches all subgames of a level jointly, which is safe. Other gadgets search each subgame
+    separately; the assembled policy is not safe.
+
+    With `knowledge` a player searches from each own infostate separately, using its knowledge there up to an
+    order. Its belief about its own play at other infostates is the result of its previous search wherever
+    that search was free, and otherwise the blueprint of that search (`follow="believed"`), or the results of
+    the searches from those infostates (`assembled`). In lookaheads frozen infostates continue with the
+    blueprint, which is entry 0 at the limit. The result is not safe, and no bound is known. At order
+    `math.inf` searches start from public states.
+
+    With range values the search is DeepStack's: from the game's root down to `limit`, then again from the
+    public states there to the end, with the opponent's values from the search above.
+
+    Args:
+      tree: the game's histories.
+      blueprint: profiles, as in `refine`; infosets not reached by search are unchanged.
+      gadgets: by default those of `refine` (with ε of 1e-3; the paper's nested solving has 2e-2); with an
+        opponent, or with optimal values, `OptimalContinuation(NoPrior())`.
+      values: values at the limit: one value function, or one for each blueprint; `OptimalValues()`; or range
+        values. By default there is no limit, and every search extends to the end of the game.
+      opponent: one or several, each with models and p; by default one that adapts.
+      knowledge: search from own infostates in place of public states, with values of histories or to the end.
+        Cannot be combined with `opponent`, or with gadgets that need the trunk or the optimal continuation.
+      player: the searching player, 0 or 1.
+      depth: D, moves of the players down to the limit, by default 1; not for range values, or without values.
+      limit: `own` (by default) or `moves`; for range values, a cut, by default the network's.
+      step: distance between two searches: own decisions (by default 1), or with `limit="moves"` moves, at
+        most and by default D.
+      value: bracket of player 0's value of the game, if known; else `game_value(tree)`.
+      visits: count visits of each leaf and pair of entries, K² numbers for each leaf. Available only for
+        history values, where it is the default.
+      solver: settings of every search; by default 3000 iterations of CFR+ in float32. Takes no `target_gap`,
+        `check_every` or `checkpoint`; `lp` is for optimal values.
+      iterations: short for `Solver(iterations=…)`.
+      algorithm: short for `Solver(algorithm=…)`.
+
+    Raises:
+      ValueError: for bad arguments, a value function that returns no numbers, gadgets that need the trunk
+        where it is unknown, or a game in which an infoset lies on both sides of a level.
+
+    Warns:
+      UserWarning: for unreliable range values, such as those of a network whose training is unfinished.
+    """
+    check_whole(tree)
+    check_player(player)
+    check_value(value, tree)
+    profiles, optimal = as_policy(blueprint, tree, name="blueprint"), isinstance(values, OptimalValues)
+    without = ("target_gap", "check_every", "checkpoint")
+    default = Solver(iterations=ITERATIONS)
+    solver = choose_solver(solver, default, iterations=iterations, algorithm=algorithm, without=without)
+    solver = solver if optimal else solver.iterative()
+    if gadgets is None and (opponent is not None or optimal):
+        gadgets = OptimalContinuation(NoPrior())
+    asked = list_gadgets(gadgets, optimal, (player,))
+    check_capabilities(
+        asked, frozenset(Capability) - {Capability.AUTO_EPSILON}, "nested search", "a number for epsilon"
+    )
+    opponents = list_opponents(Opponent() if opponent is None else opponent, tree, name="opponent")
+    if knowledge is not None:
+        _check_known(knowledge, asked, values, opponent)
+    if visits and (optimal or _as_ranged(values) is not None):
+        raise ValueError(
+            f"visits=True for values={values!r}: visits are counted for values of histories alone; leave "
+            "it out"
+        )
+    if (ranged := _as_ranged(values)) is not None:
+        at_limit = getattr(ranged, "cut", None) if limit is None else limit
+        if at_limit is None:
+            raise ValueError(f"limit=None for values={ranged!r}: expected the cut where lookaheads end")
+        if isinstance(at_limit, str) and at_limit in LIMIT_KINDS:
+            raise ValueError(
+                f"limit={at_limit!r} for values={ranged!r}: 'own' and 'moves' are for values of histories "
+                "and optimal values; expected the cut where lookaheads end"
+            )
+        for name, given in (("depth", depth), ("step", step)):
+            if given is not None:
+                raise ValueError(
+                    f"{name}={given!r} for values={ranged!r}: lookaheads end at a cut; expected limit=…"
+                )
+        warn_of_doubts([ranged])
+        if opponent is not None:
+            return _responded(profiles, asked, opponents, ranged, at_limit, player, solver, value)
+        check_lanes(ranged, profiles.num_lanes)
+        return _search_continually(profiles, asked, ranged, at_limit, player, solver, value)
+    kind: Any = "own" if limit is None else limit
+    if values is None and (depth is not None or kind != "own"):
+        name, given = ("depth", depth) if depth is not None else ("limit", limit)
+        raise ValueError(
+            f"{name}={given!r} without values: searches then go on to the end of the game; expected values "
+            f"at the limit, or no {name}"
+        )
+    schedule = make_schedule(tree, player, 1 if depth is None and values is not None else depth, kind, step)
+    if value is None:
+        value = find_value(tree, solver.rule is None, solver.progress, time_limit=solver.time_limit)
+    runs = _run(
+        profiles,
+        asked,
+        opponents,
+        schedule,
+        [GameEnd()] * profiles.num_lanes
+        if values is None
+        else _leaves(cast("OptimalValues | ValueFunction", values), profiles),
+        solver,
+        visits=visits is not False and not optimal,
+        knowledge=knowledge,
+    )
+    return _measured(profiles, asked, opponents, schedule, value, _joined(runs), knowledge)
+
+
+def _leaves(
+    values: ValueFunction | Sequence[ValueFunction] | OptimalValues | None, profiles: Policy
+) -> Sequence[Leaf]:
+    """A leaf for each blueprint."""
+    if values is None:
+        return [GameEnd()] * profiles.num_lanes
+    if isinstance(values, OptimalValues):
+        return [values] * profiles.num_lanes
+    return history_leaves(values, profiles)
+
+
+def _check_known(knowledge: Knowledge, gadgets: Sequence[Gadget], values: Any, opponent: Any) -> None:
+    """ValueError unless search can be from own infostates."""
+    if isinstance(values, OptimalValues) or _as_ranged(values) is not None:
+        raise ValueError(
+            f"knowledge with values={values!r}: these are of public states, of which searches from own "
+            "infostates have parts; expected values of histories, or none for searches to the end of the game"
+        )
+    check_knowledge(knowledge, gadgets, opponent)
+    if knowledge.generate is not None:
+        raise ValueError(
+            f"generate={knowledge.generate!r}: nested search considers all infostates; leave it out"
+        )
+
+
+def nested_exactly(
+    tree: HistoryTree,
+    blueprint: PolicyLike | Sequence[PolicyLike] | None = None,
+    gadgets: Gadget | Sequence[Gadget] | None = None,
+    *,
+    opponent: Opponent | Opponents | Sequence[Opponent] | None = None,
+    player: int = 0,
+    depth: int = 1,
+    limit: str = "moves",
+    step: int | None = None,
+    value: tuple[float, float] | None = None,
+    solver: Solver | None = None,
+) -> Nested:
+    """Nested search by linear programs, with optimal values at its limits: for small games.
+
+    Every step is solved exactly, so that `Nested.objectives` are exact.
+
+    Args:
+      tree: the game's histories.
+      blueprint: profiles, as in `nested_search`; uniform by default. Joint searches do not use it.
+      gadgets: by default `OptimalContinuation(NoPrior())`, joint levels.
+      opponent: as in `nested_search`, like the following arguments.
+      player: the searching player, 0 or 1.
+      depth: D.
+      limit: `moves` or `own`.
+      step: distance between two searches.
+      value: bracket of player 0's value of the game, if known.
+      solver: settings; takes `time_limit`, of each linear program, and `progress`.
+
+    Raises:
+      ValueError: as `nested_search`.
+    """
+    without = ("algorithm", "iterations", "dtype", "memory_limit", "devices")
+    return nested_search(
+        tree,
+        Policy.uniform(tree) if blueprint is None else blueprint,
+        gadgets,
+        values=OptimalValues(),
+        opponent=opponent,
+        player=player,
+        depth=depth,
+        limit=limit,
+        step=step,
+        value=value,
+        solver=choose_solver(solver, Solver(algorithm=LP), without=without),
+    )
+
+
+def _as_ranged(values: object) -> RangeValues | None:
+    """Range values, unless they are others; ValueError for several of them."""
+    if isinstance(values, list | tuple):
+        for function in cast("Sequence[object]", values):
+            if _as_ranged(function) is not None:
+                raise ValueError(
+                    f"values={values!r}: expected a single object for range values, which serves all "
+                    "blueprints; several are for values of histories"
+                )
+    is_other = isinstance(values, OptimalValues | ValueFunction)
+    return cast(RangeValues, values) if callable(values) and not is_other else None
+
+
+def _run(
+    profiles: Policy,
+    gadgets: tuple[Gadget, ...],
+    opponents: Opponents,
+    schedule: Schedule,
+    leaves: Sequence[Leaf],
+    solver: Solver,
+    *,
+    visits: bool,
+    knowledge: Knowledge | None,
+) -> list[tuple[IntArray, NestedRun]]:
+    """All searches, those with one leaf and, where it is continued, one kind of gadgets side by side.
+
+    Returns:
+      The numbers of the lanes of every run.
+    """
+    lanes = Lanes.product(gadgets=len(gadgets), opponents=len(opponents), blueprints=profiles.num_lanes)
+    batches: list[tuple[Leaf, tuple[Gadget, ...], IntArray, Lanes]] = []
+    if leaves[0].is_continued:
+        for group in group_gadgets(gadgets):
+            numbers = lanes.of_gadgets(group)
+            part = dataclasses.replace(
+                lanes.take(numbers), gadget=np.searchsorted(group, lanes.gadget[numbers])
+            )
+            batches.append((leaves[0], tuple(gadgets[number] for number in group), numbers, part))
+    else:
+        for blueprint, leaf in enumerate(leaves):
+            numbers = lanes.where(blueprint=blueprint)
+            batches.append((leaf, gadgets, numbers, lanes.take(numbers)))
+    work = sum(level.num_subgames for level in schedule.levels) * solver.num_iterations
+    runs = list[tuple[IntArray, NestedRun]]()
+    with progress_bar("nested search", len(batches) * work, solver.progress) as report:
+        for number, (leaf, together, numbers, part) in enumerate(batches):
+            run = NestedRun(
+                schedule,
+                leaf,
+                profiles,
+                together,
+                opponents,
+                solver=solver,
+                lanes=part,
+                visits=visits,
+                knowledge=knowledge,
+            )
+            run.run(lambda done, before=number * work: report(before + done))
+            runs.append((numbers, run))
+    return runs
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class _AllSearches:
+    """Results of searches, in all lanes; fields as in `Nested` unless described here.
+
+    Attributes:
+      rows: `[Q, lanes]` strategies of the searching player.
+      gaps: `[lanes]` sum of the gaps of all games, NaN where they give no bound; None: NaN in all lanes.
+      objectives: None if no search has any.
+      num_entries: 1 if values at the limit leave no choice.
+      value_seconds: NaN if the time of searches and values is not measured separately.
+    """
+
+    player: int
+    rows: FloatArray
+    gap_max: FloatArray
+    failures: Mapping[int, str]
+    leaf: str
+    searches: IntArray
+    algorithm: str
+    iterations: IntArray
+    seconds: FloatArray
+    gaps: FloatArray | None = None
+    objectives: FloatArray | None = None
+    num_entries: int = 1
+    value_seconds: float = float("nan")
+    visits: tuple[Visits, ...] = ()
+
+
+def _joined(runs: Sequence[tuple[IntArray, NestedRun]]) -> _AllSearches:
+    """The results of runs, in the order of all lanes."""
+    order = np.argsort(np.concatenate([numbers for numbers, _ in runs]))
+    first = runs[0][1]
+
+    def join(of_run: Callable[[NestedRun], FloatArray | IntArray]) -> Any:
+        return np.concatenate([of_run(run) for _, run in runs], axis=-1)[..., order]
+
+    return _AllSearches(
+        player=first.player,
+        rows=join(lambda run: run.assembled.probabilities[run.player]),
+        gap_max=join(lambda run: run.gap_max),
+        gaps=join(lambda run: run.gaps),
+        failures={int(numbers[lane]): why for numbers, run in runs for lane, why in run.failures.items()},
+        leaf=first.leaf.name,
+        num_entries=first.leaf.num_entries,
+        searches=join(lambda run: run.searches),
+        algorithm=first.solver.name,
+        iterations=join(lambda run: run.iterations),
+        seconds=join(lambda run: np.full(len(run.lanes), run.seconds / len(run.lanes))),
+        value_seconds=np.nan if first.leaf.is_continued else sum(run.value_seconds for _, run in runs),
+        objectives=join(lambda run: run.objectives),
+        visits=() if first.leaf.is_continued else tuple(_join_visits(run) for _, run in runs),
+    )
+
+
+def _searched_below(
+    trunk: LimitedTrunk,
+    below: Refinement | SolvedLookahead,
+    policy: Policy,
+    player: int,
+    values: RangeValues,
+    algorithm: str,
+    seconds: float,
+) -> _AllSearches:
+    """Results of a search to a cut, with range values there, and of the searches below it."""
+    lanes = policy.num_lanes
+    return _AllSearches(
+        player=player,
+        rows=policy.probabilities[player],
+        gap_max=np.nanmax(below.gap, axis=0, initial=0.0),
+        failures=below.failures,
+        leaf=f"{getattr(values, 'name', type(values).__name__)} at {trunk.limit.cut.name}",
+        searches=1 + below.has_decision.sum(axis=0),
+        algorithm=algorithm,
+        iterations=np.maximum(below.iterations, trunk.iterations),
+        seconds=np.full(lanes, seconds / lanes),
+    )
+
+
+def _measured(
+    profiles: Policy,
+    gadgets: tuple[Gadget, ...],
+    opponents: Opponents,
+    schedule: Schedule | None,
+    value: tuple[float, float],
+    searched: _AllSearches,
+    knowledge: Knowledge | None = None,
+) -> Nested:
+    """Evaluates the results in the full game.
+
+    Args:
+      profiles: the blueprints.
+      gadgets: the gadgets.
+      opponents: the opponents.
+      schedule: schedule of the searches; None if they ended at a cut.
+      value: bracket of player 0's value of the game.
+      searched: results of the searches.
+      knowledge: the player's knowledge.
+    """
+    player, rows = searched.player, searched.rows
+    lanes = Lanes.product(gadgets=len(gadgets), opponents=len(opponents), blueprints=profiles.num_lanes)
+    labels = lanes.labels(profiles.labels, [describe(gadget) for gadget in gadgets], opponents.descriptions)
+    before = profiles.take_lanes(lanes.blueprint)
+    policy = dataclasses.replace(before.with_player(player, rows), labels=labels)
+    after = exploitability(policy, player, value=value)
+    gain = gain_against(policy, opponents, lanes.opponent, player, value)
+    best_gain = best_gain_against(opponents, player, value)[lanes.opponent]
+    gaps = np.full(len(lanes), np.nan) if searched.gaps is None else searched.gaps
+    bound = mixture_bound(gain, opponents.p[lanes.opponent], gaps, value)
+    objectives = np.zeros((0, len(lanes))) if searched.objectives is None else searched.objectives
+    for measured in (after, gain, searched.gap_max, bound, objectives.T):
+        measured[list(searched.failures)] = np.nan
+    return Nested(
+        player=player,
+        blueprint=profiles,
+        gadgets=gadgets,
+        opponents=opponents,
+        schedule=schedule,
+        policy=policy,
+        blueprint_exploitability=exploitability(profiles, player, value=value)[lanes.blueprint],
+        nested_exploitability=after,
+        gain=gain,
+        best_response_gain=best_gain,
+        exploitability_bound=bound,
+        objectives=objectives,
+        gap_max=searched.gap_max,
+        num_entries=searched.num_entries,
+        leaf=searched.leaf,
+        game_value=value,
+        searches=searched.searches,
+        algorithm=searched.algorithm,
+        iterations=searched.iterations,
+        seconds=searched.seconds,
+        value_seconds=searched.value_seconds,
+        visits=searched.visits,
+        failures=searched.failures,
+        knowledge=knowledge,
+    )
+
+
+def _search_continually(
+    profiles: Policy,
+    gadgets: tuple[Gadget, ...],
+    values: RangeValues,
+    limit: CutSpec,
+    player: int,
+    solver: Solver,
+    value: tuple[float, float] | None,
+) -> Nested:
+    """Continual re-solving with values of ranges."""
+    with (watch := Stopwatch()).phase("run"):
+        trunk, refined = resolve_continually(profiles, gadgets, values, limit, player, solver, value)
+    nobody = list_opponents(Opponent(), profiles.histories)
+    searched = _searched_below(
+        trunk, refined, refined.policy, player, values, refined.algorithm, watch.seconds["run"]
+    )
+    return _measured(profiles, gadgets, nobody, None, refined.game_value, searched)
+
+
+def _responded(
+    profiles: Policy,
+    gadgets: tuple[Gadget, ...],
+    opponents: Opponents,
+    values: RangeValues,
+    limit: CutSpec,
+    player: int,
+    solver: Solver,
+    value: tuple[float, float] | None,
+) -> Nested:
+    """Continual responses with values of ranges."""
+    with (watch := Stopwatch()).phase("run"):
+        trunk, policy, searched = respond_continually(
+            profiles, gadgets, opponents, values, limit, player, solver
+        )
+    value = find_value(profiles.tree, False, solver.progress) if value is None else value
+    brought = _searched_below(trunk, searched, policy, player, values, solver.name, watch.seconds["run"])
+    return _measured(profiles, gadgets, opponents, None, value, brought)
+
+
+def _join_visits(run: NestedRun) -> Visits:
+    """Results of all searches of a run; empty for a player that never acts."""
+    size = run.leaf.num_entries
+    none = Visits(np.zeros(0, np.int64), np.zeros((0, size, size)))
+    return Visits(*map(np.concatenate, zip(none, *(run.visits or ()), strict=True)))

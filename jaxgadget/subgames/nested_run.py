@@ -1,0 +1,573 @@
+"""Nested searches of one player: levels of subgames, each searched with the results of the level above.
+
+A search takes reach, range and alternative values from the search above it. Its subgames lie within the
+subgames above, so that the parts of a level continue independently and are never joined.
+
+If the leaf is continued (`OptimalValues`), every search extends to the end of the game, and its plan below
+the limit is the blueprint of the next one, so that alternative values are best responses to an actual
+strategy (Milec, Kubíček and Lisý 2024). The gadget then determines how the subgames of a level are combined:
+
+- the optimal continuation solves a level *jointly*, as one program in which the free opponent starts at the
+  game's root. It is as safe as a restricted Nash response of the whole game;
+- the full gadget solves every subgame *separately*, using only the searches on its path, as a player in a
+  match must. Its siblings have the values assumed by these searches. The assembled policy is not safe;
+- all others depend only on the values at their own roots, so that both give the same result.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxgadget.core.driver import Report
+from jaxgadget.core.solver import Solver
+from jaxgadget.gadgets.capabilities import Capability
+from jaxgadget.gadgets.gadget import Gadget, describe
+from jaxgadget.gadgets.ranges import Ranges
+from jaxgadget.gadgets.root_gadgets import Unsafe
+from jaxgadget.gadgets.structure import Structure, build_structure, find_ranges, trunk_ranges
+from jaxgadget.gadgets.trunk_gadgets import Full, OptimalContinuation
+from jaxgadget.opponents.opponent import Opponents
+from jaxgadget.policy.evaluate import best_response, evaluate_policy
+from jaxgadget.policy.policy import Policy
+from jaxgadget.subgames.beliefs import Beliefs, OwnSearches, OwnSpot, is_private
+from jaxgadget.subgames.knowledge import Knowledge
+from jaxgadget.subgames.leaves import Leaf, opponent_mixtures
+from jaxgadget.subgames.limits import check_room, most_payoffs
+from jaxgadget.subgames.lookahead import SolvedLookahead, name_lane, solve_lookahead
+from jaxgadget.subgames.profile import Profile, actions_below, root_reach, usual_roots
+from jaxgadget.subgames.schedule import Schedule, SearchLevel
+from jaxgadget.tree.cut import Cut, leaf_above
+from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.tree.trunk import build_trunk
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+from jaxgadget.util.compilation import drop_programs
+from jaxgadget.util.lanes import Lanes
+from jaxgadget.util.players import sign_of
+
+PART_CELLS = 1 << 24
+"""Payoffs (K² a leaf, and one a terminal) that are searched at a time, unless one subgame has more."""
+
+PROGRAM_CELLS = 1 << 23
+"""After so many payoffs JAX's compiled programs are dropped. Large parts seldom have equal shapes, and JAX
+keeps every program, 45 MB a part in Goofspiel 6, and its memory mappings, of which Linux grants 65,530."""
+
+
+class Visits(NamedTuple):
+    """Where searches end.
+
+    Attributes:
+      histories: `[H]` leaves of lookaheads.
+      weights: `[H, K, K]` the probability that play under the average strategies gets to each of them and
+        chooses each pair of entries there.
+    """
+
+    histories: IntArray
+    weights: FloatArray
+
+
+def inside(look: Forest, player: int) -> BoolArray:
+    """`[Q]` which of a player's actions in the game lie between the roots and the limit."""
+    return np.isin(look.tree.infosets[player].infoset[1:], look.infosets(player))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Handover:
+    """Data passed from the searches of one level to those below; L lanes.
+
+    Attributes:
+      policy: both players' strategies in the game, which give the next searches' reach.
+      plan: both players' average strategies below the roots of the level, and at its limits; for searches
+        from own infostates, only the searching player's.
+      leaves: `[H]` histories at the lookaheads' limits; empty if they extend to the end of the game.
+      payoffs: `[H, K, K]` payoffs at these leaves.
+      followed: `[I]` mask of the opponent's infosets at which plans follow a model, if the leaf is continued.
+      own: searches from own infostates; None if they are from public states.
+    """
+
+    policy: Policy
+    plan: Profile
+    leaves: IntArray
+    payoffs: FloatArray
+    followed: BoolArray | None = None
+    own: OwnSearches | None = None
+
+    def joined(self, leaves: IntArray, payoffs: FloatArray) -> tuple[IntArray, FloatArray]:
+        """These leaves and others, ascending, with their payoffs."""
+        joined_leaves = np.concatenate([self.leaves, leaves])
+        order = np.argsort(joined_leaves, kind="stable")
+        return joined_leaves[order], np.concatenate([self.payoffs, payoffs])[order]
+
+
+_UNSAFE = Unsafe()
+
+
+class NestedRun:
+    """Nested searches of one player, L lanes side by side.
+
+    Attributes:
+      assembled: the blueprints with the decisions searched so far replaced, and the opponent's strategies
+        between these decisions.
+      gap_max: `[L]` the largest NashConv of a search's game.
+      gap_sum: `[L]` sum of the gaps of all games.
+      searches: `[L]` number of subgames searched.
+      iterations: `[L]` maximum over the searches; iterations of the simplex method for linear programs.
+      objectives: `[levels, L]` after all searches, p × the value against models followed down to the limits,
+        with the payoffs there, + (1−p) × the value guaranteed with these payoffs; NaN at unreachable levels.
+        If subgames are searched separately: with a continued leaf the minimum over them, otherwise NaN,
+        unless p = 1.
+      value_seconds: seconds spent computing the leaf's payoffs.
+      visits: visits of the leaves, one entry per batch; None if they are not counted.
+      failures: lanes in which a search failed, with the reason; they keep the blueprint.
+      seconds: total time.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        leaf: Leaf,
+        profiles: Policy,
+        gadgets: Sequence[Gadget],
+        opponents: Opponents | None = None,
+        *,
+        solver: Solver,
+        lanes: Lanes | None = None,
+        visits: bool = False,
+        knowledge: Knowledge | None = None,
+    ):
+        """Prepares the searches, without solving.
+
+        Args:
+          schedule: schedule of the searches.
+          leaf: evaluation at the end of lookaheads.
+          profiles: blueprints.
+          gadgets: gadgets of any kind; the optimal continuation searches a level jointly. Those of a
+            continued leaf share an entry.
+          opponents: the opponents; by default one that adapts.
+          solver: settings of every search.
+          lanes: combinations to search, by default all of gadgets, opponents and blueprints.
+          visits: count visits of the leaves.
+          knowledge: search from own infostates, based on the player's knowledge, in place of public states;
+            requires an opponent that adapts.
+        """
+        self.tree, self.player, self.schedule = schedule.tree, schedule.player, schedule
+        self.solver, self.leaf, self.gadgets = solver, leaf, tuple(gadgets)
+        count = 1 if opponents is None else len(opponents)
+        if lanes is None:
+            lanes = Lanes.product(gadgets=len(gadgets), opponents=count, blueprints=profiles.num_lanes)
+        self.lanes = lanes
+        self.opponents = None if opponents is None or opponents.adapt else opponents
+        against = [""] if opponents is None else [opponents.describe(number) for number in range(count)]
+        labels = lanes.labels(profiles.labels, [describe(gadget) for gadget in gadgets], against)
+        self._names = [
+            name_lane(gadgets[gadget], profiles.labels[blueprint], against[opponent])
+            for gadget, opponent, blueprint in zip(
+                lanes.gadget.tolist(), lanes.opponent.tolist(), lanes.blueprint.tolist(), strict=True
+            )
+        ]
+        self.blueprint = dataclasses.replace(profiles.take_lanes(lanes.blueprint), labels=labels)
+        self.assembled = self.blueprint
+        self._beliefs = None
+        if knowledge is not None and is_private(knowledge):
+            platform = solver.placement.platform
+            self._beliefs = Beliefs(knowledge, self.player, self.blueprint, leaf.num_entries, platform)
+        self.gap_max, self.gap_sum = np.zeros(len(lanes)), np.zeros(len(lanes))
+        self.searches, self.iterations = np.zeros(len(lanes), np.int64), np.zeros(len(lanes), np.int64)
+        self.objectives = np.full((len(schedule.levels), len(lanes)), np.nan)
+        self._worth: dict[int, FloatArray] = {}  # `[L]` of a level, its parts so far together
+        self.seconds = self.value_seconds = 0.0
+        self.failures: dict[int, str] = {}
+        self.visits: list[Visits] | None = [] if visits else None
+        self._payoffs = 0  # searched since programs were dropped
+
+    @property
+    def joint(self) -> BoolArray:
+        """`[L]` True if a level is solved jointly, as one program."""
+        kinds = [gadget.entry_name == OptimalContinuation.entry_name for gadget in self.gadgets]
+        return np.array(kinds)[self.lanes.gadget]
+
+    @property
+    def gaps(self) -> FloatArray:
+        """`[L]` all games' gaps together, where they bound exploitability; NaN elsewhere.
+
+        They do for joint searches with optimal values, unless the opponent must make mistakes.
+        """
+        exact = np.array([gadget.epsilon == 0 for gadget in self.gadgets])[self.lanes.gadget]
+        return np.where(self.joint & exact & self.leaf.is_continued, self.gap_sum, np.nan)
+
+    @property
+    def p(self) -> FloatArray:
+        """`[L]` the probability with which each lane's opponent follows its model."""
+        none = np.zeros(len(self.lanes))
+        return none if self.opponents is None else self.opponents.p[self.lanes.opponent]
+
+    @property
+    def _looks_around(self) -> bool:
+        """True if a gadget couples all subgames of a level, so that they must be searched jointly."""
+        return any(Capability.TRUNK in gadget.requires for gadget in self.gadgets)
+
+    @property
+    def _is_apart(self) -> bool:
+        """True if a search depends only on the searches on its path, and not on its siblings."""
+        return self.leaf.is_continued and self.gadgets[0].entry_name == Full.entry_name
+
+    def run(self, report: Report) -> None:
+        """Searches everywhere, part by part, and below a part before the next one.
+
+        Args:
+          report: progress callback; receives the number of subgames × iterations completed.
+        """
+        begin, levels = time.perf_counter(), self.schedule.levels
+        done = 0
+
+        def search(number: int, part: IntArray, above: Handover | None, beside: Handover | None) -> Handover:
+            nonlocal done
+            where = levels[number].cut(self.tree, part)
+            before, size = done, len(part)
+            handover = self.search(number, where, above, lambda n: report(before + size * n), beside)
+            done += size * self.solver.num_iterations
+            return handover
+
+        def searched(
+            number: int, subgames: IntArray, above: Handover | None
+        ) -> Iterator[tuple[IntArray, Handover]]:
+            """Subgames below which the same searches follow, and the data passed to them."""
+            handover = None
+            for part in self.parts(levels[number], subgames, above, first=number == 0):
+                handover = search(number, part, above, handover if self.leaf.is_continued else None)
+                if not self.leaf.is_continued:
+                    yield part, handover
+            if self.leaf.is_continued and handover is not None:
+                size = 1 if self._is_apart else len(subgames)
+                for first in range(0, len(subgames), size):
+                    branch = subgames[first : first + size]
+                    yield branch, self._continued(number, branch, above, handover)
+
+        def descend(number: int, subgames: IntArray, above: Handover | None) -> None:
+            for part, handover in searched(number, subgames, above):
+                below = subgames[:0]
+                if number + 1 < len(levels):
+                    below = self._below(levels[number + 1], levels[number].cut(self.tree, part))
+                if len(below):
+                    descend(number + 1, below, handover)
+
+        if levels:
+            descend(0, np.arange(levels[0].num_subgames), None)
+        for number, worth in self._worth.items():
+            self.objectives[number] = self._objective(number, worth)
+        self.seconds = time.perf_counter() - begin
+
+    def _below(self, level: SearchLevel, where: Cut) -> IntArray:
+        """The subgames of the next decisions that lie below some of this one's."""
+        inside = where.root[level.roots] >= 0
+        subgames = np.unique(level.subgame[inside])
+        across = subgames[np.isin(subgames, level.subgame[~inside])]
+        if len(across) and self._is_apart:
+            root = int(level.roots[level.subgame == across[0]][0])
+            raise ValueError(
+                f"{self.tree.game.name}: the subgame at {self.tree.moves(root)} lies below two subgames of "
+                "the search before, which the full gadget searches by themselves; expected "
+                "OptimalContinuation(), or another step"
+            )
+        if len(across):
+            root = int(level.roots[level.subgame == across[0]][0])
+            raise ValueError(
+                f"{self.tree.game.name}: the subgame at {self.tree.moves(root)} lies below two subgames of "
+                f"the decision before, which do not fit together ({self._most_payoffs()} payoffs); "
+                "expected a larger memory_limit"
+            )
+        return subgames
+
+    def parts(
+        self, level: SearchLevel, subgames: IntArray, above: Handover | None = None, *, first: bool
+    ) -> list[IntArray]:
+        """Subgames that are searched together: as many as fit, and under the same gadgets.
+
+        Args:
+          level: the decisions.
+          subgames: some of theirs, ascending.
+          above: results of the level above, for searches from own infostates.
+          first: True for the first searches, which are unsafe if the opponent has not acted.
+        """
+        where = level.cut(self.tree, subgames)
+        acted = np.ones(where.num_subgames, np.bool_)
+        if first and not self._looks_around:
+            acted[:] = False
+            np.logical_or.at(acted, where.subgame, self.tree.sequence[1 - self.player, where.roots] > 0)
+        size, most = self._count_payoffs(where, above).tolist(), self._most_payoffs()
+        parts: list[IntArray] = []
+        for group in (np.nonzero(~acted)[0].tolist(), np.nonzero(acted)[0].tolist()):
+            part, total = list[int](), 0
+            for subgame in group:
+                if part and total + size[subgame] > most:
+                    parts.append(subgames[part])
+                    part, total = [], 0
+                part.append(subgame)
+                total += size[subgame]
+            if part:
+                parts.append(subgames[part])
+        if len(parts) > 1 and self._looks_around:
+            raise ValueError(
+                f"{self.tree.game.name}: the {len(subgames)} subgames of a level have {sum(size)} payoffs, "
+                f"of which {most} fit, and a gadget looks at all of them at once; expected a larger "
+                "memory_limit, a smaller depth, or gadgets that look at their own roots alone"
+            )
+        return parts
+
+    def _count_payoffs(self, where: Cut, above: Handover | None) -> IntArray:
+        """`[S]` payoffs of the subgames' lookaheads, those of own infostates and of beliefs together."""
+        tree = self.tree
+        leaves = self._limit(self.schedule.leaves(where))
+        ends = tree.terminals[where.root[tree.terminals] >= 0]
+        ends = ends[leaf_above(where, leaves)[ends] < 0]
+        count = np.zeros(where.num_subgames)
+        copies = np.ones(len(where.roots))
+        if self._beliefs is not None:
+            copies = self._beliefs.copies(None if above is None else above.own, where)
+        for histories, payoffs in ((leaves, self.leaf.num_entries**2), (ends, 1)):
+            root = np.searchsorted(where.roots, where.root[histories])
+            count += payoffs * np.bincount(where.subgame[root], copies[root], minlength=len(count))
+        return count.astype(np.int64)
+
+    def _drop_programs(self) -> None:
+        """Makes room once many payoffs were searched."""
+        if self._payoffs > PROGRAM_CELLS:
+            drop_programs()
+            self._payoffs = 0
+
+    def _most_payoffs(self) -> int:
+        return max(1, min(PART_CELLS, most_payoffs(self.solver.placement, self.solver.memory_limit)))
+
+    def search(
+        self, number: int, where: Cut, above: Handover | None, report: Report, beside: Handover | None = None
+    ) -> Handover:
+        """Searches some subgames of one level, all at once.
+
+        Args:
+          number: of the level.
+          where: at its roots.
+          above: from the level above, None at the first one.
+          report: progress callback; receives the number of iterations done in each group of gadgets.
+          beside: from other searches of this level; the result is theirs too.
+        """
+        ends, player, other = self.schedule.leaves(where), self.player, 1 - self.player
+        leaves = self._limit(ends)
+        check_room(leaves, self.leaf.num_entries, self.tree.game.name, self.solver.placement)
+        payoffs, spot = self._leaf_payoffs(leaves), None
+        if self._beliefs is None:
+            look = build_forest(
+                self.tree,
+                where,
+                limit=leaves,
+                num_choices=self.leaf.num_entries,
+                second=None if self.opponents is None or len(ends) == 0 else (other, ends),
+            )
+        else:
+            spot = self._find_spot(self._beliefs, where, above, leaves, payoffs)
+            look = spot.look
+        self._payoffs += payoffs.size + look.terminals.num_entries
+        if beside is not None:
+            plan = beside.plan.extended(look)
+        else:
+            plan = Profile.of_blueprint(look, self._policy_above(above, self.blueprint))
+        structure = build_structure(look.with_values(payoffs), player, self.solver.placement.platform)
+        ranges = self.find_ranges(structure, above, plan) if spot is None else spot.ranges
+        gadgets, acted = self.gadgets, self.tree.sequence[other, where.roots] > 0
+        if above is None and not acted.any():
+            gadgets = tuple(gadget if Capability.TRUNK in gadget.requires else _UNSAFE for gadget in gadgets)
+        mixtures = None
+        if self.opponents is not None:
+            mixtures = opponent_mixtures(look, player, self.opponents, self.leaf)
+        solved = solve_lookahead(
+            structure,
+            ranges,
+            plan.bodies(look),
+            gadgets,
+            self.lanes,
+            self.solver,
+            report,
+            mixtures=mixtures,
+            frozen=None if spot is None else spot.frozen,
+            names=self._names,
+        )
+        adopted = usual_roots(look) if spot is None else spot.adopted
+        plan = plan.with_bodies(look, solved.strategy, adopted)
+        if self.visits is not None:
+            self.visits.append(self._count_visits(look, ranges, solved.strategy, adopted[player]))
+        self._count(number, solved)
+        self._assemble(number, look, plan.policy, adopted[player])
+        if beside is not None:
+            leaves, payoffs = beside.joined(leaves, payoffs)
+        self._drop_programs()
+        own = None if spot is None else OwnSearches(spot, solved.strategy)
+        return Handover(self.assembled, plan, leaves, payoffs, own=own)
+
+    def _limit(self, ends: IntArray) -> IntArray:
+        """`[H]` the histories at the schedule's limit that have payoffs."""
+        return ends if self.leaf.ends_lookahead else ends[:0]
+
+    def _leaf_payoffs(self, leaves: IntArray) -> FloatArray:
+        begin = time.perf_counter()
+        payoffs = self.leaf.payoffs(self.tree, leaves, self.solver.precision)
+        self.value_seconds += time.perf_counter() - begin
+        return payoffs
+
+    def _policy_above(self, above: Handover | None, otherwise: Policy) -> Policy:
+        """The policy of the searches above, where the leaf is continued."""
+        return above.policy if above is not None and self.leaf.is_continued else otherwise
+
+    def _find_spot(
+        self, beliefs: Beliefs, where: Cut, above: Handover | None, leaves: IntArray, payoffs: FloatArray
+    ) -> OwnSpot:
+        """Own infostates at a level's roots, and the ranges there."""
+        if above is None or above.own is None:
+            return beliefs.first_spot(where, leaves, payoffs)
+        reached = where.root[above.leaves] >= 0
+        ends, at_ends = (above.leaves[reached], leaves), (above.payoffs[reached], payoffs)
+        return beliefs.next_spot(above.own, where, ends, at_ends)
+
+    def find_ranges(self, structure: Structure, above: Handover | None, fallback: Profile) -> Ranges:
+        """The ranges at the roots: of the searches above, or the blueprint's if there was none.
+
+        Args:
+          structure: the lookahead.
+          above: from the level above.
+          fallback: the blueprint.
+        """
+        look, policy = structure.forest, self._policy_above(above, self.assembled)
+        reach, inner, plan = root_reach(look, policy), structure, fallback
+        if above is not None:
+            plan, reached = above.plan, look.cut.root[above.leaves] >= 0
+            if len(look.leaves) or reached.any():  # else both go on to the end
+                limit, size = above.leaves[reached], self.leaf.num_entries
+                forest = build_forest(self.tree, look.cut, limit=limit, num_choices=size)
+                inner = build_structure(forest.with_values(above.payoffs[reached]), self.player)
+        ranges = find_ranges(inner, plan.bodies(inner.forest), reach)
+        if not self._looks_around:
+            return ranges
+        trunk, other = build_trunk(look), 1 - self.player
+        own = policy.reach(self.player)[trunk.sequences(self.player)]
+        theirs = policy.probabilities[other][trunk.form.action_sequences(other) - 1]
+        return dataclasses.replace(ranges, trunk=trunk_ranges(trunk, self.player, own, theirs))
+
+    def _count(self, number: int, solved: SolvedLookahead) -> None:
+        """Adds up the numbers of some searches of a level."""
+        self.failures = {**solved.failures, **self.failures}
+        gap = np.where(solved.has_decision | self.joint, solved.gap, 0)
+        self.gap_max = np.maximum(self.gap_max, gap.max(axis=0, initial=0))
+        self.gap_sum = self.gap_sum + gap.sum(axis=0)
+        self.searches += solved.has_decision.sum(axis=0)
+        self.iterations = np.maximum(self.iterations, solved.iterations)
+        if not self.leaf.is_continued:
+            with np.errstate(over="ignore", invalid="ignore"):  # where a search overflows all is undefined
+                self._worth[number] = self._worth.get(number, 0.0) + solved.value.sum(axis=0)
+
+    def _objective(self, number: int, worth: FloatArray) -> FloatArray:
+        """`[L]` value of a level: its searches and the play around them; see `NestedRun.objectives`.
+
+        The play around a level is determined when all searches above it are complete.
+        """
+        is_sum = self.joint | (self.p == 1)
+        is_sum[list(self.failures)] = False
+        if self.opponents is not None:
+            level = self.schedule.levels[number].cut(self.tree)
+            models = self.opponents.policy.reach(1 - self.player)[:, self.lanes.opponent]
+            worth = worth + self.p * _earned_outside(level, self.player, self.assembled, models)
+        return np.where(is_sum, worth, np.nan)
+
+    def _continued(
+        self, number: int, subgames: IntArray, above: Handover | None, handover: Handover
+    ) -> Handover:
+        """The handover of some subgames of a level alone, whose plans continue to the end of the game."""
+        tree, where = self.tree, self.schedule.levels[number].cut(self.tree, subgames)
+        ends, policy = (
+            leaf_above(where, self.schedule.leaves(where)),
+            self._policy_above(above, self.blueprint),
+        )
+        for player in (0, 1):
+            inside = np.nonzero(where.root[tree.infosets[player].history] >= 0)[0]
+            policy = policy.splice(player, inside, handover.plan.policy)
+        history = tree.infosets[1 - self.player].history
+        before = True if above is None or above.followed is None else above.followed
+        followed = np.where(where.root[history] >= 0, ends[history] < 0, before)
+        self.objectives[number] = np.fmin(self.objectives[number], self._earned(policy, followed))
+        plan = dataclasses.replace(handover.plan, policy=policy)
+        return dataclasses.replace(handover, policy=policy, plan=plan, followed=followed)
+
+    def _earned(self, policy: Policy, followed: BoolArray) -> FloatArray:
+        """`[L]` value of a policy against the mixtures, rational where no model is followed."""
+        player, other, p = self.player, 1 - self.player, self.p
+        answer = best_response(policy, other)
+        earned = np.zeros_like(p)
+        if self.opponents is not None:
+            models = self.opponents.policy.probabilities[other][:, self.lanes.opponent]
+            beyond = np.array([beyond == "model" for beyond in self.opponents.beyond])[self.lanes.opponent]
+            at_actions = followed[self.tree.infosets[other].infoset[1:]]
+            rows = np.where(at_actions[:, None] | beyond, models, answer.policy.probabilities[other])
+            earned = sign_of(player) * evaluate_policy(policy.with_player(other, rows)).value
+        return p * earned - (1 - p) * answer.value
+
+    def _count_visits(
+        self, look: Forest, ranges: Ranges, strategy: tuple[FloatArray, FloatArray], adopted: BoolArray
+    ) -> Visits:
+        """Probability of reaching each leaf and pair of entries under the averages, the mean over lanes.
+
+        Args:
+          look: the lookahead.
+          ranges: ranges at its roots.
+          strategy: both players' average strategies there.
+          adopted: `[R]` mask of the searching player's roots below which they are adopted.
+        """
+        leaves, chosen = look.leaves, list[FloatArray]()
+        known = tuple(adopted if p == self.player else usual_roots(look)[p] for p in (0, 1))
+        counts = np.ones(len(leaves.leaf), np.bool_)
+        for player in (0, 1):
+            treeplex = look.form.treeplex[player]
+            top = ranges.resolver if player == self.player else ranges.opponent
+            below = np.append(
+                np.zeros(treeplex.num_roots, np.bool_), actions_below(look, player, known[player])
+            )
+            counts &= below[leaves.sequence[player]].all(axis=1)
+            chosen.append(treeplex.realise(top, strategy[player])[leaves.sequence[player]])
+        own, theirs = (plan[counts] for plan in chosen)
+        lanes = np.einsum("ckx,clx->ckl", own, theirs, optimize=True) / len(self.lanes)
+        weights = np.zeros((len(leaves), leaves.num_choices, leaves.num_choices))
+        weights[leaves.leaf[counts]] = lanes  # each leaf once
+        return Visits(leaves.histories, self.tree.chance[leaves.histories, None, None] * weights)
+
+    def _assemble(self, number: int, look: Forest, plan: Policy, adopted: BoolArray) -> None:
+        """Adopts the strategy until the next search, and the opponent's strategy down to the limit."""
+        player, other = self.player, 1 - self.player
+        rows = [rows.copy() for rows in self.assembled.probabilities]
+        infosets = self.tree.infosets[player]
+        roots, root = look.roots[player], np.nonzero(adopted)[0]
+        above = look.cut.root[infosets.history]
+        infoset = np.nonzero(self.schedule.kept(number) & (above >= 0))[0]
+        state = self.tree.infostate[player, above[infoset]]
+        first = root[np.searchsorted(roots.infostate[root], state)]
+        own = self.assembled.reach(player)[roots.sequence[first]] > 0
+        mask = np.zeros((len(infosets), own.shape[1]), np.bool_)
+        mask[infoset] = own
+        rows[player] = np.where(mask[infosets.infoset[1:]], plan.probabilities[player], rows[player])
+        rows[other] = np.where(inside(look, other)[:, None], plan.probabilities[other], rows[other])
+        self.assembled = Policy(self.tree, (rows[0], rows[1]), self.assembled.labels)
+
+
+def _earned_outside(where: Cut, player: int, policy: Policy, reach: FloatArray) -> FloatArray:
+    """`[L]` a player's value against models, over play that does not pass through a cut.
+
+    Args:
+      where: the cut.
+      player: the player, and the utility.
+      policy: its policies, L lanes.
+      reach: `[sequences, L]` the models' reach of the opponent's sequences.
+    """
+    tree = where.histories
+    ends = tree.terminals[where.root[tree.terminals] < 0]
+    weight = tree.chance[ends] * tree.payoff[ends] * sign_of(player)
+    own, theirs = policy.reach(player)[tree.sequence[player, ends]], reach[tree.sequence[1 - player, ends]]
+    return np.einsum("h,hl,hl->l", weight, own, theirs)

@@ -1,0 +1,815 @@
+"""Answers to actions outside the blueprint's abstraction, solved when the opponent takes one.
+
+A blueprint is a strategy for a `MenuAbstraction`. Level k covers the opponent's k-th departure from the menu,
+after all public histories at once. It is one forest in the game that allows at most k departures, so that
+promised values ignore level k + 1. The solutions are merged into the blueprint, which gives the blueprint of
+level k + 1. Source: Brown and Sandholm (2017), §6 and §7.
+
+There are three methods.
+
+* `inexpensive`: subgames begin after the off-tree action. The opponent is promised its value before that
+  action with the actions of the previous level (`AbstractValues`). Cannot be combined with unsafe resolving,
+  as the blueprint gives no reach there.
+* `expensive`: subgames begin where the opponent may leave the menu, before the action; only the answers to
+  off-menu actions are taken from the solution. A place is the opponent's number of decisions since its last
+  departure; each place has a separate forest, in which the menu can be left only there.
+* `safe`: subgames begin after the action, as with `inexpensive`, and the opponent is promised its best
+  response to translation. They include the next off-tree action, with the answer locked to the translation
+  until the next level. Hence, up to gaps and mistakes, no level guarantees less than the previous one, or
+  less than translation.
+
+Deviations and readings:
+
+* The opponent's half of the blueprint leaves the menu with probability 1/2 wherever it may, uniformly over
+  off-menu actions and independently of its private information, and plays uniformly afterwards. A blueprint
+  prior and the range of unsafe resolving are therefore its reach before the action.
+* Where that reach is 0 at all roots of a subgame, unsafe resolving uses a uniform range.
+* The paper's final CFR iterations are replaced by best responses (`subgames.abstract`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import pandas as pd
+
+from jaxgadget.core.regret import Rule
+from jaxgadget.core.solver import Solver, choose_solver
+from jaxgadget.gadgets.alternative import (
+    ABSTRACT,
+    TO_BEST_RESPONSE,
+    AbstractValues,
+    BestResponseValues,
+    PrecomputedValues,
+    spread_name,
+)
+from jaxgadget.gadgets.capabilities import SOLVERS, Capability, check_capabilities
+from jaxgadget.gadgets.entry import EntryTables
+from jaxgadget.gadgets.gadget import Gadget, Perturbed, describe, prior_name
+from jaxgadget.gadgets.prior import BlueprintPrior, NoPrior, UniformPrior
+from jaxgadget.gadgets.ranges import Ranges, divide
+from jaxgadget.gadgets.root_gadgets import Resolving, Unsafe
+from jaxgadget.gadgets.trunk_gadgets import OptimalContinuation
+from jaxgadget.games.game import DEFAULT_MAX_HISTORIES, SIMULTANEOUS, TERMINAL, Game, TooLargeError
+from jaxgadget.games.menu import MenuAbstraction
+from jaxgadget.games.pruned import PrunedGame
+from jaxgadget.policy.evaluate import check_value, evaluate_policy
+from jaxgadget.policy.exact import find_value
+from jaxgadget.policy.lift import lift
+from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
+from jaxgadget.policy.translation import TranslationRule, check_rule, translate
+from jaxgadget.subgames.abstract import (
+    RootValues,
+    above_optimum,
+    look_up,
+    policy_of,
+    root_mass,
+    values_at_roots,
+)
+from jaxgadget.subgames.engine import Subgames, SubgameSolutions, assemble, solve_subgames
+from jaxgadget.subgames.prepare import plan_ranges, prepare
+from jaxgadget.subgames.refine import list_gadgets
+from jaxgadget.tree.cut import cut_at
+from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.tree.history import HistoryTree, check_whole, enumerate_game
+from jaxgadget.util.arguments import check_player, check_whole_number, function_name
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.lanes import Lanes
+from jaxgadget.util.players import Bracket
+
+Method = Literal["inexpensive", "expensive", "safe"]
+METHODS: tuple[Method, ...] = get_args(Method)
+
+TRANSLATION = "translation"
+"""Prefix of the method name in tables for translation; the rule follows."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class OffTreeLevel:
+    """Solutions of one level. Lanes run over gadgets, then blueprints.
+
+    Attributes:
+      level: k, the number of times that the opponent had left the menu.
+      forests: the subgames; for `expensive`, one forest for each place.
+      gap: `[S, lanes]` NashConv of each gadget game, concatenated over forests.
+      has_decision: `[S, lanes]` False for unreachable subgames, which have no decision.
+      certificate: `[lanes]` value guaranteed by the strategy against an opponent that leaves the menu at most
+        k times; with `safe`, any number of times.
+    """
+
+    level: int
+    forests: tuple[Forest, ...]
+    gap: FloatArray
+    has_decision: BoolArray
+    certificate: FloatArray
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class OffTree:
+    """Blueprints of an abstraction, extended with answers to off-tree actions.
+
+    Lanes run over gadgets, then blueprints. Values are in the answering player's utility, in units of the
+    game's payoff, except that brackets of game values are player 0's. In the whole game the defender has all
+    actions, and the opponent has its menu and the off-tree actions.
+
+    Attributes:
+      player: the answering player.
+      method: the method's name, or `translation:` and the rule.
+      off_tree: the opponent's off-menu actions if restricted; else None.
+      rule: translation rule for actions that no level answers.
+      blueprint: the blueprints.
+      gadgets: the gadgets solved; none for a translation.
+      policy: the assembled strategies, one per lane, in the game in which the defender has its menu; the
+        opponent's half is the blueprint's.
+      levels: solutions, by level; `certificate` is that of the last level.
+      certificate: `[lanes]` value guaranteed by the assembled strategy. It is computed by a sweep of the
+        abstraction with the answers' values inserted after off-menu actions, without the whole game. If the
+        number of levels was limited, it holds against opponents that leave the menu at most that often.
+      exploitability: `[lanes]` the game's value minus the value guaranteed by the strategy in the whole game;
+        NaN if that game is too large, or if a level is not answered and bets cannot be translated.
+      above_optimum: `[lanes]` upper bound on the exploitability in excess of optimal answers, by Theorem 2
+        (see `AbstractValues.error`); NaN where it does not apply, and if several levels were solved.
+      game_value: bracket of player 0's value of the whole game; None if that is too large.
+      menu_value: likewise, for the game in which only the opponent may leave its menu.
+      failures: lanes in which a solve failed, with the reason. Their values are NaN.
+      seconds: `build`, `compile` and `run`.
+    """
+
+    player: int
+    method: str
+    off_tree: tuple[str, ...] | None
+    rule: str | TranslationRule
+    blueprint: Policy
+    gadgets: tuple[Gadget, ...]
+    policy: Policy
+    levels: tuple[OffTreeLevel, ...]
+    certificate: FloatArray
+    exploitability: FloatArray
+    above_optimum: FloatArray
+    game_value: tuple[float, float] | None
+    menu_value: tuple[float, float] | None
+    failures: dict[int, str]
+    seconds: dict[str, float]
+
+    def __repr__(self) -> str:
+        lanes = f"{self.policy.num_lanes} lane(s), player {self.player}, {self.method}"
+        return f"<OffTree of {self.blueprint.tree.game.name}, {lanes}: {len(self.levels)} level(s)>"
+
+    @property
+    def num_subgames(self) -> int:
+        """Of all levels."""
+        return sum(forest.num_subgames for level in self.levels for forest in level.forests)
+
+    def on(self, tree: HistoryTree, rule: str | TranslationRule | None = None) -> Policy:
+        """The strategies in a larger game, such as the whole one, by the names of moves.
+
+        Args:
+          tree: of that game.
+          rule: translation rule for unanswered actions, if the game has bet sizes; otherwise uniform. By
+            default that by which exploitability was measured.
+
+        Raises:
+          ValueError: as `lift` and `translate`.
+        """
+        game = self.blueprint.tree.game
+        assert isinstance(game, MenuAbstraction)
+        by = self.rule if rule is None else rule
+        elsewhere = translate(self.policy, tree, by) if hasattr(game.game, "bet_fraction") else None
+        return lift(self.policy, tree, elsewhere=elsewhere)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for every gadget and blueprint; NaN where a number is undefined or unknown."""
+        values = [
+            np.nan if value is None else Bracket(*value).for_player(self.player).middle
+            for value in (self.game_value, self.menu_value)
+        ]
+        lanes = Lanes.product(gadgets=max(len(self.gadgets), 1), blueprints=self.blueprint.num_lanes)
+        rows: list[dict[str, Any]] = []
+        for lane in range(self.policy.num_lanes):
+            gadget = self.gadgets[lanes.gadget[lane]] if self.gadgets else None
+            spread = gadget.spread if isinstance(gadget, Resolving) else None
+            gap = [float(level.gap[:, lane].max(initial=0.0)) for level in self.levels]
+            rows.append(
+                {
+                    "player": self.player,
+                    "blueprint": self.blueprint.labels[lanes.blueprint[lane]],
+                    "method": self.method,
+                    "gadget": None if gadget is None else gadget.name,
+                    "prior": None if gadget is None else prior_name(gadget),
+                    "epsilon": np.nan if gadget is None else gadget.epsilon,
+                    "spread": None if spread is None else spread_name(spread),
+                    "exploitability": self.exploitability[lane],
+                    "certificate": self.certificate[lane],
+                    "gap_max": np.nan if lane in self.failures else max(gap, default=0.0),
+                    "above_optimum": self.above_optimum[lane],
+                    "levels": len(self.levels),
+                    "subgames": self.num_subgames,
+                    "seconds": sum(self.seconds.values()),
+                    "off_tree": None if self.off_tree is None else ", ".join(self.off_tree),
+                    "game_value": values[0],
+                    "menu_value": values[1],
+                    "failure": self.failures.get(lane),
+                }
+            )
+        return pd.DataFrame(rows)
+
+
+@dataclasses.dataclass(frozen=True)
+class _UnsafeAnyway(Unsafe):
+    """Unsafe resolving with a uniform range in subgames that the opponent's blueprint does not reach."""
+
+    def tables(self, ranges: Ranges) -> EntryTables:
+        """Priors and alternative values of the gadget at the roots."""
+        entered = (ranges.per_subgame(ranges.opponent) > 0)[ranges.subgame]
+        return EntryTables(
+            scale=np.where(entered, ranges.opponent, 1.0), has_decision=ranges.per_subgame(ranges.mass) > 0
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _OffTreeSetting:
+    """An abstraction, its answering player, and the games between it and the whole game.
+
+    Attributes:
+      tree: the abstraction's histories.
+      player: the answering player.
+      off_tree_actions: ids of the opponent's off-menu actions.
+      max_histories: maximal number of histories of each tree.
+    """
+
+    tree: HistoryTree
+    player: int
+    off_tree_actions: tuple[int, ...]
+    max_histories: int
+
+    @property
+    def game(self) -> MenuAbstraction:
+        """The abstraction."""
+        assert isinstance(self.tree.game, MenuAbstraction)
+        return self.tree.game
+
+    @property
+    def opponent(self) -> int:
+        """The player that leaves the menu."""
+        return 1 - self.player
+
+    @property
+    def limited_to(self) -> tuple[str, ...] | None:
+        """Names of the opponent's off-menu actions; None if all are allowed."""
+        menus = {player: menu for player, menu in enumerate(self.game.menus) if menu is not None}
+        free = MenuAbstraction(self.game.game, menus, off_tree=1, off_tree_player=self.opponent)
+        if set(self.off_tree_actions) == set(free.off_tree_actions):
+            return None
+        return tuple(free.action_string(self.opponent, action) for action in self.off_tree_actions)
+
+    def level(self, k: int) -> HistoryTree:
+        """The game in which the opponent may leave its menu k times."""
+        if k == 0:
+            return self.tree
+        menus = {player: menu for player, menu in enumerate(self.game.menus) if menu is not None}
+        return self.enumerated(
+            MenuAbstraction(
+                self.game.game,
+                menus,
+                off_tree=k,
+                off_tree_player=self.opponent,
+                off_tree_actions=self.off_tree_actions,
+            )
+        )
+
+    def depth(self, most: int | None) -> int:
+        """Number of times that the opponent can leave the menu, up to a maximum."""
+        k = 0
+        while (most is None or k < most) and self.left(self.level(k + 1)).max() > k:
+            k += 1
+        return k
+
+    def is_last(self, k: int) -> bool:
+        """True if the opponent cannot leave its menu more than k times; False if that game does not fit."""
+        tree = self.fitting(lambda: self.level(k + 1))
+        return tree is not None and int(self.left(tree).max()) <= k
+
+    def with_menu(self) -> HistoryTree:
+        """The game in which the defender has its menu, and the opponent also has its off-menu actions."""
+        menus: dict[int, Sequence[int | str]] = {}
+        if (menu := self.game.menus[self.player]) is not None:
+            menus[self.player] = menu
+        return self._freed(menus)
+
+    def whole(self) -> HistoryTree:
+        """The game in which the defender has all actions, too."""
+        return self._freed({})
+
+    def left(self, tree: HistoryTree) -> IntArray:
+        """`[n]` number of times that the opponent has left its menu."""
+        leaves = np.isin(tree.action[self.opponent], self.off_tree_actions)
+        left = np.zeros(tree.num_histories, np.int64)
+        for begin, end in itertools.pairwise(tree.level_offset[1:].tolist()):
+            left[begin:end] = left[tree.parent[begin:end]] + leaves[begin:end]
+        return left
+
+    def place(self, tree: HistoryTree, k: int) -> IntArray:
+        """`[n]` number of decisions of the opponent between its last two departures from the menu.
+
+        Of histories in which it has left the menu k times; before that, since it left the menu last.
+        """
+        action, left = tree.action[self.opponent], self.left(tree)
+        leaves = np.isin(action, self.off_tree_actions)
+        place = np.zeros(tree.num_histories, np.int64)
+        for begin, end in itertools.pairwise(tree.level_offset[1:].tolist()):
+            above = place[tree.parent[begin:end]]
+            counted = np.where(leaves[begin:end], 0, above + (action[begin:end] >= 0))
+            place[begin:end] = np.where(left[begin:end] >= k, above, counted)
+        return place
+
+    def roots(self, tree: HistoryTree, k: int) -> IntArray:
+        """Non-terminal histories immediately after the k-th departure from the menu."""
+        leaves = np.isin(tree.action[self.opponent], self.off_tree_actions) & (self.left(tree) == k)
+        together = leaves & (tree.actor[tree.parent] == SIMULTANEOUS)
+        if together.any():
+            moves = tree.moves(int(tree.parent[np.argmax(together)]))
+            raise ValueError(
+                f"{self.game.game.name}: both players act after history {moves}, where player "
+                f"{self.opponent} may leave its menu; expected a game in which they take turns there"
+            )
+        return np.flatnonzero(leaves & (tree.actor != TERMINAL))
+
+    def enumerated(self, game: Game) -> HistoryTree:
+        """A game's tree, made once."""
+        known = self.tree.cache.setdefault("off the tree", {})
+        if game.name not in known:
+            known[game.name] = enumerate_game(game, max_histories=self.max_histories)
+        return known[game.name]
+
+    def fitting(self, make: Callable[[], HistoryTree]) -> HistoryTree | None:
+        """A tree, or None if it has too many histories."""
+        try:
+            return make()
+        except TooLargeError:
+            return None
+
+    def _freed(self, menus: dict[int, Sequence[int | str]]) -> HistoryTree:
+        game, own = self.game.game, self.game.menus[self.opponent]
+        known = {*(own or ()), *self.off_tree_actions}
+        if known != set(range(game.num_actions)):
+            menus = {**menus, self.opponent: sorted(known)}
+        return self.enumerated(MenuAbstraction(game, menus) if menus else game)
+
+
+def _set_up(
+    tree: HistoryTree, player: int, off_tree_actions: Sequence[int | str] | None, max_histories: int
+) -> _OffTreeSetting:
+    check_whole(tree)
+    opponent, game = 1 - check_player(player), tree.game
+    if not isinstance(game, MenuAbstraction) or game.off_tree:
+        raise ValueError(
+            f"tree={tree!r}: expected one of a MenuAbstraction with off_tree=0, the game that the blueprint "
+            "is for; enumerate_game(MenuAbstraction(game, menus))"
+        )
+    menus = {p: menu for p, menu in enumerate(game.menus) if menu is not None}
+    asked = MenuAbstraction(
+        game.game, menus, off_tree=1, off_tree_player=opponent, off_tree_actions=off_tree_actions
+    )
+    return _OffTreeSetting(
+        tree, player, asked.off_tree_actions, check_whole_number("max_histories", max_histories, 1)
+    )
+
+
+def nested_off_tree(
+    tree: HistoryTree,
+    blueprint: PolicyLike | Sequence[PolicyLike],
+    gadgets: Gadget | Sequence[Gadget] | None = None,
+    *,
+    player: int = 1,
+    method: Method = "inexpensive",
+    off_tree_actions: Sequence[int | str] | None = None,
+    levels: int | None = None,
+    rule: str | TranslationRule = "pseudo-harmonic",
+    value: tuple[float, float] | None = None,
+    max_histories: int = DEFAULT_MAX_HISTORIES,
+    solver: Solver | None = None,
+    iterations: int | None = None,
+    algorithm: str | Rule | None = None,
+) -> OffTree:
+    """Answers each action outside the opponent's menu by solving a subgame; see the module's docstring.
+
+    Source: Brown and Sandholm (2017), §7.
+
+    Args:
+      tree: histories of a `MenuAbstraction` that permits no departures, and in which the opponent has a menu.
+      blueprint: profiles of the abstraction, one per lane, as in `refine`.
+      gadgets: by default resolving and, except for `inexpensive` and `safe`, unsafe; resolving without prior,
+        with a uniform prior and with a blueprint prior, which is the opponent's reach before the action.
+        Other priors and alternative values than these and `AbstractValues` (not with `safe`) are refused.
+        With a spread (`Resolving.spread`) values are distributions; `best-response` uses the distance from a
+        best response to the translated strategy of the previous level.
+      player: the answering player, 0 or 1; the other leaves its menu.
+      method: `inexpensive`, `expensive` or `safe`.
+      off_tree_actions: the opponent's off-menu actions, by name or id; by default all.
+      levels: number of departures to answer; by default all that are possible.
+      rule: translation rule, for `safe` and for actions that no level answers.
+      value: bracket of player 0's value of the whole game, if known; else it is computed.
+      max_histories: maximum size of an enumerated game. A larger whole game is not enumerated.
+      solver: settings; by default 2000 iterations of CFR+ in float32. Its `checkpoint` is a folder with a
+        folder for each level and place; as each level depends on the result of the previous one, a checkpoint
+        can only be continued with the same number of iterations.
+      iterations: short for `Solver(iterations=…)`.
+      algorithm: short for `Solver(algorithm=…)`.
+
+    Raises:
+      ValueError: if the tree has no such abstraction, an off-tree action is unknown or on the menu, both
+        players act simultaneously where the menu may be left, a gadget cannot be used, an argument is out of
+        range, or the game with its off-tree actions has more than `max_histories` histories.
+    """
+    setting = _set_up(tree, player, off_tree_actions, max_histories)
+    profiles = as_policy(blueprint, tree, name="blueprint")
+    if method not in METHODS:
+        raise ValueError(f"method={method!r}: expected one of {', '.join(METHODS)}")
+    if levels is not None:
+        check_whole_number("levels", levels, 0)
+    check_rule(rule)
+    solver = choose_solver(
+        solver,
+        Solver(iterations=2000),
+        iterations=iterations,
+        algorithm=algorithm,
+    )
+    asked = list_gadgets(
+        _default_gadgets(method) if gadgets is None else gadgets, solver.rule is None, (player,)
+    )
+    for gadget in asked:
+        check_gadget(gadget, method, profiles.num_lanes)
+    nested = _Answering(setting, profiles, asked, method, solver, rule)
+    with nested.watch.phase("build"):
+        answered = setting.depth(levels)
+        if method == "safe":
+            tree = setting.with_menu()
+            nested.start(lift(profiles, tree, elsewhere=translate(profiles, tree, rule)))
+    solved = tuple(nested.answer(k) for k in range(1, answered + 1))
+    certificate = solved[-1].certificate.copy() if solved else _guaranteed(nested.policy, player)
+    above = np.full(nested.policy.num_lanes, np.nan)
+    if answered == 1:
+        gaps = np.split(solved[0].gap, len(asked), axis=1)
+        above = np.concatenate([above_optimum(*pair) for pair in zip(asked, gaps, strict=True)])
+    is_complete = method == "safe" or setting.is_last(answered)
+    measured = _measure(setting, nested.policy, certificate, None if is_complete else rule, value, solver)
+    for numbers in (certificate, measured.exploitability, above):
+        numbers[list(nested.failures)] = np.nan
+    return OffTree(
+        player=player,
+        method=method,
+        off_tree=setting.limited_to,
+        rule=rule,
+        blueprint=profiles,
+        gadgets=asked,
+        policy=nested.assembled(profiles),
+        levels=solved,
+        certificate=certificate,
+        above_optimum=above,
+        failures=nested.failures,
+        seconds=nested.watch.seconds,
+        **measured._asdict(),
+    )
+
+
+def translate_off_tree(
+    tree: HistoryTree,
+    blueprint: PolicyLike | Sequence[PolicyLike],
+    rule: str | TranslationRule = "pseudo-harmonic",
+    *,
+    player: int = 1,
+    off_tree_actions: Sequence[int | str] | None = None,
+    value: tuple[float, float] | None = None,
+    max_histories: int = DEFAULT_MAX_HISTORIES,
+    solver: Solver | None = None,
+    algorithm: str | Rule | None = None,
+) -> OffTree:
+    """Values guaranteed by translation alone, in the form of the results of `nested_off_tree`.
+
+    Args:
+      tree: as in `nested_off_tree`; this and what follows.
+      blueprint: profiles of the abstraction, one per lane.
+      rule: as in `translate`.
+      player: the answering player.
+      off_tree_actions: the opponent's off-menu actions.
+      value: bracket of player 0's value of the whole game.
+      max_histories: maximum size of an enumerated game.
+      solver: settings; with `lp`, values of small games are computed by linear programs within `time_limit`.
+        Besides these only `progress` is accepted.
+      algorithm: short for `Solver(algorithm=…)`.
+
+    Raises:
+      ValueError: as `nested_off_tree` and `translate`.
+    """
+    setting = _set_up(tree, player, off_tree_actions, max_histories)
+    profiles = as_policy(blueprint, tree, name="blueprint")
+    check_rule(rule)
+    without = ("iterations", "target_gap", "check_every", "dtype", "memory_limit", "devices", "checkpoint")
+    solver = choose_solver(solver, Solver(), algorithm=algorithm, without=without)
+    watch = Stopwatch()
+    with watch.phase("build"):
+        translated = translate(profiles, setting.with_menu(), rule)
+    with watch.phase("run"):
+        certificate = _guaranteed(translated, player)
+    measured = _measure(setting, translated, certificate, None, value, solver)
+    return OffTree(
+        player=player,
+        method=f"{TRANSLATION}:{rule if isinstance(rule, str) else function_name(rule) or 'own'}",
+        off_tree=setting.limited_to,
+        rule=rule,
+        blueprint=profiles,
+        gadgets=(),
+        policy=translated,
+        levels=(),
+        certificate=certificate,
+        above_optimum=np.full(profiles.num_lanes, np.nan),
+        failures={},
+        seconds=watch.seconds,
+        **measured._asdict(),
+    )
+
+
+class _Answering:
+    """Strategies on their way through the levels, a lane for each gadget and blueprint."""
+
+    def __init__(
+        self,
+        setting: _OffTreeSetting,
+        blueprint: Policy,
+        gadgets: tuple[Gadget, ...],
+        method: Method,
+        solver: Solver,
+        rule: str | TranslationRule,
+    ):
+        self.setting, self.gadgets, self.method, self.solver = setting, gadgets, method, solver
+        self.watch, self.rule = Stopwatch(), rule
+        self.lanes = Lanes.product(gadgets=len(gadgets), blueprints=blueprint.num_lanes)
+        self.labels = self.lanes.labels(blueprint.labels, [describe(gadget) for gadget in gadgets])
+        self.failures: dict[int, str] = {}
+        self.start(blueprint)
+
+    def start(self, policy: Policy) -> None:
+        """Begins with strategies, a lane a blueprint."""
+        self._go_on(policy.take_lanes(self.lanes.blueprint))
+
+    def answer(self, k: int) -> OffTreeLevel:
+        """Solves level k and updates the blueprint with the result."""
+        setting, before = self.setting, self.policy
+        with self.watch.phase("build"):
+            tree = before.histories if self.method == "safe" else setting.level(k)
+            policy, roots = self._leaving(lift(before, tree)), setting.roots(tree, k)
+            after = build_forest(tree, cut_at(tree, f"off-tree action {k}", roots)) if len(roots) else None
+        parts: list[tuple[Forest, SubgameSolutions]] = []
+        if after is not None and self.method == "expensive":
+            place = setting.place(tree, k)
+            for number in np.unique(place[roots]).tolist():
+                with self.watch.phase("build"):
+                    forest, answers = self._before_leaving(tree, k, place == number)
+                    at_forest = lift(policy, forest.histories)
+                folder = f"level-{k}-place-{number}"
+                parts.append((forest, self._solve(forest, at_forest, before, folder)))
+                solved = assemble(self._subgames(forest, at_forest, self.gadgets), parts[-1][1])
+                policy = policy.splice(setting.player, answers, lift(solved, tree))
+        elif after is not None:
+            held = None
+            if self.method == "safe":
+                later = tree.infoset[setting.player, setting.left(tree) > k]
+                held = np.unique(later[later >= 0])
+            parts.append((after, self._solve(after, policy, before, f"level-{k}", held)))
+            policy = assemble(self._subgames(after, policy, self.gadgets), parts[-1][1])
+        self._go_on(policy)
+        with self.watch.phase("run"):
+            certificate = _guaranteed(policy, setting.player) if after is None else self._swept(after)
+        nothing = np.zeros((0, policy.num_lanes))
+        return OffTreeLevel(
+            level=k,
+            forests=tuple(forest for forest, _ in parts),
+            gap=np.concatenate([nothing, *(solutions.gap for _, solutions in parts)]),
+            has_decision=np.concatenate([nothing > 0, *(solutions.has_decision for _, solutions in parts)]),
+            certificate=certificate,
+        )
+
+    def assembled(self, blueprint: Policy) -> Policy:
+        """The strategies, with the opponent's half of the blueprints."""
+        opponent = 1 - self.setting.player
+        theirs = lift(blueprint.take_lanes(self.lanes.blueprint), self.policy.histories).probabilities[
+            opponent
+        ]
+        return self.policy.with_player(opponent, theirs)
+
+    def _go_on(self, policy: Policy) -> None:
+        self.policy = dataclasses.replace(policy, labels=self.labels)
+
+    def _leaving(self, policy: Policy) -> Policy:
+        """The same policies, whose opponent leaves its menu half of the time wherever it may."""
+        opponent, tree = self.setting.opponent, policy.tree
+        infosets = tree.infosets[opponent]
+        infoset, first = infosets.infoset[1:], infosets.first_sequence - 1
+        if len(infoset) == 0:
+            return policy
+        off = np.isin(infosets.action[1:], self.setting.off_tree_actions)
+        count = np.add.reduceat(off.astype(np.int64), first)[infoset]
+        on_tree = np.where(off[:, None], 0.0, policy.probabilities[opponent])
+        off_tree = np.broadcast_to((off / np.maximum(count, 1))[:, None], on_tree.shape)
+        leaving = (divide(on_tree, np.add.reduceat(on_tree, first, axis=0)[infoset], off_tree) + off_tree) / 2
+        rows = np.where(
+            ((count > 0) & (count < infosets.num_actions[infoset]))[:, None],
+            leaving,
+            policy.probabilities[opponent],
+        )
+        return policy.with_player(opponent, rows)
+
+    def _before_leaving(self, tree: HistoryTree, k: int, at: BoolArray) -> tuple[Forest, IntArray]:
+        """Subgames that begin before the k-th way off the menu at one place.
+
+        Args:
+          tree: of level k.
+          k: the level.
+          at: `[n]` which histories are at that place; see `_OffTreeSetting.place`.
+
+        Returns:
+          The forest, in the game in which the menu is left for the k-th time there and nowhere else; and the
+          tree's infosets of the defender that follow.
+        """
+        setting, left = self.setting, self.setting.left(tree)
+        kept = at | (left < k)
+        pruned = setting.enumerated(
+            PrunedGame(tree.game, kept, f"left at {np.flatnonzero(at & (left == k))[0]}")
+        )
+        leaving = np.unique(pruned.parent[setting.roots(pruned, k)])
+        answers = tree.infoset[setting.player, at & (left == k)]
+        forest = build_forest(pruned, cut_at(pruned, f"before off-tree action {k}", leaving))
+        return forest, np.unique(answers[answers >= 0])
+
+    def _subgames(
+        self, forest: Forest, policy: Policy, gadgets: tuple[Gadget, ...], held: IntArray | None = None
+    ) -> Subgames:
+        """Gadget games in which every gadget has the lanes that are its own."""
+        lanes = dataclasses.replace(self.lanes, blueprint=np.arange(len(self.lanes)))
+        return Subgames(forest, self.setting.player, policy, gadgets, combinations=lanes, held=held)
+
+    def _solve(
+        self, forest: Forest, policy: Policy, before: Policy, folder: str, held: IntArray | None = None
+    ) -> SubgameSolutions:
+        """Solves subgames, where the policies are those of the level before.
+
+        Args:
+          forest: the subgames.
+          policy: of the forest's tree, one per lane.
+          before: the strategies of the level before, in its own tree.
+          folder: of checkpoints.
+          held: the tree's infosets at which the defender is locked to the policy.
+        """
+        with self.watch.phase("build"):
+            gadgets = tuple(self._with_numbers(forest, policy, before))
+        solver = self.solver
+        if solver.checkpoint_path is not None:
+            solver = dataclasses.replace(solver, checkpoint=solver.checkpoint_path / folder)
+        solutions = solve_subgames(self._subgames(forest, policy, gadgets, held), solver, self.watch)
+        for lane, why in solutions.failures.items():
+            self.failures.setdefault(lane, why)
+        return solutions
+
+    def _with_numbers(self, forest: Forest, policy: Policy, before: Policy) -> Iterator[Gadget]:
+        """The gadgets, with promised values and their uncertainty.
+
+        `safe` promises the opponent's best-response value exactly. A spread of `best-response` is the
+        difference between the promised value and the opponent's value with all of its actions against the
+        translated strategy of the previous level.
+        """
+        player = self.setting.player
+        if self.method == "safe":
+            yield from self.gadgets
+            return
+        mass = root_mass(forest, player, policy)
+        usual = values_at_roots(look_up(before, forest, player), mass)
+        responses: FloatArray | None = None
+        if any(_spread_of(gadget) == TO_BEST_RESPONSE for gadget in self.gadgets):
+            translated = translate(before, self.setting.with_menu(), self.rule)
+            responses = values_at_roots(look_up(translated, forest, player), mass)
+        for gadget in self._with_values(forest, policy, mass, usual):
+            if responses is not None and _spread_of(gadget) == TO_BEST_RESPONSE:
+                assert isinstance(gadget, Resolving) and isinstance(gadget.alternative, PrecomputedValues)
+                error = np.abs(gadget.alternative.array - responses)
+                gadget = dataclasses.replace(gadget, spread=PrecomputedValues(error, TO_BEST_RESPONSE))
+            yield gadget
+
+    def _with_values(
+        self, forest: Forest, policy: Policy, mass: FloatArray, usual: FloatArray
+    ) -> Iterator[Gadget]:
+        """The gadgets with values that are promised; `usual` are those of the level before."""
+        player = self.setting.player
+        for gadget in self.gadgets:
+            if isinstance(gadget, Unsafe):
+                yield _UnsafeAnyway()
+                continue
+            asked, values = gadget.alternative, usual
+            if isinstance(asked, AbstractValues) and asked.policy is not None:
+                abstraction = policy_of(asked, int(self.lanes.blueprint.max()) + 1)
+                known = look_up(abstraction, forest, player)
+                is_one = abstraction.num_lanes == 1
+                lane = np.zeros(policy.num_lanes, np.int64) if is_one else self.lanes.blueprint
+                by_lane = RootValues(known.value[:, lane], known.mass[:, lane])
+                values = values_at_roots(by_lane, mass, usual)
+            assert isinstance(gadget, Perturbed)
+            yield dataclasses.replace(gadget, alternative=PrecomputedValues(values, ABSTRACT))
+
+    def _swept(self, after: Forest) -> FloatArray:
+        """`[lanes]` values guaranteed by the strategies, given their values after off-menu actions."""
+        at_once = plan_ranges(after, self.solver.placement, self.solver.memory_limit)
+        needs_trunk = [OptimalContinuation(NoPrior())]
+        ranges = prepare(after, self.setting.player, self.policy, needs_trunk, at_once=at_once).ranges
+        return -ranges.above.best_values(ranges.cbv)[2][0]
+
+
+class _Measured(NamedTuple):
+    """Values in the whole game; the fields of `OffTree` of the same names."""
+
+    exploitability: FloatArray
+    game_value: tuple[float, float] | None
+    menu_value: tuple[float, float] | None
+
+
+def _measure(
+    setting: _OffTreeSetting,
+    policy: Policy,
+    certificate: FloatArray,
+    rule: str | TranslationRule | None,
+    value: tuple[float, float] | None,
+    solver: Solver,
+) -> _Measured:
+    """Game values, and values of strategies in the whole game.
+
+    Args:
+      setting: the abstraction and the answering player.
+      policy: the strategies.
+      certificate: `[lanes]` values that they guarantee.
+      rule: translation rule for unanswered actions; None if all are answered.
+      value: bracket of the whole game's value, if known.
+      solver: settings for computing values.
+    """
+    player = setting.player
+
+    def value_of(tree: HistoryTree | None) -> tuple[float, float] | None:
+        if tree is None:
+            return None
+        return find_value(tree, solver.rule is None, solver.progress, time_limit=solver.time_limit)
+
+    menu_value, whole = value_of(setting.fitting(setting.with_menu)), setting.fitting(setting.whole)
+    if whole is None:
+        guaranteed = certificate if rule is None else np.full_like(certificate, np.nan)
+    else:
+        check_value(value, whole)
+        guaranteed = np.full_like(certificate, np.nan)
+        if rule is None:
+            guaranteed = _guaranteed(lift(policy, whole), player)
+        elif hasattr(setting.game.game, "bet_fraction"):
+            guaranteed = _guaranteed(lift(policy, whole, elsewhere=translate(policy, whole, rule)), player)
+    bracket = value_of(whole) if value is None else value
+    middle = np.nan if bracket is None else Bracket(*bracket).for_player(player).middle
+    return _Measured(middle - guaranteed, bracket, menu_value)
+
+
+def _guaranteed(policy: Policy, player: int) -> FloatArray:
+    """`[lanes]` a player's value against a best response."""
+    return -evaluate_policy(policy).best_response_values[player]
+
+
+def _spread_of(gadget: Gadget) -> object:
+    return gadget.spread if isinstance(gadget, Resolving) else None
+
+
+def _default_gadgets(method: str) -> tuple[Gadget, ...]:
+    resolving = tuple(Resolving(prior) for prior in (NoPrior(), UniformPrior(), BlueprintPrior()))
+    return (Unsafe(), *resolving) if method == "expensive" else resolving
+
+
+def check_gadget(gadget: Gadget, method: str, num_lanes: int) -> None:
+    """ValueError for a gadget that a method has no use for; `num_lanes` of blueprints."""
+    provided = SOLVERS | {Capability.TRUNK}
+    if method == "expensive":
+        provided |= {Capability.RANGE}
+    if method != "safe":
+        provided |= {Capability.ABSTRACTION}
+    check_capabilities(
+        [gadget],
+        provided,
+        f"method={method!r} after an off-tree action",
+        "resolving, max-margin or a reach version of them with NoPrior(), UniformPrior() or "
+        "BlueprintPrior(), or method='expensive'",
+    )
+    alternative = gadget.alternative
+    if isinstance(alternative, AbstractValues):
+        if alternative.policy is not None:
+            policy_of(alternative, num_lanes)
+    elif not isinstance(alternative, BestResponseValues | None):
+        raise ValueError(
+            f"gadgets: {gadget.name} with alternative values {alternative.name!r}: method={method!r} finds "
+            "its own; leave them out" + ("" if method == "safe" else ", or give AbstractValues")
+        )

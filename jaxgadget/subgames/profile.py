@@ -1,0 +1,136 @@
+"""Strategies of both players in a search: in the game, and over the entries at a limit."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from jaxgadget.core.rows import pad_rows
+from jaxgadget.policy.policy import Policy
+from jaxgadget.tree.forest import Forest
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Profile:
+    """Both players' strategies in the game, and their choices at a limit; L lanes.
+
+    Attributes:
+      policy: of the whole game, one per lane.
+      states: for both players, ids of the leaf infostates, ascending.
+      choice: for both players `[states, K, L]` probabilities of the entries there.
+    """
+
+    policy: Policy
+    states: tuple[IntArray, IntArray]
+    choice: tuple[FloatArray, FloatArray]
+
+    @staticmethod
+    def of_blueprint(look: Forest, blueprint: Policy) -> Profile:
+        """The blueprint, and at the limit entry 0, which is the blueprint."""
+        choices: list[FloatArray] = []
+        for states in look.leaves.states:
+            choice = np.zeros((len(states), look.leaves.num_choices, blueprint.num_lanes))
+            choice[:, 0] = 1
+            choices.append(choice)
+        return Profile(blueprint, look.leaves.states, (choices[0], choices[1]))
+
+    @property
+    def num_lanes(self) -> int:
+        """L."""
+        return self.policy.num_lanes
+
+    def body(self, look: Forest, player: int) -> FloatArray:
+        """`[Q, L]` a player's strategy in a lookahead whose leaf infostates are all among these.
+
+        Raises:
+          ValueError: if one is not.
+        """
+        known, states = self.states[player], look.leaves.states[player]
+        number = np.searchsorted(known, states)
+        if not np.array_equal(known[number % max(len(known), 1)], states):
+            raise ValueError("profile: the lookahead has leaf infostates of which it says nothing")
+        limit = self.choice[player][number].reshape(-1, self.num_lanes)
+        rows = np.concatenate([self.policy.probabilities[player], limit])
+        sequence = look.form.action_sequences(player)  # 1 is that of row 0
+        return np.where(sequence[:, None] > 0, rows[sequence - 1], 0)
+
+    def bodies(self, look: Forest) -> tuple[FloatArray, FloatArray]:
+        """The same of both players."""
+        return self.body(look, 0), self.body(look, 1)
+
+    def extended(self, look: Forest) -> Profile:
+        """This profile, with entry 0 at leaf infostates of a lookahead that it lacks."""
+        states: list[IntArray] = []
+        choices: list[FloatArray] = []
+        for player in (0, 1):
+            fresh = np.setdiff1d(look.leaves.states[player], self.states[player])
+            all_states = np.concatenate([self.states[player], fresh])
+            choice = np.zeros((len(fresh), look.leaves.num_choices, self.num_lanes))
+            choice[:, 0] = 1
+            order = np.argsort(all_states)
+            states.append(all_states[order])
+            choices.append(np.concatenate([self.choice[player], choice])[order])
+        return Profile(self.policy, (states[0], states[1]), (choices[0], choices[1]))
+
+    def with_bodies(
+        self,
+        look: Forest,
+        bodies: tuple[FloatArray, FloatArray],
+        adopted: tuple[BoolArray, BoolArray] | None = None,
+    ) -> Profile:
+        """This profile with the strategies of a lookahead, which may cover a part of the limit.
+
+        Args:
+          look: the lookahead.
+          bodies: both players' strategies `[Q_p, L]` there.
+          adopted: for each player `[R_p]` mask of the roots below which the strategies are adopted, if
+            subgames overlap. By default all roots; if a player's decisions occur twice, its usual roots.
+
+        Raises:
+          ValueError: if the lookahead's subgames overlap and `adopted` is missing.
+        """
+        if adopted is None:
+            look.check_disjoint()
+            adopted = usual_roots(look)
+        rows: list[FloatArray] = []
+        choices: list[FloatArray] = []
+        for player in (0, 1):
+            above = self.policy.probabilities[player]
+            states, sequence = look.leaves.states[player], look.form.action_sequences(player)
+            sequence = np.where(actions_below(look, player, adopted[player]), sequence, -1)
+            choice = self.choice[player].copy()
+            number = np.searchsorted(self.states[player], states)
+            all_rows = np.concatenate([above, choice[number].reshape(-1, self.num_lanes)])
+            all_rows[sequence[sequence > 0] - 1] = bodies[player][sequence > 0]
+            choice[number] = all_rows[len(above) :].reshape(-1, look.leaves.num_choices, self.num_lanes)
+            rows.append(all_rows[: len(above)])
+            choices.append(choice)
+        policy = Policy(self.policy.tree, (rows[0], rows[1]), self.policy.labels)
+        return Profile(policy, self.states, (choices[0], choices[1]))
+
+
+def usual_roots(look: Forest) -> tuple[BoolArray, BoolArray]:
+    """For both players `[R_p]` all roots but the extra ones."""
+    first, second = (np.ones(len(roots), np.bool_) for roots in look.roots)
+    return first, second
+
+
+def actions_below(look: Forest, player: int, roots: BoolArray) -> BoolArray:
+    """`[Q]` which actions of a player in a lookahead lie below some of its roots, extra ones left out.
+
+    Args:
+      look: the lookahead.
+      player: whose.
+      roots: `[R]` which roots.
+    """
+    treeplex = look.form.treeplex[player]
+    wanted = pad_rows(roots, treeplex.num_roots, 0)
+    return wanted[treeplex.root_of()[treeplex.num_roots :]]
+
+
+def root_reach(look: Forest, policy: Policy) -> tuple[FloatArray, FloatArray]:
+    """Both players' own reach `[R_p, L]` of their root infostates."""
+    first, second = (policy.reach(player)[look.roots[player].sequence] for player in (0, 1))
+    return first, second

@@ -1,0 +1,706 @@
+"""The main job: every subgame below a cut, re-solved for many blueprints and gadgets at once.
+
+Cut → forest → gadget games → CFR → strategies spliced back, with exact exploitabilities
+before and after and a certificate for every one. All certificates are in float64.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from jaxgadget.core.memory import Plan
+from jaxgadget.core.regret import Rule
+from jaxgadget.core.solver import LP, Solver, choose_solver
+from jaxgadget.gadgets.capabilities import ARRAYS, SOLVERS, Capability, check_capabilities, of_solver
+from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Gadget, check_arrays, is_gadget, prior_name
+from jaxgadget.gadgets.prior import BlueprintPrior, NoPrior, UniformPrior
+from jaxgadget.gadgets.root_gadgets import MaxMargin, Resolving, Unsafe
+from jaxgadget.opponents.gains import gain_against
+from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
+from jaxgadget.policy.evaluate import check_value, exploitability, nash_conv
+from jaxgadget.policy.exact import find_value
+from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
+from jaxgadget.subgames.abstract import above_optimum
+from jaxgadget.subgames.engine import Solutions, Subgames, SubgameSolutions, assemble, solve_subgames
+from jaxgadget.subgames.guard import keep_better, without_estimates
+from jaxgadget.subgames.knowledge import (
+    Knowledge,
+    KnowledgeTask,
+    check_knowledge,
+    check_private,
+    knowledge_columns,
+    make_task,
+    solve_knowledge,
+)
+from jaxgadget.subgames.prepare import prepare_base
+from jaxgadget.subgames.resolve import failures_of, resolve_gadgets
+from jaxgadget.tree.cover import Cover
+from jaxgadget.tree.cut import CutSpec, cut
+from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.tree.public import Tree
+from jaxgadget.util.arguments import check_player
+from jaxgadget.util.arrays import BoolArray, FloatArray
+from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.lanes import Lanes
+from jaxgadget.util.players import Bracket
+
+
+def default_gadgets(epsilon: float = DEFAULT_EPSILON) -> tuple[Gadget, ...]:
+    """Unsafe, and resolving and max-margin without, with a uniform and with a blueprint prior."""
+    priors = (NoPrior(), UniformPrior(), BlueprintPrior())
+    gadget_classes = (Resolving, MaxMargin)
+    return (Unsafe(), *(gadget_class(prior, epsilon) for gadget_class in gadget_classes for prior in priors))
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Refinement:
+    """Blueprints with all subgames of one player re-solved.
+
+    Lanes are all combinations of gadgets, opponents and blueprints; see `lanes`. S subgames;
+    everything is in the resolving player's utility, in units of the game's payoff.
+
+    Attributes:
+      forest: the subgames.
+      player: the resolving player.
+      blueprint: the blueprints.
+      gadgets: the gadgets solved.
+      opponents: the opponents; by default one that only adapts.
+      policy: the refined policies, one per lane; the opponent's half is the blueprint's.
+      blueprint_exploitability: `[lanes]` the game's value minus the value that the blueprint guarantees.
+      refined_exploitability: `[lanes]` the same after refinement.
+      drawn_exploitability: `[draws, lanes]` exploitability of the result of each single draw of a generation;
+        one draw without a generation. NaN without `knowledge`.
+      exploitability_bound: `[lanes]` upper bound given by the certificate; NaN if there is none, as against
+        an opponent that is locked to a model (p = 1).
+      gain: `[lanes]` value of the refined strategy against the model, minus the game's value; NaN without a
+        model.
+      gadget_value: `[S, lanes]` value guaranteed by the refined strategy in each gadget game; with a model, p
+        × its value there against the model, plus (1 − p) × the guaranteed value. An optimal continuation is
+        one game for all subgames: its value is in row 0, and the other rows are NaN.
+      gap: `[S, lanes]` NashConv of each gadget game; its optimum lies in [value, value + gap].
+      has_decision: `[S, lanes]` False where a subgame had nothing to solve and the blueprint is unchanged.
+      epsilon: `[lanes]` probability of mistakes; for `auto`, the smallest sufficient ε.
+      guard_share: `[lanes]` 1 where a guard selected the result with estimates, 0 where that with V̄; NaN
+        without a guard, and where both failed.
+      game_value: bracket of player 0's value of the game.
+      algorithm: the algorithm's name.
+      iterations: completed iterations of each lane; of the simplex method if `algorithm` is `lp`.
+      target_gap: the requested gap, if any.
+      seconds: `build`, `compile` and `run`.
+      plans: division of the lanes into chunks, for each group of gadgets that share them; empty for linear
+        programs.
+      failures: lanes in which the solve of a subgame failed, because it overflowed or its linear program was
+        not solved, with the reason. Their values are NaN, except the blueprint's, and their policy is the
+        blueprint's.
+      guard_failures: lanes in which one of the two solves of a guard failed, so that the other was
+        selected, with the reason.
+      knowledge: the player's knowledge; None if subgames are common knowledge. Otherwise subgames are those
+        of own infostates (at order 1 one for each, in the order of `forest.roots[player]`), and may overlap.
+        The policies are mixtures of the results of all draws of a generation; over several draws
+        `gadget_value` is the mean, and `gap`, `epsilon` and `iterations` are the maximum.
+    """
+
+    forest: Forest
+    player: int
+    blueprint: Policy
+    gadgets: tuple[Gadget, ...]
+    opponents: Opponents
+    policy: Policy
+    blueprint_exploitability: FloatArray
+    refined_exploitability: FloatArray
+    drawn_exploitability: FloatArray
+    exploitability_bound: FloatArray
+    gain: FloatArray
+    gadget_value: FloatArray
+    gap: FloatArray
+    has_decision: BoolArray
+    epsilon: FloatArray
+    guard_share: FloatArray
+    game_value: tuple[float, float]
+    algorithm: str
+    iterations: npt.NDArray[np.int64]
+    target_gap: float | None
+    seconds: dict[str, float]
+    plans: tuple[Plan, ...] = ()
+    failures: Mapping[int, str] = dataclasses.field(default_factory=dict[int, str])
+    guard_failures: Mapping[int, str] = dataclasses.field(default_factory=dict[int, str])
+    knowledge: Knowledge | None = None
+
+    def __repr__(self) -> str:
+        lanes = f"{self.policy.num_lanes} lane(s), player {self.player}"
+        return f"<Refinement of {self.forest.tree.game.name}, {lanes}: {self.message}>"
+
+    @property
+    def num_subgames(self) -> int:
+        """Subgames below the cut."""
+        return self.forest.num_subgames
+
+    @property
+    def mean_exploitability(self) -> FloatArray:
+        """`[lanes]` the mean over draws, an upper bound for their mixture; NaN without `knowledge`."""
+        return self.drawn_exploitability.mean(axis=0)
+
+    @property
+    def model(self) -> tuple[str | None, ...]:
+        """`[lanes]` name of each opponent's model; None for one that only adapts."""
+        return tuple(self.opponents.labels[number] for number in self.lanes.opponent.tolist())
+
+    @property
+    def p(self) -> FloatArray:
+        """`[lanes]` probability that each opponent follows its model."""
+        return self.opponents.p[self.lanes.opponent]
+
+    @property
+    def lanes(self) -> Lanes:
+        """The gadget, opponent and blueprint of every lane."""
+        return Lanes.product(
+            gadgets=len(self.gadgets), opponents=len(self.opponents), blueprints=self.blueprint.num_lanes
+        )
+
+    @property
+    def message(self) -> str:
+        """One-sentence summary of the solve's convergence, with a remedy if it is insufficient."""
+        if len(self.failures) == self.policy.num_lanes:
+            return f"no result is defined: {self.failures[0]}"
+        worst = float(np.nanmax(self.gap, initial=0.0))
+        share = worst / self.forest.tree.payoff_range
+        left = int((~self.has_decision).sum())
+        skipped = f"; {left} subgame solves had nothing to solve and kept the blueprint" if left else ""
+        is_done = share <= 1e-2 or self.algorithm == LP
+        advice = "" if is_done else "; increase iterations, or use float64, to close it"
+        if self.failures:
+            first = self.failures[min(self.failures)]
+            skipped += f"; {len(self.failures)} of {self.policy.num_lanes} results are undefined: {first}"
+        if self.guard_failures:
+            first = self.guard_failures[min(self.guard_failures)]
+            count = f"{len(self.guard_failures)} of {self.policy.num_lanes} results"
+            skipped += f"; for {count} only one of a guard's two solves was left: {first}"
+        if self.target_gap is not None and worst > self.target_gap:
+            advice = (
+                f"; the target of {self.target_gap:g} was not reached, increase iterations or use float64"
+            )
+        if len(self.forest.infosets(self.player)) == 0:
+            advice = f"; player {self.player} has no decision below the cut, so nothing could change"
+        steps = "simplex iterations" if self.algorithm == LP else "iterations"
+        return f"largest gap {worst:.3g} after {int(self.iterations.max())} {steps}{advice}{skipped}"
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for every gadget, opponent and blueprint; NaN where a number is undefined: see `failure`."""
+        p, model, lanes = self.p, self.model, self.lanes
+        mean = self.mean_exploitability
+        rows: list[dict[str, Any]] = []
+        for lane in range(self.policy.num_lanes):
+            gadget = self.gadgets[lanes.gadget[lane]]
+            said = {"model": model[lane], "p": p[lane], "gain": self.gain[lane]}
+            said |= {"guard_share": self.guard_share[lane], "mean_exploitability": mean[lane]}
+            row = lane_row(self, lane, gadget, self.blueprint.labels[lanes.blueprint[lane]])
+            rows.append(row | knowledge_columns(self.knowledge) | said)
+        return pd.DataFrame(rows)
+
+
+def lane_row(refined: Refinement, lane: int, gadget: Gadget, blueprint: str) -> dict[str, Any]:
+    """A lane as a row of a table; columns of models, guards and knowledge say that there are none.
+
+    Args:
+      refined: the refinement.
+      lane: which.
+      gadget: its gadget.
+      blueprint: label of its blueprint.
+    """
+    value, gap = refined.gadget_value[:, lane], refined.gap[:, lane]
+    if lane not in refined.failures:  # else there is nothing to add up
+        value, gap = value[~np.isnan(value)], gap[~np.isnan(gap)]
+    return {
+        "player": refined.player,
+        "blueprint": blueprint,
+        "gadget": gadget.name,
+        "prior": prior_name(gadget),
+        "epsilon": refined.epsilon[lane],
+        "model": None,
+        "p": 0.0,
+        "blueprint_exploitability": refined.blueprint_exploitability[lane],
+        "refined_exploitability": refined.refined_exploitability[lane],
+        "exploitability_bound": refined.exploitability_bound[lane],
+        "gain": np.nan,
+        "gadget_value_sum": value.sum(),
+        "gadget_value_min": value.min(),
+        "gadget_value_max": value.max(),
+        "gap_sum": gap.sum(),
+        "gap_max": gap.max(),
+        "alternative": gadget.settings.get("alternative"),
+        "gifts": gadget.settings.get("gifts"),
+        "guard_share": np.nan,
+        "auto": gadget.epsilon == AUTO,
+        **knowledge_columns(None),
+        "mean_exploitability": np.nan,
+        "failure": refined.failures.get(lane),
+    }
+
+
+def refine(
+    tree: Tree,
+    where: CutSpec | Cover,
+    blueprint: PolicyLike | Sequence[PolicyLike],
+    gadgets: Gadget | Sequence[Gadget] | None = None,
+    *,
+    opponent: Opponent | Sequence[Opponent] | None = None,
+    knowledge: Knowledge | None = None,
+    player: int = 0,
+    infostate: str | None = None,
+    value: tuple[float, float] | None = None,
+    padded: bool = True,
+    solver: Solver | None = None,
+    iterations: int | None = None,
+    algorithm: str | Rule | None = None,
+) -> Refinement:
+    """Re-solves every subgame below a cut, for every gadget, opponent and blueprint.
+
+    Source: Kubíček et al. (2026), §7; with opponents, Milec, Kubíček and Lisý (2024), §5; with `knowledge`,
+    Zhang and Sandholm (2021).
+
+    Args:
+      tree: the game, in history or hand form.
+      where: the cut, as for `jaxgadget.cut`, or a `Cover` of your own, in which each of the resolving
+        player's infostates is in one subgame, with all of its root histories. Where subgames overlap or
+        lack root histories of the opponent's infostates, all are solved at once, against the blueprint
+        outside of each; no bound is then known, and gadgets may read neither the trunk nor the optimal
+        continuation.
+      blueprint: profiles, one per lane; the opponent's half gives its prior and unsafe range. A `Policy`, or
+        anything that `as_policy` accepts: OpenSpiel policies, dictionaries, or several of these.
+      gadgets: by default unsafe, and resolving and max-margin with every prior.
+      opponent: one `Opponent` or several, which follow a model of the whole game to its end with probability
+        p; otherwise they enter through the gadget, which is also the default.
+      knowledge: re-solve each own infostate based on the player's knowledge there, in place of common
+        knowledge, and combine the strategies. Cannot be combined with `opponent`, or with gadgets that need
+        the trunk or the optimal continuation.
+      player: the resolving player, 0 or 1.
+      infostate: re-solve only the subgame that contains this infostate. A gadget's `ContinuationValues` still
+        cover all subgames below the cut.
+      value: bracket of player 0's value of the game, if known; else `game_value(tree)`.
+      padded: round sizes up, so that similar forests share programs.
+      solver: settings; by default 2000 iterations of CFR+ in float32. Its `checkpoint` is a folder, with a
+        file for each chunk of lanes; with `lp`, a linear program for every gadget and blueprint.
+      iterations: short for `Solver(iterations=…)`.
+      algorithm: short for `Solver(algorithm=…)`.
+
+    Raises:
+      ValueError: for another game's blueprint or model, a cut or infostate that is unknown or crosses an
+        infoset, an argument out of range, or too little memory for one lane of a subgame.
+
+    Warns:
+      UserWarning: for unreliable range values, such as those of unfinished networks.
+    """
+    profiles = as_policy(blueprint, tree, name="blueprint")
+    opponents = None if opponent is None else list_opponents(opponent, tree, name="opponent")
+    check_player(player)
+    check_value(value, tree)
+    solver = choose_solver(
+        solver,
+        Solver(iterations=2000),
+        iterations=iterations,
+        algorithm=algorithm,
+    )
+    asked, watch = list_gadgets(gadgets, solver.rule is None, (player,)), Stopwatch()
+    if knowledge is not None:
+        check_knowledge(knowledge, asked, opponents)
+    if isinstance(where, Cover):
+        for name, given in (("infostate", infostate), ("knowledge", knowledge)):
+            if given is not None:
+                raise ValueError(f"{name}={given!r} cannot be combined with where={where!r}; expected a cut")
+        with watch.phase("build"):
+            subgames = _of_cover(tree, where, player, profiles, asked, solver, opponents, padded=padded)
+        return refine_subgames(subgames, solver, value, watch)
+    with watch.phase("build"):
+        below = cut(tree, where)
+        inside = below if infostate is None else below.only(infostate)
+    if knowledge is not None:
+        with watch.phase("build"):
+            known = make_task(inside, player, profiles, asked, solver, knowledge, padded=padded)
+        return refine_known(known, value, watch)
+    with watch.phase("build"):
+        forest = build_forest(tree, inside, padded=padded)
+    subgames = Subgames(forest, player, profiles, asked, below, opponents)
+    return refine_subgames(subgames, solver, value, watch)
+
+
+def _of_cover(
+    tree: Tree,
+    cover: Cover,
+    player: int,
+    blueprint: Policy,
+    gadgets: tuple[Gadget, ...],
+    solver: Solver,
+    opponents: Opponents | None,
+    *,
+    padded: bool,
+) -> Subgames:
+    """The subgames of a cover; those that overlap or lack root histories are solved at once."""
+    if cover.tree is not tree:
+        raise ValueError("where: the cover is of another tree; expected a cover of a cut of this tree")
+    closed = cover.as_cut()
+    if closed is not None:
+        forest = build_forest(tree, closed, padded=padded)
+        return Subgames(forest, player, blueprint, gadgets, cover.cut, opponents)
+    check_private(gadgets, opponents)
+    complete = cover.is_complete(player)
+    if not complete.all():
+        root = int(cover.roots[int(np.argmin(complete))])
+        raise ValueError(
+            f"where={cover!r}: the infostate of player {player} at {tree.moves(root)} is in several "
+            "subgames, or not all of its root histories are in its own; expected each of the resolving "
+            "player's infostates in one subgame, with all of its root histories"
+        )
+    base = prepare_base(
+        build_forest(tree, cover.cut, padded=padded),
+        player,
+        blueprint,
+        gadgets,
+        placement=solver.placement,
+        memory_limit=solver.memory_limit,
+    )
+    forest = build_forest(tree, cover, padded=padded)
+    adopted = np.ones(len(forest.roots[player]), np.bool_)
+    return Subgames(forest, player, blueprint, gadgets, base=base, adopted=adopted)
+
+
+def refine_known(task: KnowledgeTask, value: tuple[float, float] | None, watch: Stopwatch) -> Refinement:
+    """Solves subgames of own infostates and measures the policies in the full game; see `refine_subgames`."""
+    solution = solve_knowledge(task, watch)
+    with watch.phase("run"):
+        bracket = _bracket(task.forest, task.solver, value)
+        drawn = exploitability(solution.drawn, task.player, value=bracket)
+        drawn = np.stack([drawn[task.lanes.where(draw=draw)] for draw in range(task.knowledge.draws)])
+        refined = drawn[0]
+        if task.knowledge.draws > 1:
+            refined = exploitability(solution.policy, task.player, value=bracket)
+        before = exploitability(task.blueprint, task.player, value=bracket)
+        before = before[task.lanes.take(task.lanes.where(draw=0)).blueprint]
+    return _report(
+        task,
+        task.solver,
+        solution,
+        watch,
+        opponents=list_opponents(Opponent(), task.where.tree, name="opponent"),
+        policy=solution.policy,
+        blueprint_exploitability=before,
+        refined_exploitability=refined,
+        drawn_exploitability=drawn,
+        exploitability_bound=before + solution.rise_bound,
+        game_value=bracket,
+        knowledge=task.knowledge,
+    )
+
+
+def _bracket(forest: Forest, solver: Solver, value: tuple[float, float] | None) -> Bracket:
+    """The bracket of the game's value, computed if it is not given."""
+    if value is not None:
+        return Bracket(*value)
+    return find_value(forest.tree, solver.rule is None, solver.progress, time_limit=solver.time_limit)
+
+
+def _report(
+    task: Subgames | KnowledgeTask, solver: Solver, solutions: Solutions, watch: Stopwatch, **measured: Any
+) -> Refinement:
+    """A refinement, with NaN where a solve failed.
+
+    Args:
+      task: the subgames.
+      solver: settings of the solve.
+      solutions: of the subgames.
+      watch: stopwatch of the solve.
+      **measured: further fields of `Refinement`; omitted fields are NaN.
+    """
+    failed, nothing = list(solutions.failures), np.full(solutions.gap.shape[1], np.nan)
+    measured = {"gain": nothing, "guard_share": nothing, "drawn_exploitability": nothing[None], **measured}
+    for name in ("refined_exploitability", "drawn_exploitability", "exploitability_bound", "gain"):
+        measured[name] = measured[name].copy()
+        measured[name][..., failed] = np.nan
+    for numbers in (solutions.value, solutions.gap):
+        numbers[:, failed] = np.nan
+    return Refinement(
+        forest=task.forest,
+        player=task.player,
+        blueprint=task.blueprint,
+        gadgets=task.gadgets,
+        gadget_value=solutions.value,
+        gap=solutions.gap,
+        has_decision=solutions.has_decision,
+        epsilon=solutions.epsilon,
+        algorithm=solver.name,
+        iterations=solutions.iterations,
+        target_gap=solver.max_gap,
+        seconds=watch.seconds,
+        plans=tuple(solutions.plans),
+        failures=solutions.failures,
+        **measured,
+    )
+
+
+def refine_subgames(
+    subgames: Subgames, solver: Solver, value: tuple[float, float] | None, watch: Stopwatch
+) -> Refinement:
+    """Solves subgames and measures the refined policies in the full game.
+
+    A gadget with a guard is solved with V̄, too, as one more gadget of the same batch.
+
+    Args:
+      subgames: forest, blueprints and gadgets, checked.
+      solver: settings of the solve.
+      value: bracket of player 0's value of the game, computed if it is not given.
+      watch: measures the time.
+    """
+    safe = without_estimates(subgames.gadgets)
+    both = dataclasses.replace(subgames, gadgets=(*subgames.gadgets, *safe.values()))
+    refinement = _refine_all(both, solver, value, watch)
+    return _keep_better(refinement, list(safe)) if safe else refinement
+
+
+def _keep_better(both: Refinement, guarded: list[int]) -> Refinement:
+    """The refinement of the gadgets that were asked for.
+
+    Args:
+      both: of these, and behind them of those with V̄ for some of them.
+      guarded: the numbers of these, in order.
+    """
+    gained = np.where(both.p > 0, both.p * both.gain, 0.0)
+    objective = gained - (1 - both.p) * both.refined_exploitability
+    kept = keep_better(objective.reshape(len(both.gadgets), -1), guarded, both.failures)
+    policy = both.policy.take_lanes(kept.lanes)
+    of_lanes = (
+        *("blueprint_exploitability", "refined_exploitability", "drawn_exploitability"),
+        *("exploitability_bound", "gain", "gadget_value", "gap", "has_decision", "epsilon", "iterations"),
+    )
+    return dataclasses.replace(
+        both,
+        gadgets=both.gadgets[: -len(guarded)],
+        policy=dataclasses.replace(policy, labels=both.policy.labels[: policy.num_lanes]),
+        guard_share=kept.share,
+        failures=kept.failures,
+        guard_failures=kept.left_out,
+        **{name: getattr(both, name)[..., kept.lanes] for name in of_lanes},
+    )
+
+
+def _refine_all(
+    task: Subgames, solver: Solver, value: tuple[float, float] | None, watch: Stopwatch
+) -> Refinement:
+    """The same without guards."""
+    resolved = resolve_gadgets(task, solver, watch)
+    solutions = solve_subgames(resolved, solver, watch)
+    for number, gadget in enumerate(resolved.gadgets):
+        for blueprint, why in failures_of(gadget).items():
+            failed = task.lanes.where(gadget=number, blueprint=blueprint)
+            solutions.failures.update(dict.fromkeys(failed.tolist(), why))
+    with watch.phase("run"):
+        player, against, bracket = task.player, task.against, _bracket(task.forest, solver, value)
+        policy = assemble(task, solutions)
+        before = exploitability(task.blueprint, player, value=bracket)
+        reference = _reference_exploitability(resolved, before, bracket)
+        return _report(
+            task,
+            solver,
+            solutions,
+            watch,
+            opponents=against,
+            policy=policy,
+            blueprint_exploitability=before[task.lanes.blueprint],
+            refined_exploitability=exploitability(policy, player, value=bracket),
+            # Overlapping subgames change one another, so that none of their bounds holds.
+            exploitability_bound=reference + (_loss_bound(task, solutions) if task.base is None else np.nan),
+            gain=gain_against(policy, against, task.lanes.opponent, player, bracket),
+            game_value=bracket,
+        )
+
+
+def _reference_exploitability(task: Subgames, before: FloatArray, value: tuple[float, float]) -> FloatArray:
+    """`[lanes]` exploitability of the strategies whose values are offered; `before`: the blueprints'."""
+    assert task.reference is not None
+    distinct = list(dict.fromkeys(task.reference))
+    measured = {task.blueprint: before}
+    for policy in distinct:
+        if policy not in measured:
+            measured[policy] = exploitability(policy, task.player, value=value)
+    by_gadget = np.stack([measured[policy] for policy in task.reference])
+    return by_gadget[task.lanes.gadget, task.lanes.blueprint]
+
+
+def _loss_bound(task: Subgames, solutions: SubgameSolutions) -> FloatArray:
+    """`[lanes]` bound on the rise of exploitability, also with estimates of known error (Theorem 2)."""
+    bound = solutions.loss_bound
+    if not task.against.adapt:
+        return bound
+    estimated = np.empty_like(bound)
+    for number, gadget in enumerate(task.gadgets):
+        lanes = task.lanes.where(gadget=number)
+        estimated[lanes] = above_optimum(gadget, solutions.gap[:, lanes])
+    return np.where(np.isnan(bound), estimated, bound)
+
+
+def list_gadgets(
+    gadgets: Gadget | Sequence[Gadget] | None, exact: bool, players: Sequence[int] = ()
+) -> tuple[Gadget, ...]:
+    """Gadgets as `refine` takes them, checked.
+
+    Args:
+      gadgets: one or several; None for `default_gadgets()`.
+      exact: True if linear programs solve them.
+      players: the resolving players, as far as they are known.
+
+    Raises:
+      ValueError: if there are none, something is no gadget, or one requires another algorithm or player.
+    """
+    if gadgets is None:
+        return default_gadgets()
+    if isinstance(gadgets, Sequence) and not isinstance(gadgets, str):
+        asked = tuple(gadgets)
+    else:
+        asked: tuple[Any, ...] = (gadgets,)
+    for gadget in asked:
+        if not is_gadget(gadget):
+            raise ValueError(
+                f"gadgets: {gadget!r} is no gadget; expected Unsafe(), Resolving(), MaxMargin(), …"
+            )
+    solver = "algorithm='lp'" if exact else "regret minimisation"
+    remedy = "another algorithm, such as 'cfr+'" if exact else "algorithm='lp', or a number"
+    check_capabilities(asked, frozenset(Capability) - SOLVERS | of_solver(exact=exact), solver, remedy)
+    if len(players) > 1:
+        check_capabilities(
+            asked,
+            frozenset(Capability) - ARRAYS,
+            "one array for both players",
+            "arrays of each: refine_both(…, gadgets={0: …, 1: …}), or one player at a time",
+        )
+    if not asked:
+        raise ValueError("gadgets=() is empty: expected at least one, such as Resolving()")
+    check_arrays(asked, players)
+    return asked
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class BothRefined:
+    """Blueprints with all subgames of both players re-solved, each against the blueprint.
+
+    Attributes:
+      players: player 0's refinement and player 1's, lanes alike.
+      policy: both players' refined halves together, one per lane.
+      blueprint_nash_conv: `[lanes]` NashConv of the blueprints.
+      nash_conv: `[lanes]` NashConv of `policy`: the sum of both refined exploitabilities; NaN where a
+        player's solve failed.
+    """
+
+    players: tuple[Refinement, Refinement]
+    policy: Policy
+    blueprint_nash_conv: FloatArray
+    nash_conv: FloatArray
+
+    def __repr__(self) -> str:
+        return f"<BothRefined: {self.players[0]!r}, {self.players[1]!r}>"
+
+    @property
+    def message(self) -> str:
+        """One-sentence summary of each solve's convergence."""
+        return "; ".join(f"player {refinement.player}: {refinement.message}" for refinement in self.players)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Player 0's rows, then player 1's; both rows of a lane have the same NashConv."""
+        tables = [refinement.table for refinement in self.players]
+        for table in tables:
+            table["blueprint_nash_conv"] = self.blueprint_nash_conv
+            table["nash_conv"] = self.nash_conv
+        return pd.concat(tables, ignore_index=True)
+
+
+def refine_both(
+    tree: Tree,
+    where: CutSpec,
+    blueprint: PolicyLike | Sequence[PolicyLike],
+    gadgets: Gadget | Sequence[Gadget] | Mapping[int, Gadget | Sequence[Gadget]] | None = None,
+    *,
+    opponent: Opponent | Sequence[Opponent] | None = None,
+    knowledge: Knowledge | None = None,
+    infostate: str | None = None,
+    value: tuple[float, float] | None = None,
+    padded: bool = True,
+    solver: Solver | None = None,
+    iterations: int | None = None,
+    algorithm: str | Rule | None = None,
+) -> BothRefined:
+    """Re-solves every subgame below a cut for both players, one after the other.
+
+    Args:
+      tree: the game, in history or hand form.
+      where: the cut.
+      blueprint: profiles, one per lane, as in `refine`.
+      gadgets: as in `refine`; or `{0: …, 1: …}`, each player's own, of the same kinds in the same order, for
+        gadgets with arrays: an `ArrayPrior` or `ArrayValues` is for one player.
+      opponent: as in `refine`; its model is a profile, and each player meets the other's half.
+      knowledge: as in `refine`.
+      infostate: as in `refine`.
+      value: as in `refine`.
+      padded: as in `refine`.
+      solver: as in `refine`; a checkpoint is a folder with a folder for each player.
+      iterations: short for `Solver(iterations=…)`.
+      algorithm: short for `Solver(algorithm=…)`.
+
+    Raises:
+      ValueError: as `refine` does.
+    """
+    if isinstance(opponent, Mapping):
+        raise ValueError(
+            f"opponent={opponent!r}: expected one Opponent for both players, or a list; a model is a "
+            "profile, of which each player meets the other's half"
+        )
+    solver = choose_solver(solver, Solver(iterations=2000), iterations=iterations, algorithm=algorithm)
+    asked = _gadgets_of_both(gadgets, solver.rule is None)
+    blueprint = as_policy(blueprint, tree, name="blueprint")
+    refinements: list[Refinement] = []
+    for player in (0, 1):
+        folder = None if solver.checkpoint_path is None else solver.checkpoint_path / f"player{player}"
+        refinement = refine(
+            tree,
+            where,
+            blueprint,
+            asked[player],
+            opponent=opponent,
+            knowledge=knowledge,
+            player=player,
+            infostate=infostate,
+            value=value,
+            padded=padded,
+            solver=dataclasses.replace(solver, checkpoint=folder),
+        )
+        value = refinement.game_value
+        refinements.append(refinement)
+    first, second = refinements
+    halves = first.policy.probabilities[0], second.policy.probabilities[1]
+    policy = Policy(tree, halves, first.policy.labels)
+    before, after = nash_conv(first.blueprint)[first.lanes.blueprint], nash_conv(policy)
+    after[[*first.failures, *second.failures]] = np.nan
+    return BothRefined((first, second), policy, before, after)
+
+
+def _gadgets_of_both(
+    gadgets: Gadget | Sequence[Gadget] | Mapping[int, Gadget | Sequence[Gadget]] | None, exact: bool
+) -> tuple[tuple[Gadget, ...], tuple[Gadget, ...]]:
+    """Each player's gadgets, lanes alike."""
+    if not isinstance(gadgets, Mapping):
+        asked = list_gadgets(gadgets, exact, (0, 1))
+        return asked, asked
+    if set(gadgets) != {0, 1}:
+        raise ValueError(f"gadgets: players {sorted(gadgets)}; expected {{0: …, 1: …}}, gadgets of both")
+    first, second = (list_gadgets(gadgets[player], exact, (player,)) for player in (0, 1))
+    kinds = [[gadget.name for gadget in asked] for asked in (first, second)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(
+            f"gadgets: player 0 has {kinds[0]}, player 1 {kinds[1]}; expected the same kinds in the same "
+            "order"
+        )
+    return first, second

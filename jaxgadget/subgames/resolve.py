@@ -1,0 +1,204 @@
+"""Resolution of gadgets: data for alternative values and priors beyond the ranges, computed before the solve.
+
+Alternative values limit a safe gadget: they are the opponent's best-response values to a poor blueprint. With
+its values against the optimal continuation, resolving and max-margin reach that continuation's exploitability
+(Brown and Sandholm 2017, §6: a refined strategy is no more exploitable than the strategy whose values are
+offered). A few iterations of the continuation also give a strategy, so that its values are as safe. With
+range values no subgame is solved: only the opponent's trunk against the resolving player's fixed trunk.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from jaxgadget.core.regret import find_rule
+from jaxgadget.core.solver import LP, Solver
+from jaxgadget.gadgets.alternative import EXACT, AbstractValues, ContinuationValues, PrecomputedValues
+from jaxgadget.gadgets.capabilities import Capability
+from jaxgadget.gadgets.context import Continuation, ModelReach
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.prior import ContinuationPrior, NoPrior, PrecomputedReach
+from jaxgadget.gadgets.trunk_gadgets import OptimalContinuation
+from jaxgadget.policy.policy import Policy, as_policy
+from jaxgadget.subgames.abstract import look_up, policy_of, root_mass, values_at_roots
+from jaxgadget.subgames.engine import Subgames, assemble, solve_subgames
+from jaxgadget.tree.forest import build_forest
+from jaxgadget.tree.history import check_histories
+from jaxgadget.tree.trunk import build_trunk
+from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.clock import Stopwatch
+from jaxgadget.values.ranges import check_lanes, warn_of_doubts
+from jaxgadget.values.trunk import solve_trunk
+
+
+def resolve_gadgets(subgames: Subgames, solver: Solver, watch: Stopwatch) -> Subgames:
+    """The subgames with the numbers of priors and alternative values, and their reference strategies.
+
+    Args:
+      subgames: the gadget games.
+      solver: settings of the solve.
+      watch: stopwatch.
+
+    Raises:
+      ValueError: for a model or an abstraction of another game or number of lanes, or as `solve_subgames`.
+
+    Warns:
+      UserWarning: of range values that are not to be relied on, such as unfinished networks.
+    """
+    priors = (gadget.prior for gadget in subgames.gadgets)
+    sources = [prior.continuation for prior in priors if isinstance(prior, ContinuationPrior)]
+    sources += [g.alternative for g in subgames.gadgets if isinstance(g.alternative, ContinuationValues)]
+    warn_of_doubts([source.source for source in sources])
+    context = ForestContext(subgames, solver, watch)
+    gadgets = tuple(gadget.resolve(context) for gadget in subgames.gadgets)
+    reference = tuple(reference_of(gadget, subgames.blueprint) for gadget in gadgets)
+    return dataclasses.replace(subgames, gadgets=gadgets, reference=reference)
+
+
+def reference_of(gadget: Gadget, blueprint: Any) -> Any:
+    """The strategies whose values a resolved gadget offers, a lane a blueprint."""
+    alternative = gadget.alternative
+    if isinstance(alternative, PrecomputedValues) and alternative.strategy is not None:
+        return alternative.strategy
+    return blueprint
+
+
+def failures_of(gadget: Gadget) -> dict[int, str]:
+    """Blueprints for which a resolved gadget has no alternative values or prior, and why."""
+    failures: dict[int, str] = {}
+    if isinstance(gadget.alternative, PrecomputedValues):
+        failures |= gadget.alternative.failures
+    if isinstance(gadget.prior, PrecomputedReach):
+        failures |= gadget.prior.failures
+    return failures
+
+
+class ForestContext:
+    """The subgames of a forest as alternative values and priors use them; see `gadgets.context.Context`."""
+
+    def __init__(self, subgames: Subgames, solver: Solver, watch: Stopwatch):
+        """Prepares the solve, without solving.
+
+        Args:
+          subgames: the gadget games. Offers are for the share of a mixture in which the opponent adapts.
+          solver: settings of the solve.
+          watch: stopwatch.
+        """
+        self._subgames = dataclasses.replace(subgames, opponents=None)
+        self._solver, self._watch = solver, watch
+        self._continuations: dict[ContinuationValues, Continuation] = {}
+
+    def continuation(self, values: ContinuationValues) -> Continuation:
+        """See `Context`; each is solved once.
+
+        Raises:
+          ValueError: as `solve_subgames` and `solve_trunk`; for range values of another number of lanes.
+        """
+        if values not in self._continuations:
+            self._continuations[values] = (
+                self._estimate(values) if values.is_estimate else self._solve(values)
+            )
+        return self._continuations[values]
+
+    def abstract_values(self, values: AbstractValues) -> FloatArray:
+        """See `Context`.
+
+        Raises:
+          ValueError: as `look_up`; if there is no policy, or one of another number of lanes.
+        """
+        if values.policy is None:
+            raise ValueError(
+                "AbstractValues() without a policy: only nested_off_tree knows one; expected "
+                "AbstractValues(policy), of an abstraction of the game"
+            )
+        subgames = self._subgames
+        abstraction = policy_of(values, subgames.blueprint.num_lanes)
+        looked_up = look_up(abstraction, subgames.forest, subgames.player)
+        return values_at_roots(looked_up, root_mass(subgames.forest, subgames.player, subgames.blueprint))
+
+    def model_reach(self, model: Any) -> ModelReach:
+        """See `Context`.
+
+        Raises:
+          ValueError: if the model is of another game, or has several lanes.
+        """
+        forest, opponent = self._subgames.forest, 1 - self._subgames.player
+        policy = as_policy(model, forest.tree, name="RangePrior model")
+        if policy.num_lanes != 1:
+            raise ValueError(
+                f"RangePrior model has {policy.num_lanes} lanes: expected one, a prior each; pick it by "
+                "policy.lane(k)"
+            )
+        above = None
+        if any(Capability.TRUNK in gadget.requires for gadget in self._subgames.gadgets):
+            sequences = build_trunk(forest).form.action_sequences(opponent)
+            above = policy.probabilities[opponent][sequences - 1]
+        roots = forest.roots[opponent]
+        return ModelReach(roots.reach(policy.reach(opponent))[roots.row >= 0], above)
+
+    def _estimate(self, values: ContinuationValues) -> Continuation:
+        """Range values at the cut; nothing below it is solved."""
+        subgames, source = self._subgames, values.source
+        assert callable(source)
+        check_lanes(source, subgames.blueprint.num_lanes)
+        with self._watch.phase("run"):
+            found = solve_trunk(
+                check_histories(subgames.forest.tree, "ContinuationValues of range values"),
+                subgames.whole,
+                source,
+                blueprint=subgames.blueprint,
+                fixed=subgames.player,
+                solver=Solver(
+                    algorithm="cfr+" if self._solver.rule is None else self._solver.rule,
+                    iterations=values.iterations,
+                    dtype=self._solver.precision,
+                    progress=self._solver.progress,
+                ),
+            )
+        other = 1 - subgames.player
+        roots = found.limit.roots[other]
+        row = np.searchsorted(roots.infostate, subgames.forest.roots[other].infostate)
+        reach = found.policy.reach(other)[roots.sequence]
+        return Continuation(subgames.blueprint, -found.values[other][row], reach[row], True, {})
+
+    def _solve(self, values: ContinuationValues) -> Continuation:
+        """One continuation of every blueprint, in all subgames below the cut."""
+        subgames, source = self._subgames, values.source
+        player = subgames.player
+        solver = dataclasses.replace(self._solver, target_gap=None, chunk=None)
+        if isinstance(source, int | np.integer):
+            path = solver.checkpoint_path
+            folder = None if path is None else path / f"continuation-{source}"
+            rule = find_rule("cfr+") if solver.rule is None else solver.rule
+            solver = dataclasses.replace(solver, algorithm=rule, iterations=int(source), checkpoint=folder)
+        else:
+            assert source == EXACT
+            solver = dataclasses.replace(solver, algorithm=LP, checkpoint=None)
+        with self._watch.phase("build"):
+            is_whole = subgames.whole is subgames.forest.cut
+            whole = subgames.forest if is_whole else build_forest(subgames.forest.tree, subgames.whole)
+        gadgets = (OptimalContinuation(NoPrior()),)
+        game = dataclasses.replace(subgames, forest=whole, gadgets=gadgets)
+        solutions = solve_subgames(game, solver, self._watch)
+        failures = solutions.failures | undefined_lanes(
+            solutions.below, subgames.blueprint.labels, solutions.failures
+        )
+        numbers, reach = (np.where(np.isfinite(x), x, 0.0) for x in (solutions.below, solutions.entered))
+        strategy: Policy = assemble(game, solutions)
+        if not is_whole:  # elsewhere gadgets keep the blueprint
+            strategy = subgames.blueprint.splice(player, subgames.forest.infosets(player), strategy)
+        ours, roots = subgames.forest.roots[1 - player], whole.roots[1 - player]
+        row = roots.row[np.searchsorted(roots.infostate, ours.infostate[ours.row >= 0])]
+        return Continuation(strategy, numbers[row], reach[row], False, failures)
+
+
+def undefined_lanes(below: FloatArray, labels: tuple[str, ...], known: dict[int, str]) -> dict[int, str]:
+    """Failures of continuations that are worth no finite number at some root, but for those known."""
+    return {
+        lane: f"the continuation of blueprint {labels[lane]!r} is worth no finite number at some root"
+        for lane in np.flatnonzero(~np.isfinite(below).all(axis=0)).tolist()
+        if lane not in known
+    }

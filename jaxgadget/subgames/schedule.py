@@ -1,0 +1,208 @@
+"""When a player searches again, and where each search ends: levels of roots, and a limit below each.
+
+A player may search at every own decision, or after a fixed number of moves of either player. The result of a
+search is played from its roots down to those of the next level; deeper lookahead serves only for evaluation.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from jaxgadget.games.game import ACTOR_BIT, SIMULTANEOUS
+from jaxgadget.subgames.limits import check_depth, limit_at_decisions, limit_by_depth
+from jaxgadget.tree.cut import Cut, cut_at, kept_subgames, leaf_above
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.arrays import BoolArray, IntArray
+
+LimitKind = Literal["own", "moves"]
+LIMIT_KINDS: tuple[LimitKind, ...] = ("own", "moves")
+
+OWN_DECISION = "own decision"
+"""Names of cuts at a player's decisions."""
+
+
+class SearchLevel(NamedTuple):
+    """Where a player searches for the n-th time: H histories in S subgames.
+
+    Attributes:
+      roots: `[H]` these histories, ascending.
+      subgame: `[H]` their subgames, numbered by first root.
+      name: name of the cut at them.
+    """
+
+    roots: IntArray
+    subgame: IntArray
+    name: str = OWN_DECISION
+
+    @property
+    def num_subgames(self) -> int:
+        """S."""
+        return int(self.subgame.max()) + 1
+
+    def cut(self, tree: HistoryTree, subgames: IntArray | None = None) -> Cut:
+        """The cut at these roots, or at those of some subgames."""
+        roots = self.roots if subgames is None else self.roots[np.isin(self.subgame, subgames)]
+        return kept_subgames(tree, self.name, roots)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Schedule:
+    """A player's schedule of searches, by level.
+
+    Attributes:
+      tree: the game's histories.
+      player: the searching player.
+      kind: `own`: levels are the player's decisions, every `step` of them, and a search ends at the first of
+        them at least `depth` moves below its roots. `moves`: the first level is the game's root, the next
+        ones follow after `step` moves each, of either player; a search ends after exactly `depth` moves.
+      depth: D, moves of the players from a root down to the limit; None if searches extend to the end.
+      step: distance between two searches.
+      levels: the levels.
+    """
+
+    tree: HistoryTree
+    player: int
+    kind: LimitKind
+    depth: int | None
+    step: int
+    levels: tuple[SearchLevel, ...]
+
+    def leaves(self, where: Cut) -> IntArray:
+        """`[H]` limits of searches at the roots of a cut; empty if they extend to the end of the game."""
+        if self.depth is None:
+            return np.zeros(0, np.int64)
+        if self.kind == "own":
+            return limit_at_decisions(self.tree, where, self.depth, self.player)
+        return limit_by_depth(self.tree, where, self.depth)
+
+    def kept(self, number: int) -> BoolArray:
+        """`[num_infosets]` mask where the player plays a level's result: above the next level's roots."""
+        history = self.tree.infosets[self.player].history
+        kept = self.levels[number].cut(self.tree).root[history] >= 0
+        if number + 1 < len(self.levels):
+            kept &= self.levels[number + 1].cut(self.tree).root[history] < 0
+        return kept
+
+
+def make_schedule(
+    tree: HistoryTree, player: int, depth: int | None, limit: str = "own", step: int | None = None
+) -> Schedule:
+    """Creates the schedule of a player's searches in a game.
+
+    Args:
+      tree: the game's histories.
+      player: the searching player.
+      depth: D; None for searches to the end of the game, at own decisions.
+      limit: `own` or `moves`.
+      step: own decisions, or moves, between two searches; by default one own decision, or D moves.
+
+    Raises:
+      ValueError: if an argument is out of range, an infoset lies on both sides of a level or of a limit, or a
+        search ends before a decision that it must determine.
+    """
+    depth = None if depth is None else check_depth(depth)
+    if limit not in LIMIT_KINDS:
+        raise ValueError(
+            f"limit={limit!r}: expected 'own' (at own decisions) or 'moves' (after depth moves); a cut is "
+            "for values of ranges"
+        )
+    kind: LimitKind = limit
+    if step is None:
+        step = 1 if kind == "own" or depth is None else depth
+    step = check_whole_number("step", step, 1)
+    if kind == "moves":
+        if depth is None:
+            raise ValueError(
+                "depth=None for limit='moves': a search to the end of the game leaves none below it; "
+                "expected a number of moves, or limit='own'"
+            )
+        if step > depth:
+            raise ValueError(
+                f"step={step}: a search looks ahead depth={depth} moves; expected a step of 1 to {depth}"
+            )
+        return Schedule(tree, player, kind, depth, step, tuple(_after_moves(tree, depth, step)))
+    every = decisions(tree, player)
+    schedule = Schedule(tree, player, kind, depth, step, tuple(every[::step]))
+    if (late := _first_late(schedule)) is not None:
+        fits = next(
+            fewer
+            for fewer in range(step - 1, 0, -1)
+            if _first_late(dataclasses.replace(schedule, step=fewer, levels=tuple(every[::fewer]))) is None
+        )
+        raise ValueError(
+            f"step={step}: the decision at {_name_moves(tree, late)} comes before the next search and below "
+            f"the limit of the one before, depth={depth} moves down; expected a step of at most {fits}, or a "
+            "larger depth"
+        )
+    return schedule
+
+
+def _first_late(schedule: Schedule) -> int | None:
+    """A decision that lies below the limit of the search that is to settle it; None if there is none."""
+    tree = schedule.tree
+    for number in range(len(schedule.levels) if schedule.step > 1 else 0):
+        where = schedule.levels[number].cut(tree)
+        ends = leaf_above(where, schedule.leaves(where))
+        history = tree.infosets[schedule.player].history[schedule.kept(number)]
+        late = history[ends[history] >= 0]
+        if len(late):
+            return int(late[0])
+    return None
+
+
+def _name_moves(tree: HistoryTree, history: int) -> str:
+    """The moves to a history by name, chance's by number."""
+    names = list[str]()
+    while history:
+        *actions, outcome = tree.action[:, history].tolist()
+        done = [tree.game.action_string(player, a) for player, a in enumerate(actions) if a >= 0]
+        names.append(" and ".join(done) or f"chance {outcome}")
+        history = int(tree.parent[history])
+    return ", ".join(reversed(names))
+
+
+def _after_moves(tree: HistoryTree, depth: int, step: int) -> list[SearchLevel]:
+    """The game's root, then levels at fixed numbers of moves, until a search extends to the end."""
+    levels = [SearchLevel(np.zeros(1, np.int64), np.zeros(1, np.int64), "root")]
+    acts = (tree.actor & SIMULTANEOUS) > 0
+    most = int(tree.num_moves[acts].max(initial=-1))
+    for moves in range(step, most + 1, step):
+        if moves - step + depth > most:
+            break  # the search above went on to the end
+        roots = np.nonzero(acts & (tree.num_moves == moves))[0]
+        name = f"after {moves} moves"
+        levels.append(SearchLevel(roots, cut_at(tree, name, roots).subgame, name))
+    return levels
+
+
+def decisions(tree: HistoryTree, player: int) -> list[SearchLevel]:
+    """A player's first, second, … decisions on every line of play.
+
+    Raises:
+      ValueError: if an infoset of the opponent lies on both sides of one.
+    """
+    acts, number = np.nonzero(tree.infoset[player] >= 0)[0], own_moves(tree, player)
+    levels: list[SearchLevel] = []
+    for level in range(int(number.max(initial=-1)) + 1):
+        roots = acts[number == level]
+        levels.append(SearchLevel(roots, cut_at(tree, OWN_DECISION, roots).subgame))
+    return levels
+
+
+def own_moves(tree: HistoryTree, player: int, histories: IntArray | None = None) -> IntArray:
+    """Number of a player's decisions before each history; by default before all of its decisions."""
+    infoset = tree.infoset[player]
+    infoset = infoset[infoset >= 0] if histories is None else infoset[histories]
+    return tree.infosets[player].depth[infoset]
+
+
+def decision_above(tree: HistoryTree, player: int, histories: IntArray) -> IntArray:
+    """`[H]` the player's last decision before each history; every history must have one."""
+    above = tree.parent[histories]
+    while len(late := np.nonzero((tree.actor[above] & ACTOR_BIT[player]) == 0)[0]):
+        above[late] = tree.parent[above[late]]
+    return above.astype(np.int64)

@@ -1,0 +1,364 @@
+"""What the planner says against what XLA says, and how it splits lanes."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax.typing import DTypeLike
+
+import jaxgadget
+from jaxgadget import Forest, MaxMargin, OptimalContinuation, Policy, Resolving
+from jaxgadget.core import driver
+from jaxgadget.core import memory as planning
+from jaxgadget.core.batch import Batch
+from jaxgadget.core.cfr import run, start
+from jaxgadget.core.devices import HOME
+from jaxgadget.core.driver import Finished, checked_plan, solve
+from jaxgadget.core.memory import (
+    DoesNotFit,
+    Needs,
+    Plan,
+    Size,
+    batch_size,
+    choose_chunk,
+    find_memory,
+    fits_compiled,
+    loop_size,
+    num_bytes,
+    plan_batch,
+    plan_game,
+    problem_shape,
+)
+from jaxgadget.core.problem import Problem
+from jaxgadget.core.regret import CFR_PLUS, Bounds, Rule, find_rule
+from jaxgadget.core.solver import Solver
+from jaxgadget.core.treeplex import Treeplex
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.games import build_games
+from jaxgadget.hands.form import HandsForm, by_hands
+from jaxgadget.policy.evaluate import whole_problem
+from jaxgadget.subgames.prepare import prepare
+from jaxgadget.tree.forest import build_forest
+from jaxgadget.util.precision import precision
+from tests.cases import slow_after
+from tests.core import test_by_hand
+
+pytestmark = pytest.mark.optimised
+
+WITHIN = 1.3
+
+
+def measured(problem: Problem, algorithm: str | Rule = "cfr+") -> int:
+    """What XLA's analysis of the compiled loop says."""
+    with precision(problem.dtype):
+        rule = find_rule(algorithm)
+        state, last = start.eval_shape(problem, rule), jax.ShapeDtypeStruct((), np.int32)
+        found = run.lower(problem, state, last, rule=rule).compile().memory_analysis()
+    sizes = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
+    return sizes - found.alias_size_in_bytes
+
+
+@functools.cache
+def forest(game: str, where: str) -> Forest:
+    return build_forest(jaxgadget.enumerate_game(jaxgadget.load(game)), where)
+
+
+def batch_of(game: str, where: str, *gadgets: Gadget, player: int = 0, blueprints: int = 1) -> Batch:
+    """Gadgets that share an entry, each after so many uniform blueprints."""
+    blueprint = Policy.stack([Policy.uniform(forest(game, where).tree)] * blueprints)
+    prepared = prepare(forest(game, where), player, blueprint, gadgets)
+    return build_games(prepared.structure, prepared.ranges, gadgets).batch
+
+
+LEDUC = ("leduc_poker", "flop")
+DICE = ("liars_dice(numdice=1,dice_sides=4)", "depth:1")
+GOOFSPIEL = ("goofspiel(num_cards=4,imp_info=True,points_order=descending)", "depth:1")
+
+
+@pytest.mark.parametrize(
+    ("where", "gadgets", "player", "lanes", "dtype"),
+    slow_after(
+        1,
+        [
+            (LEDUC, [Resolving()], 0, 64, "float32"),
+            (DICE, [OptimalContinuation()], 1, 64, "float64"),
+            (GOOFSPIEL, [MaxMargin()], 0, 64, "float64"),
+        ],
+    ),
+)
+def test_the_planned_bytes_are_those_of_the_compiled_loop(
+    where: tuple[str, str], gadgets: list[Gadget], player: int, lanes: int, dtype: str
+) -> None:
+    check_planned_bytes(where, gadgets, player, lanes, dtype)  # others: tests/slow
+
+
+def check_planned_bytes(
+    where: tuple[str, str], gadgets: list[Gadget], player: int, lanes: int, dtype: str
+) -> None:
+    problem = problem_shape(batch_of(*where, *gadgets, player=player), lanes, dtype)
+    ratio = loop_size(problem).total(lanes) / measured(problem)
+    assert 1 / WITHIN <= ratio <= WITHIN, ratio
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Remembering:
+    """CFR+ that also keeps the last two iterations' regrets, which nothing reads."""
+
+    name: str = "remembering"
+
+    def weight(self, t: jax.Array) -> jax.Array:
+        return CFR_PLUS.weight(t)
+
+    def init(self, treeplex: Treeplex, num_lanes: int, dtype: DTypeLike) -> list[jax.Array]:
+        return [CFR_PLUS.init(treeplex, num_lanes, dtype) for _ in range(3)]
+
+    def update(
+        self,
+        treeplex: Treeplex,
+        bounds: Bounds,
+        tolerance: jax.Array,
+        state: list[jax.Array],
+        strategy: jax.Array,
+        values: tuple[jax.Array, jax.Array],
+        t: jax.Array,
+    ) -> tuple[list[jax.Array], jax.Array]:
+        regret, matched = CFR_PLUS.update(treeplex, bounds, tolerance, state[0], strategy, values, t)
+        return [regret, *state[:2]], matched
+
+
+def test_a_rule_with_more_arrays_is_planned_larger() -> None:
+    batch, rule = batch_of(*LEDUC, Resolving()), Remembering()
+    problem = problem_shape(batch, 64, "float32")
+    plain, larger = loop_size(problem), loop_size(problem, rule)
+    actions = sum(part.num_actions for side in problem.sides for part in (side.entry, side.body))
+    assert larger.lane - plain.lane == pytest.approx(2 * 4 * actions, abs=1) and larger.fixed == plain.fixed
+    ratio = larger.total(64) / measured(problem, rule)
+    assert 1 / WITHIN <= ratio <= WITHIN, ratio
+    limit = plan_batch(batch, "float32").bytes
+    assert plan_batch(batch, "float32", memory_limit=limit).bytes <= limit
+    with pytest.raises(DoesNotFit):
+        plan_batch(batch, "float32", rule=rule, memory_limit=limit)
+
+
+@pytest.mark.parametrize(("game", "lanes"), slow_after(1, [("leduc_poker", 1), (DICE[0], 64)]))
+def test_the_planned_bytes_of_whole_games(game: str, lanes: int) -> None:
+    tree = jaxgadget.enumerate_game(jaxgadget.load(game))
+    problem = whole_problem(tree, lanes, np.float32)
+    ratio = loop_size(problem).total(lanes) / measured(problem, "pcfr+")
+    assert 1 / WITHIN <= ratio <= WITHIN, ratio
+
+
+@pytest.mark.parametrize(("platform", "most"), [("cpu", WITHIN), ("gpu", 1.5)])
+@pytest.mark.slow
+def test_the_planned_bytes_of_a_game_by_hands(
+    platform: str, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ends are of a dozen kinds; an accelerator adds up all of them at once, in fewer temporaries."""
+    monkeypatch.setattr(jax, "default_backend", lambda: platform)
+    form = HandsForm(by_hands(jaxgadget.load("liars_dice(numdice=2,dice_sides=3)")))
+    assert len(form.game.ends) == 12
+    problem = form.problem(8, np.float32)
+    ratio = loop_size(problem).total(8) / measured(problem)
+    assert 1 / WITHIN <= ratio <= most, ratio
+
+
+def with_stakes() -> Batch:
+    """A payoff with a number for each lane."""
+    with precision(np.float64):
+        return Batch.of(test_by_hand.kuhn(test_by_hand.STAKES))
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: batch_of("kuhn_poker", "depth:1", OptimalContinuation()), with_stakes]
+)
+def test_shapes_are_those_of_the_games(make: Callable[[], Batch]) -> None:
+    batch = make()
+    expected, found = batch.problem(np.zeros(5, np.int64)), problem_shape(batch, 5, np.float64)
+    assert jax.tree.structure(expected) == jax.tree.structure(found)
+    sizes = [[(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree)] for tree in (expected, found)]
+    assert sizes[0] == sizes[1]
+
+
+def test_bytes_of_arrays() -> None:
+    once = np.zeros((2, 3), np.float32)
+    assert num_bytes({"a": once, "b": [once, np.zeros(5, np.int8)]}) == 24 + 5
+    assert num_bytes(jax.ShapeDtypeStruct((4, 2), np.float64)) == 64
+    assert Size(100, 7).total(3) == 121
+
+
+# Splitting
+
+
+@pytest.mark.parametrize(
+    ("lanes", "most", "devices", "workers", "overhead", "expected"),
+    [
+        (10, 64, 1, 2, 8, 10),  # a chunk is at least 16, or all
+        (64, 64, 1, 1, 8, 64),
+        (64, 64, 1, 2, 8, 32),
+        (65, 64, 1, 1, 8, 48),  # 2 × 48 wastes less than 2 × 64
+        (315, 64, 1, 2, 8, 32),
+        (100, 7, 1, 2, 8, 7),
+        (100, 3, 4, 1, 8, 0),
+        (20, 64, 8, 1, 8, 24),
+        (1000, 300, 8, 1, 1024, 256),
+        (100_000, 10**6, 1, 1, 1024, 100_000),
+    ],
+)
+def test_chunk_sizes(lanes: int, most: int, devices: int, workers: int, overhead: int, expected: int) -> None:
+    assert choose_chunk(lanes, most, devices, workers, overhead) == expected
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 8])
+@pytest.mark.parametrize("devices", [1, 8])
+def test_every_chunk_fits(workers: int, devices: int) -> None:
+    for lanes in range(1, 400, 7):
+        for most in (devices, 5 * devices, 16 * devices, 100 * devices):
+            chunk = choose_chunk(lanes, most, devices, workers, 8)
+            assert 0 < chunk <= most and chunk % devices == 0
+            assert chunk % (16 * devices) == 0 or chunk >= lanes or most < 16 * devices
+
+
+@pytest.fixture(scope="module")
+def kuhn() -> Batch:
+    """300 lanes: 100 gadgets for three blueprints."""
+    asked = [MaxMargin(epsilon=0.001 * k) for k in range(100)]
+    return batch_of("kuhn_poker", "depth:1", *asked, blueprints=3)
+
+
+def test_a_plan_keeps_to_the_memory(kuhn: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "find_workers", lambda place: 4)
+    free = plan_batch(kuhn, np.float32)
+    assert (free.lanes, free.workers, free.devices, free.available) == (300, 4, 1, find_memory(HOME))
+    last = None
+    for count in (1, 2, 15, 16, 64, 128, 400):
+        limit = free.shared + free.size.total(count)
+        plan = plan_batch(kuhn, np.float32, memory_limit=limit)
+        assert plan.bytes <= limit and plan.workers * plan.chunk <= count
+        assert plan.chunk * (plan.num_chunks - 1) < plan.lanes <= plan.chunk * plan.num_chunks
+        assert last is None or plan.workers * plan.chunk >= last.workers * last.chunk
+        last = plan
+    assert f"{free.num_chunks} chunk(s) of {free.chunk}, 4 at a time" in repr(free)
+
+
+def test_chunks_of_games_by_hands_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hands fill vectors: four to eight lanes, whole lanes shared out among workers."""
+    size = Size(0, 1000)
+
+    def plan(lanes: int, workers: int, hands: int, cached: int = 100) -> int:
+        monkeypatch.setattr(planning, "find_workers", lambda place: workers)
+        monkeypatch.setattr(planning, "CACHE_BYTES", cached * size.lane)
+        return planning.plan_lanes(
+            lanes, Needs("{}", size, size.lane, 0, hands=hands), HOME, None, None
+        ).chunk
+
+    assert [plan(64, 1, hands) for hands in (1, 15, 16, 1081)] == [64, 64, 8, 8]
+    assert [plan(lanes, 1, 1081) for lanes in (1, 5, 7, 8, 9, 64)] == [1, 5, 7, 8, 4, 8]
+    assert [plan(lanes, 2, 1081) for lanes in (2, 8, 16)] == [2, 4, 8]
+    assert plan(64, 1, 1081, cached=1) == 4
+
+
+def test_hands_of_both_players_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One player's many hands fill no vectors of the other's treeplex."""
+    monkeypatch.setattr(planning, "find_workers", lambda place: 1)
+    monkeypatch.setattr(planning, "CACHE_BYTES", 1 << 40)
+    problem = HandsForm(by_hands(jaxgadget.load("kuhn_poker"))).problem(1, np.float32)
+    many = [
+        dataclasses.replace(side, body=dataclasses.replace(side.body, hands=16)) for side in problem.sides
+    ]
+    for sides, expected in ((problem.sides, 64), ((many[0], problem.sides[1]), 64), (tuple(many), 8)):
+        assert plan_game(dataclasses.replace(problem, sides=sides), 64).chunk == expected
+
+
+def test_a_plan_keeps_to_the_cache(kuhn: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "find_workers", lambda place: 1)
+    loop, _ = batch_size(kuhn, np.float32)
+    for lanes, expected in ((300, 300), (100, 80), (20, 16), (2, 16)):
+        monkeypatch.setattr(planning, "CACHE_BYTES", lanes * loop.lane + 1)
+        assert plan_batch(kuhn, np.float32).chunk <= expected
+    assert plan_batch(kuhn, np.float32).chunk == 16
+    assert plan_batch(kuhn, np.float32, chunk=100).chunk == 100  # as an earlier part of the solve
+
+
+def nothing(ended: Finished) -> tuple[()]:
+    return ()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_model_that_is_wrong_gets_a_smaller_chunk_once(
+    workers: int, kuhn: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As small as the compiled loop must have it."""
+    for name in ("STATE_ARRAYS", "LOOP_ARRAYS", "FINAL_ARRAYS"):
+        monkeypatch.setattr(planning, name, 0.1)
+    monkeypatch.setattr(planning, "find_workers", lambda place: workers)
+    free = plan_batch(kuhn, np.float32)
+    limit = free.shared + workers * free.size.total(100)
+    options = Solver(algorithm="cfr+", iterations=1, memory_limit=limit)
+    plan = plan_batch(kuhn, np.float32, memory_limit=limit)
+    assert plan.workers == workers and plan.bytes <= limit
+    assert plan.shared + workers * measured(problem_shape(kuhn, plan.chunk, np.float32)) > limit
+    checked = checked_plan(kuhn, options, plan)
+    assert 1 <= checked.chunk < plan.chunk and checked.workers == workers
+    assert checked.shared + workers * measured(problem_shape(kuhn, checked.chunk, np.float32)) <= limit
+    asked: list[Plan] = []
+
+    def noted(plan: Plan, loop: Any) -> Plan:
+        asked.append(plan)
+        return fits_compiled(plan, loop)
+
+    monkeypatch.setattr(driver, "fits_compiled", noted)
+    assert solve(kuhn, options, nothing).plan == checked
+    assert asked == [plan]
+
+
+def test_a_chunk_never_grows(kuhn: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little the compiled loop takes; plans that take little are not even compiled for."""
+    monkeypatch.setattr(planning, "find_workers", lambda place: 1)
+    right = plan_batch(kuhn, np.float32)
+    limit = right.shared + right.size.total(64)
+    options = Solver(algorithm="cfr+", iterations=1, memory_limit=limit)
+    for name in ("STATE_ARRAYS", "LOOP_ARRAYS", "FINAL_ARRAYS"):
+        monkeypatch.setattr(planning, name, 100.0)
+    plan = plan_batch(kuhn, np.float32, memory_limit=limit)
+    assert plan.chunk < 64
+    assert checked_plan(kuhn, options, plan) is plan
+    monkeypatch.setattr(driver, "fits_compiled", lambda *_: pytest.fail("nobody need ask"))
+    roomy = dataclasses.replace(plan, available=5 * plan.bytes)
+    assert checked_plan(kuhn, options, roomy) is roomy
+
+
+def test_what_does_not_fit_is_refused_with_the_figures(kuhn: Batch) -> None:
+    free = plan_batch(kuhn, np.float64)
+    one = free.shared + free.size.total(1)
+    with pytest.raises(DoesNotFit, match="memory"):
+        plan_batch(kuhn, np.float64, memory_limit=one - 1)
+    assert plan_batch(kuhn, np.float64, memory_limit=one).chunk == 1
+
+
+def test_what_the_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Accelerator:
+        platform = "gpu"
+
+        def __init__(self, free: int):
+            self.free = free
+
+        def memory_stats(self) -> dict[str, int]:
+            return {"bytes_limit": 1000 + self.free, "bytes_in_use": 1000}
+
+    class Two:
+        devices: tuple[Any, ...] = (Accelerator(400), Accelerator(800))
+        on_cpu = False
+
+    two: Any = Two()
+    assert find_memory(two) == 300 and find_memory(two, ours=400) == 600
+    assert planning.find_workers(two) == 1
+    assert planning.find_workers(HOME) >= 1
+    monkeypatch.delattr(planning.os, "sysconf")
+    assert find_memory(HOME) is None

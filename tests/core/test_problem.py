@@ -1,0 +1,292 @@
+"""Problems built by hand: values, constants of the body, games side by side, precision."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jaxgadget import Policy
+from jaxgadget.core import cfr
+from jaxgadget.core.host import HostTreeplex, build_treeplex
+from jaxgadget.core.noise import NoisyBounds
+from jaxgadget.core.payoff import build_payoff
+from jaxgadget.core.problem import (
+    Problem,
+    Terms,
+    build_side,
+    fixed_entry,
+    no_regret_tolerance,
+    values_up,
+    whole_game,
+    with_regret_tolerance,
+)
+from jaxgadget.core.regret import ZERO_REGRET, Bounds, find_rule
+from jaxgadget.core.response import Evaluation, evaluate
+from jaxgadget.opponents.opponent import Opponent
+from jaxgadget.opponents.respond import respond
+from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.tree.history import HistoryTree, enumerate_game
+from jaxgadget.tree.whole import sequence_form
+from jaxgadget.util.precision import precision
+from tests.core.side_by_side import SeparatePayoffs, side_by_side
+from tests.reference.efg import Array
+from tests.reference.random_games import SHAPES, RandomGame
+
+LANES = 2
+evaluated = jax.jit(evaluate)
+
+
+@functools.cache
+def game(shape: str, seed: int) -> HistoryTree:
+    return enumerate_game(RandomGame(SHAPES[shape], seed))
+
+
+def test_values_need_a_strategy() -> None:
+    """Without one they were a best response, silently."""
+    with precision(np.float64):
+        form = sequence_form(game("betting", 0))
+        problem = whole_game(form.treeplex, form.payoff, num_lanes=1, dtype=np.float64)
+        side, terms = problem.sides[0], problem.terms[0]
+        gradient = jnp.ones((side.body.num_sequences, 1))
+        unchecked: Any = values_up
+        with pytest.raises(TypeError, match="strategy"):
+            unchecked(side, terms, gradient)
+
+
+# What sequences of the body earn by themselves
+
+
+def follow_or_terminate(subgame: Array, num_subgames: int) -> tuple[HostTreeplex, Array]:
+    """An entry with a decision above every root, and `[R]` its sequence that leads to each root."""
+    count = len(subgame)
+    entry, position = build_treeplex(
+        num_roots=num_subgames,
+        depth=np.zeros(count, np.int64),
+        num_actions=np.full(count, 2),
+        parent_infoset=np.full(count, -1),
+        parent_slot=subgame,
+        infoset=np.arange(count),
+    )
+    return entry, entry.sequence(position, np.zeros(count, np.int64))
+
+
+def gadget_game(forest: Forest, resolver: int, rng: np.random.Generator, *, chooses: bool) -> Problem:
+    """A resolving gadget with random numbers, or, if the opponent does not choose, an unsafe one."""
+    sides, terms = [], []
+    for player in (0, 1):
+        body, subgame = forest.form.treeplex[player], forest.roots[player].subgame
+        entry, link = fixed_entry(forest.num_subgames), subgame
+        if player != resolver and chooses:
+            entry, link = follow_or_terminate(subgame, forest.num_subgames)
+        sides.append(build_side(body, entry, link, np.float64))
+        constant = rng.normal(size=(entry.num_sequences, LANES)) * 0.1
+        constant[: entry.num_roots] = 0
+        floor = rng.uniform(0, 0.1, (entry.num_sequences - entry.num_roots, LANES))
+        terms.append(
+            Terms(
+                scale=jnp.asarray(rng.uniform(0.1, 1, (body.num_roots, LANES))),
+                constant=jnp.asarray(constant),
+                entry=Bounds(floor=jnp.asarray(floor)),
+            )
+        )
+    problem = Problem(
+        order=(1 - resolver, resolver),
+        sides=(sides[0], sides[1]),
+        terms=(terms[0], terms[1]),
+        payoff=build_payoff(forest.form.payoff, np.float64),
+        regret_tolerance=no_regret_tolerance(sides, LANES, np.float64),
+    )
+    return with_regret_tolerance(problem)
+
+
+def frozen_rows(treeplex: HostTreeplex, frozen: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """A random strategy below some roots, 0 elsewhere: `[Q, lanes]`, and as a plan `[S, lanes]`."""
+    strategy = np.zeros((treeplex.num_sequences - treeplex.num_roots, LANES))
+    plan = np.zeros((treeplex.num_sequences, LANES))
+    plan[: treeplex.num_roots] = frozen[:, None]
+    root = treeplex.root_of()
+    for infoset in range(treeplex.num_infosets):
+        rows = treeplex.rows(infoset)
+        if frozen[root[treeplex.parent[infoset]]]:
+            strategy[rows] = rng.dirichlet(np.ones(len(rows)), LANES).T
+        plan[rows + treeplex.num_roots] = plan[treeplex.parent[infoset]] * strategy[rows]
+    return strategy, plan
+
+
+def with_terms(problem: Problem, player: int, **changes: Any) -> Problem:
+    terms = list(problem.terms)
+    terms[player] = dataclasses.replace(terms[player], **changes)
+    return dataclasses.replace(problem, terms=(terms[0], terms[1]))
+
+
+@pytest.mark.parametrize(("shape", "resolver", "chooses"), [("betting", 0, True), ("bids", 1, False)])
+def test_freezing_roots_by_constants_equals_freezing_them_by_floors(
+    shape: str, resolver: int, chooses: bool
+) -> None:
+    check_freezing(shape, 0, resolver, chooses, 1)  # drawn ones: tests/slow
+
+
+def check_freezing(shape: str, seed: int, resolver: int, chooses: bool, draw: int) -> None:
+    """Floors that sum to 1, or what the opponent earns against them as its constant: the same iterations."""
+    rng = np.random.default_rng(draw)
+    forest = build_forest(game(shape, seed), SHAPES[shape].cut, padded=False)
+    treeplex, opponent = forest.form.treeplex[resolver], 1 - resolver
+    frozen = rng.random(treeplex.num_roots) < 0.5
+    strategy, plan = frozen_rows(treeplex, frozen, rng)
+    with precision(np.float64):
+        problem = gadget_game(forest, resolver, rng, chooses=chooses)
+        by_floors = with_terms(problem, resolver, body=Bounds(floor=jnp.asarray(strategy)))
+        scale = np.asarray(problem.terms[resolver].scale)
+        seen = jnp.asarray(plan * scale[treeplex.root_of()])
+        constant, _ = problem.payoff.gradient(opponent, (seen, seen), None)
+        by_constants = with_terms(problem, resolver, scale=jnp.asarray(scale * ~frozen[:, None]))
+        by_constants = with_terms(by_constants, opponent, body_constant=constant)
+        floors, constants = (play_five(frozen_game) for frozen_game in (by_floors, by_constants))
+    free = ~frozen[treeplex.root_of()[treeplex.num_roots :]]
+    for (left, left_value), (right, right_value) in zip(floors, constants, strict=True):
+        for ours, theirs in zip(left[opponent], right[opponent], strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(left[resolver].body[free], right[resolver].body[free], rtol=0, atol=1e-9)
+        for name in ("value", "gap", "guaranteed"):
+            np.testing.assert_allclose(
+                getattr(left_value, name), getattr(right_value, name), rtol=0, atol=1e-9, err_msg=name
+            )
+        np.testing.assert_allclose(left_value.below[resolver], right_value.below[resolver], rtol=0, atol=1e-9)
+
+
+def play_five(problem: Problem) -> list[tuple[Any, Evaluation]]:
+    """Both players' averages after each of five iterations of CFR+, and what they are worth."""
+    state = cfr.start(problem, find_rule("cfr+"))
+    played: list[tuple[Any, Evaluation]] = []
+    for t in range(5):
+        state = cfr.run(problem, state, jnp.asarray(t + 1, jnp.int32), rule=find_rule("cfr+"))
+        average = cfr.average(problem, state)
+        played.append((average, evaluated(problem, average)))
+    return jax.tree.map(np.asarray, played)
+
+
+@given(
+    seed=st.integers(0, 5),
+    player=st.integers(0, 1),
+    p=st.sampled_from([0.0, 0.2, 0.5, 0.9]),
+    model=st.integers(0, 100),
+)
+@pytest.mark.slow
+def test_an_opponent_who_follows_a_model_is_a_constant(seed: int, player: int, p: float, model: int) -> None:
+    """With p·A·x as what sequences earn, and 1−p as the scale of the free opponent (Johanson et al. 2007)."""
+    tree = game("betting", seed)
+    opponent = Policy.dirichlet(tree, model, 0.5)
+    exact = respond(tree, Opponent(opponent, p), player=player, algorithm="lp")
+    objective = float(p * exact.value_against_model[0] + (1 - p) * exact.guaranteed_value[0])
+    with precision(np.float64):
+        problem = against_model(tree, opponent, player, p)
+        state = cfr.run(
+            problem,
+            cfr.start(problem, find_rule("pcfr+")),
+            jnp.asarray(1000, jnp.int32),
+            rule=find_rule("pcfr+"),
+        )
+        found = jax.tree.map(np.asarray, evaluated(problem, cfr.average(problem, state)))
+    low, high = found.guaranteed[player][0, 0], -found.guaranteed[1 - player][0, 0]
+    assert low - 1e-9 <= objective <= high + 1e-9
+    assert high - low == pytest.approx(found.gap[0, 0], abs=1e-12) and found.gap[0, 0] < 0.005
+    signed = found.value[0, 0] * (1 if player == 0 else -1)
+    assert low - 1e-12 <= signed <= high + 1e-12
+
+
+def against_model(tree: HistoryTree, opponent: Policy, player: int, p: float) -> Problem:
+    form, other = sequence_form(tree), 1 - player
+    problem = whole_game(form.treeplex, form.payoff, num_lanes=1, dtype=np.float64)
+    rows = np.concatenate([[[1.0]], opponent.probabilities[other][form.action_sequences(other) - 1]])
+    treeplex = form.treeplex[other]
+    for infoset in range(treeplex.num_infosets):
+        rows[treeplex.rows(infoset) + 1] *= rows[treeplex.parent[infoset]]
+    model = jnp.asarray(rows)
+    earned, _ = problem.payoff.gradient(player, (model, model), None)
+    problem = with_terms(problem, player, body_constant=p * earned)
+    problem = with_terms(problem, other, scale=jnp.full((1, 1), 1 - p))
+    return with_regret_tolerance(problem)
+
+
+def test_constants_count_in_what_is_no_regret() -> None:
+    """Against a model alone, only they can be regretted."""
+    tree = game("betting", 0)
+    opponent = Policy.dirichlet(tree, 1, 0.5)
+    treeplex = sequence_form(tree).treeplex[0]
+    with precision(np.float64):
+        problem = against_model(tree, opponent, 0, 1.0)
+        most = np.abs(np.asarray(problem.terms[0].body_constant))[:, 0]
+        tolerance = np.asarray(problem.regret_tolerance[0].body)[:, 0]
+    for infoset in reversed(range(treeplex.num_infosets)):
+        largest = most[treeplex.rows(infoset) + treeplex.num_roots].max()
+        expected = ZERO_REGRET * np.finfo(np.float64).eps * largest
+        assert tolerance[infoset] == pytest.approx(expected, rel=1e-12) and expected > 0
+        most[treeplex.parent[infoset]] += largest
+
+
+# Games side by side
+
+
+@pytest.mark.slow
+def test_games_side_by_side_are_solved_as_each_by_itself() -> None:
+    check_side_by_side(bounded=True)  # without bounds: tests/slow
+
+
+def check_side_by_side(*, bounded: bool) -> None:
+    """All but the last game may have floors and what sequences earn by themselves, the first draws of it."""
+    rng = np.random.default_rng(0)
+    rule = find_rule("dcfr")
+    with precision(np.float64):
+        problems: list[Problem] = []
+        for shape in ("betting", "bids", "uneven"):
+            forest = build_forest(game(shape, 1), SHAPES[shape].cut, padded=False)
+            problem = gadget_game(forest, 0, rng, chooses=True)
+            if bounded and shape != "uneven":
+                rows = problem.sides[0].body.num_actions
+                problem = with_terms(problem, 0, body=Bounds(floor=jnp.full((rows, LANES), 0.05)))
+                earned = jnp.asarray(rng.normal(size=(problem.sides[1].body.num_sequences, LANES)))
+                problem = with_terms(problem, 1, body_constant=earned)
+            if bounded and shape == "betting":
+                count = problem.sides[1].entry.num_infosets
+                noise = jnp.asarray(np.repeat([np.nan, 0.3], count)[:, None] * np.ones(LANES))
+                entry = problem.terms[1].entry
+                noisy = NoisyBounds(legal=entry.legal, floor=entry.floor, deviation=noise)
+                problem = with_terms(problem, 1, entry=noisy)
+            problems.append(problem)
+        joined = side_by_side(problems)
+        until = jnp.asarray(5, jnp.int32)
+        state = cfr.run(joined, cfr.start(joined, rule), until, rule=rule)
+        together = evaluated(joined, cfr.average(joined, state))
+        alone = []
+        for problem in problems:
+            own = cfr.run(problem, cfr.start(problem, rule), until, rule=rule)
+            alone.append((own, evaluated(problem, cfr.average(problem, own))))
+    payoff = joined.payoff
+    assert isinstance(payoff, SeparatePayoffs)
+    for player in (0, 1):
+        for rows, (own, _) in zip(payoff.sequences[player], alone, strict=True):
+            plan = np.asarray(state.strategy_sum[player].body)[np.asarray(rows)]
+            np.testing.assert_allclose(plan, own.strategy_sum[player].body, rtol=0, atol=1e-10)
+        expected = np.concatenate([worth.guaranteed[player] for _, worth in alone])
+        np.testing.assert_allclose(together.guaranteed[player], expected, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(
+        together.gap, np.concatenate([worth.gap for _, worth in alone]), rtol=0, atol=1e-10
+    )
+
+
+def test_games_of_unlike_lanes_are_not_put_side_by_side() -> None:
+    form = sequence_form(game("betting", 0))
+    with precision(np.float64):
+        problems = [
+            whole_game(form.treeplex, form.payoff, num_lanes=lanes, dtype=np.float64) for lanes in (1, 2)
+        ]
+        with pytest.raises(ValueError, match="problems"):
+            side_by_side(problems)

@@ -1,0 +1,259 @@
+"""Spots of hold'em, pair of hands by pair of hands and river by river, from the definitions alone."""
+
+from collections.abc import Callable
+
+import numpy as np
+from phevaluator import evaluate_cards
+
+from jaxgadget.games.game import CHANCE
+from jaxgadget.games.stepwise import Rules, Step
+from jaxgadget.holdem.cards import HANDS, cards_left
+from jaxgadget.holdem.solve import SpotSolution
+from jaxgadget.holdem.spots import Spot
+
+Play = Callable[[int, str, int], dict[str, float]]
+"""Player, line and hand → action → probability."""
+
+
+def expected_chips(spot: Spot, play: Play) -> tuple[float, float]:
+    """Both players' expected share of the pot, less what they put in."""
+    total = np.zeros(2)
+    weight = 0.0
+    first, second = spot.range_weights
+    for a in np.flatnonzero(first).tolist():
+        for b in np.flatnonzero(second).tolist():
+            cards = HANDS[spot.hands[[a, b]]]
+            if len(set(cards.ravel().tolist())) < 4:
+                continue
+            pair = float(first[a] * second[b])
+            weight += pair
+            total += pair * _below(spot, play, 0, (a, b), [*spot.cards])
+    return tuple((total / weight).tolist())
+
+
+def _below(spot: Spot, play: Play, node: int, hands: tuple[int, int], board: list[int]) -> np.ndarray:
+    tree = spot.betting
+    children = tree.children(node)
+    if not children:
+        return _paid(spot, node, hands, board)
+    actor = int(tree.tree.actor[node])
+    if actor == 4:  # chance
+        taken = set(HANDS[spot.hands[list(hands)]].ravel().tolist())
+        open_cards = [card for card in cards_left(board).tolist() if card not in taken]
+        rivers = [child for child in children if int(tree.card[child]) in open_cards]
+        assert len(rivers) == len(open_cards) == 44
+        values = [_below(spot, play, child, hands, [*board, int(tree.card[child])]) for child in rivers]
+        return np.mean(values, axis=0)
+    player = 0 if actor == 1 else 1
+    total = np.zeros(2)
+    for child in children:
+        chance = play(player, tree.line(node), hands[player])[tree.action_name(child)]
+        if chance:
+            total += chance * _below(spot, play, child, hands, board)
+    return total
+
+
+def _paid(spot: Spot, node: int, hands: tuple[int, int], board: list[int]) -> np.ndarray:
+    tree = spot.betting
+    put_in = tree.put_in[node]
+    folded = int(tree.folded[node])
+    if folded >= 0:
+        won = np.zeros(2)
+        won[1 - folded] = spot.pot + put_in.sum()
+        return won - put_in
+    assert put_in[0] == put_in[1]
+    ranks = [evaluate_cards(*board, *HANDS[spot.hands[hand]].tolist()) for hand in hands]
+    shares = [0.5, 0.5] if ranks[0] == ranks[1] else [float(ranks[0] < ranks[1]), float(ranks[1] < ranks[0])]
+    return np.array(shares) * (spot.pot + put_in.sum()) - put_in
+
+
+class River(Rules[tuple[int, int, str]]):
+    """A river whose menu is half the pot, and a raise by the pot, two bets and raises at most."""
+
+    name = "river"
+    actions = ("fold", "check or call", "bet or raise")
+
+    def __init__(self, spot: Spot):
+        self._spot = spot
+        first, second = spot.range_weights
+        self._pairs = [
+            (a, b)
+            for a in np.flatnonzero(first).tolist()
+            for b in np.flatnonzero(second).tolist()
+            if len(set(HANDS[spot.hands[[a, b]]].ravel().tolist())) == 4
+        ]
+        weights = np.array([first[a] * second[b] for a, b in self._pairs])
+        self._chances = (weights / weights.sum()).tolist()
+
+    def initial_state(self) -> tuple[int, int, str]:
+        return -1, -1, ""
+
+    def actors(self, state: tuple[int, int, str]) -> tuple[int, ...]:
+        if state[0] < 0:
+            return (CHANCE,)
+        line = state[2]
+        over = line.endswith(("f", "c")) or line == "xx"
+        return () if over else (len(line) % 2,)
+
+    def chance_outcomes(self, state: tuple[int, int, str]) -> list[tuple[int, float]]:
+        return list(enumerate(self._chances))
+
+    def legal_actions(self, state: tuple[int, int, str], player: int) -> list[int]:
+        line = state[2]
+        own, other = self._put_in(line)[player], self._put_in(line)[1 - player]
+        may_raise = line.count("b") < 2 and other < self._spot.stack
+        return [*([0] if other > own else []), 1, *([2] if may_raise else [])]
+
+    def step(self, state: tuple[int, int, str], move: int) -> Step[tuple[int, int, str]]:
+        if state[0] < 0:
+            a, b = self._pairs[move]
+            return Step((a, b, ""), private=(a, b))
+        a, b, line = state
+        put_in = self._put_in(line)
+        after = line + ("f", "c" if put_in[0] != put_in[1] else "x", "b")[move]
+        over = (a, b, after)
+        return Step(over, reward=0.0 if self.actors(over) else self._won(over), public=after)
+
+    def _put_in(self, line: str) -> list[float]:
+        put_in = [0.0, 0.0]
+        for turn, letter in enumerate(line):
+            own, other = turn % 2, 1 - turn % 2
+            if letter == "b":
+                share = 1.0 if put_in[other] > 0 else 0.5
+                more = share * (self._spot.pot + 2 * put_in[other])
+                put_in[own] = min(put_in[other] + more, self._spot.stack)
+            elif letter == "c":
+                put_in[own] = put_in[other]
+        return put_in
+
+    def _won(self, state: tuple[int, int, str]) -> float:
+        """What player 0 gets, half of the pot taken off."""
+        *hands, line = state
+        at_stake = self._spot.pot / 2 + min(self._put_in(line))
+        if line.endswith("f"):
+            return -at_stake if len(line) % 2 else at_stake
+        first, second = (
+            evaluate_cards(*self._spot.cards, *HANDS[self._spot.hands[hand]].tolist()) for hand in hands
+        )
+        return at_stake * float(np.sign(second - first))
+
+
+class RiverOnTheWay(River):
+    """The same river, dealt evenly: first both players say whether they come, as often as their ranges say.
+
+    Whoever leaves pays something. So the river is a subgame, `depth:2`, and ranges are reaches.
+    """
+
+    name = "river on the way"
+
+    def __init__(self, spot: Spot):
+        super().__init__(spot)
+        self._chances = [1 / len(self._pairs)] * len(self._pairs)
+
+    @property
+    def chance_of_coming(self) -> float:
+        """How likely play comes to the river if both come as their ranges say."""
+        first, second = self._spot.range_weights
+        return sum(float(first[a] * second[b]) for a, b in self._pairs) / len(self._pairs)
+
+    def initial_state(self) -> tuple[int, int, str]:
+        return -1, -1, "?"
+
+    def actors(self, state: tuple[int, int, str]) -> tuple[int, ...]:
+        line = state[2]
+        if state[0] < 0 or line not in ("?", "??", "left"):
+            return super().actors(state)
+        return () if line == "left" else (len(line) - 1,)
+
+    def legal_actions(self, state: tuple[int, int, str], player: int) -> list[int]:
+        return [0, 1] if state[2] in ("?", "??") else super().legal_actions(state, player)
+
+    def step(self, state: tuple[int, int, str], move: int) -> Step[tuple[int, int, str]]:
+        a, b, line = state
+        if a < 0:
+            a, b = self._pairs[move]
+            return Step((a, b, line), private=(a, b))
+        if line not in ("?", "??"):
+            return super().step(state, move)
+        if move == 0:
+            return Step((a, b, "left"), reward=-12.0 if line == "?" else 7.0, public="left")
+        return Step((a, b, "??" if line == "?" else ""), public="comes")
+
+    def infostate_string(self, state: tuple[int, int, str], player: int) -> str:
+        return f"{player} {state[player]} {state[2]}"
+
+    def blueprint(self, solution: SpotSolution) -> dict[str, list[float]]:
+        """Who comes as the ranges say and then plays as a solution of the spot."""
+        rows: dict[str, list[float]] = {}
+        hands = [sorted({pair[player] for pair in self._pairs}) for player in (0, 1)]
+        for player, line in ((0, "?"), (1, "??")):
+            for hand in hands[player]:
+                weight = float(self._spot.range_weights[player][hand])
+                rows[f"{player} {hand} {line}"] = [1 - weight, weight]
+        left = [("", "")]
+        while left:
+            letters, line = left.pop()
+            player = solution.actor(line)
+            for hand in hands[player]:
+                rows[f"{player} {hand} {letters}"] = [
+                    float(p[hand]) for p in solution.strategy(line).values()
+                ]
+            for action in solution.strategy(line):
+                letter = {"check": "x", "call": "c", "fold": "f"}.get(action, "b")
+                if not self.actors((0, 0, letters + letter)):
+                    continue
+                left.append((letters + letter, f"{line}, {action}" if line else action))
+        return rows
+
+
+class SpotRules(Rules[tuple[int, int, int]]):
+    """A spot by its betting tree, whatever the menus: what `translate` of histories is asked about."""
+
+    name = "spot"
+
+    def __init__(self, spot: Spot):
+        self._spot, self._tree = spot, spot.betting
+        self.actions = self._tree.names
+        pairs = [np.flatnonzero(weights).tolist() for weights in spot.range_weights]
+        hands = HANDS[spot.hands]
+        self._pairs = [(a, b) for a in pairs[0] for b in pairs[1] if not set(hands[a]) & set(hands[b])]
+
+    def initial_state(self) -> tuple[int, int, int]:
+        return -1, -1, 0
+
+    def actors(self, state: tuple[int, int, int]) -> tuple[int, ...]:
+        if state[0] < 0:
+            return (CHANCE,)
+        return {1: (0,), 2: (1,), 4: (CHANCE,)}.get(int(self._tree.tree.actor[state[2]]), ())
+
+    def chance_outcomes(self, state: tuple[int, int, int]) -> list[tuple[int, float]]:
+        a, b, node = state
+        if a < 0:
+            return [(pair, 1 / len(self._pairs)) for pair in range(len(self._pairs))]
+        taken = HANDS[self._spot.hands[[a, b]]]
+        cards = [int(self._tree.card[child]) for child in self._tree.children(node)]
+        return [(card, 1 / 44) for card in cards if card not in taken]
+
+    def legal_actions(self, state: tuple[int, int, int], player: int) -> list[int]:
+        return [int(self._tree.tree.action[child]) for child in self._tree.children(state[2])]
+
+    def step(self, state: tuple[int, int, int], move: int) -> Step[tuple[int, int, int]]:
+        a, b, node = state
+        if a < 0:
+            a, b = self._pairs[move]
+            return Step((a, b, 0), private=(a, b))
+        child = next(c for c in self._tree.children(node) if int(self._tree.tree.action[c]) == move)
+        return Step((a, b, child), public=self._tree.action_name(child))
+
+    def infostate_string(self, state: tuple[int, int, int], player: int) -> str:
+        return f"{player} {state[player]} {self._tree.line(state[2])}"
+
+    def bet_fraction(self, state: tuple[int, int, int], action: int) -> float | None:
+        name = self._tree.names[action]
+        if name in ("fold", "check", "call"):
+            return None if name == "fold" else 0.0
+        node = state[2]
+        player = 0 if int(self._tree.tree.actor[node]) == 1 else 1
+        other = float(self._tree.put_in[node, 1 - player])
+        child = next(c for c in self._tree.children(node) if int(self._tree.tree.action[c]) == action)
+        return (float(self._tree.put_in[child, player]) - other) / (self._spot.pot + 2 * other)

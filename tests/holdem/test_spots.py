@@ -1,0 +1,91 @@
+"""Spots: what is refused, and their form as games by hands."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jaxgadget.holdem.betting import BetMenu
+from jaxgadget.holdem.spots import Spot
+from jaxgadget.policy.evaluate import best_response, evaluate_policy
+from jaxgadget.policy.policy import Policy
+from jaxgadget.tree.public import public_tree
+
+NEVER = BetMenu(bets=(), raises=())
+HALF = BetMenu(bets=(0.5,), raises=())
+
+
+def spot(**changes: Any) -> Spot:
+    given: dict[str, Any] = {"board": "Td9d6hQc7s", "oop": "random", "ip": "random", "pot": 60, "stack": 100}
+    return Spot(**(given | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"board": "Td9dTdQc7s"}, "board='Td9dTdQc7s': duplicate card Td; expected every card once"),
+        ({"board": "Td9d"}, "board='Td9d' has 2 cards: expected 4 for a turn or 5 for a river"),
+        ({"board": None}, "board=None: expected text such as"),
+        ({"oop": "QQ,A?s"}, "oop='QQ,A?s': '?' at character 5: expected a rank"),
+        ({"ip": "QQ+x"}, "ip='QQ+x': 'x' at character 4"),
+        ({"ip": 5}, "ip=5: expected items such as QQ+"),
+        ({"oop": "TdTs,9d2c"}, "oop='TdTs,9d2c': no hand is left on 'Td9d6hQc7s'"),
+        ({"oop": "AsKs:0.3", "ip": "AsQs:0.7,KsJs:0.1"}, "no pair of hands is compatible on 'Td9d6hQc7s'"),
+        ({"pot": -60}, "pot=-60: expected a finite number of chips > 0"),
+        ({"pot": 0}, "pot=0: expected a finite number of chips > 0"),
+        ({"stack": 0}, "stack=0: expected a finite number of chips > 0"),
+        ({"stack": float("nan")}, "stack=nan: expected a finite number of chips > 0"),
+        ({"menus": NEVER}, "menus have no bet sizes"),
+        ({"menus": "50%"}, "menus='50%': expected a BetMenu, or one for either player"),
+        ({"river_menus": HALF}, "river_menus on the river 'Td9d6hQc7s': expected None"),
+    ],
+)
+def test_bad_spots_are_refused(changes: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=r".") as error:
+        spot(**changes)
+    assert message in str(error.value)
+
+
+def test_pairs_of_hands_weigh_1_in_all():
+    narrow = spot(oop="QQ+,AKs:0.5", ip="AA,KQs")
+    hands = narrow.hands
+    total = 0.0
+    for a in np.flatnonzero(narrow.dealt[0]):
+        for b in np.flatnonzero(narrow.dealt[1]):
+            apart = narrow.compatible_with(np.eye(len(hands))[b])[a]
+            total += narrow.dealt[0][a] * narrow.dealt[1][b] * apart
+    assert total == pytest.approx(1)
+    assert spot().weight_of_pairs == pytest.approx(1081 * 990)
+
+
+def test_hands_that_meet_nobody_weigh_nothing():
+    """Else a weight of 1 would be taken from sums of weights of a millionth, in float32."""
+    lonely = spot(oop="AsKd", ip="AsQs,QhQd:1e-6")
+    names = lonely.hand_names
+    assert lonely.dealt[1][names.index("AsQs")] == 0
+    both = lonely.dealt[0][names.index("AsKd")] * lonely.dealt[1][names.index("QhQd")]
+    assert both == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("menus", "ev"), [((HALF, NEVER), 37.5), (HALF, 33.75)])
+def test_uniform_play_is_worth_what_others_computed(menus: Any, ev: float):
+    """Menus are per player: where only the first may bet, it gets 37.5 of 60 chips."""
+    values = evaluate_policy(Policy.uniform(public_tree(spot(menus=menus))))
+    assert 30 + values.value[0] == pytest.approx(ev, abs=1e-9)
+
+
+def test_all_hands_and_those_in_range_are_one_game():
+    narrow = spot(oop="AA,QQ:0.5,KJs", ip="KK-JJ,T8s")
+    every, few = narrow.by_hands(), narrow.by_hands(in_range=True)
+    assert few.num_hands == (6 + 3 + 4, 6 + 3 + 6 + 3)
+    values = [evaluate_policy(Policy.uniform(public_tree(game))) for game in (every, few)]
+    assert values[0].value == pytest.approx(values[1].value, abs=1e-10)
+    assert values[0].best_response_values == pytest.approx(values[1].best_response_values, abs=1e-10)
+    response = best_response(Policy.uniform(public_tree(every)), 1)
+    assert response.value == pytest.approx(values[1].best_response_values[0], abs=1e-10)
+
+
+def test_its_name_tells_spots_apart():
+    names = {spot().name, spot(pot=61).name, spot(ip="AA").name, spot(menus=HALF).name}
+    assert len(names) == 4
+    assert spot(oop="QQ,KK,AA").name == spot(oop="QQ+").name

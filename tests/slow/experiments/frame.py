@@ -1,0 +1,20 @@
+"""The test that every study has."""
+
+from collections.abc import Callable
+
+from experiments.study import Settings, Study
+
+
+def every_experiment_is_whole(study: Study) -> Callable[[Settings], None]:
+    """A test that each experiment of a study leaves data, a table, and pictures if it draws any."""
+
+    def test(settings: Settings) -> None:
+        text = (settings.folder / "tables.md").read_text(encoding="utf-8")
+        pictures = [path.name for path in (settings.folder / "pictures").glob("*.png")]
+        for experiment in study.experiments:
+            name = experiment.NAME
+            assert len(settings.data_of(name, "this test")), name
+            assert f"## {name}\n" in text
+            assert not hasattr(experiment, "draw") or any(path.startswith(name) for path in pictures), name
+
+    return test

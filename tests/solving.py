@@ -1,0 +1,30 @@
+"""Keywords of a call whose settings of the solve are to be one `Solver`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from jaxgadget.core.solver import SETTINGS, Solver
+from jaxgadget.learn.options import TrainingConfig
+from jaxgadget.sweeping.grid import SweepGrid
+
+
+def settings(**keywords: Any) -> dict[str, Any]:
+    """The keywords, settings of the solve among them bundled in `solver`; there need not be any."""
+    bundled = {name: keywords.pop(name) for name in SETTINGS if name in keywords}
+    return {**keywords, "solver": Solver(**bundled)} if bundled else keywords
+
+
+def sweeping(**keywords: Any) -> dict[str, Any]:
+    """The keywords of a sweep: axes bundled in `grid`, settings of the solve in `solver`."""
+    axes = {field.name for field in dataclasses.fields(SweepGrid)}
+    grid = SweepGrid(**{name: keywords.pop(name) for name in axes & set(keywords)})
+    return {"grid": grid, **settings(**keywords)}
+
+
+def configured(kind: type[TrainingConfig] = TrainingConfig, **keywords: Any) -> dict[str, Any]:
+    """The keywords of a training, its settings bundled in `config`."""
+    names = {field.name for field in dataclasses.fields(kind)}
+    config = kind(**{name: keywords.pop(name) for name in names & set(keywords)})
+    return {**keywords, "config": config}

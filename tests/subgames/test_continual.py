@@ -1,0 +1,213 @@
+"""Nested search with values of ranges: a trunk, then the subgames below it, against two other programs."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jaxgadget as jg
+from jaxgadget import ExactValues, FixedValues, HistoryTree, NoPrior, Policy, ResolvedValues, Solver
+from tests.solving import settings
+
+GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
+KUHN_VALUE = (-1 / 18, -1 / 18)
+
+
+@functools.cache
+def game(name: str) -> HistoryTree:
+    return jg.enumerate_game(jg.load(name))
+
+
+def nested(name: str, blueprint: Policy, gadgets: Any, **options: Any) -> jg.Nested:
+    how: dict[str, Any] = {"iterations": 30, "dtype": "float64", "value": KUHN_VALUE, "progress": False}
+    return jg.nested_search(game(name), blueprint, gadgets, **settings(**(how | options)))
+
+
+@pytest.mark.slow
+def test_with_resolved_values_it_is_cfr_d() -> None:
+    check_cfr_d(0)  # player 1: tests/slow
+
+
+def check_cfr_d(player: int) -> None:
+    """Trunk and re-solved subgames, number by number, by the program of Burch et al. 2014."""
+    tree = game("kuhn_poker")
+    found = nested(
+        "kuhn_poker",
+        Policy.uniform(tree),
+        jg.Resolving(NoPrior()),
+        values=ResolvedValues(7),
+        limit="depth:1",
+        player=player,
+        iterations=12,
+    )
+    kept = jg.cfr_d(tree, "depth:1", solver=jg.Solver(iterations=12, progress=False), subgame_iterations=7)
+    expected = kept.resolve(player, solver=Solver(iterations=12, progress=False))
+    rows = found.policy.probabilities[player]
+    np.testing.assert_allclose(rows, expected.probabilities[player], rtol=0, atol=1e-9)
+    other = Policy.uniform(tree).probabilities[1 - player]
+    np.testing.assert_array_equal(found.policy.probabilities[1 - player], other)
+    after = jg.exploitability(found.policy, player, value=KUHN_VALUE)
+    np.testing.assert_allclose(found.nested_exploitability, after, rtol=0, atol=1e-12)
+    assert np.abs(rows - Policy.uniform(tree).probabilities[player]).max() > 0.1
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_with_fixed_values_it_is_a_trunk_and_a_refinement(player: int) -> None:
+    """Gadgets get the values of the search above, but for those that were told otherwise or take none."""
+    tree, blueprint = game("kuhn_poker"), Policy.dirichlet(game("kuhn_poker"), 3)
+    values = FixedValues(ExactValues(blueprint))
+    trunk = jg.solve_trunk(
+        tree,
+        "depth:2",
+        values,
+        blueprint=blueprint,
+        solver=jg.Solver(iterations=30, dtype="float64", progress=False),
+    )
+    above: Any = jg.ArrayValues(-trunk.values[1 - player])
+    told: Any = jg.BlueprintValues()
+    asked = [jg.Unsafe(), jg.Resolving(NoPrior()), jg.MaxMargin(jg.BlueprintPrior(), 0.1)]
+    asked += [jg.Resolving(NoPrior(), alternative=told)]
+    by_hand = [asked[0], jg.Resolving(NoPrior(), alternative=above)]
+    by_hand += [jg.MaxMargin(jg.BlueprintPrior(), 0.1, above), asked[3]]
+    found = nested("kuhn_poker", blueprint, asked, values=values, limit="depth:2", player=player)
+    expected = jg.refine(
+        tree,
+        "depth:2",
+        trunk.policy,
+        by_hand,
+        player=player,
+        solver=jg.Solver(iterations=30, dtype="float64", progress=False),
+        value=KUHN_VALUE,
+    )
+    np.testing.assert_allclose(
+        found.policy.probabilities[player], expected.policy.probabilities[player], rtol=0, atol=1e-9
+    )
+    np.testing.assert_allclose(found.nested_exploitability, expected.refined_exploitability, atol=1e-9)
+    np.testing.assert_allclose(found.gap_max, expected.gap.max(axis=0), rtol=0, atol=1e-9)
+    own = jg.exploitability(blueprint, player, value=KUHN_VALUE)
+    np.testing.assert_allclose(found.blueprint_exploitability, np.repeat(own, 4), rtol=0, atol=1e-12)
+    assert [gadget.name for gadget in found.gadgets] == ["unsafe", "resolving", "max-margin", "resolving"]
+
+
+@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.slow
+def test_with_equilibria_below_it_is_nearly_one(player: int) -> None:
+    check_equilibria_below("kuhn_poker", 0.005, player)  # a larger game: tests/slow
+
+
+def check_equilibria_below(name: str, most: float, player: int) -> None:
+    """Whatever the blueprint: the game is searched from its root. `most` is a share of the payoff range."""
+    tree = game(name)
+    blueprints = Policy.stack([Policy.dirichlet(tree, seed) for seed in (0, 1)])
+    value = KUHN_VALUE if name == "kuhn_poker" else (0.0, 0.0)
+    how: dict[str, Any] = {
+        "values": ResolvedValues(100),
+        "limit": "depth:1",
+        "iterations": 200,
+        "value": value,
+    }
+    found = nested(name, blueprints, jg.Resolving(NoPrior()), player=player, **how)
+    assert (found.nested_exploitability < most * tree.payoff_range).all()
+    assert found.blueprint_exploitability.min() > 5 * found.nested_exploitability.max()
+    np.testing.assert_allclose(*found.nested_exploitability, rtol=0, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_what_it_says_of_itself() -> None:
+    tree = game(GOOFSPIEL)
+    blueprints = Policy.stack([Policy.uniform(tree), Policy.dirichlet(tree, 1)])
+    gadgets = [jg.Resolving(NoPrior()), jg.MaxMargin(NoPrior())]
+    found = nested(
+        GOOFSPIEL,
+        blueprints,
+        gadgets,
+        values=ResolvedValues(5),
+        limit="depth:1",
+        value=(0.0, 0.0),
+        iterations=3,
+    )
+    assert (found.depth, found.num_entries, set(found.iterations.tolist())) == (None, 1, {3})
+    assert found.leaf == "ResolvedValues at depth:1" and found.visits == ()
+    assert np.isnan(found.value_seconds) and (found.seconds > 0).all()
+    assert found.policy.num_lanes == 4 and len(set(found.policy.labels)) == 4
+    below = jg.build_forest(tree, "depth:1")
+    deciding = {int(s) for s in below.infoset_subgame(0) if s >= 0}
+    assert found.searches.tolist() == [1 + len(deciding)] * 4
+    rows = found.table.to_dict("records")
+    assert [row["gadget"] for row in rows] == ["resolving"] * 2 + ["max-margin"] * 2
+    assert all(row["depth"] is None or np.isnan(row["depth"]) for row in rows)
+    assert {row["leaf"] for row in rows} == {"ResolvedValues at depth:1"}
+    assert "Nested" in repr(found)
+
+
+class OfItsCut(ResolvedValues):
+    """Range values that know for which cut they are, as networks do."""
+
+    cut = "depth:1"
+
+
+def test_the_limit_is_the_values_cut() -> None:
+    blueprint = Policy.uniform(game("kuhn_poker"))
+    how: dict[str, Any] = {"iterations": 2}
+    known = nested("kuhn_poker", blueprint, jg.Unsafe(), values=OfItsCut(2), **how)
+    assert known.leaf == "OfItsCut at depth:1"
+    other = nested("kuhn_poker", blueprint, jg.Unsafe(), values=OfItsCut(2), limit="depth:2", **how)
+    assert other.leaf == "OfItsCut at depth:2"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"limit": None}, "limit="),
+        ({"limit": "depth:9"}, "no roots"),
+        ({"limit": "flop"}, "cut="),
+        ({"limit": 2}, "cut="),
+        ({"values": ResolvedValues(0)}, "iterations="),
+        ({"values": ResolvedValues}, "values"),
+        ({"player": 2}, "player="),
+        ({"iterations": 0}, "iterations="),
+        ({"algorithm": "lp"}, "algorithm="),
+        ({"depth": 3}, "depth="),
+        ({"visits": True}, "visits="),
+        ({"values": [ResolvedValues(2)]}, "values"),
+        ({"values": FixedValues([])}, "num_lanes="),
+    ],
+    ids=str,
+)
+def test_bad_arguments_are_refused(change: dict[str, Any], message: str) -> None:
+    how: dict[str, Any] = {"values": ResolvedValues(2), "limit": "depth:1", "iterations": 1} | change
+    with pytest.raises(ValueError, match=re.escape(message)):
+        nested("kuhn_poker", Policy.uniform(game("kuhn_poker")), jg.Resolving(NoPrior()), **how)
+
+
+@pytest.mark.slow
+def test_subgames_may_be_searched_jointly() -> None:
+    """The optimal continuation promises nothing, and is no worse than what a gadget keeps."""
+    tree = game("kuhn_poker")
+    gadgets = [jg.OptimalContinuation(jg.NoPrior()), jg.Resolving(jg.NoPrior())]
+    how: dict[str, Any] = {"values": ResolvedValues(20), "limit": "depth:1", "iterations": 500}
+    joint, resolved = nested("kuhn_poker", Policy.uniform(tree), gadgets, **how).nested_exploitability
+    assert joint <= resolved + 0.01
+
+
+class Doubted(OfItsCut):
+    """Range values that say why they are no good."""
+
+    doubt = "nobody finished these; finish them"
+
+
+def test_doubts_are_told_once() -> None:
+    with pytest.warns(UserWarning, match="nobody finished these; finish them") as told:
+        nested("kuhn_poker", Policy.uniform(game("kuhn_poker")), jg.Unsafe(), values=Doubted(2), iterations=2)
+    assert len(told) == 1
+
+
+def test_values_of_histories_have_no_limit() -> None:
+    tree = game("kuhn_poker")
+    values = ExactValues(Policy.uniform(tree))
+    with pytest.raises(ValueError, match="limit="):
+        nested("kuhn_poker", Policy.uniform(tree), jg.Unsafe(), values=values, limit="depth:1")

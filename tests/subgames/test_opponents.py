@@ -1,0 +1,688 @@
+"""Subgames against opponents who may follow a model: worked cases, explicit trees, certificates, errors."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jaxgadget as jg
+from jaxgadget.gadgets.gadget import Gadget, prior_name
+from jaxgadget.gadgets.registry import GADGETS
+from jaxgadget.subgames.refine import Refinement
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.registry import find
+from tests.cases import slow_after
+from tests.core import grove
+from tests.reference import efg, gadgets, lp, models
+from tests.reference.random_games import random_policy
+from tests.solving import settings
+
+players = pytest.mark.parametrize("player", [0, 1])
+TINY = 1e-9
+PROGRAM = 1e-7
+"""Of optima of linear programs in HiGHS."""
+
+
+@functools.cache
+def loaded(name: str) -> HistoryTree:
+    return jg.enumerate_game(jg.load(name))
+
+
+def always(tree: HistoryTree, player: int, action: str, label: str) -> jg.Policy:
+    """Uniform, but for a player who takes an action wherever it can."""
+
+    def row(who: int, infoset: int, count: int) -> list[float]:
+        infosets = tree.infosets[who]
+        first = int(infosets.first_sequence[infoset])
+        names = [tree.game.action_string(who, int(infosets.action[first + k])) for k in range(count)]
+        if who != player or action not in names:
+            return [1 / count] * count
+        return [float(name == action) for name in names]
+
+    return jg.Policy.from_function(tree, row, label)
+
+
+def every_gadget(prior: Any = None, epsilon: float = 0.0) -> list[Gadget]:
+    prior = jg.NoPrior() if prior is None else prior
+    return [
+        find(GADGETS, name, "gadget")(*(() if name == "unsafe" else (prior, epsilon))) for name in GADGETS
+    ]
+
+
+# Worked cases
+
+
+@functools.cache
+def coin_game() -> tuple[HistoryTree, jg.Policy]:
+    """Player 0's blueprint quits; the model places all coins tails up."""
+    tree = loaded("coin_game")
+    tails, quits = always(tree, 1, "Tails", "tails"), always(tree, 0, "Q", "quits")
+    return tree, jg.Policy(tree, (quits.probabilities[0], tails.probabilities[1]), ("tails",))
+
+
+VALUE_OF_PLAYING = {"resolving": -3.5, "max-margin": -4.0, "full": -3.0, "optimal-continuation": -3.0}
+"""What the gadgets take playing for against the free opponent; the true value is −3. Against the model it is
+3/2, so that player 0 plays if 3/2·p > −value·(1 − p)."""
+
+
+@pytest.mark.parametrize("algorithm", ["lp", "cfr+"])
+def test_gadgets_overestimate_and_underestimate_what_a_deviation_costs(algorithm: str) -> None:
+    tree, policy = coin_game()
+    asked = [find(GADGETS, name, "gadget")(jg.NoPrior()) for name in VALUE_OF_PLAYING]
+    thresholds = {name: -value / (1.5 - value) for name, value in VALUE_OF_PLAYING.items()}
+    assert thresholds == pytest.approx(
+        {"resolving": 7 / 10, "max-margin": 8 / 11, "full": 2 / 3, "optimal-continuation": 2 / 3}
+    )
+    ps = [t + d for t in (2 / 3, 7 / 10, 8 / 11) for d in (-0.01, 0.01)]
+    against = jg.Opponent(policy, ps)
+    result = jg.refine(
+        tree,
+        "subgame",
+        policy,
+        asked,
+        opponent=against,
+        solver=jg.Solver(algorithm=algorithm, dtype="float64"),
+    )
+    for row in result.table.to_dict("records"):
+        value, p = VALUE_OF_PLAYING[row["gadget"]], row["p"]
+        plays = p > thresholds[row["gadget"]]
+        assert row["gain"] == pytest.approx(1.5 * plays, abs=1e-4), row
+        assert row["refined_exploitability"] == pytest.approx(3.0 * plays, abs=1e-4), row
+        optimum = max(0.0, 1.5 * p + (1 - p) * value)
+        assert row["gadget_value_sum"] == pytest.approx(optimum, abs=1e-5), row
+        assert row["gadget_value_sum"] <= optimum + TINY
+
+
+def test_max_margin_sees_only_the_ends_of_what_the_full_gadget_uses_all_of() -> None:
+    """Every action costs more, on average 11, 13, 15 and 17; at the worst root it is 15, 14, 14 and 13."""
+    tree, costs = loaded("gadget_breaker"), [0, 11, 24, 39, 56]
+    keeps, model = always(tree, 0, "0", "keeps"), always(tree, 1, "M", "model")
+    policy = jg.Policy(tree, (keeps.probabilities[0], model.probabilities[1]), ("model",))
+    ps = (0.3, 0.63, 0.66, 0.68, 0.695, 0.8)
+    asked = [kind(jg.NoPrior()) for kind in (jg.Full, jg.OptimalContinuation, jg.MaxMargin)]
+    result = jg.refine(tree, "subgame", policy, asked, opponent=jg.Opponent(model, ps), algorithm="lp")
+    used = result.gain.reshape(3, len(ps)) / 7
+    np.testing.assert_allclose(used, [[0, 1, 2, 2, 3, 4], [0, 1, 2, 2, 3, 4], [0, 0, 0, 4, 4, 4]], atol=1e-9)
+    lost = [costs[round(k)] for k in used.ravel()]
+    np.testing.assert_allclose(result.refined_exploitability, lost, atol=1e-9)
+
+
+def test_restricted_nash_responses_of_kuhn_poker() -> None:
+    """With the cut at the root the optimal continuation is the whole game, whose numbers are known."""
+    tree = loaded("kuhn_poker")
+    uniform = jg.Policy.uniform(tree)
+    asked, against = jg.OptimalContinuation(jg.NoPrior()), jg.Opponent(uniform, (0.25, 0.75, 1))
+    result = jg.refine(tree, "depth:0", uniform, asked, opponent=against, algorithm="lp")
+    assert result.gain == pytest.approx([4 / 9, 5 / 9, 1 / 2 + 1 / 18], abs=1e-9)
+    assert result.refined_exploitability[:2] == pytest.approx([1 / 18, 5 / 18], abs=1e-9)
+    assert result.p.tolist() == [0.25, 0.75, 1]
+    assert result.model == ("uniform",) * 3
+
+
+@players
+@pytest.mark.parametrize("name", slow_after(2, ["kuhn_poker", "matching_pennies_twist", "leduc_poker"]))
+def test_the_optimal_continuation_at_the_root_is_the_restricted_nash_response(name: str, player: int) -> None:
+    tree = loaded(name)
+    model, ps = jg.Policy.dirichlet(tree, 5), [0.1, 0.5, 0.9]
+    asked = jg.OptimalContinuation(jg.NoPrior())
+    result = jg.refine(
+        tree,
+        "depth:0",
+        jg.Policy.geometric(tree, 0.3),
+        asked,
+        opponent=jg.Opponent(model, ps),
+        player=player,
+        algorithm="lp",
+    )
+    sign = 1 if player == 0 else -1
+    responses = jg.respond(tree, jg.Opponent(model, ps), player=player, algorithm="lp")
+    for lane, p in enumerate(ps):
+        expected = p * responses.value_against_model[lane] + (1 - p) * responses.guaranteed_value[lane]
+        value = sign * sum(result.game_value) / 2
+        found = p * (result.gain[lane] + value) + (1 - p) * (value - result.refined_exploitability[lane])
+        assert found == pytest.approx(expected, abs=1e-7)
+
+
+def test_a_model_that_counts_for_its_range_alone_gains_nothing_where_nothing_is_hidden() -> None:
+    """Two-round rock-paper-scissors, hands revealed between: SES keeps to the equilibrium whatever α is."""
+    tree = loaded("repeated_rps")
+    uniform, rocks = jg.Policy.uniform(tree), jg.Policy.geometric(tree, 0.3)
+    asked = [jg.MaxMargin(jg.RangePrior(rocks), alpha) for alpha in (0.01, 0.3, 0.6, 0.99)]
+    for player in (0, 1):
+        result = jg.refine(
+            tree, "subgame", uniform, asked, opponent=jg.Opponent(rocks, 0), player=player, algorithm="lp"
+        )
+        assert result.gain == pytest.approx(0.0, abs=1e-9)
+        assert result.refined_exploitability == pytest.approx(0.0, abs=1e-9)
+        locked, whole = jg.Opponent(rocks, 0.9), jg.OptimalContinuation(jg.NoPrior())
+        followed = jg.refine(tree, "subgame", uniform, whole, opponent=locked, player=player, algorithm="lp")
+        assert followed.gain[0] > 0.2
+
+
+# Explicit trees
+
+
+SEED = 20
+PS = (0.0, 0.3, 0.9, 1.0)
+PRIORS = (jg.NoPrior(), jg.UniformPrior(), jg.BlueprintPrior(), jg.RangePrior())
+EPSILON = 0.15
+
+
+def asked_gadgets() -> list[Gadget]:
+    made = [
+        find(GADGETS, name, "gadget")(prior, EPSILON)
+        for name in GADGETS
+        if name != "unsafe"
+        for prior in PRIORS
+    ]
+    return [jg.Unsafe(), *made]
+
+
+@functools.cache
+def drawn_models(seed: int) -> tuple[dict[efg.Label, Any], ...]:
+    tree, _ = grove.grove(seed)
+    rng = np.random.default_rng(seed)
+    return random_policy(tree, rng, 0.0), random_policy(tree, rng, 0.4)
+
+
+@functools.cache
+def solved(player: int, algorithm: str) -> Refinement:
+    """The grove: its three blueprints, both models, all p, gadgets and priors, in one batch."""
+    tree, _ = grove.grove(SEED)
+    return jg.refine(
+        tree,
+        grove.grove_cut(SEED),
+        grove.to_policy(tree, grove.blueprints(SEED)),
+        asked_gadgets(),
+        opponent=jg.Opponent(grove.to_policy(tree, drawn_models(SEED)), PS),
+        player=player,
+        solver=jg.Solver(algorithm=algorithm, iterations=300, dtype="float64"),
+        value=(0.0, 0.0),
+    )
+
+
+def place(result: Refinement, lane: int) -> tuple[Gadget, int, float, int]:
+    """Gadget, model, p and blueprint of a lane."""
+    count, opponents = result.blueprint.num_lanes, len(result.opponents)
+    opponent = lane // count % opponents
+    return (
+        result.gadgets[lane // (count * opponents)],
+        int(result.opponents.model[opponent]),
+        float(result.opponents.p[opponent]),
+        lane % count,
+    )
+
+
+@pytest.mark.slow
+def test_games_are_those_of_explicit_trees_with_a_fixed_branch() -> None:
+    check_games(1)  # player 0: tests/slow
+
+
+def check_games(player: int) -> None:
+    """Values are the objective at the strategy found, and bracket the optimum; bounds are those defined.
+
+    A fifth of all gadgets, priors, models, p and blueprints, and a share of their subgames.
+    """
+    result = solved(player, "cfr+")
+    assert not result.failures
+    compared = bounded = 0
+    for lane in range(result.policy.num_lanes):
+        gadget, number, p, blueprint = place(result, lane)
+        if lane % 5 and gadget.name != "unsafe":
+            continue
+        model, above = drawn_models(SEED)[number], grove.above(SEED, player, blueprint)
+        refined = grove.from_policy(result.policy, lane)
+        asked = (prior_name(gadget), float(gadget.epsilon))
+        parts = above.subgames[:1] if gadget.name == "optimal-continuation" else above.subgames
+        rises: list[float] = []
+        for game, subgame in enumerate(parts):
+            value, gap = result.gadget_value[game, lane], result.gap[game, lane]
+            if gadget.name in gadgets.BOUNDED and not gadget.name.startswith("reach") and p < 1:
+                rises.append(models.rise_bound(gadget.name, subgame, refined, model, p, gap, *asked))
+            if (lane * 7 + game) % 23 if len(parts) > 1 else lane % 3:
+                continue
+            expected = models.objective(gadget.name, subgame, refined, model, p, *asked)
+            assert value == pytest.approx(expected, abs=TINY), (lane, game)
+            tree = models.build(gadget.name, subgame, model, p, *asked)
+            optimum = lp.solve(tree.root, player, tree.floors).value
+            assert value - PROGRAM <= optimum <= value + gap + PROGRAM, (lane, game)
+            compared += 1
+        if not rises:
+            is_known = p == 0 and gadget.name.startswith("reach")
+            assert np.isnan(result.exploitability_bound[lane]) != is_known
+            continue
+        total = sum(rises) if gadget.name == "resolving" else max(rises)
+        bound = result.exploitability_bound[lane] - result.blueprint_exploitability[lane]
+        assert bound == pytest.approx(total, abs=1e-7)
+        bounded += 1
+    assert compared > 100
+    assert bounded > 40
+    assert result.gap.max(initial=0, where=~np.isnan(result.gap)) < 0.1
+
+
+@pytest.mark.slow
+def test_linear_programs_find_the_optima_that_regret_matching_comes_near() -> None:
+    check_optima(1)  # player 0: tests/slow
+
+
+def check_optima(player: int) -> None:
+    """Every program's optimum lies within the gap of the batch over all p, models, gadgets and blueprints."""
+    by_cfr, tree = solved(player, "cfr+"), grove.grove(SEED)[0]
+    numbers = [n for n, g in enumerate(by_cfr.gadgets) if isinstance(g.prior, jg.NoPrior | jg.UniformPrior)]
+    model, ps, count = 1, (0.3, 1.0), by_cfr.blueprint.num_lanes
+    exact = jg.refine(
+        tree,
+        grove.grove_cut(SEED),
+        by_cfr.blueprint.lane(0),
+        [by_cfr.gadgets[n] for n in numbers],
+        opponent=jg.Opponent(by_cfr.opponents.models.lane(model), ps),
+        player=player,
+        algorithm="lp",
+        value=(0.0, 0.0),
+    )
+    assert not exact.failures
+    lanes = [((n * 2 + model) * len(PS) + PS.index(p)) * count for n in numbers for p in ps]
+    assert by_cfr.p[lanes].tolist() == exact.p.tolist()
+    value, gap, known = by_cfr.gadget_value[:, lanes], by_cfr.gap[:, lanes], ~np.isnan(exact.gadget_value)
+    assert (known == ~np.isnan(value)).all()
+    within = (value - PROGRAM <= exact.gadget_value) & (exact.gadget_value <= value + gap + PROGRAM)
+    assert within[known].all()
+    assert exact.gap[known].max() < 1e-6
+
+
+# Certificates
+
+
+def drawn_refinement(seed: int, player: int, **how: Any) -> Refinement:
+    """The grove with drawn blueprints, models, p, priors and ε; the game's value counts as 0."""
+    rng = np.random.default_rng(seed)
+    tree, _ = grove.grove(seed)
+    drawn = grove.to_policy(tree, [random_policy(tree, rng, 0.2)])
+    against = [
+        jg.Opponent(grove.to_policy(tree, [random_policy(tree, rng, zeros)]), rng.uniform(0.02, 0.98))
+        for zeros in (0.0, 0.4)
+    ]
+    kinds = (jg.Resolving, jg.MaxMargin, jg.OptimalContinuation)
+    return jg.refine(
+        tree,
+        grove.grove_cut(seed),
+        [drawn, jg.make_blueprints(tree, ["cfr:50"], progress=False)],
+        [kind(prior, rng.choice([0.01, 0.2, 0.6])) for kind, prior in itertools.product(kinds, PRIORS)],
+        opponent=against,
+        player=player,
+        value=(0.0, 0.0),
+        **settings(dtype="float64", **how),
+    )
+
+
+@pytest.mark.slow
+def test_bounds_hold_at_optima() -> None:
+    rose = 0
+    for seed in (0, 1):
+        result = drawn_refinement(seed, seed, algorithm="lp")
+        assert not result.failures
+        assert (result.refined_exploitability <= result.exploitability_bound + 1e-6).all()
+        rose += int((result.refined_exploitability > result.blueprint_exploitability + 1e-3).sum())
+    assert rose > 10
+
+
+@pytest.mark.parametrize(
+    ("kind", "p", "expected"),
+    [
+        # [3/2·p + (1 − p)·ε·Q] / ((1 − p)(1 − ε)), Q = 2 (not divided by the reach) and 4; ε = ½
+        (jg.Resolving, 0.5, (0.75 + 0.5 * 0.5 * 2) / (0.5 * 0.5)),
+        (jg.MaxMargin, 0.1, (0.15 + 0.9 * 0.5 * 4) / (0.9 * 0.5)),
+    ],
+)
+def test_bounds_without_what_mistakes_cost_would_be_false(kind: Any, p: float, expected: float) -> None:
+    """Coin game, where only green coins placed tails up are prepared for: worth ½·4 in that state."""
+    tree, policy = coin_game()
+    forest = jg.build_forest(tree, "subgame")
+    model = policy
+    weights = [
+        float(worth == 4)
+        for worth in (
+            tree.payoff[
+                [
+                    h
+                    for h in tree.terminals
+                    if tree.infostate[1, tree.parent[h]] == state and tree.action[0, h] == 2
+                ]
+            ][0]
+            for state in forest.roots[1].infostate
+        )
+    ]
+    assert sorted(weights) == [0, 0, 0, 1]
+    asked = kind(jg.ArrayPrior(np.array(weights)), 0.5)
+    result = jg.refine(tree, "subgame", policy, asked, opponent=jg.Opponent(model, p), algorithm="lp")
+    assert result.gain[0] == pytest.approx(1.5)
+    assert result.refined_exploitability[0] == pytest.approx(3.0)
+    assert result.exploitability_bound[0] == pytest.approx(expected)
+    without = 1.5 * p / (1 - p)
+    assert without < 3.0 < expected
+
+
+@pytest.mark.slow
+def test_no_bound_is_known_of_some() -> None:
+    tree = loaded("kuhn_poker")
+    model = jg.Policy.dirichlet(tree, 1)
+    reach = [jg.ReachResolving(jg.NoPrior()), jg.ReachMaxMargin(jg.NoPrior())]
+    asked = [
+        *reach,
+        jg.Unsafe(),
+        jg.Full(jg.NoPrior()),
+        jg.Resolving(jg.NoPrior(), alternative=jg.BlueprintValues()),
+    ]
+    asked += [jg.Resolving(jg.NoPrior()), jg.MaxMargin(), jg.OptimalContinuation(jg.NoPrior())]
+    against = jg.Opponent(model, (0, 0.5, 1))
+    result = jg.refine(
+        tree, "depth:1", jg.Policy.uniform(tree), asked, opponent=against, iterations=2, value=(-0.06, -0.05)
+    )
+    known = ~np.isnan(result.exploitability_bound.reshape(len(asked), 3))
+    assert known[:2].tolist() == [[True, False, False]] * 2
+    assert not known[2:5].any()
+    assert known[5:].tolist() == [[True, True, False]] * 3
+
+
+@pytest.mark.slow
+def test_continuation_values_promise_what_one_gets_who_adapts() -> None:
+    """The bound counts from the continuation on: its exploitability, and what is gained over its strategy."""
+    player = 1
+    tree, _ = grove.grove(SEED)
+    blueprint = grove.to_policy(tree, [random_policy(tree, np.random.default_rng(3), 0.2)])
+    against = jg.Opponent(grove.to_policy(tree, drawn_models(SEED)), (0.0, 0.2, 0.7))
+    where, how = grove.grove_cut(SEED), {"player": player, "algorithm": "lp", "value": (0.0, 0.0)}
+    values = jg.ContinuationValues()
+    asked = [kind(jg.NoPrior(), alternative=values) for kind in (jg.Resolving, jg.MaxMargin)]
+    result = jg.refine(tree, where, blueprint, asked, opponent=against, **settings(**how))
+    floor = jg.refine(tree, where, blueprint, jg.OptimalContinuation(jg.NoPrior()), **settings(**how))
+    assert (result.refined_exploitability <= result.exploitability_bound + 1e-6).all()
+    assert (result.refined_exploitability >= floor.refined_exploitability - 1e-6).all()
+    adapts = result.p == 0
+    assert result.refined_exploitability[adapts] == pytest.approx(floor.refined_exploitability[0], abs=1e-6)
+    estimates = jg.Resolving(jg.NoPrior(), alternative=jg.ContinuationValues(3))
+    rough = jg.refine(tree, where, blueprint, estimates, opponent=against, **settings(**how))
+    assert (rough.refined_exploitability <= rough.exploitability_bound + 1e-6).all()
+
+
+def test_what_is_gained_counts_from_the_continuation_whose_values_are_promised() -> None:
+    """A blueprint that plays gains nothing more, but the continuation quits: 4/5·3/2 are gained over it."""
+    tree, policy = coin_game()
+    plays = jg.Policy(tree, (always(tree, 0, "P", "P").probabilities[0], policy.probabilities[1]), ("plays",))
+    asked = jg.Resolving(jg.NoPrior(), alternative=jg.ContinuationValues())
+    result = jg.refine(tree, "subgame", plays, asked, opponent=jg.Opponent(policy, 0.8), algorithm="lp")
+    assert result.gain[0] == pytest.approx(1.5)
+    assert result.refined_exploitability[0] == pytest.approx(3.0)
+    assert result.exploitability_bound[0] == pytest.approx(0.8 * 1.5 / 0.2)
+
+
+# Ends of the line, and of numbers
+
+
+NUMBERS = ("gadget_value", "gap", "refined_exploitability", "exploitability_bound")
+
+
+@players
+@pytest.mark.slow
+def test_an_opponent_who_only_adapts_changes_nothing(player: int) -> None:
+    """Number for number: none, one without a model, and one whose model is never followed."""
+    tree = loaded("kuhn_poker")
+    blueprints = jg.Policy.stack([jg.Policy.uniform(tree), jg.Policy.dirichlet(tree, 0)])
+    how: dict[str, Any] = {"player": player, "iterations": 20, "value": (-0.06, -0.05)}
+    asked = [jg.Unsafe(), jg.Resolving(), jg.MaxMargin(), jg.ReachResolving()]
+    expected = jg.refine(tree, "depth:1", blueprints, asked, **settings(**how))
+    assert expected.model == (None,) * 8 and not expected.p.any() and np.isnan(expected.gain).all()
+    model = jg.Policy.geometric(tree, 0.5)
+    for opponent in (jg.Opponent(), jg.Opponent(model, 0), jg.Opponent(model, 0, beyond="model")):
+        result = jg.refine(tree, "depth:1", blueprints, asked, opponent=opponent, **settings(**how))
+        for name in NUMBERS:
+            np.testing.assert_array_equal(getattr(result, name), getattr(expected, name), name)
+        for ours, theirs in zip(result.policy.probabilities, expected.policy.probabilities, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        assert np.isfinite(result.gain).all() == (opponent.model is not None)
+        assert result.policy.labels[0].startswith(expected.policy.labels[0])
+    several = jg.refine(
+        tree, "depth:1", blueprints, asked, opponent=jg.Opponent(model, (0, 0, 0.5)), **settings(**how)
+    )
+    for copy in range(2):
+        lanes = [(gadget * 3 + copy) * 2 + blueprint for gadget in range(4) for blueprint in range(2)]
+        for name in NUMBERS:
+            ours, theirs = getattr(several, name)[..., lanes], getattr(expected, name)
+            np.testing.assert_allclose(ours, theirs, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "player"), [("kuhn_poker", "depth:1", 0), ("coin_toss_two_subgames", "play", 1)]
+)
+@pytest.mark.slow
+def test_little_p_comes_to_what_none_does_and_one_to_the_same_for_all(
+    name: str, where: str, player: int
+) -> None:
+    tree = loaded(name)
+    blueprint, model = jg.Policy.dirichlet(tree, 0), jg.Policy.dirichlet(tree, 1)
+    asked = every_gadget()
+    how: dict[str, Any] = {"player": player, "algorithm": "lp"}
+    result = jg.refine(
+        tree, where, blueprint, asked, opponent=jg.Opponent(model, (0, 1e-9, 1)), **settings(**how)
+    )
+    none = jg.refine(tree, where, blueprint, asked, **settings(**how))
+    value = result.table["gadget_value_sum"].to_numpy().reshape(len(asked), 3)
+    expected = none.table["gadget_value_sum"].to_numpy()
+    np.testing.assert_allclose(value[:, 0], expected, atol=1e-7)
+    np.testing.assert_allclose(value[:, 1], expected, atol=1e-6)
+    np.testing.assert_allclose(value[:, 2], value[0, 2], atol=1e-7)
+    gain = result.gain.reshape(len(asked), 3)[:, 2]
+    np.testing.assert_allclose(gain, gain[0], atol=1e-7)
+
+
+def test_a_model_that_never_comes_leaves_the_blueprint_and_says_so() -> None:
+    """Player 0 never bets in the model, so that only the free opponent comes to where it did."""
+    tree = loaded("kuhn_poker")
+    blueprint, model = jg.Policy.dirichlet(tree, 0), always(tree, 0, "Pass", "passes")
+    asked = every_gadget(jg.BlueprintPrior(), 0.1)[:-1]  # but the optimal continuation, a single game
+    result = jg.refine(
+        tree, "depth:1", blueprint, asked, opponent=jg.Opponent(model, (0.5, 1)), player=1, iterations=50
+    )
+    assert not result.failures
+    assert np.isfinite(result.gadget_value).all()
+    assert np.isfinite(result.refined_exploitability).all() and np.isfinite(result.gain).all()
+    decides = result.has_decision.reshape(2, len(asked), 2)
+    assert decides[:, :, 0].all()
+    assert (decides[:, :, 1] == np.array([[True], [False]])).all()
+    assert f"{len(asked)} subgame solves had nothing to solve and kept the blueprint" in result.message
+    subgame = result.forest.infoset_subgame(1)[tree.infosets[1].infoset[1:]]
+    for lane in range(1, result.policy.num_lanes, 2):
+        rows = result.policy.probabilities[1][subgame == 1, lane]
+        np.testing.assert_allclose(rows, blueprint.probabilities[1][subgame == 1, 0], rtol=0, atol=1e-15)
+
+
+@pytest.mark.slow
+def test_single_precision_near_one_is_finite_and_its_certificate_holds() -> None:
+    check_near_one(0)  # player 1: tests/slow
+
+
+def check_near_one(player: int) -> None:
+    tree = loaded("leduc_poker")
+    blueprint, model = jg.Policy.dirichlet(tree, 0), jg.Policy.dirichlet(tree, 1)
+    ps = (1 - 1e-3, 1 - 1e-6, 1 - 1e-9, 1 - 1e-12, 1.0)
+    asked = [kind(jg.BlueprintPrior(), 0.05) for kind in (jg.Resolving, jg.MaxMargin)]
+    result = jg.refine(
+        tree, "flop", blueprint, asked, opponent=jg.Opponent(model, ps), player=player, iterations=500
+    )
+    assert not result.failures
+    assert result.gap.max() < 1e-2
+    unlocked = result.p < 1
+    bound, refined = result.exploitability_bound, result.refined_exploitability
+    assert np.isfinite(bound[unlocked]).all() and np.isnan(bound[~unlocked]).all()
+    assert (refined[unlocked] <= bound[unlocked] + 1e-6).all()
+    gain = result.gain.reshape(len(asked), len(ps))
+    np.testing.assert_allclose(gain[:, 2:], np.full((2, 3), gain[0, -1]), atol=1e-3)
+
+
+def test_vanishing_shares_are_told() -> None:
+    """Numbers below what a precision holds: a model that hardly comes counts if nobody else does."""
+    tree = loaded("kuhn_poker")
+    rare = jg.Policy.from_function(tree, lambda player, infoset, count: [1 - 1e-36, 1e-36], "rare")
+    never = jg.Policy.from_function(tree, lambda player, infoset, count: [1.0, 0.0], "never")
+
+    def failures(model: jg.Policy, gadget: Gadget) -> dict[int, str]:
+        against = jg.Opponent(model, 0.5)
+        return dict(
+            jg.refine(tree, "depth:1", never, gadget, opponent=against, player=1, iterations=5).failures
+        )
+
+    told = failures(rare, jg.Unsafe())[0]
+    assert "against rare with p = 0.5: the solve of subgame 1 underflowed in float32" in told
+    assert not failures(jg.Policy.uniform(tree), jg.Unsafe())
+    assert not failures(rare, jg.Resolving())  # the free opponent comes
+
+
+# Both players, files, bad input
+
+
+@pytest.mark.slow
+def test_both_players_meet_the_others_half_of_a_model() -> None:
+    tree = loaded("leduc_poker")
+    uniform, model = jg.Policy.uniform(tree), jg.Policy.dirichlet(tree, 2)
+    against = jg.Opponent(model, (0.0, 0.5))
+    how: dict[str, Any] = {"iterations": 30, "value": (-0.1, -0.08)}
+    asked = [jg.Resolving(jg.NoPrior()), jg.Unsafe()]
+    both = jg.refine_both(tree, "flop", uniform, asked, opponent=against, **settings(**how))
+    assert len(both.table) == 8
+    assert both.nash_conv.shape == both.blueprint_nash_conv.shape == (4,)
+    for player in (0, 1):
+        alone = jg.refine(tree, "flop", uniform, asked, opponent=against, player=player, **settings(**how))
+        np.testing.assert_allclose(both.players[player].gain, alone.gain, atol=1e-9)
+        pair = list(model.probabilities)
+        pair[player] = alone.policy.probabilities[player][:, 1:2]
+        earned = jg.evaluate_policy(jg.Policy(tree, (pair[0], pair[1]), ("x",))).value[0]
+        sign = 1 if player == 0 else -1
+        assert alone.gain[1] == pytest.approx(sign * (earned + 0.09), abs=1e-9)
+
+
+def test_checkpoints_know_the_opponent(tmp_path: pathlib.Path) -> None:
+    tree = loaded("leduc_poker")
+    uniform = jg.Policy.uniform(tree)
+
+    def run(model: jg.Policy, p: float, iterations: int, folder: str = "here") -> Refinement:
+        return jg.refine(
+            tree,
+            "flop",
+            uniform,
+            jg.Resolving(),
+            opponent=None if p < 0 else jg.Opponent(model, p),
+            solver=jg.Solver(iterations=iterations, checkpoint=tmp_path / folder),
+            value=(-0.1, -0.08),
+        )
+
+    model, other = jg.Policy.dirichlet(tree, 1), jg.Policy.dirichlet(tree, 2)
+    run(model, 0.5, 10)
+    for wrong, p in ((other, 0.5), (model, 0.25), (model, 0.0), (model, -1.0)):
+        with pytest.raises(ValueError, match="of another"):
+            run(wrong, p, 20)
+    resumed, straight = run(model, 0.5, 20), run(model, 0.5, 20, "there")
+    np.testing.assert_array_equal(resumed.policy.probabilities[0], straight.policy.probabilities[0])
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    tree, other = loaded("kuhn_poker"), loaded("coin_game")
+    uniform = jg.Policy.uniform(tree)
+    rows = tuple(np.full_like(part, np.nan) for part in uniform.probabilities)
+    wrong: list[tuple[Any, str]] = [
+        (lambda: jg.Opponent(jg.Policy.uniform(other), 0.5), "not for 'kuhn_poker'"),
+        (lambda: jg.Opponent(uniform, 1.1), r"p=1\.1: expected a number in \[0, 1\]"),
+        (lambda: jg.Opponent(uniform, float("nan")), "expected a number in"),
+        (lambda: jg.Opponent(jg.Policy(tree, (rows[0], rows[1]), ("nan",)), 0.5), "nan|finite|NaN"),
+        (lambda: jg.Opponent("uniform", 0.5), "model='uniform' is a SPEC"),
+        (lambda: uniform, "opponent=.*expected Opponent"),
+        (lambda: [], "opponent=.*expected Opponent"),
+    ]
+    for make, told in wrong:
+        with pytest.raises(ValueError, match=told):
+            jg.refine(tree, "depth:1", uniform, jg.Resolving(), opponent=make(), iterations=1)
+    prior = jg.RangePrior(jg.Policy.stack([uniform, uniform]))
+    with pytest.raises(ValueError, match="RangePrior model has 2 lanes"):
+        jg.refine(tree, "depth:1", uniform, jg.MaxMargin(prior), iterations=1)
+    with pytest.raises(ValueError, match="not for 'kuhn_poker'"):
+        prior = jg.RangePrior(jg.Policy.uniform(other))
+        jg.refine(tree, "depth:1", uniform, jg.MaxMargin(prior), iterations=1)
+
+
+# What only the model, or only its range, brings
+
+
+def test_where_only_the_model_comes_there_is_something_to_solve() -> None:
+    """The blueprint's opponent never bets, so that unsafe solving has something to do for the model alone."""
+    tree = loaded("kuhn_poker")
+    never, model = always(tree, 0, "Pass", "passes"), jg.Policy.uniform(tree)
+    result = jg.refine(
+        tree, "depth:1", never, jg.Unsafe(), opponent=jg.Opponent(model, (0, 0.5)), player=1, algorithm="lp"
+    )
+    assert result.has_decision.tolist() == [[True, True], [False, True]]
+    assert result.gain[1] > result.gain[0] + 0.1
+
+
+@pytest.mark.parametrize("kind", [jg.Resolving, jg.MaxMargin, jg.Full])
+def test_the_range_of_a_model_is_that_of_a_blueprint_who_plays_it(kind: Any) -> None:
+    tree = loaded("kuhn_poker")
+    ours, theirs = jg.Policy.dirichlet(tree, 1), jg.Policy.dirichlet(tree, 2)
+    joined = jg.Policy(tree, (ours.probabilities[0], theirs.probabilities[1]), ("joined",))
+
+    def refined(blueprint: jg.Policy, prior: jg.RangePrior) -> Refinement:
+        return jg.refine(tree, "depth:2", blueprint, kind(prior, 0.3), algorithm="lp")
+
+    given, own = refined(ours, jg.RangePrior(theirs)), refined(joined, jg.RangePrior())
+    np.testing.assert_allclose(given.gadget_value, own.gadget_value, atol=1e-9)
+    np.testing.assert_allclose(given.policy.probabilities[0], own.policy.probabilities[0], atol=1e-9)
+    assert np.abs(given.gadget_value - refined(ours, jg.RangePrior()).gadget_value).max() > 1e-4
+    assert given.table["prior"].tolist() == ["range of dirichlet:2"]
+    assert own.table["prior"].tolist() == ["range"]
+
+
+def test_a_models_range_has_to_be_looked_up_first() -> None:
+    prior, ranges = jg.RangePrior(jg.Policy.uniform(loaded("kuhn_poker"))), grove.prepared(SEED, 0).ranges
+    for make in (jg.Resolving, jg.MaxMargin, jg.Full):
+        with pytest.raises(ValueError, match=r"has no numbers yet; expected gadget\.resolve"):
+            make(prior, 0.1).tables(ranges)
+
+
+@players
+def test_safe_exploitation_search_is_max_margin_towards_unclipped_shares(player: int) -> None:
+    """Weights are the reach times N, in every subgame by itself; nothing where nobody comes."""
+    ranges = grove.prepared(SEED, player).ranges
+    weight = jg.RangePrior().weight(ranges)
+    share = ranges.share(weight)
+    for blueprint in range(grove.NUM_BLUEPRINTS):
+        for number, subgame in enumerate(grove.explicit(SEED, player, blueprint)):
+            expected = gadgets.range_shares(subgame)
+            rows = ranges.subgame == number
+            np.testing.assert_allclose(share[rows, blueprint], list(expected.values()), atol=1e-12)
+    assert ((share > 0) & (share < 1e-3)).any() and (ranges.per_subgame(share) == 0).any()
+
+
+@pytest.mark.slow
+def test_a_forest_in_parts_meets_the_same_opponents() -> None:
+    """Where not all subgames fit, every part has its own share of the model."""
+    tree, _ = grove.grove(SEED)
+    how: dict[str, Any] = {
+        "opponent": jg.Opponent(grove.to_policy(tree, drawn_models(SEED)[:1]), (0.4, 1.0)),
+        "iterations": 3,
+        "dtype": "float64",
+        "value": (0.0, 0.0),
+    }
+    blueprint = grove.to_policy(tree, grove.blueprints(SEED)[:1])
+    where, asked = grove.grove_cut(SEED), jg.Resolving(jg.NoPrior())
+    whole = jg.refine(tree, where, blueprint, asked, **settings(**how))
+    (plan,) = whole.plans
+    limit = int(0.8 * (plan.shared + plan.size.total(1)))
+    parts = jg.refine(tree, where, blueprint, asked, **settings(memory_limit=limit, **how))
+    assert len(parts.plans) > 1
+    for name in ("gadget_value", "gap", "gain", "refined_exploitability", "exploitability_bound"):
+        np.testing.assert_allclose(
+            getattr(parts, name), getattr(whole, name), rtol=0, atol=1e-9, err_msg=name
+        )

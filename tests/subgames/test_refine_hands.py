@@ -1,0 +1,149 @@
+"""Public subgames re-solved by hands: as with histories, or refused."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+from jaxgadget import (
+    ArrayPrior,
+    ArrayValues,
+    MaxMargin,
+    NoPrior,
+    Policy,
+    Resolving,
+    Solver,
+    UniformPrior,
+    Unsafe,
+    public_cut,
+    public_tree,
+    refine,
+    solve,
+)
+from jaxgadget.hands.form import HandsForm, keep_nodes
+from jaxgadget.hands.policy import HandsPolicy
+from jaxgadget.hands.ranges import build_bodies, find_hands_ranges
+from jaxgadget.tree.public_form import subgame_of
+from tests.hands import alike
+from tests.hands.test_payoff import kuhn_by_operators
+
+KUHN_VALUE = (-1 / 18, -1 / 18)
+
+
+def blueprint() -> Policy:
+    return alike.random_policies("kuhn_poker")[0].on(alike.public("kuhn_poker"))
+
+
+@pytest.mark.slow
+def test_gadget_games_are_those_of_the_histories():
+    """All gadgets, priors and alternative values; `tests/slow` has the other player and larger games."""
+    alike.check_refinement("kuhn_poker", "depth:1", 1)
+
+
+def test_linear_programs_are_those_of_the_histories():
+    """Values are unique, strategies are not; the ε that suffices is found, too."""
+    alike.check_programs("kuhn_poker", "depth:1", 0)
+
+
+@pytest.mark.slow
+def test_arrays_have_rows_for_possible_hands_alone():
+    """In Leduc below a public card a user's values are those of five hands; the sixth is promised nothing."""
+    tree = alike.public("leduc_poker")
+    by_hand = HandsPolicy.uniform(alike.form("leduc_poker"))
+    nodes = public_cut(by_hand.game, "chance")[:1]
+    bodies = build_bodies(by_hand.game, nodes, 0)
+    best_response_values = find_hands_ranges(bodies, by_hand).cbv[bodies.named_roots >= 0]
+    assert best_response_values.shape == (5, 1)
+    gadgets = [
+        Resolving(NoPrior()),
+        Resolving(NoPrior(), alternative=ArrayValues(best_response_values)),
+        Resolving(UniformPrior()),
+    ]
+    solver = Solver(iterations=2, dtype="float64")
+    result = refine(tree, nodes, Policy.uniform(tree), gadgets, solver=solver, value=(-0.1, 0.1))
+    assert result.gap[0, 0] == result.gap[0, 1] > 0.01
+    assert result.gadget_value[0, 0] == result.gadget_value[0, 1]
+    with pytest.raises(ValueError, match=re.escape("expected [5] or [5, 1], a row for each")):
+        refine(tree, nodes, Policy.uniform(tree), Resolving(ArrayPrior(np.ones(6))))
+
+
+@pytest.mark.slow
+def test_bounds_hold():
+    gadgets = [Resolving(NoPrior()), MaxMargin(NoPrior()), Unsafe()]
+    result = refine(
+        alike.public("kuhn_poker"),
+        "depth:1",
+        blueprint(),
+        gadgets,
+        player=1,
+        solver=Solver(iterations=2000, dtype="float64"),
+        value=KUHN_VALUE,
+    )
+    safe = slice(0, 6)
+    assert (result.refined_exploitability <= result.exploitability_bound + 1e-12)[safe].all()
+    assert (result.refined_exploitability <= result.blueprint_exploitability + 0.01)[safe].all()
+    assert np.isnan(result.exploitability_bound[6:]).all()
+    assert result.gap.max() < 0.01
+
+
+@pytest.mark.slow
+def test_operators_have_subgames():
+    """Where tables are never written down, too, and where an operator has ends outside of the subgames."""
+    trees = alike.public("kuhn_poker"), public_tree(kuhn_by_operators())
+    nodes = public_cut(trees[0].hands_game, "depth:1")[1:]
+    inside = subgame_of(trees[1], nodes) >= 0
+    assert not all(inside[group.node].all() for group in trees[1].hands_game.ends)
+    solver = Solver(iterations=10, dtype="float64")
+    one, other = (
+        refine(tree, nodes, blueprint().on(tree), Resolving(), solver=solver, value=KUHN_VALUE)
+        for tree in trees
+    )
+    np.testing.assert_allclose(one.gap, other.gap, rtol=0, atol=1e-13)
+    for first, second in zip(one.policy.probabilities, other.policy.probabilities, strict=True):
+        np.testing.assert_allclose(first, second, rtol=0, atol=1e-12)
+
+
+def test_only_what_is_below_is_kept():
+    game = alike.form("leduc_poker").game
+    form = HandsForm(game, public_cut(game, "chance")[:3])
+    kept = keep_nodes(game.ends, form.root_of >= 0)
+    inside = np.sort(np.concatenate([group.node.ravel() for group in kept]))
+    np.testing.assert_array_equal(inside, game.nodes.ends[form.root_of[game.nodes.ends] >= 0])
+    assert repr(form).endswith("below 3 nodes>")
+
+
+def test_what_overflows_keeps_the_blueprint():
+    """The opponent's hands weigh so little that the inverse overflows."""
+    tree = alike.public("kuhn_poker")
+    rows = [x.copy() for x in blueprint().lane(0).probabilities]
+    at_root = tree.infosets[0].history[tree.infosets[0].infoset[1:]] == 0
+    rows[0][at_root] = np.tile([1.0, 1e-41], 3)[:, None]
+    rare = Policy(tree, (rows[0], rows[1]), ("rare",))
+    solver = Solver(iterations=5, dtype="float32")
+    result = refine(tree, "depth:1", rare, MaxMargin(), solver=solver, value=KUHN_VALUE)
+    assert list(result.failures) == [0]
+    assert "overflowed in float32" in result.failures[0]
+    assert np.isnan(result.refined_exploitability[0])
+    for one, other in zip(result.policy.probabilities, rare.probabilities, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_cuts():
+    game = alike.form("leduc_poker").game
+    assert public_cut(game, "depth:0").tolist() == [0]
+    assert len(public_cut(game, "chance")) == 30
+    second = public_cut(game, "depth:2")
+    assert {len(game.nodes.moves(node)) for node in second.tolist()} == {
+        2,
+        3,
+    }  # past the card, if there is one
+    assert public_cut(game, [5, 3, 5]).tolist() == [3, 5]
+
+
+def test_games_without_a_table_of_deals():
+    game = alike.form("kuhn_poker").game
+    tree = public_tree(dataclasses.replace(game, deals=None))
+    assert solve(tree, iterations=2).iterations == 2
+    with pytest.raises(ValueError, match="deals of kuhn_poker are not tabulated"):
+        refine(tree, "depth:1", blueprint().on(tree), Resolving())

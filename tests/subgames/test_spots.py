@@ -1,0 +1,169 @@
+"""Spots re-solved: against enumerated games and their linear programs, and what is safe."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jaxgadget as jg
+from jaxgadget.core.solver import Solver
+from jaxgadget.holdem.solve import SpotSolution, evaluate_spot
+from jaxgadget.holdem.spots import Spot
+from jaxgadget.subgames.spots import SpotRefinement, refine_spots
+from tests.holdem.enumerated import RiverOnTheWay
+from tests.holdem.test_solve import SMALL, random_play
+from tests.solving import settings
+
+SPOT = Spot(
+    board="Td9d6hQc2s",
+    oop="AsKd,QsQh:0.5,8c7c,Ts3s:0.2",
+    ip="AcKh,8d7d,QdQh:0.3,6s5s",
+    pot=60,
+    stack=200,
+    menus=SMALL,
+)
+QUICK = (jg.Resolving(epsilon=0.02),)
+"""One gadget for all quick tests: each further entry is a program to compile."""
+
+GADGETS = (
+    jg.Unsafe(),
+    jg.Resolving(epsilon=0.02),
+    jg.Resolving(jg.UniformPrior(), 0.05),
+    jg.Resolving(jg.NoPrior(), alternative=jg.BlueprintValues()),
+    jg.MaxMargin(),
+    jg.MaxMargin(jg.NoPrior()),
+    jg.MaxMargin(jg.RangePrior(), 0.1),
+)
+
+
+@functools.cache
+def blueprint(seed: int = 0) -> SpotSolution:
+    return evaluate_spot(SPOT, random_play(SPOT, seed))
+
+
+@functools.cache
+def on_the_way() -> tuple[RiverOnTheWay, jg.Policy]:
+    rules = RiverOnTheWay(SPOT)
+    tree = jg.enumerate_game(jg.load(rules))
+    return rules, jg.Policy.from_dict(tree, rules.blueprint(blueprint()))
+
+
+def rows_of(refinement: SpotRefinement) -> dict[str, list[float]]:
+    return RiverOnTheWay(SPOT).blueprint(refinement.solution)
+
+
+def check_refinement(gadgets: Sequence[jg.Gadget], player: int, iterations: int = 5) -> None:
+    """So many iterations: strategies, values, gaps and what is known of exploitability."""
+    rules, policy = on_the_way()
+    asked: dict[str, Any] = {"player": player, "iterations": iterations, "dtype": "float64"}
+    expected = jg.refine(policy.tree, "depth:2", policy, gadgets, value=(0.0, 0.0), **settings(**asked))
+    assert len(expected.gap) == 1
+    (found,) = refine_spots(
+        [SPOT], gadgets, blueprints=[blueprint()], hands_in_range=True, **settings(**asked)
+    )
+    chance = rules.chance_of_coming
+    for lane, (gadget, refinement) in enumerate(zip(gadgets, found, strict=True)):
+        ours = jg.Policy.from_dict(policy.tree, rows_of(refinement)).probabilities[player]
+        theirs = expected.policy.probabilities[player][:, [lane]]
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10)
+        # Margins are of single hands, all else is a share of all deals.
+        share = 1.0 if isinstance(gadget, jg.MaxMargin) else chance
+        assert share * refinement.gap == pytest.approx(float(expected.gap[0, lane]), rel=1e-9)
+        value = float(expected.gadget_value[0, lane])
+        assert share * refinement.gadget_value == pytest.approx(value, rel=1e-9)
+        rise = float(expected.exploitability_bound[lane] - expected.blueprint_exploitability[lane])
+        own = refinement.exploitability_bound - refinement.blueprint_exploitability
+        assert share * own == pytest.approx(rise, rel=1e-9, nan_ok=True)
+        risen = expected.refined_exploitability[lane] - expected.blueprint_exploitability[lane]
+        assert risen <= chance * refinement.largest_rise + 1e-10
+
+
+@pytest.mark.slow
+def test_gadget_games_are_those_of_the_histories():
+    check_refinement(QUICK, 1)
+
+
+def test_given_values_are_taken_for_those_of_the_blueprint():
+    """As chips of all 1,326 hands or of those left; a hand without one is nobody's."""
+    asked: dict[str, Any] = {"gadgets": QUICK, "player": 1, "iterations": 5, "dtype": "float64"}
+    ((one,),) = refine_spots([SPOT], blueprints=[blueprint()], **settings(**asked))
+    every = np.full(1326, np.nan)
+    every[SPOT.hands] = one.alternative
+    for values in (every, one.alternative):
+        ((other,),) = refine_spots([SPOT], alternatives=[values], **settings(**asked))
+        assert other.gap == pytest.approx(one.gap, abs=1e-10)
+        np.testing.assert_allclose(other.best_response, one.best_response, rtol=0, atol=1e-9)
+    fewer = np.where(SPOT.range_weights[0] > 0, one.alternative, np.nan)
+    ((limited,),) = refine_spots([SPOT], alternatives=[fewer], **settings(**asked))
+    ((in_range,),) = refine_spots([SPOT], blueprints=[blueprint()], hands_in_range=True, **settings(**asked))
+    assert limited.gap == pytest.approx(in_range.gap, abs=1e-10)
+    assert np.isfinite(limited.best_response).sum() == 4
+
+
+def test_what_is_promised_may_be_less_than_best_responses():
+    """What both blueprints get: then margins are against that, and bounds are not known."""
+    ((one,),) = refine_spots(
+        [SPOT], [GADGETS[3]], blueprints=[blueprint()], solver=Solver(iterations=5, dtype="float64")
+    )
+    weights = one.solution.weights()[1]
+    held = weights > 0
+    assert weights[held] @ one.alternative[held] == pytest.approx(float(blueprint().ev[1]))
+    assert one.margin == pytest.approx(np.nanmin(one.alternative - one.best_response))
+    assert np.isnan(one.exploitability_bound)
+
+
+def test_what_is_said_of_a_refinement():
+    ((found,),) = refine_spots(
+        [SPOT], QUICK, player=1, blueprints=[blueprint()], solver=Solver(iterations=5, dtype="float64")
+    )
+    row = found.to_row()
+    said = {"board": "Td9d6hQc2s", "player": 1, "gadget": "resolving", "prior": "blueprint", "epsilon": 0.02}
+    assert {key: row[key] for key in said} == said
+    assert row["iterations"] == 5
+    assert row["gap"] == found.gap > 0
+    assert "resolving, blueprint prior, epsilon 0.02, exploitability" in repr(found)
+    assert found.policy.labels == ("resolving, blueprint prior, epsilon 0.02",)
+    assert found.refined_exploitability <= found.exploitability_bound
+    assert found.largest_rise <= found.gap + 1e-9
+    # What is said of best responses is what another evaluation of the assembled policy says.
+    response = jg.best_response(found.policy, 0)
+    weights = found.solution.weights()[0]
+    held = weights > 0
+    assert weights[held] @ found.best_response[held] == pytest.approx(float(response.value[0]) + 30)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"player": 2}, "player="),
+        ({"gadgets": ()}, "gadgets="),
+        ({"gadgets": jg.Full()}, "full requires the opponent"),
+        ({"gadgets": jg.ReachResolving()}, "reach-resolving requires the opponent"),
+        ({"gadgets": jg.Resolving(epsilon="auto")}, "epsilon="),
+        ({"gadgets": jg.MaxMargin(jg.RangePrior({}))}, "requires the range of a model"),
+        ({"gadgets": jg.Resolving(jg.ArrayPrior(np.ones(4)))}, "ArrayPrior"),
+        ({"blueprints": []}, "blueprints"),
+        ({"blueprints": None}, "spots[0] has neither a blueprint nor alternative values"),
+        ({"blueprints": ["cfr"]}, "blueprints"),
+        ({"alternatives": [np.ones(3)]}, "alternatives"),
+        ({"alternatives": [np.full(1326, 261.0)]}, "alternatives"),
+        (
+            {"alternatives": [np.where(np.arange(1081) == SPOT.hand_names.index("8d7d"), np.nan, 0)]},
+            "alternatives",
+        ),
+        ({"gadgets": jg.Resolving(alternative=jg.ArrayValues(np.ones(1081)))}, "alternatives="),
+        ({"gadgets": jg.Resolving(spread=0.1)}, "spread="),
+        ({"spots": ["river"]}, "spots"),
+        ({"target_gap": "x"}, "target_gap="),
+        ({"blueprints": None, "alternatives": [np.ones(1326)], "gadgets": GADGETS[3]}, "blueprints"),
+    ],
+)
+def test_bad_input_is_refused(changes: dict[str, Any], message: str):
+    asked = {"spots": [SPOT], "gadgets": jg.Resolving(), "blueprints": [blueprint()]} | changes
+    with pytest.raises(ValueError, match=re.escape(message)):
+        refine_spots(**settings(**asked))
