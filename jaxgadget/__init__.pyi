@@ -25,15 +25,6 @@ from .games.menu import MenuAbstraction as MenuAbstraction
 from .games.registry import list_games as list_games
 from .games.registry import load as load
 from .games.team import team as team
-from .hands.evaluate import HandsResponse as HandsResponse
-from .hands.evaluate import best_hands_response as best_hands_response
-from .hands.evaluate import evaluate_hands as evaluate_hands
-from .hands.evaluate import hands_exploitability as hands_exploitability
-from .hands.evaluate import hands_value as hands_value
-from .hands.form import HandsForm as HandsForm
-from .hands.form import by_hands as by_hands
-from .hands.policy import HandsPolicy as HandsPolicy
-from .hands.ranges import public_cut as public_cut
 from .holdem.betting import BetMenu as BetMenu
 from .holdem.ranges import HandRange as HandRange
 from .holdem.solve import SpotSolution as SpotSolution
@@ -100,8 +91,6 @@ from .subgames.local_best_response import local_best_response as local_best_resp
 from .subgames.nested import Nested as Nested
 from .subgames.nested import nested_exactly as nested_exactly
 from .subgames.nested import nested_search as nested_search
-from .subgames.nested_hands import NestedHands as NestedHands
-from .subgames.nested_hands import nested_hands as nested_hands
 from .subgames.off_tree import OffTree as OffTree
 from .subgames.off_tree import OffTreeLevel as OffTreeLevel
 from .subgames.off_tree import nested_off_tree as nested_off_tree
@@ -113,6 +102,7 @@ from .subgames.refine import BothRefined as BothRefined
 from .subgames.refine import Refinement as Refinement
 from .subgames.refine import refine as refine
 from .subgames.refine import refine_both as refine_both
+from .subgames.schedule import Lookahead as Lookahead
 from .subgames.search_player import SearchPlayer as SearchPlayer
 from .subgames.spots import SpotRefinement as SpotRefinement
 from .subgames.spots import refine_spots as refine_spots
@@ -168,19 +158,16 @@ __all__ = [
     "Forest",
     "Full",
     "HandRange",
-    "HandsForm",
     "HandsGame",
-    "HandsPolicy",
-    "HandsResponse",
     "HistoryTree",
     "Knowledge",
     "Limit",
     "LimitedTrunk",
+    "Lookahead",
     "Matches",
     "MaxMargin",
     "MenuAbstraction",
     "Nested",
-    "NestedHands",
     "NetworkValues",
     "NoPrior",
     "OffTree",
@@ -220,12 +207,10 @@ __all__ = [
     "Unsafe",
     "ValueFunction",
     "as_policy",
-    "best_hands_response",
     "best_nash",
     "best_response",
     "blueprint_digest",
     "build_forest",
-    "by_hands",
     "call_down",
     "cfr_checkpoints",
     "cfr_d",
@@ -235,15 +220,12 @@ __all__ = [
     "enable_compilation_cache",
     "enumerate_game",
     "estimate_policy",
-    "evaluate_hands",
     "evaluate_policy",
     "evaluate_spot",
     "expected_matches",
     "exploitability",
     "find_hands",
     "game_value",
-    "hands_exploitability",
-    "hands_value",
     "lift",
     "list_games",
     "load",
@@ -256,12 +238,10 @@ __all__ = [
     "mix",
     "nash_conv",
     "nested_exactly",
-    "nested_hands",
     "nested_off_tree",
     "nested_search",
     "play_matches",
     "play_players",
-    "public_cut",
     "public_tree",
     "range_rmse",
     "read_sweep",

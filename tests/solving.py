@@ -7,7 +7,10 @@ from typing import Any
 
 from jaxgadget.core.solver import SETTINGS, Solver
 from jaxgadget.learn.options import TrainingConfig
+from jaxgadget.subgames import nested
+from jaxgadget.subgames.schedule import Lookahead
 from jaxgadget.sweeping.grid import SweepGrid
+from jaxgadget.tree.public import Tree
 
 
 def settings(**keywords: Any) -> dict[str, Any]:
@@ -28,3 +31,11 @@ def configured(kind: type[TrainingConfig] = TrainingConfig, **keywords: Any) -> 
     names = {field.name for field in dataclasses.fields(kind)}
     config = kind(**{name: keywords.pop(name) for name in names & set(keywords)})
     return {**keywords, "config": config}
+
+
+def nested_search(tree: Tree, *arguments: Any, **keywords: Any) -> nested.Nested:
+    """`jaxgadget.nested_search`, settings of its lookahead and its solve as keywords."""
+    names = {field.name for field in dataclasses.fields(Lookahead)}
+    lookahead = Lookahead(**{name: keywords.pop(name) for name in names & set(keywords)})
+    keywords = keywords if "solver" in keywords else settings(**keywords)
+    return nested.nested_search(tree, *arguments, lookahead=lookahead, **keywords)

@@ -135,6 +135,7 @@ def _assemble(
     from jaxgadget.gadgets.gadget import describe
     from jaxgadget.policy.policy import Policy
     from jaxgadget.subgames.nested import nested_search
+    from jaxgadget.subgames.schedule import Lookahead
 
     bracket = tree.payoff_bounds  # exploitabilities are not asked for
     searches = [
@@ -142,9 +143,8 @@ def _assemble(
             tree,
             profile,
             gadgets,
-            values=values,
+            Lookahead(values, depth=depth),
             player=player,
-            depth=depth,
             value=bracket,
             solver=solver,
         )

@@ -148,18 +148,21 @@ def nested(
     from jaxgadget.report import search as report
     from jaxgadget.report.tables import constant_note
     from jaxgadget.subgames.nested import nested_search
+    from jaxgadget.subgames.schedule import Lookahead
 
     values = leaf_values(context, tree, profiles, leaves)
     opponent = Opponent(make_models(tree, specs), list(models.p), options.beyond) if specs else None
     players = [0, 1] if options.player == "both" else [int(options.player)]
     searching: dict[str, Any] = {"opponent": opponent, "knowledge": knowledge, "solver": solver}
     if leaves.leaf == END:
-        searching |= {"step": options.step}
-    elif not leaves.leaf.startswith(f"{RANGES}:"):
-        searching |= {"depth": leaves.depth, "limit": options.limit, "step": options.step}
+        lookahead = Lookahead(step=options.step)
+    elif leaves.leaf.startswith(f"{RANGES}:"):
+        lookahead = Lookahead(values)
+    else:
+        lookahead = Lookahead(values, leaves.depth, options.limit, options.step)
     searches: list[Nested] = []
     for player in players:
-        searches.append(nested_search(tree, profiles, offers, values=values, player=player, **searching))
+        searches.append(nested_search(tree, profiles, offers, lookahead, player=player, **searching))
         searching["value"] = searches[0].game_value
     joined = join(searches)
     together = nash_conv(joined) if len(searches) > 1 else None

@@ -238,6 +238,7 @@ def _visited_error(
     from jaxgadget.gadgets.root_gadgets import Resolving
     from jaxgadget.learn.training import visited_rmse
     from jaxgadget.subgames.nested import nested_search
+    from jaxgadget.subgames.schedule import Lookahead
     from jaxgadget.values.histories import ExactValues
 
     visits = [
@@ -245,9 +246,8 @@ def _visited_error(
             tree,
             profile,
             Resolving(),
-            values=values,
+            Lookahead(values, depth=depth),
             player=player,
-            depth=depth,
             value=tree.payoff_bounds,  # exploitabilities are not asked for
             solver=Solver(iterations=iterations, progress=True),
         ).visits[0]

@@ -13,7 +13,7 @@ from jaxgadget.core.devices import Placement
 from jaxgadget.core.memory import find_memory, megabytes
 from jaxgadget.games.game import ACTOR_BIT, SIMULTANEOUS
 from jaxgadget.tree.cut import Cut, first_below
-from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.public import Tree
 from jaxgadget.util.arrays import BoolArray, IntArray
 
 CELL_BYTES = 490
@@ -41,17 +41,17 @@ def check_room(leaves: IntArray, num_entries: int, game: str, placement: Placeme
         )
 
 
-def limit_by_depth(tree: HistoryTree, where: Cut, depth: int) -> IntArray:
-    """Leaf histories: the first decisions of either player at least `depth` moves below the roots."""
+def limit_by_depth(tree: Tree, where: Cut, depth: int) -> IntArray:
+    """Leaf nodes: the first decisions of either player at least `depth` moves below the roots."""
     return first_below(tree, where, _far(tree, where, depth) & ((tree.actor & SIMULTANEOUS) > 0))
 
 
-def limit_at_decisions(tree: HistoryTree, where: Cut, depth: int, player: int) -> IntArray:
-    """Leaf histories: where `player` decides again, at least `depth` moves below the roots."""
+def limit_at_decisions(tree: Tree, where: Cut, depth: int, player: int) -> IntArray:
+    """Leaf nodes: where `player` decides again, at least `depth` moves below the roots."""
     return first_below(tree, where, _far(tree, where, depth) & ((tree.actor & ACTOR_BIT[player]) > 0))
 
 
-def _far(tree: HistoryTree, where: Cut, depth: int) -> BoolArray:
+def _far(tree: Tree, where: Cut, depth: int) -> BoolArray:
     far = where.root >= 0
     for begin in range(0, len(far), CHUNK):
         root, moves = where.root[begin : begin + CHUNK], tree.num_moves[begin : begin + CHUNK]

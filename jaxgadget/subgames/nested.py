@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from jaxgadget.core.regret import Rule
+from jaxgadget.core.results import LaneResult, convergence
 from jaxgadget.core.solver import LP, Solver, choose_solver
 from jaxgadget.gadgets.capabilities import Capability, check_capabilities
 from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
@@ -33,23 +33,22 @@ from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.evaluate import check_value, exploitability
 from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
+from jaxgadget.policy.solve import check_fits
 from jaxgadget.subgames.continual import resolve_continually, respond_continually
 from jaxgadget.subgames.knowledge import Knowledge, check_knowledge, knowledge_columns
 from jaxgadget.subgames.leaves import GameEnd, Leaf, OptimalValues, history_leaves
 from jaxgadget.subgames.lookahead import SolvedLookahead
 from jaxgadget.subgames.nested_run import NestedRun, Visits
 from jaxgadget.subgames.refine import Refinement, list_gadgets
-from jaxgadget.subgames.schedule import LIMIT_KINDS, Schedule, make_schedule
+from jaxgadget.subgames.schedule import Lookahead, Schedule, make_schedule
 from jaxgadget.tree.cut import CutSpec
-from jaxgadget.tree.history import HistoryTree, check_whole
+from jaxgadget.tree.history import HistoryTree, check_histories, check_whole
+from jaxgadget.tree.public import PublicTree, Tree, check_tree
 from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.lanes import Lanes
 from jaxgadget.util.progress import progress_bar
-
-if TYPE_CHECKING:
-    from jaxgadget.subgames.nested_hands import NestedHands
 from jaxgadget.values.histories import ValueFunction
 from jaxgadget.values.ranges import RangeValues, check_lanes, warn_of_doubts
 from jaxgadget.values.trunk import LimitedTrunk
@@ -61,8 +60,13 @@ EPSILON = 2e-2
 """Likewise."""
 
 
+SEARCH_ARRAYS = 10.0
+"""Memory of policies by hands, in float64 arrays over all sequences: the blueprint, the assembled policy and
+the plan, each with a copy during updates, and the strategies of a level."""
+
+
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Nested:
+class Nested(LaneResult):
     """Blueprints with one player's decisions replaced by nested search.
 
     Lanes are all combinations of gadgets, opponents and blueprints; see `lanes`. Values are in the
@@ -139,89 +143,72 @@ class Nested:
         return None if self.schedule is None else self.schedule.depth
 
     @property
-    def table(self) -> pd.DataFrame:
-        """A row for every gadget, opponent and blueprint."""
-        rows, schedule, knowledge = list[dict[str, Any]](), self.schedule, self.knowledge
-        known = knowledge_columns(knowledge)
-        if knowledge is not None:
-            known["combine"] = knowledge.follow
-        lanes = self.lanes
-        for lane in range(len(lanes)):
-            gadget = self.gadgets[lanes.gadget[lane]]
-            opponent, blueprint = lanes.opponent[lane], lanes.blueprint[lane]
-            row = lane_row(self, lane, gadget, self.blueprint.labels[blueprint])
-            said = {
-                "model": self.opponents.labels[opponent],
-                "p": float(self.opponents.p[opponent]),
-                "beyond": self.opponents.beyond[opponent],
-                "limit": None if schedule is None else schedule.kind,
-                "depth": self.depth,
-                "step": None if schedule is None else schedule.step,
-                "k": self.num_entries,
-                "leaf": self.leaf,
-                "gain": self.gain[lane],
-                "best_response_gain": self.best_response_gain[lane],
-                "exploitability_bound": self.exploitability_bound[lane],
-                "objectives": self.objectives[:, lane].tolist(),
-            }
-            rows.append(row | known | said)
-        return pd.DataFrame(rows)
+    def message(self) -> str:
+        """Convergence of the searches and the remedy, in a sentence."""
+        if len(self.failures) == self.policy.num_lanes:
+            return f"no result is defined: {self.failures[0]}"
+        return convergence(
+            self.gap_max,
+            int(self.iterations.max()),
+            self.algorithm,
+            small=1e-2 * self.policy.tree.payoff_range,
+            name="largest gap of a search",
+        )
 
+    @property
+    def lane_columns(self) -> dict[str, Any]:
+        """Blueprint, opponent, gadget, knowledge and schedule of each lane."""
+        lanes, opponents, schedule = self.lanes, self.opponents, self.schedule
+        gadgets = [self.gadgets[gadget_idx] for gadget_idx in lanes.gadget.tolist()]
+        knowledge = knowledge_columns(self.knowledge)
+        if self.knowledge is not None:
+            knowledge["combine"] = self.knowledge.follow
+        return {
+            "player": self.player,
+            "blueprint": [self.blueprint.labels[blueprint] for blueprint in lanes.blueprint.tolist()],
+            "model": [opponents.labels[opponent] for opponent in lanes.opponent.tolist()],
+            "p": opponents.p[lanes.opponent],
+            "beyond": [opponents.beyond[opponent] for opponent in lanes.opponent.tolist()],
+            "gadget": [gadget.name for gadget in gadgets],
+            "prior": [prior_name(gadget) for gadget in gadgets],
+            "epsilon": [gadget.epsilon for gadget in gadgets],
+            **knowledge,
+            "limit": None if schedule is None else schedule.kind,
+            "depth": self.depth,
+            "step": None if schedule is None else schedule.step,
+            "k": self.num_entries,
+            "leaf": self.leaf,
+            "algorithm": self.algorithm,
+        }
 
-def lane_row(searched: Nested | NestedHands, lane: int, gadget: Gadget, blueprint: str) -> dict[str, Any]:
-    """Table row of a lane, for a search to the end of the game against an opponent that adapts.
-
-    Args:
-      searched: results of the search.
-      lane: index of the lane.
-      gadget: its gadget.
-      blueprint: label of its blueprint.
-    """
-    return {
-        "player": searched.player,
-        "blueprint": blueprint,
-        "model": None,
-        "p": 0.0,
-        "beyond": "rational",
-        "gadget": gadget.name,
-        "prior": prior_name(gadget),
-        "epsilon": gadget.epsilon,
-        **knowledge_columns(None),
-        "limit": "own",
-        "depth": None,
-        "step": 1,
-        "k": 1,
-        "leaf": "none",
-        "algorithm": searched.algorithm,
-        "iterations": int(searched.iterations[lane]),
-        "blueprint_exploitability": searched.blueprint_exploitability[lane],
-        "nested_exploitability": searched.nested_exploitability[lane],
-        "gain": np.nan,
-        "best_response_gain": np.nan,
-        "exploitability": searched.nested_exploitability[lane],
-        "exploitability_bound": np.nan,
-        "objectives": [],
-        "gap_max": searched.gap_max[lane],
-        "searches": int(searched.searches[lane]),
-        "seconds": searched.seconds[lane],
-        "failure": searched.failures.get(lane),
-    }
+    @property
+    def number_columns(self) -> dict[str, Any]:
+        """Exploitabilities, gains, objectives, gaps and effort of each lane."""
+        return {
+            "iterations": self.iterations,
+            "blueprint_exploitability": self.blueprint_exploitability,
+            "nested_exploitability": self.nested_exploitability,
+            "gain": self.gain,
+            "best_response_gain": self.best_response_gain,
+            "exploitability": self.nested_exploitability,
+            "exploitability_bound": self.exploitability_bound,
+            "objectives": self.objectives.T.tolist(),
+            "gap_max": self.gap_max,
+            "searches": self.searches,
+            "seconds": self.seconds,
+        }
 
 
 def nested_search(
-    tree: HistoryTree,
+    tree: Tree,
     blueprint: PolicyLike | Sequence[PolicyLike],
     gadgets: Gadget | Sequence[Gadget] | None = None,
+    lookahead: Lookahead | None = None,
     *,
-    values: ValueFunction | Sequence[ValueFunction] | RangeValues | OptimalValues | None = None,
     opponent: Opponent | Opponents | Sequence[Opponent] | None = None,
     knowledge: Knowledge | None = None,
     player: int = 0,
-    depth: int | None = None,
-    limit: CutSpec | None = None,
-    step: int | None = None,
     value: tuple[float, float] | None = None,
-    visits: bool | None = None,
     solver: Solver | None = None,
     iterations: int | None = None,
     algorithm: str | Rule | None = None,
@@ -231,8 +218,7 @@ def nested_search(
     The first search on a path is unsafe if the opponent has not acted, which is exact, as its reach is 1;
     otherwise it uses the blueprint's range, and alternative values from best responses, down to the limit, to
     the blueprint continued by entry 0. Later searches take reach, range and values from the previous one.
-    Lookaheads end at the first decisions of the player at least `depth` moves down, or (`limit="moves"`)
-    after exactly `depth` moves of either player. Large games call `jax.clear_caches`.
+    Large games call `jax.clear_caches`.
 
     Against an opponent that follows a model with probability p this is a continual depth-limited restricted
     Nash response, or with p = 1 a best response (Milec, Kubíček and Lisý 2024). `OptimalContinuation`, the
@@ -246,27 +232,22 @@ def nested_search(
     blueprint, which is entry 0 at the limit. The result is not safe, and no bound is known. At order
     `math.inf` searches start from public states.
 
-    With range values the search is DeepStack's: from the game's root down to `limit`, then again from the
+    With range values the search is DeepStack's: from the game's root down to the limit, then again from the
     public states there to the end, with the opponent's values from the search above.
 
     Args:
-      tree: the game's histories.
+      tree: the game, by histories or by hands. By hands searches extend to the end of the game, or have
+        `OptimalValues()` at their limit.
       blueprint: profiles, as in `refine`; infosets not reached by search are unchanged.
       gadgets: by default those of `refine` (with ε of 1e-3; the paper's nested solving has 2e-2); with an
         opponent, or with optimal values, `OptimalContinuation(NoPrior())`.
-      values: values at the limit: one value function, or one for each blueprint; `OptimalValues()`; or range
-        values. By default there is no limit, and every search extends to the end of the game.
+      lookahead: beginning and end of the searches, and the values at their limit; by default a search at each
+        own decision, to the end of the game.
       opponent: one or several, each with models and p; by default one that adapts.
       knowledge: search from own infostates in place of public states, with values of histories or to the end.
         Cannot be combined with `opponent`, or with gadgets that need the trunk or the optimal continuation.
       player: the searching player, 0 or 1.
-      depth: D, moves of the players down to the limit, by default 1; not for range values, or without values.
-      limit: `own` (by default) or `moves`; for range values, a cut, by default the network's.
-      step: distance between two searches: own decisions (by default 1), or with `limit="moves"` moves, at
-        most and by default D.
       value: bracket of player 0's value of the game, if known; else `game_value(tree)`.
-      visits: count visits of each leaf and pair of entries, K² numbers for each leaf. Available only for
-        history values, where it is the default.
       solver: settings of every search; by default 3000 iterations of CFR+ in float32. Takes no `target_gap`,
         `check_every` or `checkpoint`; `lp` is for optimal values.
       iterations: short for `Solver(iterations=…)`.
@@ -279,10 +260,9 @@ def nested_search(
     Warns:
       UserWarning: for unreliable range values, such as those of a network whose training is unfinished.
     """
-    check_whole(tree)
     check_player(player)
-    check_value(value, tree)
-    profiles, optimal = as_policy(blueprint, tree, name="blueprint"), isinstance(values, OptimalValues)
+    lookahead = Lookahead() if lookahead is None else lookahead
+    optimal = isinstance(lookahead.values, OptimalValues)
     without = ("target_gap", "check_every", "checkpoint")
     default = Solver(iterations=ITERATIONS)
     solver = choose_solver(solver, default, iterations=iterations, algorithm=algorithm, without=without)
@@ -293,41 +273,23 @@ def nested_search(
     check_capabilities(
         asked, frozenset(Capability) - {Capability.AUTO_EPSILON}, "nested search", "a number for epsilon"
     )
-    opponents = list_opponents(Opponent() if opponent is None else opponent, tree, name="opponent")
+    opponents = list_opponents(
+        Opponent() if opponent is None else opponent, check_tree(tree), name="opponent"
+    )
+    profiles = as_policy(blueprint, tree, name="blueprint")
+    _check_tree(tree, lookahead, knowledge, asked, opponents, profiles.num_lanes, solver)
+    check_value(value, tree)
     if knowledge is not None:
-        _check_known(knowledge, asked, values, opponent)
-    if visits and (optimal or _as_ranged(values) is not None):
-        raise ValueError(
-            f"visits=True for values={values!r}: visits are counted for values of histories alone; leave "
-            "it out"
-        )
-    if (ranged := _as_ranged(values)) is not None:
-        at_limit = getattr(ranged, "cut", None) if limit is None else limit
-        if at_limit is None:
-            raise ValueError(f"limit=None for values={ranged!r}: expected the cut where lookaheads end")
-        if isinstance(at_limit, str) and at_limit in LIMIT_KINDS:
-            raise ValueError(
-                f"limit={at_limit!r} for values={ranged!r}: 'own' and 'moves' are for values of histories "
-                "and optimal values; expected the cut where lookaheads end"
-            )
-        for name, given in (("depth", depth), ("step", step)):
-            if given is not None:
-                raise ValueError(
-                    f"{name}={given!r} for values={ranged!r}: lookaheads end at a cut; expected limit=…"
-                )
+        _check_known(knowledge, asked, lookahead, opponent)
+    if (ranged := lookahead.range_values) is not None:
         warn_of_doubts([ranged])
+        at_limit: Any = lookahead.cut
         if opponent is not None:
             return _responded(profiles, asked, opponents, ranged, at_limit, player, solver, value)
         check_lanes(ranged, profiles.num_lanes)
         return _search_continually(profiles, asked, ranged, at_limit, player, solver, value)
-    kind: Any = "own" if limit is None else limit
-    if values is None and (depth is not None or kind != "own"):
-        name, given = ("depth", depth) if depth is not None else ("limit", limit)
-        raise ValueError(
-            f"{name}={given!r} without values: searches then go on to the end of the game; expected values "
-            f"at the limit, or no {name}"
-        )
-    schedule = make_schedule(tree, player, 1 if depth is None and values is not None else depth, kind, step)
+    depth = 1 if lookahead.depth is None and lookahead.values is not None else lookahead.depth
+    schedule = make_schedule(tree, player, depth, lookahead.kind, lookahead.step, lookahead.first)
     if value is None:
         value = find_value(tree, solver.rule is None, solver.progress, time_limit=solver.time_limit)
     runs = _run(
@@ -335,11 +297,9 @@ def nested_search(
         asked,
         opponents,
         schedule,
-        [GameEnd()] * profiles.num_lanes
-        if values is None
-        else _leaves(cast("OptimalValues | ValueFunction", values), profiles),
+        _leaves(cast("OptimalValues | ValueFunction | None", lookahead.values), profiles),
         solver,
-        visits=visits is not False and not optimal,
+        visits=lookahead.visits is not False and not optimal,
         knowledge=knowledge,
     )
     return _measured(profiles, asked, opponents, schedule, value, _joined(runs), knowledge)
@@ -356,12 +316,38 @@ def _leaves(
     return history_leaves(values, profiles)
 
 
-def _check_known(knowledge: Knowledge, gadgets: Sequence[Gadget], values: Any, opponent: Any) -> None:
+def _check_tree(
+    tree: Tree,
+    lookahead: Lookahead,
+    knowledge: Knowledge | None,
+    gadgets: Sequence[Gadget],
+    opponents: Opponents,
+    num_blueprints: int,
+    solver: Solver,
+) -> None:
+    """ValueError unless the tree is that of the whole game, and has histories if the searches need them."""
+    if not isinstance(tree, PublicTree):
+        check_whole(tree)
+        return
+    if knowledge is not None:
+        check_histories(tree, "search from own infostates")
+    if lookahead.values is not None and not isinstance(lookahead.values, OptimalValues):
+        check_histories(tree, f"a limit with values={lookahead.values!r}")
+    if lookahead.values is not None and not opponents.adapt:
+        check_histories(tree, "a limit for an opponent that follows a model")
+    lanes = len(gadgets) * len(opponents) * num_blueprints
+    check_fits(tree.hands_game, solver.precision, solver.memory_limit, lanes=lanes, policies=SEARCH_ARRAYS)
+
+
+def _check_known(
+    knowledge: Knowledge, gadgets: Sequence[Gadget], lookahead: Lookahead, opponent: Any
+) -> None:
     """ValueError unless search can be from own infostates."""
-    if isinstance(values, OptimalValues) or _as_ranged(values) is not None:
+    if isinstance(lookahead.values, OptimalValues) or lookahead.range_values is not None:
         raise ValueError(
-            f"knowledge with values={values!r}: these are of public states, of which searches from own "
-            "infostates have parts; expected values of histories, or none for searches to the end of the game"
+            f"knowledge with values={lookahead.values!r}: these are of public states, of which searches from "
+            "own infostates have parts; expected values of histories, or none for searches to the end of the "
+            "game"
         )
     check_knowledge(knowledge, gadgets, opponent)
     if knowledge.generate is not None:
@@ -407,28 +393,12 @@ def nested_exactly(
         tree,
         Policy.uniform(tree) if blueprint is None else blueprint,
         gadgets,
-        values=OptimalValues(),
+        Lookahead(OptimalValues(), depth=depth, limit=limit, step=step),
         opponent=opponent,
         player=player,
-        depth=depth,
-        limit=limit,
-        step=step,
         value=value,
         solver=choose_solver(solver, Solver(algorithm=LP), without=without),
     )
-
-
-def _as_ranged(values: object) -> RangeValues | None:
-    """Range values, unless they are others; ValueError for several of them."""
-    if isinstance(values, list | tuple):
-        for function in cast("Sequence[object]", values):
-            if _as_ranged(function) is not None:
-                raise ValueError(
-                    f"values={values!r}: expected a single object for range values, which serves all "
-                    "blueprints; several are for values of histories"
-                )
-    is_other = isinstance(values, OptimalValues | ValueFunction)
-    return cast(RangeValues, values) if callable(values) and not is_other else None
 
 
 def _run(

@@ -24,6 +24,8 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxgadget.core.driver import Report
+from jaxgadget.core.payoff import multiply
+from jaxgadget.core.rows import pad_rows
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.capabilities import Capability
 from jaxgadget.gadgets.gadget import Gadget, describe
@@ -43,7 +45,8 @@ from jaxgadget.subgames.profile import Profile, actions_below, root_reach, usual
 from jaxgadget.subgames.schedule import Schedule, SearchLevel
 from jaxgadget.tree.cut import Cut, leaf_above
 from jaxgadget.tree.forest import Forest, build_forest
-from jaxgadget.tree.trunk import build_trunk
+from jaxgadget.tree.history import check_histories
+from jaxgadget.tree.trunk import build_trunk, trunk_form
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import drop_programs
 from jaxgadget.util.lanes import Lanes
@@ -68,11 +71,6 @@ class Visits(NamedTuple):
 
     histories: IntArray
     weights: FloatArray
-
-
-def inside(look: Forest, player: int) -> BoolArray:
-    """`[Q]` which of a player's actions in the game lie between the roots and the limit."""
-    return np.isin(look.tree.infosets[player].infoset[1:], look.infosets(player))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -297,7 +295,7 @@ class NestedRun:
         acted = np.ones(where.num_subgames, np.bool_)
         if first and not self._looks_around:
             acted[:] = False
-            np.logical_or.at(acted, where.subgame, self.tree.sequence[1 - self.player, where.roots] > 0)
+            np.logical_or.at(acted, where.subgame, self._has_acted(where.roots))
         size, most = self._count_payoffs(where, above).tolist(), self._most_payoffs()
         parts: list[IntArray] = []
         for group in (np.nonzero(~acted)[0].tolist(), np.nonzero(acted)[0].tolist()):
@@ -318,6 +316,10 @@ class NestedRun:
             )
         return parts
 
+    def _has_acted(self, roots: IntArray) -> BoolArray:
+        """`[H]` True at roots before which the opponent acted."""
+        return self.tree.decisions_before(1 - self.player, roots) > 0
+
     def _count_payoffs(self, where: Cut, above: Handover | None) -> IntArray:
         """`[S]` payoffs of the subgames' lookaheads, those of own infostates and of beliefs together."""
         tree = self.tree
@@ -328,8 +330,8 @@ class NestedRun:
         copies = np.ones(len(where.roots))
         if self._beliefs is not None:
             copies = self._beliefs.copies(None if above is None else above.own, where)
-        for histories, payoffs in ((leaves, self.leaf.num_entries**2), (ends, 1)):
-            root = np.searchsorted(where.roots, where.root[histories])
+        for nodes, payoffs in ((leaves, self.leaf.num_entries**2), (ends, tree.terminal_payoffs)):
+            root = np.searchsorted(where.roots, where.root[nodes])
             count += payoffs * np.bincount(where.subgame[root], copies[root], minlength=len(count))
         return count.astype(np.int64)
 
@@ -362,7 +364,7 @@ class NestedRun:
             look = build_forest(
                 self.tree,
                 where,
-                limit=leaves,
+                limit=leaves if len(leaves) else None,
                 num_choices=self.leaf.num_entries,
                 second=None if self.opponents is None or len(ends) == 0 else (other, ends),
             )
@@ -376,8 +378,8 @@ class NestedRun:
             plan = Profile.of_blueprint(look, self._policy_above(above, self.blueprint))
         structure = build_structure(look.with_values(payoffs), player, self.solver.placement.platform)
         ranges = self.find_ranges(structure, above, plan) if spot is None else spot.ranges
-        gadgets, acted = self.gadgets, self.tree.sequence[other, where.roots] > 0
-        if above is None and not acted.any():
+        gadgets = self.gadgets
+        if above is None and not self._has_acted(where.roots).any():
             gadgets = tuple(gadget if Capability.TRUNK in gadget.requires else _UNSAFE for gadget in gadgets)
         mixtures = None
         if self.opponents is not None:
@@ -396,7 +398,7 @@ class NestedRun:
         )
         adopted = usual_roots(look) if spot is None else spot.adopted
         plan = plan.with_bodies(look, solved.strategy, adopted)
-        if self.visits is not None:
+        if self.visits is not None and len(leaves):
             self.visits.append(self._count_visits(look, ranges, solved.strategy, adopted[player]))
         self._count(number, solved)
         self._assemble(number, look, plan.policy, adopted[player])
@@ -411,8 +413,10 @@ class NestedRun:
         return ends if self.leaf.ends_lookahead else ends[:0]
 
     def _leaf_payoffs(self, leaves: IntArray) -> FloatArray:
+        if not len(leaves):
+            return np.zeros((0, self.leaf.num_entries, self.leaf.num_entries))
         begin = time.perf_counter()
-        payoffs = self.leaf.payoffs(self.tree, leaves, self.solver.precision)
+        payoffs = self.leaf.payoffs(check_histories(self.tree), leaves, self.solver.precision)
         self.value_seconds += time.perf_counter() - begin
         return payoffs
 
@@ -537,23 +541,24 @@ class NestedRun:
         lanes = np.einsum("ckx,clx->ckl", own, theirs, optimize=True) / len(self.lanes)
         weights = np.zeros((len(leaves), leaves.num_choices, leaves.num_choices))
         weights[leaves.leaf[counts]] = lanes  # each leaf once
-        return Visits(leaves.histories, self.tree.chance[leaves.histories, None, None] * weights)
+        return Visits(leaves.histories, look.histories.chance[leaves.histories, None, None] * weights)
 
     def _assemble(self, number: int, look: Forest, plan: Policy, adopted: BoolArray) -> None:
         """Adopts the strategy until the next search, and the opponent's strategy down to the limit."""
         player, other = self.player, 1 - self.player
         rows = [rows.copy() for rows in self.assembled.probabilities]
-        infosets = self.tree.infosets[player]
-        roots, root = look.roots[player], np.nonzero(adopted)[0]
-        above = look.cut.root[infosets.history]
-        infoset = np.nonzero(self.schedule.kept(number) & (above >= 0))[0]
-        state = self.tree.infostate[player, above[infoset]]
-        first = root[np.searchsorted(roots.infostate[root], state)]
-        own = self.assembled.reach(player)[roots.sequence[first]] > 0
-        mask = np.zeros((len(infosets), own.shape[1]), np.bool_)
-        mask[infoset] = own
-        rows[player] = np.where(mask[infosets.infoset[1:]], plan.probabilities[player], rows[player])
-        rows[other] = np.where(inside(look, other)[:, None], plan.probabilities[other], rows[other])
+        infosets, body = self.tree.infosets[player], look.form.treeplex[player].infoset
+        root = look.root_of_infoset(player)
+        inside = np.flatnonzero(
+            (body >= 0) & pad_rows(adopted, look.form.treeplex[player].num_roots, 0)[root]
+        )
+        inside = inside[self.schedule.kept(number)[body[inside]]]
+        reach = look.roots[player].reach(self.assembled.reach(player))
+        searched = np.zeros((len(infosets), reach.shape[1]), np.bool_)
+        searched[body[inside]] = reach[root[inside]] > 0
+        rows[player] = np.where(searched[infosets.infoset[1:]], plan.probabilities[player], rows[player])
+        between = np.isin(self.tree.infosets[other].infoset[1:], look.infosets(other))
+        rows[other] = np.where(between[:, None], plan.probabilities[other], rows[other])
         self.assembled = Policy(self.tree, (rows[0], rows[1]), self.assembled.labels)
 
 
@@ -566,8 +571,7 @@ def _earned_outside(where: Cut, player: int, policy: Policy, reach: FloatArray) 
       policy: its policies, L lanes.
       reach: `[sequences, L]` the models' reach of the opponent's sequences.
     """
-    tree = where.histories
-    ends = tree.terminals[where.root[tree.terminals] < 0]
-    weight = tree.chance[ends] * tree.payoff[ends] * sign_of(player)
-    own, theirs = policy.reach(player)[tree.sequence[player, ends]], reach[tree.sequence[1 - player, ends]]
-    return np.einsum("h,hl,hl->l", weight, own, theirs)
+    form = trunk_form(where)
+    own, theirs = (np.append(0, form.action_sequences(p)) for p in (player, 1 - player))
+    own, theirs = policy.reach(player)[own], reach[theirs]
+    return sign_of(player) * np.einsum("sl,sl->l", own, multiply(form.payoff, player, theirs))

@@ -132,5 +132,5 @@ def actions_below(look: Forest, player: int, roots: BoolArray) -> BoolArray:
 
 def root_reach(look: Forest, policy: Policy) -> tuple[FloatArray, FloatArray]:
     """Both players' own reach `[R_p, L]` of their root infostates."""
-    first, second = (policy.reach(player)[look.roots[player].sequence] for player in (0, 1))
+    first, second = (look.roots[player].reach(policy.reach(player)) for player in (0, 1))
     return first, second

@@ -7,16 +7,21 @@ search is played from its roots down to those of the next level; deeper lookahea
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, SIMULTANEOUS
+from jaxgadget.subgames.leaves import OptimalValues
 from jaxgadget.subgames.limits import check_depth, limit_at_decisions, limit_by_depth
-from jaxgadget.tree.cut import Cut, cut_at, kept_subgames, leaf_above
+from jaxgadget.tree.cut import Cut, CutSpec, cut_at, kept_subgames, leaf_above
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.public import Tree
 from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.arrays import BoolArray, IntArray
+from jaxgadget.values.histories import ValueFunction
+from jaxgadget.values.ranges import RangeValues
 
 LimitKind = Literal["own", "moves"]
 LIMIT_KINDS: tuple[LimitKind, ...] = ("own", "moves")
@@ -24,12 +29,112 @@ LIMIT_KINDS: tuple[LimitKind, ...] = ("own", "moves")
 OWN_DECISION = "own decision"
 """Names of cuts at a player's decisions."""
 
+LimitValues: TypeAlias = "ValueFunction | Sequence[ValueFunction] | RangeValues | OptimalValues"
 
-class SearchLevel(NamedTuple):
-    """Where a player searches for the n-th time: H histories in S subgames.
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Lookahead:
+    """Beginning and end of the searches of `nested_search`, and the values at their limit.
+
+    By default a player searches at each own decision to the end of the game.
 
     Attributes:
-      roots: `[H]` these histories, ascending.
+      values: values at the limit: one value function of histories, or one for each blueprint;
+        `OptimalValues()`; or range values. None for searches to the end of the game.
+      depth: D, moves of the players down to the limit; with values of histories and `OptimalValues()`, for
+        which the default is 1.
+      limit: `own` (by default): a search ends where the player decides again, at least D moves down; `moves`:
+        after exactly D moves of either player, the first search at the game's root. For range values, a cut;
+        by default the network's.
+      step: distance between two searches: own decisions, by default 1, or with `moves` moves, at most and by
+        default D.
+      first: the player's first decision to search at, counted from 0; before it the blueprint is played.
+        Only with `limit="own"`.
+      visits: count visits of each leaf and pair of entries, K² numbers for each leaf; by default for values
+        of histories, and only available for these.
+
+    Raises:
+      ValueError: if a number is out of range, or a setting has no effect with the values.
+    """
+
+    values: LimitValues | None = None
+    depth: int | None = None
+    limit: CutSpec | None = None
+    step: int | None = None
+    first: int = 0
+    visits: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.depth is not None:
+            check_depth(self.depth)
+        if self.step is not None:
+            check_whole_number("step", self.step, 1)
+        check_whole_number("first", self.first, 0)
+        values, ranged = self.values, self.range_values is not None
+        if isinstance(values, Sequence) and any(map(_are_of_ranges, values)):
+            raise ValueError(
+                f"values={values!r}: expected a single object for range values, which serves all "
+                "blueprints; several are for values of histories"
+            )
+        if ranged:
+            self._check_cut()
+        elif values is None and (self.depth is not None or self.kind != "own"):
+            name, given = ("depth", self.depth) if self.depth is not None else ("limit", self.limit)
+            raise ValueError(
+                f"{name}={given!r} without values: searches extend to the end of the game; expected values "
+                f"at the limit, or no {name}"
+            )
+        if self.visits and (ranged or values is None or isinstance(values, OptimalValues)):
+            raise ValueError(
+                f"visits=True with values={values!r}: visits are counted for values of histories alone; "
+                "leave it out"
+            )
+        if self.first and self.kind != "own":
+            raise ValueError(
+                f"first={self.first} with limit={self.limit!r}: expected limit='own', or no first"
+            )
+
+    def _check_cut(self) -> None:
+        """ValueError unless the limit is a cut, and there are no settings of other limits."""
+        if self.cut is None:
+            raise ValueError(f"limit=None for values={self.values!r}: expected the cut where lookaheads end")
+        if isinstance(self.cut, str) and self.cut in LIMIT_KINDS:
+            raise ValueError(
+                f"limit={self.cut!r} for values={self.values!r}: 'own' and 'moves' are for values of "
+                "histories and optimal values; expected the cut where lookaheads end"
+            )
+        for name, given in (("depth", self.depth), ("step", self.step)):
+            if given is not None:
+                raise ValueError(
+                    f"{name}={given!r} for values={self.values!r}: lookaheads end at a cut; expected limit=…"
+                )
+
+    @property
+    def range_values(self) -> RangeValues | None:
+        """The values, if they are of ranges; else None."""
+        return cast(RangeValues, self.values) if _are_of_ranges(self.values) else None
+
+    @property
+    def cut(self) -> CutSpec | None:
+        """The cut at which range values stand."""
+        return getattr(self.values, "cut", None) if self.limit is None else self.limit
+
+    @property
+    def kind(self) -> Any:
+        """`own` or `moves`, where the limit is no cut."""
+        return "own" if self.limit is None else self.limit
+
+
+def _are_of_ranges(values: object) -> bool:
+    """True for values of ranges: callables that are no `ValueFunction`."""
+    return callable(values) and not isinstance(values, OptimalValues | ValueFunction)
+
+
+class SearchLevel(NamedTuple):
+    """Where a player searches for the n-th time: H nodes of the tree in S subgames.
+
+    Attributes:
+      roots: `[H]` these nodes, ascending.
       subgame: `[H]` their subgames, numbered by first root.
       name: name of the cut at them.
     """
@@ -43,7 +148,7 @@ class SearchLevel(NamedTuple):
         """S."""
         return int(self.subgame.max()) + 1
 
-    def cut(self, tree: HistoryTree, subgames: IntArray | None = None) -> Cut:
+    def cut(self, tree: Tree, subgames: IntArray | None = None) -> Cut:
         """The cut at these roots, or at those of some subgames."""
         roots = self.roots if subgames is None else self.roots[np.isin(self.subgame, subgames)]
         return kept_subgames(tree, self.name, roots)
@@ -54,7 +159,7 @@ class Schedule:
     """A player's schedule of searches, by level.
 
     Attributes:
-      tree: the game's histories.
+      tree: the game, by histories or by hands.
       player: the searching player.
       kind: `own`: levels are the player's decisions, every `step` of them, and a search ends at the first of
         them at least `depth` moves below its roots. `moves`: the first level is the game's root, the next
@@ -64,7 +169,7 @@ class Schedule:
       levels: the levels.
     """
 
-    tree: HistoryTree
+    tree: Tree
     player: int
     kind: LimitKind
     depth: int | None
@@ -89,16 +194,17 @@ class Schedule:
 
 
 def make_schedule(
-    tree: HistoryTree, player: int, depth: int | None, limit: str = "own", step: int | None = None
+    tree: Tree, player: int, depth: int | None, limit: str = "own", step: int | None = None, first: int = 0
 ) -> Schedule:
     """Creates the schedule of a player's searches in a game.
 
     Args:
-      tree: the game's histories.
+      tree: the game, by histories or by hands.
       player: the searching player.
       depth: D; None for searches to the end of the game, at own decisions.
       limit: `own` or `moves`.
       step: own decisions, or moves, between two searches; by default one own decision, or D moves.
+      first: number of own decisions before the first search.
 
     Raises:
       ValueError: if an argument is out of range, an infoset lies on both sides of a level or of a limit, or a
@@ -126,6 +232,12 @@ def make_schedule(
             )
         return Schedule(tree, player, kind, depth, step, tuple(_after_moves(tree, depth, step)))
     every = decisions(tree, player)
+    if first and first >= len(every):
+        raise ValueError(
+            f"first={first}: player {player} of {tree.game.name} decides less often; expected at most "
+            f"{max(len(every) - 1, 0)}"
+        )
+    every = every[first:]
     schedule = Schedule(tree, player, kind, depth, step, tuple(every[::step]))
     if (late := _first_late(schedule)) is not None:
         fits = next(
@@ -154,7 +266,7 @@ def _first_late(schedule: Schedule) -> int | None:
     return None
 
 
-def _name_moves(tree: HistoryTree, history: int) -> str:
+def _name_moves(tree: Tree, history: int) -> str:
     """The moves to a history by name, chance's by number."""
     names = list[str]()
     while history:
@@ -165,7 +277,7 @@ def _name_moves(tree: HistoryTree, history: int) -> str:
     return ", ".join(reversed(names))
 
 
-def _after_moves(tree: HistoryTree, depth: int, step: int) -> list[SearchLevel]:
+def _after_moves(tree: Tree, depth: int, step: int) -> list[SearchLevel]:
     """The game's root, then levels at fixed numbers of moves, until a search extends to the end."""
     levels = [SearchLevel(np.zeros(1, np.int64), np.zeros(1, np.int64), "root")]
     acts = (tree.actor & SIMULTANEOUS) > 0
@@ -179,25 +291,19 @@ def _after_moves(tree: HistoryTree, depth: int, step: int) -> list[SearchLevel]:
     return levels
 
 
-def decisions(tree: HistoryTree, player: int) -> list[SearchLevel]:
+def decisions(tree: Tree, player: int) -> list[SearchLevel]:
     """A player's first, second, … decisions on every line of play.
 
     Raises:
       ValueError: if an infoset of the opponent lies on both sides of one.
     """
-    acts, number = np.nonzero(tree.infoset[player] >= 0)[0], own_moves(tree, player)
+    acts = np.flatnonzero(tree.actor & ACTOR_BIT[player])
+    before = tree.decisions_before(player, acts)
     levels: list[SearchLevel] = []
-    for level in range(int(number.max(initial=-1)) + 1):
-        roots = acts[number == level]
+    for level in range(int(before.max(initial=-1)) + 1):
+        roots = acts[before == level]
         levels.append(SearchLevel(roots, cut_at(tree, OWN_DECISION, roots).subgame))
     return levels
-
-
-def own_moves(tree: HistoryTree, player: int, histories: IntArray | None = None) -> IntArray:
-    """Number of a player's decisions before each history; by default before all of its decisions."""
-    infoset = tree.infoset[player]
-    infoset = infoset[infoset >= 0] if histories is None else infoset[histories]
-    return tree.infosets[player].depth[infoset]
 
 
 def decision_above(tree: HistoryTree, player: int, histories: IntArray) -> IntArray:

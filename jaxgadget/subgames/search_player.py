@@ -18,7 +18,7 @@ from jaxgadget.subgames.lookahead import SEARCH
 from jaxgadget.subgames.nested import ITERATIONS
 from jaxgadget.subgames.nested_run import Handover, NestedRun
 from jaxgadget.subgames.refine import list_gadgets
-from jaxgadget.subgames.schedule import decision_above, make_schedule, own_moves
+from jaxgadget.subgames.schedule import decision_above, make_schedule
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.values.histories import ValueFunction
@@ -119,13 +119,13 @@ class SearchPlayer:
         seat = self._seats[player]
         if seat.run.tree is not tree:
             raise ValueError("tree: this SearchPlayer plays in another tree of the game; make one for each")
-        number = own_moves(tree, player, histories)
+        number = tree.decisions_before(player, histories)
         for level in np.unique(number).tolist():
-            _search(seat, level, histories[number == level])
+            _search(tree, seat, level, histories[number == level])
         return PolicyPlayer(seat.run.assembled).action_probabilities(tree, player, histories)
 
 
-def _search(seat: _Seat, level: int, histories: IntArray) -> None:
+def _search(tree: HistoryTree, seat: _Seat, level: int, histories: IntArray) -> None:
     """Searches the subgames of decisions of one level, unless they were, after those above them."""
     run, where = seat.run, seat.run.schedule.levels[level]
     subgames = np.unique(where.subgame[np.searchsorted(where.roots, histories)])
@@ -134,7 +134,7 @@ def _search(seat: _Seat, level: int, histories: IntArray) -> None:
         return
     if level > 0:
         roots = where.roots[np.isin(where.subgame, missing)]
-        _search(seat, level - 1, np.unique(decision_above(run.tree, run.player, roots)))
+        _search(tree, seat, level - 1, np.unique(decision_above(tree, run.player, roots)))
     above = seat.handover[level - 1] if level > 0 else None
     for part in run.parts(where, missing, first=level == 0):
         seat.handover[level] = run.search(

@@ -283,13 +283,13 @@ def _state_above(cut: Cut, histories: IntArray, player: int) -> IntArray:
     return np.where(root >= 0, cut.histories.infostate[player, root], -1)
 
 
-def first_below(tree: HistoryTree, where: Cut, marked: BoolArray) -> IntArray:
-    """The first marked history at or below the roots on every path.
+def first_below(tree: Tree, where: Cut, marked: BoolArray) -> IntArray:
+    """The first marked node at or below the roots on every path.
 
     Raises:
       ValueError: if the tree is truncated before them.
     """
-    passed = np.zeros(tree.num_histories, np.bool_)  # True if an ancestor is marked
+    passed = np.zeros(len(tree.parent), np.bool_)  # True if an ancestor is marked
     for begin, end in itertools.pairwise(tree.level_offset[1:].tolist()):
         above = tree.parent[begin:end]
         passed[begin:end] = passed[above] | (marked[above] & (where.root[above] >= 0))

@@ -298,7 +298,7 @@ def build_forest(
     if isinstance(tree, PublicTree):
         if limit is not None or second is not None:
             raise ValueError(f"limit: subgames of {tree!r} extend to the end of the game; expected None")
-        return _public_forest(tree, cover)
+        return _public_forest(tree, cover, num_choices)
     if limit is None:
         check_whole(tree)
     rounding: Rounding = rounded_size if padded else exact_size
@@ -323,10 +323,10 @@ def build_forest(
     )
 
 
-def _public_forest(tree: PublicTree, cover: Cover) -> Forest:
+def _public_forest(tree: PublicTree, cover: Cover, num_choices: int) -> Forest:
     """Subgames by hands; sizes are not rounded up."""
     form = lay_out_public(tree, cover.roots)
-    nothing = np.zeros(0, np.int64)
+    nothing, no_choices = np.zeros(0, np.int64), np.zeros((0, num_choices), np.int64)
     return Forest(
         cover=cover,
         form=form,
@@ -336,9 +336,9 @@ def _public_forest(tree: PublicTree, cover: Cover) -> Forest:
         leaves=Leaves(
             histories=nothing,
             states=(nothing, nothing),
-            num_choices=0,
+            num_choices=num_choices,
             leaf=nothing,
-            sequence=(nothing[:, None], nothing[:, None]),
+            sequence=(no_choices, no_choices),
         ),
         padded=False,
     )

@@ -182,6 +182,17 @@ class HistoryTree:
         names = np.asarray(self.infoset_names[player], object)
         return {"infostate": names[self.infosets[player].infoset[1:]]}
 
+    @property
+    def terminal_payoffs(self) -> int:
+        """Number of payoffs at a terminal history: 1."""
+        return 1
+
+    def decisions_before(self, player: int, histories: IntArray) -> IntArray:
+        """`[m]` number of a player's decisions before each history."""
+        infosets = self.infosets[player]
+        depth = np.append(infosets.depth, -1)  # the empty sequence's infoset is -1
+        return depth[infosets.infoset[self.sequence[player, histories]]] + 1
+
     def find_infoset(self, name: str, player: int | None = None) -> tuple[int, int]:
         """`(player, infoset)` of one of `infoset_names`.
 

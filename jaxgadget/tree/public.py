@@ -145,6 +145,21 @@ class PublicTree:
         return len(self.nodes.ends)
 
     @property
+    def terminals(self) -> IntArray:
+        """`[num_terminals]` the public ends."""
+        return self.nodes.ends
+
+    @property
+    def terminal_payoffs(self) -> int:
+        """Number of payoffs at a public end: one for every hand of either player."""
+        return sum(self.num_hands)
+
+    @property
+    def leaves(self) -> IntArray:
+        """No nodes: the tree is never truncated."""
+        return np.zeros(0, np.int64)
+
+    @property
     def is_truncated(self) -> bool:
         """Always False."""
         return False
@@ -200,6 +215,10 @@ class PublicTree:
     def sequence_to(self, player: int, nodes: IntArray) -> IntArray:
         """`[m, H]` a player's sequence with each hand that leads to public nodes; -1 if impossible."""
         return self.sequence_at(player, self.parent[nodes], self.nodes.slot[nodes])
+
+    def decisions_before(self, player: int, nodes: IntArray) -> IntArray:
+        """`[m]` number of a player's decisions before each public node."""
+        return self._decisions[player].depth[nodes].astype(np.int64)
 
     def last_sequence(self, player: int, nodes: IntArray) -> IntArray:
         """`[m, H]` a player's last sequence at public nodes with each hand; 0 if impossible."""

@@ -44,13 +44,20 @@ class Trunk:
         return np.append(0, self.form.action_sequences(player))
 
 
+def trunk_form(where: Cut) -> SequenceForm:
+    """Sequence form of a game from its root down to a cut; its payoff is that of terminals not below it."""
+    if isinstance(where.tree, PublicTree):
+        return lay_out_trunk(where.tree, where.roots).form
+    return build_forest(where.tree, whole_cut(where.tree), limit=where, num_choices=0, padded=False).form
+
+
 def build_trunk(forest: Forest) -> Trunk:
     """Builds the trunk of a forest: the game from its root down to the forest's cut."""
     if isinstance(forest.tree, PublicTree):
         form, sequence_of, goes_on, presence = lay_out_trunk(forest.tree, forest.cover.roots)
     else:
         cut, tree = forest.cut, forest.tree
-        form = build_forest(tree, whole_cut(tree), limit=cut, num_choices=0, padded=False).form
+        form = trunk_form(cut)
         sequence_of = [np.maximum(form.from_tree(player), 0) for player in (0, 1)]  # 0 for the empty sequence
         goes_on = [_goes_on(tree, player) for player in (0, 1)]
         presence = (_presence(cut, form, 0, sequence_of[1]), _presence(cut, form, 1, sequence_of[0]))

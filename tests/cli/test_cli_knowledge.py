@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 import jaxgadget as jg
 from jaxgadget.cli import app
 from jaxgadget.gadgets.specs import make_generation
+from tests.solving import nested_search
 
 PENNIES = "n_matching_pennies(num_deals=4)"
 REFINE = ("refine", PENNIES, "--blueprint", "uniform", "--gadget", "resolving", "--prior", "none")
@@ -71,7 +72,7 @@ def test_rows_say_what_was_known(
 def test_nested_search_by_what_is_known(follow: str) -> None:
     found = row(*NESTED, "--leaf", "end", "--order", 1, "--follow", follow, "--iterations", 20)
     tree = jg.enumerate_game(jg.load("kuhn_poker"))
-    (expected,) = jg.nested_search(
+    (expected,) = nested_search(
         tree,
         jg.Policy.uniform(tree),
         jg.Resolving(jg.NoPrior()),

@@ -41,7 +41,6 @@ from jaxgadget.core.solver import Solver
 from jaxgadget.core.treeplex import Treeplex
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.games import build_games
-from jaxgadget.hands.form import HandsForm, by_hands
 from jaxgadget.policy.evaluate import whole_problem
 from jaxgadget.subgames.prepare import prepare
 from jaxgadget.tree.forest import build_forest
@@ -162,9 +161,9 @@ def test_the_planned_bytes_of_a_game_by_hands(
 ) -> None:
     """Ends are of a dozen kinds; an accelerator adds up all of them at once, in fewer temporaries."""
     monkeypatch.setattr(jax, "default_backend", lambda: platform)
-    form = HandsForm(by_hands(jaxgadget.load("liars_dice(numdice=2,dice_sides=3)")))
-    assert len(form.game.ends) == 12
-    problem = form.problem(8, np.float32)
+    tree = jaxgadget.public_tree(jaxgadget.load("liars_dice(numdice=2,dice_sides=3)"))
+    assert len(tree.hands_game.ends) == 12
+    problem = whole_problem(tree, 8, np.float32)
     ratio = loop_size(problem).total(8) / measured(problem)
     assert 1 / WITHIN <= ratio <= most, ratio
 
@@ -268,7 +267,7 @@ def test_hands_of_both_players_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """One player's many hands fill no vectors of the other's treeplex."""
     monkeypatch.setattr(planning, "find_workers", lambda place: 1)
     monkeypatch.setattr(planning, "CACHE_BYTES", 1 << 40)
-    problem = HandsForm(by_hands(jaxgadget.load("kuhn_poker"))).problem(1, np.float32)
+    problem = whole_problem(jaxgadget.public_tree(jaxgadget.load("kuhn_poker")), 1, np.float32)
     many = [
         dataclasses.replace(side, body=dataclasses.replace(side.body, hands=16)) for side in problem.sides
     ]

@@ -31,24 +31,17 @@ from jaxgadget import (
     enumerate_game,
     evaluate_policy,
     load,
-    nested_hands,
-    nested_search,
     refine,
     solve,
 )
-from jaxgadget.gadgets.capabilities import Capability
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.hands.evaluate import best_hands_response, evaluate_hands
-from jaxgadget.hands.form import HandsForm, by_hands
-from jaxgadget.hands.policy import HandsPolicy
-from jaxgadget.hands.ranges import build_bodies, find_hands_ranges, public_cut
 from jaxgadget.subgames.prepare import prepare
 from jaxgadget.tree.cut import cut as cut_of
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.hands import FoundHands, find_hands
-from jaxgadget.tree.public import PublicTree, public_tree
+from jaxgadget.tree.public import PublicTree, match_sequences, public_tree
 from tests.reference.random_games import SHAPES, RandomGame
-from tests.solving import settings
+from tests.solving import nested_search, settings
 
 QUICK = ("kuhn_poker", "leduc_poker", "liars_dice(dice_sides=4)", "random")
 LONG = (
@@ -74,53 +67,33 @@ def histories(spec: str) -> HistoryTree:
 
 
 @functools.cache
-def form(spec: str) -> HandsForm:
-    """As the rules say it, if they do."""
-    return HandsForm(found(spec).game if spec == "random" else by_hands(load(spec)))
-
-
-@functools.cache
 def public(spec: str) -> PublicTree:
     """As the rules say it, if they do."""
     return public_tree(histories(spec) if spec == "random" else load(spec))
 
 
 @functools.cache
-def random_policies(spec: str) -> tuple[Policy, HandsPolicy]:
-    """Three, with pure rows among them, in both forms."""
+def random_policies(spec: str) -> tuple[Policy, Policy]:
+    """Three, with pure rows among them, of the histories and of the public tree."""
     tree = histories(spec)
     parts = [Policy.dirichlet(tree, seed, alpha) for seed, alpha in ((0, 1.0), (1, 0.1), (2, 0.02))]
     policy = Policy.stack(parts)
-    return policy, HandsPolicy.from_policy(policy, found(spec), form(spec))
-
-
-def assert_same_policies(
-    by_hand: HandsPolicy, policy: Policy, spec: str, tolerance: float = TOLERANCE
-) -> None:
-    for one, other in zip(by_hand.to_policy(found(spec)).probabilities, policy.probabilities, strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
+    return policy, policy.on(public(spec))
 
 
 def check_evaluation(spec: str) -> None:
-    """Values, best responses and gradients are those of the histories."""
+    """Values, best responses and the values of actions are those of the histories."""
     policy, by_hand = random_policies(spec)
-    assert_same_policies(by_hand, policy, spec, 0.0)
-    ours, theirs = evaluate_hands(by_hand), evaluate_policy(policy)
+    ours, theirs = evaluate_policy(by_hand), evaluate_policy(policy)
     np.testing.assert_allclose(ours.value, theirs.value, rtol=0, atol=TOLERANCE)
     np.testing.assert_allclose(ours.best_response_values, theirs.best_response_values, rtol=0, atol=TOLERANCE)
     assert ours.nash_conv.min() > 0.01
-    for player in (0, 1):
-        answer, expected = best_hands_response(by_hand, player), best_response(policy, player)
+    for player, sequence in enumerate(match_sequences(policy.tree, by_hand.tree, "tree")):
+        answer, expected = best_response(by_hand, player), best_response(policy, player)
         np.testing.assert_allclose(answer.value, expected.value, rtol=0, atol=TOLERANCE)
-        place = found(spec).infosets(player)
-        infosets = expected.policy.tree.infosets[player]
-        owner = infosets.infoset[1:]
-        child = form(spec).game.nodes.first_child[place[0][owner]]
-        child += np.arange(1, infosets.num_sequences) - infosets.first_sequence[owner]
-        row = np.searchsorted(form(spec).children[player], child)
-        own = answer.action_values[row, place[1][owner]]
+        own = answer.action_values[sequence[1:] - 1]
         np.testing.assert_allclose(own, expected.action_values, rtol=0, atol=TOLERANCE)
-        again = evaluate_hands(answer.policy).value * (1 if player == 0 else -1)
+        again = evaluate_policy(answer.policy).value * (1 if player == 0 else -1)
         np.testing.assert_allclose(again, answer.value, rtol=0, atol=TOLERANCE)
 
 
@@ -149,23 +122,22 @@ def check_iterations(spec: str, algorithm: str) -> None:
 
 
 def check_ranges(spec: str, cut: str, where: str, player: int) -> None:
-    """What policies bring to a cut: reaches, masses, V̄, V and the trunk, also where rows are pure."""
+    """Reaches, masses, V̄, V and the trunk at a cut, also where rows are pure, are those of the histories."""
     policy, by_hand = random_policies(spec)
-    required = frozenset({Capability.PLAYED, Capability.TRUNK})
+    gadgets, other = [Full(), Resolving(alternative=BlueprintValues())], 1 - player
     forest = build_forest(policy.tree, cut_of(policy.tree, cut), padded=False)
-    theirs = prepare(forest, player, policy, [Full(), Resolving(alternative=BlueprintValues())]).ranges
-    game, other = by_hand.game, 1 - player
-    bodies = build_bodies(game, public_cut(game, where), player)
-    ours = find_hands_ranges(bodies, by_hand, required=required)
+    theirs = prepare(forest, player, policy, gadgets).ranges
+    by_hands = build_forest(by_hand.tree, where)
+    ours = prepare(by_hands, player, by_hand, gadgets).ranges
     # The histories' roots by public node and hand.
     node, hand = found(spec).node, found(spec).hand
-    number = np.full(len(game.nodes), -1)
-    number[bodies.form.roots] = np.arange(len(bodies.form.roots))
+    number = np.full(len(by_hand.tree.parent), -1)
+    number[by_hands.cut.roots] = np.arange(len(by_hands.cut.roots))
     row = [np.zeros(len(roots), np.int64) for roots in forest.roots]
     for p, roots in enumerate(forest.roots):
         for history in forest.cut.roots.tolist():
             k = np.flatnonzero(roots.infostate == policy.tree.infostate[p, history])
-            row[p][k] = number[node[history]] * game.num_hands[p] + hand[p, history]
+            row[p][k] = number[node[history]] * public(spec).num_hands[p] + hand[p, history]
     pairs = set(zip(ours.subgame[row[other]].tolist(), theirs.subgame.tolist(), strict=True))
     assert len(pairs) == ours.num_subgames == theirs.num_subgames  # they are numbered in another order
     for name in ("opponent", "mass", "cbv", "played"):
@@ -264,17 +236,18 @@ def check_programs(spec: str, cut: str, player: int, tolerance: float = 1e-9) ->
     assert_same_numbers(result, expected, names, tolerance)
 
 
-def check_nested(spec: str, player: int, gadgets: Sequence[Gadget], tolerance: float = TOLERANCE) -> None:
+def check_nested(
+    spec: str, player: int, gadgets: Sequence[Gadget], tolerance: float = TOLERANCE, **changed: Any
+) -> None:
     """Nested search to the end of the game: the policies, gaps and exploitabilities of the histories'."""
-    tree = histories(spec)
-    policy = Policy.stack([Policy.dirichlet(tree, 0), Policy.dirichlet(tree, 1, 0.5)])
-    asked = {"player": player, "iterations": 4, "dtype": "float64", "value": (-0.01, 0.01)}
-    expected = nested_search(tree, policy, gadgets, **settings(**asked))
-    result = nested_hands(
-        HandsPolicy.from_policy(policy, found(spec), form(spec)), gadgets, **settings(**asked)
-    )
-    assert_same_policies(result.policy, expected.policy, spec, tolerance)
+    policy = Policy.stack([Policy.dirichlet(histories(spec), 0), Policy.dirichlet(histories(spec), 1, 0.5)])
+    asked = {"player": player, "iterations": 4, "dtype": "float64", "value": (-0.01, 0.01)} | changed
+    expected, result = (nested_search(x.tree, x, gadgets, **asked) for x in (policy, policy.on(public(spec))))
+    again = result.policy.on(policy.tree)
+    for rows, other in zip(again.probabilities, expected.policy.probabilities, strict=True):
+        np.testing.assert_allclose(rows, other, rtol=0, atol=tolerance)
     assert result.policy.labels == expected.policy.labels
     assert result.nested_exploitability.min() > 0.01
     ours, theirs = (x.table.drop(columns=["seconds", "objectives"]) for x in (result, expected))
     pd.testing.assert_frame_equal(ours, theirs, rtol=0, atol=tolerance, check_dtype=False)
+    np.testing.assert_allclose(result.objectives, expected.objectives, rtol=0, atol=tolerance)

@@ -149,7 +149,7 @@ class Showdown:
 
 
 def kuhn_by_operators() -> HandsGame:
-    game = alike.form("kuhn_poker").game
+    game = alike.public("kuhn_poker").hands_game
     fold = 0 if (game.ends[0].pays[0] >= 0).all() else 1
     operators = {fold: Fold, 1 - fold: Showdown}
     ends = tuple(

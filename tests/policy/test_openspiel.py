@@ -8,7 +8,7 @@ from jaxgadget import Policy
 from jaxgadget.policy.openspiel import is_state_policy
 from jaxgadget.policy.player import PolicyPlayer
 from jaxgadget.tree.history import HistoryTree
-from tests.solving import sweeping
+from tests.solving import nested_search, sweeping
 
 pyspiel = pytest.importorskip("pyspiel")
 
@@ -169,7 +169,7 @@ def test_it_is_a_blueprint_wherever_one_is_taken(tmp_path):
     gadget = jg.Resolving(epsilon=0.1)
 
     def nested(blueprint):
-        return jg.nested_search(tree, blueprint, gadget, values=values, iterations=5).nested_exploitability
+        return nested_search(tree, blueprint, gadget, values=values, iterations=5).nested_exploitability
 
     def swept(blueprint, folder):
         how = {"gadgets": "unsafe", "priors": "none", "players": 0, "iterations": 5}

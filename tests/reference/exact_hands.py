@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from jaxgadget import HandsPolicy
+from jaxgadget import Policy, PublicTree
 from jaxgadget.games.game import ACTOR_BIT
 from jaxgadget.util.arrays import IntArray
 
@@ -18,7 +18,7 @@ Regrets = dict[int, tuple[Row, Fraction]]
 earned at the node above."""
 
 
-def first_regrets(policy: HandsPolicy, root: int, player: int) -> tuple[Regrets, Regrets]:
+def first_regrets(policy: Policy, root: int, player: int) -> tuple[Regrets, Regrets]:
     """What both players regret after their first update, where both enter as their policies do.
 
     The other player updates first, from uniform strategies.
@@ -31,7 +31,8 @@ def first_regrets(policy: HandsPolicy, root: int, player: int) -> tuple[Regrets,
     Returns:
       Of the other player, and of `player`.
     """
-    game, tree = policy.game, policy.game.nodes
+    assert isinstance(policy.tree, PublicTree)
+    game, tree = policy.tree.hands_game, policy.tree.nodes
     pays = {
         int(node): (Fraction(scale), table)
         for group in game.ends
@@ -105,13 +106,14 @@ def _matched(regrets: Regrets, parent: IntArray) -> dict[int, Row]:
     return strategy
 
 
-def _way(policy: HandsPolicy, node: int, player: int, hand: int) -> Fraction:
+def _way(policy: Policy, node: int, player: int, hand: int) -> Fraction:
     """How likely a player's own choices lead to a public node with a hand."""
-    tree, reach = policy.game.nodes, Fraction(1)
+    assert isinstance(policy.tree, PublicTree)
+    tree, reach = policy.tree.nodes, Fraction(1)
     while node:
         above = int(tree.parent[node])
         if tree.actor[above] == ACTOR_BIT[player]:
-            row = np.searchsorted(policy.form.children[player], node)
-            reach *= Fraction(float(policy.probabilities[player][row, hand, 0]))
+            sequence = int(policy.tree.sequence_to(player, np.array([node]))[0, hand])
+            reach *= Fraction(float(policy.probabilities[player][sequence - 1, 0]))
         node = above
     return reach

@@ -30,7 +30,6 @@ from jaxgadget import (
     UniformPrior,
     Unsafe,
     exploitability,
-    nested_search,
     refine,
 )
 from jaxgadget.core.regret import RegretMatching
@@ -41,7 +40,7 @@ from jaxgadget.subgames.schedule import decisions
 from tests.core import grove
 from tests.reference import efg, nested
 from tests.reference.random_games import random_policy
-from tests.solving import settings
+from tests.solving import nested_search, settings
 from tests.subgames import deals
 from tests.tree.test_cover import pennies
 
@@ -311,7 +310,10 @@ def test_bad_input() -> None:
             {"knowledge": Knowledge(generate=DiverseGeneration(2))},
             r"generate=DiverseGeneration\(num=2\): nested search considers all infostates; leave it out",
         ),
-        ({"values": lambda ranges: ranges}, "knowledge with values=.* expected values of histories, or none"),
+        (
+            {"values": lambda ranges: ranges, "limit": "depth:1"},
+            "knowledge with values=.* expected values of histories, or none",
+        ),
         ({"gadgets": OptimalContinuation()}, "gadgets: optimal-continuation requires"),
         ({"gadgets": ReachResolving()}, "gadgets: reach-resolving requires the opponent's decisions above"),
         (

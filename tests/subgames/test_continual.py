@@ -11,7 +11,7 @@ import pytest
 
 import jaxgadget as jg
 from jaxgadget import ExactValues, FixedValues, HistoryTree, NoPrior, Policy, ResolvedValues, Solver
-from tests.solving import settings
+from tests.solving import nested_search, settings
 
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
 KUHN_VALUE = (-1 / 18, -1 / 18)
@@ -24,7 +24,7 @@ def game(name: str) -> HistoryTree:
 
 def nested(name: str, blueprint: Policy, gadgets: Any, **options: Any) -> jg.Nested:
     how: dict[str, Any] = {"iterations": 30, "dtype": "float64", "value": KUHN_VALUE, "progress": False}
-    return jg.nested_search(game(name), blueprint, gadgets, **settings(**(how | options)))
+    return nested_search(game(name), blueprint, gadgets, **settings(**(how | options)))
 
 
 @pytest.mark.slow

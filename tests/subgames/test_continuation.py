@@ -24,7 +24,7 @@ from tests.core.grove import to_policy
 from tests.reference import cfr, efg
 from tests.reference.gadgets import Above, optimal_continuation
 from tests.reference.random_games import SHAPES, random_policy, random_tree
-from tests.solving import settings, sweeping
+from tests.solving import nested_search, settings, sweeping
 
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
 SAFE = (jg.Resolving, jg.MaxMargin, jg.ReachResolving, jg.ReachMaxMargin)
@@ -101,7 +101,7 @@ def test_only_refine_solves_the_continuation() -> None:
     tree = game("kuhn_poker")
     values = jg.ExactValues(jg.Policy.stack([jg.Policy.uniform(tree), jg.Policy.dirichlet(tree, 0)]))
     with pytest.raises(ValueError, match="requires the optimal continuation"):
-        jg.nested_search(
+        nested_search(
             tree, jg.Policy.uniform(tree), jg.Resolving(alternative=ContinuationValues()), values=values
         )
     with pytest.raises(ValueError, match="for the optimal continuation: play never leaves it"):
@@ -483,7 +483,7 @@ def test_a_prior_of_a_continuation_has_no_numbers_of_its_own() -> None:
         ContinuationPrior(values, clip=0)
     tree = game("kuhn_poker")
     with pytest.raises(ValueError, match="resolving requires values of ranges"):
-        jg.nested_search(
+        nested_search(
             tree,
             jg.Policy.uniform(tree),
             jg.Resolving(ContinuationPrior(values)),

@@ -35,7 +35,6 @@ from jaxgadget.subgames import limits
 from jaxgadget.subgames.depth_limited import Search, search
 from jaxgadget.subgames.leaves import history_leaves
 from jaxgadget.subgames.limits import limit_at_decisions, limit_by_depth
-from jaxgadget.subgames.nested import nested_search
 from jaxgadget.subgames.profile import Profile, root_reach
 from jaxgadget.tree.cover import build_cover
 from jaxgadget.tree.forest import Forest, build_forest
@@ -43,7 +42,7 @@ from jaxgadget.values.histories import ExactValues, OwnValues, blueprint_digest
 from tests.cases import slow_after
 from tests.reference import efg
 from tests.reference.continuations import continuation_values, limited_values
-from tests.solving import settings
+from tests.solving import nested_search, settings
 
 GOOFSPIEL = "goofspiel(num_cards=4,imp_info=True,points_order=descending)"
 LEDUC = "leduc_poker(num_ranks=2,max_raises=1)"

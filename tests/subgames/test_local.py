@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import jaxgadget as jg
-from jaxgadget import Opponent, Policy, Solver, call_down, local_best_response, nested_search
+from jaxgadget import Opponent, Policy, Solver, call_down, local_best_response
+from tests.solving import nested_search
 
 FOLD, CALL, RAISE = 0, 1, 2
 GAMES = ["leduc_poker", "leduc_poker(num_ranks=4,num_suits=2,raise_sizes=1-3,starting_player=1)"]

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import jaxgadget as jg
-from jaxgadget import NoPrior, Opponent, OptimalContinuation, Policy, Solver, nested_search
+from jaxgadget import NoPrior, Opponent, OptimalContinuation, Policy, Solver
 from tests.reference import continuations, depth_limited, efg, lp
 from tests.reference.depth_limited import Kind
 from tests.reference.random_games import random_tree
-from tests.solving import settings
+from tests.solving import nested_search, settings
 
 PS = (0.0, 0.4, 1.0)
 

@@ -29,12 +29,12 @@ from jaxgadget.gadgets.structure import build_structure
 from jaxgadget.subgames.depth_limited import search
 from jaxgadget.subgames.leaves import HistoryLeaf
 from jaxgadget.subgames.limits import limit_at_decisions
-from jaxgadget.subgames.nested import Nested, nested_search
+from jaxgadget.subgames.nested import Nested
 from jaxgadget.subgames.nested_run import NestedRun
 from jaxgadget.subgames.schedule import decisions, make_schedule
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.values.histories import ExactValues, OwnValues
-from tests.solving import settings
+from tests.solving import nested_search, settings
 
 KUHN_VALUE = (-1 / 18, -1 / 18)
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"

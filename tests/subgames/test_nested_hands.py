@@ -1,81 +1,118 @@
-"""Nested search by hands is that of the histories, or refused."""
+"""Nested search in a `PublicTree` gives the results of that in the histories."""
 
-import re
+import functools
+import itertools
 
 import numpy as np
 import pytest
 
 from jaxgadget import (
-    ArrayPrior,
+    ExactValues,
     Full,
-    HandsPolicy,
+    Knowledge,
+    Lookahead,
     MaxMargin,
+    NoPrior,
+    Opponent,
+    OptimalContinuation,
+    OptimalValues,
+    Policy,
     Resolving,
-    hands_exploitability,
-    nested_hands,
 )
-from jaxgadget.games.game import ACTOR_BIT
-from jaxgadget.subgames.nested_hands import decisions
+from jaxgadget.tree.public import Tree
 from tests.hands import alike
-from tests.solving import settings
+from tests.solving import nested_search
 
 VALUE = (-1 / 18, -1 / 18)
 
 
-def test_searches_are_those_of_the_histories():
-    alike.check_nested("kuhn_poker", 1, [MaxMargin()])
+@pytest.mark.parametrize("player", [0, 1])
+def test_searches_are_those_of_the_histories(player: int):
+    alike.check_nested("kuhn_poker", player, [MaxMargin(), Resolving(epsilon=0.02)])
 
 
-def test_every_level_lies_below_the_one_before():
-    game = alike.form("leduc_poker").game
-    levels = decisions(game, 0)
-    assert sum(map(len, levels)) == len(game.nodes.decisions(0))
-    for number, nodes in enumerate(levels):
-        for node in nodes.tolist():
-            above = node
-            count = 0
-            while above:
-                above = int(game.nodes.parent[above])
-                count += game.nodes.actor[above] == ACTOR_BIT[0]
-            assert count == number
+def test_gadgets_with_a_trunk_search_a_level_jointly():
+    alike.check_nested("kuhn_poker", 1, [Full(NoPrior()), OptimalContinuation(NoPrior())])
 
 
-def test_search_from_a_later_decision_on_leaves_the_first_alone():
-    policy = HandsPolicy.uniform(alike.form("kuhn_poker"))
-    asked = {"iterations": 20, "dtype": "float64", "value": VALUE}
-    result = nested_hands(policy, Resolving(), first=1, **settings(**asked))
-    tree = policy.game.nodes
-    first = tree.parent[policy.form.children[0]] == 0
-    before, after = policy.probabilities[0], result.policy.probabilities[0]
-    np.testing.assert_array_equal(after[first], before[first])
-    assert np.abs(after - before)[~first].max() > 0.1
+def test_responses_to_models():
+    opponents = [Opponent(Policy.dirichlet(alike.histories("kuhn_poker"), 5), [0.3, 1.0])]
+    by_hands = [Opponent(opponents[0].model.on(alike.public("kuhn_poker")), [0.3, 1.0])]  # pyright: ignore
+    uniform = Policy.uniform(alike.histories("kuhn_poker"))
+    search = functools.partial(nested_search, iterations=50, dtype="float64", value=VALUE)
+    expected = search(uniform.tree, uniform, opponent=opponents)
+    result = search(alike.public("kuhn_poker"), uniform.on(alike.public("kuhn_poker")), opponent=by_hands)
+    for name in ("gain", "best_response_gain", "objectives", "nested_exploitability", "exploitability_bound"):
+        np.testing.assert_allclose(getattr(result, name), getattr(expected, name), rtol=0, atol=1e-9)
+    assert np.isfinite(result.gain).all() and result.gain.max() > 0.1
+
+
+def test_optimal_values_at_a_limit():
+    alike.check_nested(
+        "kuhn_poker",
+        0,
+        [OptimalContinuation(NoPrior())],
+        1e-9,
+        values=OptimalValues(),
+        limit="moves",
+        depth=1,
+    )
+
+
+@pytest.mark.parametrize("spec", ["kuhn_poker", "leduc_poker"])
+def test_every_level_lies_below_the_one_before(spec: str):
+    from jaxgadget.subgames.schedule import make_schedule
+
+    tree = alike.public(spec)
+    levels = make_schedule(tree, 0, None).levels
+    assert sum(level.num_subgames for level in levels) == len(tree.nodes.decisions(0))
+    for above, below in itertools.pairwise(levels):
+        assert (above.cut(tree).root[below.roots] >= 0).all()
+
+
+@pytest.mark.parametrize("tree", [alike.histories("kuhn_poker"), alike.public("kuhn_poker")], ids=str)
+def test_search_from_a_later_decision_leaves_the_first_one(tree: Tree):
+    uniform = Policy.uniform(tree)
+    result = nested_search(tree, uniform, Resolving(), first=1, iterations=20, dtype="float64", value=VALUE)
+    infosets = tree.infosets[0]
+    is_first = (infosets.depth == 0)[infosets.infoset[1:]]
+    before, after = uniform.probabilities[0], result.policy.probabilities[0]
+    np.testing.assert_array_equal(after[is_first], before[is_first])
+    assert np.abs(after - before)[~is_first].max() > 0.1
     assert result.searches.tolist() == [1]
-    assert repr(result) == "<NestedHands of kuhn_poker: 1 lane(s)>"
-    again = hands_exploitability(result.policy, 0, value=VALUE)
-    np.testing.assert_array_equal(result.nested_exploitability, again)
     assert result.nested_exploitability[0] < result.blueprint_exploitability[0]
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"player": 2}, "player=2"),
-        ({"first": -1}, "first=-1"),
-        ({"first": 2}, "first=2: player 0 of kuhn_poker decides less often; expected at most 1"),
-        ({"gadgets": Full()}, "gadgets: full requires"),
-        ({"gadgets": Resolving(epsilon="auto")}, "epsilon='auto'"),
-        ({"gadgets": MaxMargin(ArrayPrior(np.ones(4)))}, "ArrayPrior values of shape (4,): expected [3]"),
-        ({"algorithm": "lp"}, "algorithm='lp' is unknown"),
-        ({"value": (1.0, 0.0)}, "value=(1.0, 0.0)"),
-        ({"memory_limit": 1000}, "1 lane(s) take 5.61 kB of memory, 1 kB may be taken"),
+        ({"first": 2}, "first=2"),
+        ({"knowledge": Knowledge()}, "HistoryTree"),
+        ({"values": ExactValues(Policy.uniform(alike.histories("kuhn_poker")))}, "HistoryTree"),
+        ({"values": OptimalValues(), "opponent": Opponent("uniform", 0.5)}, "HistoryTree"),
+        ({"memory_limit": 1000}, "memory_limit"),
     ],
 )
 def test_bad_input(change: dict[str, object], expected: str):
-    asked = {"gadgets": Resolving(), "iterations": 1, "value": VALUE} | change
-    with pytest.raises(ValueError, match=re.escape(expected)):
-        nested_hands(HandsPolicy.uniform(alike.form("kuhn_poker")), **settings(**asked))
+    if "opponent" in change:
+        change["opponent"] = Opponent(Policy.uniform(alike.public("kuhn_poker")), 0.5)
+    uniform = Policy.uniform(alike.public("kuhn_poker"))
+    with pytest.raises(ValueError, match=expected):
+        nested_search(
+            uniform.tree, uniform, **({"gadgets": Resolving(), "iterations": 1, "value": VALUE} | change)
+        )
 
 
-def test_only_policies_by_hands():
-    with pytest.raises(ValueError, match="expected a HandsPolicy"):
-        nested_hands("uniform")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"first": -1},
+        {"depth": 0, "values": OptimalValues()},
+        {"step": 0},
+        {"first": 1, "limit": "moves", "values": OptimalValues()},
+    ],
+    ids=str,
+)
+def test_wrong_lookaheads(wrong: dict[str, object]):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Lookahead(**wrong)  # pyright: ignore[reportArgumentType]

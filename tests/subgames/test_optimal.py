@@ -26,7 +26,6 @@ from jaxgadget import (
     exploitability,
     load,
     nested_exactly,
-    nested_search,
     respond,
 )
 from jaxgadget.core import cfr
@@ -36,7 +35,7 @@ from tests.cases import slow_after
 from tests.reference import depth_limited, efg, lp
 from tests.reference.depth_limited import Kind
 from tests.reference.random_games import random_tree
-from tests.solving import settings
+from tests.solving import nested_search, settings
 
 KUHN_VALUE = (-1 / 18, -1 / 18)
 

@@ -15,12 +15,11 @@ from jaxgadget import (
     OptimalContinuation,
     Policy,
     nested_exactly,
-    nested_search,
     solve_trunk,
 )
 from jaxgadget.opponents.opponent import list_opponents
 from tests.reference import continuations, depth_limited, efg, lp
-from tests.solving import settings
+from tests.solving import nested_search, settings
 
 PS = (0.0, 0.5, 1.0)
 EVERYWHERE: set[int] = set()

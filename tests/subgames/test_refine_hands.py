@@ -16,15 +16,14 @@ from jaxgadget import (
     Solver,
     UniformPrior,
     Unsafe,
-    public_cut,
     public_tree,
     refine,
     solve,
 )
-from jaxgadget.hands.form import HandsForm, keep_nodes
-from jaxgadget.hands.policy import HandsPolicy
-from jaxgadget.hands.ranges import build_bodies, find_hands_ranges
-from jaxgadget.tree.public_form import subgame_of
+from jaxgadget.subgames.prepare import prepare
+from jaxgadget.tree.cut import cut
+from jaxgadget.tree.forest import build_forest
+from jaxgadget.tree.public_form import keep_nodes, subgame_of
 from tests.hands import alike
 from tests.hands.test_payoff import kuhn_by_operators
 
@@ -50,10 +49,9 @@ def test_linear_programs_are_those_of_the_histories():
 def test_arrays_have_rows_for_possible_hands_alone():
     """In Leduc below a public card a user's values are those of five hands; the sixth is promised nothing."""
     tree = alike.public("leduc_poker")
-    by_hand = HandsPolicy.uniform(alike.form("leduc_poker"))
-    nodes = public_cut(by_hand.game, "chance")[:1]
-    bodies = build_bodies(by_hand.game, nodes, 0)
-    best_response_values = find_hands_ranges(bodies, by_hand).cbv[bodies.named_roots >= 0]
+    nodes = cut(tree, "chance").roots[:1]
+    forest = build_forest(tree, nodes)
+    best_response_values = prepare(forest, 0, Policy.uniform(tree)).ranges.cbv[forest.roots[1].row >= 0]
     assert best_response_values.shape == (5, 1)
     gadgets = [
         Resolving(NoPrior()),
@@ -91,7 +89,7 @@ def test_bounds_hold():
 def test_operators_have_subgames():
     """Where tables are never written down, too, and where an operator has ends outside of the subgames."""
     trees = alike.public("kuhn_poker"), public_tree(kuhn_by_operators())
-    nodes = public_cut(trees[0].hands_game, "depth:1")[1:]
+    nodes = cut(trees[0], "depth:1").roots[1:]
     inside = subgame_of(trees[1], nodes) >= 0
     assert not all(inside[group.node].all() for group in trees[1].hands_game.ends)
     solver = Solver(iterations=10, dtype="float64")
@@ -105,12 +103,12 @@ def test_operators_have_subgames():
 
 
 def test_only_what_is_below_is_kept():
-    game = alike.form("leduc_poker").game
-    form = HandsForm(game, public_cut(game, "chance")[:3])
-    kept = keep_nodes(game.ends, form.root_of >= 0)
-    inside = np.sort(np.concatenate([group.node.ravel() for group in kept]))
-    np.testing.assert_array_equal(inside, game.nodes.ends[form.root_of[game.nodes.ends] >= 0])
-    assert repr(form).endswith("below 3 nodes>")
+    tree = alike.public("leduc_poker")
+    below = subgame_of(tree, cut(tree, "chance").roots[:3]) >= 0
+    inside = np.sort(
+        np.concatenate([group.node.ravel() for group in keep_nodes(tree.hands_game.ends, below)])
+    )
+    np.testing.assert_array_equal(inside, tree.nodes.ends[below[tree.nodes.ends]])
 
 
 def test_what_overflows_keeps_the_blueprint():
@@ -130,20 +128,15 @@ def test_what_overflows_keeps_the_blueprint():
 
 
 def test_cuts():
-    game = alike.form("leduc_poker").game
-    assert public_cut(game, "depth:0").tolist() == [0]
-    assert len(public_cut(game, "chance")) == 30
-    second = public_cut(game, "depth:2")
-    assert {len(game.nodes.moves(node)) for node in second.tolist()} == {
-        2,
-        3,
-    }  # past the card, if there is one
-    assert public_cut(game, [5, 3, 5]).tolist() == [3, 5]
+    tree = alike.public("leduc_poker")
+    assert cut(tree, "depth:0").roots.tolist() == [0]
+    assert cut(tree, "chance").num_subgames == 30
+    moves = {len(tree.moves(node)) for node in cut(tree, "depth:2").roots.tolist()}
+    assert moves == {2, 3}  # past the card, if there is one
 
 
 def test_games_without_a_table_of_deals():
-    game = alike.form("kuhn_poker").game
-    tree = public_tree(dataclasses.replace(game, deals=None))
+    tree = public_tree(dataclasses.replace(alike.public("kuhn_poker").hands_game, deals=None))
     assert solve(tree, iterations=2).iterations == 2
     with pytest.raises(ValueError, match="deals of kuhn_poker are not tabulated"):
         refine(tree, "depth:1", blueprint().on(tree), Resolving())

@@ -28,14 +28,13 @@ from jaxgadget.policy.matches import play_players
 from jaxgadget.policy.player import PolicyPlayer
 from jaxgadget.subgames.leaves import HistoryLeaf
 from jaxgadget.subgames.limits import CELL_BYTES, limit_at_decisions
-from jaxgadget.subgames.nested import nested_search
 from jaxgadget.subgames.nested_run import NestedRun
 from jaxgadget.subgames.schedule import decision_above, decisions, make_schedule
 from jaxgadget.subgames.search_player import SearchPlayer
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.values.histories import ExactValues, OwnValues
 from tests.cases import slow_after
-from tests.solving import settings
+from tests.solving import nested_search, settings
 
 GAMES = ("kuhn_poker", "goofspiel(num_cards=3,imp_info=True,points_order=descending)")
 LIARS_DICE = "liars_dice(dice_sides=3,numdice=1)"

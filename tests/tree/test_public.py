@@ -25,8 +25,9 @@ from jaxgadget import (
 )
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.alternative import AbstractValues
-from jaxgadget.hands.policy import HandsPolicy
+from jaxgadget.policy.policy import OLD_HANDS_FILE
 from jaxgadget.tree.public import PublicTree, public_tree
+from jaxgadget.util.store import write_archive
 
 TOLERANCE = 1e-12
 
@@ -78,8 +79,19 @@ def test_files(both, tmp_path: pathlib.Path):
     assert_same(Policy.load(tmp_path / "histories.npz", public_tree(tree)), policy, 0.0)
     with pytest.raises(ValueError, match="histories"):
         Policy.load(tmp_path / "histories.npz", public)
-    HandsPolicy.uniform(public.hands_game).save(tmp_path / "old.npz")
-    assert_same(Policy.load(tmp_path / "old.npz", public), Policy.uniform(tree))
+    save_as_before(policy.on(public), tmp_path / "old.npz")
+    assert_same(Policy.load(tmp_path / "old.npz", public), policy, 0.0)
+
+
+def save_as_before(policy: Policy, path: pathlib.Path) -> None:
+    """A file as version 0.4 wrote it: `[actions at public nodes, hands, lanes]`, 1 for impossible hands."""
+    tree = public_tree(policy.tree)
+    arrays = {}
+    for player, rows in enumerate(policy.probabilities):
+        sequence = tree.sequence_to(player, np.flatnonzero(tree.action[player] >= 0))
+        arrays[f"probabilities_{player}"] = np.where((sequence >= 0)[..., None], rows[sequence - 1], 1.0)
+    header = {"game": tree.game.name, "labels": list(policy.labels)}
+    write_archive(path, OLD_HANDS_FILE, header, arrays, compress=True)
 
 
 def test_refine_against_models_with_checkpoints(both, tmp_path: pathlib.Path):

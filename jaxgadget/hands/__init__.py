@@ -1,1 +1,0 @@
-"""Games by hands on the device: public nodes × hands instead of histories."""
