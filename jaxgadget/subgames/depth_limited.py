@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from jaxgadget.core.driver import Report
 from jaxgadget.core.regret import Rule
+from jaxgadget.core.results import LaneResult
 from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
 from jaxgadget.gadgets.structure import build_structure, find_ranges
@@ -36,7 +36,7 @@ from jaxgadget.values.histories import ValueFunction, leaf_values
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Search:
+class Search(LaneResult):
     """Solved depth-limited subgames of one player.
 
     Lanes run over gadgets, then blueprints: `lane = gadget * num_blueprints + blueprint`. S subgames;
@@ -101,29 +101,28 @@ class Search:
         return Lanes.product(gadgets=len(self.gadgets), blueprints=self.blueprint.num_lanes)
 
     @property
-    def table(self) -> pd.DataFrame:
-        """A row for every gadget and blueprint; nothing bounds exploitability."""
-        lanes, rows = self.lanes, list[dict[str, Any]]()
-        for lane in range(len(lanes)):
-            gadget = self.gadgets[lanes.gadget[lane]]
-            value, gap = self.gadget_value[:, lane], self.gap[:, lane]
-            rows.append(
-                {
-                    "player": self.player,
-                    "blueprint": self.blueprint.labels[lanes.blueprint[lane]],
-                    "gadget": gadget.name,
-                    "prior": prior_name(gadget),
-                    "epsilon": gadget.epsilon,
-                    "exploitability_bound": np.nan,
-                    "gadget_value_sum": value.sum(),
-                    "gadget_value_min": value.min(),
-                    "gadget_value_max": value.max(),
-                    "gap_sum": gap.sum(),
-                    "gap_max": gap.max(),
-                    "failure": self.failures.get(lane),
-                }
-            )
-        return pd.DataFrame(rows)
+    def lane_columns(self) -> dict[str, Any]:
+        """Player, blueprint, and gadget with its prior and ε of each lane."""
+        gadgets = [self.gadgets[gadget] for gadget in self.lanes.gadget.tolist()]
+        return {
+            "player": self.player,
+            "blueprint": [self.blueprint.labels[blueprint] for blueprint in self.lanes.blueprint.tolist()],
+            "gadget": [gadget.name for gadget in gadgets],
+            "prior": [prior_name(gadget) for gadget in gadgets],
+            "epsilon": [gadget.epsilon for gadget in gadgets],
+        }
+
+    @property
+    def number_columns(self) -> dict[str, Any]:
+        """Values and gaps over all subgames; nothing bounds exploitability."""
+        return {
+            "exploitability_bound": np.full(len(self.lanes), np.nan),
+            "gadget_value_sum": self.gadget_value.sum(axis=0),
+            "gadget_value_min": self.gadget_value.min(axis=0),
+            "gadget_value_max": self.gadget_value.max(axis=0),
+            "gap_sum": self.gap.sum(axis=0),
+            "gap_max": self.gap.max(axis=0),
+        }
 
 
 def search(

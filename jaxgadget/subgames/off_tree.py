@@ -31,13 +31,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-import pandas as pd
 
 from jaxgadget.core.regret import Rule
+from jaxgadget.core.results import LaneResult
 from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.gadgets.alternative import (
     ABSTRACT,
@@ -110,7 +110,7 @@ class OffTreeLevel:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class OffTree:
+class OffTree(LaneResult):
     """Blueprints of an abstraction, extended with answers to off-tree actions.
 
     Lanes run over gadgets, then blueprints. Values are in the answering player's utility, in units of the
@@ -153,7 +153,7 @@ class OffTree:
     above_optimum: FloatArray
     game_value: tuple[float, float] | None
     menu_value: tuple[float, float] | None
-    failures: dict[int, str]
+    failures: Mapping[int, str]
     seconds: dict[str, float]
 
     def __repr__(self) -> str:
@@ -183,41 +183,56 @@ class OffTree:
         return lift(self.policy, tree, elsewhere=elsewhere)
 
     @property
-    def table(self) -> pd.DataFrame:
-        """A row for every gadget and blueprint; NaN where a number is undefined or unknown."""
-        values = [
+    def message(self) -> str:
+        """Number of levels and subgames solved, and the convergence of their solves, in a sentence."""
+        if not self.levels:
+            return f"{self.method}: no subgame was solved"
+        gap = max(float(np.nanmax(level.gap, initial=0.0)) for level in self.levels)
+        return f"{len(self.levels)} level(s) with {self.num_subgames} subgame(s); largest gap {gap:.3g}"
+
+    @property
+    def lane_columns(self) -> dict[str, Any]:
+        """Player, blueprint, method, and gadget with its prior and ε of each lane."""
+        lanes = Lanes.product(gadgets=max(len(self.gadgets), 1), blueprints=self.blueprint.num_lanes)
+        gadgets = [self.gadgets[gadget] if self.gadgets else None for gadget in lanes.gadget.tolist()]
+        return {
+            "player": self.player,
+            "blueprint": [self.blueprint.labels[blueprint] for blueprint in lanes.blueprint.tolist()],
+            "method": self.method,
+            "gadget": [None if gadget is None else gadget.name for gadget in gadgets],
+            "prior": [None if gadget is None else prior_name(gadget) for gadget in gadgets],
+            "epsilon": [np.nan if gadget is None else gadget.epsilon for gadget in gadgets],
+            "spread": [
+                spread_name(gadget.spread)
+                if isinstance(gadget, Resolving) and gadget.spread is not None
+                else None
+                for gadget in gadgets
+            ],
+        }
+
+    @property
+    def number_columns(self) -> dict[str, Any]:
+        """Exploitability, certificate, gap, effort and the games' values; NaN where unknown."""
+        gap = np.zeros(self.policy.num_lanes)
+        for level in self.levels:
+            gap = np.maximum(gap, level.gap.max(axis=0, initial=0.0))
+        gap[list(self.failures)] = np.nan
+        game_value, menu_value = (
             np.nan if value is None else Bracket(*value).for_player(self.player).middle
             for value in (self.game_value, self.menu_value)
-        ]
-        lanes = Lanes.product(gadgets=max(len(self.gadgets), 1), blueprints=self.blueprint.num_lanes)
-        rows: list[dict[str, Any]] = []
-        for lane in range(self.policy.num_lanes):
-            gadget = self.gadgets[lanes.gadget[lane]] if self.gadgets else None
-            spread = gadget.spread if isinstance(gadget, Resolving) else None
-            gap = [float(level.gap[:, lane].max(initial=0.0)) for level in self.levels]
-            rows.append(
-                {
-                    "player": self.player,
-                    "blueprint": self.blueprint.labels[lanes.blueprint[lane]],
-                    "method": self.method,
-                    "gadget": None if gadget is None else gadget.name,
-                    "prior": None if gadget is None else prior_name(gadget),
-                    "epsilon": np.nan if gadget is None else gadget.epsilon,
-                    "spread": None if spread is None else spread_name(spread),
-                    "exploitability": self.exploitability[lane],
-                    "certificate": self.certificate[lane],
-                    "gap_max": np.nan if lane in self.failures else max(gap, default=0.0),
-                    "above_optimum": self.above_optimum[lane],
-                    "levels": len(self.levels),
-                    "subgames": self.num_subgames,
-                    "seconds": sum(self.seconds.values()),
-                    "off_tree": None if self.off_tree is None else ", ".join(self.off_tree),
-                    "game_value": values[0],
-                    "menu_value": values[1],
-                    "failure": self.failures.get(lane),
-                }
-            )
-        return pd.DataFrame(rows)
+        )
+        return {
+            "exploitability": self.exploitability,
+            "certificate": self.certificate,
+            "gap_max": gap,
+            "above_optimum": self.above_optimum,
+            "levels": len(self.levels),
+            "subgames": self.num_subgames,
+            "seconds": sum(self.seconds.values()),
+            "off_tree": None if self.off_tree is None else ", ".join(self.off_tree),
+            "game_value": game_value,
+            "menu_value": menu_value,
+        }
 
 
 @dataclasses.dataclass(frozen=True)

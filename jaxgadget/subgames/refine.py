@@ -16,6 +16,7 @@ import pandas as pd
 
 from jaxgadget.core.memory import Plan
 from jaxgadget.core.regret import Rule
+from jaxgadget.core.results import LaneResult
 from jaxgadget.core.solver import LP, Solver, choose_solver
 from jaxgadget.gadgets.capabilities import ARRAYS, SOLVERS, Capability, check_capabilities, of_solver
 from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Gadget, check_arrays, is_gadget, prior_name
@@ -59,7 +60,7 @@ def default_gadgets(epsilon: float = DEFAULT_EPSILON) -> tuple[Gadget, ...]:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Refinement:
+class Refinement(LaneResult):
     """Blueprints with all subgames of one player re-solved.
 
     Lanes are all combinations of gadgets, opponents and blueprints; see `lanes`. S subgames;
@@ -191,57 +192,46 @@ class Refinement:
         return f"largest gap {worst:.3g} after {int(self.iterations.max())} {steps}{advice}{skipped}"
 
     @property
-    def table(self) -> pd.DataFrame:
-        """A row for every gadget, opponent and blueprint; NaN where a number is undefined: see `failure`."""
-        p, model, lanes = self.p, self.model, self.lanes
-        mean = self.mean_exploitability
-        rows: list[dict[str, Any]] = []
-        for lane in range(self.policy.num_lanes):
-            gadget = self.gadgets[lanes.gadget[lane]]
-            said = {"model": model[lane], "p": p[lane], "gain": self.gain[lane]}
-            said |= {"guard_share": self.guard_share[lane], "mean_exploitability": mean[lane]}
-            row = lane_row(self, lane, gadget, self.blueprint.labels[lanes.blueprint[lane]])
-            rows.append(row | knowledge_columns(self.knowledge) | said)
-        return pd.DataFrame(rows)
+    def lane_columns(self) -> dict[str, Any]:
+        """Player, blueprint, gadget with its prior and ε, and opponent of each lane."""
+        gadgets = self._lane_gadgets
+        return {
+            "player": self.player,
+            "blueprint": [self.blueprint.labels[blueprint] for blueprint in self.lanes.blueprint.tolist()],
+            "gadget": [gadget.name for gadget in gadgets],
+            "prior": [prior_name(gadget) for gadget in gadgets],
+            "epsilon": self.epsilon,
+            "model": self.model,
+            "p": self.p,
+        }
 
+    @property
+    def number_columns(self) -> dict[str, Any]:
+        """Exploitabilities and their bound, gain, and values and gaps over all subgames."""
+        gadgets, missing = self._lane_gadgets, np.isnan(self.gadget_value)
+        missing[:, list(self.failures)] = False  # the numbers of failed lanes stay NaN
+        value, gap = (np.ma.masked_array(rows, missing) for rows in (self.gadget_value, self.gap))
+        return {
+            "blueprint_exploitability": self.blueprint_exploitability,
+            "refined_exploitability": self.refined_exploitability,
+            "exploitability_bound": self.exploitability_bound,
+            "gain": self.gain,
+            "gadget_value_sum": value.sum(axis=0).data,
+            "gadget_value_min": value.min(axis=0).data,
+            "gadget_value_max": value.max(axis=0).data,
+            "gap_sum": gap.sum(axis=0).data,
+            "gap_max": gap.max(axis=0).data,
+            "alternative": [gadget.settings.get("alternative") for gadget in gadgets],
+            "gifts": [gadget.settings.get("gifts") for gadget in gadgets],
+            "guard_share": self.guard_share,
+            "auto": [gadget.epsilon == AUTO for gadget in gadgets],
+            **knowledge_columns(self.knowledge),
+            "mean_exploitability": self.mean_exploitability,
+        }
 
-def lane_row(refined: Refinement, lane: int, gadget: Gadget, blueprint: str) -> dict[str, Any]:
-    """A lane as a row of a table; columns of models, guards and knowledge say that there are none.
-
-    Args:
-      refined: the refinement.
-      lane: which.
-      gadget: its gadget.
-      blueprint: label of its blueprint.
-    """
-    value, gap = refined.gadget_value[:, lane], refined.gap[:, lane]
-    if lane not in refined.failures:  # else there is nothing to add up
-        value, gap = value[~np.isnan(value)], gap[~np.isnan(gap)]
-    return {
-        "player": refined.player,
-        "blueprint": blueprint,
-        "gadget": gadget.name,
-        "prior": prior_name(gadget),
-        "epsilon": refined.epsilon[lane],
-        "model": None,
-        "p": 0.0,
-        "blueprint_exploitability": refined.blueprint_exploitability[lane],
-        "refined_exploitability": refined.refined_exploitability[lane],
-        "exploitability_bound": refined.exploitability_bound[lane],
-        "gain": np.nan,
-        "gadget_value_sum": value.sum(),
-        "gadget_value_min": value.min(),
-        "gadget_value_max": value.max(),
-        "gap_sum": gap.sum(),
-        "gap_max": gap.max(),
-        "alternative": gadget.settings.get("alternative"),
-        "gifts": gadget.settings.get("gifts"),
-        "guard_share": np.nan,
-        "auto": gadget.epsilon == AUTO,
-        **knowledge_columns(None),
-        "mean_exploitability": np.nan,
-        "failure": refined.failures.get(lane),
-    }
+    @property
+    def _lane_gadgets(self) -> list[Gadget]:
+        return [self.gadgets[gadget] for gadget in self.lanes.gadget.tolist()]
 
 
 def refine(
