@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -125,34 +124,6 @@ def test_an_interrupt_while_solving_says_what_is_kept(
         assert (cut_off.exit_code, cut_off.stdout) == (130, "")
         told = cut_off.stderr.splitlines()
         assert told == [f"Interrupted. {str(out)!r} keeps {kept}; repeat the same command to resume."]
-
-
-def test_refine_with_its_values(trained: Trained) -> None:
-    out = trained[0]
-    how = ("--gadget", "resolving", "--iterations", 200, "--json", "-")
-    alternatives = ("--alternative", "best-response", "--alternative", f"values:{out}")
-    rows = record(run(*REFINE, *how, *alternatives))["rows"]
-    safe, estimated = rows
-    assert [row["alternative"] for row in rows] == ["best-response", f"values:{out}"]
-    is_bounded = estimated["exploitability_bound"] is not None
-    assert is_bounded == (estimated["guard_share"] == 0), "nothing bounds estimates"
-    assert estimated["refined_exploitability"] <= safe["refined_exploitability"] + 1e-6
-    assert safe["exploitability_bound"] >= safe["refined_exploitability"] - 1e-6
-    tree = jg.enumerate_game(jg.load("kuhn_poker"))
-    values = jg.ContinuationValues(jg.FolderRanges(str(out)))
-    expected = jg.refine(
-        tree,
-        "depth:2",
-        jg.cfr_checkpoints(tree, [3], progress=False),
-        jg.Resolving(jg.NoPrior(), alternative=values),
-        solver=jg.Solver(iterations=200, progress=False),
-    )
-    np.testing.assert_allclose(
-        estimated["refined_exploitability"] - estimated["blueprint_exploitability"],
-        (expected.refined_exploitability - expected.blueprint_exploitability)[0],
-        rtol=0,
-        atol=1e-6,
-    )
 
 
 def test_nested_with_its_values(trained: Trained, tmp_path: pathlib.Path) -> None:
