@@ -92,7 +92,7 @@ STEPS: list[tuple[str, Kind, int, int]] = [
 
 @pytest.mark.parametrize(
     ("shape", "kind", "depth", "step", "player"),
-    slow_after(2, [(*step, k % 2) for k, step in enumerate(STEPS)]),
+    slow_after(1, [(*step, k % 2) for k, step in enumerate(STEPS)]),
 )
 def test_step_objectives_are_those_of_explicit_games(
     shape: str, kind: Kind, depth: int, step: int, player: int
@@ -176,7 +176,7 @@ def test_case_1_a_deeper_limit_may_be_worse() -> None:
         assert found.gain[0] + 1 / 2 == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("g", [0.0, 0.2, 0.5, 0.9])
+@pytest.mark.parametrize("g", slow_after(1, [0.2, 0.0, 0.5, 0.9]))
 def test_case_2_what_lies_below_the_limit_is_taken_for_rational(g: float) -> None:
     tree = game("biased_matching_pennies")
 
@@ -294,6 +294,7 @@ def test_another_model_and_p_compile_nothing() -> None:
     assert cfr.run._cache_size() == before
 
 
+@pytest.mark.slow
 def test_a_limit_inside_a_simultaneous_move() -> None:
     """Turn by turn, a search may end after one player's bid and before the other's."""
     pytest.importorskip("pyspiel")
