@@ -20,7 +20,6 @@ from jaxgadget import (
     OptimalValues,
     Policy,
     Resolving,
-    Solver,
     Unsafe,
     enumerate_game,
     exploitability,
@@ -350,20 +349,6 @@ def test_a_branch_of_the_full_gadget_is_the_game_with_all_else_as_it_was(shape: 
     assert found.objectives[0, 0] == pytest.approx(min(values), abs=1e-9)
 
 
-def test_lanes_tell_models_and_ps_apart() -> None:
-    tree = game("kuhn_poker")
-    opponents = [
-        Opponent(Policy.uniform(tree), [0.5, 0.5 + 1e-9]),
-        Opponent(Policy.uniform(tree), 0.5, "model"),
-    ]
-    found = nested_exactly(tree, opponent=opponents, depth=9, value=KUHN_VALUE)
-    assert found.policy.labels == (
-        "uniform | optimal-continuation | against uniform with p = 0.5",
-        "uniform | optimal-continuation | against uniform with p = 0.500000001",
-        "uniform | optimal-continuation | against uniform with p = 0.5, followed beyond the limit, too",
-    )
-
-
 def test_what_is_told_of_programs_and_of_the_most_that_a_model_gives() -> None:
     tree = game("kuhn_poker")
     models = [Policy.uniform(tree), Policy.dirichlet(tree, 4)]
@@ -379,22 +364,3 @@ def test_what_is_told_of_programs_and_of_the_most_that_a_model_gives() -> None:
         assert found.best_response_gain.min() > 0.1
     alone = nested_exactly(tree, **settings(**how))
     assert np.isnan(alone.best_response_gain).all()
-
-
-def test_a_failure_names_its_lane_once() -> None:
-    tree = game("kuhn_poker")
-    profiles = Policy.stack([Policy.dirichlet(tree, 0), Policy.dirichlet(tree, 1)])
-    opponent = Opponent(Policy.uniform(tree), [0.25, 1.0])
-    found = nested_search(
-        tree,
-        profiles,
-        values=OptimalValues(),
-        opponent=opponent,
-        solver=Solver(algorithm="lp", time_limit=1e-9),
-        value=KUHN_VALUE,
-    )
-    assert sorted(found.failures) == [0, 1, 2, 3]
-    for lane, (p, blueprint) in enumerate((p, b) for p in ("0.25", "1") for b in profiles.labels):
-        name = f"optimal-continuation after blueprint {blueprint!r} against uniform with p = {p}"
-        assert found.failures[lane].startswith(f"linear program {name!r} was not solved in time")
-        assert found.failures[lane].count("optimal-continuation") == 1

@@ -255,30 +255,3 @@ def test_shards_without_a_manifest_are_those_of_their_request(folder: pathlib.Pa
     (folder / MANIFEST).unlink()
     with pytest.raises(ValueError, match=r"of another request, and no manifest\.json"):
         kept(folder, iterations=7)
-
-
-@pytest.mark.parametrize(
-    ("name", "record", "said"),
-    [
-        (
-            "network.json",
-            {"format": "jaxgadget value network", "version": 1},
-            "a network of histories, from train_v",
-        ),
-        (
-            "network.json",
-            {"format": "jaxgadget range network", "version": 1},
-            "a network of ranges, from train_r",
-        ),
-        ("manifest.json", {"format": 2, "request": {}, "versions": {}, "pieces": []}, "a sweep, from sweep"),
-    ],
-    ids=["histories", "ranges", "sweep"],
-)
-def test_a_folder_of_something_else_is_refused(
-    tmp_path: pathlib.Path, name: str, record: dict[str, Any], said: str
-) -> None:
-    (tmp_path / name).write_text(json.dumps(record))
-    with pytest.raises(ValueError, match=f"{re.escape(repr(str(tmp_path)))} holds {said}") as raised:
-        kept(tmp_path)
-    assert "expected an empty folder, or one with solved ranges, from solve_ranges" in str(raised.value)
-    assert [path.name for path in tmp_path.iterdir()] == [name], "nothing was written"
