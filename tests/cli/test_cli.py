@@ -295,34 +295,17 @@ def test_cut_by_default(game: str, name: str | None, monkeypatch: pytest.MonkeyP
 # --- what goes wrong ----------------------------------------------------------------------
 
 MALFORMED = 'EFG 2 R "x" { "a" "b" }\nq "" 1\n'
-BAD_CHANCE = """EFG 2 R "x" { "a" "b" }
-c "" 1 "" { "x" 1/2 "y" 1/4 } 0
-t "" 1 "" { 1, -1 }
-t "" 2 "" { -1, 1 }
-"""
 NOT_ZERO_SUM = """EFG 2 R "x" { "a" "b" }
 p "" 1 1 "" { "l" "r" } 0
 t "" 1 "" { 1, 1 }
 t "" 2 "" { -1, 0 }
 """
 BAD_INPUT = [
-    ("solve nosuch", "'nosuch' is unknown"),
     ("refine kuhn_pokr", "did you mean kuhn_poker"),
-    ("solve kuhn_poker(cards=4)", "parameter 'cards'"),
-    ("solve kuhn_poker(players=3)", "players=3"),
-    ("solve goofspiel(returns_type=total_points,num_cards=3)", "total_points"),
-    ("solve kuhn_poker(", "expected name or name(parameter=value"),
     ("solve malformed.efg", "malformed.efg, line 2"),
-    ("solve bad_chance.efg", "bad_chance.efg"),
-    ("solve not_zero_sum.efg", "not_zero_sum.efg"),
-    ("solve missing.efg", "missing.efg"),
     ("refine kuhn_poker --cut flop", "cut='flop'"),
-    ("refine kuhn_poker --cut depth:9", "cut 'depth:9' of kuhn_poker"),
-    ("refine kuhn_poker --epsilon 1", "epsilon=1"),
-    ("refine kuhn_poker --epsilon -0.1", "epsilon=-0.1"),
     ("refine kuhn_poker --epsilon nan", "epsilon='nan': expected a number in [0, 1)"),
     ("refine kuhn_poker --epsilon some", "epsilon='some': expected a number in [0, 1), or 'auto'"),
-    ("refine kuhn_poker --epsilon auto", "expected algorithm='lp'"),
     (
         "refine kuhn_poker --epsilon 0.5 --prior none",
         "--epsilon has no effect where all gadgets have the prior",
@@ -347,7 +330,6 @@ BAD_INPUT = [
     ("solve kuhn_poker --algorithm lp --iterations 5", "--iterations has no effect with --algorithm lp"),
     ("solve kuhn_poker --algorithm lp --dtype float64", "--dtype has no effect with --algorithm lp"),
     ("solve kuhn_poker --algorithm dcfr --time-limit 9", "--time-limit has no effect with --algorithm dcfr"),
-    ("solve kuhn_poker --algorithm lp --time-limit 1e-9", "was not solved in time"),
     ("solve kuhn_poker --iterations 5 --iterations 6", "'--iterations': given more than once"),
     ("solve kuhn_poker --save a --save=b", "'--save': given more than once; expected one value"),
     ("refine kuhn_poker --cut depth:1 --cut depth:2", "'--cut': given more than once"),
@@ -356,50 +338,28 @@ BAD_INPUT = [
     ("solve kuhn_poker --algorithm lp --target-gap 0.1", "--target-gap 0.1 with algorithm='lp'"),
     ("solve kuhn_poker --floor 1", "expected a number in [0, 1)"),
     ("solve kuhn_poker --floor -0.5", "--floor"),
-    ("refine kuhn_poker --alternative none", "alternative 'none': expected one of"),
-    ("refine kuhn_poker --alternative continuation:x", "alternative 'continuation:x': expected one of"),
     ("refine kuhn_poker --alternative blueprint:3", "alternative 'blueprint:3': expected one of"),
-    ("refine kuhn_poker --gadget optimal-continuation --alternative blueprint", "play never leaves that one"),
     ("refine kuhn_poker --gifts all", "--gifts"),
-    ("refine kuhn_poker --gadget reach-resolving --scale-gifts", "scaled=True with 2 subgames"),
-    ("refine kuhn_poker --epsilon 2 --prior none", "epsilon=2"),
     ("refine kuhn_poker --iterations 0", "--iterations"),
     ("solve kuhn_poker --iterations -5", "--iterations"),
-    ("solve kuhn_poker --iterations 5.5", "--iterations"),
-    ("solve kuhn_poker --iterations 9999999999", "--iterations"),
     ("solve kuhn_poker --target-gap -1", "--target-gap"),
     ("solve kuhn_poker --target-gap nan", "--target-gap"),
-    ("solve leduc_poker --max-histories 100", "--max-histories"),
     ("solve leduc_poker --max-histories 0", "--max-histories"),
     ("refine kuhn_poker --player 2", "--player"),
     ("refine kuhn_poker --algorithm cfr++", "--algorithm"),
     ("refine kuhn_poker --gadget safe", "--gadget"),
     ("refine kuhn_poker --prior own", "prior 'own' is unknown; expected one of none"),
     ("solve kuhn_poker --dtype float16", "--dtype"),
-    ("refine kuhn_poker --blueprint steep:3", "blueprint 'steep:3'"),
-    ("refine kuhn_poker --blueprint cfr:0", "blueprint 'cfr:0'"),
-    ("refine kuhn_poker --blueprint file:missing.npz", "missing.npz"),
-    ("refine kuhn_poker --blueprint file:malformed.efg", "file:malformed.efg"),
-    ("refine kuhn_poker --blueprint file:other.npz", "not of 'kuhn_poker'"),
-    ("refine kuhn_poker --infostate 7p", "infostate '7p'"),
-    ("refine kuhn_poker --gadget unsafe --prior uniform --prior blueprint", "it has no decision to perturb"),
     ("refine kuhn_poker --plot x.gif", ".png, .svg, .pdf"),
     ("refine kuhn_poker --plot missing/x.png", "--plot: cannot write 'missing/x.png'"),
     ("refine kuhn_poker --json missing/x.json", "--json: cannot write 'missing/x.json'"),
     ("solve kuhn_poker --json missing/x.json", "--json: cannot write 'missing/x.json'"),
     ("solve kuhn_poker --save folder", "--save: cannot write 'folder'"),
     ("solve kuhn_poker --checkpoint missing/x", "--checkpoint: cannot write 'missing/x'"),
-    ("solve kuhn_poker --checkpoint /dev/null", "checkpoint '/dev/null' is a device or a pipe"),
     ("solve kuhn_poker --json /dev/full", "Error: '/dev/full': No space left on device"),
     ("solve kuhn_poker --save x --json ./x", "--json and --save both name"),
     ("refine kuhn_poker --checkpoint malformed.efg", "--checkpoint: cannot write into 'malformed.efg'"),
-    ("refine kuhn_poker --cut depth:\u0662", "cut='depth:\u0662' is unknown"),
-    ("refine kuhn_poker --epsilon \u0660", "epsilon='\u0660': expected a number in [0, 1)"),
     ("solve kuhn_poker --target-gap inf", "--target-gap inf"),
-    ("solve rich.efg", "rich.efg, line 3: expected a payoff"),
-    ("solve nowhere.py:Game", "not found"),
-    ("refine own.py:Nothing", "has no class 'Nothing'"),
-    ("solve own.py:Own(size=0)", "raised ZeroDivisionError: division by zero"),
     ("refine", "GAME"),
     ("resolve kuhn_poker", "resolve"),
 ]
@@ -409,8 +369,6 @@ BAD_INPUT = [
 def bad_files(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("bad")
     (folder / "malformed.efg").write_text(MALFORMED)
-    (folder / "bad_chance.efg").write_text(BAD_CHANCE)
-    (folder / "not_zero_sum.efg").write_text(NOT_ZERO_SUM)
     (folder / "rich.efg").write_text(NOT_ZERO_SUM.replace("1, 1", "1.7e308, -1.7e308"))
     (folder / "own.py").write_text("class Own:\n    def __init__(self, size=1):\n        1 / size\n")
     (folder / "folder").mkdir()
