@@ -40,6 +40,7 @@ from jaxgadget.learn.range_training import (
 from jaxgadget.util.precision import precision
 from jaxgadget.util.store import read_archive, write_record
 from jaxgadget.values.draws import RangePair, reach_of
+from jaxgadget.values.solved import RangeSolver
 from tests.solving import configured
 
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
@@ -256,26 +257,25 @@ class Killed(BaseException):
     """Like a signal: nothing of ours catches it."""
 
 
+CutOff = tuple[Any, str, int, bool]
+"""Whose function, its name, at which call, and whether after it."""
+
+
 @pytest.mark.parametrize(
     "cut_off",
     [
         (TrainingFolder, "save", 1, True),  # in the first part
         (range_training, "write_archive", 1, True),  # ranges of a round are written, but not solved
+        (RangeSolver, "solve", 1, True),  # what was drawn is solved, but not written
+        (range_training, "searched_ranges", 1, True),  # inside a round: its ranges are not written
+        (TrainingFolder, "save", 3, False),  # after the round, before its first checkpoint
+        (TrainingFolder, "save", 3, True),
+        (range_training, "value_rmse", 1, False),  # all steps are done, nothing is measured
     ],
-    ids=["first part", "collected"],
+    ids=["first part", "collected", "drawing", "collecting", "after a round", "later", "measuring"],
 )
 @pytest.mark.slow
 def test_cut_off_it_goes_on_to_the_same_weights(
-    undisturbed: RangeTraining, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, cut_off: CutOff
-) -> None:
-    check_resuming(undisturbed, tmp_path, monkeypatch, cut_off)  # further places: tests/slow
-
-
-CutOff = tuple[Any, str, int, bool]
-"""Whose function, its name, at which call, and whether after it."""
-
-
-def check_resuming(
     undisturbed: RangeTraining, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, cut_off: CutOff
 ) -> None:
     pytest.importorskip("orbax.checkpoint")
