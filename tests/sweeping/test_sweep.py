@@ -13,6 +13,8 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pandas.testing import assert_frame_equal
@@ -568,6 +570,27 @@ WRONG_TYPES: dict[str, Any] = {
     "chunk": 0,
     "work": "much",
 }
+
+
+def test_numbers_that_were_changed_in_a_piece_are_noticed(finished: Finished, folder: pathlib.Path):
+    """Where only the checksum tells; and pieces as version 0.2 wrote them are read."""
+    key = finished.rows["piece"].iloc[0]
+    path = folder / "pieces" / f"{key}.parquet"
+    table = pq.read_table(path)
+    column = table.schema.get_field_index("refined_exploitability")
+    numbers = pc.add(table.column(column), 1e-3)
+    changed = table.set_column(column, table.schema.field(column), numbers)
+    pq.write_table(changed, path)
+    with pytest.raises(ValueError, match=f"{key}.parquet' is damaged: its checksum is not that of its rows"):
+        read_sweep(folder)
+    pq.write_table(changed.replace_schema_metadata(), path)
+    with pytest.raises(ValueError, match=f"{key}.parquet' is damaged: its checksum is gone; delete it and"):
+        read_sweep(folder)
+    then = SCHEMA
+    for name in ("guard_share", "failure"):
+        then = then.remove(then.get_field_index(name))
+        pq.write_table(pa.Table.from_pandas(table.to_pandas(), schema=then, preserve_index=False), path)
+        assert_frame_equal(read_sweep(folder), finished.rows, check_exact=True)
 
 
 def test_a_full_disk_loses_the_piece_in_flight_only(
