@@ -158,24 +158,6 @@ def test_import_rule_notices(module: str, source: str, expected: str):
     assert expected in violation
 
 
-@pytest.mark.parametrize(
-    ("module", "source"),
-    [
-        (
-            "games.kuhn",
-            "import numpy as np\nimport dataclasses\nfrom jaxgadget.games import game\nfrom . import game",
-        ),
-        ("games.openspiel", "def load():\n    import pyspiel"),
-        ("policy", "if TYPE_CHECKING:\n    from open_spiel.python import policy"),
-        ("tree.history", "from jaxgadget.games.game import Game\nfrom scipy import sparse"),
-        ("cli", "from jaxgadget import subgames, report\nimport jax"),
-        ("__init__", "from jaxgadget.subgames.refine import refine\nfrom jaxgadget import cli"),
-    ],
-)
-def test_import_rule_allows(module: str, source: str):
-    assert import_violations(module, source) == []
-
-
 def test_no_file_names_a_place_on_one_machine():
     found: list[str] = []
     for path in project_files():

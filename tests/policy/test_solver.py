@@ -74,10 +74,6 @@ def test_averages_are_the_definitions(kuhn, name):
     assert evaluate_policy(found).value[1] == pytest.approx(KUHN_VALUE, abs=0.02)
 
 
-def test_the_six_rules_are_named():
-    assert list(RULES) == ["cfr", "cfr+", "linear-cfr", "dcfr", "pcfr+", "sapcfr+"]
-
-
 def test_a_rule_of_ones_own(kuhn):
     rule = RegretMatching(name="cubic", plus=True, averaging=3.0)
     found = solve(kuhn, algorithm=rule, iterations=100)
