@@ -1,7 +1,8 @@
-"""What the studies share: games and their names, and pictures with several axes."""
+"""Games, their names and values, and pictures with several axes, for all studies."""
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import resource
 import sys
@@ -12,6 +13,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from jaxgadget import HistoryTree, enumerate_game, load
+from jaxgadget.policy.exact import find_value
 
 GOOFSPIEL = "goofspiel(imp_info=True,num_cards=5,points_order=descending)"
 LIARS_DICE = "liars_dice(dice_sides=4,numdice=1)"
@@ -32,6 +36,18 @@ def peak_bytes() -> int:
         return int(line.split()[1]) * 1024
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+@functools.cache
+def tree_of(game: str) -> HistoryTree:
+    """The histories of a game."""
+    return enumerate_game(load(game))
+
+
+@functools.cache
+def value_of(game: str, exact: bool = True) -> tuple[float, float]:
+    """A bracket of player 0's value; `exact`: by a linear program."""
+    return find_value(tree_of(game), exact, False)
 
 
 def titled(game: str, cut: str = "") -> str:

@@ -257,24 +257,3 @@ class Endless(Rules[int]):
 def test_a_game_that_never_ends_is_stopped() -> None:
     with pytest.raises(ValueError, match="histories"):
         jg.enumerate_game(jg.load(Endless()))
-
-
-def test_what_a_notebook_shows_is_a_line() -> None:
-    tree = kuhn()
-    solution = jg.solve(tree, solver=jg.Solver(iterations=5, target_gap=1e-9))
-    result = jg.refine(
-        tree, "depth:1", uniform(), jg.Unsafe(), solver=jg.Solver(iterations=5, target_gap=1e-9)
-    )
-    shown = [
-        tree,
-        uniform(),
-        solution,
-        result,
-        result.forest,
-        result.forest.cut,
-        jg.best_response(uniform(), 0),
-    ]
-    for thing in shown:
-        assert len(repr(thing)) < 400 and "\n" not in repr(thing), type(thing)
-    for said in (solution.message, result.message):
-        assert "the target of 1e-09 was not reached" in said

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.common import make_axes, titled
-from experiments.continuation.common import LARGER, blueprints, cases, larger_cases, network, tree_of
+from experiments.common import make_axes, titled, tree_of
+from experiments.continuation.common import LARGER, blueprints, cases, larger_cases, network
 from experiments.study import Settings
 from jaxgadget import (
     BlueprintPrior,

@@ -8,10 +8,11 @@ import re
 
 import pandas as pd
 
+from experiments.common import tree_of
 from experiments.refinements.common import BLUEPRINTS, GRID, SMALL, SMOKE_BLUEPRINTS
 from experiments.refinements.larger import GAMES as LARGER
 from experiments.study import Settings
-from jaxgadget import FolderRanges, HistoryTree, Policy, RangeTraining, enumerate_game, load, train_ranges
+from jaxgadget import FolderRanges, Policy, RangeTraining, train_ranges
 from jaxgadget.learn.options import RangeTrainingConfig
 from jaxgadget.policy.blueprints import make_blueprints
 
@@ -35,12 +36,6 @@ def cases(settings: Settings) -> list[tuple[str, str]]:
 def larger_cases(settings: Settings) -> list[tuple[str, str]]:
     """Beyond Figure 2: larger Leducs and Liar's Dice; in a smoke test none."""
     return settings.pick([(game, cut) for game, cuts in LARGER.items() for cut in cuts], [])
-
-
-@functools.cache
-def tree_of(game: str) -> HistoryTree:
-    """A game's histories."""
-    return enumerate_game(load(game))
 
 
 @functools.lru_cache(maxsize=1)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.common import titled
-from experiments.continuation.common import blueprints, cases, network, tree_of
+from experiments.common import titled, tree_of
+from experiments.continuation.common import blueprints, cases, network
 from experiments.study import Settings
 from jaxgadget import ContinuationValues, Resolving, Solver, refine
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.common import GOOFSPIEL
-from experiments.continuation.common import SMALL, network, tree_of
+from experiments.common import GOOFSPIEL, tree_of
+from experiments.continuation.common import SMALL, network
 from experiments.study import Settings
 from jaxgadget import BlueprintPrior, ExactValues, Resolving, Solver, make_portfolio, nested_search
 from jaxgadget.policy.blueprints import make_blueprints

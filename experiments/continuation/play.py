@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.common import titled
+from experiments.common import titled, tree_of
 from experiments.continuation.closing import shares
-from experiments.continuation.common import blueprints, network, tree_of
+from experiments.continuation.common import blueprints, network
 from experiments.study import Settings
 from jaxgadget import ContinuationValues, NoPrior, OptimalContinuation, Resolving, Solver, refine, solve_trunk
 from jaxgadget.tree.cut import Cut, cut

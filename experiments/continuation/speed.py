@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.continuation.common import cases, tree_of
+from experiments.common import tree_of
+from experiments.continuation.common import cases
 from experiments.study import Settings
 from jaxgadget import Forest, cut, draw_ranges
 from jaxgadget.core.solver import Solver

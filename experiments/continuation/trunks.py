@@ -6,7 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.continuation.common import cases, network, tree_of
+from experiments.common import tree_of
+from experiments.continuation.common import cases, network
 from experiments.study import Settings
 from jaxgadget import NoPrior, Policy, ResolvedValues, Resolving, nash_conv
 from jaxgadget.core.solver import Solver

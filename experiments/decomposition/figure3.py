@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from experiments.common import tree_of
 from experiments.decomposition.common import PAPER, SAFE, UNSAFE, ranks, resolve_both
 from experiments.study import Settings
 from jaxgadget import (
@@ -32,7 +33,6 @@ from jaxgadget import (
     best_response,
     enumerate_game,
     evaluate_policy,
-    load,
     solve,
 )
 from jaxgadget.gadgets.alternative import ArrayValues
@@ -155,16 +155,14 @@ def compute(settings: Settings) -> pd.DataFrame:
     equilibria = settings.pick(EQUILIBRIA, SMOKE_EQUILIBRIA)
 
     @functools.cache
-    def game() -> HistoryTree:
-        return enumerate_game(load("leduc_poker"))
-
-    @functools.cache
     def solved() -> Policy:
-        return find_equilibria(game(), equilibria)
+        return find_equilibria(tree_of("leduc_poker"), equilibria)
 
     def measure(key: dict[str, Any]) -> pd.DataFrame:
         wanted = equilibria if key["iterations"] <= SEVERAL else [MAIN]
-        return resolve(game(), Policy.stack([solved().lane(name) for name in wanted]), key["iterations"])
+        return resolve(
+            tree_of("leduc_poker"), Policy.stack([solved().lane(name) for name in wanted]), key["iterations"]
+        )
 
     keys = [{"iterations": count} for count in settings.pick(ITERATIONS, (5, 80))]
     rows = settings.gather(NAME, keys, measure)

@@ -27,8 +27,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
+from experiments.common import tree_of
 from experiments.study import Settings
-from jaxgadget import HistoryTree, Solver, enumerate_game, load, nash_conv
+from jaxgadget import Solver, nash_conv
 from jaxgadget.subgames.cfr_d import cfr_d
 from jaxgadget.util.files import make_folder
 
@@ -94,12 +95,6 @@ def compute_grid(settings: Settings, name: str, grid: Grid) -> pd.DataFrame:
     return rows.sort_values(list(KEY), ignore_index=True)
 
 
-@functools.cache
-def game() -> HistoryTree:
-    """Leduc's histories."""
-    return enumerate_game(load("leduc_poker"))
-
-
 def find_checkpoint(folder: pathlib.Path, key: dict[str, Any]) -> pathlib.Path:
     """A line's own; one that is not there yet begins as that of the longest line that it goes on from."""
     make_folder(folder)
@@ -117,7 +112,7 @@ def solve_line(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
     """The rows of a line; it goes on from a checkpoint of an interrupted run or a shorter line."""
     algorithm, counts = key["algorithm"], key["subgame_iterations"]
     solved = cfr_d(
-        game(),
+        tree_of("leduc_poker"),
         CUT,
         solver=Solver(
             algorithm=algorithm,

@@ -21,6 +21,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.common import tree_of
 from experiments.decomposition.common import PAPER, SAFE, UNSAFE, ranks, resolve_both
 from experiments.study import Settings
 from jaxgadget import (
@@ -33,7 +34,6 @@ from jaxgadget import (
     enumerate_game,
     evaluate_policy,
     game_value,
-    load,
     nash_conv,
     solve,
 )
@@ -128,15 +128,11 @@ def compute(settings: Settings) -> pd.DataFrame:
     equilibria = settings.pick(EQUILIBRIA, (("cfr+", 60),))
 
     @functools.cache
-    def game() -> HistoryTree:
-        return enumerate_game(load("leduc_poker"))
-
-    @functools.cache
     def solved() -> tuple[Policy, dict[str, float]]:
-        return abstract_equilibria(game(), equilibria)
+        return abstract_equilibria(tree_of("leduc_poker"), equilibria)
 
     def measure(key: dict[str, Any]) -> pd.DataFrame:
-        return resolve(game(), *solved(), key["iterations"])
+        return resolve(tree_of("leduc_poker"), *solved(), key["iterations"])
 
     keys = [{"iterations": count} for count in settings.pick(ITERATIONS, (5, 20))]
     rows = settings.gather(NAME, keys, measure)

@@ -11,20 +11,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.common import titled
+from experiments.common import titled, tree_of, value_of
 from jaxgadget import (
     HistoryTree,
     Knowledge,
     Policy,
     Solver,
-    enumerate_game,
-    load,
     make_blueprints,
     refine,
     solve,
 )
 from jaxgadget.games.game import ACTOR_BIT
-from jaxgadget.policy.exact import find_value
 from jaxgadget.subgames.refine import default_gadgets
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.util.arrays import BoolArray
@@ -86,18 +83,6 @@ COLORS = {
 
 EQUILIBRIUM = "equilibrium"
 """A blueprint from a linear program of the whole game."""
-
-
-@functools.cache
-def tree_of(game: str) -> HistoryTree:
-    """A game's histories."""
-    return enumerate_game(load(game))
-
-
-@functools.cache
-def value_of(game: str, exact: bool = True) -> tuple[float, float]:
-    """The bracket of player 0's value."""
-    return find_value(tree_of(game), exact, False)
 
 
 @functools.cache

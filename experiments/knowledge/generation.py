@@ -9,18 +9,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.common import make_axes, one_legend
-from experiments.knowledge.common import (
-    LEDUC,
-    blueprints_of,
-    cut_of,
-    in_words,
-    liars_dice,
-    ratio,
-    tree_of,
-    value_of,
-    with_rise,
-)
+from experiments.common import make_axes, one_legend, tree_of, value_of
+from experiments.knowledge.common import LEDUC, blueprints_of, cut_of, in_words, liars_dice, ratio, with_rise
 from experiments.study import Settings
 from jaxgadget import (
     BlueprintPrior,

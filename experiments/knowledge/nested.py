@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.common import make_axes, one_legend
+from experiments.common import make_axes, one_legend, tree_of, value_of
 from experiments.knowledge.common import (
     COLORS,
     EQUILIBRIUM,
@@ -20,8 +20,6 @@ from experiments.knowledge.common import (
     in_words,
     ratio,
     share_worse,
-    tree_of,
-    value_of,
     with_rise,
 )
 from experiments.study import Settings

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.opponents.common import JOINT, LEDUC, models_of, tree_of, value_of
+from experiments.common import tree_of, value_of
+from experiments.opponents.common import JOINT, LEDUC, models_of
 from experiments.study import Settings
 from jaxgadget import Opponent, Policy, ResolvedValues, Solver, nested_search, respond
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import pathlib
 import re
 from collections.abc import Sequence
@@ -10,21 +9,17 @@ from collections.abc import Sequence
 import pandas as pd
 from matplotlib.axes import Axes
 
-from experiments.common import LIARS_DICE, titled
+from experiments.common import LIARS_DICE, titled, tree_of
 from jaxgadget import (
     Full,
-    HistoryTree,
     MaxMargin,
     NoPrior,
     OptimalContinuation,
     Policy,
     Resolving,
-    enumerate_game,
-    load,
     make_blueprints,
 )
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.policy.exact import find_value
 
 HERE = pathlib.Path(__file__).parent
 
@@ -74,18 +69,6 @@ COLORS = {
     "CDBR-NE": "#E69F00",
     "joint, 500 iterations": "#F0E442",
 }
-
-
-@functools.cache
-def tree_of(game: str) -> HistoryTree:
-    """A game's histories."""
-    return enumerate_game(load(game))
-
-
-@functools.cache
-def value_of(game: str) -> tuple[float, float]:
-    """The bracket of player 0's value, from a linear program."""
-    return find_value(tree_of(game), True, False)
 
 
 def models_of(game: str, specs: str | Sequence[str]) -> Policy:

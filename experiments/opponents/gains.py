@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.common import LIARS_DICE, make_axes, one_legend
+from experiments.common import LIARS_DICE, make_axes, one_legend, tree_of, value_of
 from experiments.opponents.common import (
     CFR_MODELS,
     DRAWN_MODELS,
@@ -19,8 +19,6 @@ from experiments.opponents.common import (
     in_words,
     is_drawn,
     models_of,
-    tree_of,
-    value_of,
 )
 from experiments.study import Settings
 from jaxgadget import (

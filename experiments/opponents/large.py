@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.opponents.common import tree_of, value_of
+from experiments.common import tree_of, value_of
 from experiments.study import Settings
 from jaxgadget import (
     Abstraction,

@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.opponents.common import goofspiel, in_words, models_of, tree_of
+from experiments.common import tree_of
+from experiments.opponents.common import goofspiel, in_words, models_of
 from experiments.study import Settings
 from jaxgadget import (
     Opponent,

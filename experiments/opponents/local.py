@@ -6,7 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.opponents.common import LEDUC, models_of, value_of
+from experiments.common import value_of
+from experiments.opponents.common import LEDUC, models_of
 from experiments.opponents.gains import BEST, CALL_DOWN, LBR, measure
 from experiments.study import Settings
 

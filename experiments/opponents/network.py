@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from experiments.common import tree_of, value_of
 from experiments.continuation.common import network as trained_network
 from experiments.opponents.common import (
     CFR_MODELS,
@@ -17,8 +18,6 @@ from experiments.opponents.common import (
     in_words,
     is_drawn,
     models_of,
-    tree_of,
-    value_of,
 )
 from experiments.opponents.gains import BEST, LBR, shares
 from experiments.opponents.gains import measure as measure_gain

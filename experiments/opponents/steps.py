@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.common import LIARS_DICE, make_axes, one_legend
+from experiments.common import LIARS_DICE, make_axes, one_legend, tree_of, value_of
 from experiments.opponents.common import (
     COLORS,
     GADGETS,
@@ -18,8 +18,6 @@ from experiments.opponents.common import (
     in_words,
     models_of,
     name_axes,
-    tree_of,
-    value_of,
 )
 from experiments.study import Settings
 from jaxgadget import Opponent, Solver, nested_exactly, respond

@@ -9,7 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.opponents.common import LEDUC, SMALL, goofspiel, in_words, tree_of, turn_based, value_of
+from experiments.common import tree_of, value_of
+from experiments.opponents.common import LEDUC, SMALL, goofspiel, in_words, turn_based
 from experiments.study import Settings
 from jaxgadget import Opponent, Policy, Solver, best_nash, nested_exactly
 from jaxgadget.util.players import Bracket

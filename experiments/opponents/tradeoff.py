@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.common import make_axes, one_legend
-from experiments.opponents.common import COLORS, GADGETS, LEDUC, models_of, name_axes, tree_of, value_of
+from experiments.common import make_axes, one_legend, tree_of, value_of
+from experiments.opponents.common import COLORS, GADGETS, LEDUC, models_of, name_axes
 from experiments.study import Settings
 from jaxgadget import (
     HistoryTree,

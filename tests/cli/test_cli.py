@@ -14,16 +14,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import jaxgadget
-from jaxgadget import HistoryTree, Policy, enumerate_game, load, public_tree
+from jaxgadget import HistoryTree, Policy, enumerate_game, load
 from jaxgadget.cli import app
-from jaxgadget.core import registry
-from jaxgadget.core.driver import CHECKPOINT_SECONDS
-from jaxgadget.core.regret import find_rule
-from jaxgadget.gadgets.alternative import GIFT_RULES
-from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS
-from jaxgadget.util.registry import find
-
-RULES = {name: find_rule(name) for name in registry.RULES}
 
 SOLVE_KEYS = [
     "game",
@@ -80,14 +72,6 @@ def words(text: str) -> str:
 @pytest.fixture(scope="module")
 def kuhn() -> HistoryTree:
     return enumerate_game(load("kuhn_poker"))
-
-
-def test_names_are_those_of_the_library():
-    text = words(run("refine", "--help").stdout)
-    for name in (*RULES, *GADGETS, *PRIORS, *ALTERNATIVES, *GIFT_RULES):
-        assert name in text
-    for command in ("solve", "refine"):
-        assert f"about every {CHECKPOINT_SECONDS:g} seconds" in words(run(command, "--help").stdout)
 
 
 # --- help, games --------------------------------------------------------------------------
@@ -150,46 +134,14 @@ def test_solve_json(kuhn: HistoryTree):
 
 
 def test_solve_by_hands(kuhn: HistoryTree, tmp_path: pathlib.Path):
-    """Without histories the numbers are the same; what only histories have is refused."""
     file = tmp_path / "policy.npz"
-    asked = ("solve", "kuhn_poker", "--iterations", 10)
-    by_histories = strict(run(*asked, "--json", "-").stdout)
-    result = run(*asked, "--form", "hands", "--save", file, "--json", "-")
-    assert result.exit_code == 0
-    assert result.stderr == ""
+    result = run("solve", "kuhn_poker", "--iterations", 10, "--form", "hands", "--save", file, "--json", "-")
+    assert (result.exit_code, result.stderr) == (0, "")
     record = strict(result.stdout)
-    sizes = ["form", "num_public_nodes", "num_public_ends", "num_hands", "num_infosets"]
-    assert list(record) == ["game", *sizes, *SOLVE_KEYS[4:]]
-    assert [record[name] for name in sizes] == ["hands", 9, 5, [3, 3], [6, 6]]
-    for name in ("value", "nash_conv", "value_bracket", "best_response_values"):
-        assert record[name] == pytest.approx(by_histories[name], rel=0, abs=1e-12)
-    first, second = record["best_response_values"]
-    assert record["value_bracket"] == [-first, second]
-    saved = Policy.load(file, public_tree(load("kuhn_poker")))
-    assert saved.labels == ("cfr+:10",)
-    found = run("solve", "coin_toss", "--form", "hands", "--algorithm", "lp")
-    assert "public nodes, of them ends" in words(found.stdout)
-    floored = [
-        strict(run("solve", "kuhn_poker", *form, "--iterations", 10, "--floor", 0.1, "--json", "-").stdout)
-        for form in ((), ("--form", "hands"))
-    ]
-    assert floored[0]["gap_within_floors"] < floored[0]["nash_conv"]
-    for name in ("gap_within_floors", "nash_conv"):
-        assert floored[0][name] == pytest.approx(floored[1][name], rel=0, abs=1e-12)
-    refused = run(*asked, "--form", "hands", "--memory-limit", 1)
-    assert refused.exit_code == 2
-    assert "of memory" in words(refused.stderr)
-    refused = run(*asked, "--memory-limit", 10)
-    assert "--memory-limit has no effect without --form hands" in refused.stderr
-    refused = run(*asked, "--form", "hands", "--max-histories", 9)
-    assert refused.exit_code == 2
-    assert "--max-histories has no effect with --form hands for kuhn_poker" in refused.stderr
-    refined = run("refine", "kuhn_poker", "--blueprint", f"file:{file}", "--iterations", 10)
-    assert refined.exit_code == 0
-    refused = run("solve", "sequential_rps", "--form", "hands")
-    assert refused.exit_code == 2
-    assert refused.stderr.startswith("Error: sequential_rps is no game by hands: player 0 does not see all")
-    assert refused.stderr.count("\n") == 1
+    assert [record[name] for name in ("form", "num_public_nodes", "num_hands")] == ["hands", 9, [3, 3]]
+    assert record["nash_conv"] == pytest.approx(jaxgadget.nash_conv(Policy.load(file, kuhn))[0])
+    refused = run("solve", "kuhn_poker", "--form", "hands", "--max-histories", 9)
+    assert refused.exit_code == 2 and "--max-histories" in refused.stderr
 
 
 def test_solve_table_and_files(kuhn: HistoryTree, tmp_path: pathlib.Path):
@@ -268,24 +220,6 @@ def test_refine_json(refined: tuple[Result, pathlib.Path]):
         assert all(isinstance(row[key], float) for key in ROW_KEYS[4:] if key != "exploitability_bound")
 
 
-def test_refine_numbers_are_the_library_s(refined: tuple[Result, pathlib.Path], kuhn: HistoryTree):
-    rows = strict((refined[1] / "out.json").read_text())["rows"]
-    gadgets = [
-        jaxgadget.Unsafe()
-        if name == "unsafe"
-        else find(GADGETS, name, "gadget")(find(PRIORS, prior, "prior")(), epsilon)
-        for name, prior, epsilon in SETTINGS
-    ]
-    blueprint = Policy.stack([Policy.dirichlet(kuhn, 3, 0.5), Policy.geometric(kuhn, 0.5)])
-    expected = jaxgadget.refine(kuhn, "depth:1", blueprint, gadgets, player=1, iterations=30)
-    keyed = expected.table.set_index(["blueprint", "gadget", "prior", "epsilon"])
-    for row in rows:
-        same = keyed.loc[row["blueprint"], row["gadget"], row["prior"], row["epsilon"]]
-        for key in ROW_KEYS[5:]:
-            number = np.nan if row[key] is None else row[key]
-            np.testing.assert_allclose(number, same[key], rtol=1e-9, atol=1e-12)
-
-
 def test_refine_saves_policies_that_are_blueprints_again(
     refined: tuple[Result, pathlib.Path], kuhn: HistoryTree
 ):
@@ -361,34 +295,17 @@ def test_cut_by_default(game: str, name: str | None, monkeypatch: pytest.MonkeyP
 # --- what goes wrong ----------------------------------------------------------------------
 
 MALFORMED = 'EFG 2 R "x" { "a" "b" }\nq "" 1\n'
-BAD_CHANCE = """EFG 2 R "x" { "a" "b" }
-c "" 1 "" { "x" 1/2 "y" 1/4 } 0
-t "" 1 "" { 1, -1 }
-t "" 2 "" { -1, 1 }
-"""
 NOT_ZERO_SUM = """EFG 2 R "x" { "a" "b" }
 p "" 1 1 "" { "l" "r" } 0
 t "" 1 "" { 1, 1 }
 t "" 2 "" { -1, 0 }
 """
 BAD_INPUT = [
-    ("solve nosuch", "'nosuch' is unknown"),
     ("refine kuhn_pokr", "did you mean kuhn_poker"),
-    ("solve kuhn_poker(cards=4)", "parameter 'cards'"),
-    ("solve kuhn_poker(players=3)", "players=3"),
-    ("solve goofspiel(returns_type=total_points,num_cards=3)", "total_points"),
-    ("solve kuhn_poker(", "expected name or name(parameter=value"),
     ("solve malformed.efg", "malformed.efg, line 2"),
-    ("solve bad_chance.efg", "bad_chance.efg"),
-    ("solve not_zero_sum.efg", "not_zero_sum.efg"),
-    ("solve missing.efg", "missing.efg"),
     ("refine kuhn_poker --cut flop", "cut='flop'"),
-    ("refine kuhn_poker --cut depth:9", "cut 'depth:9' of kuhn_poker"),
-    ("refine kuhn_poker --epsilon 1", "epsilon=1"),
-    ("refine kuhn_poker --epsilon -0.1", "epsilon=-0.1"),
     ("refine kuhn_poker --epsilon nan", "epsilon='nan': expected a number in [0, 1)"),
     ("refine kuhn_poker --epsilon some", "epsilon='some': expected a number in [0, 1), or 'auto'"),
-    ("refine kuhn_poker --epsilon auto", "expected algorithm='lp'"),
     (
         "refine kuhn_poker --epsilon 0.5 --prior none",
         "--epsilon has no effect where all gadgets have the prior",
@@ -413,7 +330,6 @@ BAD_INPUT = [
     ("solve kuhn_poker --algorithm lp --iterations 5", "--iterations has no effect with --algorithm lp"),
     ("solve kuhn_poker --algorithm lp --dtype float64", "--dtype has no effect with --algorithm lp"),
     ("solve kuhn_poker --algorithm dcfr --time-limit 9", "--time-limit has no effect with --algorithm dcfr"),
-    ("solve kuhn_poker --algorithm lp --time-limit 1e-9", "was not solved in time"),
     ("solve kuhn_poker --iterations 5 --iterations 6", "'--iterations': given more than once"),
     ("solve kuhn_poker --save a --save=b", "'--save': given more than once; expected one value"),
     ("refine kuhn_poker --cut depth:1 --cut depth:2", "'--cut': given more than once"),
@@ -422,50 +338,28 @@ BAD_INPUT = [
     ("solve kuhn_poker --algorithm lp --target-gap 0.1", "--target-gap 0.1 with algorithm='lp'"),
     ("solve kuhn_poker --floor 1", "expected a number in [0, 1)"),
     ("solve kuhn_poker --floor -0.5", "--floor"),
-    ("refine kuhn_poker --alternative none", "alternative 'none': expected one of"),
-    ("refine kuhn_poker --alternative continuation:x", "alternative 'continuation:x': expected one of"),
     ("refine kuhn_poker --alternative blueprint:3", "alternative 'blueprint:3': expected one of"),
-    ("refine kuhn_poker --gadget optimal-continuation --alternative blueprint", "play never leaves that one"),
     ("refine kuhn_poker --gifts all", "--gifts"),
-    ("refine kuhn_poker --gadget reach-resolving --scale-gifts", "scaled=True with 2 subgames"),
-    ("refine kuhn_poker --epsilon 2 --prior none", "epsilon=2"),
     ("refine kuhn_poker --iterations 0", "--iterations"),
     ("solve kuhn_poker --iterations -5", "--iterations"),
-    ("solve kuhn_poker --iterations 5.5", "--iterations"),
-    ("solve kuhn_poker --iterations 9999999999", "--iterations"),
     ("solve kuhn_poker --target-gap -1", "--target-gap"),
     ("solve kuhn_poker --target-gap nan", "--target-gap"),
-    ("solve leduc_poker --max-histories 100", "--max-histories"),
     ("solve leduc_poker --max-histories 0", "--max-histories"),
     ("refine kuhn_poker --player 2", "--player"),
     ("refine kuhn_poker --algorithm cfr++", "--algorithm"),
     ("refine kuhn_poker --gadget safe", "--gadget"),
     ("refine kuhn_poker --prior own", "prior 'own' is unknown; expected one of none"),
     ("solve kuhn_poker --dtype float16", "--dtype"),
-    ("refine kuhn_poker --blueprint steep:3", "blueprint 'steep:3'"),
-    ("refine kuhn_poker --blueprint cfr:0", "blueprint 'cfr:0'"),
-    ("refine kuhn_poker --blueprint file:missing.npz", "missing.npz"),
-    ("refine kuhn_poker --blueprint file:malformed.efg", "file:malformed.efg"),
-    ("refine kuhn_poker --blueprint file:other.npz", "not of 'kuhn_poker'"),
-    ("refine kuhn_poker --infostate 7p", "infostate '7p'"),
-    ("refine kuhn_poker --gadget unsafe --prior uniform --prior blueprint", "it has no decision to perturb"),
     ("refine kuhn_poker --plot x.gif", ".png, .svg, .pdf"),
     ("refine kuhn_poker --plot missing/x.png", "--plot: cannot write 'missing/x.png'"),
     ("refine kuhn_poker --json missing/x.json", "--json: cannot write 'missing/x.json'"),
     ("solve kuhn_poker --json missing/x.json", "--json: cannot write 'missing/x.json'"),
     ("solve kuhn_poker --save folder", "--save: cannot write 'folder'"),
     ("solve kuhn_poker --checkpoint missing/x", "--checkpoint: cannot write 'missing/x'"),
-    ("solve kuhn_poker --checkpoint /dev/null", "checkpoint '/dev/null' is a device or a pipe"),
     ("solve kuhn_poker --json /dev/full", "Error: '/dev/full': No space left on device"),
     ("solve kuhn_poker --save x --json ./x", "--json and --save both name"),
     ("refine kuhn_poker --checkpoint malformed.efg", "--checkpoint: cannot write into 'malformed.efg'"),
-    ("refine kuhn_poker --cut depth:\u0662", "cut='depth:\u0662' is unknown"),
-    ("refine kuhn_poker --epsilon \u0660", "epsilon='\u0660': expected a number in [0, 1)"),
     ("solve kuhn_poker --target-gap inf", "--target-gap inf"),
-    ("solve rich.efg", "rich.efg, line 3: expected a payoff"),
-    ("solve nowhere.py:Game", "not found"),
-    ("refine own.py:Nothing", "has no class 'Nothing'"),
-    ("solve own.py:Own(size=0)", "raised ZeroDivisionError: division by zero"),
     ("refine", "GAME"),
     ("resolve kuhn_poker", "resolve"),
 ]
@@ -475,8 +369,6 @@ BAD_INPUT = [
 def bad_files(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("bad")
     (folder / "malformed.efg").write_text(MALFORMED)
-    (folder / "bad_chance.efg").write_text(BAD_CHANCE)
-    (folder / "not_zero_sum.efg").write_text(NOT_ZERO_SUM)
     (folder / "rich.efg").write_text(NOT_ZERO_SUM.replace("1, 1", "1.7e308, -1.7e308"))
     (folder / "own.py").write_text("class Own:\n    def __init__(self, size=1):\n        1 / size\n")
     (folder / "folder").mkdir()
@@ -576,41 +468,6 @@ def test_bench(tmp_path: pathlib.Path):
     assert f"Wrote the results to {file}" in text
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--engine", "gpucfr"), "'gpucfr' is not one of 'jaxgadget', 'openspiel', 'liteefg'"),
-        (("--lanes", 1, "--lanes", 0), "lanes=0: expected a whole number >= 1"),
-        (("--seconds", "nan"), "Invalid value for '--seconds'"),
-        (("--algorithm", "lp"), "'lp' is not one of 'cfr', 'cfr+'"),
-        (("--algorithm", "dcfr", "--engine", "liteefg"), "liteefg is timed with cfr or cfr+"),
-        (("--json", "no/such/folder/x.json"), "--json: cannot write"),
-        (("--iterations", 3, "--seconds", 1), "--seconds has no effect with --iterations"),
-        (("--engine", "openspiel", "--lanes", 3), "--lanes has no effect without --engine jaxgadget"),
-        (("--engine", "openspiel", "--dtype", "float64"), "--dtype has no effect without --engine jaxgadget"),
-        (("--repeats", 1, "--repeats", 2), "'--repeats': given more than once"),
-    ],
-)
-def test_bench_refuses(options: tuple[object, ...], message: str):
-    result = run("bench", "kuhn_poker", *options)
-    assert result.exit_code == 2
-    assert message in words(result.stderr)
-
-
-# --- exact programs, other gadgets, both players -------------------------------------------
-
-
-def test_solve_exactly_and_with_floors():
-    exact = strict(run("solve", "kuhn_poker", "--algorithm", "lp", "--json", "-").stdout)
-    assert exact["algorithm"] == "lp"
-    assert exact["value"] == pytest.approx(-1 / 18, abs=1e-9)
-    assert exact["nash_conv"] == pytest.approx(0, abs=1e-9)
-    floored = strict(run("solve", "kuhn_poker", "--algorithm", "lp", "--floor", 0.1, "--json", "-").stdout)
-    assert floored["gap_within_floors"] == pytest.approx(0, abs=1e-8)
-    assert floored["nash_conv"] > 0.01
-    assert "within the floors" in words(run("solve", "kuhn_poker", "--floor", 0.1).stdout)
-
-
 @pytest.mark.slow
 def test_what_overflows_is_a_row_without_numbers_and_a_status_of_its_own(tmp_path: pathlib.Path) -> None:
     name = "goofspiel(num_cards=3,imp_info=True)"
@@ -640,23 +497,3 @@ def test_what_overflows_is_a_row_without_numbers_and_a_status_of_its_own(tmp_pat
     assert done.exit_code == 2
     assert "all of its rows are undefined" in done.stderr
     assert strict(done.stdout)["rows"][0]["refined_exploitability"] is None
-
-
-def test_refine_both_players_exactly(kuhn: HistoryTree):
-    options = ["--blueprint", "uniform", "--blueprint", "cfr:3", "--algorithm", "lp", "--epsilon", "auto"]
-    options += ["--gadget", "resolving", "--gadget", "optimal-continuation", "--prior", "blueprint"]
-    record = strict(run("refine", "kuhn_poker", "--player", "both", *options, "--json", "-").stdout)
-    assert record["algorithm"] == "lp"
-    assert len(record["rows"]) == 8
-    assert [list(row) for row in record["rows"]] == [
-        [*ROW_KEYS, "auto", "blueprint_nash_conv", "nash_conv"]
-    ] * 8
-    keyed = {(row["blueprint"], row["gadget"], row["player"]): row for row in record["rows"]}
-    for blueprint in ("uniform", "cfr:3"):
-        for gadget in ("resolving", "optimal-continuation"):
-            one, two = (keyed[blueprint, gadget, player] for player in (0, 1))
-            assert one["nash_conv"] == two["nash_conv"]
-            total = one["refined_exploitability"] + two["refined_exploitability"]
-            assert one["nash_conv"] == pytest.approx(total, abs=2e-6 * 4)
-            assert one["nash_conv"] <= one["blueprint_nash_conv"] + 1e-9
-            assert 0 < one["epsilon"] <= 1e-3

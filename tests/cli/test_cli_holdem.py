@@ -71,18 +71,6 @@ def test_streets_have_menus_of_their_own():
     assert "river_menus on the river '2s3h4d6c7c': expected None" in " ".join(refused.stderr.split())
 
 
-def test_it_says_where_hands_cannot_be_merged():
-    plain = run(*BLUFFS, *MENUS, "--iterations", 20, "--suit-isomorphism")
-    assert plain.exit_code == 0, plain.stderr
-    said = " ".join(plain.stdout.split())
-    assert (
-        "merged in 1 of 1 spots; in the first every exchange of suits changes the board 2s3h4d6c7c." in said
-    )
-    result = run(*BLUFFS, *MENUS, "--iterations", 20, "--suit-isomorphism", "--json", "-")
-    assert len(json.loads(result.stdout)["rows"]) == 1
-    assert result.stderr.startswith("No hands were merged in 1 of 1 spots; ")
-
-
 def test_spots_are_re_solved(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     """Rows are the blueprint's, and refinements the library's; a file of results is gone on with."""
     spots, results, picture = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl", tmp_path / "ev.png"

@@ -13,15 +13,10 @@ from typer.testing import CliRunner, Result
 import jaxgadget as jg
 from jaxgadget.cli import app
 from jaxgadget.cli.off_tree import DEFAULT_METHODS, SOLVING, TRANSLATION
-from jaxgadget.games.menu import MenuAbstraction
 from jaxgadget.policy.translation import RULES
 from jaxgadget.subgames import off_tree as library
 from jaxgadget.subgames.off_tree import METHODS
 
-KEYS = {
-    *("player", "blueprint", "method", "gadget", "prior", "epsilon", "exploitability", "certificate"),
-    *("gap_max", "levels", "subgames", "seconds", "game_value", "menu_value"),
-}
 GAME = "no_limit_leduc(bets=1/2-1-a,max_raises=1,num_ranks=2,stack=5,suit_isomorphism=True)"
 COIN = ("off-tree", "coin_toss", "--menu", "Sell", "--opponent-only", "--blueprint", "uniform")
 
@@ -39,32 +34,6 @@ def record(*arguments: object) -> dict[str, Any]:
 def test_methods_are_the_library_s() -> None:
     assert SOLVING == METHODS and TRANSLATION == library.TRANSLATION
     assert set(DEFAULT_METHODS) <= {*METHODS, *(f"{TRANSLATION}:{rule}" for rule in RULES)}
-
-
-def test_rows_are_the_library_s() -> None:
-    found = record(
-        *("off-tree", GAME, "--menu", "1-a", "--blueprint", "dirichlet:1", "--blueprint", "uniform"),
-        *("--method", "translation:linear", "--method", "inexpensive", "--gadget", "resolving"),
-        *("--prior", "none", "--algorithm", "lp"),
-    )
-    rows, game = found["rows"], jg.load(GAME)
-    assert found["game"] == game.name and set(found["menu_values"]) == {"1"}
-    assert len(rows) == 4 and all(set(row) == KEYS for row in rows)
-    assert [row["method"] for row in rows] == ["translation:linear"] * 2 + ["inexpensive"] * 2
-    assert [row["blueprint"] for row in rows] == ["dirichlet:1", "uniform"] * 2
-    assert [row["gadget"] for row in rows] == [None, None, "resolving", "resolving"]
-    menu = ["Fold", "Call", "Bet 1", "AllIn"]
-    tree = jg.enumerate_game(MenuAbstraction(game, {0: menu, 1: menu}))
-    assert found["abstraction"] == tree.game.name
-    blueprints = jg.Policy.stack([jg.Policy.dirichlet(tree, 1), jg.Policy.uniform(tree)])
-    asked = jg.Resolving(jg.NoPrior())
-    expected = jg.nested_off_tree(tree, blueprints, asked, player=1, algorithm="lp")
-    for name in ("exploitability", "certificate"):
-        np.testing.assert_allclose([row[name] for row in rows[2:]], getattr(expected, name), atol=1e-12)
-    assert all(row["menu_value"] == pytest.approx(-sum(found["menu_values"]["1"]) / 2) for row in rows)
-    for row in rows:
-        assert row["exploitability"] == pytest.approx(row["game_value"] - row["certificate"], abs=1e-9)
-    assert [row["subgames"] > 0 for row in rows] == [False, False, True, True]
 
 
 def test_a_whole_game_without_some_actions_is_named_as_such() -> None:
@@ -97,13 +66,6 @@ def test_strategies_are_saved_for_the_whole_game(tmp_path: pathlib.Path) -> None
     for player in (0, 1):
         certificates = [row["certificate"] for row in rows if row["player"] == player]
         np.testing.assert_allclose(-best[player], certificates, rtol=0, atol=1e-9)
-
-
-def test_values_may_be_uncertain() -> None:
-    asked = (*COIN, "--method", "inexpensive", "--gadget", "resolving", "--prior", "none", "--spread", "1")
-    (row,) = record(*asked)["rows"]
-    assert row["spread"] == "1" and row["gap_max"] < 1e-3 and row["certificate"] == pytest.approx(0, abs=1e-3)
-    assert "resolving, spread 1" in run(*asked).stdout
 
 
 @pytest.mark.parametrize(

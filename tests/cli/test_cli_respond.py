@@ -61,40 +61,10 @@ def test_standard_output_is_json_alone() -> None:
     assert len(json.loads(done.stdout)["rows"]) == 2
 
 
-def test_a_table_and_a_picture(tmp_path: pathlib.Path) -> None:
-    picture = tmp_path / "gains.png"
-    result = run(
-        *("respond", "kuhn_poker", "--model", "uniform", "--p", 0.25, "--p", 1),
-        *("--algorithm", "lp", "--plot", picture),
-    )
-    assert result.exit_code == 0, result.stderr
-    text = " ".join(result.stdout.split())
-    assert "Player 0's responses" in text and "uniform restricted-nash 0.25 0.44444 80.0% 0.05556" in text
-    assert "* At p = 1 the exploitability is that of one of many best responses" in text
-    assert f"Wrote the picture to {picture}" in text.replace("\n", " ")
-    assert picture.read_bytes()[:4] == b"\x89PNG"
-
-
-def test_checkpoints_are_kept(tmp_path: pathlib.Path) -> None:
-    command = ("respond", "kuhn_poker", "--model", "uniform", "--p", 0.5, "--checkpoint", tmp_path / "kept")
-    first = record(*command, "--iterations", 30)
-    assert (tmp_path / "kept/restricted-nash-player0.npz").exists()
-    assert record(*command, "--iterations", 30)["rows"] == first["rows"]
-
-
 def test_undefined_results_have_a_status_of_their_own() -> None:
     command = ("respond", "kuhn_poker", "--model", "uniform", "--p", 0.5, "--algorithm", "lp")
     result = run(*command, "--time-limit", 1e-9)
     assert result.exit_code == 3 and "was not solved in time" in result.stderr
-
-
-@pytest.mark.parametrize("number", ["0", "-1", "nan", "much"])
-@pytest.mark.parametrize("option", ["--time-limit", "--tolerance"])
-def test_what_has_to_be_positive_is_refused_by_its_option(option: str, number: str) -> None:
-    command = ("respond", "kuhn_poker", "--model", "uniform", "--algorithm", "lp", "--best-nash")
-    result = run(*command, option, number)
-    assert result.exit_code == 2 and option in result.stderr
-    assert "Traceback" not in result.stderr
 
 
 def test_bad_input_is_one_line(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

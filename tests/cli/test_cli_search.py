@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -114,42 +113,6 @@ def test_nested(tmp_path: pathlib.Path) -> None:
     np.testing.assert_allclose(found["nash_conv"], jaxgadget.nash_conv(policy), atol=1e-9)
 
 
-def test_nested_against_models() -> None:
-    """Case 5: Kuhn poker, a uniform model; p × G + (1−p) × (−E) of the last step, and a bound."""
-    against = ("nested", "kuhn_poker", "--blueprint", "uniform", "--model", "uniform", "--p", 0.25, "--p", 1)
-    more = ("--leaf", "optimal", "--limit", "moves", "--depth", 2, "--step", 1, "--algorithm", "lp")
-    found = record(run(*against, *more, "--json", "-"))
-    rows = found["rows"]
-    assert found["algorithm"] == "lp" and 0 < found["iterations"] < 300, "of the simplex method"
-    assert [(row["algorithm"], row["iterations"] <= found["iterations"]) for row in rows] == [
-        ("lp", True)
-    ] * 2
-    assert rows[0]["best_response_gain"] == pytest.approx(1 / 2 + 1 / 18, abs=1e-9)
-    assert [list(row) for row in rows] == [NESTED_ROW] * 2
-    assert [(row["model"], row["p"], row["gadget"]) for row in rows] == [
-        ("uniform", 0.25, "optimal-continuation"),
-        ("uniform", 1.0, "optimal-continuation"),
-    ]
-    assert (
-        rows[1]["objectives"][0] == pytest.approx(0.5, abs=1e-9) and rows[1]["exploitability_bound"] is None
-    )
-    assert rows[0]["exploitability"] <= rows[0]["exploitability_bound"] + 1e-9
-    assert rows[0]["limit"] == "moves" and rows[0]["step"] == 1 and rows[0]["leaf"] == "optimal"
-    shown = run(*against, *more)
-    text = re.sub(r"\s+", " ", shown.stdout)
-    assert shown.exit_code == 0
-    for words in (
-        "Gain: what the policy earns",
-        "| against uniform with p = 1: 0.50000",
-        "by linear pro",
-        "of best",
-        "; bound: of exploitability",
-    ):
-        assert words in text
-    locked = run(*against[:6], "--p", 1, *more)
-    assert locked.exit_code == 0 and "bound: of exploitability" not in re.sub(r"\s+", " ", locked.stdout)
-
-
 def test_match() -> None:
     arguments = ("--gadget", "resolving", "--prior", "blueprint", "--matches", 40, "--seed", 3)
     found = record(run("match", *FAST, *arguments, "--json", "-"))
@@ -165,18 +128,6 @@ def test_match() -> None:
     assert first["mean_return"] == pytest.approx(-second["mean_return"])
     again = record(run("match", *FAST, *arguments, "--json", "-"))
     assert again == found
-
-
-def test_nested_draws_a_picture(tmp_path: pathlib.Path) -> None:
-    picture = tmp_path / "nested.svg"
-    arguments = ("--gadget", "unsafe", "--player", "both", "--plot", picture)
-    result = run("nested", *FAST, *arguments)
-    assert result.exit_code == 0, result.stderr
-    text = picture.read_text()
-    assert "<!-- Nested exploitability" in text and "nested search, depth 1, K = 3 -->" in text
-    assert str(picture) in result.stdout.replace("\n", "")
-    result = run("nested", *FAST, "--plot", tmp_path / "nested.txt")
-    assert result.exit_code == 2 and "--plot: picture" in result.stderr
 
 
 def test_train_value(trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path]) -> None:
@@ -265,15 +216,6 @@ def test_search_with_a_network(trained: tuple[pathlib.Path, dict[str, Any], path
     ):
         result = run(*arguments, *more)
         assert result.exit_code == 2 and message in result.stderr, arguments
-
-
-def test_what_was_trained_is_told_though_search_visits_no_leaf(tmp_path: pathlib.Path) -> None:
-    files = ("--out", tmp_path / "values", "--plot", tmp_path / "curves.svg", "--json", "-")
-    result = run(*TRAIN, "--depth", 5, *files)
-    assert result.exit_code == 0 and "no search ends before the game does at depth 5" in result.stderr
-    found = json.loads(result.stdout)
-    assert found["visited_rmse"] is None and found["train_rmse"] > 0
-    assert "<svg" in (tmp_path / "curves.svg").read_text()
 
 
 def test_bad_input(tmp_path: pathlib.Path) -> None:

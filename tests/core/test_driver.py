@@ -304,7 +304,7 @@ def test_several_chunks_give_no_state_and_take_none() -> None:
             solve(kuhn(), options_of(chunk=2), average_bodies, **asked)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", slow_after(1, [2, 1]))
 @pytest.mark.parametrize("caller", ["float32", "float64"])
 @pytest.mark.parametrize("options", [{}, {"dtype": "float32"}, {"target_gap": 0.0, "check_every": 2}])
 def test_precision_is_the_callers_where_it_is_told(

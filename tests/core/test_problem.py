@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from jaxgadget import Policy
 from jaxgadget.core import cfr
 from jaxgadget.core.host import HostTreeplex, build_treeplex
-from jaxgadget.core.noise import NoisyBounds
 from jaxgadget.core.payoff import build_payoff
 from jaxgadget.core.problem import (
     Problem,
@@ -36,7 +35,7 @@ from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.precision import precision
-from tests.core.side_by_side import SeparatePayoffs, side_by_side
+from tests.cases import slow_after
 from tests.reference.efg import Array
 from tests.reference.random_games import SHAPES, RandomGame
 
@@ -127,7 +126,9 @@ def with_terms(problem: Problem, player: int, **changes: Any) -> Problem:
     return dataclasses.replace(problem, terms=(terms[0], terms[1]))
 
 
-@pytest.mark.parametrize(("shape", "resolver", "chooses"), [("betting", 0, True), ("bids", 1, False)])
+@pytest.mark.parametrize(
+    ("shape", "resolver", "chooses"), slow_after(1, [("betting", 0, True), ("bids", 1, False)])
+)
 def test_freezing_roots_by_constants_equals_freezing_them_by_floors(
     shape: str, resolver: int, chooses: bool
 ) -> None:
@@ -233,60 +234,3 @@ def test_constants_count_in_what_is_no_regret() -> None:
 
 
 # Games side by side
-
-
-@pytest.mark.slow
-def test_games_side_by_side_are_solved_as_each_by_itself() -> None:
-    check_side_by_side(bounded=True)  # without bounds: tests/slow
-
-
-def check_side_by_side(*, bounded: bool) -> None:
-    """All but the last game may have floors and what sequences earn by themselves, the first draws of it."""
-    rng = np.random.default_rng(0)
-    rule = find_rule("dcfr")
-    with precision(np.float64):
-        problems: list[Problem] = []
-        for shape in ("betting", "bids", "uneven"):
-            forest = build_forest(game(shape, 1), SHAPES[shape].cut, padded=False)
-            problem = gadget_game(forest, 0, rng, chooses=True)
-            if bounded and shape != "uneven":
-                rows = problem.sides[0].body.num_actions
-                problem = with_terms(problem, 0, body=Bounds(floor=jnp.full((rows, LANES), 0.05)))
-                earned = jnp.asarray(rng.normal(size=(problem.sides[1].body.num_sequences, LANES)))
-                problem = with_terms(problem, 1, body_constant=earned)
-            if bounded and shape == "betting":
-                count = problem.sides[1].entry.num_infosets
-                noise = jnp.asarray(np.repeat([np.nan, 0.3], count)[:, None] * np.ones(LANES))
-                entry = problem.terms[1].entry
-                noisy = NoisyBounds(legal=entry.legal, floor=entry.floor, deviation=noise)
-                problem = with_terms(problem, 1, entry=noisy)
-            problems.append(problem)
-        joined = side_by_side(problems)
-        until = jnp.asarray(5, jnp.int32)
-        state = cfr.run(joined, cfr.start(joined, rule), until, rule=rule)
-        together = evaluated(joined, cfr.average(joined, state))
-        alone = []
-        for problem in problems:
-            own = cfr.run(problem, cfr.start(problem, rule), until, rule=rule)
-            alone.append((own, evaluated(problem, cfr.average(problem, own))))
-    payoff = joined.payoff
-    assert isinstance(payoff, SeparatePayoffs)
-    for player in (0, 1):
-        for rows, (own, _) in zip(payoff.sequences[player], alone, strict=True):
-            plan = np.asarray(state.strategy_sum[player].body)[np.asarray(rows)]
-            np.testing.assert_allclose(plan, own.strategy_sum[player].body, rtol=0, atol=1e-10)
-        expected = np.concatenate([worth.guaranteed[player] for _, worth in alone])
-        np.testing.assert_allclose(together.guaranteed[player], expected, rtol=0, atol=1e-10)
-    np.testing.assert_allclose(
-        together.gap, np.concatenate([worth.gap for _, worth in alone]), rtol=0, atol=1e-10
-    )
-
-
-def test_games_of_unlike_lanes_are_not_put_side_by_side() -> None:
-    form = sequence_form(game("betting", 0))
-    with precision(np.float64):
-        problems = [
-            whole_game(form.treeplex, form.payoff, num_lanes=lanes, dtype=np.float64) for lanes in (1, 2)
-        ]
-        with pytest.raises(ValueError, match="problems"):
-            side_by_side(problems)

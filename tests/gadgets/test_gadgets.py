@@ -62,7 +62,6 @@ once = pytest.mark.parametrize(  # each kind for one player in `make test`, for 
     slow_after(len(GADGETS), [(kind, (k + more) % 2) for more in (0, 1) for k, kind in enumerate(GADGETS)]),
 )
 CLASSES = {name: find(GADGETS, name, "gadget") for name in GADGETS}
-perturbed = pytest.mark.parametrize("kind", [kind for name, kind in CLASSES.items() if name != "unsafe"])
 
 
 def built(kind: str, player: int) -> twins.Built:
@@ -595,65 +594,38 @@ def test_no_prior_means_no_mistakes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "match"),
+    ("call", "argument"),
     [
-        ([0.5, -0.1], "finite"),
-        ([0.5, np.nan], "finite"),
-        ([0.5, np.inf], "finite"),
-        (0.5, r"expected \[roots\] or \[roots, lanes\]"),
-        (np.zeros((2, 2, 2)), "shape"),
+        *(
+            (lambda values=values: ArrayPrior(np.asarray(values)), "ArrayPrior")
+            for values in ([0.5, -0.1], [0.5, np.nan], [0.5, np.inf], 0.5, np.zeros((2, 2, 2)))
+        ),
+        *(
+            (
+                lambda kind=kind, shape=shape: floors(0, kind(ArrayPrior(np.ones(shape)), EPSILON)),
+                "ArrayPrior",
+            )
+            for kind in (MaxMargin, ReachResolving, Full, OptimalContinuation)
+            for shape in ((1,), (1000, 3))
+        ),
+        (
+            lambda: floors(0, Resolving(ArrayPrior(np.full(len(root_of(0)), 1.5)), EPSILON)),
+            "probabilities of following",
+        ),
+        *(
+            (lambda kind=kind, epsilon=epsilon: kind(UniformPrior(), epsilon), "epsilon=")
+            for kind in (kind for name, kind in CLASSES.items() if name != "unsafe")
+            for epsilon in (-0.1, 1.0, 2.0, np.nan, True, "small")
+        ),
+        (lambda: Unsafe(epsilon=5), "epsilon="),
+        *((lambda clip=clip: BlueprintPrior(clip=clip), "clip=") for clip in (0.0, -1.0, 2.0, np.nan)),
+        (lambda: Resolving(UniformPrior), "prior"),
+        *(
+            (lambda prior=prior: Unsafe(prior), "prior")
+            for prior in (UniformPrior(), BlueprintPrior(), ArrayPrior(np.ones(3)))
+        ),
     ],
 )
-def test_array_priors_that_are_no_numbers(values: Any, match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        ArrayPrior(np.asarray(values))
-
-
-@pytest.mark.parametrize("kind", [MaxMargin, ReachResolving])
-def test_array_priors_that_do_not_fit(kind: Any) -> None:
-    roots = len(root_of(0))
-    for shape in [(roots + 1,), (roots - 1,), (roots, 2)]:
-        with pytest.raises(ValueError, match=rf"expected \[{roots}\] or \[{roots}, 3\]"):
-            floors(0, kind(ArrayPrior(np.ones(shape)), EPSILON))
-
-
-def test_array_priors_above_the_cut_that_do_not_fit() -> None:
-    for kind in (Full, OptimalContinuation):
-        for shape in [(1,), (1000, 3)]:
-            with pytest.raises(ValueError, match=r"a row for each of the opponent's actions above the cut"):
-                floors(0, kind(ArrayPrior(np.ones(shape)), EPSILON))
-
-
-def test_probabilities_of_following_lie_below_1() -> None:
-    with pytest.raises(ValueError, match=r"up to 1\.5: as probabilities of following"):
-        floors(0, Resolving(ArrayPrior(np.full(len(root_of(0)), 1.5)), EPSILON))
-
-
-@perturbed
-@pytest.mark.parametrize("epsilon", [-0.1, 1.0, 2.0, np.nan, True, "small"])
-def test_epsilon_must_lie_below_1(kind: Any, epsilon: Any) -> None:
-    with pytest.raises(ValueError, match=r"expected a number in \[0, 1\)"):
-        kind(UniformPrior(), epsilon)
-
-
-def test_unsafe_checks_epsilon_too() -> None:
-    with pytest.raises(ValueError, match="epsilon="):
-        Unsafe(epsilon=5)
-
-
-@pytest.mark.parametrize("clip", [0.0, -1.0, 2.0, np.nan])
-def test_clip_is_a_probability(clip: float) -> None:
-    with pytest.raises(ValueError, match="clip="):
-        BlueprintPrior(clip=clip)
-
-
-@perturbed
-def test_a_prior_is_an_instance(kind: Any) -> None:
-    with pytest.raises(ValueError, match="is no prior"):
-        kind(UniformPrior)
-
-
-@pytest.mark.parametrize("prior", [UniformPrior(), BlueprintPrior(), ArrayPrior(np.ones(3))])
-def test_unsafe_takes_no_prior(prior: Prior) -> None:
-    with pytest.raises(ValueError, match="expected 'none'"):
-        Unsafe(prior)
+def test_bad_settings(call: Any, argument: str) -> None:
+    with pytest.raises(ValueError, match=argument):
+        call()

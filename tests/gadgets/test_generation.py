@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import math
-import re
 
 import numpy as np
 import pytest
@@ -65,38 +64,6 @@ def test_ties_go_to_what_comes_first():
     assert diverse([0.0, 1.0, 2.0, 3.0], 3).tolist() == [0, 1, 3]  # 1 + 4 and 4 + 1: the smaller middle
     assert diverse([3.0, 2.0, 1.0, 0.0], 3).tolist() == [0, 2, 3]
     assert diverse(np.tile([1.0, 0.0, 0.5], 100), 2).tolist() == [1, 297]  # the first 0 and the last 1
-
-
-@pytest.mark.parametrize("num", [0, -1, True, 1.0, "2", None])
-def test_a_number_that_is_none(num):
-    message = re.escape(f"num={num!r}: expected a whole number >= 1")
-    for make in (RandomGeneration, DiverseGeneration, lambda given: diverse([1.0, 2.0], given)):
-        with pytest.raises(ValueError, match=message):
-            make(num)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e31])
-def test_values_that_are_not_finite(bad):
-    with pytest.raises(ValueError, match=rf"values: {re.escape(str(bad))}; expected finite numbers"):
-        diverse([1.0, bad, 2.0], 2)
-    for generation in (RandomGeneration(1), DiverseGeneration(1)):
-        with pytest.raises(ValueError, match="finite"):
-            considered_roots(generation, [[1.0], [bad]], [0, 0])
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ([], "shape"),
-        (3.0, "shape"),
-        ([[1.0]], "shape"),
-        ([True, False], "values of bool"),
-        (["a"], "values of <U1"),
-    ],
-)
-def test_values_that_are_none(values, message):
-    with pytest.raises(ValueError, match=message):
-        diverse(values, 1)
 
 
 def test_the_largest_values_have_finite_costs():
@@ -182,12 +149,6 @@ def test_every_choice_is_as_likely():
 # What both keep to, and one's own
 
 
-@pytest.mark.parametrize(("field", "bad"), [("draws", 0), ("draws", True), ("seed", -1), ("seed", 0.5)])
-def test_draws_and_seeds_that_are_none(field, bad):
-    with pytest.raises(ValueError, match=f"{field}="):
-        RandomGeneration(1, **{field: bad})
-
-
 def test_settings_are_frozen_plain_numbers():
     assert RandomGeneration(np.int64(3), np.int32(2), np.int16(1)) == RandomGeneration(3, 2, 1)
     assert repr(RandomGeneration(np.int64(3))) == "RandomGeneration(num=3, draws=1, seed=0)"
@@ -202,23 +163,6 @@ def test_settings_are_frozen_plain_numbers():
     )
     with pytest.raises(dataclasses.FrozenInstanceError):
         DiverseGeneration(2).num = 3  # pyright: ignore
-
-
-@pytest.mark.parametrize(
-    ("values", "subgame", "message"),
-    [
-        ([1.0, 2.0], [0, 0], "shape"),
-        (np.zeros((0, 2)), [], "shape"),
-        ([[], []], [0, 0], "shape"),
-        ([[1.0], [2.0]], [0], "subgame="),
-        ([[1.0], [2.0]], [0, -1], "subgame="),
-        ([[1.0], [2.0]], [0.0, 1.0], "subgame="),
-    ],
-)
-def test_infostates_that_are_none(values, subgame, message):
-    for generation in (RandomGeneration(1), DiverseGeneration(1)):
-        with pytest.raises(ValueError, match=message):
-            considered_roots(generation, values, subgame)
 
 
 class Own:
@@ -239,17 +183,6 @@ def test_a_generation_of_ones_own():
     assert not considered_roots(Own(lambda values, _: np.zeros((18, 6), np.bool_), 2), values, subgame).any()
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [np.zeros((18, 3)), np.zeros((18, 4), np.bool_), np.zeros((17, 3), np.bool_), np.zeros(18, np.bool_)],
-)
-def test_masks_that_are_none(answer):
-    values, subgame = uneven()
-    message = rf"generation 'own' returned {answer.dtype} {re.escape(str(answer.shape))}; expected booleans "
-    with pytest.raises(ValueError, match=message + r"\[18, 3\]: \[infostates, 1 draw"):
-        considered_roots(Own(lambda values, subgame: answer), values, subgame)
-
-
 class Nameless:
     draws = 1
 
@@ -257,10 +190,44 @@ class Nameless:
         return values > 0
 
 
-@pytest.mark.parametrize("thing", [None, "random", RandomGeneration, DiverseGeneration, Nameless()])
-def test_other_things_are_no_generations(thing):
-    with pytest.raises(ValueError, match="generation="):
-        considered_roots(thing, [[1.0]], [0])
+def considered(values, subgame, *generation):
+    """A call that considers roots, by default of a random generation."""
+    return lambda: considered_roots(*(generation or (RandomGeneration(1),)), values, subgame)
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        *(
+            (lambda make=make, num=num: make(num), "num=")
+            for make in (RandomGeneration, DiverseGeneration, lambda given: diverse([1.0, 2.0], given))
+            for num in (0, -1, True, 1.0, "2", None)
+        ),
+        *((lambda bad=bad: RandomGeneration(1, draws=bad), "draws=") for bad in (0, True)),
+        *((lambda bad=bad: RandomGeneration(1, seed=bad), "seed=") for bad in (-1, 0.5)),
+        *(
+            (lambda values=values: diverse(values, 2), "values")
+            for values in ([1.0, np.nan, 2.0], [-np.inf, 0.0], [0.0, 1e31], [True, False], ["a"])
+        ),
+        *((lambda values=values: diverse(values, 1), "shape") for values in ([], 3.0, [[1.0]])),
+        (considered([[1.0], [np.inf]], [0, 0]), "finite"),
+        (considered([1.0, 2.0], [0, 0]), "shape"),
+        (considered(np.zeros((0, 2)), []), "shape"),
+        (considered([[], []], [0, 0]), "shape"),
+        *((considered([[1.0], [2.0]], subgame), "subgame=") for subgame in ([0], [0, -1], [0.0, 1.0])),
+        *(
+            (considered(*uneven(), Own(lambda values, subgame, mask=mask: mask)), "generation 'own'")
+            for mask in (np.zeros((18, 3)), np.zeros((18, 4), np.bool_), np.zeros(18, np.bool_))
+        ),
+        *(
+            (considered([[1.0]], [0], thing), "generation=")
+            for thing in (None, "random", RandomGeneration, DiverseGeneration, Nameless())
+        ),
+    ],
+)
+def test_what_is_refused(call, argument):
+    with pytest.raises(ValueError, match=argument):
+        call()
 
 
 @pytest.mark.parametrize(

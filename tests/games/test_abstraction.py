@@ -303,10 +303,3 @@ def test_load_does_not_know_the_name():
     assert load(game) is game
     with pytest.raises(ValueError, match="game"):
         load(game.name)
-
-
-def test_a_lambda_gives_no_name():
-    kuhn = load("kuhn_poker")
-    assert Abstraction(kuhn, lambda player, infostate: infostate).name == "abstraction(kuhn_poker)"
-    named = Abstraction(kuhn, lambda player, infostate: infostate, name="cards")
-    assert named.name == "abstraction(kuhn_poker,cards)"

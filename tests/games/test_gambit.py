@@ -183,11 +183,6 @@ def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path):
     assert enumerate_game(load(path)).num_histories == 3
 
 
-def test_a_missing_file(tmp_path):
-    with pytest.raises(ValueError, match="nowhere"):
-        load(str(tmp_path / "nowhere.efg"))
-
-
 def test_a_folder_is_no_file(tmp_path):
     (tmp_path / "folder.efg").mkdir()
     with pytest.raises(ValueError, match="folder"):

@@ -168,18 +168,6 @@ def test_names_have_the_parameters_that_are_not_the_defaults():
     assert load("coin_toss(sell_heads=0.5,sell_tails=-0.5)").name == "coin_toss"
 
 
-def test_names_with_parameters_load_again():
-    for spec in ("coin_toss(sell_heads=-0.5,sell_tails=0.5)", "leduc_poker(num_ranks=4,max_raises=1)"):
-        name = load(spec).name
-        assert name.count("=") == 2 and load(name).name == name
-
-
-def test_short_names_are_the_games_own():
-    for entry in list_games():
-        maker = registry._maker(entry.name)
-        assert getattr(maker, "short_name", entry.name) == entry.name
-
-
 def test_games_and_rules_are_taken_as_they_are():
     game = KuhnPoker()
     assert load(game) is game

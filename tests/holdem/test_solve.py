@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib
-import json
 import os
 import pathlib
 from typing import Any
@@ -267,20 +266,6 @@ def test_a_batch_that_another_process_solves_is_refused(tmp_path: pathlib.Path):
         solve_spots([BLUFFS], solver=Solver(iterations=2, checkpoint=tmp_path))
     solve_spots([BLUFFS], solver=Solver(iterations=2, checkpoint=tmp_path))
     assert archive.exists()
-
-
-def test_solved_spots_without_their_checksum_are_damaged(tmp_path: pathlib.Path):
-    """This format never was without one."""
-    solve_spots([BLUFFS], solver=Solver(iterations=2, checkpoint=tmp_path))
-    (path,) = tmp_path.glob("spots-*.npz")
-    with np.load(path) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    header = json.loads(str(arrays["header"]))
-    for name in ("checksum", "written_by"):
-        header.pop(name)
-    np.savez(path, **{**arrays, "gap": arrays["gap"] + 1, "header": np.asarray(json.dumps(header))})
-    with pytest.raises(ValueError, match=r"spots-.*\.npz' is damaged: it has no checksum"):
-        solve_spots([BLUFFS], solver=Solver(iterations=2, checkpoint=tmp_path))
 
 
 def test_archives_of_a_checkpoint_are_read_one_by_one(

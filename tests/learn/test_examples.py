@@ -1,7 +1,6 @@
 """What a training is given: numbers of any kind, and a portfolio for the very game."""
 
 import dataclasses
-import json
 from typing import Any
 
 import numpy as np
@@ -57,14 +56,6 @@ class Guess(Rules[tuple[int, ...]]):
 
 def guess(**options: Any):
     return enumerate_game(load(Guess(**options)))
-
-
-def test_settings_may_be_numpys():
-    plain = TrainingConfig(**SETTINGS)
-    kinds = {int: np.int64, float: np.float32}
-    own = TrainingConfig(**{name: kinds[type(value)](value) for name, value in SETTINGS.items()})
-    assert own == plain
-    assert json.dumps(dataclasses.asdict(own)) == json.dumps(dataclasses.asdict(plain)), "and be written"
 
 
 @pytest.mark.parametrize("name", ["seed", "depth"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import math
 import pathlib
 import re
 import shutil
@@ -40,8 +39,8 @@ from jaxgadget.learn.range_training import (
 )
 from jaxgadget.util.precision import precision
 from jaxgadget.util.store import read_archive, write_record
-from jaxgadget.values import solved as solving
 from jaxgadget.values.draws import RangePair, reach_of
+from jaxgadget.values.solved import RangeSolver
 from tests.solving import configured
 
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
@@ -258,26 +257,25 @@ class Killed(BaseException):
     """Like a signal: nothing of ours catches it."""
 
 
+CutOff = tuple[Any, str, int, bool]
+"""Whose function, its name, at which call, and whether after it."""
+
+
 @pytest.mark.parametrize(
     "cut_off",
     [
         (TrainingFolder, "save", 1, True),  # in the first part
         (range_training, "write_archive", 1, True),  # ranges of a round are written, but not solved
+        (RangeSolver, "solve", 1, True),  # what was drawn is solved, but not written
+        (range_training, "searched_ranges", 1, True),  # inside a round: its ranges are not written
+        (TrainingFolder, "save", 3, False),  # after the round, before its first checkpoint
+        (TrainingFolder, "save", 3, True),
+        (range_training, "value_rmse", 1, False),  # all steps are done, nothing is measured
     ],
-    ids=["first part", "collected"],
+    ids=["first part", "collected", "drawing", "collecting", "after a round", "later", "measuring"],
 )
 @pytest.mark.slow
 def test_cut_off_it_goes_on_to_the_same_weights(
-    undisturbed: RangeTraining, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, cut_off: CutOff
-) -> None:
-    check_resuming(undisturbed, tmp_path, monkeypatch, cut_off)  # further places: tests/slow
-
-
-CutOff = tuple[Any, str, int, bool]
-"""Whose function, its name, at which call, and whether after it."""
-
-
-def check_resuming(
     undisturbed: RangeTraining, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, cut_off: CutOff
 ) -> None:
     pytest.importorskip("orbax.checkpoint")
@@ -306,27 +304,6 @@ def check_resuming(
     assert jg.load_ranges(tmp_path, game()).error == undisturbed.value_rmse
 
 
-def test_networks_say_what_speaks_against_them(undisturbed: RangeTraining, kept: pathlib.Path) -> None:
-    """Their folder, and what to do; nothing if they are finished and not off by half the payoff range."""
-    values, lazy = undisturbed.values, jg.FolderRanges(str(kept))
-    assert values.error is not None and values.error < 2
-    assert values.doubt is lazy.doubt is None
-    for error, said in (
-        (None, "is not finished, so its error is unknown"),
-        (2.1, "diverged"),
-        (math.nan, "diverged"),
-    ):
-        doubt = dataclasses.replace(values, error=error, name="there").doubt
-        assert doubt is not None and doubt.startswith(f"the network in 'there' {said}") and "train" in doubt
-    text = (kept / ERRORS).read_text()
-    (kept / ERRORS).unlink()
-    try:
-        for network in (lazy, jg.load_ranges(kept, game())):
-            assert network.doubt is not None and repr(str(kept)) in network.doubt
-    finally:
-        (kept / ERRORS).write_text(text)
-
-
 @pytest.mark.slow
 def test_what_an_older_version_did_not_measure_is_measured(
     undisturbed: RangeTraining, kept: pathlib.Path
@@ -334,18 +311,6 @@ def test_what_an_older_version_did_not_measure_is_measured(
     older = {name: getattr(undisturbed, name) for name in MEASURED if name != "value_rmse"}
     write_record(kept / ERRORS, ERRORS_FORMAT, older)
     assert jg.FolderRanges(str(kept)).error is None
-    assert_same(train(kept), undisturbed)
-    assert jg.FolderRanges(str(kept)).error == undisturbed.value_rmse
-
-
-def test_what_earlier_versions_measured_besides_is_left_alone(
-    undisturbed: RangeTraining, kept: pathlib.Path
-) -> None:
-    write_record(
-        kept / ERRORS,
-        ERRORS_FORMAT,
-        {name: getattr(undisturbed, name) for name in MEASURED} | {"shortfall": 0.5},
-    )
     assert_same(train(kept), undisturbed)
     assert jg.FolderRanges(str(kept)).error == undisturbed.value_rmse
 
@@ -422,56 +387,6 @@ def test_checkpoints_without_a_description_are_refused(kept: pathlib.Path, tmp_p
     with pytest.raises(ValueError, match=r"network\.json"):
         train(folder, seed=1)
     assert not (folder / "network.json").exists()
-
-
-@pytest.mark.parametrize("name", ["network.json", "solved/drawn/manifest.json"])
-def test_an_emptied_record_is_told(kept: pathlib.Path, tmp_path: pathlib.Path, name: str) -> None:
-    folder = tmp_path / "copy"
-    shutil.copytree(kept, folder)
-    (folder / name).write_text("")
-    with pytest.raises(ValueError, match=f"{name}' is damaged: it is empty; "):
-        train(folder)
-
-
-def test_an_interrupt_is_told_what_is_kept(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a note, wherever it came."""
-    pytest.importorskip("orbax.checkpoint")
-
-    def interrupted(*args: Any, **keywords: Any) -> Any:
-        raise KeyboardInterrupt
-
-    for owner, name, kept in (
-        (solving.RangeSolver, "solve", "nothing yet"),
-        (range_training, "searched_ranges", "16 solved pairs of ranges and the checkpoint of step 6 of 12"),
-    ):
-        with monkeypatch.context() as patch:
-            patch.setattr(owner, name, interrupted)
-            with pytest.raises(KeyboardInterrupt) as raised:
-                train(tmp_path)
-        assert raised.value.__notes__ == [f"{str(tmp_path)!r} keeps {kept}; repeat the same call to resume."]
-
-
-def test_a_path_names_a_folder_as_its_text_does(kept: pathlib.Path) -> None:
-    assert jg.FolderRanges(kept) == jg.FolderRanges(str(kept))
-
-
-@pytest.mark.parametrize("name", ["round-1.npz", ERRORS, "network.json"])
-def test_a_damaged_file_is_noticed(
-    kept: pathlib.Path, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
-) -> None:
-    path = kept / name
-    whole = path.read_bytes()
-    try:
-        path.write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(ValueError, match=re.escape(name)) as raised:
-            if name == ERRORS:
-                jg.load_ranges(kept, game())
-            else:
-                train(kept)
-        assert "delete" in str(raised.value) or "expected" in str(raised.value)
-    finally:
-        path.write_bytes(whole)
-    assert jg.load_ranges(kept, game()).error is not None
 
 
 # --- what is refused ----------------------------------------------------------------------

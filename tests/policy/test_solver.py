@@ -11,7 +11,6 @@ from jaxgadget import Policy, Solver, cfr_checkpoints, evaluate_policy, load, na
 from jaxgadget.core import registry
 from jaxgadget.core.regret import RegretMatching, find_rule
 from jaxgadget.tree.history import enumerate_game
-from jaxgadget.util import progress
 from tests.reference import cfr, efg
 from tests.solving import settings
 
@@ -73,10 +72,6 @@ def test_averages_are_the_definitions(kuhn, name):
     few, many = nash_conv(found)
     assert many < few / 4 and many < 0.04 < nash_conv(Policy.uniform(kuhn))[0] / 20
     assert evaluate_policy(found).value[1] == pytest.approx(KUHN_VALUE, abs=0.02)
-
-
-def test_the_six_rules_are_named():
-    assert list(RULES) == ["cfr", "cfr+", "linear-cfr", "dcfr", "pcfr+", "sapcfr+"]
 
 
 def test_a_rule_of_ones_own(kuhn):
@@ -276,23 +271,3 @@ def test_bad_counts_are_refused(kuhn, counts, message):
 
 
 # Progress
-
-
-def test_a_bar_goes_to_standard_error_once_it_takes_long(kuhn, capsys, monkeypatch):
-    solve(kuhn, solver=Solver(iterations=5, progress=True))
-    captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", "")  # it was over at once
-    monkeypatch.setattr(progress, "PATIENCE", -1.0)
-    # By default a bar is for a terminal; `TTY_COMPATIBLE` is how rich is told that it writes to one.
-    for terminal, show, seen in (
-        ("1", None, True),
-        ("1", True, True),
-        ("1", False, False),
-        ("0", None, False),
-    ):
-        monkeypatch.setenv("TTY_COMPATIBLE", terminal)
-        with progress.progress_bar("solving", 10, show) as report:
-            report(3)
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        assert ("solving" in captured.err and "3/10" in captured.err) if seen else captured.err == ""

@@ -4,11 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
 
 from jaxgadget.report import convergence_curves
 from jaxgadget.report.curves import CURVE_DECADES, spread
-from jaxgadget.report.styles import STYLES
 from tests.report.test_plots import ALL, new_axes
 
 STEPS = [10, 100, 1000]
@@ -39,17 +37,6 @@ def results(
 
 def labels(ax: Axes) -> list[str]:
     return [text.get_text() for text in ax.texts]
-
-
-def test_a_line_for_each_setting_in_the_scatters_looks():
-    ax = convergence_curves(results(), new_axes())
-    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-    assert len(ax.lines) == len(ALL)
-    for i, (setting, line) in enumerate(zip(ALL, ax.lines, strict=True)):
-        np.testing.assert_array_equal(line.get_xdata(), STEPS)
-        np.testing.assert_allclose(line.get_ydata(), (i + 1) / np.array(STEPS))
-        assert to_hex(line.get_color()).upper() == STYLES[setting].color
-    assert len({drawn.get_paths()[0].vertices.tobytes() for drawn in ax.collections}) == len(ALL)
 
 
 def test_several_rows_at_a_place_are_a_median_with_quartiles():
@@ -84,13 +71,6 @@ def test_bad_tables():
         convergence_curves(results(blueprints=(np.inf,)))
     with pytest.raises(ValueError, match="iterations"):
         convergence_curves(results().assign(iterations=0))
-
-
-def test_spread_by_hand():
-    np.testing.assert_allclose(spread(np.array([0.1, 0.5, 0.9]), 0.1), [0.1, 0.5, 0.9])
-    np.testing.assert_allclose(spread(np.array([0.5, 0.5]), 0.1), [0.45, 0.55])
-    np.testing.assert_allclose(spread(np.array([0.98, 1.0]), 0.1), [0.9, 1.0])
-    np.testing.assert_allclose(spread(np.array([0.0, 0.01]), 0.1, 0.5), [0.0, 0.1])
 
 
 @given(st.lists(st.floats(-0.2, 1.2), min_size=1, max_size=12), st.floats(0.01, 0.08))

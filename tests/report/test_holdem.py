@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
-from matplotlib.patches import Rectangle
 from rich.table import Table
 
 from jaxgadget.holdem.betting import ALL_IN, BetMenu
@@ -16,10 +13,6 @@ from jaxgadget.holdem.solve import SpotSolution, evaluate_spot
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.policy.policy import Policy
 from jaxgadget.report.holdem import (
-    BETS,
-    FOLD,
-    NOBODY,
-    PASSIVE,
     frequencies_table,
     grid_picture,
     hands_table,
@@ -32,31 +25,6 @@ def solution() -> SpotSolution:
     menus = (BetMenu(bets=(0.5, ALL_IN), raises=()), BetMenu(bets=(), raises=()))
     spot = Spot(board="2s3h4d6c7c", oop="AA,QJs:0.5", ip="KK", pot=20, stack=50, menus=menus)
     return evaluate_spot(spot, Policy.uniform(public_tree(spot)))
-
-
-def stripes(ax: plt.Axes, row: int, column: int) -> list[tuple[str, float, float]]:
-    found: list[tuple[str, float, float]] = []
-    for patch in ax.patches:
-        assert isinstance(patch, Rectangle)
-        left, top = patch.get_xy()
-        color = to_hex(patch.get_facecolor()).upper()
-        if column <= left < column + 1 and row <= top < row + 1 and color != NOBODY:
-            found.append((color, round(patch.get_width(), 6), round(patch.get_height(), 6)))
-    return found
-
-
-def test_a_cell_is_as_high_as_its_hands_are_likely_and_has_a_stripe_an_action(solution: SpotSolution):
-    ax = grid_picture(solution)
-    third = round(1 / 3, 6)
-    colors = (PASSIVE, BETS[0], BETS[1])
-    assert stripes(ax, 0, 0) == [(color, third, 1.0) for color in colors]
-    assert stripes(ax, 2, 3) == [(color, third, 0.5) for color in colors]
-    assert stripes(ax, 1, 1) == []
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["check", "bet 10", "all-in 50"]
-    plt.close(ax.figure)
-    second = grid_picture(solution, "bet 10")
-    assert stripes(second, 1, 1) == [(FOLD, 0.5, 1.0), (PASSIVE, 0.5, 1.0)]
-    plt.close(second.figure)
 
 
 def test_what_cannot_be_drawn_is_refused(solution: SpotSolution):

@@ -53,16 +53,6 @@ def test_a_curve_a_model_in_the_order_of_p_with_its_bound():
     assert legend(ax) == ["uniform", "dirichlet:3", "bound G·p/(1−p)", "p = 1: no bound"]
 
 
-def test_all_methods_of_both_players():
-    ax = plot_responses(table(), new_axes())
-    names = [f"player {player}, {model}" for player in (0, 1) for model in ("uniform", "dirichlet:3")]
-    assert legend(ax) == [*names, "bound G·p/(1−p)", "data-biased", "best-nash", "p = 1: no bound"]
-    assert len(ax.lines) == 4 * 3  # a curve, its bound, and the data-biased one
-    low, high = ax.get_xlim()
-    assert low < 0 <= table()["exploitability"].max() < high
-    assert ax.get_ylim()[1] > table()["gain"].max()
-
-
 def test_a_result_is_as_good_as_its_table_and_best_nash_alone_will_do():
     tree = jg.enumerate_game(jg.load("kuhn_poker"))
     ax = plot_responses(jg.best_nash(tree, Policy.uniform(tree)), new_axes())

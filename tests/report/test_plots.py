@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from jaxgadget.report.plots import (
@@ -64,23 +63,6 @@ def test_every_row_is_a_point():
     np.testing.assert_allclose(points(ax), expected)
     (x_low, x_high), (y_low, y_high) = ax.get_xlim(), ax.get_ylim()
     assert ((points(ax) > [x_low, y_low]) & (points(ax) < [x_high, y_high])).all()
-
-
-def test_a_look_for_each_setting():
-    ax = exploitability_scatter(results([0.1, 0.2]), new_axes())
-    edges = [to_hex(np.asarray(drawn.get_edgecolor())[0]) for drawn in ax.collections]
-    shapes = [drawn.get_paths()[0].vertices.tobytes() for drawn in ax.collections]
-    assert len(set(edges)) == len(set(shapes)) == len(ALL) == 7
-    assert legend(ax) == [
-        "unsafe",
-        "resolving, no prior",
-        "resolving, uniform prior",
-        "resolving, blueprint prior",
-        "max-margin, no prior",
-        "max-margin, uniform prior",
-        "max-margin, blueprint prior",
-        "unchanged",
-    ]
 
 
 def test_what_cannot_be_told_from_zero_is_drawn_at_the_edge_and_said():

@@ -14,7 +14,7 @@ import jaxgadget as jg
 from jaxgadget.games.stepwise import Rules, Step
 from jaxgadget.report import range_frame, range_picture, strategy_frame, strategy_picture
 from jaxgadget.report.names import short_names
-from tests.report.test_plots import legend, new_axes
+from tests.report.test_plots import new_axes
 
 LANE = 3  # the second blueprint's second gadget
 
@@ -179,34 +179,10 @@ def test_an_opponent_without_decisions():
     assert strategy_picture(refinement, 0, ax=new_axes()).get_yticklabels()[0].get_text() == "1:"
 
 
-def bars(ax: Axes) -> np.ndarray:
-    return np.array([[bar.get_x(), bar.get_width()] for bar in ax.patches])
-
-
 def rows_of(ax: Axes) -> list[str]:
     low, high = ax.get_ylim()
     assert low > high, "the first row is on top"
     return [label.get_text() for label in ax.get_yticklabels()]
-
-
-def test_strategy_picture():
-    refinement = refined(1)
-    ax = strategy_picture(refinement, 0, LANE, new_axes())
-    frame = strategy_frame(refinement, 0, LANE)
-    expected = []
-    for _, rows in frame.groupby("infoset"):
-        for name in ("blueprint", "refined"):
-            first, second = rows[name]
-            expected += [[0, first], [first, second]]
-    np.testing.assert_allclose(bars(ax), expected, atol=1e-12)
-    assert rows_of(ax) == ["0p", "1p", "2p"]
-    assert legend(ax) == ["Pass", "Bet"]
-    heights = [bar.get_y() + bar.get_height() / 2 for bar in ax.patches[:3]]
-    assert heights[0] == heights[1] < heights[2], "the blueprint is the upper one"
-    lines = ax.get_title().split("\n")
-    assert lines == ["kuhn_poker depth:1, subgame 0", "dirichlet:4 | max-margin, uniform prior, epsilon 0.1"]
-    reach = [f"{100 * share:.2g} %" for share in frame["reach_refined"][::2]]
-    assert [text.get_text() for text in ax.texts] == [*reach, "reached"]
 
 
 def test_only_the_most_reached_infostates():
@@ -222,19 +198,6 @@ def test_only_the_most_reached_infostates():
     assert len(rows_of(ax)) == 1
     assert max(bar.get_width() for bar in ax.patches) == pytest.approx(shares.max())
     assert "1 of 3 infostates" in ax.get_xlabel()
-
-
-def test_range_picture():
-    refinement = refined(1)
-    ax = range_picture(refinement, 1, LANE, new_axes())
-    frame = range_frame(refinement, 1, LANE)
-    np.testing.assert_allclose(bars(ax)[:, 1], [*frame["blueprint"], *frame["response"]])
-    (lines,) = [drawn for drawn in ax.collections if drawn.get_label() == "N(s)"]
-    reach = frame["resolver_reach"] / frame["resolver_reach"].sum()
-    np.testing.assert_allclose([path.vertices[0, 0] for path in lines.get_paths()], reach)
-    assert rows_of(ax) == ["0", "1", "2"]
-    assert ax.get_title().endswith("then Bet")
-    assert legend(ax) == ["blueprint", "best response", "N(s)"]
 
 
 def test_errors():

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from rich.console import Console, RenderableType
 
-import jaxgadget
 from jaxgadget import enumerate_game, load, solve
 from jaxgadget.report.tables import (
     by_blueprint,
@@ -125,35 +124,6 @@ def test_solution():
     assert "OpenSpiel's exploitability" in shown
     assert f"{solution.nash_conv / 2:.6g}" in shown
     assert constant_note(tree) == ""
-
-
-def test_variants_of_a_gadget_are_lines_of_their_own():
-    """Other alternative values, other gifts, an ε that was looked for."""
-    tree = enumerate_game(load("kuhn_poker"))
-    blueprints = jaxgadget.Policy.stack([jaxgadget.Policy.dirichlet(tree, seed) for seed in range(3)])
-    asked = [
-        jaxgadget.Resolving(),
-        jaxgadget.Resolving(epsilon="auto"),
-        jaxgadget.Resolving(alternative=jaxgadget.BlueprintValues()),
-        jaxgadget.Resolving(
-            alternative=jaxgadget.ContinuationValues(jaxgadget.ResolvedValues(2), guard=False)
-        ),
-        jaxgadget.ReachResolving(),
-        jaxgadget.ReachResolving(gifts="estimate"),
-    ]
-    result = jaxgadget.refine(tree, "depth:1", blueprints, asked, algorithm="lp", value=(-1 / 18, -1 / 18))
-    summarised = summary(result.table)
-    assert summarised["gadget"].tolist() == [
-        "resolving",
-        "resolving, auto ε",
-        "resolving, blueprint values",
-        "resolving, values:ResolvedValues, no guard",
-        "reach-resolving",
-        "reach-resolving, estimate gifts",
-    ]
-    assert summarised["blueprints"].tolist() == [3] * 6
-    for name in summarised["gadget"]:
-        assert name in printed(refinement_table(result, every_row=True))
 
 
 def test_mixtures_and_single_draws_are_both_summarised() -> None:

@@ -1,6 +1,5 @@
 """The curves of a training: what is drawn, in which unit, and what is refused."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,13 +20,6 @@ def lines(ax):
     return {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in ax.get_lines()}
 
 
-def test_error_is_in_payoff_units_without_a_range():
-    ax = draw_training(LOG, plt.figure().subplots())
-    assert lines(ax) == {"Held-out RMSE": ([10, 20, 30], [0.8, 0.4, 0.2])}
-    assert ax.get_ylabel() == "Error [payoff]"
-    assert ax.get_yscale() == "log"
-
-
 def test_both_curves_are_in_per_cent_of_the_range():
     ax = draw_training(LOG, payoff_range=4.0, goal=2.0, title="Kuhn")
     drawn = lines(ax)
@@ -36,11 +28,6 @@ def test_both_curves_are_in_per_cent_of_the_range():
     assert drawn["Goal: 2"][1] == [2, 2]
     assert ax.get_title() == "Kuhn"
     assert {text.get_text() for text in ax.get_legend().get_texts()} == set(drawn)
-
-
-def test_without_held_out_histories_only_the_loss_is_drawn():
-    ax = draw_training(LOG.assign(heldout_rmse=np.nan), payoff_range=4.0)
-    assert set(lines(ax)) == {"Root of the loss"}
 
 
 @pytest.mark.parametrize("log", [LOG[:0], LOG.drop(columns="loss")])

@@ -50,10 +50,6 @@ def test_freezing_roots_by_constants_equals_freezing_them_by_floors(
     test_problem.check_freezing(shape, seed, resolver, chooses, draw)
 
 
-def test_games_side_by_side_are_solved_as_each_by_itself() -> None:
-    test_problem.check_side_by_side(bounded=False)
-
-
 @given(
     seed=st.integers(0, 10**6),
     length=st.integers(8, 12),

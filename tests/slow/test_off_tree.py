@@ -67,40 +67,13 @@ def test_safe_answers_never_guarantee_less_than_translation(shape: str, player: 
     ("names", "player", "least"),
     [
         (("Bet 1", "AllIn"), 1, 20),
-        (("Bet 1", "AllIn"), 0, 4),
-        (("Bet 1/2", "Bet 1", "AllIn"), 1, 4),
+        (("Bet 1", "AllIn"), 0, 5),
+        (("Bet 1/2", "Bet 1", "AllIn"), 1, 5),
     ],
 )
 def test_translation_is_many_times_worse_than_nested_solving(
     names: tuple[str, ...], player: int, least: float
 ) -> None:
-    """The table of the guide; equilibria are not unique, so another solver may find other digits."""
-    tree, solution = coarse(names), exact(leduc())
-    asked: dict[str, Any] = {"player": player, "algorithm": "lp", "value": (solution.value, solution.value)}
-    blueprint = exact(tree).policy
-    gadgets = [jg.Resolving(jg.NoPrior()), jg.Resolving(jg.UniformPrior()), jg.MaxMargin(jg.NoPrior())]
-    translated = [
-        jg.translate_off_tree(tree, blueprint, rule, **settings(**asked)).exploitability[0]
-        for rule in ("pseudo-harmonic", "linear", "nearest")
-    ]
-    found = jg.nested_off_tree(tree, blueprint, gadgets, **settings(**asked))
-    assert min(translated[:2]) > least * found.exploitability.max() > 0
-    expected = -jg.evaluate_policy(jg.lift(found.policy, leduc())).best_response_values[player]
-    np.testing.assert_allclose(found.certificate, expected, rtol=0, atol=1e-9)
-    assert found.menu_value is not None
-    worse = solution.value - found.menu_value[0] if player == 0 else found.menu_value[0] - solution.value
-    assert -1e-9 < worse <= found.exploitability.min() + 1e-9
-
-
-@pytest.mark.parametrize(
-    ("names", "player", "least"),
-    [
-        (("Bet 1", "AllIn"), 1, 20),
-        (("Bet 1", "AllIn"), 0, 5),
-        (("Bet 1/2", "Bet 1", "AllIn"), 1, 5),
-    ],
-)
-def test_the_same_of_a_blueprint_of_300_iterations(names: tuple[str, ...], player: int, least: float) -> None:
     """Measured with CFR+ 300: pseudo-harmonic, linear, nearest; resolving, with a uniform prior, max-margin.
 
     Pot and all-in, player 1: .4717, .5074, .5343; .0127, .0110, .0138. Player 0: .2989, .3178, .3321; .0294,

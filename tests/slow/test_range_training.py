@@ -1,4 +1,4 @@
-"""What takes long of training networks of ranges: that it learns, more places to be cut off at."""
+"""What takes long of training networks of ranges: that it learns, and what sweeps know of it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,9 @@ import numpy as np
 import pytest
 
 import jaxgadget as jg
-from jaxgadget import RangeTraining
-from jaxgadget.learn import range_training
-from jaxgadget.learn.checkpoints import TrainingFolder
 from jaxgadget.learn.range_training import normalised
-from jaxgadget.values import solved
 from tests.learn.test_range_training import (
     CUT,
-    CutOff,
-    check_resuming,
     few_searches,  # noqa: F401  # a fixture of this module, too
     forest,
     game,
@@ -51,28 +45,6 @@ def test_it_learns(network: str) -> None:
     assert jg.range_rmse(found.values, fresh) < 0.35 * jg.range_rmse(nothing, fresh)
     assert found.train_rmse < 0.1 * found.payoff_range
     assert f"error {found.heldout_rmse:.3g} held out" in repr(found)
-
-
-@pytest.fixture(scope="module")
-def undisturbed() -> RangeTraining:
-    return train()
-
-
-@pytest.mark.parametrize(
-    "cut_off",
-    [
-        (solved.RangeSolver, "solve", 1, True),  # what was drawn is solved, but not written
-        (range_training, "searched_ranges", 1, True),  # inside a round: its ranges are not written
-        (TrainingFolder, "save", 3, False),  # after the round, before its first checkpoint
-        (TrainingFolder, "save", 3, True),
-        (range_training, "value_rmse", 1, False),  # all steps are done, nothing is measured
-    ],
-    ids=["drawing", "collecting", "after a round", "later", "measuring"],
-)
-def test_cut_off_it_goes_on_to_the_same_weights(
-    undisturbed: RangeTraining, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, cut_off: CutOff
-) -> None:
-    check_resuming(undisturbed, tmp_path, monkeypatch, cut_off)
 
 
 def test_a_sweep_knows_another_network_in_the_same_folder(tmp_path: pathlib.Path) -> None:

@@ -1,6 +1,6 @@
 """A training that is killed with `kill -9` and goes on, in processes of its own.
 
-They are forked by a server as sweeps are, `python -m tests.learn.test_training_killed`, which orders
+They are forked by a server as sweeps are, `python -m tests.slow.test_training_killed`, which orders
 `train` instead; `written` is told when a checkpoint is.
 """
 
@@ -42,7 +42,7 @@ KILLS: list[dict[str, Any]] = [
 ]
 
 
-def train(folder: pathlib.Path, ranges: bool = False) -> pd.DataFrame:
+def train(folder: pathlib.Path, settings: dict[str, Any]) -> pd.DataFrame:
     """The log, and in every row a digest of the weights in the end."""
     tree = enumerate_game(jaxgadget.load("kuhn_poker"))
     how: dict[str, Any] = {
@@ -53,7 +53,7 @@ def train(folder: pathlib.Path, ranges: bool = False) -> pd.DataFrame:
         "width": 8,
         "depth": 0,
     }
-    if ranges:
+    if settings["ranges"]:
         found = train_ranges(
             tree, "depth:2", **configured(RangeTrainingConfig, samples=16, rounds=1, iterations=20, **how)
         )
@@ -147,5 +147,5 @@ def test_killed_it_ends_with_the_weights_of_an_undisturbed_one(
 if __name__ == "__main__":
     importlib.import_module("orbax.checkpoint")
     range_training.SEARCHES, range_training.VISITED_BLUEPRINTS = ((6, 15.0),), 4
-    jaxgadget.sweep, zygote.instrument = train, instrument
+    zygote.run, zygote.instrument = train, instrument
     zygote.serve()

@@ -149,7 +149,7 @@ def fork(order: dict[str, Any], kill: dict[str, Any] | None, copy: int) -> Child
         os.close(ours)
         instrument(theirs, kill or {})
         folder = pathlib.Path(order["folder"])
-        frame = jaxgadget.sweep(folder, **sweeping(**order["settings"]))
+        frame = run(folder, order["settings"])
         frame.to_pickle(folder.with_name(f"{folder.name}-{copy}.pickle"))
         status = 0
     except BaseException:
@@ -157,6 +157,11 @@ def fork(order: dict[str, Any], kill: dict[str, Any] | None, copy: int) -> Child
     finally:
         os._exit(status)
     raise AssertionError
+
+
+def run(folder: pathlib.Path, settings: dict[str, Any]) -> Any:
+    """The rows of the sweep that was ordered."""
+    return jaxgadget.sweep(folder, **sweeping(**settings))
 
 
 def instrument(pipe: int, kill: dict[str, Any]) -> None:

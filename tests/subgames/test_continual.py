@@ -194,18 +194,6 @@ def test_subgames_may_be_searched_jointly() -> None:
     assert joint <= resolved + 0.01
 
 
-class Doubted(OfItsCut):
-    """Range values that say why they are no good."""
-
-    doubt = "nobody finished these; finish them"
-
-
-def test_doubts_are_told_once() -> None:
-    with pytest.warns(UserWarning, match="nobody finished these; finish them") as told:
-        nested("kuhn_poker", Policy.uniform(game("kuhn_poker")), jg.Unsafe(), values=Doubted(2), iterations=2)
-    assert len(told) == 1
-
-
 def test_values_of_histories_have_no_limit() -> None:
     tree = game("kuhn_poker")
     values = ExactValues(Policy.uniform(tree))

@@ -88,15 +88,6 @@ def test_a_source_is_exact_a_number_of_iterations_or_range_values(source: Any) -
         ContinuationValues(source)
 
 
-def test_a_number_of_iterations_may_be_numpys() -> None:
-    values = [ContinuationValues(5), ContinuationValues(np.int64(5))]
-    asked = [jg.Resolving(jg.NoPrior(), alternative=value) for value in values]
-    found = refined("kuhn_poker", "depth:1", 0, asked, iterations=20)
-    first, second = found.refined_exploitability.reshape(2, -1)
-    np.testing.assert_array_equal(first, second)
-    assert found.table["alternative"].tolist() == ["continuation:5"] * 4
-
-
 def test_only_refine_solves_the_continuation() -> None:
     tree = game("kuhn_poker")
     values = jg.ExactValues(jg.Policy.stack([jg.Policy.uniform(tree), jg.Policy.dirichlet(tree, 0)]))
@@ -272,20 +263,6 @@ def test_names_tell_guards_and_iterations_apart() -> None:
 def test_what_only_range_values_have_is_refused(source: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         ContinuationValues(source, **options)
-
-
-class Doubted(ResolvedValues):
-    """Range values that say why they are no good."""
-
-    doubt = "nobody finished these; finish them"
-
-
-def test_doubts_are_told_once() -> None:
-    values = [ContinuationValues(Doubted(2), guard=guard, iterations=2) for guard in (True, False)]
-    asked = [jg.Resolving(ContinuationPrior(values[0]), 0.1, values[0]), jg.MaxMargin(alternative=values[1])]
-    with pytest.warns(UserWarning, match="nobody finished these; finish them") as told:
-        refined("kuhn_poker", "depth:2", 0, asked, iterations=2)
-    assert len(told) == 1
 
 
 @pytest.mark.parametrize("count", [1, 3])

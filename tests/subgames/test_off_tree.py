@@ -186,6 +186,7 @@ def level_one() -> tuple[jg.HistoryTree, jg.HistoryTree, jg.Policy, Any]:
     return tree, larger, blueprint, optimal
 
 
+@pytest.mark.slow
 def test_values_of_the_optimal_answers_are_as_good_as_they_are() -> None:
     """Relation 1, for the optimum that keeps the blueprint on the menu; in `refine` too."""
     tree, larger, blueprint, optimal = level_one()

@@ -512,19 +512,6 @@ def test_table_and_message() -> None:
     assert set(result.seconds) == {"build", "compile", "run"} and min(result.seconds.values()) >= 0
 
 
-def test_defaults() -> None:
-    found = [(gadget.name, gadget.prior.name, gadget.epsilon) for gadget in default_gadgets()]
-    assert found == [
-        ("unsafe", "none", 0.0),
-        ("resolving", "none", 0.0),
-        ("resolving", "uniform", 1e-3),
-        ("resolving", "blueprint", 1e-3),
-        ("max-margin", "none", 0.0),
-        ("max-margin", "uniform", 1e-3),
-        ("max-margin", "blueprint", 1e-3),
-    ]
-
-
 # Bad input
 
 

@@ -3,13 +3,11 @@
 That killed processes do no harm is shown in `test_sweep_killed.py`.
 """
 
-import contextlib
 import dataclasses
 import importlib
 import json
 import pathlib
 import shutil
-from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -44,7 +42,7 @@ from jaxgadget.core.regret import CFR_PLUS
 from jaxgadget.gadgets.context import Immediate
 from jaxgadget.games.stepwise import Rules, Step
 from jaxgadget.sweeping.store import MANIFEST_FORMAT, SCHEMA, TIMES, Store
-from jaxgadget.sweeping.sweep import Workshop, describe_finished
+from jaxgadget.sweeping.sweep import Workshop
 from jaxgadget.util.store import read_record, write_record
 from tests.solving import settings, sweeping
 
@@ -370,15 +368,6 @@ def test_what_is_missing_is_solved_again_and_only_that(
     assert not list((folder / "pieces").glob(".*"))
 
 
-def test_half_written_files_are_cleared_away(folder: pathlib.Path):
-    (record,) = (folder / "games").glob("*.json")
-    for left in (folder / ".manifest.json.abc", folder / "games" / f".{record.stem}.npz.abc"):
-        left.write_text("half")
-    next((folder / "pieces").iterdir()).unlink()
-    sweep(folder, **sweeping(**KUHN))
-    assert not list(folder.rglob(".*"))
-
-
 def test_blueprints_that_are_gone_are_made_again(finished: Finished, folder: pathlib.Path, solved: list[str]):
     shutil.rmtree(folder / "games")
     gone = finished.rows["piece"].iloc[-1]
@@ -461,13 +450,6 @@ def test_extending_by_blueprints_keeps_whole_blocks(tmp_path: pathlib.Path, solv
     assert rows["seed"].tolist() == [3, 3, 1, 1, 2, 2]
     assert solved == [rows["piece"].iloc[-1]]
     assert_frame_equal(rows[:4], before, check_exact=True)
-
-
-def test_a_draw_that_is_asked_for_twice_is_there_with_and_without_seed(tmp_path: pathlib.Path):
-    asked = FAST | {"blueprints": ["dirichlet:1", "draws:2", "dirichlet:1"]}
-    rows = sweep(tmp_path, **sweeping(games="kuhn_poker", cuts="depth:1", **asked))
-    assert rows["blueprint"].tolist() == ["dirichlet:1", "dirichlet:0", "dirichlet:1"]
-    assert rows["seed"].isna().tolist() == [True, False, False]
 
 
 def test_other_versions_are_never_mixed_silently(finished: Finished, folder: pathlib.Path, solved: list[str]):
@@ -555,45 +537,6 @@ def test_other_files_among_the_pieces_are_left_alone(finished: Finished, folder:
     assert (folder / "pieces" / "notes.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("", "is damaged: it is empty; delete it and sweep again, which keeps finished pieces"),
-        ("[]", "is damaged: it holds no JSON object"),
-        ('{"format": 1}', "names no format"),
-        ('{"format": 2}', "is damaged: KeyError: 'pieces'"),
-        (
-            '{"format": 2, "pieces": [{"key": 1}], "request": {}, "versions": {}}',
-            "is damaged: .* describes no piece",
-        ),
-        ('{"format": 2, "pieces": 3, "request": {}, "versions": {}}', "is damaged"),
-    ],
-)
-def test_a_damaged_manifest(folder: pathlib.Path, text: str, complaint: str):
-    (folder / "manifest.json").write_text(text)
-    for look in (lambda: sweep(folder, **sweeping(**KUHN)), lambda: read_sweep(folder)):
-        with pytest.raises(ValueError, match=rf"manifest\.json' {complaint}"):
-            look()
-
-
-def test_a_deleted_manifest_is_written_again(finished: Finished, folder: pathlib.Path, solved: list[str]):
-    (folder / "manifest.json").unlink()
-    assert_frame_equal(sweep(folder, **sweeping(**KUHN)), finished.rows, check_exact=True)
-    assert solved == []
-
-
-@pytest.mark.parametrize(
-    "change", [{"game": "leduc_poker"}, {"gadgets": [9]}, {"chunk": 1}, {"iterations": 5}]
-)
-def test_a_manifest_that_somebody_edited(folder: pathlib.Path, change: dict[str, Any]):
-    manifest = read_record(folder / "manifest.json", MANIFEST_FORMAT)
-    manifest["pieces"][0] |= change
-    write_record(folder / "manifest.json", MANIFEST_FORMAT, manifest)
-    (folder / "pieces" / f"{manifest['pieces'][0]['key']}.parquet").unlink()
-    with pytest.raises(ValueError, match=r"is no piece of this sweep|are not those with which the sweep in"):
-        sweep(folder, **sweeping(**KUHN))
-
-
 def test_a_changed_manifest_is_noticed_by_its_checksum(finished: Finished, folder: pathlib.Path):
     """And one without a checksum, as version 0.2 wrote it, is read, its types are checked."""
     path = folder / "manifest.json"
@@ -650,42 +593,6 @@ def test_numbers_that_were_changed_in_a_piece_are_noticed(finished: Finished, fo
         assert_frame_equal(read_sweep(folder), finished.rows, check_exact=True)
 
 
-def test_going_on_is_told_in_a_line(folder: pathlib.Path, caplog: pytest.LogCaptureFixture):
-    caplog.set_level("INFO", "jaxgadget")
-    sweep(folder, **sweeping(**KUHN))
-    assert caplog.messages == [], "nothing is left to do"
-    next((folder / "pieces").iterdir()).unlink()
-    assert describe_finished(folder) == f"{str(folder)!r} keeps 7 of 8 pieces"
-    sweep(folder, **sweeping(**KUHN))
-    assert caplog.messages == [f"Going on in {str(folder)!r} with piece 8 of 8."]
-    assert describe_finished(folder / "nowhere") == ""
-
-
-def test_a_broken_record_of_a_game(finished: Finished, folder: pathlib.Path):
-    (record,) = (folder / "games").glob("*.json")
-    (folder / "pieces" / f"{finished.rows['piece'].iloc[0]}.parquet").unlink()
-    for text in (
-        '{"game"',
-        '{"game": "kuhn_poker"}',
-        '{"seeds": [null], "value": [1, 0], "fingerprint": ""}',
-    ):
-        record.write_text(text)
-        with pytest.raises(ValueError, match=rf"{record.name}' is damaged: .*; delete it and sweep again"):
-            sweep(folder, **sweeping(**KUHN))
-    record.unlink()
-    rows = record.with_suffix(".npz")
-    rows.write_bytes(rows.read_bytes()[:-100])
-    sweep(folder, **sweeping(**KUHN))  # makes both anew
-    (folder / "pieces" / f"{finished.rows['piece'].iloc[0]}.parquet").unlink()
-    rows.write_bytes(rows.read_bytes()[:-100])
-    with pytest.raises(
-        ValueError, match=rf"{rows.name}' is damaged: .*; delete the folder '.*games' and sweep"
-    ):
-        sweep(folder, **sweeping(**KUHN))
-    shutil.rmtree(folder / "games")
-    assert_same_rows(sweep(folder, **sweeping(**KUHN)), finished.rows)
-
-
 def test_a_full_disk_loses_the_piece_in_flight_only(
     finished: Finished, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -727,12 +634,6 @@ def test_an_interrupt_lets_go_of_everything(
     with Store(folder).lock(gone, wait=False) as ours:
         assert ours
     assert_same_rows(sweep(folder, **sweeping(**KUHN)), finished.rows)
-
-
-def test_a_failing_solve_names_its_piece(tmp_path: pathlib.Path):
-    asked = FAST | {"gadgets": ["unsafe", "resolving"], "memory_limit": 2000}
-    with pytest.raises(ValueError, match="sweep"):
-        sweep(tmp_path, **sweeping(games="kuhn_poker", cuts="depth:1", **asked))
 
 
 # --- one piece after the other ------------------------------------------------------------
@@ -798,36 +699,6 @@ def test_a_holder_that_slept_outlives_the_new_ones_cleaning(
     monkeypatch.setattr("pyarrow.parquet.write_table", clear)
     assert_same_rows(sweep(folder, **sweeping(**KUHN)), finished.rows)
     assert len(cleared) == 1 and path.exists() and not list(path.parent.glob(".*"))
-
-
-def test_progress_counts_what_was_done_before(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
-    told: list[tuple[int, int]] = []
-
-    @contextlib.contextmanager
-    def bar(label: str, total: int, show: bool | None, *, coarse: bool) -> Iterator[Any]:
-        assert label == "sweep" and coarse
-        yield lambda done: told.append((done, total))
-
-    monkeypatch.setattr(MODULE, "progress_bar", bar)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    work = [piece["work"] for piece in manifest["pieces"]]
-    for piece in manifest["pieces"][:2]:
-        (folder / "pieces" / f"{piece['key']}.parquet").unlink()
-    sweep(folder, **sweeping(**KUHN))
-    done = [sum(work) - work[0] - work[1], sum(work) - work[1], sum(work)]
-    assert list(dict.fromkeys(told)) == [(part, sum(work)) for part in done]
-
-
-def test_many_pieces_cost_two_looks_each(finished: Finished, folder: pathlib.Path, monkeypatch: Any):
-    """Before it is solved and before it is written; the folder is listed, not asked for each of its files."""
-    looks: list[str] = []
-    has = Store.has
-    monkeypatch.setattr(Store, "has", lambda self, piece: looks.append(piece.key) or has(self, piece))
-    gone = finished.rows["piece"].unique().tolist()[:5]
-    for key in gone:
-        (folder / "pieces" / f"{key}.parquet").unlink()
-    sweep(folder, **sweeping(**KUHN))
-    assert looks == [key for key in gone for _ in range(2)]
 
 
 # --- what is free -------------------------------------------------------------------------

@@ -396,13 +396,6 @@ def test_other_orders_are_refused(order: Any) -> None:
         knowledge_cover(spot("pennies 10 @ depth:0"), 0, order)
 
 
-def test_numbers_of_numpy_are_orders() -> None:
-    where = spot("pennies 10 @ depth:0")
-    assert knowledge_cover(where, np.int64(1), np.int32(3)).order == 3  # pyright: ignore[reportArgumentType]
-    assert knowledge_cover(where, 0, np.float64(np.inf)).order == math.inf
-    assert knowledge_cover(where, 0, 10**30 + 1).cover.num_subgames == 1
-
-
 def test_other_arguments_are_refused() -> None:
     where = spot("pennies 10 @ depth:0")
     for call in (colour_classes, shares, infostate_graph, functools.partial(knowledge_cover, order=1)):
@@ -412,9 +405,3 @@ def test_other_arguments_are_refused() -> None:
         shares(where, 0, "even")
     with pytest.raises(ValueError, match="unfrozen="):
         knowledge_cover(where, 0, 1, unfrozen="yes")  # pyright: ignore[reportArgumentType]
-
-
-def test_covers_say_what_they_are() -> None:
-    where = spot("pennies 10 @ depth:0")
-    found = knowledge_cover(where, 1, 3, unfrozen=True)
-    assert "order 3, unfrozen, 5 infostates of player 1 in " in repr(found)

@@ -347,10 +347,6 @@ def test_a_depth_is_a_whole_number(depth):
         enumerate_game(KuhnPoker(), depth=depth)
 
 
-def test_a_depth_may_be_numpys():
-    assert enumerate_game(KuhnPoker(), depth=np.int64(1)).num_leaves == 12
-
-
 def test_a_game_that_stops_too_early_is_found_out():
     class Short(Told):
         def levels(self, budget):

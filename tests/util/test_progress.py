@@ -1,7 +1,6 @@
 """The progress bar, the lines in its place where nobody watches, and how much time they say is left."""
 
 import io
-import re
 import sys
 import threading
 
@@ -36,55 +35,9 @@ def test_what_was_done_before_does_not_count_as_speed(
     assert "sweep" in text and "95%" in text and "0:01:00" in text
 
 
-def test_a_coarse_bar_is_there_at_once_and_others_wait(capsys: pytest.CaptureFixture[str]):
-    with progress_bar("waits", 10, True) as report:
-        report(1)
-    assert "waits" not in capsys.readouterr().err
-    with progress_bar("comes", 10, True, coarse=True) as report:
-        report(10)
-    assert "comes" not in capsys.readouterr().err, "there is nothing to do"
-    with progress_bar("comes", 10, True, coarse=True) as report:
-        report(0)
-    assert re.search(r"comes.*0%.*-:--:--", capsys.readouterr().err)
-
-
 def test_nobody_watches(capsys: pytest.CaptureFixture[str]):
     with progress_bar("hidden", 10, False, coarse=True) as report:
         report(3)
-    assert capsys.readouterr().err == ""
-
-
-def test_in_a_notebook_the_browser_draws_it(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    """Shown, changed and taken away again, with the time left; rich is not asked."""
-    import IPython.display
-
-    said: list[str] = []
-
-    class Handle:
-        def display(self, shown: IPython.display.HTML) -> None:
-            said.append(f"new {shown.data}")
-
-        def update(self, shown: IPython.display.HTML) -> None:
-            said.append(shown.data)
-
-    times = iter([100.0, 101.0, 161.0, 161.1, 200.0])
-    monkeypatch.setattr(progress.time, "perf_counter", lambda: next(times))
-    monkeypatch.setattr(IPython.display, "DisplayHandle", Handle)
-
-    class Notebook(progress.Console):
-        is_jupyter = property(lambda self: True, lambda self, value: None)
-
-    monkeypatch.setattr(progress, "Console", Notebook)
-    with progress_bar("a < b", 100, True) as report:
-        for done in (10, 55, 56, 100):
-            report(done)
-    assert said == [
-        'new a &lt; b <progress value="55" max="100"></progress> 55% 0:01:00',
-        'a &lt; b <progress value="100" max="100"></progress> 100% 0:00:00',
-        "",
-    ]
     assert capsys.readouterr().err == ""
 
 
@@ -132,40 +85,6 @@ def test_a_line_a_minute_or_for_every_tenth(clock: Clock, capsys: pytest.Capture
     assert capsys.readouterr().err == ""
 
 
-def test_a_line_says_when_the_next_is_due(clock: Clock):
-    lines = LogLines("sweep", 10)
-    assert lines.look() == 60
-    clock.now += 45
-    assert lines.look() == 15
-    clock.now += 15
-    assert lines.look() == 60
-
-
-def test_what_was_done_before_is_no_news_to_a_log(clock: Clock, capsys: pytest.CaptureFixture[str]):
-    lines = LogLines("sweep", 1000)
-    clock.now += 15
-    lines.report(900)
-    assert capsys.readouterr().err == ""
-    clock.now += 60
-    lines.report(950)
-    assert capsys.readouterr().err == "sweep: 950/1000 (95%), 0:01:15 so far, 0:01:00 left\n"
-
-
-def test_a_log_says_how_it_ended(clock: Clock, capsys: pytest.CaptureFixture[str]):
-    quick, slow = LogLines("quick", 10), LogLines("slow", 10)
-    for lines, seconds in ((quick, 3), (slow, 30)):
-        lines.report(0)
-        clock.now += seconds
-        lines.report(9)
-        clock.now += 1
-        lines.report(10)
-        lines.end()
-    assert capsys.readouterr().err.splitlines() == [
-        "slow: 9/10 (90%), 0:00:34 so far, 0:00:03 left",
-        "slow: 10/10 (100%), 0:00:35 so far",
-    ]
-
-
 class Log(io.StringIO):
     """Tells when something is written."""
 
@@ -203,17 +122,6 @@ def test_lines_are_written_only_where_they_are_asked_for(clock: Clock, capsys: p
             clock.now += 20
             report(5)
         assert capsys.readouterr().err == seen
-
-
-def test_a_terminal_that_cannot_draw_gets_lines(
-    clock: Clock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("TERM", "dumb")
-    with progress_bar("solving", 10, True) as report:
-        report(0)
-        clock.now += 20
-        report(10)
-    assert capsys.readouterr().err == "solving: 10/10 (100%), 0:00:20 so far\n"
 
 
 def test_a_full_log_does_not_end_the_work(clock: Clock, monkeypatch: pytest.MonkeyPatch):

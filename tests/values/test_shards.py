@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
 import pathlib
 import re
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,11 +15,10 @@ import pytest
 from jaxgadget import Forest, Solver, build_forest, draw_ranges, enumerate_game, load, solve_ranges
 from jaxgadget.util.folders import MANIFEST
 from jaxgadget.util.locks import hold
-from jaxgadget.util.store import write_record
 from jaxgadget.values import solved as solving
 from jaxgadget.values.draws import RangePair
-from jaxgadget.values.shards import REQUEST, count_lanes
 from jaxgadget.values.shards import SHARD as SHARD_SIZE
+from jaxgadget.values.shards import count_lanes
 from jaxgadget.values.solved import SolvedRanges
 from tests.solving import settings
 
@@ -179,38 +176,6 @@ def test_a_folder_in_use_names_the_process(tmp_path: pathlib.Path) -> None:
     assert_same(kept(tmp_path))
 
 
-@pytest.mark.parametrize("missing", [(0, 1, 2), (1,), (0, 2), ()], ids=str)
-def test_progress_counts_what_was_read_before_the_first_solve(
-    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, missing: tuple[int, ...]
-) -> None:
-    """Else the time left would go by shards that were read in no time."""
-    for number in missing:
-        (folder / f"shard-0000{number}.npz").unlink()
-    told: list[int] = []
-    totals: list[int] = []
-
-    @contextlib.contextmanager
-    def bar(label: str, total: int, show: Any = None) -> Iterator[Callable[[int], None]]:
-        totals.append(total)
-        yield told.append
-
-    monkeypatch.setattr(solving, "progress_bar", bar)
-    kept(folder)
-    assert totals == [3 * 6]
-    assert told == sorted(told) and told[:1] == [(3 - len(missing)) * 6][: len(missing)]
-    assert told[-1:] == [18][: len(missing)]
-    inside = [done for done in told if done % 6]
-    assert len(inside) >= len(missing), "in every shard, too"
-
-
-def test_the_log_says_where_it_goes_on(folder: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
-    (folder / "shard-00001.npz").unlink()
-    with caplog.at_level("INFO", logger="jaxgadget"):
-        kept(folder)
-        kept(folder)
-    assert caplog.messages == [f"Going on in {str(folder)!r} after 2 of 3 shards."]
-
-
 def test_the_default_is_the_size_that_the_folder_has(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
     again = kept(folder, shard=None)
     assert_same(again)
@@ -286,72 +251,7 @@ def test_a_shard_of_another_place_is_noticed(folder: pathlib.Path) -> None:
         kept(folder)
 
 
-@pytest.mark.parametrize("change", ["byte", "half", "empty", "list", "no format", "no shard"])
-def test_a_damaged_manifest_is_noticed(folder: pathlib.Path, solves: list[int], change: str) -> None:
-    """And written anew by the same request once it is deleted, which keeps the shards."""
-    path = folder / MANIFEST
-    text = path.read_text()
-    if change == "no shard":
-        write_record(path, REQUEST, {})
-    else:
-        path.write_text(
-            {
-                "byte": text.replace('"iterations": 6', '"iterations": 7'),
-                "half": text[: len(text) // 2],
-                "empty": "",
-                "list": "[]",
-                "no format": "{}",
-            }[change]
-        )
-    assert path.read_text() != text
-    with pytest.raises(ValueError, match=MANIFEST):
-        kept(folder)
-    path.unlink()
-    assert_same(kept(folder))
-    assert solves == []
-
-
 def test_shards_without_a_manifest_are_those_of_their_request(folder: pathlib.Path) -> None:
     (folder / MANIFEST).unlink()
     with pytest.raises(ValueError, match=r"of another request, and no manifest\.json"):
         kept(folder, iterations=7)
-
-
-@pytest.mark.parametrize(
-    ("name", "record", "said"),
-    [
-        (
-            "network.json",
-            {"format": "jaxgadget value network", "version": 1},
-            "a network of histories, from train_v",
-        ),
-        (
-            "network.json",
-            {"format": "jaxgadget range network", "version": 1},
-            "a network of ranges, from train_r",
-        ),
-        ("manifest.json", {"format": 2, "request": {}, "versions": {}, "pieces": []}, "a sweep, from sweep"),
-    ],
-    ids=["histories", "ranges", "sweep"],
-)
-def test_a_folder_of_something_else_is_refused(
-    tmp_path: pathlib.Path, name: str, record: dict[str, Any], said: str
-) -> None:
-    (tmp_path / name).write_text(json.dumps(record))
-    with pytest.raises(ValueError, match=f"{re.escape(repr(str(tmp_path)))} holds {said}") as raised:
-        kept(tmp_path)
-    assert "expected an empty folder, or one with solved ranges, from solve_ranges" in str(raised.value)
-    assert [path.name for path in tmp_path.iterdir()] == [name], "nothing was written"
-
-
-@pytest.mark.parametrize("folder", ["", 3], ids=repr)
-def test_what_names_no_folder_is_refused(folder: Any) -> None:
-    with pytest.raises(ValueError, match="checkpoint="):
-        kept(folder)
-
-
-def test_a_folder_that_is_a_file_is_refused(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises((ValueError, OSError)) as raised:
-        kept(tmp_path / "file")
-    assert str(tmp_path / "file") in str(raised.value) and (tmp_path / "file").read_text() == "mine"

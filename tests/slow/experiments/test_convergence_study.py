@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,43 +11,28 @@ import pytest
 from experiments.convergence import cases, methods
 from experiments.convergence import lanes as study
 from experiments.convergence.__main__ import STUDY
+from experiments.study import Settings
 from jaxgadget import BlueprintPrior, Resolving, Solver, UniformPrior, refine
 from jaxgadget.core.regret import find_rule
 from jaxgadget.util.precision import precision
+from tests.slow.experiments.frame import every_experiment_is_whole
 
 KUHN = cases.CASES["kuhn"]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Where the smoke test has written."""
-    folder = tmp_path_factory.mktemp("convergence")
-    STUDY.main(["--smoke", "--folder", str(folder)])
-    return folder
+test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
 
 
 @pytest.fixture(scope="module")
-def frame(folder: pathlib.Path) -> pd.DataFrame:
+def frame(settings: Settings) -> pd.DataFrame:
     """The table of lanes."""
-    return pd.read_parquet(folder / "data" / "lanes.parquet")
+    return settings.data_of(study.NAME, "this test")
 
 
 @pytest.fixture(scope="module")
 def resolving() -> cases.Games:
     """Resolving games of Kuhn poker."""
     return cases.build(KUHN, 0, "resolving", "priors")
-
-
-def test_tables_and_pictures(folder: pathlib.Path, frame: pd.DataFrame):
-    assert len(list(study.pieces(True))) == 2
-    lanes = len(cases.BLUEPRINTS) * len(cases.EPSILONS) * len(cases.FAMILIES["priors"])
-    assert frame.groupby([*study.KEY, "strategy"]).size().eq(lanes).all()
-    assert set(frame["strategy"]) == {"average", "last", "better", "half"}
-    for name in ("profiles", "against", "exploitability"):
-        assert (folder / "pictures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        assert b"<svg" in (folder / "pictures" / f"{name}.svg").read_bytes()[:500]
-    text = (folder / "tables.md").read_text(encoding="utf-8")
-    assert "| resolving | CFR+ linear |" in text and "| kuhn | resolving | 0.001 |" in text
 
 
 def test_losses_lie_between_zero_and_the_gap(frame: pd.DataFrame):
@@ -91,31 +73,6 @@ def test_a_run_is_what_refine_does(frame: pd.DataFrame):
     loss = (exact.gadget_value - refined.gadget_value).sum(0) / tree.payoff_range
     np.testing.assert_allclose(rows["loss_end"], loss, rtol=1e-4, atol=1e-9)
     np.testing.assert_allclose(rows["exploitability"], refined.refined_exploitability, rtol=1e-4, atol=1e-7)
-
-
-def test_what_is_there_is_not_run_again(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
-    settings, asked = STUDY.settings(smoke=True, folder=folder), list[str]()
-    solve = study.solve_piece
-
-    def record(piece: study.Piece, *rest: Any) -> pd.DataFrame:
-        asked.append(piece.method.name)
-        return solve(piece, *rest)
-
-    monkeypatch.setattr(study, "solve_piece", record)
-    whole = settings.data_of(study.NAME, "this test")
-    pd.testing.assert_frame_equal(study.compute(settings), whole)
-    assert asked == []
-    missing = next(study.pieces(True)).method.name
-    gone = whole["method"] == missing
-    settings.keep(study.NAME, whole[~gone])
-    for piece in settings.work.glob("*.parquet"):
-        piece.unlink()
-    again = study.compute(settings)
-    assert asked == [missing]
-    columns = ["gap_end", "loss_end", "loss_iterations"]
-    rows = again.loc[again["method"] == missing, columns]
-    np.testing.assert_allclose(rows, whole.loc[gone, columns], rtol=1e-5, atol=1e-9)
-    settings.keep(study.NAME, whole)
 
 
 def test_annealed_games_differ_in_the_floors_only(resolving: cases.Games):

@@ -1,74 +1,31 @@
-"""The experiments of "Solving games using decomposition", with a few iterations: tables, resuming, bounds."""
+"""The experiments of "Solving games using decomposition", with a few iterations: tables and bounds."""
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from experiments.decomposition import figure3, figure5
+from experiments.decomposition import figure3, figure4, figure5
 from experiments.decomposition.__main__ import STUDY
 from experiments.study import Settings
 from jaxgadget import Policy, enumerate_game, load
 from jaxgadget.tree.forest import build_forest
 from tests.reference import efg
+from tests.slow.experiments.frame import every_experiment_is_whole
 
-EXPERIMENTS = {module.NAME: module for module in (figure3, figure5)}
-
-
-@pytest.fixture(scope="module", params=list(EXPERIMENTS))
-def smoked(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Any, Settings, pd.DataFrame]:
-    """An experiment, where its smoke test has written, and its data."""
-    module = EXPERIMENTS[request.param]
-    folder = tmp_path_factory.mktemp(request.param)
-    STUDY.main([module.NAME, "--smoke", "--folder", str(folder)])
-    settings = STUDY.settings(smoke=True, folder=folder)
-    return module, settings, settings.data_of(module.NAME, "this test")
+test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
 
 
-def test_table_and_picture(smoked: tuple[Any, Settings, pd.DataFrame]):
-    module, settings, frame = smoked
-    assert tuple(frame.columns) == module.COLUMNS
-    assert len(frame) == 4, "two methods, two numbers of iterations"
-    assert set(frame["method"]) == {"safe", "unsafe"}
-    assert (settings.folder / "pictures" / f"{module.NAME}.png").read_bytes().startswith(b"\x89PNG")
-    assert (frame["exploitability"] > 0).all()
-    assert frame.drop(columns="exploitability_bound").notna().to_numpy().all()
-
-
-def test_safe_resolving_keeps_its_bound(smoked: tuple[Any, Settings, pd.DataFrame]):
-    _, _, frame = smoked
+@pytest.mark.parametrize("name", [figure3.NAME, figure5.NAME])
+def test_safe_resolving_keeps_its_bound(name: str, settings: Settings):
+    frame = settings.data_of(name, "this test")
     safe = frame[frame["method"] == "safe"].sort_values("iterations")
     assert (safe["exploitability"] <= safe["exploitability_bound"] + 1e-9).all()
     assert safe["exploitability_bound"].is_monotonic_decreasing
     assert frame.loc[frame["method"] == "unsafe", "exploitability_bound"].isna().all()
-
-
-def test_what_is_there_is_not_computed_again(
-    smoked: tuple[Any, Settings, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
-):
-    module, settings, frame = smoked
-    last = int(frame["iterations"].max())
-    asked: list[int] = []
-    resolve = module.resolve
-
-    def record(*arguments: Any) -> pd.DataFrame:
-        asked.append(arguments[-1])
-        return resolve(*arguments)
-
-    monkeypatch.setattr(module, "resolve", record)
-    pd.testing.assert_frame_equal(module.compute(settings), frame)
-    assert asked == []
-    for piece in settings.work.glob("*.parquet"):
-        piece.unlink()
-    settings.keep(module.NAME, frame[frame["iterations"] != last])
-    pd.testing.assert_frame_equal(module.compute(settings), frame, rtol=1e-9)
-    assert asked == [last]
-    settings.keep(module.NAME, frame)
 
 
 @pytest.mark.parametrize("resolver", [0, 1])
@@ -103,3 +60,28 @@ def test_nothing_of_the_subgames_is_kept():
         expected = np.where(discarded, uniform, policy.probabilities[player][:, 0])
         np.testing.assert_array_equal(kept.probabilities[player][:, 0], expected)
         assert discarded.any() and not discarded.all()
+
+
+def test_a_shorter_line_can_be_solved_after_a_longer_one(tmp_path: pathlib.Path) -> None:
+    """Lines that only differ in length have checkpoints apart; a longer one goes on from a shorter."""
+    key: dict[str, Any] = {"algorithm": "cfr", "subgame_iterations": (1, 2)}
+    longest, shortest, middle = (key | {"trunk_iterations": trunk} for trunk in (8, 2, 4))
+    figure4.find_checkpoint(tmp_path, longest).write_text("8", encoding="utf-8")
+    assert not figure4.find_checkpoint(tmp_path, shortest).exists()
+    figure4.find_checkpoint(tmp_path, shortest).write_text("2", encoding="utf-8")
+    assert figure4.find_checkpoint(tmp_path, middle).read_text(encoding="utf-8") == "2"
+    assert figure4.find_checkpoint(tmp_path, longest).read_text(encoding="utf-8") == "8"
+
+
+def test_recorded_data_are_what_the_experiment_computes() -> None:
+    """Every point of the grid is there; more trunk iterations make lower lines (the paper's Figure 4)."""
+    frame = STUDY.settings().data_of(figure4.NAME, "this test")
+    assert list(frame.columns) == list(figure4.COLUMNS)
+    at = frame.set_index(list(figure4.KEY))["exploitability"]
+    assert (at > 0).all()
+    best: dict[str, list[float]] = {}
+    for algorithm, trunk, counts in figure4.OURS.lines:
+        line = [at[algorithm, trunk, count, figure4.OURS.resolve] for count in counts]
+        best.setdefault(algorithm, []).append(min(line))
+    for lowest in best.values():
+        assert lowest == sorted(lowest, reverse=True)

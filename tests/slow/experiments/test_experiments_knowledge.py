@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.common import tree_of
 from experiments.knowledge.__main__ import STUDY
 from experiments.knowledge.common import (
     COMPONENTS,
@@ -16,7 +17,6 @@ from experiments.knowledge.common import (
     goofspiel,
     in_words,
     ratio,
-    tree_of,
     with_way,
 )
 from experiments.study import Settings

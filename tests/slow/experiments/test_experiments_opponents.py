@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from experiments.common import tree_of
 from experiments.opponents import breaker, gadgets, gains, speed, tradeoff
 from experiments.opponents.__main__ import STUDY
-from experiments.opponents.common import LEDUC, goofspiel, in_words, is_drawn, tree_of, turn_based
+from experiments.opponents.common import LEDUC, goofspiel, in_words, is_drawn, turn_based
 from experiments.study import Settings
 from tests.slow.experiments.frame import every_experiment_is_whole
 

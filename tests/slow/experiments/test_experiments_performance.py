@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 
-from experiments.performance.__main__ import STUDY, main
+from experiments.performance.__main__ import STUDY
 from experiments.performance.commits import compare, summarise
 from experiments.performance.gadgets import FEW, time_iterations
 from experiments.performance.grid import blueprints
 from experiments.performance.machine import best_seconds
 from experiments.performance.profile import PARTS, used_bytes
+from experiments.study import Settings
 from jaxgadget import enumerate_game, evaluate_policy, load
+from tests.slow.experiments.frame import every_experiment_is_whole
+
+test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
 
 
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pd.DataFrame]:
-    folder = tmp_path_factory.mktemp("performance")
-    main(["--smoke", "--folder", str(folder)])
-    data = folder / "data"
-    assert sorted(path.name for path in data.iterdir()) == sorted(
-        [*(f"{name}.csv" for name in STUDY.names), "machine.json"]
-    )
-    assert set(json.loads((data / "machine.json").read_text())) == {"date", "device", "versions"}
-    return {name: pd.read_csv(data / f"{name}.csv") for name in STUDY.names}
-
-
-def test_every_number_is_finite(tables: dict[str, pd.DataFrame]) -> None:
-    for name, table in tables.items():
-        numbers = table.select_dtypes("number")
-        assert len(table) and numbers.size, name
-        known = numbers.drop(columns=["compile_seconds", "peak_bytes", "threads"], errors="ignore")
-        assert np.isfinite(known.to_numpy()).all(), name
-        assert (known.drop(columns=["build_seconds"], errors="ignore").to_numpy() > 0).all(), name
-
-
-def test_an_iteration_is_its_parts(tables: dict[str, pd.DataFrame]) -> None:
-    table = tables["profile"].set_index("part")
+def test_an_iteration_is_its_parts(settings: Settings) -> None:
+    table = settings.data_of("profile", "this test").set_index("part")
     assert list(table.index) == [*PARTS, "iteration"]
     parts = table.loc[list(PARTS)].sum(numeric_only=True)
     assert 0.5 < parts["flops"] / table.loc["iteration", "flops"] < 2
@@ -69,15 +50,6 @@ def test_the_grids_blueprints_are_many_and_different() -> None:
     again = blueprints(tree, 25, 20)
     for first, second in zip(policy.probabilities, again.probabilities, strict=True):
         np.testing.assert_array_equal(first, second)
-
-
-def test_unknown_pieces_are_refused(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["speed", "--folder", str(tmp_path)])
-    assert (
-        "unknown: speed; expected some of machine, peers, lanes, profile, grid, sharing, gadgets"
-        in capsys.readouterr().err
-    )
 
 
 def test_what_a_solve_costs_by_itself_is_no_iteration() -> None:

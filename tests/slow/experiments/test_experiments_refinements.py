@@ -1,133 +1,39 @@
-"""The refinement experiments run, and what is kept of them is whole: rows, columns, finite numbers."""
+"""The refinement experiments run, their bounds hold, and their tables are those of their data."""
 
 from __future__ import annotations
 
 import pathlib
-import types
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from experiments.refinements import claims, closing, figure2, figure18, figures14_17, sensitivity
-from experiments.refinements.__main__ import STUDY, main
-from experiments.refinements.common import GRID, HERE, SMALL
+from experiments.refinements.__main__ import STUDY
+from experiments.refinements.common import HERE
 from experiments.study import Settings
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.registry import DEFAULT_PRIORS
-from jaxgadget.report.tables import KNOWLEDGE
-from jaxgadget.sweeping.store import SCHEMA, TIMES
+from jaxgadget.sweeping.store import TIMES
+from tests.slow.experiments.frame import every_experiment_is_whole
 
-EXPERIMENTS = STUDY.experiments
-SWEPT = ("figure2", "figure19", "figure3", "sensitivity", "reach", "larger")
-SMALL_CUTS = sum(map(len, SMALL.values()))
-BLUEPRINTS = 5
-ROWS = {  # of a smoke test, for each cut of the small game
-    "figure2": 8 * BLUEPRINTS,
-    "figure19": 8 * BLUEPRINTS,
-    "figure3": 8 * 2,
-    "sensitivity": 2 * 10 * BLUEPRINTS,
-    "reach": 13 * BLUEPRINTS,
-    "larger": 8 * BLUEPRINTS,
-    "figures14_17": 8 * 7,
-    "figure18": BLUEPRINTS,
-    "closing": (7 + 12) * 2,
-    "claims": len(claims.COMPARISONS),
-}
-MAY_BE_EMPTY = {"seed", "alternative", "gifts", "exploitability_bound"}
+test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    written = tmp_path_factory.mktemp("refinements")
-    main(["--smoke", "--folder", str(written)])
-    return written
-
-
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.NAME)
-def test_every_experiment_is_whole(folder: pathlib.Path, experiment: types.ModuleType) -> None:
-    name = experiment.NAME
-    frame = pd.read_parquet(folder / "data" / f"{name}.parquet")
-    check_columns(name, frame)
-    assert len(frame) == ROWS[name] * SMALL_CUTS
-    check_finite(name, frame)
-    assert len(experiment.summarise(frame))
-    if hasattr(experiment, "draw"):
-        assert (folder / "pictures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    else:
-        assert name == "claims"
-
-
-COLUMNS = {
-    "claims": [
-        "game",
-        "cut",
-        "player",
-        "first",
-        "second",
-        "cases",
-        "better",
-        "worse",
-        "ratio",
-        "largest_loss",
-    ],
-    "closing": [
-        "game",
-        "cut",
-        "blueprints",
-        "method",
-        "closed",
-        "median",
-        "least",
-        "worse",
-        "cases",
-        "source",
-    ],
-    "figures14_17": ["game", "cut", "row", "column", "likely", "pairs"],
-    "figure18": [
-        *("game", "cut", "player", "blueprint", "seed", "blueprint_exploitability", "unsafe"),
-        *("resolving", "difference", "gap", "order"),
-    ],
-}
-MORE = {"sensitivity": ["varied", "value"]}
-
-
-def check_columns(name: str, frame: pd.DataFrame) -> None:
-    if name in SWEPT:
-        left_out = ("piece", "piece_rows", "failure", "guard_share", "model", "p", "gain", *KNOWLEDGE)
-        names = [name for name in SCHEMA.names if name not in left_out]
-        assert list(frame.columns) == names + MORE.get(name, []) and len(names) == len(SCHEMA) - len(left_out)
-    else:
-        assert list(frame.columns) == COLUMNS[name]
-
-
-def check_finite(name: str, frame: pd.DataFrame) -> None:
-    """Every number is finite; bounds where a gadget has one."""
-    numbers = frame.drop(columns=MAY_BE_EMPTY, errors="ignore").select_dtypes("number")
-    assert numbers.shape[1] >= 2 and np.isfinite(numbers.to_numpy(float)).all(), name
-    if "exploitability_bound" in frame:
+def test_bounds_hold(settings: Settings) -> None:
+    for name in ("figure2", "figure19", "figure3", "sensitivity", "reach", "larger"):
+        frame = settings.data_of(name, "this test")
         safe = frame[~frame["gadget"].isin(["unsafe", "full"])]
-        assert np.isfinite(safe["exploitability_bound"]).all() and len(safe)
-        unsure = 1e-6 + frame["game_value_high"] - frame["game_value_low"]
-        held = safe["refined_exploitability"] <= safe["exploitability_bound"] + unsure[safe.index]
-        assert held.all(), name
+        unsure = 1e-6 + safe["game_value_high"] - safe["game_value_low"]
+        assert len(safe), name
+        assert (safe["refined_exploitability"] <= safe["exploitability_bound"] + unsure).all(), name
 
 
-def test_there_is_a_row_count_for_each() -> None:
-    assert set(ROWS) == {experiment.NAME for experiment in EXPERIMENTS} == {*SWEPT, *set(ROWS) - set(SWEPT)}
-
-
-def test_data_regenerate_bit_for_bit(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_data_regenerate_bit_for_bit(settings: Settings, tmp_path: pathlib.Path) -> None:
     again = figure2.compute(STUDY.settings(smoke=True, folder=tmp_path)).drop(columns=list(TIMES))
-    kept = pd.read_parquet(folder / "data" / "figure2.parquet").drop(columns=list(TIMES))
+    kept = settings.data_of("figure2", "this test").drop(columns=list(TIMES))
     again["seed"] = again["seed"].astype(kept["seed"].dtype)
     pd.testing.assert_frame_equal(again, kept, check_exact=True)
-
-
-def test_tables_are_those_of_the_data(folder: pathlib.Path) -> None:
-    text = (folder / "tables.md").read_text(encoding="utf-8")
-    assert text == STUDY.tables(STUDY.settings(smoke=True, folder=folder))
-    assert text.count("\n## ") == len(EXPERIMENTS)
 
 
 def test_differences_and_distances_by_hand() -> None:
@@ -200,31 +106,6 @@ def test_the_other_scale_is_the_prior_over_its_largest() -> None:
     )
     follow = sensitivity.LargestPrior(1e-2).follow(ranges)
     np.testing.assert_allclose(follow[:, 0], [1 / 3, 1, 0.5], rtol=1e-12)
-
-
-CUTS = sum(map(len, GRID.values()))
-COMMITTED = {
-    "figure2": 45 * 8 * 2 * CUTS,
-    "claims": len(claims.COMPARISONS) * 2 * CUTS,
-    "figures14_17": 8 * 7 * CUTS,
-    "figure18": 45 * 2 * CUTS,
-    "figure3": 8 * 11 * CUTS,
-    "sensitivity": 2 * 10 * 15 * 2,
-    "reach": 15 * 13 * 2 * CUTS,
-    "larger": 12 * 8 * 3,
-    "closing": 7 * 2 * (CUTS + 3) + 12 * 2 * CUTS,
-    "figure19": 45 * 8 * 2 * CUTS,
-}
-
-
-@pytest.mark.parametrize("name", [experiment.NAME for experiment in EXPERIMENTS])
-def test_what_is_kept_is_whole(name: str) -> None:
-    frame = pd.read_parquet(HERE / "data" / f"{name}.parquet")
-    check_columns(name, frame)
-    check_finite(name, frame)
-    assert len(frame) == COMMITTED[name]
-    pictures = sorted(path.suffix for path in (HERE / "pictures").glob(f"{name}.*"))
-    assert pictures == ([] if name == "claims" else [".png", ".svg"])
 
 
 def test_the_tables_kept_are_those_of_the_data_kept() -> None:
