@@ -89,7 +89,6 @@ from .subgames.leaves import OptimalValues as OptimalValues
 from .subgames.local_best_response import call_down as call_down
 from .subgames.local_best_response import local_best_response as local_best_response
 from .subgames.nested import Nested as Nested
-from .subgames.nested import nested_exactly as nested_exactly
 from .subgames.nested import nested_search as nested_search
 from .subgames.off_tree import OffTree as OffTree
 from .subgames.off_tree import OffTreeLevel as OffTreeLevel
@@ -237,7 +236,6 @@ __all__ = [
     "measure_promise",
     "mix",
     "nash_conv",
-    "nested_exactly",
     "nested_off_tree",
     "nested_search",
     "play_matches",

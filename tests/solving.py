@@ -7,7 +7,9 @@ from typing import Any
 
 from jaxgadget.core.solver import SETTINGS, Solver
 from jaxgadget.learn.options import TrainingConfig
+from jaxgadget.policy.policy import Policy
 from jaxgadget.subgames import nested
+from jaxgadget.subgames.leaves import OptimalValues
 from jaxgadget.subgames.schedule import Lookahead
 from jaxgadget.sweeping.grid import SweepGrid
 from jaxgadget.tree.public import Tree
@@ -39,3 +41,12 @@ def nested_search(tree: Tree, *arguments: Any, **keywords: Any) -> nested.Nested
     lookahead = Lookahead(**{name: keywords.pop(name) for name in names & set(keywords)})
     keywords = keywords if "solver" in keywords else settings(**keywords)
     return nested.nested_search(tree, *arguments, lookahead=lookahead, **keywords)
+
+
+def nested_exactly(
+    tree: Tree, blueprint: Policy | None = None, *arguments: Any, **keywords: Any
+) -> nested.Nested:
+    """Nested search by linear programs with optimal values, by default at limits one move down."""
+    policy = Policy.uniform(tree) if blueprint is None else blueprint
+    exactly = {"values": OptimalValues(), "limit": "moves", "algorithm": "lp"}
+    return nested_search(tree, policy, *arguments, **(exactly | keywords))

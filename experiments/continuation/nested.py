@@ -11,7 +11,7 @@ import pandas as pd
 from experiments.common import GOOFSPIEL, tree_of
 from experiments.continuation.common import SMALL, network
 from experiments.study import Settings
-from jaxgadget import BlueprintPrior, ExactValues, Resolving, Solver, make_portfolio, nested_search
+from jaxgadget import BlueprintPrior, ExactValues, Lookahead, Resolving, Solver, make_portfolio, nested_search
 from jaxgadget.policy.blueprints import make_blueprints
 from jaxgadget.policy.evaluate import game_value
 
@@ -49,7 +49,7 @@ def compute(settings: Settings) -> pd.DataFrame:
                     tree,
                     profiles,
                     gadget,
-                    values=values,
+                    Lookahead(values),
                     player=player,
                     value=value,
                     solver=Solver(iterations=count, progress=False),

@@ -27,6 +27,7 @@ from jaxgadget import (
     BlueprintPrior,
     ExactValues,
     Knowledge,
+    Lookahead,
     MaxMargin,
     NoPrior,
     Resolving,
@@ -93,12 +94,11 @@ def _search(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
         tree_of(key["game"]),
         blueprints,
         GADGETS,
-        values=values,
+        Lookahead(values),
         knowledge=KNOWN[key["way"]],
         player=key["player"],
         solver=Solver(iterations=settings.pick(ITERATIONS, SMOKE_ITERATIONS), progress=False),
         value=value_of(key["game"]),
-        visits=False,
     )
     columns = ["blueprint", "gadget", "prior", "epsilon", "blueprint_exploitability"]
     columns += ["nested_exploitability", "gap_max", "searches", "seconds", "failure"]

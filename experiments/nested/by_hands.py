@@ -6,16 +6,16 @@ asked for by name.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from experiments.common import peak_bytes, titled
 from experiments.nested.common import SMALL
 from experiments.study import Settings
-from jaxgadget import HandsForm, HandsPolicy, Solver, by_hands, load, nested_hands, public_tree, solve
+from jaxgadget import Policy, Solver, load, nested_search, public_tree, solve
 from jaxgadget.gadgets.specs import make_gadgets
 
 NAME = "by_hands"
@@ -45,7 +45,8 @@ def compute(settings: Settings) -> pd.DataFrame:
 def search(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
     """Nested search of one player with one gadget after all blueprints."""
     blueprint, bracket = blueprints(key["game"], settings.pick(BLUEPRINTS, SMOKE_BLUEPRINTS))
-    nested = nested_hands(
+    nested = nested_search(
+        blueprint.tree,
         blueprint,
         make_gadgets([key["gadget"]], ["blueprint"], [EPSILON]),
         player=key["player"],
@@ -64,21 +65,16 @@ def search(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
 
 
 @functools.cache
-def blueprints(game: str, iterations: tuple[int, ...]) -> tuple[HandsPolicy, tuple[float, float]]:
+def blueprints(game: str, iterations: tuple[int, ...]) -> tuple[Policy, tuple[float, float]]:
     """Averages after some numbers of iterations, a lane each, and the bracket of the last one."""
-    form = HandsForm(by_hands(load(game)))
-    tree = public_tree(form.game)
+    tree = public_tree(load(game))
     solved = [
         solve(tree, solver=Solver(algorithm=ALGORITHM, iterations=count, dtype="float32"))
         for count in iterations
     ]
-    first, second = (
-        np.stack([solution.policy.probabilities[player][sequences - 1, 0] for solution in solved], axis=2)
-        for player in (0, 1)
-        for sequences in [tree.sequence_to(player, form.children[player])]
-    )
+    policy = Policy.stack([solution.policy for solution in solved])
     labels = tuple(f"{ALGORITHM}:{count}" for count in iterations)
-    return HandsPolicy(form, (first, second), labels), solved[-1].bracket
+    return dataclasses.replace(policy, labels=labels), solved[-1].bracket
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from jaxgadget.gadgets.registry import DEFAULT_GADGETS
 from jaxgadget.gadgets.specs import make_gadgets
 from jaxgadget.subgames.nested import Nested, nested_search
 from jaxgadget.subgames.portfolio import make_portfolio
+from jaxgadget.subgames.schedule import Lookahead
 from jaxgadget.values.histories import ExactValues
 
 HERE = pathlib.Path(__file__).parent
@@ -71,10 +72,8 @@ def search_exactly(key: Mapping[str, Any], *, visits: bool = True) -> Nested:
         enumerated(game),
         blueprint(game, spec),
         gadgets(),
-        values=ExactValues(portfolio(game, spec, key["entries"])),
+        Lookahead(ExactValues(portfolio(game, spec, key["entries"])), depth=key["depth"], visits=visits),
         player=key["player"],
-        depth=key["depth"],
         solver=Solver(iterations=key["iterations"], progress=False),
         value=value(game),
-        visits=visits,
     )

@@ -22,6 +22,7 @@ from jaxgadget import Policy, Solver, enable_compilation_cache, make_blueprints,
 from jaxgadget.gadgets.gadget import describe
 from jaxgadget.subgames.nested import Nested, nested_search
 from jaxgadget.subgames.portfolio import make_portfolio
+from jaxgadget.subgames.schedule import Lookahead
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.values.histories import ExactValues
 
@@ -131,12 +132,10 @@ def search(settings: Settings, bracket: tuple[float, float], key: dict[str, Any]
             tree,
             entries.lane(0),
             gadgets(),
-            values=ExactValues(entries),
+            Lookahead(ExactValues(entries), depth=key["depth"], visits=False),
             player=key["player"],
-            depth=key["depth"],
             solver=Solver(iterations=key["iterations"], memory_limit=key.get("memory_limit"), progress=False),
             value=bracket,
-            visits=False,
         ),
     )
     note_nested(notes, step, nested)

@@ -31,6 +31,7 @@ from jaxgadget.gadgets.gadget import describe
 from jaxgadget.policy.matches import expected_matches, play_matches, worst_matchup
 from jaxgadget.report.matches import draw_matches
 from jaxgadget.subgames.nested import nested_search
+from jaxgadget.subgames.schedule import Lookahead
 from jaxgadget.values.histories import ExactValues
 
 NAME = "matches"
@@ -60,9 +61,8 @@ def play(key: dict[str, Any]) -> pd.DataFrame:
             tree,
             blueprint(game, spec),
             asked,
-            values=ExactValues(portfolio(game, spec, key["entries"])),
+            Lookahead(ExactValues(portfolio(game, spec, key["entries"])), depth=key["depth"]),
             player=player,
-            depth=key["depth"],
             solver=Solver(iterations=key["iterations"], progress=False),
             value=(-bound, bound),
         ).policy.probabilities[player]

@@ -37,6 +37,7 @@ from jaxgadget.learn.options import TrainingConfig
 from jaxgadget.learn.training import Training, train_value, visited_rmse
 from jaxgadget.report import exploitability_scatter
 from jaxgadget.subgames.nested import Nested, nested_search
+from jaxgadget.subgames.schedule import Lookahead
 from jaxgadget.values.histories import ExactValues, ValueFunction
 
 NAME = "network"
@@ -96,9 +97,8 @@ def search(key: dict[str, Any], values: ValueFunction) -> list[Nested]:
             enumerated(key["game"]),
             blueprint(key["game"], key["blueprint"]),
             gadgets(),
-            values=values,
+            Lookahead(values, depth=key["depth"]),
             player=player,
-            depth=key["depth"],
             solver=Solver(iterations=key["iterations"], progress=False),
             value=value(key["game"]),
         )

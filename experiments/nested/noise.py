@@ -26,6 +26,7 @@ from experiments.nested.common import (
 from experiments.study import Settings
 from jaxgadget.core.solver import Solver
 from jaxgadget.subgames.nested import nested_search
+from jaxgadget.subgames.schedule import Lookahead
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.values.histories import ExactValues, OwnValues
@@ -68,9 +69,8 @@ def measure(key: dict[str, Any]) -> pd.DataFrame:
                 tree,
                 blueprint(game, spec),
                 gadgets(),
-                values=OwnValues(noisy, key["entries"]),
+                Lookahead(OwnValues(noisy, key["entries"]), depth=key["depth"]),
                 player=key["player"],
-                depth=key["depth"],
                 solver=Solver(iterations=key["iterations"], progress=False),
                 value=value(game),
             )

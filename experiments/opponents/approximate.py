@@ -10,7 +10,7 @@ import pandas as pd
 from experiments.common import tree_of, value_of
 from experiments.opponents.common import JOINT, LEDUC, models_of
 from experiments.study import Settings
-from jaxgadget import Opponent, Policy, ResolvedValues, Solver, nested_search, respond
+from jaxgadget import Lookahead, Opponent, Policy, ResolvedValues, Solver, nested_search, respond
 
 NAME = "approximate"
 MODELS = tuple(f"cfr:{count}" for count in (1, 3, 8, 21, 34, 100, 300))
@@ -38,9 +38,8 @@ def _measure(settings: Settings, below: int, above: int) -> pd.DataFrame:
         tree,
         Policy.uniform(tree),
         JOINT,
-        values=ResolvedValues(below),
+        Lookahead(ResolvedValues(below), limit="flop"),
         opponent=Opponent(models, every_p),
-        limit="flop",
         solver=Solver(iterations=above, progress=settings.progress),
         value=value,
     )

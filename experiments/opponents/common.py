@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -12,12 +13,18 @@ from matplotlib.axes import Axes
 from experiments.common import LIARS_DICE, titled, tree_of
 from jaxgadget import (
     Full,
+    HistoryTree,
+    Lookahead,
     MaxMargin,
+    Nested,
     NoPrior,
     OptimalContinuation,
+    OptimalValues,
     Policy,
     Resolving,
+    Solver,
     make_blueprints,
+    nested_search,
 )
 from jaxgadget.gadgets.gadget import Gadget
 
@@ -97,3 +104,24 @@ def name_axes(ax: Axes, title: str = "", *, linear_to: float | None = None) -> N
     ax.set_ylabel("Gain [payoff]", fontsize=8)
     ax.tick_params(labelsize=7)
     ax.legend(fontsize=7)
+
+
+def nested_exactly(
+    tree: HistoryTree,
+    blueprint: Policy | None = None,
+    gadgets: Gadget | Sequence[Gadget] | None = None,
+    *,
+    depth: int = 1,
+    limit: str = "moves",
+    step: int | None = None,
+    **keywords: Any,
+) -> Nested:
+    """Nested search by linear programs, with optimal values at its limits; uniform blueprint by default."""
+    return nested_search(
+        tree,
+        Policy.uniform(tree) if blueprint is None else blueprint,
+        gadgets,
+        Lookahead(OptimalValues(), depth=depth, limit=limit, step=step),
+        solver=Solver(algorithm="lp", progress=False),
+        **keywords,
+    )

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.common import make_axes, one_legend, tree_of, value_of
-from experiments.opponents.common import COLORS, GAMES, SMALL, in_words, models_of, name_axes
+from experiments.opponents.common import COLORS, GAMES, SMALL, in_words, models_of, name_axes, nested_exactly
 from experiments.study import Settings
 from jaxgadget import (
     BlueprintPrior,
@@ -25,7 +25,6 @@ from jaxgadget import (
     Solver,
     UniformPrior,
     Unsafe,
-    nested_exactly,
     respond,
 )
 from jaxgadget.gadgets.gadget import Gadget
@@ -74,9 +73,7 @@ def _measure(settings: Settings, game: str, way: str, prior: str) -> pd.DataFram
         table["searches"], table["first"] = 0, table["objective"]
     else:
         gadget: Gadget = Unsafe() if way == UNSAFE else WAYS[way](PRIORS[prior](), EPSILON)
-        found = nested_exactly(
-            tree, gadgets=gadget, opponent=opponent, limit="own", value=value, solver=Solver(progress=False)
-        )
+        found = nested_exactly(tree, gadgets=gadget, opponent=opponent, limit="own", value=value)
         table = found.table
         table["first"] = found.objectives[0]
     columns = ["model", "p", "gain", "exploitability", "exploitability_bound", "first", "searches"]

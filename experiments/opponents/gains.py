@@ -19,11 +19,13 @@ from experiments.opponents.common import (
     in_words,
     is_drawn,
     models_of,
+    nested_exactly,
 )
 from experiments.study import Settings
 from jaxgadget import (
     ExactValues,
     HistoryTree,
+    Lookahead,
     Nested,
     Opponent,
     Policy,
@@ -31,7 +33,6 @@ from jaxgadget import (
     call_down,
     evaluate_policy,
     local_best_response,
-    nested_exactly,
     nested_search,
     respond,
 )
@@ -97,10 +98,10 @@ def measure(models: Policy, game: str, player: int, method: str) -> pd.DataFrame
 def _search(tree: HistoryTree, method: str, how: dict[str, Any]) -> Nested:
     """With values of calling down at the limit, or optimal ones."""
     if method == CALL_DOWN:
-        values = ExactValues(call_down(tree))
+        lookahead = Lookahead(ExactValues(call_down(tree)), depth=how.pop("depth"))
         solver = Solver(iterations=ITERATIONS, dtype="float64", progress=False)
-        return nested_search(tree, Policy.uniform(tree), values=values, solver=solver, **how)
-    return nested_exactly(tree, solver=Solver(progress=False), **how)
+        return nested_search(tree, Policy.uniform(tree), lookahead=lookahead, solver=solver, **how)
+    return nested_exactly(tree, **how)
 
 
 def shares(frame: pd.DataFrame) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from experiments.common import tree_of
 from experiments.opponents.common import goofspiel, in_words, models_of
 from experiments.study import Settings
 from jaxgadget import (
+    Lookahead,
     Opponent,
     OptimalValues,
     Policy,
@@ -62,10 +63,8 @@ def _measure(settings: Settings, game: str, method: str) -> pd.DataFrame:
         found = nested_search(
             tree,
             Policy.uniform(tree),
-            values=OptimalValues(),
+            lookahead=Lookahead(OptimalValues(), depth=int(method[-1]), limit="own"),
             opponent=Opponent(models, 1.0),
-            limit="own",
-            depth=int(method[-1]),
             solver=Solver(iterations=settings.pick(ITERATIONS, SMOKE_ITERATIONS), progress=settings.progress),
             value=value,
         )

@@ -22,7 +22,7 @@ from experiments.opponents.common import (
 from experiments.opponents.gains import BEST, LBR, shares
 from experiments.opponents.gains import measure as measure_gain
 from experiments.study import Settings
-from jaxgadget import Opponent, Policy, ResolvedValues, Solver, nested_search
+from jaxgadget import Lookahead, Opponent, Policy, ResolvedValues, Solver, nested_search
 
 NAME = "network"
 CUTS = {LEDUC: "flop", SMALL: "depth:2"}
@@ -59,10 +59,9 @@ def _measure(settings: Settings, game: str, player: int, method: str) -> pd.Data
     found = nested_search(
         tree,
         Policy.uniform(tree),
-        values=below if method == RESOLVED else trained_network(settings, game, cut),
+        lookahead=Lookahead(below if method == RESOLVED else trained_network(settings, game, cut), limit=cut),
         opponent=Opponent(models, 1.0),
         player=player,
-        limit=cut,
         solver=Solver(iterations=settings.pick(ITERATIONS, SMOKE_ITERATIONS), progress=settings.progress),
         value=value_of(game),
     )

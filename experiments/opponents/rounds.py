@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.common import make_axes, one_legend
-from experiments.opponents.common import COLORS, GADGETS, name_axes
+from experiments.opponents.common import COLORS, GADGETS, name_axes, nested_exactly
 from experiments.study import Settings
 from jaxgadget import (
     HistoryTree,
@@ -23,7 +23,6 @@ from jaxgadget import (
     exploitability,
     load,
     mix,
-    nested_exactly,
     refine,
     respond,
 )
@@ -46,7 +45,7 @@ def compute(settings: Settings) -> pd.DataFrame:
     found = {
         "RNR": respond(tree, opponent, solver=Solver(algorithm="lp", progress=False), value=value).policy
     }
-    how: dict[str, Any] = {"limit": "own", "value": value, "solver": Solver(progress=False)}
+    how: dict[str, Any] = {"limit": "own", "value": value}
     for way, gadget in GADGETS.items():
         found[way] = nested_exactly(tree, equilibrium, gadget, opponent=opponent, **how).policy
     locked = nested_exactly(tree, opponent=Opponent(model, 1.0), **how).policy

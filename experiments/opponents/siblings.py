@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.opponents.common import GADGETS
+from experiments.opponents.common import GADGETS, nested_exactly
 from experiments.study import Settings
-from jaxgadget import HistoryTree, Opponent, Policy, Solver, enumerate_game, load, nested_exactly
+from jaxgadget import HistoryTree, Opponent, Policy, enumerate_game, load
 
 NAME = "siblings"
 GAME = "coin_toss_siblings"
@@ -28,7 +28,6 @@ def compute(settings: Settings) -> pd.DataFrame:
         player=1,
         limit="own",
         value=(0.0, 0.0),
-        solver=Solver(progress=False),
     )
     heads = [row for row, name in enumerate(_row_names(tree, 1)) if name[1] == "Heads"]
     first, second = found.policy.probabilities[1][heads]

@@ -18,9 +18,10 @@ from experiments.opponents.common import (
     in_words,
     models_of,
     name_axes,
+    nested_exactly,
 )
 from experiments.study import Settings
-from jaxgadget import Opponent, Solver, nested_exactly, respond
+from jaxgadget import Opponent, Solver, respond
 
 NAME = "steps"
 DEPTHS = {goofspiel(5): (1, 2, 3), LEDUC: (1, 3, 5), LIARS_DICE: (1, 3, 5)}
@@ -62,7 +63,6 @@ def _measure(settings: Settings, game: str, way: str, depth: int) -> pd.DataFram
             limit="own",
             depth=depth,
             value=value,
-            solver=Solver(progress=False),
         ).table
     return table[["model", "p", "gain", "exploitability"]].assign(game=game, way=way, depth=depth)
 

@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 
 from experiments.common import tree_of, value_of
-from experiments.opponents.common import LEDUC, SMALL, goofspiel, in_words, turn_based
+from experiments.opponents.common import LEDUC, SMALL, goofspiel, in_words, nested_exactly, turn_based
 from experiments.study import Settings
-from jaxgadget import Opponent, Policy, Solver, best_nash, nested_exactly
+from jaxgadget import Opponent, Policy, best_nash
 from jaxgadget.util.players import Bracket
 
 NAME = "table1"
@@ -76,7 +76,6 @@ def _strategies(game: str, player: int, deepest: int) -> Iterator[dict[str, Any]
             limit=limit,
             step=step,
             value=value,
-            solver=Solver(progress=False),
         )
         middle = Bracket(*value).for_player(player).middle
         row = _row("CDBR", most, float(found.gain[0]), float(found.nested_exploitability[0]))

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from jaxgadget.core.regret import Rule
 from jaxgadget.core.results import LaneResult, convergence
-from jaxgadget.core.solver import LP, Solver, choose_solver
+from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.gadgets.capabilities import Capability, check_capabilities
 from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
 from jaxgadget.gadgets.games import group_gadgets
@@ -42,7 +42,7 @@ from jaxgadget.subgames.nested_run import NestedRun, Visits
 from jaxgadget.subgames.refine import Refinement, list_gadgets
 from jaxgadget.subgames.schedule import Lookahead, Schedule, make_schedule
 from jaxgadget.tree.cut import CutSpec
-from jaxgadget.tree.history import HistoryTree, check_histories, check_whole
+from jaxgadget.tree.history import check_histories, check_whole
 from jaxgadget.tree.public import PublicTree, Tree, check_tree
 from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import FloatArray, IntArray
@@ -354,51 +354,6 @@ def _check_known(
         raise ValueError(
             f"generate={knowledge.generate!r}: nested search considers all infostates; leave it out"
         )
-
-
-def nested_exactly(
-    tree: HistoryTree,
-    blueprint: PolicyLike | Sequence[PolicyLike] | None = None,
-    gadgets: Gadget | Sequence[Gadget] | None = None,
-    *,
-    opponent: Opponent | Opponents | Sequence[Opponent] | None = None,
-    player: int = 0,
-    depth: int = 1,
-    limit: str = "moves",
-    step: int | None = None,
-    value: tuple[float, float] | None = None,
-    solver: Solver | None = None,
-) -> Nested:
-    """Nested search by linear programs, with optimal values at its limits: for small games.
-
-    Every step is solved exactly, so that `Nested.objectives` are exact.
-
-    Args:
-      tree: the game's histories.
-      blueprint: profiles, as in `nested_search`; uniform by default. Joint searches do not use it.
-      gadgets: by default `OptimalContinuation(NoPrior())`, joint levels.
-      opponent: as in `nested_search`, like the following arguments.
-      player: the searching player, 0 or 1.
-      depth: D.
-      limit: `moves` or `own`.
-      step: distance between two searches.
-      value: bracket of player 0's value of the game, if known.
-      solver: settings; takes `time_limit`, of each linear program, and `progress`.
-
-    Raises:
-      ValueError: as `nested_search`.
-    """
-    without = ("algorithm", "iterations", "dtype", "memory_limit", "devices")
-    return nested_search(
-        tree,
-        Policy.uniform(tree) if blueprint is None else blueprint,
-        gadgets,
-        Lookahead(OptimalValues(), depth=depth, limit=limit, step=step),
-        opponent=opponent,
-        player=player,
-        value=value,
-        solver=choose_solver(solver, Solver(algorithm=LP), without=without),
-    )
 
 
 def _run(

@@ -7,6 +7,7 @@ import pytest
 
 import jaxgadget as jg
 from jaxgadget.opponents.opponent import Opponent, list_opponents
+from tests.solving import nested_exactly
 
 
 @pytest.mark.parametrize(
@@ -67,7 +68,7 @@ def test_the_bound_holds_wherever_in_its_bracket_the_value_is(value: tuple[float
     against = Opponent(jg.Policy.uniform(tree), (0, 1e-6, 0.5, 0.99))
     whole = jg.respond(tree, against, algorithm="lp", value=value)
     assert (whole.exploitability <= whole.exploitability_bound + 1e-9).all()
-    joint = jg.nested_exactly(tree, opponent=against, depth=2, value=value)
+    joint = nested_exactly(tree, opponent=against, depth=2, value=value)
     assert (joint.nested_exploitability <= joint.exploitability_bound + 1e-9).all()
     assert len(whole.gain) == len(joint.gain) == 4
 

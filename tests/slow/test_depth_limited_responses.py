@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import jaxgadget as jg
-from tests.solving import settings
+from tests.solving import nested_exactly, settings
 
 pytestmark = pytest.mark.optimised
 
@@ -33,10 +33,10 @@ def test_shares_of_the_best_response(name: str) -> None:
         pytest.importorskip("pyspiel")
     tree = jg.enumerate_game(jg.load(GAMES[name]))
     opponent = jg.Opponent(jg.Policy.uniform(tree), 1.0)
-    whole = jg.nested_exactly(tree, opponent=opponent, depth=99)
+    whole = nested_exactly(tree, opponent=opponent, depth=99)
     value = whole.game_value
     for schedule, printed in zip(SCHEDULES, PRINTED[name], strict=True):
-        found = jg.nested_exactly(tree, opponent=opponent, value=value, **settings(**schedule))
+        found = nested_exactly(tree, opponent=opponent, value=value, **settings(**schedule))
         share = 100 * found.gain[0] / whole.gain[0]
         print(f"{name}, {schedule}: {share:.1f} % of the best response's gain, printed {printed} %")
         assert share == pytest.approx(printed, abs=0.06)
@@ -49,7 +49,7 @@ def test_a_robust_response_in_leduc_poker_is_hardly_exploitable() -> None:
     tree = jg.enumerate_game(jg.load("leduc_poker"))
     model = jg.make_blueprints(tree, "cfr:10", progress=False)
     ps = [0.1, 0.5]
-    found = jg.nested_exactly(tree, opponent=jg.Opponent(model, ps), limit="own", depth=1)
+    found = nested_exactly(tree, opponent=jg.Opponent(model, ps), limit="own", depth=1)
     low, high = found.game_value
     best = jg.best_nash(tree, model)
     nash = float(best.value_against_model[0]) - (low + high) / 2

@@ -24,7 +24,6 @@ from jaxgadget import (
     enumerate_game,
     exploitability,
     load,
-    nested_exactly,
     respond,
 )
 from jaxgadget.core import cfr
@@ -34,7 +33,7 @@ from tests.cases import slow_after
 from tests.reference import depth_limited, efg, lp
 from tests.reference.depth_limited import Kind
 from tests.reference.random_games import random_tree
-from tests.solving import nested_search, settings
+from tests.solving import nested_exactly, nested_search, settings
 
 KUHN_VALUE = (-1 / 18, -1 / 18)
 

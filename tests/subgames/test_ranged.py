@@ -14,12 +14,11 @@ from jaxgadget import (
     Opponent,
     OptimalContinuation,
     Policy,
-    nested_exactly,
     solve_trunk,
 )
 from jaxgadget.opponents.opponent import list_opponents
 from tests.reference import continuations, depth_limited, efg, lp
-from tests.solving import nested_search, settings
+from tests.solving import nested_exactly, nested_search, settings
 
 PS = (0.0, 0.5, 1.0)
 EVERYWHERE: set[int] = set()
