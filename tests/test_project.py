@@ -23,7 +23,6 @@ ROOMS = (
     "tree",
     "gadgets",
     "policy",
-    "hands",
     "holdem",
     "opponents",
     "values",
