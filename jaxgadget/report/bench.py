@@ -1,4 +1,4 @@
-"""What `jaxgadget bench` found, as a record for scripts and tables for people."""
+"""Benchmarks as printed tables and JSON records."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group
 from rich.table import Table
 
-from jaxgadget.report.tables import make_table, table_title
+from jaxgadget.report.layout import make_table, table_title
 
 if TYPE_CHECKING:
     from jaxgadget.bench.bench import Benchmark, Row
 
 
 def bench_record(benchmark: Benchmark) -> dict[str, Any]:
-    """What `jaxgadget bench --json` writes: `device`, `versions` and `rows`."""
+    """Record of `jaxgadget bench --json`: `device`, `versions` and `rows`."""
     return {
         "device": benchmark.device,
         "versions": benchmark.versions,
@@ -25,7 +25,7 @@ def bench_record(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def bench_tables(benchmark: Benchmark) -> Group:
-    """A table a game, with a column that tells how many times faster than each peer a row is."""
+    """A table for each game, with the speed of each row relative to each peer."""
     games = dict.fromkeys(row.game for row in benchmark.rows)
     return Group(*(_game_table(row for row in benchmark.rows if row.game == game) for game in games))
 
@@ -54,12 +54,12 @@ def _game_table(rows: Iterable[Row]) -> Table:
 
 
 def _short(value: float) -> str:
-    """Three digits, or all before the point."""
+    """Three significant digits, or all digits of the integer part."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def bench_notes(benchmark: Benchmark) -> list[str]:
-    """What the numbers mean, and on what they were taken."""
+    """The meaning of the numbers, and the device."""
     dtypes = {row.engine: row.dtype for row in benchmark.rows}
     notes = [
         "µs of an iteration, which updates both players, divided by lanes. Histories per second = "

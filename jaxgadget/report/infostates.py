@@ -1,4 +1,4 @@
-"""The infostates of a game, as rows for scripts and as a table."""
+"""The infostates of a game as records and as a printed table."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
+from jaxgadget.report.layout import make_table
 from jaxgadget.report.names import break_lines
-from jaxgadget.report.tables import make_table
 
 if TYPE_CHECKING:
     from jaxgadget.tree.forest import Forest
     from jaxgadget.tree.history import HistoryTree
 
 ACTIONS_WIDTH = 30
-"""Letters in a line of an infostate's actions."""
+"""Maximum number of letters in a line of an infostate's actions."""
 
 
 def list_infostates(

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.report.heatmap import cells_size, draw_cells
+from jaxgadget.report.layout import TITLE_WIDTH, UNDEFINED, make_table, table_title
 from jaxgadget.report.names import break_lines, short_names
-from jaxgadget.report.styles import TITLE_WIDTH
 from jaxgadget.report.subgame import (
     MAX_INFOSTATES,
     decision_rows,
@@ -22,7 +22,6 @@ from jaxgadget.report.subgame import (
     root_reach,
     shares,
 )
-from jaxgadget.report.tables import make_table, table_title
 from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.arrays import FloatArray, IntArray
 
@@ -128,7 +127,7 @@ def subgame_tables(forest: Forest, policy: Policy, subgame: int) -> Group:
     roots = make_table("player", "root infostate", *numbers, right=numbers, fold="root infostate")
     roots.title = table_title(f"{subgame_title(forest, policy, subgame)}\nRoots and ranges")
     for row in roots_frame(forest, policy, subgame).to_dict("records"):
-        share = "–" if math.isnan(row["range"]) else f"{row['range']:.4f}"
+        share = UNDEFINED if math.isnan(row["range"]) else f"{row['range']:.4f}"
         name = Text(_line(row["infostate"]), overflow="fold")
         roots.add_row(str(row["player"]), name, f"{row['reach']:.4f}", share, f"{row['others_reach']:.4f}")
     plays = make_table("player", "infostate", "reached", "plays", right=("reached",), fold="infostate")

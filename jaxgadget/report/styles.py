@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from jaxgadget.report.layout import TITLE_WIDTH
 from jaxgadget.report.names import break_lines
 from jaxgadget.report.tables import defined, named
 from jaxgadget.util.arrays import FloatArray
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 FIGURE_SIZE = (5.6, 3.7)
 """Inches: a little less than a page's text is wide."""
-
-TITLE_WIDTH = 60
-"""Letters in a line of the title."""
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 """Okabe and Ito's colours without black, neighbours far apart in lightness."""
