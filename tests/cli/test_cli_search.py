@@ -139,7 +139,7 @@ def test_nested_against_models() -> None:
     text = re.sub(r"\s+", " ", shown.stdout)
     assert shown.exit_code == 0
     for words in (
-        "Gain: what the policy earns",
+        "Gain: the policy's value",
         "| against uniform with p = 1: 0.50000",
         "by linear pro",
         "of best",
