@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group
 from rich.table import Table
 
-from jaxgadget.report.layout import make_table, table_title
+from jaxgadget.report.layout import UNDEFINED, make_table, table_title
 
 if TYPE_CHECKING:
     from jaxgadget.bench.bench import Benchmark, Row
@@ -45,9 +45,9 @@ def _game_table(rows: Iterable[Row]) -> Table:
             _short(row.us_per_lane_iteration),
             f"{row.histories_per_second:.3g}",
             f"{row.build_seconds:.2f}",
-            "–" if row.compile_seconds is None else f"{row.compile_seconds:.2f}",
+            UNDEFINED if row.compile_seconds is None else f"{row.compile_seconds:.2f}",
             f"{row.run_seconds:.2f}",
-            "–" if row.peak_bytes is None else _short(row.peak_bytes / 1e6),
+            UNDEFINED if row.peak_bytes is None else _short(row.peak_bytes / 1e6),
             *map(_short, ratios),
         )
     return table
@@ -68,8 +68,8 @@ def bench_notes(benchmark: Benchmark) -> list[str]:
     ]
     if any(row.threads is not None for row in benchmark.rows):
         notes.append(
-            "× is how many times faster a row is than a peer, per lane. Peers have one lane; LiteEFG gets as "
-            "many threads as it is fastest with, and is timed without averaging."
+            "× is the speed of a row relative to a peer, per lane. Peers have one lane; LiteEFG uses the "
+            "number of threads with which it is fastest, and is timed without averaging."
         )
     versions = ", ".join(f"{name} {version}" for name, version in benchmark.versions.items() if version)
     return [*notes, *benchmark.skipped, f"{benchmark.device}.", f"{versions}."]

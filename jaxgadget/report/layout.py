@@ -50,6 +50,16 @@ def number(heading: str, name: str | None = None, *, digits: int = 5) -> Column:
     return Column(heading, lambda row: number_text(row[field], digits), is_number=True)
 
 
+def decimal(heading: str, name: str | None = None, *, digits: int) -> Column:
+    """A column of numbers with this many decimals; a dash for those that are not finite."""
+    field = heading if name is None else name
+
+    def cell(row: Row) -> str:
+        return f"{row[field]:.{digits}f}" if math.isfinite(row[field]) else UNDEFINED
+
+    return Column(heading, cell, is_number=True)
+
+
 def count(heading: str, name: str | None = None) -> Column:
     """A column of integers, by default of the field with the name of the heading."""
     return text(heading, name)._replace(is_number=True)

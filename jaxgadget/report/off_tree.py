@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from rich.table import Table
 
-from jaxgadget.report.layout import UNDEFINED, Column, Row, count, number, rows_to_table, text
+from jaxgadget.report.layout import UNDEFINED, Column, Row, count, decimal, number, rows_to_table, text
 from jaxgadget.report.tables import constant_field, constant_note, drop_undefined
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def off_tree_table(results: Sequence[Sequence[OffTree]]) -> Table:
         *([number("NashConv", "nash_conv")] if "nash_conv" in frame else []),
         number("gap", "gap_max", digits=2),
         count("subgames"),
-        Column("seconds", lambda row: f"{row['seconds']:.1f}", True),
+        decimal("seconds", digits=1),
     ]
     return rows_to_table(frame, columns, fold="blueprint", sections=["player", "method"])
 

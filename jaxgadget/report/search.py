@@ -15,6 +15,7 @@ from jaxgadget.report.layout import (
     Column,
     Row,
     count,
+    decimal,
     number,
     number_text,
     rows_to_table,
@@ -80,7 +81,7 @@ def nested_table(nested: Nested) -> Table:
     has_models = any(label is not None for label in nested.opponents.labels)
     gains = [number("gain"), Column("of best", of_best, True), number("bound", "exploitability_bound")]
     # With models the notes have the total effort, as lines are long enough.
-    effort = [count("searches"), Column("seconds", lambda row: f"{row['seconds']:.2f}", True)]
+    effort = [count("searches"), decimal("seconds", digits=2)]
     columns = [
         text("blueprint"),
         *([text("model"), probability("p")] if has_models else []),
@@ -201,8 +202,8 @@ def match_table(frame: pd.DataFrame) -> Table:
         count("matches"),
         Column("mean return", mean_return, True),
         Column("win rate", win_rate, True),
-        Column("first", lambda row: f"{row['win_rate_first']:.4f}", True),
-        Column("second", lambda row: f"{row['win_rate_second']:.4f}", True),
+        decimal("first", "win_rate_first", digits=4),
+        decimal("second", "win_rate_second", digits=4),
     ]
     title = "The row's mean return in a game, and its win rate (wins + ½ draws), both seats"
     return rows_to_table(frame, columns, title=title)

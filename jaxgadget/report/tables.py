@@ -134,7 +134,7 @@ def drop_undefined(table: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
 
 
 def follows_models(table: pd.DataFrame) -> bool:
-    """Whether some opponents follow a model."""
+    """True if some opponents follow a model."""
     return "model" in table and bool(table["model"].notna().any())
 
 
@@ -246,7 +246,7 @@ def _knowledge_suffix(row: Mapping[Any, Any]) -> str:
 
 
 def _has_draws(table: pd.DataFrame) -> bool:
-    """Whether some rows are mixtures of several draws with exploitabilities of their own."""
+    """True if some rows are mixtures of several draws with exploitabilities of their own."""
     if "mean_exploitability" not in table:
         return False
     mean = table["mean_exploitability"]
@@ -432,7 +432,7 @@ def refinement_notes(refinement: Refinement, seconds: Mapping[str, float] | None
 
 
 def knowledge_note(knowledge: Knowledge) -> str:
-    """Whether re-solving by what a player knows is safe, and if not, the reason."""
+    """A note on the safety of re-solving by what a player knows."""
     if knowledge.generate is not None:
         reason = "searches do not consider all infostates that the opponent may be in"
     elif knowledge.order == math.inf:
