@@ -1,4 +1,4 @@
-"""What the studies share: games and their names, and pictures with several axes."""
+"""Shared by the studies: games and their names, and pictures with several axes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def panels(frame: pd.DataFrame, keys: Sequence[str]) -> list[tuple[tuple[Any, ..
 
 
 def make_axes(count: int, columns: int, size: tuple[float, float]) -> tuple[Figure, list[Axes]]:
-    """So many axes in rows, each of `size` inches; those left over are gone."""
+    """A number of axes in rows, each of `size` inches; surplus axes are removed."""
     columns = min(count, columns)
     rows = -(-count // columns)
     figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")

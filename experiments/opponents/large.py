@@ -32,7 +32,7 @@ from jaxgadget.util.players import sign_of
 NAME = "large"
 GAME, SMOKE_GAME = "leduc_poker(num_ranks=6)", "leduc_poker(num_ranks=4)"
 BUCKETS = (3, 2)
-"""So many buckets of neighbouring ranks, whose pairs stay pairs."""
+"""Numbers of buckets of neighbouring ranks, in which pairs remain pairs."""
 
 ITERATIONS, SMOKE_ITERATIONS = 1000, 10
 NUM_SUITS = 2
