@@ -68,7 +68,7 @@ def panels(frame: pd.DataFrame, keys: Sequence[str]) -> list[tuple[tuple[Any, ..
 
 
 def make_axes(count: int, columns: int, size: tuple[float, float]) -> tuple[Figure, list[Axes]]:
-    """So many axes in rows, each of `size` inches; those left over are gone."""
+    """A number of axes in rows, each of `size` inches; surplus axes are removed."""
     columns = min(count, columns)
     rows = -(-count // columns)
     figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")

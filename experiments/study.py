@@ -1,4 +1,4 @@
-"""How every study runs: experiments by name, interrupted and resumed; smoke tests, data, pictures, tables."""
+"""The runner of all studies: experiments by name, resumption, smoke tests, data, pictures, tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jaxgadget.util.files import atomic_writer, make_folder
 from jaxgadget.util.progress import progress_bar
 
 BUILD = pathlib.Path(__file__).parents[1] / "build"
-"""What is not for keeping: finished pieces, and all that smoke tests write (in `experiments/`)."""
+"""Folder of temporary files: finished pieces, and all output of smoke tests (in `experiments/`)."""
 
 WIDTH = 160
 """Letters in a line of a table that goes into a file."""
@@ -36,11 +36,11 @@ Tables = pd.DataFrame | Mapping[str, pd.DataFrame]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What the command line asks for, and where everything goes.
+    """Options of the command line, and output folders.
 
     Attributes:
       folder: where `data/`, `pictures/` and `tables.md` are.
-      work: where finished pieces are kept.
+      work: where finished pieces are stored.
       smoke: tiny games and numbers of iterations, to see that everything runs.
       progress: show bars; by default if somebody watches.
       ending: of files of data, `parquet` or `csv`.
@@ -187,7 +187,7 @@ class Study:
         return tuple(experiment.NAME for experiment in self.experiments)
 
     def settings(self, *, smoke: bool = False, folder: pathlib.Path | None = None) -> Settings:
-        """Where things go by default, or below a folder."""
+        """Default output folders, or those below a given folder."""
         if smoke:
             folder = folder or BUILD / "experiments" / self.name
             return Settings(
@@ -196,7 +196,7 @@ class Study:
         return Settings(folder=folder or self.folder, work=BUILD / self.name, ending=self.ending)
 
     def main(self, arguments: Sequence[str] | None = None) -> None:
-        """Runs, keeps, draws and prints what was asked for; by default all that does not take hours."""
+        """Runs, stores, draws and prints the selected experiments; by default all that do not take hours."""
         parser = argparse.ArgumentParser(
             prog=f"python -m experiments.{self.name}",
             description=self.description,
@@ -235,7 +235,7 @@ class Study:
         print(explained(experiment), end="\n\n")
 
     def in_order(self, asked: Iterable[str], settings: Settings) -> list[Experiment]:
-        """What was asked for, and what follows from its data at once, if all that it needs is there."""
+        """The selected experiments, and those that only evaluate their data if all of it is available."""
         wanted = set(asked)
         for name, sources in self.derived.items():
             complete = all(source in wanted or settings.data(source) is not None for source in sources)
@@ -264,7 +264,7 @@ def _by_name(results: Choice | Mapping[str, Choice], name: str) -> Mapping[str, 
 
 
 def explained(experiment: Experiment) -> str:
-    """What an experiment's table shows, and its signs."""
+    """Caption of an experiment's table."""
     return inspect.getdoc(experiment.summarise) or ""
 
 

@@ -1,4 +1,4 @@
-"""How simple the house is, counted: lines by room, names with two meanings, files on a blueprint's way.
+"""Size and structure of the package: lines by room, names with two meanings, files that a blueprint passes.
 
 `python -m experiments.architecture [COMMAND …]`; the command is one of jaxgadget's, by default the demo's.
 """

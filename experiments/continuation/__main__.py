@@ -1,7 +1,7 @@
 """The optimal continuation at the price of one subgame: `python -m experiments.continuation`.
 
-Every experiment writes its data (`data/`) and pictures (`pictures/`), prints a table, and goes on from what
-is there; networks are kept in `build/continuation/networks`.
+Every experiment writes its data (`data/`) and pictures (`pictures/`), prints a table, and resumes from
+existing rows; networks are stored in `build/continuation/networks`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How much of the way from blueprint to optimal continuation each kind of alternative values closes."""
+"""Fraction of the distance from blueprint to optimal continuation closed by kinds of alternative values."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _promised(
 def _methods(
     settings: Settings, values: Any, exact: np.ndarray[Any, Any], unit: np.ndarray[Any, Any]
 ) -> list[tuple[str, str, Gadget]]:
-    """Where alternative values come from, what stands in the table, and the gadget."""
+    """The source of alternative values, its name in the table, and the gadget."""
     asked: list[tuple[str, str, Gadget]] = []
     learned = ContinuationValues(values)
     for make in (Resolving, MaxMargin):

@@ -1,4 +1,4 @@
-"""What the experiments share: settings, blueprints, and a network of ranges for each game and cut."""
+"""Shared by the experiments: settings, blueprints, and a network of ranges for each game and cut."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def blueprints(settings: Settings, game: str) -> Policy:
 
 
 def network_folder(settings: Settings, game: str, cut: str) -> pathlib.Path:
-    """Where the network of a game and cut is."""
+    """Folder of the network of a game and cut."""
     return settings.work / "networks" / re.sub(r"\W+", "-", f"{game} {cut}").strip("-")
 
 
 def train(settings: Settings, game: str, cut: str) -> RangeTraining:
-    """The network of a game and cut; what lies there goes on.
+    """The network of a game and cut; its training is resumed.
 
     With the defaults of `train_ranges` for the games of Figure 2.
     """
@@ -71,5 +71,5 @@ def network(settings: Settings, game: str, cut: str) -> FolderRanges:
 
 
 def by_label(frame: pd.DataFrame) -> pd.Series:
-    """Whether a blueprint is a checkpoint of CFR or a draw."""
+    """Kind of a blueprint: a checkpoint of CFR or a draw."""
     return frame["blueprint"].str.startswith("draw").map({True: "draws", False: "checkpoints"})

@@ -1,4 +1,4 @@
-"""What a guard costs: seconds of a refinement with and without, where estimates are a network's."""
+"""The cost of a guard: seconds of a refinement with and without, with estimates of a network."""
 
 from __future__ import annotations
 

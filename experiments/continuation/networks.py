@@ -1,4 +1,4 @@
-"""How well a network of ranges learns: errors, what it was trained on, and in which time."""
+"""Networks of ranges: errors, training data and training times."""
 
 from __future__ import annotations
 

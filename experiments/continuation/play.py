@@ -118,7 +118,7 @@ def _largest(tree: HistoryTree, where: str) -> Cut:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """What a network closes at play, and what so many iterations of all subgames do as its trunk takes time.
+    """Distance closed during play by a network, and by iterations of all subgames in the same time.
 
     Resolving, blueprint prior, 1,000 iterations of the subgame, one blueprint at a time, compiled before; no
     guard, which evaluates the whole game. Trunk, and an iteration of all subgames at once: their times, of

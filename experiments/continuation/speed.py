@@ -1,4 +1,4 @@
-"""How many subgames are solved and certified a second, many ranges at once and one at a time."""
+"""Subgames solved and certified per second, with many ranges at once and one at a time."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _solve(forest: Forest, lanes: int, options: Solver) -> tuple[list[float], fl
 
 
 def _spread(count: int, most: int) -> list[int]:
-    """So many of `count` numbers at most, evenly spread."""
+    """At most a number of `count` indices, evenly spaced."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int)).tolist()
 
 

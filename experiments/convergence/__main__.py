@@ -1,4 +1,4 @@
-"""How many iterations gadget games need, by regret-matching rule: `python -m experiments.convergence`."""
+"""Iterations that gadget games need, by regret-matching rule: `python -m experiments.convergence`."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ FAMILIES = {
         "clip 0.01": BlueprintPrior(1e-2),
     },
 }
-"""What goes into one batch: the two priors, or four scales of the blueprint prior."""
+"""Contents of one batch: the two priors, or four scales of the blueprint prior."""
 
 
 @functools.cache
@@ -160,7 +160,7 @@ class Games:
 
     @property
     def rule(self) -> BoundRule | None:
-        """How the certificate adds games up: `sum` for resolving, `max` for max-margin."""
+        """Combination of games in the certificate: `sum` for resolving, `max` for max-margin."""
         return self.games.entry.bound_rule(0)
 
     @functools.cached_property

@@ -1,4 +1,4 @@
-"""How many iterations gadget games with priors need, by method.
+"""Iterations that gadget games with priors need, by method.
 
 Gadget games of four games, seven blueprints, two priors and two ε are solved by every method, all
 lanes of a kind in one batch, and looked at ten times a decade. Counted is the first look at which
@@ -40,14 +40,14 @@ GAP, LOSS = 1e-3, 1e-5
 
 LOOKS = tuple(round(m * 10**e) for e in range(1, 5) for m in (1, 1.25, 1.6, 2, 2.5, 3.15, 4, 5, 6.3, 8))
 AT = (500, 5_000)
-"""Iterations at which gaps and losses are kept."""
+"""Iterations at which gaps and losses are stored."""
 
 CHEAP = ("leduc", "goofspiel4")
 SHORT = 5_000
 """Methods that are not for everywhere run in the cheap games, so long."""
 
 SMOKE = (("resolving", "CFR+ linear"), ("max-margin", "SAPCFR+ quadratic, annealed"))
-"""What a smoke test runs."""
+"""Settings of a smoke test."""
 
 KEY = ("case", "player", "gadget", "family", "method")
 OPTIMA = "optima"
@@ -69,12 +69,12 @@ class Piece(NamedTuple):
 
     @property
     def key(self) -> dict[str, Any]:
-        """What tells pieces apart."""
+        """Columns that identify a piece."""
         return self.batch | {"method": self.method.name, "horizon": self.horizon}
 
     @property
     def batch(self) -> dict[str, Any]:
-        """What tells its games from others."""
+        """Columns that identify its games."""
         return dict(zip(KEY, (self.case.name, self.player, self.kind, self.family), strict=False))
 
 
@@ -98,7 +98,7 @@ def pieces(smoke: bool) -> Iterator[Piece]:
 
 
 class Look(NamedTuple):
-    """What a look at a strategy shows, `[games, lanes]`, in units of payoff."""
+    """Measurements of a strategy, `[games, lanes]`, in payoff units."""
 
     value: FloatArray
     gap: FloatArray
@@ -120,7 +120,7 @@ def _certify(problem: Problem, sums: tuple[Parts, Parts], fallback: Fallback, *,
 
 
 def better(first: Look, second: Look) -> Look:
-    """Game by game and player by player the strategy that guarantees more; no strategy is kept."""
+    """For each game and player the better of two strategies by its guarantee; strategies are not stored."""
     opponents = [-seen.gap - seen.value for seen in (first, second)]
     value = np.maximum(first.value, second.value)
     return Look(value, -value - np.maximum(*opponents), first.strategy)

@@ -1,4 +1,4 @@
-"""What was tried: regret-matching rules, averagings, annealed ε, warm starts, precision."""
+"""Methods: regret-matching rules, averagings, annealed ε, warm starts, precision."""
 
 from __future__ import annotations
 
@@ -126,9 +126,9 @@ LARGE = 1e9
 
 
 def begin(games: Games, method: Method) -> State:
-    """What a method starts from; call in its precision.
+    """Initial state of a method; call in its precision.
 
-    Without warmth nothing is known and play is uniform. `blueprint`: both players' first strategies
+    Without a warm start play is uniform. `blueprint`: both players' first strategies
     below the cut are their blueprints. `regrets`: the same, and the regrets of that play are multiplied.
     `strategy`: regrets begin proportional to the blueprints' strategies, at every infoset as large as
     the sum of its regrets' sizes against the blueprint.

@@ -34,7 +34,7 @@ GOALS = {
 KINDS = ("resolving", "max-margin")
 LANE = ["case", "gadget", "prior", "epsilon", "blueprint"]
 TOP = 1.02
-"""Where the axis of shares ends."""
+"""End of the axis of shares."""
 
 APART = 0.062
 """Least distance between labels, in shares."""

@@ -70,7 +70,7 @@ def _mean(x: pd.Series) -> str:
 
 
 def _compare(frame: pd.DataFrame, base: pd.DataFrame, column: str) -> pd.Series:
-    """What this method has at every lane, over CFR+'s; 1 where both are below `FLOOR`."""
+    """A method's numbers over those of CFR+, for each lane; 1 if both are below `FLOOR`."""
     own, others = (f.set_index(LANE)[column].astype(float).clip(lower=FLOOR) for f in (frame, base))
     return own / others.reindex(own.index)
 

@@ -1,8 +1,8 @@
 """The experiments of *Solving games using decomposition*: `python -m experiments.decomposition`.
 
 Burch, Johanson and Bowling, *Solving Imperfect Information Games Using Decomposition* (2014), Figures 3 to 5.
-Every experiment writes its data (`data/`, CSV) and a picture (`pictures/`), prints a table, and goes on from
-the rows that are there.
+Every experiment writes its data (`data/`, CSV) and a picture (`pictures/`), prints a table, and resumes from
+existing rows.
 """
 
 from __future__ import annotations

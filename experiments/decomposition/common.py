@@ -1,4 +1,4 @@
-"""What the three figures share: re-solving for both players, Leduc's ranks, colours."""
+"""Shared by the three figures: re-solving for both players, Leduc's ranks, colours."""
 
 from __future__ import annotations
 

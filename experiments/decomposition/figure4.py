@@ -43,10 +43,10 @@ Line = tuple[str, int, tuple[int, ...]]
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """What is computed.
+    """The computation.
 
     Attributes:
-      lines: those of the figure; one goes on from the one before it if only the trunk's iterations grow.
+      lines: those of the figure; a line continues the previous one if only the trunk's iterations grow.
       resolve: iterations of the final re-solve.
     """
 
@@ -96,7 +96,7 @@ def compute_grid(settings: Settings, name: str, grid: Grid) -> pd.DataFrame:
 
 
 def find_checkpoint(folder: pathlib.Path, key: dict[str, Any]) -> pathlib.Path:
-    """A line's own; one that is not there yet begins as that of the longest line that it goes on from."""
+    """A line's checkpoint; initially that of the longest line that it continues."""
     make_folder(folder)
     name = "-".join(map(str, (key["algorithm"], *key["subgame_iterations"])))
     trunk = key["trunk_iterations"]
@@ -109,7 +109,7 @@ def find_checkpoint(folder: pathlib.Path, key: dict[str, Any]) -> pathlib.Path:
 
 
 def solve_line(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
-    """The rows of a line; it goes on from a checkpoint of an interrupted run or a shorter line."""
+    """The rows of a line, which resumes from a checkpoint of an interrupted run or of a shorter line."""
     algorithm, counts = key["algorithm"], key["subgame_iterations"]
     solved = cfr_d(
         tree_of("leduc_poker"),

@@ -1,6 +1,6 @@
 """`figure4` on the paper's own grid, with its 200,000 iterations of re-solving.
 
-Days on two cores, so it runs only when it is asked for by name.
+It takes days on two cores and runs only by name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the experiments share: the river of the figures, menus, and boards drawn at random."""
+"""Shared by the experiments: the river of the figures, menus, and boards drawn at random."""
 
 from __future__ import annotations
 

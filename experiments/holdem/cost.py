@@ -1,7 +1,7 @@
-"""What an iteration costs: the loop, beside its operator calls alone and the loop with matrices written down.
+"""The cost of an iteration: the loop, compared with its operator calls alone and with explicit matrices.
 
-Everything in one process, by turns, in float32, in chunks of lanes as the solver takes them; with matrices,
-which gain from more columns, in larger ones, and where there are many lanes the loop in such chunks besides.
+Everything runs in one process, alternating, in float32, in the solver's chunks of lanes; with matrices, which
+gain from more columns, in larger ones, and with many lanes the loop runs in such chunks, too.
 Times are the processor's, of all cores.
 """
 
@@ -46,7 +46,7 @@ LARGE_CHUNK = 16
 IN_LARGE_CHUNKS = f"loop, {LARGE_CHUNK} at a time"
 
 SECONDS, SMOKE_SECONDS = 10.0, 0.0
-"""How long a case is measured: short runs by turns, at least two."""
+"""Duration of a case's measurement: short alternating runs, at least two."""
 
 Run = Callable[[int], object]
 
@@ -113,7 +113,7 @@ def loop_of(problem: Problem) -> Run:
 
 
 def operators_of(problem: Problem) -> Run:
-    """What both players' operators do in an iteration, and nothing else."""
+    """Only the operator calls of both players in an iteration."""
 
     def operate(problem: Problem, reach: tuple[jax.Array, jax.Array]) -> list[jax.Array]:
         return [problem.payoff.gradient(player, reach, None)[0] for player in (0, 1)]
@@ -145,7 +145,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def measure(tree: str, lanes: int, boards: int, hands: str, limit: float) -> pd.DataFrame:
-    """Milliseconds of an iteration, the least and the median of several runs by turns."""
+    """Milliseconds of an iteration, minimum and median of several alternating runs."""
     dealt = [RIVER["board"], *(random_board(seed) for seed in range(boards - 1))] * (lanes // boards)
     ranges = RANDOM if hands == "all" else NARROW
     spots = [river(ranges, board=board, menus=MENUS[tree]) for board in dealt]
@@ -184,7 +184,7 @@ def measure(tree: str, lanes: int, boards: int, hands: str, limit: float) -> pd.
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Milliseconds of processor time of an iteration of all lanes, the least of several runs by turns.
+    """Milliseconds of processor time of an iteration of all lanes, the minimum of several alternating runs.
 
     Of the loop, of its operator calls alone, of the loop with 1,081² matrices for operators or in larger
     chunks, and on narrow ranges of the loop with all hands carried; `over …` are the first over the others.

@@ -22,7 +22,7 @@ SOLVED = {
 """EV of the first player and exploitability after 1,000 iterations of DCFR in an established solver."""
 
 FREQUENCIES = {"check": 0.736, "bet 100": 0.260, "bet 200": 0.0043}
-"""How the first player begins with full ranges, by the same solver."""
+"""The first player's initial strategy with full ranges, by the same solver."""
 
 BLUFFS = river(("AsAh,QsQh", "KsKh"), board="2s3h4d6c7c", pot=20, stack=10, menus=(ALL_IN_ONCE, NEVER))
 """The first has the best hand or nothing, the second beats what is nothing."""

@@ -30,7 +30,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def solve_rivers(name: str, number: int, settings: Settings) -> pd.DataFrame:
-    """So many rivers, in pieces of a batch: an interrupted run goes on with the next one."""
+    """A number of rivers, in batches: an interrupted run resumes with the next one."""
     size = most_spots(HOME)
     pieces = [{"first": first, "last": min(first + size, number)} for first in range(0, number, size)]
     return settings.gather(name, pieces, lambda key: _solve_piece(**key))
@@ -87,7 +87,7 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """How exploitable the rivers are, and what they are worth."""
+    """Exploitabilities and EVs of the rivers."""
     figure, (left, right) = make_axes(2, 2, (4.2, 3.2))
     shares = np.sort(100 * frame["exploitability"].to_numpy())
     left.plot(shares, np.arange(1, len(shares) + 1) / len(shares), color="#0072B2")

@@ -1,4 +1,4 @@
-"""What the experiments share: games and cuts, what is known there, and what is found with it."""
+"""Shared by the experiments: games and cuts, orders of knowledge, and results."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ KNOWN: dict[str, tuple[float, bool]] = {
     "order 1, unfrozen": (1, True),
     COMPONENTS: (math.inf, False),
 }
-"""Orders of knowledge, and whether all that is kept is solved for."""
+"""Orders of knowledge; True if unfrozen."""
 
 COMBINED = ("together", "damped", "in-turn")
 WAYS = [(known, how) for known in KNOWN for how in COMBINED if known != COMPONENTS or how == COMBINED[0]]
-"""What is known, and how the strategies go together; in components there is nothing to combine."""
+"""Knowledge and combination; components have nothing to combine."""
 
 SAFE = {("order 1", "damped"), ("order 1", "in-turn"), (COMPONENTS, "together")}
 """In which of these ways exploitability never rises, by gadgets that are safe."""
@@ -154,7 +154,7 @@ def measure(
 
 
 def way(known: str, combine: str) -> str:
-    """What is known and how strategies go together, in words."""
+    """Name of a knowledge and combination."""
     return known if known == COMPONENTS else f"{known}, {combine}"
 
 
@@ -189,7 +189,7 @@ def ratio(frame: pd.DataFrame) -> float:
 
 
 def share_worse(frame: pd.DataFrame) -> float:
-    """Which share of results is worse than the blueprint."""
+    """Share of results that are worse than the blueprint."""
     return float((frame["rise"] > WORSE).mean())
 
 

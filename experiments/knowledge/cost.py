@@ -1,4 +1,4 @@
-"""What an iteration costs where each own infostate is re-solved by itself, beside the subgames of the cut.
+"""The cost of an iteration with own infostates re-solved separately, compared with the subgames of the cut.
 
 Goofspiel 5 after three bids, order 1, frozen, in float32. The opponent's sequences are there for each of the
 own infostates that its own meet, 3.9 on average: nearly three times as many in all.
@@ -43,7 +43,7 @@ def problem_of(task: Subgames) -> Problem:
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """A row for every gadget and kind of subgames, measured by turns."""
+    """A row for each gadget and kind of subgames, measured alternately."""
     game, where = settings.pick((GAME, CUT), (SMOKE_GAME, SMOKE_CUT))
     turns = settings.pick(TURNS, SMOKE_TURNS)
     tree = enumerate_game(load(game))
@@ -76,7 +76,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Microseconds of an iteration and lane, the least and the median of several runs by turns.
+    """Microseconds of an iteration and lane, minimum and median of several alternating runs.
 
     `sequences` are both players', entries included; `times`: the least over that of the cut's subgames.
     """

@@ -53,11 +53,11 @@ SMOKE_SPOTS = ((goofspiel_of_three(5, "ascending"), "depth:1"),)
 
 PLAYER = 0
 NUMBERS, SMOKE_NUMBERS = (1, 2, 3, 5, 10), (1, 2)
-"""How many of the opponent's infostates are considered."""
+"""Number of the opponent's considered infostates."""
 
 
 class Effort(NamedTuple):
-    """What is solved in a game.
+    """Solves in a game.
 
     Attributes:
       blueprints: SPECs.

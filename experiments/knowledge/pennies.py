@@ -108,7 +108,7 @@ LINES = {
         common.COMPONENTS,
     ),
 }
-"""What is safe and what it is compared with; and what goes further."""
+"""Safe combinations and their comparisons; higher orders."""
 
 
 def draw(frame: pd.DataFrame) -> Figure:

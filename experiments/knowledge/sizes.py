@@ -1,4 +1,4 @@
-"""How much a player knows: root histories in I, I² and I^∞, the component, for every own infostate I."""
+"""Sizes of knowledge: root histories in I, I² and I^∞, the component, for every own infostate I."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Nested depth-limited search, in one command: `python -m experiments.nested`.
 
 Every experiment writes its data (`data/`, Parquet) and a picture (`pictures/`, PNG and SVG), prints a table,
-and goes on where it was if it is interrupted.
+and resumes if it was interrupted.
 """
 
 from __future__ import annotations

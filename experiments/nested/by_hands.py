@@ -1,7 +1,6 @@
 """Nested search to the end of Liar's Dice 2×5, by hands: a game of 1.3 billion histories, evaluated exactly.
 
-A search at each of 524,288 public nodes a player, in minutes; it may take 9 GB, so it runs only when it is
-asked for by name.
+A search at each of 524,288 public nodes per player, in minutes. It may take 9 GB, so it runs only by name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the experiments of this folder share: games, blueprints, portfolios."""
+"""Shared by the experiments of this folder: games, blueprints, portfolios."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How much entries and iterations matter: exploitability of nested search with fewer of them.
+"""The effect of entries and iterations: exploitability of nested search with fewer of them.
 
-`paper_sizes` can afford few; Goofspiel 5 with the same blueprint says what they cost.
+`paper_sizes` can afford few; Goofspiel 5 with the same blueprint shows their cost.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def compute_games(settings: Settings, name: str, games: Mapping[str, Mapping[str
 
 
 def apart(settings: Settings, do: Callable[..., Result], *arguments: Any) -> Result:
-    """What a function returns; in a process of its own, whose memory is counted from nothing and freed."""
+    """The result of a function in a separate process, whose memory is measured and released."""
     if settings.smoke:
         return do(*arguments)
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
@@ -69,7 +69,7 @@ def apart(settings: Settings, do: Callable[..., Result], *arguments: Any) -> Res
 
 
 class Notes:
-    """What was measured, a row each; shown as it comes in, for it may take hours."""
+    """Measurements, one row each; printed as they are completed, which may take hours."""
 
     def __init__(self, game: str):
         self.game, self.rows = game, list[dict[str, Any]]()

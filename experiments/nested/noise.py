@@ -1,6 +1,6 @@
-"""How much errors of a value function matter: exact values at the limit with independent noise on top.
+"""The effect of errors of a value function: exact values at the limit with independent noise.
 
-Every history has noise of its own, the same whenever it is asked for: a network's errors without its bias.
+Every history has its own noise, the same in every call: a network's errors without its bias.
 """
 
 from __future__ import annotations

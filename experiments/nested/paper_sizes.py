@@ -1,6 +1,6 @@
 """`large` for Goofspiel 7 and Liar's Dice 2×4, the games of the paper's matches (Kubíček et al. 2026, §8.1).
 
-Hours on two cores, so it runs only when it is asked for by name.
+It takes hours on two cores and runs only by name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GAMES = {
     "liars_dice(dice_sides=4,numdice=2)": HOW | {"memory_limit": 3 << 30},
     "goofspiel(imp_info=True,num_cards=7,points_order=descending)": HOW | {"memory_limit": 3 << 29},
 }
-"""What searches may take, so that with everything else it is 8 GiB."""
+"""Memory limit of searches, for a total of 8 GiB."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:

@@ -77,7 +77,7 @@ def measure(key: dict[str, Any]) -> pd.DataFrame:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """How far the depth-limited value is from the bracket of the game's, over what gap and NashConv allow."""
+    """Distance of the depth-limited value from the game's bracket, over the tolerance by gap and NashConv."""
     low, high, value = (frame[name] for name in ("game_value_low", "game_value_high", "value"))
     frame = frame.assign(
         game=frame["game"].map(titled),

@@ -1,7 +1,7 @@
 """Actions that the blueprint does not have: `python -m experiments.off_tree`.
 
-Every experiment writes its data (`data/`) and pictures (`pictures/`), prints a table, and goes on from what
-is there.
+Every experiment writes its data (`data/`) and pictures (`pictures/`), prints a table, and resumes from
+existing rows.
 """
 
 from __future__ import annotations

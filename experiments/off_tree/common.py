@@ -1,4 +1,4 @@
-"""What the experiments share: games, menus and blueprints; what answers to actions off the menu are worth."""
+"""Shared by the experiments: games, menus and blueprints; values of answers to actions off the menu."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def answer(
     algorithm: str = "cfr+",
     iterations: int = ITERATIONS,
 ) -> pd.DataFrame:
-    """A row for every blueprint and gadget with prior; `on_menu`: exploitability if nobody leaves the menu.
+    """A row for each blueprint and gadget with prior; `on_menu`: exploitability if no player leaves the menu.
 
     Args:
       game: which game.
@@ -170,7 +170,7 @@ def answer(
 
 @functools.cache
 def menu_value(game: str, menu: str, player: int) -> float:
-    """What a player gets at best who keeps to the menu while the opponent has everything."""
+    """The best value of a player that keeps to the menu while the opponent has all actions."""
     rules = tree_of(game).game
     kept = enumerate_game(MenuAbstraction(rules, {player: read_menu(rules, player, menu, "menu")}))
     return find_value(kept, True, False).for_player(player).middle

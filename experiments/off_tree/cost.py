@@ -1,4 +1,4 @@
-"""Time per off-tree action: all subgames of a level in one batch, and each by itself, by turns in one run.
+"""Time per off-tree action: all subgames of a level in one batch, and each separately, alternating.
 
 Only the solves are timed, of the first level: preparing, compiling (the first turn) and running. JAX keeps no
 programs on disk meanwhile.
@@ -69,7 +69,7 @@ def _nothing_kept() -> Iterator[None]:
 
 
 def first_level(game: str) -> Cut:
-    """What follows the first action off the menu."""
+    """The subgames after the first action off the menu."""
     coarse = tree_of(game, MENU).game
     assert isinstance(coarse, MenuAbstraction)
     menus = {player: menu for player, menu in enumerate(coarse.menus) if menu is not None}

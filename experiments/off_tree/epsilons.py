@@ -1,4 +1,4 @@
-"""How large the opponent's mistakes at the gadget should be: ε by prior, gadget and method."""
+"""The size of the opponent's mistakes at the gadget: ε by prior, gadget and method."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ CLOSE = 1e-3
 
 
 def pairs(frame: pd.DataFrame) -> pd.DataFrame:
-    """How often the first of two gadgets is less exploitable than the second by more than a thousandth."""
+    """Cases in which the first gadget is less exploitable than the second by more than a thousandth."""
     keys = ["game", "player", "blueprint", "prior", "alternative"]
     asked = frame[frame["alternative"].isin([BEST_RESPONSE, ESTIMATE])]
     wide = asked.pivot(index=keys, columns="solved", values="refined_exploitability")

@@ -24,7 +24,7 @@ GAMES = (
 )
 SMOKE_GAMES = (leduc(stack=7, raises=1),)
 MENU, SECOND_MENU = "1-a", "1/2-1-a"
-"""What the blueprint knows; the second one in the first game alone."""
+"""Menus of the blueprint; the second one only in the first game."""
 
 GOOD = ("cfr:100", "cfr+:1000", EQUILIBRIUM)
 """Of these blueprints are ratios and what gadgets and priors do."""

@@ -1,4 +1,4 @@
-"""Whether an abstraction's value is more accurate than its strategy; follows from the data of the others."""
+"""Accuracy of an abstraction's value and of its strategy, from the data of the other experiments."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Responses to models of an opponent: `python -m experiments.opponents`.
 
-Every experiment writes its data (`data/`) and pictures (`pictures/`), prints a table, and goes on from what
-is there.
+Every experiment writes its data (`data/`) and pictures (`pictures/`), prints a table, and resumes from
+existing rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Figures 4 and 9: games whose five actions some gadgets find, and others do not, whatever p is."""
+"""Figures 4 and 9: games whose five actions are found by some gadgets, but not by others for any p."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ COSTS: dict[str, dict[str, dict[str, tuple[float, ...]]]] = {
         color: {"Heads": (0, 11, 24, 39, 56), "Tails": (0, 4, 5, 4, 0)} for color in ("red", "green")
     },
 }
-"""What actions 0 to 4 cost after each placement of a coin; after the model's, M, action k earns 7k."""
+"""Costs of actions 0 to 4 after each placement of a coin; after the model's, M, action k earns 7k."""
 
 METHODS = ("RNR", "full", "resolving", "max-margin")
 

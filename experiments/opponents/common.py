@@ -1,4 +1,4 @@
-"""What the experiments share: games, models of an opponent, and how a share of a gain is counted."""
+"""Shared by the experiments: games, models of an opponent, and shares of a gain."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ GADGETS: dict[str, Gadget] = {
     "resolving": Resolving(NoPrior()),
     "max-margin": MaxMargin(NoPrior()),
 }
-"""How levels of a continual search go together, none of them with a prior."""
+"""Gadgets of a continual search, without priors."""
 
 COLORS = {
     "best response": "#000000",
@@ -90,7 +90,7 @@ def in_words(game: str) -> str:
 
 
 def is_drawn(models: pd.Series) -> pd.Series:
-    """Which models are draws; the others are early averages of CFR."""
+    """Mask of models that are draws; the others are early averages of CFR."""
     return models.str.startswith(("draw", "dirichlet"))
 
 

@@ -44,7 +44,7 @@ DEPTHS = {LEDUC: (1, 3, 5), goofspiel(5): (1, 2, 3), LIARS_DICE: (1, 3, 5)}
 once here and twice in the paper."""
 
 ALSO = {LEDUC: (2, 4, 5)}
-"""After exactly so many moves, with a plan kept to its end."""
+"""A limit after exactly this number of moves, with searches kept to their end."""
 
 BEST, LBR, CALL_DOWN = "best response", "LBR", "CDBR, own 1, call-down"
 """LBR is the published local best response; with values of calling down at the limit CDBR is nearly that."""

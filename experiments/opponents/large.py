@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.common import tree_of, value_of
+from experiments.opponents.common import nested_exactly
 from experiments.study import Settings
 from jaxgadget import (
     Abstraction,
@@ -23,7 +24,6 @@ from jaxgadget import (
     lift,
     load,
     local_best_response,
-    nested_exactly,
     respond,
     solve,
 )
@@ -32,7 +32,7 @@ from jaxgadget.util.players import sign_of
 NAME = "large"
 GAME, SMOKE_GAME = "leduc_poker(num_ranks=6)", "leduc_poker(num_ranks=4)"
 BUCKETS = (3, 2)
-"""So many buckets of neighbouring ranks, whose pairs stay pairs."""
+"""Numbers of buckets of neighbouring ranks, in which pairs remain pairs."""
 
 ITERATIONS, SMOKE_ITERATIONS = 1000, 10
 NUM_SUITS = 2
@@ -80,6 +80,7 @@ def _measure(settings: Settings, game: str, buckets: int, player: int) -> list[d
         "value": value,
         "solver": Solver(progress=False),
     }
+    searching = {name: how[name] for name in ("player", "value")}
     exact = Solver(algorithm="lp", progress=False)
     rows: list[dict[str, Any]] = []
 
@@ -100,7 +101,7 @@ def _measure(settings: Settings, game: str, buckets: int, player: int) -> list[d
     rows.append({"method": "LBR"} | numbers | {"seconds": time.perf_counter() - begin})
     for method, options in METHODS.items():
         begin, opponent = time.perf_counter(), Opponent(model, options["p"])
-        found = nested_exactly(tree, opponent=opponent, limit="own", depth=options["depth"], **how)
+        found = nested_exactly(tree, opponent=opponent, limit="own", depth=options["depth"], **searching)
         add(method, found, begin)
     return rows
 

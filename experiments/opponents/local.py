@@ -1,4 +1,4 @@
-"""How long local best responses gain: Leduc poker, against later and later averages of CFR."""
+"""Gains of local best responses: Leduc poker, against increasingly late averages of CFR."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from jaxgadget import Lookahead, Opponent, Policy, ResolvedValues, Solver, neste
 
 NAME = "network"
 CUTS = {LEDUC: "flop", SMALL: "depth:2"}
-"""Where the first search ends and the second begins."""
+"""The cut at which the first search ends and the second begins."""
 
 MODELS = (*CFR_MODELS, *(f"cfr:{count}" for count in (89, 144, 233)), *DRAWN_MODELS)
 RESOLVED, NETWORK = "CDBR, solved", "CDBR-NN"

@@ -30,7 +30,7 @@ from jaxgadget import (
 NAME = "rounds"
 GAME = "repeated_rps"
 BIAS = {"Rock": 0.5, "Paper": 0.3, "Scissors": 0.2}
-"""What the model plays in both rounds, whatever happened in the first. The paper does not state its bias."""
+"""The model's strategy in both rounds, independent of the history. The paper does not state its bias."""
 
 NUM_P, SMOKE_NUM_P = 100, 5
 """p = 0, 1/100, …, 99/100."""

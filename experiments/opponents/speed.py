@@ -32,7 +32,7 @@ GAMES, SMOKE_GAMES = ("leduc_poker",), ("kuhn_poker",)
 MODELS, SMOKE_MODELS = "draws:100:0.5", "draws:4"
 NUM_P, SMOKE_NUM_P = 11, 3
 SAMPLE, SMOKE_SAMPLE = 22, 2
-"""So many of all lanes are solved one by one, spread over models and p."""
+"""Number of lanes that are solved one by one, spread over models and p."""
 
 CFR = Solver(iterations=5000, check_every=25, dtype="float32", progress=False)
 

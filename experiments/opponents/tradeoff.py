@@ -104,7 +104,7 @@ def _measure(settings: Settings, name: str) -> pd.DataFrame:
 
 
 def _search(tree: HistoryTree, gadgets: list[Any], opponent: Opponent, options: Solver) -> Policy:
-    """What is found round by round, a lane for every opponent."""
+    """Results of searches round by round, a lane for each opponent."""
     opponents, schedule = list_opponents(opponent, tree), round_schedule(tree, PLAYER)
     profiles = Policy.uniform(tree)
     run = NestedRun(schedule, OptimalValues(), profiles, gadgets, opponents, solver=options)

@@ -1,4 +1,4 @@
-"""Another checkout beside this one, by turns: `python -m experiments.performance.commits FOLDER`.
+"""Comparison with another checkout, alternating: `python -m experiments.performance.commits FOLDER`.
 
 Every turn runs both, each in processes of its own, and every second turn in the other order, so that a busy
 moment of the machine hits both alike. Medians over the turns are printed, and their ratio. About 40 minutes

@@ -1,4 +1,4 @@
-"""What the machine can do: how fast it copies memory, outside the caches and inside; and what it is."""
+"""The machine: its description, and its memory bandwidth inside and outside of the caches."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """How fast memory is copied, read and written counted."""
+    """Bandwidth of copying memory, counting reads and writes."""
     return frame
 
 

@@ -27,7 +27,7 @@ Part = Callable[[Problem, State], Any]
 
 
 def gradients(problem: Problem, state: State) -> Any:
-    """What every sequence earns, for both players."""
+    """Gradients of both players' sequences."""
     reach = payoff_reaches(problem, state.plan)
     return [problem.payoff.gradient(player, reach, None)[0] for player in (0, 1)]
 

@@ -1,4 +1,4 @@
-"""What §8 of the paper claims of Figure 2, counted."""
+"""Tests of the claims of §8 of the paper on Figure 2."""
 
 from __future__ import annotations
 

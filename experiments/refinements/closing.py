@@ -109,7 +109,7 @@ def ratios(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _alike(first: pd.Series, second: pd.Series) -> bool:
-    """Whether a paired t-test cannot tell them apart."""
+    """True if a paired t-test does not distinguish them."""
     difference = first - second
     if np.ptp(difference) < 1e-12 * (1 + difference.abs().max()):
         return bool(abs(difference.mean()) < 1e-12)

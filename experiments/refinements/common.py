@@ -1,4 +1,4 @@
-"""What the experiments of this folder share: the grid of Figure 2, its gadgets, sweeps over it."""
+"""Shared by the experiments of this folder: the grid of Figure 2, its gadgets, sweeps over it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def sweep_grid(
     algorithm: str = "cfr+",
     blueprints_at_once: int = BLUEPRINTS_AT_ONCE,
 ) -> pd.DataFrame:
-    """`jaxgadget.sweep`, which goes on where it was, in `settings.work`; in a smoke test over a tiny grid.
+    """`jaxgadget.sweep`, which resumes, in `settings.work`; in a smoke test over a tiny grid.
 
     Args:
       settings: how, and where to.
@@ -90,7 +90,7 @@ def figure2_gadgets() -> list[Gadget]:
 
 
 def floor_of(frame: pd.DataFrame) -> pd.Series:
-    """What exploitability counts as in a ratio where it is less, as it cannot be told from 0 there.
+    """Lower bound of exploitability in ratios; smaller numbers cannot be distinguished from 0.
 
     The larger of `TINY` times the game's largest blueprint exploitability and the width of the bracket of the
     game's value (none in a frame without one); a number for every row, in payoff.

@@ -61,7 +61,7 @@ def draw(frame: pd.DataFrame) -> Figure:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """How often each is less exploitable by more than both gaps, and the extremes."""
+    """Number of cases in which each is less exploitable by more than both gaps, and the extremes."""
     rows: list[dict[str, object]] = []
     for (game, cut, player), cut_pairs in panels(frame, ("game", "cut", "player")):
         difference = cut_pairs["difference"]

@@ -50,7 +50,7 @@ def matrix_of(likely: pd.DataFrame) -> pd.DataFrame:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """How many of the others each method beats : is beaten by (1 − p above 0.95, of that many tests)."""
+    """Numbers of other methods that a method beats : is beaten by (1 − p above 0.95, of that many tests)."""
     where = [titled(game, cut) for game, cut in zip(frame["game"], frame["cut"], strict=True)]
     table = frame.assign(where=where, wins=frame["likely"] > 0.95, losses=frame["likely"] < 0.05)
     counts = table.groupby(["row", "where"], sort=False)[["wins", "losses"]].sum()

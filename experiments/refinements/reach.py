@@ -56,7 +56,7 @@ def draw(frame: pd.DataFrame) -> Figure:
 
 
 def index_of(rows: pd.DataFrame) -> pd.MultiIndex:
-    """What tells a pair from others."""
+    """Columns that identify a pair."""
     return pd.MultiIndex.from_frame(rows[PAIR])
 
 

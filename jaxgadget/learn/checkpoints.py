@@ -29,7 +29,15 @@ from jaxgadget.util.folders import KINDS, find_kind, wrong_folder
 from jaxgadget.util.folders import NETWORK as DESCRIPTION
 from jaxgadget.util.locks import hold
 from jaxgadget.util.machine import describe_device, find_versions
-from jaxgadget.util.store import DamagedError, Format, checksum, file_checksum, read_record, write_record
+from jaxgadget.util.store import (
+    DamagedError,
+    Format,
+    checksum,
+    file_checksum,
+    jsonable,
+    read_record,
+    write_record,
+)
 
 if TYPE_CHECKING:
     from jaxgadget.learn.trainer import Progress
@@ -43,8 +51,8 @@ those of all checkpoints in one file of that name beside them."""
 UNFINISHED, RETIRED = ".unfinished", ".retired"
 """Names of a checkpoint that is being written, and of one that is being deleted."""
 
-MAX_KEPT = 2
-"""Checkpoints that are kept, the newest ones."""
+MAX_CHECKPOINTS = 2
+"""Number of checkpoints that a folder keeps, the newest ones."""
 
 MACHINE = "machine"
 """Device and versions, on which the last bits of the weights depend; a difference is a warning."""
@@ -53,8 +61,11 @@ SUMS = Format(
     name="jaxgadget training checkpoint",
     version=1,
     noun="checksums",
-    remedy="delete this checkpoint's folder to go on from the one before, or train in another folder",
+    remedy="delete this checkpoint's folder to continue from the one before, or train in another folder",
 )
+CONTENT = dataclasses.replace(SUMS, noun="checkpoint")
+"""Errors for the files of a checkpoint other than its checksums."""
+
 OLDER_SUMS = Format(
     name="jaxgadget checksums",
     version=1,
@@ -64,7 +75,13 @@ OLDER_SUMS = Format(
 )
 """Of all checkpoints, as releases 0.3 and 0.4 wrote them."""
 
-LOG_REMEDY = "delete it to go on without the rows so far"
+LOG_FILE = Format(
+    name="",
+    version=0,
+    noun="log",
+    remedy="delete it to continue without the rows so far",
+)
+"""A JSON array of rows, whose checksum is in the checkpoint's record."""
 
 Row = dict[str, float]
 """A row of the log."""
@@ -97,7 +114,7 @@ class NetworkKind:
             version=self.version,
             noun="description",
             remedy=f"expected what {self.writer} wrote: delete it and train again with the same arguments, "
-            "which writes it anew and goes on from the newest checkpoint",
+            "which writes it again and continues from the newest checkpoint",
         )
 
     @property
@@ -126,27 +143,32 @@ def _checkpointer() -> Generator[Any]:
     ocp = _orbax()
     log = logging.getLogger("absl")
 
-    def nothing(record: logging.LogRecord) -> bool:
+    def suppress(record: logging.LogRecord) -> bool:
         return False
 
-    log.addFilter(nothing)  # one for each block: of two threads neither removes the other's
+    log.addFilter(suppress)  # one for each block: of two threads neither removes the other's
     try:
         with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as checkpointer:
             yield checkpointer
     finally:
-        log.removeFilter(nothing)
+        log.removeFilter(suppress)
 
 
 @contextlib.contextmanager
-def hold_training(folder: str | os.PathLike[str]) -> Generator[None]:
-    """Makes the folder of a training and holds its lock for a block.
+def open_training(
+    folder: str | os.PathLike[str] | None, described: dict[str, Any], kind: NetworkKind
+) -> Generator[TrainingFolder | None]:
+    """The folder of a training, whose lock is held for a block; None without a folder.
 
     Raises:
-      ValueError: if the folder cannot be used, or another process trains there.
+      ValueError: as `TrainingFolder`, or if another process trains there.
     """
+    if folder is None:
+        yield None
+        return
     make_folder(folder)
     with hold(folder, "folder"):
-        yield
+        yield TrainingFolder(folder, described, kind)
 
 
 class TrainingFolder:
@@ -200,7 +222,7 @@ class TrainingFolder:
                 f"the training in folder={str(self.path)!r} was started with {begun} and continues with "
                 f"{machine}: its weights will differ in the last bits from those of an uninterrupted "
                 "training",
-                stacklevel=3,
+                stacklevel=5,  # above `open_training`, its `with` and the training function
             )
 
     def load(self, begin: Progress) -> tuple[Progress, list[Row]]:
@@ -212,10 +234,10 @@ class TrainingFolder:
         step = self.last_step()
         if step is None:
             return begin, []
-        sums = _check_files(self.path, step)
+        log_checksum = _check_files(self.path, step)["log"]
         items = {"weights": begin.weights, "optimiser": begin.optimiser}
         restored = _restore(self.path, step, items, f"folder={str(self.path)!r}")
-        rows = self._read_log(step, sums["log"])
+        rows = self._read_log(step, log_checksum)
         return dataclasses.replace(begin, **restored, step=jax.numpy.int32(step)), rows
 
     def _read_log(self, step: int, expected: str) -> list[Row]:
@@ -223,18 +245,18 @@ class TrainingFolder:
         path = self.path / LOG
         try:
             read: list[dict[str, float | None]] = json.loads(path.read_bytes())
-            rows = [row for row in read if _number(row["step"]) <= step]
+            rows = [row for row in read if number_of(row["step"]) <= step]
             if expected != checksum({LOG: rows}):
                 raise DamagedError("its checksum is not that of its content")
-            return [{name: _number(value) for name, value in row.items()} for row in rows]
+            return [{name: number_of(value) for name, value in row.items()} for row in rows]
         except FileNotFoundError:
             return []
         except Exception as error:
-            raise _damaged(path, error, LOG_REMEDY) from error
+            raise LOG_FILE.damaged(path, error) from error
 
     def save(self, progress: Progress, log: list[Row]) -> None:
         """Writes the log, then a checkpoint, then deletes old ones; each is whole or not there."""
-        rows = [{k: x if math.isfinite(x) else None for k, x in row.items()} for row in log]
+        rows = jsonable(log)
         with atomic_writer(self.path / LOG) as file:
             file.write(json.dumps(rows, allow_nan=False).encode())
         args, step, unfinished = _orbax().args, int(progress.step), self.path / UNFINISHED
@@ -255,12 +277,12 @@ class TrainingFolder:
             reason = " ".join(str(error).split())
             raise ValueError(
                 f"folder={str(self.path)!r}: the checkpoint of step {step} cannot be written ({reason}); "
-                "make room there, then go on, or choose another folder"
+                "make room there and continue, or choose another folder"
             ) from error
         (self.path / CHECKPOINTS).mkdir(exist_ok=True)
         self._retire(step)
         os.replace(unfinished, self.path / CHECKPOINTS / str(step))
-        for old in _steps(self.path)[:-MAX_KEPT]:
+        for old in _steps(self.path)[:-MAX_CHECKPOINTS]:
             self._retire(old)
 
     def _retire(self, step: int) -> None:
@@ -354,8 +376,8 @@ def _find_description(folder: pathlib.Path, kind: NetworkKind) -> dict[str, Any]
     return read_record(folder / DESCRIPTION, kind.file)
 
 
-def _number(value: float | None) -> float:
-    """A number of the log, where null is NaN."""
+def number_of(value: float | None) -> float:
+    """A number of a log or of errors, where null is NaN; ValueError for anything else."""
     if value is None:
         return math.nan
     if not is_finite_number(value):
@@ -397,7 +419,7 @@ def _check_step(folder: pathlib.Path, step: int) -> dict[str, Any]:
         path = folder / CHECKSUMS
         record = (read_record(path, OLDER_SUMS) or {}).get(str(step))
     if record is None:
-        raise _damaged(checkpoint, DamagedError("its checksums are gone"), SUMS.remedy)
+        raise CONTENT.damaged(checkpoint, ValueError("its checksums are gone"))
     try:
         files, _ = dict[str, str](record["files"]), record["log"]
     except (KeyError, TypeError, ValueError) as error:
@@ -406,17 +428,12 @@ def _check_step(folder: pathlib.Path, step: int) -> dict[str, Any]:
     for name in files:
         if checksums.get(name) != files[name]:
             reason = "its checksum is not that of its content" if name in checksums else "it is gone"
-            raise _damaged(checkpoint / name, DamagedError(reason), SUMS.remedy)
+            raise CONTENT.damaged(checkpoint / name, ValueError(reason))
     return record
 
 
-def _damaged(path: pathlib.Path, error: BaseException, remedy: str) -> DamagedError:
-    reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-    return DamagedError(f"{str(path)!r} is damaged: {reason}; {remedy}")
-
-
 def _restore(folder: pathlib.Path, step: int, items: dict[str, Any], label: str) -> dict[str, Any]:
-    """Parts of a checkpoint, of the structure, shapes and dtypes of `parts`."""
+    """Parts of a checkpoint, with the structure, shapes and dtypes of `items`."""
     args, checkpoint = _orbax().args, (folder / CHECKPOINTS / str(step)).absolute()
     try:
         with _checkpointer() as checkpointer:

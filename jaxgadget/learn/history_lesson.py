@@ -70,38 +70,29 @@ class HistoryLesson:
         """Number of rounds over the examples for at least `draws` draws; 1 for exact targets."""
         return 1 if self.targets is not None else -(-draws // (ERROR_PAIRS * num_examples))
 
-    def mean_square(
-        self, weights: Weights, first: jax.Array, last: jax.Array, rounds: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        """Mean squared error over examples, in payoff units², and its noise.
+    @property
+    def evaluated(self) -> int:
+        """Number of histories per evaluation batch."""
+        return EVALUATED
+
+    def errors(self, weights: Weights, rows: jax.Array, batch: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Mean squared errors `[EVALUATED]` of histories, in units of `scale`², and their noise.
 
         Exact targets have no noise. For sampled targets the error is the mean over two independent returns r
-        and r′, and the noise half of the mean of (r − r′)², their variance's contribution. Every round draws
-        new returns for every example.
+        and r′, and the noise half of the mean of (r − r′)², their variance's contribution. Every batch draws
+        new returns.
         """
-        count = last - first
-        total = count * rounds
-
-        def add(batch: jax.Array, sums: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            position = batch * EVALUATED + jnp.arange(EVALUATED, dtype=jnp.int32)
-            rows = first + position % count
-            values = self._evaluate(weights, rows)
-            if self.targets is not None:
-                error = jnp.square(values - self.targets[rows])
-                noise = jnp.zeros_like(error)
-            else:
-                key = jax.random.fold_in(jax.random.fold_in(self.key, ERRORS_KEY), batch)
-                pairs, (r, other) = self._sample(rows, key, ERROR_PAIRS, 2)
-                values = _chosen(values, pairs)
-                error = (jnp.square(values - r) + jnp.square(values - other)) / 2
-                noise = jnp.square(r - other) / 2
-            means = [term.reshape(EVALUATED, -1).mean(axis=1) for term in (error, noise)]
-            added = [jnp.sum(jnp.where(position < total, mean, 0)) for mean in means]
-            return sums[0] + added[0], sums[1] + added[1]
-
-        zero, unit = jnp.float32(0), jnp.square(self.scale) / total.astype(jnp.float32)
-        error, noise = jax.lax.fori_loop(0, -(-total // EVALUATED), add, (zero, zero))
-        return error * unit, noise * unit
+        values = self._evaluate(weights, rows)
+        if self.targets is not None:
+            error = jnp.square(values - self.targets[rows])
+            noise = jnp.zeros_like(error)
+        else:
+            key = jax.random.fold_in(jax.random.fold_in(self.key, ERRORS_KEY), batch)
+            pairs, (r, other) = self._sample(rows, key, ERROR_PAIRS, 2)
+            values = _chosen(values, pairs)
+            error = (jnp.square(values - r) + jnp.square(values - other)) / 2
+            noise = jnp.square(r - other) / 2
+        return error.reshape(EVALUATED, -1).mean(axis=1), noise.reshape(EVALUATED, -1).mean(axis=1)
 
     def _evaluate(self, weights: Weights, rows: jax.Array) -> jax.Array:
         """Network outputs `[B, K, K]`, in units of `scale`."""

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from jaxgadget.core.devices import HOME
 from jaxgadget.core.memory import find_memory, megabytes
 from jaxgadget.core.solver import check_iterations
+from jaxgadget.learn.optimiser import CONSTANTS, LearningSchedule
 from jaxgadget.learn.perceptron import count_weights
-from jaxgadget.learn.trainer import CONSTANTS, LearningSchedule
 from jaxgadget.util.arguments import check_whole_number, is_finite_number
 
 LARGEST = 2**31 - 1
 """Limit on seeds, which are 32-bit on the device, and on depths."""
-
-DETERMINING = ("steps", "batch_size", "width", "depth", "learning_rate", "seed", "heldout")
-"""Settings on which the weights depend."""
 
 NETWORKS = ("padded", "infostates")
 """Kinds of networks of range values."""
@@ -55,6 +52,9 @@ class TrainingConfig:
     seed: int = 0
     every: int | None = None
 
+    DETERMINING: ClassVar = ("steps", "batch_size", "width", "depth", "learning_rate", "seed", "heldout")
+    """Settings on which the weights depend, besides the network's kind."""
+
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "width"):
             object.__setattr__(self, name, check_iterations(getattr(self, name), name))
@@ -69,10 +69,18 @@ class TrainingConfig:
             )
         if not is_finite_number(self.heldout) or not 0 <= self.heldout < 1:
             raise ValueError(f"heldout={self.heldout!r}: expected a fraction in [0, 1)")
-        for name in ("learning_rate", "heldout"):
-            object.__setattr__(
-                self, name, float(getattr(self, name))
-            )  # NumPy scalars cannot be written as JSON
+        for name in ("learning_rate", "heldout"):  # NumPy scalars cannot be written as JSON
+            object.__setattr__(self, name, float(getattr(self, name)))
+
+    @classmethod
+    def of(cls, config: object) -> Self:
+        """The given settings, by default those of the class; ValueError if they are of another class."""
+        config = cls() if config is None else config
+        if not isinstance(config, cls):
+            raise ValueError(
+                f"config={config!r}: expected a {cls.__name__}, such as {cls.__name__}(steps=1000)"
+            )
+        return config
 
     @property
     def schedule(self) -> LearningSchedule:
@@ -81,7 +89,7 @@ class TrainingConfig:
 
     def describe(self) -> dict[str, Any]:
         """Settings that determine the weights, besides network and examples, for a `TrainingFolder`."""
-        return {name: getattr(self, name) for name in DETERMINING} | CONSTANTS
+        return {name: getattr(self, name) for name in self.DETERMINING} | CONSTANTS
 
     @property
     def interval(self) -> int:
@@ -122,6 +130,8 @@ class RangeTrainingConfig(TrainingConfig):
     rounds: int = 2
     network: str = "padded"
     iterations: int = 300
+
+    DETERMINING: ClassVar = (*TrainingConfig.DETERMINING, "samples", "rounds", "iterations")
 
     def __post_init__(self) -> None:
         super().__post_init__()

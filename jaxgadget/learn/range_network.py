@@ -26,6 +26,7 @@ from jaxgadget.gadgets.ranges import divide
 from jaxgadget.learn.checkpoints import (
     NetworkKind,
     content_files,
+    number_of,
     parsing,
     read_description,
     restore_weights,
@@ -35,7 +36,6 @@ from jaxgadget.learn.options import NETWORKS
 from jaxgadget.learn.perceptron import Perceptron, Weights, abstract_weights, count_weights, evaluate
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.history import HistoryTree, check_histories
-from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.digest import digest
 from jaxgadget.util.store import Format, file_checksum, read_record
@@ -44,6 +44,8 @@ from jaxgadget.values.ranges import Limit, Pair, RangeFunction
 KIND = NetworkKind(name="range network", version=1, writer="train_ranges")
 
 ERRORS = "errors.json"
+"""File with the errors of a finished training, beside the network."""
+
 ERRORS_FORMAT = Format(
     name="jaxgadget errors of a range network",
     version=1,
@@ -52,7 +54,7 @@ ERRORS_FORMAT = Format(
     anonymous=True,
 )
 MEASURED = ("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse")
-"""File with the errors of a finished training, beside the network."""
+"""Errors in that file."""
 
 DIVERGED = 0.5
 """Error, as a fraction of the payoff range, above which a network is useless."""
@@ -581,13 +583,11 @@ def read_errors(folder: str | os.PathLike[str]) -> dict[str, float]:
     """
     path = pathlib.Path(folder) / ERRORS
     errors = read_record(path, ERRORS_FORMAT) or {}
-    for name, error in errors.items():
-        if error is not None and not is_finite_number(error):
-            raise ERRORS_FORMAT.damaged(path, ValueError(f"{name} is {error!r}"))
-    measured = {
-        name: errors[name] for name in MEASURED if name in errors
-    }  # earlier versions measured more errors
-    return {name: math.nan if error is None else float(error) for name, error in measured.items()}
+    try:
+        measured = {name: float(number_of(error)) for name, error in errors.items()}
+    except ValueError as error:
+        raise ERRORS_FORMAT.damaged(path, error) from error
+    return {name: measured[name] for name in MEASURED if name in measured}  # older versions measured more
 
 
 def _parse(description: dict[str, Any], name: str) -> RangeNetwork:

@@ -6,7 +6,6 @@ All subgames are solved for them, and the payoffs of both players' infostates ar
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import math
@@ -30,8 +29,8 @@ from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.prior import NoPrior
 from jaxgadget.gadgets.ranges import divide, sum_rows
 from jaxgadget.gadgets.trunk_gadgets import OptimalContinuation
-from jaxgadget.learn.checkpoints import TrainingFolder, hold_training, last_step
-from jaxgadget.learn.options import RangeTrainingConfig, TrainingConfig
+from jaxgadget.learn.checkpoints import last_step, open_training
+from jaxgadget.learn.options import RangeTrainingConfig
 from jaxgadget.learn.perceptron import Weights, initial_weights
 from jaxgadget.learn.range_network import (
     ERRORS,
@@ -46,7 +45,7 @@ from jaxgadget.learn.range_network import (
     predict,
     read_errors,
 )
-from jaxgadget.learn.trainer import Trainer
+from jaxgadget.learn.trainer import Trainer, TrainingResult
 from jaxgadget.policy.policy import Policy
 from jaxgadget.subgames.refine import refine
 from jaxgadget.tree.cut import CutSpec
@@ -57,7 +56,7 @@ from jaxgadget.util.interrupts import telling_what_is_kept
 from jaxgadget.util.players import replaced
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
-from jaxgadget.util.store import Format, read_archive, write_archive, write_record
+from jaxgadget.util.store import Format, jsonable, read_archive, write_archive, write_record
 from jaxgadget.values.draws import CONCENTRATIONS, RangePair, draw_ranges, random_policies, reach_of
 from jaxgadget.values.ranges import Limit, Pair, RangeFunction, RangeValues, function_at
 from jaxgadget.values.shards import count_lanes
@@ -89,52 +88,44 @@ ROUND = Format(
     name="jaxgadget ranges of a round",
     version=1,
     noun="ranges",
-    remedy="delete this file and train again with the same arguments, which collects them anew",
+    remedy="delete this file and train again with the same arguments, which collects them again",
     anonymous=True,
 )
 
 SOLVED = "solved"
 """Subfolder of the solved training examples, written by `solve_ranges`."""
 
-JUDGES = 10**6
-"""Second seed of the blueprints that evaluate a network; rounds have smaller ones."""
+EVALUATION_SEED = 10**6
+"""Second seed of the blueprints that evaluate a network; those of rounds are smaller."""
 
 VISITED_BLUEPRINTS = 64
 """Number of held-out blueprints that measure `visited_rmse`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class RangeTraining:
-    """Result of `train_ranges`. Errors are root mean squares in payoff units, weighted by opposing mass.
+class RangeTraining(TrainingResult):
+    """Result of `train_ranges`: examples are pairs of ranges, each with all subgames.
+
+    Errors are root mean squares in payoff units, weighted by opposing mass; held-out examples are samples and
+    those of held-out blueprints.
 
     Attributes:
       values: the trained network.
-      log: columns `step`, `loss` (mean squared error since the row before in squares of the payoff range),
-        `heldout_rmse`, `seconds` so far, and `examples_per_second` (pairs of ranges, each with all subgames).
-      train_rmse: error over the training set.
-      heldout_rmse: error over held-out samples and blueprints; NaN if there are none.
       blueprint_rmse: error over the ranges of held-out blueprints; NaN if there are none.
       visited_rmse: error at the queries of searches with the trained network, for separate blueprints.
       value_rmse: error of the predicted values of these blueprints' optimal continuations.
-      payoff_range: maximum minus minimum payoff.
       samples: number of solved subgames.
       gap_max: their largest gap, in payoff units.
       subgames_per_second: throughput of solving and certifying; NaN if all were read from the folder.
-      seconds: total time of all runs, including solving and compilation.
     """
 
     values: RangeNetwork
-    log: pd.DataFrame
-    train_rmse: float
-    heldout_rmse: float
     blueprint_rmse: float
     visited_rmse: float
     value_rmse: float
-    payoff_range: float
     samples: int
     gap_max: float
     subgames_per_second: float
-    seconds: float
 
     def __repr__(self) -> str:
         errors = f"error {self.heldout_rmse:.3g} held out, {self.visited_rmse:.3g} in searches"
@@ -170,63 +161,43 @@ def train_ranges(
       ImportError: if a folder is given and orbax is not installed.
     """
     began = time.perf_counter()
-    config = RangeTrainingConfig() if config is None else config
-    if not isinstance(config, RangeTrainingConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ValueError(
-            f"config={config!r}: expected a RangeTrainingConfig, such as RangeTrainingConfig(samples=1024)"
-        )
-    samples, rounds, iterations = config.samples, config.rounds, config.iterations
+    config = RangeTrainingConfig.of(config)
     check_whole(tree)
     forest = build_forest(tree, where)
-    kept = telling_what_is_kept(lambda: "" if folder is None else describe_kept(folder, config.steps))
-    _check_samples(forest, samples, rounds)
-    with precision(np.float32), kept, contextlib.ExitStack() as locks:
+    stored = telling_what_is_kept(lambda: "" if folder is None else describe_kept(folder, config.steps))
+    _check_samples(forest, config.samples, config.rounds)
+    with precision(np.float32), stored:
         limit = Limit.of(forest.cut, np.dtype(np.float32))
         values = make_network(tree, limit, config.network, config.width, config.depth)
         config.check_room(*values.shape.layers)
         values.weights = initial_weights(values.shape, config.seed)
-        keeper = None
         if folder is not None:
-            settings = (
-                config.describe() | RECIPE | {"samples": samples, "rounds": rounds, "iterations": iterations}
-            )
-            locks.enter_context(hold_training(folder))
-            keeper, values.name = TrainingFolder(folder, values.describe(settings), KIND), os.fspath(folder)
-        training_path = None if keeper is None else keeper.path
-        data = _Data(forest, values, config, samples, iterations, training_path, progress)
-        trainer = Trainer(
-            config.schedule,
-            data.lesson(limit),
-            values.weights,
-            data.counts,
-            keeper,
-            began,
-            batch_size=config.batch_size,
-        )
-        ends = [config.steps * (round_idx + 1) // (2 * rounds) for round_idx in range(rounds)] + [
-            config.steps
-        ]
-        for round_idx, end in enumerate(ends):
-            with progress_bar("training", config.steps, progress) as report:
-                trainer.train(config.interval, report, end)
-            if round_idx < rounds:
-                data.collect(dataclasses.replace(values, weights=trainer.progress.weights), round_idx)
-                trainer.lesson, trainer.counts = data.lesson(limit), data.counts
-        values.weights = trainer.progress.weights
-        measured = {} if keeper is None else read_errors(keeper.path)
-        if set(measured) != set(MEASURED):  # otherwise the training was already finished
-            train_rmse, heldout_rmse = trainer.errors()
-            measured = {
-                "train_rmse": train_rmse,
-                "heldout_rmse": heldout_rmse,
-                "blueprint_rmse": trainer.rmse(*data.of_blueprints, 1),
-                **_judged(forest, values, config.seed, iterations, progress),
-            }
-            if keeper is not None:
-                finite_errors = {
-                    name: error if math.isfinite(error) else None for name, error in measured.items()
+            values.name = os.fspath(folder)
+        described = values.describe(config.describe() | RECIPE)
+        with open_training(folder, described, KIND) as keeper:
+            data = _Data(forest, values, config, None if keeper is None else keeper.path, progress)
+            trainer = Trainer(config, data.lesson(limit), values.weights, data.counts, keeper, began)
+            for round_idx in range(config.rounds + 1):
+                end = config.steps
+                if round_idx < config.rounds:
+                    end = config.steps * (round_idx + 1) // (2 * config.rounds)
+                with progress_bar("training", config.steps, progress) as report:
+                    trainer.train(report, end)
+                if round_idx < config.rounds:
+                    data.collect(dataclasses.replace(values, weights=trainer.progress.weights), round_idx)
+                    trainer.lesson, trainer.counts = data.lesson(limit), data.counts
+            values.weights = trainer.progress.weights
+            measured = {} if keeper is None else read_errors(keeper.path)
+            if set(measured) != set(MEASURED):  # otherwise the training was already finished
+                train_rmse, heldout_rmse = trainer.errors()
+                measured = {
+                    "train_rmse": train_rmse,
+                    "heldout_rmse": heldout_rmse,
+                    "blueprint_rmse": trainer.rmse(*data.of_blueprints, 1),
+                    **_errors_in_searches(forest, values, config, progress),
                 }
-                write_record(keeper.path / ERRORS, ERRORS_FORMAT, finite_errors)
+                if keeper is not None:
+                    write_record(keeper.path / ERRORS, ERRORS_FORMAT, jsonable(measured))
     values.error = measured["value_rmse"]
     return RangeTraining(
         values=values,
@@ -267,18 +238,17 @@ def describe_kept(folder: str | os.PathLike[str], steps: int) -> str:
     return f"{os.fspath(folder)!r} keeps {' and '.join(parts) or 'nothing yet'}"
 
 
-def _judged(
-    forest: Forest, values: RangeNetwork, seed: int, iterations: int, progress: bool | None
+def _errors_in_searches(
+    forest: Forest, values: RangeNetwork, config: RangeTrainingConfig, progress: bool | None
 ) -> dict[str, float]:
-    """Errors for separate blueprints."""
-    generator = np.random.Generator(np.random.PCG64([seed, JUDGES]))
-    judges, ranges = _blueprints_and_ranges(forest, values, VISITED_BLUEPRINTS, generator, progress)
-    visited = solve_ranges(
-        forest, normalised(forest, ranges), solver=Solver(iterations=iterations, progress=progress)
-    )
+    """Errors in searches for blueprints that no round used."""
+    generator = np.random.Generator(np.random.PCG64([config.seed, EVALUATION_SEED]))
+    blueprints, ranges = _blueprints_and_ranges(forest, values, VISITED_BLUEPRINTS, generator, progress)
+    solver = Solver(iterations=config.iterations, progress=progress)
+    visited = solve_ranges(forest, normalised(forest, ranges), solver=solver)
     return {
         "visited_rmse": range_rmse(values, visited),
-        "value_rmse": value_rmse(forest, values, judges, progress=progress),
+        "value_rmse": value_rmse(forest, values, blueprints, progress=progress),
     }
 
 
@@ -320,19 +290,15 @@ class RangeLesson:
         """One round, since targets have no noise."""
         return 1
 
-    def mean_square(
-        self, weights: Weights, first: jax.Array, last: jax.Array, rounds: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        """Mean squared error over examples, in payoff units², without noise."""
-        count = last - first
+    @property
+    def evaluated(self) -> int:
+        """Number of pairs of ranges per evaluation batch."""
+        return EVALUATED
 
-        def add(batch: jax.Array, total: jax.Array) -> jax.Array:
-            position = batch * EVALUATED + jnp.arange(EVALUATED, dtype=jnp.int32)
-            error = jnp.mean(self._errors(weights, first + position % count), axis=0)
-            return total + jnp.sum(jnp.where(position < count, error, 0))
-
-        total = jax.lax.fori_loop(0, -(-count // EVALUATED), add, jnp.float32(0))
-        return total * jnp.square(self.scale) / count.astype(jnp.float32), jnp.float32(0)
+    def errors(self, weights: Weights, rows: jax.Array, batch: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Mean squared errors `[EVALUATED]` of pairs of ranges, in units of `scale`², without noise."""
+        error = jnp.mean(self._errors(weights, rows), axis=0)
+        return error, jnp.zeros_like(error)
 
     def _errors(self, weights: Weights, rows: jax.Array) -> jax.Array:
         """`[S, B]` mean squared errors, weighted by opposing mass in each public state."""
@@ -366,24 +332,21 @@ class _Data:
         self,
         forest: Forest,
         values: RangeNetwork,
-        config: TrainingConfig,
-        samples: int,
-        iterations: int,
+        config: RangeTrainingConfig,
         folder: pathlib.Path | None,
         progress: bool | None,
     ):
-        self._forest, self._values, self._config, self._progress = forest, values, config, progress
-        self._samples, self._iterations, self._folder = samples, iterations, folder
-        drawn = draw_ranges(forest, samples, seed=config.seed)
-        self.parts = [self._solve(drawn, "drawn")]
+        self._forest, self._values, self._config = forest, values, config
+        self._folder, self._progress = folder, progress
+        self.parts = [self._solve(draw_ranges(forest, config.samples, seed=config.seed), "drawn")]
         # Draws are sorted by kind; held-out samples are taken from all kinds.
-        order = np.random.Generator(np.random.PCG64(config.seed)).permutation(samples)
+        order = np.random.Generator(np.random.PCG64(config.seed)).permutation(config.samples)
         self._blueprint = [order]
         self._count()
 
     def collect(self, values: RangeNetwork, round_idx: int) -> None:
         """Adds a round: ranges queried by searches with these values."""
-        count, name = _num_blueprints(self._samples), f"round-{round_idx + 1}"
+        count, name = _num_blueprints(self._config.samples), f"round-{round_idx + 1}"
         ranges = None if self._folder is None else _read_ranges(self._folder / f"{name}.npz")
         if ranges is None:  # otherwise the stored ranges, since the network may have changed
             generator = np.random.Generator(np.random.PCG64([self._config.seed, round_idx + 1]))
@@ -402,7 +365,7 @@ class _Data:
         return solve_ranges(
             self._forest,
             normalised(self._forest, ranges),
-            solver=Solver(iterations=self._iterations, checkpoint=folder, progress=self._progress),
+            solver=Solver(iterations=self._config.iterations, checkpoint=folder, progress=self._progress),
         )
 
     def _count(self) -> None:
@@ -471,7 +434,7 @@ def _to_slots(states: PublicStates, pair: tuple[Any, Any]) -> Slots:
 
 
 def normalised(forest: Forest, ranges: RangePair) -> RangePair:
-    """Normalises ranges in every subgame, to uniform where all are 0."""
+    """Normalises ranges in every subgame; all zeros become uniform."""
     scaled: list[Any] = []
     for roots, rows in zip(forest.roots, ranges, strict=True):
         total = sum_rows(roots.subgame, rows, forest.num_subgames)
@@ -480,7 +443,7 @@ def normalised(forest: Forest, ranges: RangePair) -> RangePair:
     return scaled[0], scaled[1]
 
 
-# --- where searches ask -------------------------------------------------------------------
+# --- ranges in searches -------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

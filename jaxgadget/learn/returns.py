@@ -31,7 +31,7 @@ class Simulator:
       payoff: `[n]` player 0's payoff, 0 before the end.
       chance: `[n]` cumulative probabilities of chance's outcomes over siblings.
       rows: for both players `[Q, K]` cumulative probabilities over the infoset's actions.
-      max_moves: maximum number of moves of each.
+      most: maximum of `count` for player 0, player 1 and chance.
     """
 
     actor: jax.Array

@@ -18,29 +18,12 @@ from typing import Protocol
 import jax
 import jax.numpy as jnp
 import optax
+import pandas as pd
 
 from jaxgadget.learn.checkpoints import Row, TrainingFolder
+from jaxgadget.learn.optimiser import LearningSchedule, make_optimiser
+from jaxgadget.learn.options import TrainingConfig
 from jaxgadget.learn.perceptron import Weights
-
-WARM_UP = 0.02
-"""Fraction of the steps with a rising learning rate."""
-
-SECOND_MOMENT = 0.99
-"""Decay of the mean squared gradient. With the usual 0.999 the error was 1.7 times as large in Goofspiel 5
-after 3,000 steps, and a seventh larger in Leduc with sampled returns after 2,000."""
-
-WEIGHT_DECAY = 1e-4
-LARGEST_GRADIENT = 1.0
-"""Gradients are clipped to this norm."""
-
-CONSTANTS: dict[str, float | str] = {
-    "schedule": "warm-up, then cosine",
-    "warm-up": WARM_UP,
-    "second moment": SECOND_MOMENT,
-    "weight decay": WEIGHT_DECAY,
-    "largest gradient": LARGEST_GRADIENT,
-}
-"""Constants that determine the weights, besides settings; a training cannot resume with others."""
 
 LOG_DRAWS, FINAL_DRAWS = 2**15, 2**20
 """Minimum number of draws to measure errors with noisy targets, in the log and at the end."""
@@ -70,27 +53,23 @@ class Lesson(Protocol):
         """Number of rounds over the examples for at least `draws` draws of noisy targets; 1 without noise."""
         ...
 
-    def mean_square(
-        self, weights: Weights, first: jax.Array, last: jax.Array, rounds: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        """Mean squared error over examples `first` to `last - 1`, in payoff units², and its noise."""
+    @property
+    def evaluated(self) -> int:
+        """Number of examples per evaluation batch."""
+        ...
+
+    def errors(self, weights: Weights, rows: jax.Array, batch: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Mean squared errors `[evaluated]` of examples in units of `scale`², and the targets' noise in them.
+
+        Args:
+          weights: of the network.
+          rows: `[evaluated]` indices of examples.
+          batch: index of the batch; batches with noisy targets have independent noise.
+        """
         ...
 
 
 # --- the compiled steps -----------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LearningSchedule:
-    """Static settings of the optimiser.
-
-    Attributes:
-      learning_rate: maximum learning rate.
-      steps: steps of the whole training.
-    """
-
-    learning_rate: float
-    steps: int
 
 
 @jax.tree_util.register_dataclass
@@ -112,28 +91,11 @@ class Progress:
     loss_sum: jax.Array
 
 
-def learning_rate(schedule: LearningSchedule) -> optax.Schedule:
-    """Learning rate by step: linear warm-up, then cosine decay."""
-    warm_up = int(WARM_UP * schedule.steps)
-    return optax.warmup_cosine_decay_schedule(
-        init_value=schedule.learning_rate / (warm_up + 1),  # with 0 the first step would have no effect
-        peak_value=schedule.learning_rate,
-        warmup_steps=warm_up,
-        decay_steps=schedule.steps,
-    )
-
-
-def _make_optimiser(schedule: LearningSchedule) -> optax.GradientTransformation:
-    """AdamW on clipped gradients."""
-    adamw = optax.adamw(learning_rate(schedule), b2=SECOND_MOMENT, weight_decay=WEIGHT_DECAY)
-    return optax.chain(optax.clip_by_global_norm(LARGEST_GRADIENT), adamw)
-
-
 def begin(weights: Weights, schedule: LearningSchedule) -> Progress:
     """Initial state."""
     return Progress(
         weights=weights,
-        optimiser=_make_optimiser(schedule).init(weights),
+        optimiser=make_optimiser(schedule).init(weights),
         step=jnp.int32(0),
         loss_sum=jnp.float32(0),
     )
@@ -142,7 +104,7 @@ def begin(weights: Weights, schedule: LearningSchedule) -> Progress:
 @functools.partial(jax.jit, static_argnames="schedule", donate_argnames="progress")
 def advance(progress: Progress, lesson: Lesson, until: jax.Array, *, schedule: LearningSchedule) -> Progress:
     """Trains until step `until`, or until a step fails."""
-    optimiser = _make_optimiser(schedule)
+    optimiser = make_optimiser(schedule)
 
     def goes_on(now: Progress) -> jax.Array:
         return (now.step < until) & jnp.isfinite(now.loss_sum)
@@ -173,24 +135,62 @@ def advance(progress: Progress, lesson: Lesson, until: jax.Array, *, schedule: L
 def mean_square(
     lesson: Lesson, weights: Weights, first: jax.Array, last: jax.Array, rounds: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """`Lesson.mean_square`, compiled."""
-    return lesson.mean_square(weights, first, last, rounds)
+    """Mean squared error over examples `first` to `last - 1`, in payoff units², and its noise."""
+    count = last - first
+    total = count * rounds
+
+    def add(batch: jax.Array, sums: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        position = batch * lesson.evaluated + jnp.arange(lesson.evaluated, dtype=jnp.int32)
+        errors, noise = (
+            jnp.sum(jnp.where(position < total, squares, 0))
+            for squares in lesson.errors(weights, first + position % count, batch)
+        )
+        return sums[0] + errors, sums[1] + noise
+
+    zero, unit = jnp.float32(0), jnp.square(lesson.scale) / total.astype(jnp.float32)
+    error, noise = jax.lax.fori_loop(0, -(-total // lesson.evaluated), add, (zero, zero))
+    return error * unit, noise * unit
 
 
 # --- the run ----------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class TrainingResult:
+    """Result of any training.
+
+    Attributes:
+      log: columns `step`, `loss` (mean squared error since the row before in squares of the payoff range,
+        sampled returns' noise included), `heldout_rmse` (payoff units, without noise), `seconds` so far, and
+        `examples_per_second`.
+      train_rmse: root mean squared error over the training set, in payoff units.
+      heldout_rmse: the same over held-out examples; NaN if there are none.
+      payoff_range: maximum minus minimum payoff.
+      seconds: total time of all runs, including targets and compilation.
+    """
+
+    log: pd.DataFrame
+    train_rmse: float
+    heldout_rmse: float
+    payoff_range: float
+    seconds: float
+
+    @property
+    def examples_per_second(self) -> float:
+        """Median over the log."""
+        return float(self.log["examples_per_second"].median())
 
 
 class Trainer:
     """A training in parts; construct and call it under `precision(np.float32)`.
 
     Args:
-      schedule: the learning rate and the number of steps.
+      config: settings of the training.
       lesson: the training data.
       weights: initial weights; their buffers may be donated.
       counts: size of the training set, and number of all examples.
       keeper: a folder for checkpoints and the log; a training stored there is resumed.
       began: start of this run, from `time.perf_counter`.
-      batch_size: examples per step.
 
     Attributes:
       lesson: the training data; may be replaced between calls of `train`, for example to add examples.
@@ -204,25 +204,22 @@ class Trainer:
 
     def __init__(
         self,
-        schedule: LearningSchedule,
+        config: TrainingConfig,
         lesson: Lesson,
         weights: Weights,
         counts: tuple[int, int],
         keeper: TrainingFolder | None,
         began: float,
-        *,
-        batch_size: int,
     ):
         self.lesson, self.counts = lesson, counts
-        self._schedule, self._batch_size = schedule, batch_size
-        self._keeper, self._began, self._before = keeper, began, 0.0
-        self.progress = begin(weights, schedule)
+        self._config, self._keeper, self._began, self._before = config, keeper, began, 0.0
+        self.progress = begin(weights, config.schedule)
         self.log: list[Row] = []
         if keeper is not None:
             self.progress, self.log = keeper.load(self.progress)
             self._before = self.log[-1]["seconds"] if self.log else 0.0
-            if 0 < (step := int(self.progress.step)) < schedule.steps:
-                log.info("Going on in %r after step %d of %d.", str(keeper.path), step, schedule.steps)
+            if 0 < (step := int(self.progress.step)) < config.steps:
+                log.info("Going on in %r after step %d of %d.", str(keeper.path), step, config.steps)
 
     def seconds(self) -> float:
         """Time so far, including previous runs."""
@@ -238,8 +235,10 @@ class Trainer:
         """
         if first == last:
             return math.nan
-        numbers = [jnp.int32(integer) for integer in (first, last, self.lesson.rounds(last - first, draws))]
-        error, noise = mean_square(self.lesson, self.progress.weights, *numbers)
+        rounds = self.lesson.rounds(last - first, draws)
+        error, noise = mean_square(
+            self.lesson, self.progress.weights, jnp.int32(first), jnp.int32(last), jnp.int32(rounds)
+        )
         return math.sqrt(max(0.0, float(error) - float(noise))) if math.isfinite(error) else math.inf
 
     def errors(self) -> tuple[float, float]:
@@ -247,11 +246,12 @@ class Trainer:
         num_train, total = self.counts
         return self.rmse(0, num_train, FINAL_DRAWS), self.rmse(num_train, total, FINAL_DRAWS)
 
-    def train(self, every: int, report: Callable[[int], None], until: int | None = None) -> None:
+    def train(self, report: Callable[[int], None], until: int | None = None) -> None:
         """Trains until all steps are completed.
 
+        A part ends, with a checkpoint and a row of the log, at multiples of `config.interval` steps.
+
         Args:
-          every: a part ends, with a checkpoint and a row of the log, at multiples of this number of steps.
           report: progress callback; receives the number of completed steps, before the first part and after
             each.
           until: stop at this step, which also ends a part.
@@ -259,7 +259,8 @@ class Trainer:
         Raises:
           ValueError: if a number is not finite, or a checkpoint cannot be written.
         """
-        last = self._schedule.steps if until is None else min(until, self._schedule.steps)
+        steps, every = self._config.steps, self._config.interval
+        last = steps if until is None else min(until, steps)
         done = int(self.progress.step)
         if done < last:
             self._advance(done)  # compiles
@@ -276,7 +277,7 @@ class Trainer:
                 "loss": float(self.progress.loss_sum) / (end - done),
                 "heldout_rmse": error if self.counts[0] < self.counts[1] else math.nan,
                 "seconds": self.seconds(),
-                "examples_per_second": (end - done) * self._batch_size / max(elapsed, 1e-9),
+                "examples_per_second": (end - done) * self._config.batch_size / max(elapsed, 1e-9),
             }
             self.log.append(row)
             done = end
@@ -291,13 +292,13 @@ class Trainer:
 
     def _advance(self, until: int) -> None:
         self.progress = jax.block_until_ready(
-            advance(self.progress, self.lesson, jnp.int32(until), schedule=self._schedule)
+            advance(self.progress, self.lesson, jnp.int32(until), schedule=self._config.schedule)
         )
 
     def _fail(self, step: int) -> None:
         last = None if self._keeper is None else self._keeper.last_step()
-        kept = "" if last is None else f"; the folder keeps the checkpoint of step {last}"
+        stored = "" if last is None else f"; the folder keeps the checkpoint of step {last}"
         raise ValueError(
             f"training stopped at step {step}: the loss, its gradient or a value is not finite; "
-            f"choose a smaller learning_rate than {self._schedule.learning_rate:g}{kept}"
+            f"choose a smaller learning_rate than {self._config.learning_rate:g}{stored}"
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import os
@@ -13,14 +12,14 @@ import numpy as np
 import pandas as pd
 
 from jaxgadget.core.solver import check_iterations
-from jaxgadget.learn.checkpoints import TrainingFolder, hold_training
+from jaxgadget.learn.checkpoints import open_training
 from jaxgadget.learn.encoding import find_encoding
 from jaxgadget.learn.examples import find_targets, make_lesson, split
 from jaxgadget.learn.history_lesson import HistoryLesson
 from jaxgadget.learn.network import KIND, Architecture, NetworkValues
 from jaxgadget.learn.options import TrainingConfig
 from jaxgadget.learn.perceptron import initial_weights
-from jaxgadget.learn.trainer import Trainer
+from jaxgadget.learn.trainer import Trainer, TrainingResult
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arrays import FloatArray, IntArray
@@ -31,38 +30,22 @@ from jaxgadget.values.histories import ValueFunction, blueprint_digest, leaf_val
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Training:
-    """Result of `train_value`.
+class Training(TrainingResult):
+    """Result of `train_value`: examples are histories, each with all its targets.
+
+    Errors are against exact values, over histories and pairs of strategies.
 
     Attributes:
       values: the trained network.
-      log: columns `step`, `loss` (mean squared error since the row before in squares of the payoff range,
-        sampled returns' noise included), `heldout_rmse` (payoff units, without noise), `seconds` so far, and
-        `examples_per_second` (histories, each with all its targets).
-      train_rmse: root mean squared error against exact values, in payoff units, over histories of the
-        training set and pairs of strategies.
-      heldout_rmse: the same over held-out histories; NaN if there are none.
-      payoff_range: maximum minus minimum payoff.
-      seconds: total time of all runs, including exact targets and compilation.
       heldout: `[H]` held-out histories.
     """
 
     values: NetworkValues
-    log: pd.DataFrame
-    train_rmse: float
-    heldout_rmse: float
-    payoff_range: float
-    seconds: float
     heldout: IntArray
 
     def __repr__(self) -> str:
         errors = f"error {self.train_rmse:.3g} training, {self.heldout_rmse:.3g} held out"
         return f"<Training of {self.values.game}: {errors}, payoff range {self.payoff_range:g}>"
-
-    @property
-    def examples_per_second(self) -> float:
-        """Median over the log."""
-        return float(self.log["examples_per_second"].median())
 
 
 def train_value(
@@ -100,9 +83,7 @@ def train_value(
       ImportError: if `folder` is not None and orbax is not installed.
     """
     began = time.perf_counter()
-    config = TrainingConfig() if config is None else config
-    if not isinstance(config, TrainingConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ValueError(f"config={config!r}: expected a TrainingConfig, such as TrainingConfig(steps=1000)")
+    config = TrainingConfig.of(config)
     pairs = check_iterations(pairs, "pairs")
     check_whole(tree)
     portfolio = as_policy(portfolio, tree, name="portfolio")
@@ -121,26 +102,17 @@ def train_value(
         weights=initial_weights(shape, config.seed),
         blueprint=blueprint_digest(portfolio),
     )
-    with precision(np.float32), contextlib.ExitStack() as locks:
+    if folder is not None:
+        values.name = os.fspath(folder)
+    with precision(np.float32):
         lesson = make_lesson(tree, portfolio, values, config, pairs, source, order, num_train)
-        keeper = None
-        if folder is not None:
-            described = values.describe(_describe(config, portfolio, order, lesson, targets, pairs))
-            locks.enter_context(hold_training(folder))
-            keeper, values.name = TrainingFolder(folder, described, KIND), os.fspath(folder)
-        trainer = Trainer(
-            config.schedule,
-            lesson,
-            values.weights,
-            (num_train, len(order)),
-            keeper,
-            began,
-            batch_size=config.batch_size,
-        )
-        with progress_bar("training", config.steps, progress) as report:
-            trainer.train(config.interval, report)
-        values.weights = trainer.progress.weights
-        train_rmse, heldout_rmse = trainer.errors()
+        described = values.describe(_describe(config, portfolio, order, lesson, targets, pairs))
+        with open_training(folder, described, KIND) as keeper:
+            trainer = Trainer(config, lesson, values.weights, (num_train, len(order)), keeper, began)
+            with progress_bar("training", config.steps, progress) as report:
+                trainer.train(report)
+            values.weights = trainer.progress.weights
+            train_rmse, heldout_rmse = trainer.errors()
     return Training(
         values=values,
         log=pd.DataFrame(trainer.log),

@@ -1,4 +1,4 @@
-"""What `jaxgadget bench` found, as a record for scripts and tables for people."""
+"""Benchmarks as printed tables and JSON records."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group
 from rich.table import Table
 
-from jaxgadget.report.tables import make_table, table_title
+from jaxgadget.report.layout import UNDEFINED, make_table, table_title
 
 if TYPE_CHECKING:
     from jaxgadget.bench.bench import Benchmark, Row
 
 
 def bench_record(benchmark: Benchmark) -> dict[str, Any]:
-    """What `jaxgadget bench --json` writes: `device`, `versions` and `rows`."""
+    """Record of `jaxgadget bench --json`: `device`, `versions` and `rows`."""
     return {
         "device": benchmark.device,
         "versions": benchmark.versions,
@@ -25,7 +25,7 @@ def bench_record(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def bench_tables(benchmark: Benchmark) -> Group:
-    """A table a game, with a column that tells how many times faster than each peer a row is."""
+    """A table for each game, with the speed of each row relative to each peer."""
     games = dict.fromkeys(row.game for row in benchmark.rows)
     return Group(*(_game_table(row for row in benchmark.rows if row.game == game) for game in games))
 
@@ -45,21 +45,21 @@ def _game_table(rows: Iterable[Row]) -> Table:
             _short(row.us_per_lane_iteration),
             f"{row.histories_per_second:.3g}",
             f"{row.build_seconds:.2f}",
-            "–" if row.compile_seconds is None else f"{row.compile_seconds:.2f}",
+            UNDEFINED if row.compile_seconds is None else f"{row.compile_seconds:.2f}",
             f"{row.run_seconds:.2f}",
-            "–" if row.peak_bytes is None else _short(row.peak_bytes / 1e6),
+            UNDEFINED if row.peak_bytes is None else _short(row.peak_bytes / 1e6),
             *map(_short, ratios),
         )
     return table
 
 
 def _short(value: float) -> str:
-    """Three digits, or all before the point."""
+    """Three significant digits, or all digits of the integer part."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def bench_notes(benchmark: Benchmark) -> list[str]:
-    """What the numbers mean, and on what they were taken."""
+    """The meaning of the numbers, and the device."""
     dtypes = {row.engine: row.dtype for row in benchmark.rows}
     notes = [
         "µs of an iteration, which updates both players, divided by lanes. Histories per second = "
@@ -68,8 +68,8 @@ def bench_notes(benchmark: Benchmark) -> list[str]:
     ]
     if any(row.threads is not None for row in benchmark.rows):
         notes.append(
-            "× is how many times faster a row is than a peer, per lane. Peers have one lane; LiteEFG gets as "
-            "many threads as it is fastest with, and is timed without averaging."
+            "× is the speed of a row relative to a peer, per lane. Peers have one lane; LiteEFG uses the "
+            "number of threads with which it is fastest, and is timed without averaging."
         )
     versions = ", ".join(f"{name} {version}" for name, version in benchmark.versions.items() if version)
     return [*notes, *benchmark.skipped, f"{benchmark.device}.", f"{versions}."]

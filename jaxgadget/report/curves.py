@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MANY_LABELS = 12
-"""So many lines at most have their names at their ends; more have a legend."""
+"""Maximum number of lines with names at their ends; more lines have a legend."""
 
 CURVE_DECADES = 9
-"""So many powers of ten at most below the largest number; what is smaller is drawn at the edge."""
+"""Maximum number of powers of ten below the largest number; smaller numbers are drawn at the edge."""
 
 QUARTILES = (0.25, 0.5, 0.75)
 
@@ -43,11 +43,11 @@ NAMES = {
     "refined_exploitability": r"Refined exploitability $\mathcal{E}$ [payoff]",
     "nash_conv": "NashConv [payoff]",
 }
-"""What stands beside the axes for the usual columns; others stand there as they are."""
+"""Axis labels of the usual columns; others are labelled by their names."""
 
 _LINES = ("-", "--", "-.", ":")
 _DASH = 4.0
-"""Line widths that each of several curves that coincide is drawn for, by turns."""
+"""Length of the dashes of coinciding curves, in line widths."""
 _FONT = 8
 
 
@@ -68,22 +68,21 @@ def convergence_curves(
     title: str | None = None,
     resolution: float = 0.0,
 ) -> Axes:
-    """Draws a line for every gadget with its prior and ε, both axes logarithmic, names at the right ends.
+    """Draws a line for each gadget with its prior and ε, both axes logarithmic, with names at the right ends.
 
-    Lines that coincide are dashed by turns, so that all are seen, and their markers alternate.
-    Where a setting has several rows at one place (blueprints, players, seeds), the line is their
-    median and a pale band reaches from the lower to the upper quartile. More than `MANY_LABELS`
-    lines, or more than fit beside the axes, have a legend instead of names.
+    Lines that coincide have alternating dashes and markers, so that all are visible. If a setting has several
+    rows at one place (blueprints, players, seeds), the line is their median and a pale band extends from the
+    lower to the upper quartile. More than `MANY_LABELS` lines, or more than fit beside the axes, have a
+    legend instead of names.
 
     Args:
       table: columns `gadget`, `prior`, `epsilon`, `x` and `y`.
-      ax: where to draw, else a new figure of matplotlib's pyplot.
-      x: the column along the x axis, positive.
-      y: the column that is drawn.
-      title: what stands above.
-      resolution: smaller numbers of `y` cannot be told from 0. They, and what lies more than
-        `CURVE_DECADES` powers of ten below the largest, are drawn at the edge, which is then said.
-        If none is larger, the y axis is linear.
+      ax: axes to draw on; by default those of a new figure of matplotlib's pyplot.
+      x: the column on the x axis, positive.
+      y: the column on the y axis.
+      title: of the axes.
+      resolution: accuracy of `y`. Smaller numbers, and those more than `CURVE_DECADES` powers of ten below
+        the largest, are drawn at the edge, with a note. If none is larger, the y axis is linear.
 
     Raises:
       ValueError: if the table has no rows, lacks a column, a number is not finite, or one of `x` not
@@ -150,28 +149,28 @@ def _draw_curve(ax: Axes, setting: Setting, curve: _Curve, edge: float, turn: tu
 
 
 def _turns(settings: list[Setting], curves: list[_Curve], edge: float) -> list[tuple[int, int]]:
-    """Which turn each curve has among those that coincide with it, and how many these are.
+    """For each curve its index among those that coincide with it, and their number.
 
-    Curves coincide if they have the same places, and medians within one per cent of each other there. Those
-    of one colour have dashes of their own and take no turns.
+    Curves coincide if they have the same places and medians within one per cent of each other. Curves of one
+    colour differ in their dashes and do not alternate.
     """
     groups: list[list[int]] = []
-    for number, curve in enumerate(curves):
+    for curve_idx, curve in enumerate(curves):
         height = np.maximum(curve.quartiles[1], edge)
         for group in groups:
             first = curves[group[0]]
             colors = {settings[other].style.color for other in group}
             if (
-                settings[number].style.color not in colors
+                settings[curve_idx].style.color not in colors
                 and np.array_equal(first.x, curve.x)
                 and np.allclose(np.maximum(first.quartiles[1], edge), height, rtol=0.01, atol=0)
             ):
-                group.append(number)
+                group.append(curve_idx)
                 break
         else:
-            groups.append([number])
-    turns = {number: (turn, len(group)) for group in groups for turn, number in enumerate(group)}
-    return [turns[number] for number in range(len(curves))]
+            groups.append([curve_idx])
+    turns = {curve: (turn, len(group)) for group in groups for turn, curve in enumerate(group)}
+    return [turns[curve] for curve in range(len(curves))]
 
 
 def _x_limits(curves: list[_Curve]) -> tuple[float, float]:
@@ -181,7 +180,7 @@ def _x_limits(curves: list[_Curve]) -> tuple[float, float]:
 
 
 def _set_y_limits(ax: Axes, medians: FloatArray, edge: float) -> None:
-    """Room for the medians; a band may leave the picture."""
+    """Limits that contain the medians; a band may extend beyond them."""
     low, high = float(np.maximum(medians, edge).min()), float(medians.max())
     if ax.get_yscale() == "log":
         room = max((high / low) ** 0.08, 1.15)
@@ -195,7 +194,7 @@ def _set_y_limits(ax: Axes, medians: FloatArray, edge: float) -> None:
 def _name_lines(
     ax: Axes, table: pd.DataFrame, settings: list[Setting], curves: list[_Curve], edge: float
 ) -> None:
-    """Names beside the right ends, moved apart, each tied to its line; a legend if they are too many."""
+    """Names beside the right ends, moved apart and connected to their lines, or a legend for many lines."""
     epsilons = note_epsilons(table)
     note = f"priors with ε = {epsilons[0]:g}" if len(epsilons) == 1 else None
     ends = np.array([[curve.x[-1], max(curve.quartiles[1, -1], edge)] for curve in curves])
@@ -228,7 +227,7 @@ def _name_lines(
 
 
 def spread(places: FloatArray, apart: float, ceiling: float = 1.0) -> FloatArray:
-    """Moves ascending places as little as possible so that they lie `apart` and within [0, `ceiling`].
+    """Moves ascending places as little as possible to distances of `apart` within [0, `ceiling`].
 
     Least squares (isotonic regression), then shifted into the range.
     """
@@ -264,7 +263,7 @@ def _write_legend(ax: Axes, settings: list[Setting], note: str | None) -> None:
 
 
 def _dark(color: str) -> tuple[float, float, float]:
-    """The colour, dark enough to be read as a letter on white."""
+    """The colour, dark enough for text on white."""
     from matplotlib.colors import to_rgb
 
     red, green, blue = to_rgb(color)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ENDS = ("#D55E00", "#FFFFFF", "#0072B2")
-"""Colours of 0, ½ and 1, which the colour-blind tell apart."""
+"""Colours of 0, ½ and 1, safe for colour-blind readers."""
 
 BLANK = "#E6E6E6"
 """Colour of a cell without a number."""
@@ -30,19 +30,19 @@ def pairwise_heatmap(
     row_label: str = "Is this technique better …",
     column_label: str = "… than this one?\n(1: surely, 0: surely not)",
 ) -> Axes:
-    """Draws how likely the row's technique is better than the column's; ½ is white.
+    """Draws the probabilities that the row's technique is better than the column's; ½ is white.
 
-    Numbers that round to 0 or 1 but are neither stand as `<.01` and `>.99`. If the colours span less than a
-    tenth on either side of ½, numbers have a third decimal.
+    Numbers that round to 0 or 1 but are neither are written as `<.01` and `>.99`. If the colours span less
+    than a tenth on either side of ½, numbers have a third decimal.
 
     Args:
       matrix: square, the same names as rows and columns; entries in [0, 1], on the diagonal NaN too.
         `paired_t_tests` makes one.
-      ax: where to draw, else a new figure of matplotlib's pyplot, large enough for the names.
-      title: what stands above.
-      spread: colours are full at ½ − spread and ½ + spread and beyond.
-      row_label: what stands left of the rows' names.
-      column_label: what stands below the columns' names.
+      ax: axes to draw on; by default those of a new figure of matplotlib's pyplot with room for the names.
+      title: of the axes.
+      spread: colours are saturated from ½ ± spread on.
+      row_label: label left of the rows' names.
+      column_label: label below the columns' names.
 
     Raises:
       ValueError: if the matrix is empty or not square, the names differ, an entry lies outside [0, 1], or
@@ -69,7 +69,7 @@ def pairwise_heatmap(
 
 
 def cells_size(rows: Sequence[str], columns: Sequence[str]) -> tuple[float, float]:
-    """Inches of a figure with room for the cells and their names."""
+    """Size in inches of a figure with room for the cells and their names."""
     left, below = (0.055 * max(len(name) for name in names) for names in (rows, columns))
     width, height = max(0.46 * len(columns), 1.4), max(0.38 * len(rows), 1.6)
     return width + max(left, 0.75 * below) + 0.9, height + 0.75 * below + 1.1
@@ -85,15 +85,15 @@ def draw_cells(
     written: Callable[[float], str],
     ends: Sequence[str] = ENDS,
 ) -> None:
-    """Fills axes with a coloured cell for every number, the first row on top, and names beside them.
+    """Fills axes with a coloured cell for each number, the first row on top, with names beside them.
 
     Args:
-      ax: where.
+      ax: axes to draw on.
       values: `[rows, columns]`, NaN for a grey cell without a number.
       rows: names of the rows.
-      columns: names of the columns, upright if they are single letters or digits.
-      span: numbers where the colours end.
-      written: what stands in a cell.
+      columns: names of the columns, upright if they have at most two characters.
+      span: numbers at the ends of the colour scale.
+      written: text of a cell.
       ends: colours from the first to the last number of the span, at even distances.
     """
     from matplotlib.colors import LinearSegmentedColormap

@@ -11,9 +11,9 @@ import numpy as np
 from jaxgadget.games.game import ACTOR_BIT, CHANCE
 from jaxgadget.holdem.betting import PLAYERS
 from jaxgadget.report.heatmap import draw_cells
+from jaxgadget.report.layout import make_table
 from jaxgadget.report.plots import save_picture
 from jaxgadget.report.styles import own_axes, write_title
-from jaxgadget.report.tables import make_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

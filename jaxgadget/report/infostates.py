@@ -1,4 +1,4 @@
-"""The infostates of a game, as rows for scripts and as a table."""
+"""The infostates of a game as records and as a printed table."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
+from jaxgadget.report.layout import Column, Row, count, rows_to_table
 from jaxgadget.report.names import break_lines
-from jaxgadget.report.tables import make_table
 
 if TYPE_CHECKING:
     from jaxgadget.tree.forest import Forest
     from jaxgadget.tree.history import HistoryTree
 
 ACTIONS_WIDTH = 30
-"""Letters in a line of an infostate's actions."""
+"""Maximum number of letters in a line of an infostate's actions."""
 
 
 def list_infostates(
@@ -28,18 +28,18 @@ def list_infostates(
     forest: Forest | None = None,
     subgame: int | None = None,
 ) -> list[dict[str, Any]]:
-    """A row for every infostate where a player acts, in the order of `tree.infosets`.
+    """A row for each infostate where a player acts, in the order of `tree.infosets`.
 
     Args:
       tree: the game's histories.
-      player: only this player's.
-      texts: only those whose name has all of these in it.
+      player: only infostates of this player.
+      texts: only those whose name contains all of these texts.
       forest: only those in its subgames.
-      subgame: only those in this one of them.
+      subgame: only those in this subgame.
 
     Returns:
-      `player`, `infoset` (the tree's number), `infostate`, `decisions` (the player's own before it),
-      `histories`, `actions` (ids) and `action_names`; with a forest `subgame`.
+      `player`, `infoset` (index in the tree), `infostate`, `decisions` (number of own decisions
+      before it), `histories`, `actions` (ids) and `action_names`; with a forest `subgame`.
     """
     rows: list[dict[str, Any]] = []
     for who in (0, 1) if player is None else (player,):
@@ -64,15 +64,20 @@ def list_infostates(
 
 
 def infostates_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """A line for every infostate."""
-    numbers = ("player", "subgame", "decisions\nbefore", "histories")
-    if not any("subgame" in row for row in rows):
-        numbers = ("player", "decisions\nbefore", "histories")
-    shown = make_table("infostate", *numbers, "actions", right=numbers, fold="infostate")
-    keys = [{"decisions\nbefore": "decisions"}.get(name, name) for name in numbers]
-    for row in rows:
-        name = Text(" ".join(row["infostate"].split()), overflow="fold")
-        pairs = zip(row["actions"], row["action_names"], strict=True)
-        actions = break_lines(", ".join(f"{action} {text}" for action, text in pairs), ACTIONS_WIDTH)
-        shown.add_row(name, *(str(row[key]) for key in keys), Text("\n".join(actions)))
-    return shown
+    """A line for each infostate."""
+    columns = [
+        Column("infostate", lambda row: Text(" ".join(row["infostate"].split()), overflow="fold")),
+        count("player"),
+        *([count("subgame")] if any("subgame" in row for row in rows) else []),
+        count("decisions\nbefore", "decisions"),
+        count("histories"),
+        Column("actions", _list_actions),
+    ]
+    return rows_to_table(rows, columns, fold="infostate")
+
+
+def _list_actions(row: Row) -> Text:
+    pairs = zip(row["actions"], row["action_names"], strict=True)
+    return Text(
+        "\n".join(break_lines(", ".join(f"{action} {name}" for action, name in pairs), ACTIONS_WIDTH))
+    )

@@ -25,16 +25,16 @@ SEATS = {
     "mean_return_first": "the row as player 0",
     "mean_return_second": "the row as player 1",
 }
-"""Columns of a table of matches that can be drawn, and what they are."""
+"""Columns of a table of matches that can be drawn, with their labels."""
 
 INTERVALS = {"win_rate": "ci95", "mean_return": "return_ci95"}
-"""Where half of the 95 % confidence interval of a column stands."""
+"""Columns with half the width of the 95 % confidence interval."""
 
 SPREADS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-"""How far from ½ colours of win rates may reach."""
+"""Possible ranges of colours of win rates on either side of ½."""
 
 LONG_NAME = 12
-"""Letters of a name from which on the columns of a map have the numbers of the rows."""
+"""Maximum length of names for a map whose columns have names and not the numbers of rows."""
 
 
 def draw_matches(
@@ -42,20 +42,20 @@ def draw_matches(
 ) -> Axes:
     """Draws the rows' win rates or mean returns against the columns.
 
-    White is ½, or what both get on average; the colours span what there is. What all names share stands in
-    the title; where they are long all the same, columns have the numbers of the rows.
+    White is ½, or the mean return of both; the colours span the range of values. The title contains common
+    parts of the names; if names are still long, columns have the numbers of the rows.
 
     Args:
-      frame: from `Matches.frame` or `expected_matches`: one line for every ordered pair. Nobody need
-        play itself.
-      ax: where to draw, else a new figure of matplotlib's pyplot, large enough for the names.
+      frame: from `Matches.frame` or `expected_matches`: one row for each ordered pair, except for pairs of a
+        player with itself, which are optional.
+      ax: axes to draw on; by default those of a new figure of matplotlib's pyplot with room for the names.
       value: a key of `SEATS`. The paper's figures are `win_rate_first`, its Figure 4 the minimum of
         `win_rate` over a row.
-      title: what stands above.
+      title: of the axes.
 
     Raises:
-      ValueError: if the table has no lines or lacks a column, a pair is missing or there twice, `value` is
-        unknown, or a win rate lies outside [0, 1].
+      ValueError: if the table has no rows or lacks a column, a pair is missing or duplicate, `value` is
+        unknown, or a win rate is outside [0, 1].
     """
     values, players = _matrix(frame, value)
     names, shared = without_shared(players)
@@ -87,11 +87,11 @@ def draw_matches(
 
 
 def match_picture(frame: pd.DataFrame, *, title: str | None = None) -> Figure:
-    """Mean returns and win rates side by side, the rows' names once.
+    """Mean returns and win rates side by side, with the rows' names once.
 
     Args:
       frame: as for `draw_matches`.
-      title: what stands above both.
+      title: of the picture.
 
     Raises:
       ValueError: as `draw_matches`.
@@ -106,8 +106,8 @@ def match_picture(frame: pd.DataFrame, *, title: str | None = None) -> Figure:
     draw_matches(frame, returns, value="mean_return")
     draw_matches(frame, rates, value="win_rate")
     rates.set_yticks(range(len(names)), [""] * len(names))
-    for ax, what in ((returns, "Mean return [payoff]"), (rates, "Win rate (wins + ½ draws)")):
-        ax.set_title(what, fontsize=9)
+    for ax, label in ((returns, "Mean return [payoff]"), (rates, "Win rate (wins + ½ draws)")):
+        ax.set_title(label, fontsize=9)
         ax.set_ylabel("")
     shared = without_shared(names)[1]
     figure.suptitle("\n".join(filter(None, (title, shared))), fontsize=9)
@@ -115,13 +115,13 @@ def match_picture(frame: pd.DataFrame, *, title: str | None = None) -> Figure:
 
 
 def _matrix(frame: pd.DataFrame, value: str) -> tuple[FloatArray, list[str]]:
-    """`[players, players]` a column of the table, NaN where nobody played itself, and the players."""
+    """`[players, players]` a column of the table, NaN for pairs that did not play, and the players."""
     if value not in SEATS:
         raise ValueError(f"value={value!r}: expected one of {', '.join(SEATS)}")
     missing = [name for name in ("row", "column", value) if name not in frame.columns]
     if missing or frame.empty:
-        what = f"lacks the columns {', '.join(missing)}" if missing else "has no rows"
-        raise ValueError(f"frame {what}; expected row, column and {value} for every ordered pair")
+        problem = f"lacks the columns {', '.join(missing)}" if missing else "has no rows"
+        raise ValueError(f"frame {problem}; expected row, column and {value} for every ordered pair")
     twice = frame[frame.duplicated(["row", "column"])]
     if len(twice):
         row, column = twice["row"].iloc[0], twice["column"].iloc[0]
@@ -144,12 +144,12 @@ def _matrix(frame: pd.DataFrame, value: str) -> tuple[FloatArray, list[str]]:
 
 
 def _middle(values: FloatArray, is_rate: bool) -> float:
-    """What is white: ½, or what both get on average, half of a game's constant."""
+    """The value of white cells: ½, or the mean return of both, half of a game's constant."""
     return 0.5 if is_rate else round(float(np.nanmean((values + values.T) / 2)), 9) + 0.0
 
 
 def _round_up(number: float) -> float:
-    """The least 1, 2 or 5 times a power of ten that is no smaller; 1 for 0."""
+    """The smallest 1, 2 or 5 times a power of ten that is no smaller; 1 for 0."""
     if number == 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(number))

@@ -1,47 +1,44 @@
-"""Answers to actions off the menu, as tables for people and records for scripts."""
+"""Answers to actions off the menu as printed tables and JSON records."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from rich.table import Table
 
-from jaxgadget.report.tables import constant_note, make_table
+from jaxgadget.report.layout import UNDEFINED, Column, Row, count, decimal, number, rows_to_table, text
+from jaxgadget.report.tables import constant_field, constant_note, drop_undefined
 
 if TYPE_CHECKING:
     from jaxgadget.subgames.off_tree import OffTree
 
-RARE = ("spread", "above_optimum", "off_tree", "failure")
-"""Columns that are written only where they say something."""
+OPTIONAL = ("spread", "above_optimum", "off_tree", "failure")
+"""Columns that are written only if they have values."""
 
 
 def off_tree_frame(results: Sequence[Sequence[OffTree]]) -> pd.DataFrame:
-    """The tables of all players' results below each other; with both players' their NashConv, too.
+    """The concatenated tables of all results, with NashConv if both players answer.
 
     Args:
-      results: for every player that answers, its results, methods alike.
+      results: for each player that answers, its results, with the same methods.
     """
     tables = [[result.table for result in answered] for answered in results]
     if len(tables) == 2:
         for first, second in zip(*tables, strict=True):
-            # Of the players' guarantees, so it is known without the game's value.
+            # From both guarantees, which needs no value of the game.
             first["nash_conv"] = second["nash_conv"] = -(first["certificate"] + second["certificate"])
     return pd.concat([table for answered in tables for table in answered], ignore_index=True)
 
 
 def off_tree_record(results: Sequence[Sequence[OffTree]]) -> dict[str, Any]:
-    """What `jaxgadget off-tree --json` writes; values of games are brackets of player 0's.
+    """Record of `jaxgadget off-tree --json`; values of games are brackets of player 0's.
 
     Args:
-      results: for every player that answers, its results, methods alike.
+      results: for each player that answers, its results, with the same methods.
     """
-    first, frame = results[0][0], off_tree_frame(results)
-    for name in RARE:
-        if frame[name].isna().all():
-            frame = frame.drop(columns=name)
+    first, frame = results[0][0], drop_undefined(off_tree_frame(results), OPTIONAL)
     tree = first.blueprint.tree
     return {
         "game": _game_name(first),
@@ -53,48 +50,38 @@ def off_tree_record(results: Sequence[Sequence[OffTree]]) -> dict[str, Any]:
             for answered in results
         },
         "rows": frame.to_dict("records"),
-        **({"constant": tree.constant} if tree.constant else {}),
+        **constant_field(tree.constant),
     }
 
 
 def off_tree_table(results: Sequence[Sequence[OffTree]]) -> Table:
-    """A line for every method, gadget, prior and blueprint, a section for every player and method."""
+    """A line for each method, gadget, prior and blueprint, a section for each player and method."""
     frame = off_tree_frame(results)
-    both = ["NashConv"] if "nash_conv" in frame else []
-    numbers = ("exploitability", "certificate", *both, "gap", "subgames", "seconds")
-    players = ["player"] if len(results) > 1 else []
-    shown = make_table(
-        *players, "method", "gadget", "prior", "blueprint", *numbers, right=numbers, fold="blueprint"
-    )
-    for number, (_, rows) in enumerate(frame.groupby(["player", "method"], sort=False)):
-        if number:
-            shown.add_section()
-        for row in rows.to_dict("records"):
-            shown.add_row(
-                *[str(row["player"])] * len(players),
-                row["method"],
-                _gadget_name(row),
-                row["prior"] or "–",
-                str(row["blueprint"]),
-                _number(row["exploitability"]),
-                _number(row["certificate"]),
-                *(_number(row["nash_conv"]) for _ in both),
-                f"{row['gap_max']:.2g}" if math.isfinite(row["gap_max"]) else "–",
-                str(row["subgames"]),
-                f"{row['seconds']:.1f}",
-            )
-    return shown
+    columns = [
+        *([Column("player", lambda row: str(row["player"]))] if len(results) > 1 else []),
+        text("method"),
+        Column("gadget", _gadget_name),
+        text("prior"),
+        text("blueprint"),
+        number("exploitability"),
+        number("certificate"),
+        *([number("NashConv", "nash_conv")] if "nash_conv" in frame else []),
+        number("gap", "gap_max", digits=2),
+        count("subgames"),
+        decimal("seconds", digits=1),
+    ]
+    return rows_to_table(frame, columns, fold="blueprint", sections=["player", "method"])
 
 
 def off_tree_notes(results: Sequence[Sequence[OffTree]]) -> list[str]:
-    """What the numbers mean, and the two baselines."""
+    """The meaning of the numbers, and the two baselines."""
     first = results[0][0]
     game = _game_name(first)
     if first.off_tree is not None:
-        game += f", with nothing off the menu but {', '.join(first.off_tree) or 'nothing'},"
+        game += f", whose only actions off the menu are {', '.join(first.off_tree) or 'none'},"
     notes = [
-        "A certificate is what the strategy guarantees, in the answering player's payoff; exploitability is "
-        "the game's value less that.",
+        "A certificate is the strategy's guaranteed value, in the answering player's payoff; exploitability "
+        "is the game's value less that.",
         _baseline(f"Value of {game} for player 0", first.game_value),
     ]
     for answered in results:
@@ -108,21 +95,17 @@ def off_tree_notes(results: Sequence[Sequence[OffTree]]) -> list[str]:
     return [*notes, constant_note(first.blueprint.tree)]
 
 
-def _baseline(what: str, value: tuple[float, float] | None) -> str:
+def _baseline(label: str, value: tuple[float, float] | None) -> str:
     if value is None:
-        return f"{what}: not known, the game has too many histories."
-    return f"{what}: between {value[0]:.9g} and {value[1]:.9g}."
+        return f"{label}: unknown, the game has too many histories."
+    return f"{label}: between {value[0]:.9g} and {value[1]:.9g}."
 
 
-def _gadget_name(row: Mapping[Any, Any]) -> str:
+def _gadget_name(row: Row) -> str:
     spread = f", spread {row['spread']}" if isinstance(row["spread"], str) else ""
-    return f"{row['gadget'] or '–'}{spread}"
+    return f"{row['gadget'] or UNDEFINED}{spread}"
 
 
 def _game_name(result: OffTree) -> str:
     game: Any = result.blueprint.tree.game
     return game.game.name
-
-
-def _number(value: float) -> str:
-    return f"{round(value, 5) + 0.0:.5f}" if math.isfinite(value) else "–"

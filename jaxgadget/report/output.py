@@ -1,4 +1,4 @@
-"""Where results go: the terminal, standard output, files. And what a command says while it works."""
+"""Output of results to the terminal, standard output and files, and progress messages of commands."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from jaxgadget.report.tables import to_json
 from jaxgadget.util.files import atomic_writer, check_writable
 
 STANDARD_OUTPUT = "-"
-"""The file name that stands for it."""
+"""The file name that denotes standard output."""
 
 PIPE_WIDTH = 120
-"""Columns of what no terminal shows."""
+"""Width in columns if the output is not a terminal."""
 
 SHORTEST_NAME = 10
-"""Letters in a line of a name that is broken."""
+"""Minimum number of letters in a line of a broken name."""
 
 UNLIMITED = 10**4
-"""Columns, more than any table has."""
+"""A width in columns that exceeds any table."""
 
 
 def check_outputs(
     files: Mapping[str, str | pathlib.Path | None], *, folder: pathlib.Path | None = None
 ) -> None:
-    """Sees to it that everything can be written, each to its own place, before the work is done.
+    """Checks before the work that all files can be written and are different.
 
     Args:
-      files: option → path; `--plot` must be a picture, and `-` is no file.
-      folder: what `--checkpoint` names, to be made if need be.
+      files: option → path; `--plot` must be a picture, and `-` is not a file.
+      folder: of `--checkpoint`, which need not exist.
 
     Raises:
-      ValueError: if not, naming the option.
+      ValueError: if not; names the option.
     """
     seen: dict[str, str] = {}
     for option, path in files.items():
@@ -60,8 +60,8 @@ def check_outputs(
         nearest = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
         if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
             raise ValueError(
-                f"--checkpoint: cannot write into {str(folder)!r}, as {str(nearest)!r} forbids it; choose "
-                "another folder"
+                f"--checkpoint: cannot write into {str(folder)!r}, as {str(nearest)!r} is not a writable "
+                "folder; choose another one"
             )
 
 
@@ -76,7 +76,7 @@ def write_json(path: str, record: Mapping[str, Any]) -> None:
 
 
 def show(table: RenderableType, notes: Iterable[str]) -> None:
-    """Prints a table and what is to be said about it; empty notes are left out."""
+    """Prints a table and notes; empty notes are omitted."""
     console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(width=PIPE_WIDTH)
@@ -87,9 +87,10 @@ def show(table: RenderableType, notes: Iterable[str]) -> None:
 
 
 def _fitted_width(table: RenderableType, console: Console) -> int:
-    """The width to print a table in: where it is too wide, names break into lines, numbers never.
+    """The width for printing a table: if it is too wide, names are broken into lines, but not numbers.
 
-    Columns are closer together if that is not enough, and if it still is not, the table is wider.
+    If that is not enough, the padding between columns is removed; if it is still too wide, it exceeds the
+    console's width.
     """
     unlimited = console.options.update(max_width=UNLIMITED)
     if not isinstance(table, Table) or console.measure(table, options=unlimited).maximum <= console.width:
@@ -108,19 +109,19 @@ def _fitted_width(table: RenderableType, console: Console) -> int:
 
 
 def _lines_of(column: Column) -> Group:
-    """All that a column shows."""
+    """Heading and cells of a column."""
     return Group(column.header, *column.cells)
 
 
 def warn(note: str) -> None:
-    """Says something on standard error, if there is something to say."""
+    """Writes a note to standard error unless it is empty."""
     if note:
         print(note, file=sys.stderr)
 
 
 @contextlib.contextmanager
-def working(what: str) -> Generator[None]:
-    """Says on standard error what is being done for as long as it is, if a terminal shows it."""
+def working(task: str) -> Generator[None]:
+    """Shows a task on standard error for a block, if that is a terminal."""
     console = Console(stderr=True)
-    with console.status(f"{what} …") if console.is_terminal else contextlib.nullcontext():
+    with console.status(f"{task} …") if console.is_terminal else contextlib.nullcontext():
         yield

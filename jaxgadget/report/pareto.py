@@ -1,4 +1,4 @@
-"""What responses to opponents gain, against how exploitable that makes them."""
+"""Gains of responses to opponents against their exploitability."""
 
 from __future__ import annotations
 
@@ -20,27 +20,26 @@ _LINES = {RESTRICTED_NASH: "-", BEST_NASH: "", DATA_BIASED: ":"}
 _MARKERS = {RESTRICTED_NASH: "o", BEST_NASH: "*", DATA_BIASED: "D"}
 _SIZES = {RESTRICTED_NASH: 20, BEST_NASH: 70, DATA_BIASED: 18}
 _ROOM = 0.06
-"""Share of the axes that is left empty around the points."""
+"""Margin around the points, as a fraction of the axes."""
 
 
 def plot_responses(
     responses: Responses | pd.DataFrame, ax: Axes | None = None, *, title: str | None = None
 ) -> Axes:
-    """Draws gain against exploitability, a curve for every model over its p.
+    """Draws gain against exploitability, a curve over p for each model.
 
-    Restricted Nash responses have a line, data-biased ones a dotted one, best Nash strategies a star. A
-    dashed line is what a restricted Nash response's exploitability is at most, gain · p / (1−p); it
-    leaves the picture on the right. Points of p = 1 are hollow: their exploitability is no property of the
-    method.
+    Restricted Nash responses have a solid line, data-biased ones a dotted one, best Nash strategies a star. A
+    dashed line is the bound on the exploitability of restricted Nash responses, gain · p / (1−p), which may
+    extend beyond the axes. Points of p = 1 are hollow: their exploitability is not a property of the method.
 
     Args:
-      responses: a result, or its table; tables of one game may stand below each other. Rows of solves that
-        failed, or without a model, are not drawn.
-      ax: where to draw, else a new figure of matplotlib's pyplot.
-      title: what stands above.
+      responses: a result, or its table; tables of one game may be concatenated. Rows of failed solves, or
+        without a model, are not drawn.
+      ax: axes to draw on; by default those of a new figure of matplotlib's pyplot.
+      title: of the axes.
 
     Raises:
-      ValueError: if it is neither, a column is missing, or there is nothing to draw.
+      ValueError: if it is neither, a column is missing, or no row can be drawn.
     """
     table = _check(responses.table if isinstance(responses, Responses) else responses)
     ax = own_axes(ax)
@@ -61,9 +60,9 @@ def plot_responses(
 
 def _check(table: pd.DataFrame) -> pd.DataFrame:
     """The rows that can be drawn."""
-    given: Any = table
-    if not isinstance(given, pd.DataFrame):
-        raise ValueError(f"responses={given!r}: expected Responses, or their table")
+    checked: Any = table
+    if not isinstance(checked, pd.DataFrame):
+        raise ValueError(f"responses={checked!r}: expected Responses, or their table")
     missing = [name for name in _COLUMNS if name not in table.columns]
     if missing:
         raise ValueError(f"table lacks the columns {', '.join(missing)}; expected that of Responses")
@@ -75,7 +74,7 @@ def _check(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw(ax: Axes, rows: pd.DataFrame, method: str, color: str) -> None:
-    """One method's responses to one model, by p."""
+    """Draws one method's responses to one model, by p."""
     x, y, p = (column(rows, key) for key in ("exploitability", "gain", "p"))
     is_bounded = p < 1
     if _LINES[method]:
@@ -89,7 +88,7 @@ def _draw(ax: Axes, rows: pd.DataFrame, method: str, color: str) -> None:
 
 
 def _limit(ax: Axes, table: pd.DataFrame) -> None:
-    """Room for all points; bounds may leave the picture."""
+    """Sets limits that contain all points; bounds may extend beyond them."""
     for name, set_limits in (("exploitability", ax.set_xlim), ("gain", ax.set_ylim)):
         values = column(table, name)
         low, high = min(float(values.min()), 0.0), float(values.max())
@@ -98,7 +97,7 @@ def _limit(ax: Axes, table: pd.DataFrame) -> None:
 
 
 def _explain(ax: Axes, table: pd.DataFrame, colors: Mapping[str, str]) -> None:
-    """The legend: models by colour, then what lines and marks mean."""
+    """Draws the legend: models by colour, then lines and markers of methods."""
     from matplotlib.lines import Line2D
 
     grey, methods = "#555555", set(table["method"])

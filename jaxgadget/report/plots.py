@@ -1,6 +1,6 @@
-"""Pictures of results, fit for a paper: colours that the colour-blind tell apart (Okabe and Ito 2008).
+"""Pictures of results in publication quality, with colours for colour-blind readers (Okabe and Ito 2008).
 
-`exploitability_scatter` draws what Figure 2 of Kubíček, Lisý and Sandholm (2026) draws.
+`exploitability_scatter` reproduces Figure 2 of Kubíček, Lisý and Sandholm (2026).
 """
 
 from __future__ import annotations
@@ -35,23 +35,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PICTURE_FORMATS = ("png", "svg", "pdf")
-"""What pictures can be written as, by the ending of the file's name."""
+"""Formats of pictures, by the suffix of the file's name."""
 
 FEW_SETTINGS = 10
-"""Gadgets with priors whose names fit beside a picture of that size."""
+"""Maximum number of settings whose names fit beside a picture of the usual size."""
 
 LOG_SPREAD = 30.0
-"""Largest over smallest positive number from which on the axes are logarithmic."""
+"""Ratio of largest to smallest positive number above which axes are logarithmic."""
 
 LOG_DECADES = 5
-"""So many powers of ten at most below the largest number; what is smaller is drawn at the edge."""
-
+"""Maximum number of powers of ten below the largest number; smaller numbers are drawn at the edge."""
 
 APART = 0.013
-"""Share of the x axis between points that would hide each other."""
+"""Distance between points that would hide each other, as a fraction of the x axis."""
 
 EQUAL = "equal points: side by side"
-"""What is said where points were moved."""
+"""Note for moved points."""
 
 _COLUMNS = ("player", "gadget", "prior", "epsilon", "blueprint_exploitability", "refined_exploitability")
 
@@ -65,20 +64,20 @@ def exploitability_scatter(
     log: bool | None = None,
     after: str = "Refined",
 ) -> Axes:
-    """Draws refined against blueprint exploitability, a point for every row.
+    """Draws refined against blueprint exploitability, a point for each row.
 
-    Below the diagonal refinement helped. A colour and a marker stand for a gadget with a prior,
-    and for an ε the marker's filling. Points that would hide each other stand side by side along the
-    diagonal, which is said. Both numbers are `v* − value against a best response`.
+    Points below the diagonal are improvements. Colour and marker denote a gadget with a prior, and the
+    marker's filling an ε. Points that would hide each other are placed side by side along the diagonal, with
+    a note. Both numbers are `v* − value against a best response`.
 
     Args:
-      table: `Refinement.table`, or several of one game one below the other.
-      ax: where to draw, else a new figure of matplotlib's pyplot.
-      title: what stands above.
-      resolution: how sure the game's value is, in units of payoff: smaller numbers cannot be told
-        from 0, and on logarithmic axes they are drawn at the edge, which is then said.
-      log: logarithmic axes; by default if positive numbers spread over more than `LOG_SPREAD`.
-      after: whose exploitability the y axis is.
+      table: `Refinement.table`, or several of one game, concatenated.
+      ax: axes to draw on; by default those of a new figure of matplotlib's pyplot.
+      title: of the axes.
+      resolution: accuracy of the game's value, in payoff units: smaller numbers cannot be distinguished
+        from 0, and on logarithmic axes they are drawn at the edge, with a note.
+      log: logarithmic axes; by default if the ratio of positive numbers exceeds `LOG_SPREAD`.
+      after: name of the y axis's strategies.
 
     Raises:
       ValueError: if the table has no rows, or lacks a column or a number.
@@ -106,16 +105,16 @@ def exploitability_scatter(
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:
-    """ValueError unless a picture can be written at `path`: before the work, not after it."""
+    """Raises ValueError unless a picture can be written to `path`; for use before the work."""
     _format(path)
     check_writable(path)
 
 
 def save_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Writes a figure as PNG, SVG or PDF, by the ending, atomically; the same figure gives the same bytes.
+    """Writes a figure as PNG, SVG or PDF, by the suffix, atomically and reproducibly.
 
     Raises:
-      ValueError: if the ending is another one or the file cannot be written.
+      ValueError: if the suffix is another one or the file cannot be written.
     """
     import matplotlib as mpl
 
@@ -139,7 +138,7 @@ def draw_picture(
     resolution: float = 0.0,
     after: str = "Refined",
 ) -> None:
-    """`exploitability_scatter` straight into a file; needs no display."""
+    """Writes an `exploitability_scatter` to a file; needs no display."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=_figure_size(table), layout="constrained")
@@ -148,7 +147,7 @@ def draw_picture(
 
 
 def _figure_size(table: pd.DataFrame) -> tuple[float, float]:
-    """As usual, or larger for a long legend."""
+    """The usual size, or a larger one for a long legend."""
     width, height = FIGURE_SIZE
     entries = len(table[["gadget", "prior", "epsilon"]].drop_duplicates())
     return (width, height) if entries <= FEW_SETTINGS else (width + 1.4, max(height, 0.21 * (entries + 3)))
@@ -163,7 +162,7 @@ def _format(path: str | os.PathLike[str]) -> str:
 
 
 def _set_axes(ax: Axes, x: FloatArray, y: FloatArray, *, log: bool) -> None:
-    """Scales and limits: a little air around the points, and room for the diagonal."""
+    """Sets scales and limits, with margins around the points and the diagonal."""
     if log:
         ax.set_xscale("log")
         ax.set_yscale("log")
@@ -195,13 +194,13 @@ def _draw_points(ax: Axes, table: pd.DataFrame, x: FloatArray, y: FloatArray) ->
 def _side_by_side(
     ax: Axes, settings: list[Setting], x: FloatArray, y: FloatArray
 ) -> tuple[FloatArray, FloatArray, bool]:
-    """Places at which points of several settings that would hide each other stand apart.
+    """Separates points of several settings that would hide each other.
 
     Points hide each other if they fall into one cell of a grid over the axes. They are moved along the
-    diagonal, so that a point's distance from it, or on logarithmic axes its ratio, stays what it is.
+    diagonal, which preserves a point's distance from it, or its ratio on logarithmic axes.
 
     Returns:
-      `[rows]` the places on both axes, and whether some points were moved.
+      `[rows]` coordinates on both axes, and True if some points were moved.
     """
     is_log = ax.get_xscale() == "log"
     (left, right), (bottom, top) = (

@@ -1,8 +1,7 @@
-"""One subgame under one policy: who may be at its roots, how likely, and what both players do below."""
+"""One subgame under one policy: ranges at its roots, and both players' strategies below."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,8 +11,8 @@ from rich.text import Text
 
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.report.heatmap import cells_size, draw_cells
+from jaxgadget.report.layout import TITLE_WIDTH, Column, decimal, make_table, rows_to_table, table_title
 from jaxgadget.report.names import break_lines, short_names
-from jaxgadget.report.styles import TITLE_WIDTH
 from jaxgadget.report.subgame import (
     MAX_INFOSTATES,
     decision_rows,
@@ -22,7 +21,6 @@ from jaxgadget.report.subgame import (
     root_reach,
     shares,
 )
-from jaxgadget.report.tables import make_table, table_title
 from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.arrays import FloatArray, IntArray
 
@@ -33,12 +31,12 @@ if TYPE_CHECKING:
     from jaxgadget.tree.forest import Forest
 
 MAX_PANELS = 6
-"""So many decision points of a player are drawn at most, those that play reaches most likely."""
+"""Maximum number of decision points of a player in a picture: those with the largest reach."""
 
 SHARES = ("#FFFFFF", "#0072B2")
 """Colours of probabilities 0 and 1."""
 
-_PANELS_A_LINE = 4
+_PANELS_PER_LINE = 4
 
 
 def roots_frame(forest: Forest, policy: PolicyLike, subgame: int) -> pd.DataFrame:
@@ -47,13 +45,13 @@ def roots_frame(forest: Forest, policy: PolicyLike, subgame: int) -> pd.DataFram
     Args:
       forest: the subgames.
       policy: one lane, as `as_policy` takes it.
-      subgame: its number.
+      subgame: its index.
 
     Returns:
-      A row for every root infostate: `player`, `root` (its number in `forest.roots[player]`), `infostate`
-      (`forest.root_names`), `reach` (how likely the player itself plays to it), `range` (the same divided by
-      its sum over the subgame, NaN if the player never gets there) and `others_reach` (`N(s)`, how likely the
-      other player and chance lead to it).
+      A row for each root infostate: `player`, `root` (index in `forest.roots[player]`), `infostate`
+      (`forest.root_names`), `reach` (the player's own reach), `range` (the same divided by
+      its sum over the subgame, NaN if the player never reaches it) and `others_reach` (`N(s)`, the reach of
+      the other player and chance).
 
     Raises:
       ValueError: if there is no such subgame, or the policy has several lanes or is of another game.
@@ -82,16 +80,16 @@ def roots_frame(forest: Forest, policy: PolicyLike, subgame: int) -> pd.DataFram
 
 
 def decisions_frame(forest: Forest, policy: PolicyLike, subgame: int) -> pd.DataFrame:
-    """What both players do in a subgame.
+    """Both players' strategies in a subgame.
 
     Args:
       forest: the subgames.
       policy: one lane, as `as_policy` takes it.
-      subgame: its number.
+      subgame: its index.
 
     Returns:
-      A row for every action of every infoset: `player`, `infoset` (the tree's number), `infostate`, `action`,
-      `action_name`, `probability`, and `reach`: how likely play gets to the infoset.
+      A row for each action of each infoset: `player`, `infoset` (index in the tree), `infostate`, `action`,
+      `action_name`, `probability`, and `reach`: the probability of reaching the infoset.
 
     Raises:
       ValueError: as `roots_frame`.
@@ -110,7 +108,7 @@ def decisions_frame(forest: Forest, policy: PolicyLike, subgame: int) -> pd.Data
 
 
 def subgame_record(forest: Forest, policy: Policy, subgame: int) -> dict[str, Any]:
-    """What `jaxgadget show --json` writes."""
+    """Record of `jaxgadget show --json`."""
     return {
         "game": forest.tree.game.name,
         "cut": forest.cut.name,
@@ -123,14 +121,16 @@ def subgame_record(forest: Forest, policy: Policy, subgame: int) -> dict[str, An
 
 
 def subgame_tables(forest: Forest, policy: Policy, subgame: int) -> Group:
-    """Two tables: the roots with ranges, and a line for every infostate with what is done there."""
-    numbers = ("reach", "range", "N(s)")
-    roots = make_table("player", "root infostate", *numbers, right=numbers, fold="root infostate")
+    """Two tables: the roots with ranges, and a line for each infostate with its strategy."""
+    columns = [
+        Column("player", lambda row: str(row["player"])),
+        Column("root infostate", lambda row: Text(_line(row["infostate"]), overflow="fold")),
+        decimal("reach", digits=4),
+        decimal("range", digits=4),
+        decimal("N(s)", "others_reach", digits=4),
+    ]
+    roots = rows_to_table(roots_frame(forest, policy, subgame), columns, fold="root infostate")
     roots.title = table_title(f"{subgame_title(forest, policy, subgame)}\nRoots and ranges")
-    for row in roots_frame(forest, policy, subgame).to_dict("records"):
-        share = "–" if math.isnan(row["range"]) else f"{row['range']:.4f}"
-        name = Text(_line(row["infostate"]), overflow="fold")
-        roots.add_row(str(row["player"]), name, f"{row['reach']:.4f}", share, f"{row['others_reach']:.4f}")
     plays = make_table("player", "infostate", "reached", "plays", right=("reached",), fold="infostate")
     plays.title = "Strategies"
     for (player, _), rows in decisions_frame(forest, policy, subgame).groupby(["player", "infoset"]):
@@ -150,42 +150,44 @@ def subgame_title(forest: Forest, policy: Policy, subgame: int) -> str:
 
 
 def subgame_picture(forest: Forest, policy: PolicyLike, subgame: int, *, title: str | None = None) -> Figure:
-    """Draws what both players do in a subgame, as maps of hands × actions.
+    """Draws both players' strategies in a subgame, as heat maps of hands × actions.
 
-    A map is a decision point: what everybody knows (the game's public state). Its rows are the hands that the
-    player may hold there, with how likely play gets to each. Where a game has no hands or names no
-    public states, a player has one map, whose rows are infostates. Maps have at most `MAX_INFOSTATES` rows
-    and a player has at most `MAX_PANELS` of them, those that play reaches most likely.
+    A map is a decision point: a public state of the game. Its rows are the hands that the player may hold
+    there, with the probability of reaching each. If a game has no hands or defines no public states, a player
+    has one map, whose rows are infostates. Maps have at most `MAX_INFOSTATES` rows and a player has at most
+    `MAX_PANELS` of them: those with the largest reach.
 
     Args:
       forest: the subgames.
       policy: one lane, as `as_policy` takes it.
-      subgame: its number.
-      title: in place of game, cut, subgame and policy.
+      subgame: its index.
+      title: of the picture; by default game, cut, subgame and policy.
 
     Raises:
-      ValueError: as `roots_frame`, or if nobody decides anything there.
+      ValueError: as `roots_frame`, or if the subgame has no decisions.
     """
     from matplotlib.figure import Figure
 
     profile = _one_lane(forest, policy, subgame)
     frame = decisions_frame(forest, profile, subgame)
     if frame.empty:
-        raise ValueError(f"subgame={subgame}: nobody has a decision there, nothing to draw")
-    both = [_panels(forest, frame, player) for player in (0, 1)]
-    if sum(map(len, both)) <= _PANELS_A_LINE:
-        both = [[*both[0], *both[1]]]
-    most = max(map(len, both))
-    columns = -(-most // -(-most // _PANELS_A_LINE))
-    lines = [panels[begin : begin + columns] for panels in both for begin in range(0, len(panels), columns)]
+        raise ValueError(f"subgame={subgame} has no decisions to draw; expected another subgame")
+    by_player = [_panels(forest, frame, player) for player in (0, 1)]
+    if sum(map(len, by_player)) <= _PANELS_PER_LINE:
+        by_player = [[*by_player[0], *by_player[1]]]
+    most_panels = max(map(len, by_player))
+    columns = -(-most_panels // -(-most_panels // _PANELS_PER_LINE))
+    lines = [
+        panels[begin : begin + columns] for panels in by_player for begin in range(0, len(panels), columns)
+    ]
     sizes = [[cells_size(panel.rows, panel.actions) for panel in line] for line in lines]
     heights = [max(height for _, height in line) for line in sizes]
     width = max(4.0, columns * max(width for line in sizes for width, _ in line))
     figure = Figure(figsize=(width, sum(heights) + 0.4 * len(lines) + 0.4), layout="constrained")
     grid = figure.add_gridspec(len(lines), columns, height_ratios=heights)
-    for number, line in enumerate(lines):
+    for line_idx, line in enumerate(lines):
         for column, panel in enumerate(line):
-            ax = figure.add_subplot(grid[number, column])
+            ax = figure.add_subplot(grid[line_idx, column])
             draw_cells(
                 ax,
                 panel.values,
@@ -196,13 +198,13 @@ def subgame_picture(forest: Forest, policy: PolicyLike, subgame: int, *, title: 
                 ends=SHARES,
             )
             ax.set_title("\n".join(break_lines(panel.heading, int(15 * width / columns))), fontsize=8)
-    said = subgame_title(forest, profile, subgame) if title is None else title
-    figure.suptitle("\n".join(break_lines(said, min(TITLE_WIDTH, int(12 * width)))), fontsize=9)
+    title = subgame_title(forest, profile, subgame) if title is None else title
+    figure.suptitle("\n".join(break_lines(title, min(TITLE_WIDTH, int(12 * width)))), fontsize=9)
     return figure
 
 
 class _Panel(NamedTuple):
-    """A map: what stands above it, its rows, its columns, and `[rows, actions]` probabilities."""
+    """A map: heading, names of rows and columns, and `[rows, actions]` probabilities."""
 
     heading: str
     rows: Sequence[str]
@@ -215,27 +217,27 @@ def _panels(forest: Forest, frame: pd.DataFrame, player: int) -> list[_Panel]:
     infosets = frame[frame["player"] == player].drop_duplicates("infoset")
     if infosets.empty:
         return []
-    number, tree = infosets["infoset"].to_numpy(), forest.tree
+    infoset, tree = infosets["infoset"].to_numpy(), forest.tree
     public = np.zeros(len(tree.infosets[player]), np.int64)
     if tree.public is not None:
         public = tree.public[tree.infosets[player].history]
-    points = public[number]
-    if len(np.unique(points)) == len(points):  # everybody knows everything: no hands
+    points = public[infoset]
+    if len(np.unique(points)) == len(points):  # perfect information: no hands
         points = np.zeros(len(points), np.int64)
     reach = infosets["reach"].to_numpy()
-    known = np.unique(points)
-    likely = np.array([reach[points == point].sum() for point in known])
-    drawn = known[np.sort(np.argsort(-likely, kind="stable")[:MAX_PANELS])]
-    left = f" ({len(drawn)} of {len(known)} decision points)" if len(drawn) < len(known) else ""
+    unique = np.unique(points)
+    point_reach = np.array([reach[points == point].sum() for point in unique])
+    drawn = unique[np.sort(np.argsort(-point_reach, kind="stable")[:MAX_PANELS])]
+    note = f" ({len(drawn)} of {len(unique)} decision points)" if len(drawn) < len(unique) else ""
     panels: list[_Panel] = []
     for point in drawn.tolist():
         order = np.argsort(-np.where(points == point, reach, -1.0), kind="stable")
-        chosen = number[np.sort(order[: min(MAX_INFOSTATES, int((points == point).sum()))])]
-        panels.append(_panel(frame, player, chosen, left))
+        chosen = infoset[np.sort(order[: min(MAX_INFOSTATES, int((points == point).sum()))])]
+        panels.append(_panel(frame, player, chosen, note))
     return panels
 
 
-def _panel(frame: pd.DataFrame, player: int, infosets: IntArray, left: str) -> _Panel:
+def _panel(frame: pd.DataFrame, player: int, infosets: IntArray, note: str) -> _Panel:
     rows = frame[(frame["player"] == player) & frame["infoset"].isin(infosets)]
     heads = rows.drop_duplicates("infoset")
     names, shared = short_names(heads["infostate"].tolist())
@@ -243,7 +245,7 @@ def _panel(frame: pd.DataFrame, player: int, infosets: IntArray, left: str) -> _
     actions = rows.drop_duplicates("action").sort_values("action")
     table = rows.pivot(index="infoset", columns="action", values="probability")
     values = np.asarray(table.reindex(index=heads["infoset"], columns=actions["action"]), np.float64)
-    heading = f"player {player}{left}" + (f": {shared}" if shared else "")
+    heading = f"player {player}{note}" + (f": {shared}" if shared else "")
     labels = [f"{name}  ({share})" for name, share in zip(names, reach, strict=True)]
     return _Panel(heading, labels, actions["action_name"].tolist(), values)
 

@@ -1,4 +1,4 @@
-"""Whether one technique is better than another: paired tests over blueprints."""
+"""Paired tests over blueprints: comparisons of techniques."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PAIR_KEYS = ("game", "cut", "player", "blueprint")
-"""What two rows have in common that are compared."""
+"""Columns in which the rows of a pair agree."""
 
 
 def paired_t_tests(
@@ -28,13 +28,13 @@ def paired_t_tests(
 
     An entry is `1 − p` of the test whose alternative says that the row's mean is less than the
     column's: near 1 the row is better, near 0 the column, ½ if both are equal everywhere. The
-    two entries of a pair sum to 1. What Figures 14 to 17 of Kubíček, Lisý and Sandholm (2026)
-    show, though the paper does not say whether its t-tests are paired and one-sided.
+    two entries of a pair sum to 1. Figures 14 to 17 of Kubíček, Lisý and Sandholm (2026) are of this kind,
+    though the paper does not state whether its t-tests are paired and one-sided.
 
     Args:
-      table: columns `gadget`, `prior`, `epsilon`, `value`, and at least one of `keys`; several
-        `Refinement.table` one below the other, for example.
-      value: what is compared; less is better.
+      table: columns `gadget`, `prior`, `epsilon`, `value`, and at least one of `keys`; for example several
+        `Refinement.table`, concatenated.
+      value: the compared column; smaller is better.
       keys: rows of two settings are a pair if they agree in those of these columns that the
         table has.
 
@@ -53,21 +53,23 @@ def paired_t_tests(
     expected = f"gadget, prior, epsilon, {value} and at least one of {', '.join(keys)}"
     table = check_table(table, ("gadget", "prior", *numbers), numbers, expected)
     if not present:
-        raise ValueError(f"table has none of the columns {', '.join(keys)}; expected what rows are paired by")
+        raise ValueError(
+            f"table has none of the columns {', '.join(keys)}; expected a column by which rows are paired"
+        )
     settings = find_settings(table)
     values = _paired(table, settings, value, present)
     first, second = np.broadcast_arrays(values[:, None], values[None])
     with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)  # settings that are equal, or differ by a constant
-        likely = 1 - np.asarray(ttest_rel(first, second, axis=2, alternative="less").pvalue)
-    likely[np.isnan(likely)] = 0.5
-    np.fill_diagonal(likely, np.nan)
+        probability = 1 - np.asarray(ttest_rel(first, second, axis=2, alternative="less").pvalue)
+    probability[np.isnan(probability)] = 0.5
+    np.fill_diagonal(probability, np.nan)
     names = [setting.name for setting in settings]
-    return pd.DataFrame(likely, index=names, columns=names)
+    return pd.DataFrame(probability, index=names, columns=names)
 
 
 def _paired(table: pd.DataFrame, settings: list[Setting], value: str, keys: list[str]) -> FloatArray:
-    """`[settings, pairs]` the values of every setting, pairs in the order of the first one's rows."""
+    """`[settings, pairs]` values of each setting, pairs in the order of the first setting's rows."""
     columns: list[dict[tuple[object, ...], float]] = []
     for setting in settings:
         rows = table[setting.rows]
@@ -76,19 +78,23 @@ def _paired(table: pd.DataFrame, settings: list[Setting], value: str, keys: list
         if len(by_pair) < len(pairs):
             twice = next(pair for k, pair in enumerate(pairs) if pair in pairs[:k])
             raise ValueError(
-                f"{setting.name} has several rows for {_said(keys, twice)}; expected one, so name in keys "
-                "what tells them apart"
+                f"{setting.name} has several rows for {_describe_pair(keys, twice)}; expected one: "
+                "add to keys a column that distinguishes them"
             )
         columns.append(by_pair)
-    known = list(dict.fromkeys(pair for by_pair in columns for pair in by_pair))
+    all_pairs = list(dict.fromkeys(pair for by_pair in columns for pair in by_pair))
     for setting, by_pair in zip(settings, columns, strict=True):
-        missing = [pair for pair in known if pair not in by_pair]
+        missing = [pair for pair in all_pairs if pair not in by_pair]
         if missing:
-            raise ValueError(f"{setting.name} has no row for {_said(keys, missing[0])}, which others have")
-    if len(known) < 2:
-        raise ValueError(f"table has one pair, {_said(keys, known[0])}; a paired t-test needs at least two")
-    return np.array([[by_pair[pair] for pair in known] for by_pair in columns])
+            raise ValueError(
+                f"{setting.name} has no row for {_describe_pair(keys, missing[0])}, which others have"
+            )
+    if len(all_pairs) < 2:
+        raise ValueError(
+            f"table has one pair, {_describe_pair(keys, all_pairs[0])}; a paired t-test needs at least two"
+        )
+    return np.array([[by_pair[pair] for pair in all_pairs] for by_pair in columns])
 
 
-def _said(keys: list[str], pair: tuple[object, ...]) -> str:
-    return ", ".join(f"{name} {part!r}" for name, part in zip(keys, pair, strict=True))
+def _describe_pair(keys: list[str], pair: tuple[object, ...]) -> str:
+    return ", ".join(f"{name} {value!r}" for name, value in zip(keys, pair, strict=True))

@@ -1,6 +1,6 @@
-"""What all pictures share: a look for every gadget with its prior, names, and axes.
+"""Styles shared by all pictures: colours and markers of gadgets with priors, names, and axes.
 
-The colours are those of Okabe and Ito (2008), which the colour-blind tell apart.
+The colours are those of Okabe and Ito (2008), for colour-blind readers.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from jaxgadget.report.layout import TITLE_WIDTH
 from jaxgadget.report.names import break_lines
 from jaxgadget.report.tables import defined, named
 from jaxgadget.util.arrays import FloatArray
@@ -21,24 +22,21 @@ if TYPE_CHECKING:
     from matplotlib.axis import XAxis, YAxis
 
 FIGURE_SIZE = (5.6, 3.7)
-"""Inches: a little less than a page's text is wide."""
-
-TITLE_WIDTH = 60
-"""Letters in a line of the title."""
+"""Size in inches: slightly less than the text width of a page."""
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 """Okabe and Ito's colours without black, neighbours far apart in lightness."""
 
 
 class Style(NamedTuple):
-    """A colour and a marker of matplotlib's."""
+    """A colour and a marker of matplotlib."""
 
     color: str
     marker: str
 
 
-# Cold colours for resolving, warm for max-margin, grey for real ways in; a marker each, so that grey
-# prints can be read.
+# Cold colours for resolving, warm for max-margin, grey for gadgets with the real trunk; different markers for
+# prints in grey.
 STYLES = {
     ("unsafe", "none"): Style("#000000", "x"),
     ("resolving", "none"): Style("#56B4E9", "o"),
@@ -65,17 +63,17 @@ _OTHERS = ("#F0E442", "#999999", "#56B4E9", "#D55E00", "#009E73", "#CC79A7")
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """A gadget with its prior and ε, as pictures show it.
+    """A gadget with its prior and ε in pictures.
 
     Attributes:
-      gadget: its name, with all that tells it from others.
+      gadget: unique name, as from `tables.named`.
       prior: the prior's name.
       epsilon: ε.
-      name: what stands beside it; says ε only if there are several.
+      name: label; contains ε only if there are several.
       style: colour and marker.
-      rank: the number of its ε among all there are, from 0.
-      fill: how strongly the marker is filled, from 0 to 1.
-      rows: `[rows]` which rows of the table are its.
+      rank: index of its ε among all, ascending.
+      fill: opacity of the marker's filling, from 0 to 1.
+      rows: `[rows]` mask of its rows in the table.
     """
 
     gadget: str
@@ -108,11 +106,11 @@ def find_settings(table: pd.DataFrame) -> list[Setting]:
 
 
 def find_styles(settings: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Style]:
-    """The usual look of every gadget and prior; others, such as a user's priors, get what is left."""
+    """Styles of gadgets and priors; custom ones have the remaining colours."""
     styles: dict[tuple[str, str], Style] = {}
     for setting in settings:
-        number = sum(known not in STYLES for known in styles)
-        other = Style(_OTHERS[number % len(_OTHERS)], "<>*hXdp"[number % 7])
+        num_others = sum(styled not in STYLES for styled in styles)
+        other = Style(_OTHERS[num_others % len(_OTHERS)], "<>*hXdp"[num_others % 7])
         styles.setdefault(setting, STYLES.get(setting, other))
     return styles
 
@@ -127,22 +125,22 @@ def _name(gadget: str, prior: str) -> str:
 
 
 def check_table(
-    table: pd.DataFrame, columns: Sequence[str], numbers: Sequence[str], what: str
+    table: pd.DataFrame, columns: Sequence[str], numbers: Sequence[str], expected: str
 ) -> pd.DataFrame:
-    """The rows of solves that did not fail, with gadgets by their full names, as `tables.named` makes them.
+    """The rows of solves that did not fail, with unique names of gadgets (`tables.named`).
 
     Args:
-      table: what was given.
-      columns: those that it must have.
-      numbers: those that must be finite.
-      what: what was expected.
+      table: the table.
+      columns: required columns.
+      numbers: columns that must be finite.
+      expected: description of the table, for errors.
 
     Raises:
       ValueError: if it has no rows, or lacks a column or a number.
     """
     missing = [name for name in columns if name not in table.columns]
     if missing:
-        raise ValueError(f"table lacks the columns {', '.join(missing)}; expected {what}")
+        raise ValueError(f"table lacks the columns {', '.join(missing)}; expected {expected}")
     if table.empty:
         raise ValueError("table has no rows; expected at least one")
     table = defined(table)
@@ -160,18 +158,18 @@ def column(table: pd.DataFrame, name: str) -> FloatArray:
 
 
 def least_shown(positive: FloatArray, resolution: float, decades: int) -> float:
-    """The least number that is drawn in its place on a logarithmic axis; what is smaller is drawn there.
+    """The lower edge of a logarithmic axis, at which smaller numbers are drawn.
 
     Args:
       positive: the numbers above `resolution`, at least one.
-      resolution: what cannot be told from 0.
-      decades: so many powers of ten at most below the largest number.
+      resolution: numbers up to it cannot be distinguished from 0.
+      decades: maximum number of powers of ten below the largest number.
     """
     return max(resolution, float(positive.max()) / 10**decades, float(positive.min()))
 
 
 def at_edge_note(ax: Axes, count: int, edge: float) -> None:
-    """Says how many points are drawn at the edge because they are smaller than it; nothing for none."""
+    """Notes the number of points that are drawn at the edge because they are smaller."""
     if count:
         text = f"{count} point{'s' if count > 1 else ''} at most {edge:.1g}: drawn there"
         corner: dict[str, Any] = {"xycoords": "axes fraction", "ha": "left", "va": "top"}
@@ -179,7 +177,7 @@ def at_edge_note(ax: Axes, count: int, edge: float) -> None:
 
 
 def set_ticks(axis: XAxis | YAxis, ratio: float) -> None:
-    """Plain numbers where powers of ten are too few: on a logarithmic axis of less than two decades."""
+    """Sets plain numbers as ticks of a logarithmic axis of less than two decades."""
     from matplotlib.ticker import FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
 
     if ratio < 100:
@@ -189,7 +187,7 @@ def set_ticks(axis: XAxis | YAxis, ratio: float) -> None:
 
 
 def own_axes(ax: Axes | None, size: tuple[float, float] = FIGURE_SIZE) -> Axes:
-    """The given axes, or those of a new figure of matplotlib's pyplot of that size in inches."""
+    """The axes, by default those of a new figure of matplotlib's pyplot of that size in inches."""
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt
@@ -198,7 +196,7 @@ def own_axes(ax: Axes | None, size: tuple[float, float] = FIGURE_SIZE) -> Axes:
 
 
 def dress(ax: Axes, title: str | None) -> None:
-    """A pale grid behind, no frame, small numbers, and the title above in lines of `TITLE_WIDTH`."""
+    """Sets a pale grid, no frame, small tick labels, and the title."""
     ax.grid(True, color="#DDDDDD", linewidth=0.5, zorder=0)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
@@ -207,13 +205,13 @@ def dress(ax: Axes, title: str | None) -> None:
 
 
 def write_title(ax: Axes, title: str | None, pad: float | None = None) -> None:
-    """The title above in lines of `TITLE_WIDTH`, `pad` points above the axes."""
+    """Sets the title in lines of at most `TITLE_WIDTH`, `pad` points above the axes."""
     if title:
         ax.set_title("\n".join(break_lines(title, TITLE_WIDTH)), fontsize=9, pad=pad)
 
 
 def marker_look(style: Style, fill: float) -> Mapping[str, Any]:
-    """Colours of a scatter's markers: an outline, filled as strongly as `fill` says."""
+    """Colours of a scatter's markers: an outline, and a filling of opacity `fill`."""
     from matplotlib.colors import to_rgba
 
     if style.marker == "x":

@@ -1,4 +1,4 @@
-"""One subgame of a refinement: what the resolving player does there, and how the opponent gets there.
+"""One subgame of a refinement: the resolving player's strategy, and the opponent's range.
 
 `strategy_frame` and `range_frame` are the data, `strategy_picture` and `range_picture` draw them.
 """
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
     from jaxgadget.tree.forest import Forest
 
 MAX_INFOSTATES = 16
-"""So many infostates are drawn unless told otherwise."""
+"""Default maximum number of infostates in a picture."""
 
 _WIDTH = 6.4
 _LETTER = 0.056
-"""Inches that a letter is wide."""
+"""Width of a letter in inches."""
 _BEFORE, _AFTER = "#999999", "#D55E00"
 _HATCHES = ("", "////", "....", "xxxx")
 
 
 def strategy_frame(refinement: Refinement, subgame: int, lane: int = 0) -> pd.DataFrame:
-    """What the resolving player does in one subgame, before and after.
+    """The resolving player's strategy in one subgame, before and after refinement.
 
     Args:
       refinement: refined blueprints.
-      subgame: its number.
-      lane: the lane of `refinement.policy`; its blueprint is taken with it.
+      subgame: its index.
+      lane: lane of `refinement.policy`, with its blueprint.
 
     Returns:
-      A row for every action of every infoset, in the order of the tree's infosets: `infoset` (the tree's
-      number), `infostate`, `action`, `action_name`, `blueprint` and `refined` (its probability), and
-      `reach_blueprint` and `reach_refined`: how likely play gets to the infoset if the resolving player
-      plays the one or the other and the opponent its blueprint. No rows if the player has no decision.
+      A row for each action of each infoset, in the order of the tree's infosets: `infoset` (index in the
+      tree), `infostate`, `action`, `action_name`, `blueprint` and `refined` (its probability), and
+      `reach_blueprint` and `reach_refined`: the probability of reaching the infoset if the resolving player
+      plays the respective strategy and the opponent its blueprint. No rows if the player has no decision.
 
     Raises:
       ValueError: if there is no such subgame or lane.
@@ -65,7 +65,7 @@ def strategy_frame(refinement: Refinement, subgame: int, lane: int = 0) -> pd.Da
 
 
 def decision_rows(forest: Forest, player: int, subgame: int) -> tuple[pd.DataFrame, IntArray]:
-    """A player's actions in a subgame, as `strategy_frame` has them, and their sequences."""
+    """A player's actions in a subgame, as in `strategy_frame`, and their sequences."""
     import pandas as pd
 
     tree, infosets = forest.tree, forest.tree.infosets[player]
@@ -82,22 +82,22 @@ def decision_rows(forest: Forest, player: int, subgame: int) -> tuple[pd.DataFra
 
 
 def range_frame(refinement: Refinement, subgame: int, lane: int = 0) -> pd.DataFrame:
-    """How the opponent gets to one subgame: by its blueprint, and as a best response to the refined policy.
+    """The opponent's range in one subgame: by its blueprint, and as a best response to the refined policy.
 
-    The best response is to the refined policy in the full game, so what it does below other cuts and
-    subgames counts too; it is pure, and of equally good actions takes the first.
+    The best response is to the refined policy in the full game, so it includes other subgames; it is pure,
+    and plays the first of equally good actions.
 
     Args:
       refinement: refined blueprints.
-      subgame: its number.
-      lane: the lane of `refinement.policy`; its blueprint is taken with it.
+      subgame: its index.
+      lane: lane of `refinement.policy`, with its blueprint.
 
     Returns:
-      A row for every root infostate of the opponent: `root` (its number in `forest.roots`), `infostate` (its
-      name, see `Forest.root_names`), `blueprint_reach` and `response_reach` (how likely the opponent itself
-      plays to it, `P_-i(s)`), `blueprint` and `response` (the same divided by their sums over the subgame,
-      NaN if the opponent never gets there), and `resolver_reach` (`N(s)`, how likely the resolving player and
-      chance lead to it).
+      A row for each root infostate of the opponent: `root` (index in `forest.roots`), `infostate` (its
+      name, see `Forest.root_names`), `blueprint_reach` and `response_reach` (the opponent's own reach,
+      `P_-i(s)`), `blueprint` and `response` (the same divided by their sums over the subgame,
+      NaN if the opponent never reaches it), and `resolver_reach` (`N(s)`, the reach of the resolving player
+      and chance).
 
     Raises:
       ValueError: if there is no such subgame or lane.
@@ -133,19 +133,19 @@ def strategy_picture(
     title: str | None = None,
     most: int = MAX_INFOSTATES,
 ) -> Axes:
-    """Draws what each infostate of the resolving player does in one subgame, before and after.
+    """Draws the strategy at each infostate of the resolving player in one subgame, before and after.
 
-    An infostate has two bars, the pale one the blueprint and the full one the refined strategy, and
-    beside them how likely play gets there (refined, the opponent by its blueprint). Names leave out
-    what all share, which then stands in the title.
+    An infostate has two bars, a pale one for the blueprint and a full one for the refined strategy, and
+    beside them the probability of reaching it (refined, the opponent by its blueprint). Parts that all names
+    share are in the title.
 
     Args:
       refinement: refined blueprints.
-      subgame: its number.
+      subgame: its index.
       lane: the lane of `refinement.policy`.
-      ax: where to draw, else a new figure of matplotlib's pyplot, as high as needed.
-      title: in place of game, cut, subgame and lane.
-      most: so many infostates at most, those that play reaches most likely before or after.
+      ax: axes to draw on; by default those of a new figure of matplotlib's pyplot, as high as needed.
+      title: of the axes; by default game, cut, subgame and lane.
+      most: maximum number of infostates: those with the largest reach before or after.
 
     Raises:
       ValueError: if there is no such subgame or lane, the player has no decision there, or `most` is
@@ -185,18 +185,18 @@ def range_picture(
     title: str | None = None,
     most: int = MAX_INFOSTATES,
 ) -> Axes:
-    """Draws the opponent's range over its root infostates of one subgame, and what it became.
+    """Draws the opponent's range over its root infostates of one subgame, before and after.
 
-    All as shares of the subgame: the opponent's reach by its blueprint (grey), by its best response to
-    the refined policy (orange), and, as a line, `N(s)`, the resolving player's and chance's.
+    All are shares within the subgame: the opponent's reach by its blueprint (grey), by its best response to
+    the refined policy (orange), and, as a line, `N(s)`, the reach of the resolving player and chance.
 
     Args:
       refinement: refined blueprints.
-      subgame: its number.
+      subgame: its index.
       lane: the lane of `refinement.policy`.
-      ax: where to draw, else a new figure of matplotlib's pyplot, as high as needed.
-      title: in place of game, cut, subgame and lane.
-      most: so many infostates at most, those with the largest shares.
+      ax: axes to draw on; by default those of a new figure of matplotlib's pyplot, as high as needed.
+      title: of the axes; by default game, cut, subgame and lane.
+      most: maximum number of infostates: those with the largest shares.
 
     Raises:
       ValueError: if there is no such subgame or lane, or `most` is less than 1.
@@ -244,7 +244,7 @@ def _policies(refinement: Refinement, subgame: int, lane: int) -> tuple[Policy, 
 
 
 def infoset_reach(policy: Policy, player: int) -> FloatArray:
-    """`[I]` how likely play gets to each infoset of a player under a profile of one lane."""
+    """`[I]` probability of reaching each infoset of a player under a profile of one lane."""
     tree = policy.histories
     acts = np.nonzero(tree.infoset[player] >= 0)[0]
     reach = tree.chance[acts]
@@ -268,7 +268,7 @@ def shares(reach: FloatArray) -> FloatArray:
 
 
 def _largest(numbers: pd.DataFrame, most: int) -> IntArray:
-    """The rows with the largest numbers, in their own order; of equal ones the first."""
+    """Indices of the rows with the largest numbers, ascending; the first of equal ones."""
     order = np.argsort(-numbers.to_numpy().max(axis=1), kind="stable")
     return np.sort(order[:most])
 
@@ -280,7 +280,7 @@ def _check_most(most: int) -> None:
 def _draw_bars(
     ax: Axes, rows: pd.DataFrame, name: str, middle: float, height: float, *, pale: bool = False
 ) -> None:
-    """One stacked bar: the probabilities of an infoset's actions side by side."""
+    """Draws one stacked bar: the probabilities of an infoset's actions."""
     left = 0.0
     for action, share in zip(rows["action"].tolist(), rows[name].tolist(), strict=True):
         ax.barh(middle, share, height, left=left, **_action_look(action, pale))
@@ -288,7 +288,7 @@ def _draw_bars(
 
 
 def _action_look(action: int, pale: bool = False) -> dict[str, Any]:
-    """Colour and hatching by the action's id, so that they are the same in all subgames."""
+    """Colour and hatching by the action's id, which are the same in all subgames."""
     from matplotlib.colors import to_rgb
 
     strength = 0.45 if pale else 1.0
@@ -306,16 +306,16 @@ def _action_patches(frame: pd.DataFrame) -> list[Any]:
 
 
 def _size(names: Sequence[str]) -> tuple[float, float]:
-    """Inches of a picture with a row for every name: wider for long names, never narrower bars."""
+    """Size in inches of a picture with a row for each name; wider for long names."""
     longest = max(map(len, names))
     return _WIDTH + _LETTER * max(longest - NAME_WIDTH, 0), 0.34 * len(names) + 1.8
 
 
 def _legend(ax: Axes, handles: list[Any], names: Sequence[str]) -> float:
-    """A legend between axes and title, as wide as the axes beside the names of the rows.
+    """Draws a legend between axes and title, as wide as the axes and the names of the rows.
 
     Returns:
-      How many points above the axes the title may begin.
+      Padding of the title in points.
     """
     figure = ax.get_figure(root=True)
     width = (figure.get_figwidth() if figure is not None else _WIDTH) * ax.get_position().width / 0.775
@@ -344,7 +344,7 @@ def percent(share: float) -> str:
 
 
 def _set_rows(ax: Axes, names: list[str]) -> None:
-    """A row for every name, the first one on top; x is a share."""
+    """Sets a row for each name, the first one on top; x is a share."""
     ax.set_yticks(range(len(names)), names, fontsize=8)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(0, 1)

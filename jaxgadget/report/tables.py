@@ -1,8 +1,8 @@
-"""Results as tables for people and as records for scripts.
+"""Solved games and refinements as printed tables and JSON records.
 
-A table is rich's, a record is what `--json` writes: plain Python with null for what is not
-defined. Exploitability is always `v* − value against a best response`, as in the papers;
-OpenSpiel's number of that name is half of NashConv, and every table says so.
+A record is what `--json` writes: plain Python with null for undefined numbers. Exploitability is always
+`v* − value against a best response`, as in the papers; OpenSpiel's number of that name is half of NashConv,
+and every table says so.
 """
 
 from __future__ import annotations
@@ -12,11 +12,21 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from jaxgadget.report.names import break_lines
+from jaxgadget.report.layout import (
+    EPSILON,
+    UNDEFINED,
+    Column,
+    count,
+    make_table,
+    number,
+    number_text,
+    rows_to_table,
+    table_title,
+    text,
+)
 from jaxgadget.util.store import jsonable
 
 if TYPE_CHECKING:
@@ -28,36 +38,38 @@ if TYPE_CHECKING:
     from jaxgadget.subgames.refine import BothRefined, Refinement
     from jaxgadget.tree.public import Tree
 
-FEW_ROWS = 30
-"""Up to that many rows are shown one by one; more are summed up, unless all are asked for."""
+MAX_SINGLE_ROWS = 30
+"""Maximum number of rows that are shown one by one unless all are requested; more are summarised."""
 
 GUARDED = {1.0: "estimates", 0.0: "V̄"}
 
-USUAL: dict[str, str | bool] = {"alternative": "best-response", "gifts": "lower-bound", "auto": False}
-"""Columns that are written and shown only where they say something else."""
+DEFAULTS: dict[str, str | bool] = {"alternative": "best-response", "gifts": "lower-bound", "auto": False}
+"""Columns that are written and shown only where their values are others than these."""
 
 KNOWLEDGE = ("order", "unfrozen", "generation", "combine", "mean_exploitability")
-"""Columns of what a player was to know, written only where it is not what is common knowledge."""
-
-TITLE_WIDTH = 60
-"""Letters in a line of a table's title."""
+"""Columns of re-solving by what a player knows, written only for an order below infinity."""
 
 INFINITE = "inf"
-"""The order of what is common knowledge, in records."""
+"""The order of common knowledge, in records."""
 
 NOISE = 1e-9
-"""Change of exploitability, as a share of the payoff range, that counts as none."""
+"""Largest change of exploitability, as a fraction of the payoff range, that counts as none."""
 
 
-# --- records for scripts ------------------------------------------------------------------
+# --- JSON records -------------------------------------------------------------------------
+
+
+def constant_field(constant: float) -> dict[str, float]:
+    """The sum of the players' payoffs as a field of a record; no field for zero-sum games."""
+    return {"constant": constant} if constant else {}
 
 
 def solution_record(solution: Solution, seconds: Mapping[str, float] | None = None) -> dict[str, Any]:
-    """What `jaxgadget solve --json` writes.
+    """Record of `jaxgadget solve --json`.
 
     Args:
       solution: a solved game.
-      seconds: in place of the solution's own, if more was done than to solve.
+      seconds: times of all work; by default those of the solution.
     """
     return {
         "game": solution.name,
@@ -70,7 +82,7 @@ def solution_record(solution: Solution, seconds: Mapping[str, float] | None = No
         "value_bracket": list(solution.bracket),
         **({} if solution.gap == solution.nash_conv else {"gap_within_floors": solution.gap}),
         "seconds": dict(solution.seconds if seconds is None else seconds),
-        **({"constant": solution.constant} if solution.constant else {}),
+        **constant_field(solution.constant),
     }
 
 
@@ -79,29 +91,26 @@ def refinement_record(
     seconds: Mapping[str, float] | None = None,
     both_refined: BothRefined | None = None,
 ) -> dict[str, Any]:
-    """What `jaxgadget refine --json` writes; rows go by blueprint, then gadget, prior, epsilon, model and p.
+    """Record of `jaxgadget refine --json`; rows go by blueprint, then gadget, prior, epsilon, model and p.
 
-    Rows say what their alternative values and gifts are, whether ε was looked for, what a guard took, and
-    why they have no numbers, only if some differ from the default; and what is gained from a model if there
-    is one.
+    Alternative values, gifts, automatic ε, a guard's choice and the reason of a failure are fields only if a
+    row differs from the default; the gain against a model is one if there is a model.
 
     Args:
       refinement: refined blueprints.
-      seconds: in place of the refinement's own, if more was done than to refine.
-      both_refined: both players', of which `refinement` is one; its rows are written then.
+      seconds: times of all work; by default those of the refinement.
+      both_refined: refinements of both players, of which `refinement` is one; its rows are written then.
     """
     forest = refinement.forest
     table = by_blueprint(refinement, None if both_refined is None else both_refined.table)
-    for name, usual in USUAL.items():
-        if name in table and table[name].dropna().eq(usual).all():
+    for name, default in DEFAULTS.items():
+        if name in table and table[name].dropna().eq(default).all():
             table = table.drop(columns=name)
-    for name in ("guard_share", "failure"):
-        if name in table and table[name].isna().all():
-            table = table.drop(columns=name)
+    table = drop_undefined(table, ("guard_share", "failure"))
     if refinement.knowledge is None:
         table = table.drop(columns=[*KNOWLEDGE], errors="ignore")
     else:
-        table["order"] = table["order"].map(said_order).astype(object)
+        table["order"] = table["order"].map(order_field).astype(object)
     if follows_models(table):
         table = table.assign(exploitability=table["refined_exploitability"])
     else:
@@ -115,51 +124,58 @@ def refinement_record(
         "game_value": list(refinement.game_value),
         "seconds": dict(refinement.seconds if seconds is None else seconds),
         "rows": table.to_dict("records"),
-        **({"constant": forest.tree.constant} if forest.tree.constant else {}),
+        **constant_field(forest.tree.constant),
     }
 
 
+def drop_undefined(table: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+    """The table without those of the named columns that have no values."""
+    return table.drop(columns=[name for name in names if name in table and table[name].isna().all()])
+
+
 def follows_models(table: pd.DataFrame) -> bool:
-    """Whether rows are of opponents with a model; those of other searches have none."""
+    """True if some opponents follow a model."""
     return "model" in table and bool(table["model"].notna().any())
 
 
-def said_order(order: float) -> int | str | None:
-    """An order of knowledge as records have it: a number, `inf`, or None where nothing was said."""
+def order_field(order: float) -> int | str | None:
+    """An order of knowledge in a record: an integer, `inf`, or None if there is none."""
     if math.isnan(order):
         return None
     return INFINITE if math.isinf(order) else int(order)
 
 
 def by_blueprint(refinement: Refinement, table: pd.DataFrame | None = None) -> pd.DataFrame:
-    """The refinement's table, or that of both players, with the rows of a blueprint together."""
+    """The refinement's table, or that of both players, ordered by blueprint."""
     table = refinement.table if table is None else table
-    count = refinement.blueprint.num_lanes
-    order = [lane for first in range(count) for lane in range(first, len(table), count)]
+    num_blueprints = refinement.blueprint.num_lanes
+    order = [lane for first in range(num_blueprints) for lane in range(first, len(table), num_blueprints)]
     return table.iloc[order].reset_index(drop=True)
 
 
 def to_json(record: Mapping[str, Any]) -> str:
-    """Strict JSON with a newline at the end: what is not a finite number is null."""
+    """Strict JSON with a newline at the end; numbers that are not finite are null."""
     return json.dumps(jsonable(record), indent=2, allow_nan=False) + "\n"
 
 
-# --- tables for people --------------------------------------------------------------------
+# --- tables -------------------------------------------------------------------------------
 
 
 def games_table(entries: Iterable[GameEntry]) -> Table:
-    """All games by name, with parameters and their defaults, and the cuts that they name."""
-    table = make_table("game", "what it is", "parameters and their defaults", "cuts")
+    """All games by name, with parameters, their defaults, and named cuts."""
+    table = make_table("game", "description", "parameters and their defaults", "cuts")
     for entry in entries:
         parameters = "\n".join(f"{key}={value}" for key, value in entry.parameters.items())
         cuts = "\n".join(entry.cuts)
-        table.add_row(entry.name, Text(entry.description), Text(parameters or "–"), Text(cuts or "–"))
+        table.add_row(
+            entry.name, Text(entry.description), Text(parameters or UNDEFINED), Text(cuts or UNDEFINED)
+        )
     table.show_lines = True
     return table
 
 
 def solution_table(solution: Solution, seconds: Mapping[str, float] | None = None) -> Table:
-    """A solved game: sizes, value and certificate."""
+    """Sizes, value and certificate of a solved game."""
     sizes = solution.sizes
     first, second = solution.best_response_values
     low, high = solution.bracket
@@ -168,11 +184,13 @@ def solution_table(solution: Solution, seconds: Mapping[str, float] | None = Non
     if sizes.get("form") == "hands":
         nodes, ends = sizes["num_public_nodes"], sizes["num_public_ends"]
         table.add_row("public nodes, of them ends", f"{nodes:,}, {ends:,}")
-        table.add_row("hands of players 0, 1", ", ".join(f"{count:,}" for count in sizes["num_hands"]))
+        table.add_row("hands of players 0, 1", ", ".join(f"{hands:,}" for hands in sizes["num_hands"]))
     else:
         histories, terminals = sizes["num_histories"], sizes["num_terminals"]
         table.add_row("histories, of them terminal", f"{histories:,}, {terminals:,}")
-    table.add_row("infosets of players 0, 1", ", ".join(f"{count:,}" for count in sizes["num_infosets"]))
+    table.add_row(
+        "infosets of players 0, 1", ", ".join(f"{infosets:,}" for infosets in sizes["num_infosets"])
+    )
     table.add_row("algorithm", f"{solution.algorithm}, {solution.iterations:,} iterations")
     table.add_row("value of player 0, both playing their averages", f"{solution.value:.9g}")
     table.add_row("best response of player 1 to player 0's average gets", f"{first:.9g}")
@@ -187,49 +205,48 @@ def solution_table(solution: Solution, seconds: Mapping[str, float] | None = Non
 
 
 def named(table: pd.DataFrame, *, alike: bool = True) -> pd.DataFrame:
-    """The table with all that tells gadgets apart in their names.
+    """The table with names of gadgets that tell all settings apart.
 
     Args:
       table: `Refinement.table`.
-      alike: give the rows of an ε that was looked for the smallest one that was found.
+      alike: write the smallest automatic ε of a gadget, prior and player in all of its rows.
     """
     table = table.copy()
-    parts = {"alternative": "{} values", "gifts": "{} gifts", "auto": "auto ε"}
+    suffixes = {"alternative": ", {} values", "gifts": ", {} gifts", "auto": ", auto ε"}
     name = table["gadget"].astype(str)
-    for column, words in parts.items():
+    for column, suffix in suffixes.items():
         if column in table:
-            said = table[column].astype(object).where(table[column].notna(), USUAL[column])
-            extra = [f", {_worded(words, value)}" if value != USUAL[column] else "" for value in said]
-            name = name + extra
+            values = table[column].astype(object).where(table[column].notna(), DEFAULTS[column])
+            name = name + ["" if value == DEFAULTS[column] else _suffix(suffix, value) for value in values]
     if follows_models(table):
         opponents = zip(table["model"], table["p"], table["model"].notna(), strict=True)
         name = name + [f", p {p:g} of {model}" if has_model else "" for model, p, has_model in opponents]
     if "order" in table:
-        name = name + [_worded_knowledge(row) for row in table.to_dict("records")]
+        name = name + [_knowledge_suffix(row) for row in table.to_dict("records")]
     table["gadget"] = name
     if alike and "auto" in table and table["auto"].any():
-        least = table.groupby(["player", "gadget", "prior"])["epsilon"].transform("min")
-        table["epsilon"] = table["epsilon"].where(~table["auto"].astype(bool), least)
+        smallest = table.groupby(["player", "gadget", "prior"])["epsilon"].transform("min")
+        table["epsilon"] = table["epsilon"].where(~table["auto"].astype(bool), smallest)
     return table
 
 
-def _worded(words: str, value: Any) -> str:
-    """Range values are called values already."""
-    return value if str(value).startswith("values:") else words.format(value)
+def _suffix(suffix: str, value: Any) -> str:
+    """The suffix of a gadget's name; range values have `values` in their own name."""
+    return f", {value}" if str(value).startswith("values:") else suffix.format(value)
 
 
-def _worded_knowledge(row: Mapping[Any, Any]) -> str:
-    """What was to be known, how strategies went together, and what was considered."""
+def _knowledge_suffix(row: Mapping[Any, Any]) -> str:
+    """Order of knowledge, combination of strategies, and generation."""
     if math.isnan(row["order"]):
         return ""
     order = "∞" if math.isinf(row["order"]) else f"{row['order']:g}"
-    together = "" if math.isinf(row["order"]) else f" {row['combine']}"
-    considered = f", {row['generation']}" if isinstance(row["generation"], str) else ""
-    return f", order {order}{' unfrozen' if row['unfrozen'] else ''}{together}{considered}"
+    combine = "" if math.isinf(row["order"]) else f" {row['combine']}"
+    generation = f", {row['generation']}" if isinstance(row["generation"], str) else ""
+    return f", order {order}{' unfrozen' if row['unfrozen'] else ''}{combine}{generation}"
 
 
-def _draws(table: pd.DataFrame) -> bool:
-    """Whether some rows are mixtures of several draws, which are worth something else one by one."""
+def _has_draws(table: pd.DataFrame) -> bool:
+    """True if some rows are mixtures of several draws with exploitabilities of their own."""
     if "mean_exploitability" not in table:
         return False
     mean = table["mean_exploitability"]
@@ -237,30 +254,38 @@ def _draws(table: pd.DataFrame) -> bool:
 
 
 def rows_table(table: pd.DataFrame) -> Table:
-    """A line for every row of one player, a section for every blueprint."""
-    has_models, has_draws, table = follows_models(table), _draws(table), named(table, alike=False)
-    guarded = "guard_share" in table and table["guard_share"].notna().any()
-    numbers = ("ε", "before", "refined", "bound", *(("gain",) if has_models else ()), "largest\ngap")
-    numbers += ("mean of\ndraws",) if has_draws else ()
-    numbers += ("guard\ntook",) if guarded else ()
-    shown = make_table("blueprint", "gadget", "prior", *numbers, right=numbers, fold="blueprint")
-    shown.title = f"Exploitability of player {table['player'].iloc[0]}"
-    previous = None
-    for row in table.to_dict("records"):
-        if previous not in (None, row["blueprint"]):
-            shown.add_section()
-        again, previous = previous == row["blueprint"], row["blueprint"]
-        shown.add_row(
-            Text("" if again else str(row["blueprint"]), overflow="fold"),
-            *_setting(row),
-            *(_number(row[name]) for name in ("blueprint_exploitability", "refined_exploitability")),
-            _number(row["exploitability_bound"]),
-            *((_number(row["gain"]),) if has_models else ()),
-            _number(row["gap_max"], 2),
-            *((_number(row["mean_exploitability"]),) if has_draws else ()),
-            *((GUARDED.get(row["guard_share"], "–"),) if guarded else ()),
-        )
-    return shown
+    """A line for each row of one player, a section for each blueprint."""
+    optional = {
+        "gain": follows_models(table),
+        "draws": _has_draws(table),
+        "guard": "guard_share" in table and table["guard_share"].notna().any(),
+    }
+    table = named(table, alike=False)
+    table["is_first"] = table["blueprint"] != table["blueprint"].shift()
+    columns = [
+        Column("blueprint", _blueprint_once),
+        text("gadget"),
+        text("prior"),
+        EPSILON,
+        number("before", "blueprint_exploitability"),
+        number("refined", "refined_exploitability"),
+        number("bound", "exploitability_bound"),
+        *([number("gain")] if optional["gain"] else []),
+        number("largest\ngap", "gap_max", digits=2),
+        *([number("mean of\ndraws", "mean_exploitability")] if optional["draws"] else []),
+        *([Column("guard\ntook", _guarded, is_number=True)] if optional["guard"] else []),
+    ]
+    title = f"Exploitability of player {table['player'].iloc[0]}"
+    return rows_to_table(table, columns, title=title, fold="blueprint", sections=["blueprint"])
+
+
+def _blueprint_once(row: Mapping[Any, Any]) -> Text:
+    """The blueprint's name in the first of its rows."""
+    return Text(str(row["blueprint"]) if row["is_first"] else "", overflow="fold")
+
+
+def _guarded(row: Mapping[Any, Any]) -> str:
+    return GUARDED.get(row["guard_share"], UNDEFINED)
 
 
 def defined(table: pd.DataFrame) -> pd.DataFrame:
@@ -269,13 +294,13 @@ def defined(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _comparable(table: pd.DataFrame, failed: pd.Series[bool]) -> pd.Series[bool]:
-    """Which rows are of blueprints that nothing failed for: only their means compare."""
+    """Rows of blueprints for which no solve failed: means over these can be compared."""
     keys = [table[name] for name in ("player", "blueprint", "seed") if name in table]
     return ~failed.groupby(keys, dropna=False).transform("any")
 
 
 def summary(table: pd.DataFrame, *, noise: float = NOISE) -> pd.DataFrame:
-    """One row for every gadget, prior and epsilon, over all blueprints for which no solve failed.
+    """One row for each gadget, prior and epsilon, over all blueprints for which no solve failed.
 
     Args:
       table: `Refinement.table`.
@@ -284,102 +309,103 @@ def summary(table: pd.DataFrame, *, noise: float = NOISE) -> pd.DataFrame:
     Returns:
       Columns `gadget`, `prior`, `epsilon`, `blueprints`, `blueprint_mean`, `blueprint_median`,
       `refined_mean`, `refined_median`, `improved`, `worse`, `bound_mean` (NaN if there is no
-      bound), `gap_max`; `gain_mean` if there are opponents with a model, who are told apart like gadgets; and
-      `drawn_mean` if some rows are mixtures of draws: the mean of these draws one by one.
+      bound), `gap_max`; `gain_mean` if opponents follow models, which distinguish rows as gadgets do; and
+      `drawn_mean`, the mean over single draws, if some rows are mixtures of draws.
     """
     import pandas as pd
 
-    has_models, has_draws = follows_models(table), _draws(table)
+    has_models, has_draws = follows_models(table), _has_draws(table)
     table = named(table).reset_index(drop=True)
     failed = table["failure"].notna() if "failure" in table else pd.Series(False, table.index)
     comparable = _comparable(table, failed)
     rows: list[dict[str, Any]] = []
     settings = table.groupby(["gadget", "prior", "epsilon"], sort=False, dropna=False)
     for (gadget, prior, epsilon), all_rows in settings:
-        part = all_rows[comparable[all_rows.index]]
-        before, after = part["blueprint_exploitability"], part["refined_exploitability"]
+        compared = all_rows[comparable[all_rows.index]]
+        before, after = compared["blueprint_exploitability"], compared["refined_exploitability"]
         rows.append(
             {
                 "gadget": gadget,
                 "prior": prior,
                 "epsilon": epsilon,
-                "blueprints": len(part),
+                "blueprints": len(compared),
                 "blueprint_mean": before.mean(),
                 "blueprint_median": before.median(),
                 "refined_mean": after.mean(),
                 "refined_median": after.median(),
                 "improved": int((after < before - noise).sum()),
                 "worse": int((after > before + noise).sum()),
-                "bound_mean": part["exploitability_bound"].mean(skipna=False),
-                "gap_max": part["gap_max"].max(),
-                **({"gain_mean": part["gain"].mean()} if has_models else {}),
-                **({"drawn_mean": part["mean_exploitability"].mean()} if has_draws else {}),
+                "bound_mean": compared["exploitability_bound"].mean(skipna=False),
+                "gap_max": compared["gap_max"].max(),
+                **({"gain_mean": compared["gain"].mean()} if has_models else {}),
+                **({"drawn_mean": compared["mean_exploitability"].mean()} if has_draws else {}),
             }
         )
     return pd.DataFrame(rows)
 
 
 def summary_table(table: pd.DataFrame, *, noise: float = NOISE) -> Table:
-    """A line for every gadget, prior and epsilon; above them the blueprints as they came."""
+    """A line for each gadget, prior and epsilon, below one for the blueprints."""
     summarised = summary(table, noise=noise)
-    has_models, has_draws = "gain_mean" in summarised, "drawn_mean" in summarised
-    extra = ("mean\ngain",) if has_models else ()
-    numbers = ("ε", "mean", "median", "fell", "rose", "mean\nbound", *extra, "largest\ngap")
-    numbers += ("mean of\ndraws",) if has_draws else ()
-    shown = make_table("gadget", "prior", *numbers, right=numbers, fold="")
-    shown.title = f"Exploitability, over {summarised['blueprints'].max()} blueprints"
-    first = summarised.iloc[0]
-    shown.add_row("blueprint", "", "", *(_number(first[f"blueprint_{name}"]) for name in ("mean", "median")))
-    shown.add_section()
-    for row in summarised.to_dict("records"):
-        shown.add_row(
-            *_setting(row),
-            _number(row["refined_mean"]),
-            _number(row["refined_median"]),
-            str(row["improved"]),
-            str(row["worse"]),
-            _number(row["bound_mean"]),
-            *((_number(row["gain_mean"]),) if has_models else ()),
-            _number(row["gap_max"], 2),
-            *((_number(row["drawn_mean"]),) if has_draws else ()),
-        )
-    return shown
+    columns = [
+        text("gadget"),
+        text("prior"),
+        EPSILON,
+        number("mean", "refined_mean"),
+        number("median", "refined_median"),
+        count("fell", "improved"),
+        count("rose", "worse"),
+        number("mean\nbound", "bound_mean"),
+        *([number("mean\ngain", "gain_mean")] if "gain_mean" in summarised else []),
+        number("largest\ngap", "gap_max", digits=2),
+        *([number("mean of\ndraws", "drawn_mean")] if "drawn_mean" in summarised else []),
+    ]
+    means = (number_text(summarised[f"blueprint_{name}"].iloc[0]) for name in ("mean", "median"))
+    title = f"Exploitability, over {summarised['blueprints'].max()} blueprints"
+    return rows_to_table(summarised, columns, title=title, fold="", baseline=["blueprint", "", "", *means])
 
 
 def refinement_table(refinement: Refinement, *, every_row: bool = False) -> Table:
-    """The rows if there are few or all are asked for, else a summary."""
+    """All rows if there are few or `every_row` is set, otherwise a summary."""
     table = by_blueprint(refinement)
-    if every_row or len(table) <= FEW_ROWS:
+    if every_row or len(table) <= MAX_SINGLE_ROWS:
         return rows_table(table)
     return summary_table(table, noise=NOISE * refinement.forest.tree.payoff_range)
 
 
 def both_table(both_refined: BothRefined) -> Table:
-    """NashConv of both players' refined halves together, a line for every gadget, prior and epsilon."""
+    """NashConv of both players' refined strategies together, a line for each gadget, prior and epsilon."""
     table = both_refined.table
     smallest = table.groupby(["gadget", "prior"])["epsilon"].transform("min")
     table["epsilon"] = table["epsilon"].where(~table["auto"], smallest)  # of both players
     table = named(table.query("player == 0")).reset_index(drop=True)
     comparable = _comparable(table, table["nash_conv"].isna())
-    numbers = ("ε", "mean", "smallest", "largest")
-    shown = make_table("gadget", "prior", *numbers, right=numbers)
-    shown.title = "NashConv of both players' refined halves"
-    before = table["blueprint_nash_conv"][comparable]
-    shown.add_row("blueprint", "", "", *(_number(x) for x in (before.mean(), before.min(), before.max())))
-    shown.add_section()
+    table["nash_conv"] = table["nash_conv"].where(comparable)
     settings = table.groupby(["gadget", "prior", "epsilon"], sort=False, dropna=False)
-    for (gadget, prior, epsilon), part in settings:
-        nash_conv = part["nash_conv"][comparable[part.index]]
-        setting = _setting({"gadget": gadget, "prior": prior, "epsilon": epsilon})
-        shown.add_row(*setting, *(_number(x) for x in (nash_conv.mean(), nash_conv.min(), nash_conv.max())))
-    return shown
+    rows = settings["nash_conv"].agg(["mean", "min", "max"]).reset_index()
+    before = table["blueprint_nash_conv"][comparable]
+    statistics = (number_text(value) for value in (before.mean(), before.min(), before.max()))
+    columns = [
+        text("gadget"),
+        text("prior"),
+        EPSILON,
+        number("mean"),
+        number("smallest", "min"),
+        number("largest", "max"),
+    ]
+    return rows_to_table(
+        rows,
+        columns,
+        title="NashConv of both players' refined halves",
+        baseline=["blueprint", "", "", *statistics],
+    )
 
 
-# --- what stands below a table ------------------------------------------------------------
+# --- notes below a table ------------------------------------------------------------------
 
 
 def refinement_notes(refinement: Refinement, seconds: Mapping[str, float] | None = None) -> list[str]:
-    """What was done, how sure the numbers are, and what they mean: a sentence or two each."""
+    """The solve, the accuracy of the numbers, and their meaning, a sentence or two each."""
     tree, player = refinement.forest.tree, refinement.player
     low, high = refinement.game_value
     width = high - low
@@ -388,13 +414,14 @@ def refinement_notes(refinement: Refinement, seconds: Mapping[str, float] | None
         f"{tree.game.name}, cut {refinement.forest.cut.name}: {subgames} re-solved for player {player} with "
         f"{refinement.algorithm}; {refinement.message}.",
         f"Game value of player 0: between {low:.9g} and {high:.9g}, a bracket of width {width:.2g} "
-        f"({width / tree.payoff_range:.1g} of the payoff range); exploitabilities are sure to half of it.",
+        f"({width / tree.payoff_range:.1g} of the payoff range); exploitabilities are accurate to "
+        "half of it.",
         "Exploitability is v* − value against a best response (the papers' script E), with v* the middle of "
         f"that bracket, in player {player}'s payoff. OpenSpiel's exploitability is another number: half of "
         "NashConv.",
     ]
     if follows_models(refinement.table):
-        notes.append("Gain is what the refined strategy gets against the model, less that value.")
+        notes.append("Gain is the refined strategy's value against the model, less that of the game.")
     if refinement.knowledge is not None:
         notes.append(knowledge_note(refinement.knowledge))
     constant = constant_note(tree)
@@ -405,33 +432,33 @@ def refinement_notes(refinement: Refinement, seconds: Mapping[str, float] | None
 
 
 def knowledge_note(knowledge: Knowledge) -> str:
-    """Whether what was re-solved by what a player knows is safe, and if not, why."""
+    """A note on the safety of re-solving by what a player knows."""
     if knowledge.generate is not None:
-        why = "searches do not consider all that the opponent may hold"
+        reason = "searches do not consider all infostates that the opponent may be in"
     elif knowledge.order == math.inf:
-        return "Order ∞ is what is common knowledge: as safe as the gadgets are."
+        return "Order ∞ is common knowledge: as safe as the gadgets are."
     elif knowledge.unfrozen or knowledge.order > 1:
-        why = "own infostates that a search solves for too are not played as it thinks"
+        reason = "the player does not play other own infostates of a search as that search assumes"
     elif knowledge.combine == "together":
-        why = "each own infostate mends the opponent's as if no other did"
+        reason = "each own infostate's search changes the opponent's values as if no other search did"
     else:
         return "Resolving and max-margin are safe here: with ε = 0 and no gap exploitability cannot rise."
-    return f"Not safe: exploitability may rise, as {why}."
+    return f"Not safe: exploitability may rise, as {reason}."
 
 
 def count_subgames(refinement: Refinement) -> str:
     """`1 subgame`, `30 subgames`."""
-    count = refinement.num_subgames
-    return f"{count} subgame{'s' if count != 1 else ''}"
+    num_subgames = refinement.num_subgames
+    return f"{num_subgames} subgame{'s' if num_subgames != 1 else ''}"
 
 
 def constant_note(tree: Tree) -> str:
-    """That a game is constant-sum and not zero-sum, or nothing."""
+    """A note that the game is constant-sum; empty for a zero-sum game."""
     return constant_words(tree.game.name, tree.constant)
 
 
 def constant_words(game: str, constant: float) -> str:
-    """The same of a game by name."""
+    """As `constant_note`, by the game's name and the sum of its payoffs."""
     if constant == 0:
         return ""
     return (
@@ -442,40 +469,3 @@ def constant_words(game: str, constant: float) -> str:
 
 def _seconds(seconds: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:.2f}" for name, value in seconds.items())
-
-
-def _setting(row: Mapping[Any, Any]) -> tuple[str, str, str]:
-    epsilon = float(row["epsilon"])
-    return str(row["gadget"]), str(row["prior"]), "–" if math.isnan(epsilon) else f"{epsilon:g}"
-
-
-def _number(value: float, digits: int = 5) -> str:
-    if not math.isfinite(value):
-        return "–"
-    if digits < 5:
-        return f"{value:.{digits}g}"
-    return f"{round(value, digits) + 0.0:.{digits}f}" if abs(value) < 1e5 else f"{value:.9g}"
-
-
-def table_title(text: str) -> Text:
-    """A title in lines that are broken where names of games allow it, whatever the table's width."""
-    lines = break_lines(text, TITLE_WIDTH)
-    return Text("\n".join(lines), style="bold", no_wrap=True, overflow="ignore")
-
-
-def make_table(*columns: str, right: Iterable[str] = (), fold: str | None = None) -> Table:
-    """An empty table in the style of all others.
-
-    Args:
-      columns: their headings.
-      right: headings of the columns with numbers.
-      fold: the only column that may be broken into lines; by default all may.
-    """
-    table = Table(
-        box=box.SIMPLE_HEAD, header_style="bold", title_style="bold", pad_edge=False, collapse_padding=True
-    )
-    numbers = set(right)
-    for name in columns:
-        side = "right" if name in numbers else "left"
-        table.add_column(Text(name), justify=side, no_wrap=fold is not None and name != fold)
-    return table

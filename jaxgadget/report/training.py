@@ -1,4 +1,4 @@
-"""The curves of a value network's training: its loss and its error on histories never trained on."""
+"""Training curves of a network: its loss and its held-out error."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def draw_training(
 ) -> Axes:
     """Draws the root of the loss and the held-out error over the steps, the y axis logarithmic.
 
-    Both are in per cent of the payoff range if that is given, else the error is in payoff units and the
-    loss is left out, as its unit is the range. The loss of sampled returns holds their noise.
+    Both are in per cent of `payoff_range`; without it the error is in payoff units and the loss, whose unit
+    is the range, is omitted. The loss of sampled returns includes their noise.
 
     Args:
       log: columns `step`, `loss` and `heldout_rmse`, as `Training.log` has them; at least one row.
-      ax: where to draw, else a new figure of matplotlib's pyplot.
-      payoff_range: the largest less the smallest payoff.
-      goal: an error to reach, in the unit of the y axis, drawn as a line across.
-      title: what stands above.
+      ax: axes to draw on; by default those of a new figure of matplotlib's pyplot.
+      payoff_range: maximum minus minimum payoff.
+      goal: target error, in the unit of the y axis, drawn as a horizontal line.
+      title: of the axes.
 
     Raises:
       ValueError: if the log has no rows or lacks a column, or `payoff_range` is not positive.

@@ -46,7 +46,7 @@ def test_a_whole_game_without_some_actions_is_named_as_such() -> None:
     limited, everything = record(*asked, "--off-tree", "1/2"), record(*asked)
     assert limited["off_tree"] == ["Bet 1/2"] and everything["off_tree"] is None
     assert abs(limited["game_value"][0] - everything["game_value"][0]) > 1e-3
-    assert "with nothing off the menu but Bet 1/2, for player 0" in " ".join(
+    assert "whose only actions off the menu are Bet 1/2, for player 0" in " ".join(
         run(*asked, "--off-tree", "1/2").stdout.split()
     )
 

@@ -141,7 +141,7 @@ def test_nested_with_its_values(trained: Trained, tmp_path: pathlib.Path) -> Non
     assert "nested search, " in (tmp_path / "nested.svg").read_text()
     text = re.sub(r"\s+", " ", run(*NESTED, "--leaf", f"ranges:{out}").stdout)
     assert "from the root to the limit and again in every public state there, 20 iterations each" in text
-    assert "went into values" not in text and "nan" not in text.lower().replace("cnan", "")
+    assert "values at the limit took" not in text and "nan" not in text.lower().replace("cnan", "")
 
 
 def test_bad_input(trained: Trained, tmp_path: pathlib.Path) -> None:

@@ -168,7 +168,7 @@ def test_the_same_command_goes_on_and_another_is_refused(
         "of 3 steps, not 4, and a training's steps" in run(*changed(TRAIN, "--steps", 4), "--out", out).stderr
     )
     shown = run(*TRAIN, "--out", out).stdout
-    assert "1 histories held out" in shown
+    assert "1 held-out histories" in shown
     assert f"jaxgadget nested kuhn_poker --leaf {out} --blueprint cfr:3 --k 3" in shown.replace("\n", " ")
 
 

@@ -14,8 +14,9 @@ from jaxgadget.learn import checkpoints, network
 from jaxgadget.learn.checkpoints import CHECKPOINTS, CHECKSUMS, DESCRIPTION, LOG, TrainingFolder
 from jaxgadget.learn.encoding import decision_histories, find_encoding
 from jaxgadget.learn.network import KIND, Architecture, NetworkValues, load_values
+from jaxgadget.learn.optimiser import LearningSchedule
 from jaxgadget.learn.perceptron import Weights, abstract_weights, evaluate, initial_weights
-from jaxgadget.learn.trainer import LearningSchedule, Progress, begin
+from jaxgadget.learn.trainer import Progress, begin
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.util.locks import hold
 from jaxgadget.util.store import checksum, read_record
@@ -276,7 +277,7 @@ def test_a_folder_in_use_names_the_process(kuhn, tmp_path):
     with (
         hold(tmp_path, "folder"),
         pytest.raises(ValueError, match=f"in use by process {os.getpid()} on"),
-        checkpoints.hold_training(tmp_path),
+        checkpoints.open_training(tmp_path, {}, KIND),
     ):
         pass
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from jaxgadget.learn import options
+from jaxgadget.learn.optimiser import CONSTANTS, LearningSchedule
 from jaxgadget.learn.options import TrainingConfig
-from jaxgadget.learn.trainer import CONSTANTS, LearningSchedule
 
 SETTINGS: dict[str, Any] = {
     "steps": 120,

@@ -23,6 +23,8 @@ from jaxgadget.learn.checkpoints import (
     restore_weights,
 )
 from jaxgadget.learn.network import KIND
+from jaxgadget.learn.optimiser import LearningSchedule, learning_rate
+from jaxgadget.learn.options import TrainingConfig
 from jaxgadget.learn.perceptron import (
     Perceptron,
     Weights,
@@ -31,12 +33,12 @@ from jaxgadget.learn.perceptron import (
     evaluate,
     initial_weights,
 )
-from jaxgadget.learn.trainer import LearningSchedule, Trainer, learning_rate
+from jaxgadget.learn.trainer import Trainer
 from jaxgadget.util.precision import precision
 
 POINTS = NetworkKind(name="point network", version=3, writer="train_points")
-SCHEDULE = LearningSchedule(learning_rate=1e-2, steps=60)
-BATCH_SIZE = 8
+CONFIG = TrainingConfig(learning_rate=1e-2, steps=60, batch_size=8, every=20)
+BATCH_SIZE = CONFIG.batch_size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,19 +77,14 @@ class Points:
     def rounds(self, num_examples: int, draws: int) -> int:
         return -(-draws // num_examples) if self.noise else 1
 
-    def mean_square(
-        self, weights: Weights, first: jax.Array, last: jax.Array, rounds: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        rows = jnp.arange(len(self.points))
+    @property
+    def evaluated(self) -> int:
+        return 16
 
-        def error(number: jax.Array, total: jax.Array) -> jax.Array:
-            told = self._told(rows, jax.random.fold_in(jax.random.key(1), number))
-            squares = jnp.square(evaluate(self.shape, weights, self.points) - told).mean(axis=1)
-            return total + jnp.sum(jnp.where((rows >= first) & (rows < last), squares, 0))
-
-        total = jax.lax.fori_loop(0, rounds, error, jnp.float32(0))
-        unit = jnp.square(self.scale)
-        return total * unit / ((last - first) * rounds).astype(jnp.float32), self.noise**2 * unit
+    def errors(self, weights: Weights, rows: jax.Array, batch: jax.Array) -> tuple[jax.Array, jax.Array]:
+        targets = self._told(rows, jax.random.fold_in(jax.random.key(1), batch))
+        squares = jnp.square(evaluate(self.shape, weights, self.points[rows]) - targets).mean(axis=1)
+        return squares, jnp.full_like(squares, self.noise**2)
 
 
 def make(count: int, num_train: int, seed: int = 0, noise: float = 0.0) -> Points:
@@ -101,7 +98,7 @@ def make(count: int, num_train: int, seed: int = 0, noise: float = 0.0) -> Point
 
 def begin(lesson: Points, counts: tuple[int, int], keeper: TrainingFolder | None = None) -> Trainer:
     weights = initial_weights(lesson.shape, 0)
-    return Trainer(SCHEDULE, lesson, weights, counts, keeper, 0.0, batch_size=BATCH_SIZE)
+    return Trainer(CONFIG, lesson, weights, counts, keeper, 0.0)
 
 
 def open_folder(path: pathlib.Path, **described: Any) -> TrainingFolder:
@@ -127,7 +124,7 @@ def test_it_learns_and_its_errors_are_in_payoff_units():
     lesson = make(200, 150)
     taught = begin(lesson, (150, 200))
     before = taught.errors()
-    taught.train(20, nothing)
+    taught.train(nothing)
     off = 4 * (np.asarray(evaluate(lesson.shape, taught.progress.weights, lesson.points)) - lesson.targets)
     errors = [np.sqrt(np.mean(part**2)) for part in (off[:150], off[150:])]
     np.testing.assert_allclose(taught.errors(), errors, rtol=1e-5)
@@ -163,8 +160,8 @@ def test_the_log_says_what_training_was_like_where_nothing_is_held_out(monkeypat
         return original(first, last, draws)
 
     monkeypatch.setattr(taught, "rmse", spy)
-    taught.train(30, nothing)
-    assert shown == [(0, 5)] * 2 and np.isnan([row["heldout_rmse"] for row in taught.log]).all()
+    taught.train(nothing)
+    assert shown == [(0, 5)] * 3 and np.isnan([row["heldout_rmse"] for row in taught.log]).all()
 
 
 # --- in several calls -------------------------------------------------------------------
@@ -174,13 +171,13 @@ def test_stops_between_parts_change_nothing_but_the_rows(tmp_path: pathlib.Path)
     """A checkpoint is saved where a call stops, also between two multiples of `every`."""
     lesson, told = make(40, 30), list[int]()
     whole, parts = begin(lesson, (30, 40)), begin(lesson, (30, 40), open_folder(tmp_path))
-    whole.train(20, nothing)
-    parts.train(20, told.append, until=27)
+    whole.train(nothing)
+    parts.train(told.append, until=27)
     assert last_step(tmp_path) == 27 and int(parts.progress.step) == 27
     assert [row["step"] for row in json.loads((tmp_path / LOG).read_text())] == [20, 27]
-    parts.train(20, told.append, until=10)
+    parts.train(told.append, until=10)
     assert int(parts.progress.step) == 27, "what is done stays"
-    parts.train(20, told.append, until=1000)
+    parts.train(told.append, until=1000)
     assert told == [0, 20, 27, 27, 27, 40, 60]
     assert same(parts.progress.weights, whole.progress.weights)
     assert [row["step"] for row in parts.log] == [20, 27, 40, 60]
@@ -192,9 +189,9 @@ def teach(keeper: TrainingFolder | None) -> Trainer:
     """More and more examples, of which ever other ones are held out."""
     first, second = make(40, 30), make(80, 70)
     taught = begin(first, (30, 40), keeper)
-    taught.train(20, nothing, until=30)
+    taught.train(nothing, until=30)
     taught.lesson, taught.counts = second, (70, 80)
-    taught.train(20, nothing)
+    taught.train(nothing)
     return taught
 
 
@@ -202,12 +199,12 @@ def teach(keeper: TrainingFolder | None) -> Trainer:
 def test_a_lesson_may_be_replaced_by_a_larger_one(tmp_path: pathlib.Path):
     taught = teach(open_folder(tmp_path))
     alone = begin(make(40, 30), (30, 40))
-    alone.train(20, nothing, until=30)
+    alone.train(nothing, until=30)
     assert alone.log[1]["heldout_rmse"] == taught.log[1]["heldout_rmse"]
-    by_hand = trainer.advance(alone.progress, make(80, 70), jnp.int32(60), schedule=SCHEDULE)
+    by_hand = trainer.advance(alone.progress, make(80, 70), jnp.int32(60), schedule=CONFIG.schedule)
     assert same(by_hand.weights, taught.progress.weights)
     alone = begin(make(40, 30), (30, 40))
-    alone.train(20, nothing)
+    alone.train(nothing)
     assert not same(alone.progress.weights, taught.progress.weights), "the second lesson taught nothing"
     off = 4 * np.asarray(
         evaluate(Shape(), taught.progress.weights, make(80, 70).points) - make(80, 70).targets
@@ -242,10 +239,10 @@ def test_cut_off_between_lessons_it_goes_on_to_the_same_weights(
 
 def test_what_does_not_change_shape_compiles_nothing():
     taught = begin(make(40, 20), (20, 40))
-    taught.train(20, nothing, until=20)
+    taught.train(nothing, until=20)
     before = trainer.advance._cache_size()
     taught.lesson, taught.counts = make(40, 30, seed=1), (30, 40)
-    taught.train(20, nothing)
+    taught.train(nothing)
     assert trainer.advance._cache_size() == before
 
 
@@ -278,7 +275,7 @@ def test_a_folder_of_another_kind(tmp_path: pathlib.Path):
     with pytest.raises(ValueError, match=r"point network '.*' has no checkpoint yet"):
         restore_weights(tmp_path, like, POINTS)
     taught = begin(make(40, 30), (30, 40), keeper)
-    taught.train(60, nothing)
+    taught.train(nothing)
     description = read_description(tmp_path, POINTS)
     assert (description["game"], description["training"]) == ("points", {"seed": 1})
     assert same(restore_weights(tmp_path, like, POINTS), taught.progress.weights)

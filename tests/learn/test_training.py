@@ -13,6 +13,7 @@ from jaxgadget.learn import checkpoints, examples, trainer
 from jaxgadget.learn.encoding import decision_histories
 from jaxgadget.learn.history_lesson import ERROR_PAIRS, ERRORS_KEY, EVALUATED
 from jaxgadget.learn.network import KIND, Architecture, load_values
+from jaxgadget.learn.optimiser import CONSTANTS
 from jaxgadget.learn.options import TrainingConfig
 from jaxgadget.learn.perceptron import evaluate, initial_weights
 from jaxgadget.learn.returns import make_simulator, sample_returns
@@ -380,9 +381,9 @@ def test_another_training_in_the_folder_is_refused(kuhn, goofspiel, tmp_path, mo
     write_record(tmp_path / checkpoints.DESCRIPTION, KIND.file, described)
     with pytest.raises(ValueError, match="training schedule is None, not 'warm-up, then cosine'"):
         train_value(tree, portfolio, folder=tmp_path, **configured(**SMALL))
-    described["training"]["schedule"] = trainer.CONSTANTS["schedule"]
+    described["training"]["schedule"] = CONSTANTS["schedule"]
     write_record(tmp_path / checkpoints.DESCRIPTION, KIND.file, described)
-    monkeypatch.setitem(trainer.CONSTANTS, "second moment", 0.5)
+    monkeypatch.setitem(CONSTANTS, "second moment", 0.5)
     with pytest.raises(ValueError, match=r"training second moment is 0\.99, not 0\.5"):
         train_value(tree, portfolio, folder=tmp_path, **configured(**SMALL))
 

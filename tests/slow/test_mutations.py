@@ -32,8 +32,9 @@ from jaxgadget.core.regret import find_rule
 from jaxgadget.learn import checkpoints
 from jaxgadget.learn.encoding import find_encoding
 from jaxgadget.learn.network import KIND, Architecture, NetworkValues, load_values
+from jaxgadget.learn.optimiser import LearningSchedule
 from jaxgadget.learn.perceptron import initial_weights
-from jaxgadget.learn.trainer import LearningSchedule, begin
+from jaxgadget.learn.trainer import begin
 from jaxgadget.policy.evaluate import whole_problem
 from jaxgadget.sweeping.manifest import make_request
 from jaxgadget.sweeping.store import Store

@@ -1,0 +1,57 @@
+"""The optimiser of every training: AdamW on clipped gradients, with a warm-up and a cosine decay."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import optax
+
+WARM_UP = 0.02
+"""Fraction of the steps with a rising learning rate."""
+
+SECOND_MOMENT = 0.99
+"""Decay of the mean squared gradient. With the usual 0.999 the error was 1.7 times as large in Goofspiel 5
+after 3,000 steps, and a seventh larger in Leduc with sampled returns after 2,000."""
+
+WEIGHT_DECAY = 1e-4
+LARGEST_GRADIENT = 1.0
+"""Gradients are clipped to this norm."""
+
+CONSTANTS: dict[str, float | str] = {
+    "schedule": "warm-up, then cosine",
+    "warm-up": WARM_UP,
+    "second moment": SECOND_MOMENT,
+    "weight decay": WEIGHT_DECAY,
+    "largest gradient": LARGEST_GRADIENT,
+}
+"""Constants that determine the weights, besides settings; a training cannot resume with others."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LearningSchedule:
+    """Static settings of the optimiser.
+
+    Attributes:
+      learning_rate: maximum learning rate.
+      steps: steps of the whole training.
+    """
+
+    learning_rate: float
+    steps: int
+
+
+def learning_rate(schedule: LearningSchedule) -> optax.Schedule:
+    """Learning rate by step: linear warm-up, then cosine decay."""
+    warm_up = int(WARM_UP * schedule.steps)
+    return optax.warmup_cosine_decay_schedule(
+        init_value=schedule.learning_rate / (warm_up + 1),  # with 0 the first step would have no effect
+        peak_value=schedule.learning_rate,
+        warmup_steps=warm_up,
+        decay_steps=schedule.steps,
+    )
+
+
+def make_optimiser(schedule: LearningSchedule) -> optax.GradientTransformation:
+    """AdamW on clipped gradients."""
+    adamw = optax.adamw(learning_rate(schedule), b2=SECOND_MOMENT, weight_decay=WEIGHT_DECAY)
+    return optax.chain(optax.clip_by_global_norm(LARGEST_GRADIENT), adamw)
