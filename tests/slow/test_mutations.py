@@ -35,7 +35,7 @@ from jaxgadget.learn.network import KIND, Architecture, NetworkValues, load_valu
 from jaxgadget.learn.perceptron import initial_weights
 from jaxgadget.learn.trainer import LearningSchedule, begin
 from jaxgadget.policy.evaluate import whole_problem
-from jaxgadget.sweeping.manifest import make_request
+from jaxgadget.sweeping.request import make_request
 from jaxgadget.sweeping.store import Store
 from jaxgadget.sweeping.sweep import Workshop
 from jaxgadget.util.precision import precision

@@ -94,7 +94,7 @@ MORE = {"sensitivity": ["varied", "value"]}
 
 def check_columns(name: str, frame: pd.DataFrame) -> None:
     if name in SWEPT:
-        left_out = ("piece", "piece_rows", "failure", "guard_share", "model", "p", "gain", *KNOWLEDGE)
+        left_out = ("form", "piece", "piece_rows", "failure", "guard_share", "model", "p", "gain", *KNOWLEDGE)
         names = [name for name in SCHEMA.names if name not in left_out]
         assert list(frame.columns) == names + MORE.get(name, []) and len(names) == len(SCHEMA) - len(left_out)
     else:
