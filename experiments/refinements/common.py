@@ -80,7 +80,7 @@ def sweep_grid(
     if frame["failure"].notna().any():
         raise ValueError(f"{name}: {frame['failure'].dropna().iloc[0]}")
     # These matter in a sweep's folder, with estimates, against models, and by what a player knows.
-    unused = ["piece", "piece_rows", "failure", "guard_share", "model", "p", "gain", *KNOWLEDGE]
+    unused = ["form", "piece", "piece_rows", "failure", "guard_share", "model", "p", "gain", *KNOWLEDGE]
     return frame.drop(columns=unused)
 
 

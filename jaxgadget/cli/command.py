@@ -7,8 +7,8 @@ import errno
 import logging
 import os
 import pathlib
-from collections.abc import Callable, Collection, Generator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 from typer.core import TyperCommand, TyperOption
@@ -38,9 +38,9 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parses arguments, and refuses a second value of an option that takes one."""
         order: list[Any] = self.make_parser(ctx).parse_args(args=list(args))[2]
-        for number, option in enumerate(order):
-            single = isinstance(option, TyperOption) and not option.multiple and not option.is_flag
-            if single and option in order[:number]:
+        for position, option in enumerate(order):
+            is_single = isinstance(option, TyperOption) and not option.multiple and not option.is_flag
+            if is_single and option in order[:position]:
                 raise typer.BadParameter("given more than once; expected one value", ctx=ctx, param=option)
         return super().parse_args(ctx, args)
 
@@ -69,12 +69,12 @@ class Command(TyperCommand):
 def _files_in(value: Any) -> list[str]:
     """Existing files that a value, or each of several, names: `x.efg`, `file:x.npz`, `x.py:Game`."""
     values = value if isinstance(value, list | tuple) else [value]
-    found: list[str] = []
+    files: list[str] = []
     for text in [str(each) for each in values if isinstance(each, str | pathlib.Path)]:
         parts = text.split(":")
-        names = [":".join(parts[number:]) for number in range(len(parts))] + [":".join(parts[:-1])]
-        found += [name for name in names if name and os.path.isfile(name)]
-    return found
+        names = [":".join(parts[begin:]) for begin in range(len(parts))] + [":".join(parts[:-1])]
+        files += [name for name in names if name and os.path.isfile(name)]
+    return files
 
 
 def is_given(context: typer.Context, name: str) -> bool:
@@ -178,10 +178,21 @@ def exit_if_undefined(failures: Collection[str], total: int) -> None:
     raise typer.Exit(UNDEFINED)
 
 
-def save_defined(policy: Policy, failures: Collection[int], path: pathlib.Path) -> pathlib.Path | None:
-    """Writes the lanes whose solve did not fail; returns the path, or None if there are none."""
-    lanes = [policy.lane(lane) for lane in range(policy.num_lanes) if lane not in failures]
-    if not lanes:
-        return None
-    policy.stack(lanes).save(path)
-    return path
+class Solved(Protocol):
+    """A result with a policy whose lanes may have failed."""
+
+    @property
+    def policy(self) -> Policy:
+        """The policy."""
+        ...
+
+    @property
+    def failures(self) -> Mapping[int, str]:
+        """Lanes without a result, and the reason."""
+        ...
+
+
+def exit_if_failed(results: Sequence[Solved]) -> None:
+    """Exits with status `UNDEFINED` and the reasons if some lanes of the results failed."""
+    reasons = [reason for result in results for reason in result.failures.values()]
+    exit_if_undefined(reasons, sum(result.policy.num_lanes for result in results))

@@ -234,13 +234,13 @@ def _type(kind: type[Any], field: dataclasses.Field[Any]) -> Any:
 
     `typing.get_type_hints` is of no use: other fields may have types that only type checkers import.
     """
-    found = field.metadata.get("type", field.type)
-    if isinstance(found, str):
+    annotation = field.metadata.get("type", field.type)
+    if isinstance(annotation, str):
         owner = next(base for base in kind.__mro__ if field.name in inspect.get_annotations(base))
-        found = eval(found, vars(sys.modules[owner.__module__]))
-    if typing.get_origin(found) in (types.UnionType, typing.Union):
-        (found,) = (each for each in typing.get_args(found) if each is not types.NoneType)
-    return found
+        annotation = eval(annotation, vars(sys.modules[owner.__module__]))
+    if typing.get_origin(annotation) in (types.UnionType, typing.Union):
+        (annotation,) = (each for each in typing.get_args(annotation) if each is not types.NoneType)
+    return annotation
 
 
 def _text(kind: type[Any], name: str) -> str:
@@ -252,8 +252,8 @@ def _text(kind: type[Any], name: str) -> str:
 def _texts(kind: type[Any]) -> dict[str, str]:
     """The texts of the attributes in a class's own docstring, each with a capital letter."""
     section = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")[2].partition("\n\n")[0]
-    found = re.findall(r"^  (\w+): (.*(?:\n    .*)*)", section, flags=re.MULTILINE)
-    texts = {name: " ".join(text.split()) for name, text in found}
+    entries = re.findall(r"^  (\w+): (.*(?:\n    .*)*)", section, flags=re.MULTILINE)
+    texts = {name: " ".join(text.split()) for name, text in entries}
     return {name: text[0].upper() + text[1:] for name, text in texts.items()}
 
 

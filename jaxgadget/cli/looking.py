@@ -6,7 +6,7 @@ import pathlib
 from typing import TYPE_CHECKING, Any
 
 from jaxgadget.cli.fields import option, request
-from jaxgadget.cli.options import CutOptions, GameOptions, Output
+from jaxgadget.cli.options import CutOptions, GameOptions, Output, PlotOutput
 
 if TYPE_CHECKING:
     from jaxgadget.policy.policy import Policy
@@ -66,19 +66,15 @@ class InfostateOptions:
 
 
 @request
-class SubgameOutput(Output):
+class SubgameOutput(PlotOutput):
     """Files to write.
 
     Attributes:
       plot: draw hands × actions as heat maps, one for each decision point: .png, .svg or .pdf.
     """
 
-    plot: pathlib.Path | None = None
 
-
-def show_subgame(
-    game: GameOptions, where: CutOptions, options: SubgameOptions, output: SubgameOutput
-) -> None:
+def show_subgame(game: GameOptions, cuts: CutOptions, options: SubgameOptions, output: SubgameOutput) -> None:
     """Show a subgame: both players' root infostates and ranges, and their play below, under one policy."""
     output.check()
     from jaxgadget.policy.blueprints import parse_blueprint
@@ -94,7 +90,7 @@ def show_subgame(
     from jaxgadget.policy.blueprints import make_blueprints
     from jaxgadget.report import show as report
 
-    forest, subgame = _find_subgame(tree, where, options.subgame, options.infostate)
+    forest, subgame = _find_subgame(tree, cuts, options.subgame, options.infostate)
     profile = _find_lane(make_blueprints(tree, [spec]), policy, options.lane)
     if output.plot is not None:
         from jaxgadget.report.plots import save_picture
@@ -110,7 +106,7 @@ def show_subgame(
     output.print((report.subgame_tables(forest, profile, subgame), notes))
 
 
-def infostates(game: GameOptions, where: CutOptions, options: InfostateOptions, output: Output) -> None:
+def infostates(game: GameOptions, cuts: CutOptions, options: InfostateOptions, output: Output) -> None:
     """List the infostates where a player acts, by the names that everything else here takes.
 
     With `--cut` or `--subgame`, only those in subgames, with the subgame's number.
@@ -121,8 +117,8 @@ def infostates(game: GameOptions, where: CutOptions, options: InfostateOptions, 
 
     forest = None
     subgame = options.subgame
-    if where.cut is not None or subgame is not None:
-        forest, _ = _find_subgame(tree, where, subgame or 0, None)
+    if cuts.cut is not None or subgame is not None:
+        forest, _ = _find_subgame(tree, cuts, subgame or 0, None)
     rows = list_infostates(tree, player=options.player, texts=options.match, forest=forest, subgame=subgame)
     record: dict[str, Any] = {"game": tree.game.name, "infostates": rows}
     output.write_json(record | ({} if forest is None else {"cut": forest.cut.name}))
@@ -131,12 +127,12 @@ def infostates(game: GameOptions, where: CutOptions, options: InfostateOptions, 
 
 
 def _find_subgame(
-    tree: HistoryTree, where: CutOptions, subgame: int, infostate: str | None
+    tree: HistoryTree, cuts: CutOptions, subgame: int, infostate: str | None
 ) -> tuple[Forest, int]:
     """All subgames below a cut, and the number of the selected one."""
     from jaxgadget.tree.forest import build_forest
 
-    forest = build_forest(tree, where.of(tree.game))
+    forest = build_forest(tree, cuts.of(tree.game))
     if infostate is not None:
         player, infoset = tree.find_infoset(infostate)
         subgame = int(forest.infoset_subgame(player)[infoset])

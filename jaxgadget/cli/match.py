@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,11 +14,10 @@ from jaxgadget.cli.leaves import (
     EPSILON,
     LeafOptions,
     SearchBlueprintOptions,
-    find_values,
     join,
     note_unused,
 )
-from jaxgadget.cli.options import GadgetOptions, GameOptions, Output
+from jaxgadget.cli.options import GadgetOptions, GameOptions, PlotOutput
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.registry import DEFAULT_GADGETS
 from jaxgadget.report.output import working
@@ -64,14 +62,12 @@ class MatchOptions:
 
 
 @request
-class MatchOutput(Output):
+class MatchOutput(PlotOutput):
     """Files to write.
 
     Attributes:
       plot: draw mean returns and win rates as heat maps: .png, .svg or .pdf.
     """
-
-    plot: pathlib.Path | None = None
 
 
 def match(
@@ -95,7 +91,7 @@ def match(
     from jaxgadget.policy.matches import play_matches
     from jaxgadget.report import search as report
 
-    values = find_values(tree, profile, leaves)
+    values = leaves.make_histories(tree, profile)
     policy, unused, reasons = _assemble(tree, profile, offers, values, leaves.depth, solver)
     with working(f"playing {options.matches} matches of each pair"):
         frame = play_matches(policy, matches=options.matches, seed=leaves.seed).frame

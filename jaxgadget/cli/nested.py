@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from jaxgadget.cli.command import exit_if_undefined, refuse_unused, save_defined
+from jaxgadget.cli.command import exit_if_failed, refuse_unused
 from jaxgadget.cli.fields import Fields, option, request
 from jaxgadget.cli.leaves import (
     END,
@@ -21,18 +21,19 @@ from jaxgadget.cli.leaves import (
     LeafOptions,
     SearchBlueprintOptions,
     join,
-    leaf_values,
     note_unused,
 )
 from jaxgadget.cli.options import (
     GadgetOptions,
-    GameOptions,
     KnowledgeOptions,
     ModelOptions,
-    PlayerName,
+    PlayerOptions,
+    PlotOutput,
     SavedOutput,
+    TreeOptions,
     check_solver,
-    make_models,
+    form_record,
+    make_opponent,
 )
 from jaxgadget.core.solver import LP, Solver
 from jaxgadget.gadgets.registry import DEFAULT_GADGETS
@@ -56,7 +57,7 @@ Examples:
 
 
 @request
-class NestedOptions:
+class NestedOptions(PlayerOptions):
     """Settings of `nested` alone.
 
     Attributes:
@@ -68,7 +69,6 @@ class NestedOptions:
       beyond: play of an opponent who follows the model below the limit of a search.
     """
 
-    player: PlayerName = "0"
     limit: Literal["own", "moves"] = "own"
     step: int | None = option(None, min=1, default="1, or D with --limit moves")
     beyond: Literal["rational", "model"] = "rational"
@@ -92,19 +92,17 @@ class NestedGadgetOptions(GadgetOptions):
 
 
 @request
-class NestedOutput(SavedOutput):
+class NestedOutput(PlotOutput, SavedOutput):
     """Files to write.
 
     Attributes:
       plot: draw nested against blueprint exploitability: .png, .svg or .pdf.
     """
 
-    plot: pathlib.Path | None = None
-
 
 def nested(
     context: typer.Context,
-    game: GameOptions,
+    game: TreeOptions,
     options: NestedOptions,
     leaves: LeafOptions,
     blueprints: SearchBlueprintOptions,
@@ -142,17 +140,18 @@ def nested(
     else:
         refuse_unused(context, "without --gadget, where levels are searched jointly", "prior", "epsilon")
     knowledge = knowing.make(context, knowing.order)
-    tree, profiles = blueprints.make(game)
-    from jaxgadget.opponents.opponent import Opponent
+    blueprint_specs = blueprints.parse()
+    tree, _ = game.lay_out(context)
+    from jaxgadget.policy.blueprints import make_blueprints
     from jaxgadget.policy.evaluate import nash_conv
     from jaxgadget.report import search as report
     from jaxgadget.report.tables import constant_note
     from jaxgadget.subgames.nested import nested_search
     from jaxgadget.subgames.schedule import Lookahead
 
-    values = leaf_values(context, tree, profiles, leaves)
-    opponent = Opponent(make_models(tree, specs), list(models.p), options.beyond) if specs else None
-    players = [0, 1] if options.player == "both" else [int(options.player)]
+    profiles = make_blueprints(tree, blueprint_specs, progress=True)
+    values = leaves.make(context, tree, profiles)
+    opponent = make_opponent(tree, specs, models.p, options.beyond)
     searching: dict[str, Any] = {"opponent": opponent, "knowledge": knowledge, "solver": solver}
     if leaves.leaf == END:
         lookahead = Lookahead(step=options.step)
@@ -161,28 +160,29 @@ def nested(
     else:
         lookahead = Lookahead(values, leaves.depth, options.limit, options.step)
     searches: list[Nested] = []
-    for player in players:
+    for player in options.players:
         searches.append(nested_search(tree, profiles, offers, lookahead, player=player, **searching))
         searching["value"] = searches[0].game_value
     joined = join(searches)
-    together = nash_conv(joined) if len(searches) > 1 else None
     failures = {lane for result in searches for lane in result.failures}
-    if together is not None:
-        together[list(failures)] = math.nan
-    if output.save is not None:
-        output = dataclasses.replace(output, save=save_defined(joined, failures, output.save))
+    nash_convs = None
+    if len(searches) > 1:
+        nash_convs = nash_conv(joined)
+        nash_convs[list(failures)] = math.nan
+    output = output.save_defined(joined, failures)
     if output.plot is not None:
         _draw(searches, output.plot)
-    output.write_json(report.nested_records(searches, together))
+    output.write_json(report.nested_records(searches, nash_convs) | form_record(tree))
     unused = ""
     if searches[0].schedule is not None and leaves.leaf not in (OPTIMAL, END):
         unused = note_unused(searches)
-    more = [] if together is None else [report.together_note(joined.labels, together)]
-    tables = [(report.nested_table(r), [constant_note(tree), *report.nested_notes(r)]) for r in searches]
-    tables[-1][1].extend([*more, unused])
-    output.print(*tables, warnings=[constant_note(tree), unused])
-    reasons = [why for result in searches for why in result.failures.values()]
-    exit_if_undefined(reasons, sum(result.policy.num_lanes for result in searches))
+    constant = constant_note(tree)
+    tables = [(report.nested_table(result), [constant, *report.nested_notes(result)]) for result in searches]
+    if nash_convs is not None:
+        tables[-1][1].append(report.together_note(joined.labels, nash_convs))
+    tables[-1][1].append(unused)
+    output.print(*tables, warnings=[constant, unused])
+    exit_if_failed(searches)
 
 
 def _check(context: typer.Context, leaf: str, order: str | None, solver: Solver) -> None:

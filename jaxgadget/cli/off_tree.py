@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jaxgadget.cli.command import exit_if_undefined, keeping_checkpoints, refuse_unused, save_defined
+from jaxgadget.cli.command import exit_if_failed, keeping_checkpoints, refuse_unused
 from jaxgadget.cli.fields import Fields, option, request
 from jaxgadget.cli.options import (
     BlueprintOptions,
     GadgetOptions,
     GameOptions,
-    PlayerName,
+    PlayerOptions,
     SavedOutput,
     check_solver,
     keep_programs,
@@ -50,7 +49,7 @@ Examples:
 
 
 @request
-class OffTreeOptions:
+class OffTreeOptions(PlayerOptions):
     """Actions off the menu and answers to them.
 
     Attributes:
@@ -70,7 +69,6 @@ class OffTreeOptions:
     menu: str = option(metavar="ACTIONS")
     opponent_only: bool = False
     off_tree: str | None = option(None, metavar="ACTIONS", default="all that is not on the menu")
-    player: PlayerName = "1"
     method: tuple[str, ...] = option(DEFAULT_METHODS, metavar="NAME")
     levels: int | None = option(None, min=0, default="as often as it can")
 
@@ -78,7 +76,7 @@ class OffTreeOptions:
 def off_tree(
     context: typer.Context,
     game: GameOptions,
-    options: OffTreeOptions,
+    options: Annotated[OffTreeOptions, Fields(player="1")],
     blueprints: Annotated[BlueprintOptions, Fields(blueprint=(DEFAULT_BLUEPRINT,))],
     gadgets: Annotated[GadgetOptions, Fields("gadget", "prior", "epsilon", "spread", gadget=DEFAULT_GADGETS)],
     solver: Annotated[Solver, Fields(algorithm="cfr+", iterations=2000, dtype="float32", progress=True)],
@@ -107,7 +105,7 @@ def off_tree(
 
     specs = blueprints.parse()
     offers = gadgets.make(context)
-    players = (0, 1) if options.player == "both" else (int(options.player),)
+    players = options.players
     if solves:
         list_gadgets(offers, solver.algorithm == LP, players)  # refuses before blueprints are made
     asked = {name: gadgets_of(name, offers, solves, len(specs)) for name in solves}
@@ -128,15 +126,13 @@ def off_tree(
                     for name in methods
                 ]
             )
-    if output.save is not None and whole is not None:
-        output = dataclasses.replace(output, save=_save(results, whole, output.save))
+    if whole is not None:
+        output = _save(results, whole, output)
     from jaxgadget.report.off_tree import off_tree_notes, off_tree_record, off_tree_table
 
     output.write_json(off_tree_record(results))
     output.print((off_tree_table(results), off_tree_notes(results)))
-    everything = [result for answered in results for result in answered]
-    reasons = [why for result in everything for why in result.failures.values()]
-    exit_if_undefined(reasons, sum(result.policy.num_lanes for result in everything))
+    exit_if_failed([result for answered in results for result in answered])
 
 
 def _check_methods(methods: list[str]) -> None:
@@ -231,7 +227,7 @@ def _enumerate_whole(tree: HistoryTree, max_histories: int) -> HistoryTree:
     return enumerate_game(tree.game.game, max_histories=max_histories)
 
 
-def _save(results: list[list[OffTree]], whole: HistoryTree, path: pathlib.Path) -> pathlib.Path | None:
+def _save(results: list[list[OffTree]], whole: HistoryTree, output: SavedOutput) -> SavedOutput:
     """Writes all methods' strategies for the whole game, both players' halves together."""
     from jaxgadget.policy.policy import Policy
 
@@ -244,4 +240,4 @@ def _save(results: list[list[OffTree]], whole: HistoryTree, path: pathlib.Path) 
         policies.append(Policy(whole, (on_whole[0].probabilities[0], on_whole[-1].probabilities[1]), labels))
         failures |= {lanes + lane for result in answered for lane in result.failures}
         lanes += policies[-1].num_lanes
-    return save_defined(Policy.stack(policies), failures, path)
+    return output.save_defined(Policy.stack(policies), failures)

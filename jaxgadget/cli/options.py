@@ -10,8 +10,8 @@ import math
 import os
 import pathlib
 import time
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import typer
 
@@ -31,6 +31,7 @@ from jaxgadget.gadgets.registry import (
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, warn, working, write_json
 from jaxgadget.report.tables import INFINITE
+from jaxgadget.tree.tree import Form
 from jaxgadget.util.arguments import read_number
 
 if TYPE_CHECKING:
@@ -41,18 +42,18 @@ if TYPE_CHECKING:
     from jaxgadget.gadgets.gadget import Gadget
     from jaxgadget.gadgets.prior import Prior
     from jaxgadget.games.game import Game
-    from jaxgadget.opponents.opponent import Opponent
+    from jaxgadget.opponents.opponent import Beyond, Opponent
     from jaxgadget.policy.blueprints import BlueprintSpec
     from jaxgadget.policy.policy import Policy
     from jaxgadget.subgames.knowledge import Knowledge
     from jaxgadget.tree.history import HistoryTree
+    from jaxgadget.tree.public import Tree
+    from jaxgadget.tree.tree import TreeGame
 
 MODEL = "--model"
 """The name of a model's SPEC in errors."""
 RANGE_OF = f"--prior {RANGE}:SPEC"
 """The name of the SPEC of a model whose range is a prior, in errors."""
-
-PlayerName = Literal["0", "1", "both"]
 
 
 @request
@@ -64,6 +65,28 @@ class SizeOptions:
     """
 
     max_histories: int = option(DEFAULT_MAX_HISTORIES, min=1)
+
+
+@request
+class FormOptions(SizeOptions):
+    """The layout of a game.
+
+    Attributes:
+      form: layout of the game. Where private hands are dealt first and all that follows is public, `hands`
+        lists no histories: kuhn_poker, leduc_poker, liars_dice. In other games hands are looked for in the
+        histories.
+    """
+
+    form: Form = "histories"
+
+    def check_form(self, context: typer.Context, games: Iterable[Game]) -> None:
+        """ValueError for `--max-histories` where all games deal hands, so that no histories are listed."""
+        from jaxgadget.games.hands import DealsHands
+
+        games = list(games)
+        if self.form == "hands" and all(isinstance(game, DealsHands) for game in games):
+            names = ", ".join(game.name for game in games)
+            refuse_unused(context, f"with --form hands for {names}, which lists none", "max_histories")
 
 
 @request
@@ -100,6 +123,29 @@ class GameOptions(SizeOptions):
 
 
 @request
+class TreeOptions(GameOptions, FormOptions):
+    """A game, its layout and the limit of its size."""
+
+    def lay_out(self, context: typer.Context) -> tuple[Tree, float]:
+        """The game's tree, and the seconds that laying it out took.
+
+        Raises:
+          ValueError: as `jaxgadget.tree.public.lay_out` and `check_form`.
+        """
+        if self.form == "histories":
+            return self.enumerate()
+        keep_programs()
+        from jaxgadget.tree.public import lay_out
+
+        began = time.perf_counter()
+        with working(f"laying out {self.game}"):
+            rules = self.load()
+            self.check_form(context, [rules])
+            tree = lay_out(rules, self.form, max_histories=self.max_histories)
+        return tree, time.perf_counter() - began
+
+
+@request
 class CutOptions:
     """A cut.
 
@@ -110,9 +156,36 @@ class CutOptions:
 
     cut: str | None = option(None, metavar="CUT", default="the first that the game names, else depth:1")
 
-    def of(self, game: Game) -> str:
+    def of(self, game: TreeGame) -> str:
         """The cut's name for a game."""
         return first_cut(game) if self.cut is None else self.cut
+
+
+@request
+class SeedOptions:
+    """The seed of a command.
+
+    Attributes:
+      seed: seed of all random numbers.
+    """
+
+    seed: int = option(0, metavar="SEED", min=0)
+
+
+@request
+class PlayerOptions:
+    """The players who solve, one after the other.
+
+    Attributes:
+      player: the player who re-solves; the other is the opponent.
+    """
+
+    player: Literal["0", "1", "both"] = "0"
+
+    @property
+    def players(self) -> tuple[int, ...]:
+        """The selected players."""
+        return (0, 1) if self.player == "both" else (int(self.player),)
 
 
 @request
@@ -231,18 +304,20 @@ class ModelOptions:
         return [parse_blueprint(spec, MODEL) for spec in self.model]
 
 
-def make_models(tree: HistoryTree, specs: Sequence[BlueprintSpec]) -> Policy:
+def make_models(tree: Tree, specs: Sequence[BlueprintSpec]) -> Policy:
     """The models that `--model` names, a lane each; ValueError, naming it, for those of another game."""
     from jaxgadget.policy.blueprints import make_blueprints
 
     return make_blueprints(tree, specs, progress=True, argument=MODEL)
 
 
-def make_opponent(tree: HistoryTree, specs: Sequence[BlueprintSpec], p: Sequence[float]) -> Opponent | None:
+def make_opponent(
+    tree: Tree, specs: Sequence[BlueprintSpec], p: Sequence[float], beyond: Beyond = "rational"
+) -> Opponent | None:
     """Every model with every probability; None if there is no model."""
     from jaxgadget.opponents.opponent import Opponent
 
-    return Opponent(make_models(tree, specs), list(p)) if specs else None
+    return Opponent(make_models(tree, specs), list(p), beyond) if specs else None
 
 
 @request
@@ -365,6 +440,27 @@ class SavedOutput(Output):
 
     save: pathlib.Path | None = None
 
+    def save_defined(self, policy: Policy, failures: Collection[int]) -> Self:
+        """Writes the lanes whose solve did not fail; returns the output, without `save` if there are none."""
+        if self.save is None:
+            return self
+        lanes = [policy.lane(lane) for lane in range(policy.num_lanes) if lane not in failures]
+        if not lanes:
+            return dataclasses.replace(self, save=None)
+        policy.stack(lanes).save(self.save)
+        return self
+
+
+@request
+class PlotOutput(Output):
+    """Files to write.
+
+    Attributes:
+      plot: draw the results: .png, .svg or .pdf.
+    """
+
+    plot: pathlib.Path | None = None
+
 
 def keep_programs() -> None:
     """Switches on JAX's compilation cache, and so imports JAX: only once there is something to compute."""
@@ -373,9 +469,14 @@ def keep_programs() -> None:
     enable_compilation_cache()
 
 
-def first_cut(game: Game) -> str:
+def first_cut(game: TreeGame) -> str:
     """The default cut of a game: the first that it names, else after a move of the players."""
     return next(iter(game.cuts()), "depth:1")
+
+
+def form_record(tree: Tree) -> dict[str, str]:
+    """The layout in a record, unless it is by histories."""
+    return {} if tree.layout == "histories" else {"form": tree.layout}
 
 
 def check_solver(context: typer.Context, solver: Solver) -> None:
@@ -419,7 +520,7 @@ def _make_prior(text: str) -> str | Prior:
     return RangeOfSpec(spec=parse_blueprint(spec, RANGE_OF)) if name == RANGE and colon else text
 
 
-def make_range_priors(tree: HistoryTree, gadgets: Sequence[Gadget]) -> list[Gadget]:
+def make_range_priors(tree: Tree, gadgets: Sequence[Gadget]) -> list[Gadget]:
     """Gadgets with the range of every model that `--prior range:SPEC` names; ValueError as `make_models`."""
     from jaxgadget.subgames.range_prior import make_ranges
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jaxgadget.cli.command import exit_if_undefined, keeping_checkpoints, refuse_unused, save_defined
+from jaxgadget.cli.command import exit_if_failed, keeping_checkpoints, refuse_unused
 from jaxgadget.cli.fields import Fields, option, request
 from jaxgadget.cli.options import (
     BlueprintOptions,
     CutOptions,
     GadgetOptions,
-    GameOptions,
     KnowledgeOptions,
     ModelOptions,
-    PlayerName,
+    PlayerOptions,
+    PlotOutput,
     SavedOutput,
+    TreeOptions,
     check_solver,
+    form_record,
     make_opponent,
     make_range_priors,
 )
@@ -50,7 +50,7 @@ optimal-continuation --algorithm lp --epsilon auto`
 
 
 @request
-class RefineOptions:
+class RefineOptions(PlayerOptions):
     """Settings of `refine` alone.
 
     Attributes:
@@ -59,12 +59,11 @@ class RefineOptions:
       infostate: only the subgame in which this infostate lies.
     """
 
-    player: PlayerName = "0"
     infostate: str | None = option(None, metavar="STRING")
 
 
 @request
-class RefineOutput(SavedOutput):
+class RefineOutput(PlotOutput, SavedOutput):
     """Files to write and the table to print.
 
     Attributes:
@@ -72,14 +71,13 @@ class RefineOutput(SavedOutput):
       rows: print every row, not a summary of many.
     """
 
-    plot: pathlib.Path | None = None
     rows: bool = False
 
 
 def refine(
     context: typer.Context,
-    game: GameOptions,
-    where: CutOptions,
+    game: TreeOptions,
+    cuts: CutOptions,
     options: RefineOptions,
     blueprints: BlueprintOptions,
     gadgets: GadgetOptions,
@@ -100,14 +98,14 @@ def refine(
     model_specs, specs = models.parse(), blueprints.parse()
     games = gadgets.make(context)
     knowledge = knowing.make(context, knowing.order)
-    tree, build = game.enumerate()
+    tree, build = game.lay_out(context)
     from jaxgadget.policy.blueprints import make_blueprints
     from jaxgadget.subgames.refine import refine as refine_subgames
     from jaxgadget.subgames.refine import refine_both
     from jaxgadget.tree.cut import cut
     from jaxgadget.util.clock import Stopwatch
 
-    subgames = cut(tree, where.of(tree.game))
+    subgames = cut(tree, cuts.of(tree.game))
     with (watch := Stopwatch()).phase("build"):
         profiles = make_blueprints(tree, specs, progress=True)
         arguments = (tree, subgames, profiles, make_range_priors(tree, games))
@@ -124,14 +122,12 @@ def refine(
             results, policy = list(both_refined.players), both_refined.policy
         else:
             both_refined = None
-            results = [refine_subgames(*arguments, player=int(options.player), **solving)]
+            results = [refine_subgames(*arguments, player=options.players[0], **solving)]
             policy = results[0].policy
     failures = {lane for result in results for lane in result.failures}
-    if output.save is not None:
-        output = dataclasses.replace(output, save=save_defined(policy, failures, output.save))
+    output = output.save_defined(policy, failures)
     _report(results, both_refined, spent, output)
-    reasons = [why for result in results for why in result.failures.values()]
-    exit_if_undefined(reasons, sum(result.policy.num_lanes for result in results))
+    exit_if_failed(results)
 
 
 def _report(
@@ -153,7 +149,8 @@ def _report(
     tree, (low, high) = results[0].forest.tree, results[0].game_value
     if output.json is not None:
         seconds = {name: spent[name] + sum(r.seconds[name] for r in results) for name in spent}
-        output.write_json(tables.refinement_record(results[0], seconds, both_refined))
+        record = tables.refinement_record(results[0], seconds, both_refined)
+        output.write_json(record | form_record(tree))
     if output.plot is not None:
         title = f"{tree.game.name}, {tables.count_subgames(results[0])} below {results[0].forest.cut.name}"
         table = results[0].table if both_refined is None else both_refined.table

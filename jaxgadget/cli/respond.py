@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import pathlib
 from collections.abc import Sequence
@@ -10,14 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jaxgadget.cli.command import exit_if_undefined, keeping_checkpoints, refuse_unused, save_defined
+from jaxgadget.cli.command import exit_if_failed, keeping_checkpoints, refuse_unused
 from jaxgadget.cli.fields import Fields, option, request
 from jaxgadget.cli.options import (
-    GameOptions,
     ModelOptions,
-    PlayerName,
+    PlayerOptions,
+    PlotOutput,
     SavedOutput,
+    TreeOptions,
     check_solver,
+    form_record,
     make_models,
     positive_number,
 )
@@ -26,7 +27,7 @@ from jaxgadget.core.solver import Solver
 if TYPE_CHECKING:
     from jaxgadget.opponents.result import Responses
     from jaxgadget.policy.policy import Policy
-    from jaxgadget.tree.history import HistoryTree
+    from jaxgadget.tree.public import Tree
 
 RESPOND_EXAMPLES = """\
 Examples:
@@ -43,7 +44,7 @@ DEFAULT_P = tuple(round(0.1 * k, 1) for k in range(11))
 
 
 @request
-class RespondOptions:
+class RespondOptions(PlayerOptions):
     """Settings of `respond` alone.
 
     Attributes:
@@ -54,7 +55,6 @@ class RespondOptions:
       tolerance: loss against the game's value that `--best-nash` may have; above 0, in units of payoff.
     """
 
-    player: PlayerName = "0"
     best_nash: bool = False
     data_biased: bool = False
     tolerance: float | None = option(
@@ -63,19 +63,17 @@ class RespondOptions:
 
 
 @request
-class ResponseOutput(SavedOutput):
+class ResponseOutput(PlotOutput, SavedOutput):
     """Files to write.
 
     Attributes:
       plot: draw gain against exploitability: .png, .svg or .pdf.
     """
 
-    plot: pathlib.Path | None = None
-
 
 def respond(
     context: typer.Context,
-    game: GameOptions,
+    game: TreeOptions,
     modelled: Annotated[ModelOptions, Fields(p=DEFAULT_P)],
     options: RespondOptions,
     solver: Annotated[Solver, Fields(algorithm="cfr+", iterations=1000, dtype="float64", progress=True)],
@@ -97,31 +95,29 @@ def respond(
         raise ValueError("--save with --player both: strategies of one player; choose 0 or 1")
     output.check(folder=solver.checkpoint_path)
     specs = modelled.parse()
-    tree, _ = game.enumerate()
+    tree, _ = game.lay_out(context)
     models = make_models(tree, specs)
     solving: dict[str, Any] = {"solver": solver}
     by_player: list[list[Responses]] = []
     with keeping_checkpoints(solver.checkpoint_path):
-        for player in (0, 1) if options.player == "both" else (int(options.player),):
+        for player in options.players:
             solving["player"] = player
             by_player.append(_respond(tree, models, modelled.p, solving, options))
             solving["value"] = by_player[0][0].game_value
     results = [result for responses in by_player for result in responses]
-    reasons = [why for result in results for why in result.failures.values()]
-    if output.save is not None:
-        output = dataclasses.replace(output, save=_save(results, output.save))
+    output = _save(results, output)
     if output.json is not None:
         from jaxgadget.report.opponents import responses_record
 
-        output.write_json(responses_record(results))
+        output.write_json(responses_record(results) | form_record(tree))
     if output.plot is not None:
         _draw(results, output.plot)
     _show(by_player, output)
-    exit_if_undefined(reasons, sum(result.policy.num_lanes for result in results))
+    exit_if_failed(results)
 
 
 def _respond(
-    tree: HistoryTree,
+    tree: Tree,
     models: Policy,
     p: Sequence[float],
     solving: dict[str, Any],
@@ -141,15 +137,17 @@ def _respond(
     return responses
 
 
-def _save(results: Sequence[Responses], path: pathlib.Path) -> pathlib.Path | None:
-    """Writes the strategies of one player that were found."""
+def _save(results: Sequence[Responses], output: ResponseOutput) -> ResponseOutput:
+    """Writes the strategies that were found."""
+    if output.save is None:
+        return output
     from jaxgadget.policy.policy import Policy
 
     before = list(itertools.accumulate((result.policy.num_lanes for result in results), initial=0))
     failures = [
         first + lane for first, result in zip(before, results, strict=False) for lane in result.failures
     ]
-    return save_defined(Policy.stack([result.policy for result in results]), failures, path)
+    return output.save_defined(Policy.stack([result.policy for result in results]), failures)
 
 
 def _draw(results: Sequence[Responses], path: pathlib.Path) -> None:

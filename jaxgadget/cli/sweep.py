@@ -12,12 +12,12 @@ import typer
 from jaxgadget.cli.command import exit_if_undefined, is_given, keeping, refuse_unused
 from jaxgadget.cli.fields import Fields, option, request
 from jaxgadget.cli.options import (
+    FormOptions,
     GadgetOptions,
     KnowledgeSettings,
     ModelOptions,
-    Output,
-    PlayerName,
-    SizeOptions,
+    PlayerOptions,
+    PlotOutput,
     check_solver,
     first_cut,
     keep_programs,
@@ -39,7 +39,7 @@ cfr-spread:10 --blueprint draws:5 --seed 0 --seed 1 --gadget resolving --iterati
 
 
 @request
-class SweepOptions(SizeOptions):
+class SweepOptions(FormOptions, PlayerOptions):
     """The grid of a sweep.
 
     Attributes:
@@ -50,7 +50,6 @@ class SweepOptions(SizeOptions):
       blueprint: as for `refine`; besides `cfr-spread:COUNT[:N]`, averages of one run of CFR of N iterations
         that spread over exploitability, and `draws:COUNT[:ALPHA]`, Dirichlet draws that depend on `--seed`.
       order: re-solve each own infostate by the player's knowledge there, as for `refine`.
-      player: the player who re-solves; the other is the opponent.
       seed: of `draws:COUNT`: another seed, other blueprints.
       iterations: largest number of iterations; each is solved by itself.
     """
@@ -60,7 +59,6 @@ class SweepOptions(SizeOptions):
     cut: tuple[str, ...] = option((), metavar="CUT", default="the first that a game names, else depth:1")
     blueprint: tuple[str, ...] = option(("cfr-spread:25", "draws:20"), metavar="SPEC")
     order: tuple[str, ...] = option((), metavar="K", default="common knowledge")
-    player: PlayerName = "both"
     seed: tuple[int, ...] = option((0,), metavar="SEED")
     iterations: tuple[int, ...] = (5000,)
 
@@ -89,7 +87,7 @@ class WorkOptions:
 
 
 @request
-class SweepOutput(Output):
+class SweepOutput(PlotOutput):
     """Files to write.
 
     Attributes:
@@ -101,12 +99,11 @@ class SweepOutput(Output):
 
     csv: pathlib.Path | None = None
     parquet: pathlib.Path | None = None
-    plot: pathlib.Path | None = None
 
 
 def sweep(
     context: typer.Context,
-    grid: SweepOptions,
+    grid: Annotated[SweepOptions, Fields(player="both")],
     gadgets: Annotated[GadgetOptions, Fields("gadget", "prior", "epsilon", "alternative")],
     models: ModelOptions,
     knowing: Annotated[KnowledgeSettings, Fields(without=("follow",))],
@@ -124,7 +121,7 @@ def sweep(
     check_solver(context, solver)
     output.check()
     models.parse()
-    known = [knowing.make(context, order) for order in grid.order or [None]]
+    knowledge = [knowing.make(context, order) for order in grid.order or [None]]
     slurm = _slurm_options(work.slurm, work.workers)
     keep_programs()
     from jaxgadget.games.registry import load
@@ -145,15 +142,18 @@ def sweep(
     axes: dict[str, Any] = {"blueprint": grid.blueprint, "seed": grid.seed}
     axes |= {"gadget": gadgets.gadget, "prior": gadgets.prior, "epsilon": gadgets.epsilon}
     axes |= {"alternative": gadgets.alternative}
+    games = {name: load(name) for name in grid.game}
+    grid.check_form(context, games.values())
     with keeping(lambda: describe_finished(grid.folder)):
         axes = {f"{name}s": list(values) for name, values in axes.items() if is_given(context, name)}
         swept = SweepGrid(
-            games={name: list(grid.cut) or first_cut(load(name)) for name in grid.game},
+            games={name: list(grid.cut) or first_cut(game) for name, game in games.items()},
             opponent=Opponent(list(models.model), list(models.p)) if models.model else None,
-            knowledge=known,
-            players=(0, 1) if grid.player == "both" else int(grid.player),
+            knowledge=knowledge,
+            players=grid.players,
             iterations=grid.iterations,
             max_histories=grid.max_histories,
+            form=grid.form,
             **axes,
         )
         rows = run_sweep(
@@ -181,7 +181,7 @@ def sweep(
 
 def _slurm_options(texts: Sequence[str] | None, workers: int | None) -> dict[str, str]:
     """Options of sbatch, by name."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for text in texts or ():
         parts = text.split(",")
         for part in parts if all("=" in part for part in parts) else [text]:
@@ -190,9 +190,9 @@ def _slurm_options(texts: Sequence[str] | None, workers: int | None) -> dict[str
                 raise ValueError(
                     f"--slurm {text!r}: expected options of sbatch, such as partition=cpu,time=2:00:00"
                 )
-            found[name.strip("- ")] = value
-    if found and workers is None:
+            options[name.strip("- ")] = value
+    if options and workers is None:
         raise ValueError(
             f"--slurm {','.join(texts or ())!r}: expected --workers with it, how many jobs to submit"
         )
-    return found
+    return options

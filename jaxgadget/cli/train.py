@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from jaxgadget.cli.command import keeping
 from jaxgadget.cli.fields import Fields, option, request
 from jaxgadget.cli.leaves import DEFAULT_ENTRIES, RANGES, SearchBlueprintOptions
-from jaxgadget.cli.options import CutOptions, GameOptions, Output
+from jaxgadget.cli.options import CutOptions, GameOptions, PlotOutput, SeedOptions
 from jaxgadget.core.solver import Solver
 from jaxgadget.report.output import warn, working
 
@@ -41,7 +41,7 @@ Examples:
 
 
 @request
-class TrainingOptions:
+class TrainingOptions(SeedOptions):
     """Settings of any training.
 
     Attributes:
@@ -53,7 +53,6 @@ class TrainingOptions:
       learning_rate: largest learning rate; it rises over 2 % of the steps, then falls.
       heldout: share of the examples, at least 0 and below 1, that only measures the error; search asks about
         them too and does best with 0.
-      seed: seed of all random numbers.
     """
 
     out: pathlib.Path = dataclasses.field(metadata={"metavar": "DIR"})
@@ -63,7 +62,6 @@ class TrainingOptions:
     batch_size: int = option(256, min=1)
     learning_rate: float = option(3e-3, metavar="R")
     heldout: float = option(0.02, metavar="SHARE", min=0, max=1)
-    seed: int = option(0, metavar="SEED", min=0)
 
 
 @request
@@ -98,14 +96,12 @@ class RangesOptions:
 
 
 @request
-class TrainingOutput(Output):
+class TrainingOutput(PlotOutput):
     """Files to write.
 
     Attributes:
       plot: draw the curves of the training: .png, .svg or .pdf.
     """
-
-    plot: pathlib.Path | None = None
 
 
 def train_value(
@@ -156,7 +152,7 @@ def train_value(
 
 def train_ranges(
     game: GameOptions,
-    where: CutOptions,
+    cuts: CutOptions,
     options: RangesOptions,
     training: Annotated[TrainingOptions, Fields(width=128, batch_size=64, learning_rate=2e-3, heldout=0.05)],
     solver: Annotated[Solver, Fields("iterations", iterations=300)],
@@ -179,7 +175,7 @@ def train_ranges(
     with keeping(lambda: describe_kept(training.out, steps)):
         trained = train(
             tree,
-            where.of(tree.game),
+            cuts.of(tree.game),
             folder=training.out,
             config=config,
             progress=True,

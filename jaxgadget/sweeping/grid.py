@@ -16,6 +16,7 @@ from jaxgadget.games.stepwise import Rules
 from jaxgadget.opponents.opponent import Opponent
 from jaxgadget.policy.policy import PolicyLike
 from jaxgadget.subgames.knowledge import Knowledge
+from jaxgadget.tree.tree import Form
 
 GameSpec = str | os.PathLike[str] | Game | Rules[Any]
 Cuts = str | Sequence[str]
@@ -45,6 +46,7 @@ class SweepGrid:
       seeds: seeds of `draws:COUNT`; other blueprints occur once, with an empty seed.
       iterations: one number of iterations or several, each solved by itself; linear programs ignore them.
       max_histories: largest number of histories of a game, as in `enumerate_game`.
+      form: layout of all games: `histories`, or `hands`, see `jaxgadget.public_tree`.
     """
 
     games: GameSpec | Sequence[GameSpec] | Mapping[str, Cuts]
@@ -60,3 +62,4 @@ class SweepGrid:
     seeds: int | Sequence[int] = 0
     iterations: int | Sequence[int] = 5000
     max_histories: int = DEFAULT_MAX_HISTORIES
+    form: Form = "histories"

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jaxgadget.sweeping.manifest import Piece
+from jaxgadget.sweeping.pieces import Piece
 from jaxgadget.util.files import atomic_writer, make_folder
 from jaxgadget.util.folders import KINDS, MANIFEST, SWEPT, find_kind, wrong_folder
 from jaxgadget.util.locks import Locks
@@ -22,15 +22,15 @@ from jaxgadget.util.store import Format, checksum, read_record, write_record
 TIMES = ("build_seconds", "compile_seconds", "run_seconds")
 """Columns that differ from run to run."""
 
-_FAILURE, _MODEL, _P, _GAIN, _GUARD_SHARE = "failure", "model", "p", "gain", "guard_share"
+_FORM, _FAILURE, _MODEL, _P, _GAIN, _GUARD_SHARE = "form", "failure", "model", "p", "gain", "guard_share"
 _ORDER, _UNFROZEN, _GENERATION, _COMBINE = "order", "unfrozen", "generation", "combine"
 _MEAN = "mean_exploitability"
-_LATER = (_MODEL, _P, _GUARD_SHARE, _ORDER, _UNFROZEN, _GENERATION, _COMBINE, _MEAN, _GAIN, _FAILURE)
+_LATER = (_FORM, _MODEL, _P, _GUARD_SHARE, _ORDER, _UNFROZEN, _GENERATION, _COMBINE, _MEAN, _GAIN, _FAILURE)
 """Columns that pieces of earlier versions lack, in order."""
 _TEXT, _FLOAT, _WHOLE = pa.string(), pa.float64(), pa.int64()
 SCHEMA = pa.schema(
     [
-        *((name, _TEXT) for name in ("game", "cut")),
+        *((name, _TEXT) for name in ("game", _FORM, "cut")),
         ("player", _WHOLE),
         ("blueprint", _TEXT),
         ("seed", _WHOLE),
@@ -76,9 +76,6 @@ MANIFEST_FORMAT = Format(
     noun="manifest",
     remedy=f"{REMEDY}, which keeps finished pieces, or choose another folder",
     anonymous=True,
-)
-GAME_FORMAT = Format(
-    name="jaxgadget game of a sweep", version=1, noun="game", remedy=REMEDY, anonymous=True, unsealed=(None,)
 )
 PIECE_FORMAT = Format(name="jaxgadget piece of a sweep", version=1, noun="piece", remedy=REMEDY)
 """Pieces are Parquet; the format is used for their errors."""
@@ -209,4 +206,5 @@ class Store:
 
 def _unknown(name: str, count: int) -> Any:
     """Values for a column that a piece lacks."""
-    return pa.array([0.0] * count) if name == _P else pa.nulls(count, SCHEMA.field(name).type)
+    value = {_FORM: "histories", _P: 0.0}.get(name)
+    return pa.array([value] * count, SCHEMA.field(name).type)

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import logging
 import os
 import pathlib
+import re
 import time
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,27 +26,16 @@ import pandas as pd
 from jaxgadget.core.memory import whole_memory
 from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.gadgets.alternative import EXACT, ContinuationValues
-from jaxgadget.opponents.opponent import Opponents
-from jaxgadget.policy.blueprints import DRAWS, make_blueprints, parse_blueprint
-from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy
 from jaxgadget.subgames.engine import Subgames
 from jaxgadget.subgames.knowledge import make_task
 from jaxgadget.subgames.refine import Refinement, refine_known, refine_subgames
 from jaxgadget.sweeping.grid import SweepGrid
-from jaxgadget.sweeping.manifest import (
-    Piece,
-    Request,
-    Setup,
-    cut_pieces,
-    differences,
-    fingerprint,
-    make_request,
-    piece_key,
-    record_digest,
-    settle_opponents,
-)
-from jaxgadget.sweeping.store import GAME_FORMAT, SCHEMA, TIMES, Manifest, Store
+from jaxgadget.sweeping.identity import differences, record_digest
+from jaxgadget.sweeping.pieces import Piece, cut_pieces, piece_key
+from jaxgadget.sweeping.request import Request, make_request
+from jaxgadget.sweeping.setups import Setup, SetupFiles, make_setup
+from jaxgadget.sweeping.store import SCHEMA, TIMES, Manifest, Store
 from jaxgadget.sweeping.workers import (
     GRACE,
     Executor,
@@ -54,15 +45,11 @@ from jaxgadget.sweeping.workers import (
     leave_request,
 )
 from jaxgadget.tree.forest import Forest, build_forest
-from jaxgadget.tree.history import HistoryTree, enumerate_game
-from jaxgadget.util.arguments import check_whole_number, is_finite_number
+from jaxgadget.tree.public import PublicTree, Tree
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.compilation import drop_many_programs
 from jaxgadget.util.machine import describe_device, find_versions, source_digest
 from jaxgadget.util.progress import progress_bar
-from jaxgadget.util.store import read_record, write_record
-
-"""As in Kubíček et al. (2026), §8."""
 
 BLUEPRINTS_AT_ONCE = 64
 """In a piece, at most."""
@@ -73,8 +60,8 @@ PATIENCE, MAX_PATIENCE = 0.2, 5.0
 LOOK_EVERY = 1.0
 """Seconds between two polls of the workers' results."""
 
-KEPT_HISTORIES = 1_000_000
-"""Of several games in memory together, at most; those that came first go first."""
+MAX_CACHED_NODES = 1_000_000
+"""Largest size of several games in memory together, see `_size`; the first ones are dropped first."""
 
 log = logging.getLogger(__name__)
 
@@ -129,14 +116,14 @@ def sweep(
     num_workers = check_executor(executor, workers)
     without = ("iterations", "target_gap", "check_every", "time_limit", "devices", "checkpoint")
     solver = choose_solver(solver, Solver(algorithm="cfr+", dtype="float32"), without=without)
-    request, progress = make_request(grid, solver, blueprints_at_once), solver.progress
+    request = make_request(grid, solver, blueprints_at_once)
     store = Store(pathlib.Path(folder), locks=locks)
-    workshop = Workshop(store, request, progress)
-    pieces = _settle(store, workshop, extend)
+    workshop = Workshop(store, request, solver.progress)
+    pieces = _settle(workshop, extend)
     if executor is None:
-        _work(store, workshop, pieces, progress)
+        _work(workshop, pieces)
     else:
-        _have_done(store, request, pieces, executor, num_workers, progress)
+        _delegate(workshop, pieces, executor, num_workers)
     return store.collect(pieces)
 
 
@@ -151,10 +138,7 @@ def work_on(folder: str, worker: int = 0) -> str:
       An empty string, or the message of the ValueError that stopped the worker.
     """
     try:
-        store = Store(pathlib.Path(folder), create=False)
-        manifest = store.manifest()
-        if manifest is None:
-            raise ValueError(f"{folder!r} holds no sweep: there is no manifest.json in it")
+        store, manifest = _open_sweep(folder)
         workshop = Workshop(store, find_request(store, manifest.request), False)
         ours = workshop.versions | {"device": manifest.versions.get("device")}  # a worker's may be another
         if changed := differences(manifest.versions, ours):
@@ -162,7 +146,7 @@ def work_on(folder: str, worker: int = 0) -> str:
                 f"a worker has other versions than those with which the sweep in {folder!r} began "
                 f"({'; '.join(changed)}); give all machines the same"
             )
-        _work(store, workshop, manifest.pieces, False)
+        _work(workshop, manifest.pieces)
     except ValueError as error:
         return str(error)
     return ""
@@ -174,12 +158,17 @@ def read_sweep(folder: str | os.PathLike[str]) -> pd.DataFrame:
     Raises:
       ValueError: if the folder holds no sweep, or a damaged one.
     """
-    store = Store(pathlib.Path(folder), create=False)
-    manifest = store.manifest()
-    if manifest is None:
-        raise ValueError(f"{os.fspath(folder)!r} holds no sweep: there is no manifest.json in it")
+    store, manifest = _open_sweep(folder)
     finished = store.finished()
     return store.collect([piece for piece in manifest.pieces if piece.key in finished])
+
+
+def _open_sweep(folder: str | os.PathLike[str]) -> tuple[Store, Manifest]:
+    """The store of a sweep and its manifest; ValueError if the folder holds none, or a damaged one."""
+    store = Store(pathlib.Path(folder), create=False)
+    if (manifest := store.manifest()) is None:
+        raise ValueError(f"{os.fspath(folder)!r} holds no sweep: there is no manifest.json in it")
+    return store, manifest
 
 
 def describe_finished(folder: str | os.PathLike[str]) -> str:
@@ -205,22 +194,14 @@ class Workshop:
         self.versions: dict[str, Any] = {**find_versions(packages + ("highspy",) * solves_programs)}
         self.versions |= {"device": describe_device(), "source": source_digest()}
         self._setups: dict[str, Setup] = {}
-        self._trees: dict[str, HistoryTree] = {}
+        self._trees: dict[str, Tree] = {}
         self._forest: dict[tuple[str, str], Forest] = {}
 
-    def tree(self, name: str) -> HistoryTree:
-        """Enumerates a game; the last games are cached."""
+    def tree(self, name: str) -> Tree:
+        """Lays a game out; the last games are cached."""
         if name not in self._trees:
-            policies, limit = self.request.policies, self.request.max_histories
-            tree = (
-                enumerate_game(self.request.games[name][0], max_histories=limit)
-                if policies is None
-                else policies.histories
-            )
-            self._trees[name] = tree
-            while (
-                len(self._trees) > 1 and sum(t.num_histories for t in self._trees.values()) > KEPT_HISTORIES
-            ):
+            self._trees[name] = self.request.lay_out(name)
+            while len(self._trees) > 1 and sum(map(_size, self._trees.values())) > MAX_CACHED_NODES:
                 gone = next(iter(self._trees))
                 del self._trees[gone]
                 self._setups.pop(gone, None)
@@ -232,76 +213,13 @@ class Workshop:
         tree = self.tree(name)
         if name not in self._setups:
             key = self.request.game_key(name)
-            record, rows, models = (
-                self.store.games / f"{key}{end}" for end in (".json", ".npz", ".models.npz")
-            )
+            files = SetupFiles(self.store.games, key)
             with self.store.lock(key, wait=True):
                 self.store.clean(self.store.games, key)
-                brought = read_record(record, GAME_FORMAT) or self._make(name, record, rows, models)
-            try:
-                seeds = [
-                    None if seed is None else check_whole_number("seeds", seed, 0)
-                    for seed in brought["seeds"]
-                ]
-                low, high = brought["value"]
-                if not (is_finite_number(low) and is_finite_number(high) and low <= high):
-                    raise ValueError(f"value={brought['value']!r}: expected a bracket of two numbers")
-                rules, opponents = brought["fingerprint"], brought.get("opponents")
-            except (KeyError, TypeError, ValueError) as error:
-                raise GAME_FORMAT.damaged(record, error) from error
-            if rules != fingerprint(tree):
-                raise ValueError(
-                    f"game {name!r}: its rules are not those with which the sweep in "
-                    f"{str(self.store.folder)!r} began; choose another folder"
-                )
-            try:
-                policy = Policy.load(rows, tree)
-                if policy.num_lanes != len(seeds):
-                    raise ValueError(f"{str(rows)!r} has {policy.num_lanes} lanes, expected {len(seeds)}")
-                against = None if opponents is None else _read_opponents(opponents, Policy.load(models, tree))
-            except ValueError as error:
-                raise ValueError(
-                    f"{error}; delete the folder {str(record.parent)!r} and sweep again, which makes it anew"
-                ) from error
-            self._setups[name] = Setup(tree, policy, seeds, (low, high), against)
+                if not files.exist():
+                    files.write(name, make_setup(self.request, tree, self.progress))
+            self._setups[name] = files.read(name, tree)
         return self._setups[name]
-
-    def _make(
-        self, name: str, record: pathlib.Path, rows: pathlib.Path, models: pathlib.Path
-    ) -> dict[str, Any]:
-        """Writes blueprints and models, and the record last: if it exists, all files are complete."""
-        tree, request = self.tree(name), self.request
-        lanes: dict[tuple[str, int | None], Policy] = {}
-        drawn = [spec for spec in request.blueprints if parse_blueprint(spec).kind == DRAWS]
-        fixed = [spec for spec in request.blueprints if spec not in drawn]
-        for specs, seed in [(fixed, None), *((drawn, seed) for seed in request.seeds)]:
-            if specs:
-                policy = make_blueprints(tree, specs, seed=seed or 0, progress=self.progress)
-                lanes |= {(label, seed): policy.lane(lane) for lane, label in enumerate(policy.labels)}
-        policies = request.policies
-        for lane, label in enumerate(() if policies is None else policies.labels):
-            if policies is None or (label, None) in lanes:
-                raise ValueError(f"blueprints: {label!r} is there twice; give the policy another label")
-            lanes[label, None] = policies.lane(lane)
-        value = find_value(tree, request.exact, self.progress)
-        Policy.stack(list(lanes.values())).save(rows)
-        seeds = [seed for _, seed in lanes]
-        made: dict[str, Any] = {
-            "game": name,
-            "fingerprint": fingerprint(tree),
-            "value": list(value),
-            "seeds": seeds,
-        }
-        if (against := settle_opponents(request, tree)) is not None:
-            against.models.save(models)
-            made["opponents"] = {
-                "model": against.model.tolist(),
-                "p": against.p.tolist(),
-                "labels": list(against.labels),
-                "beyond": list(against.beyond),
-            }
-        write_record(record, GAME_FORMAT, made)
-        return made
 
     def forest(self, name: str, cut: str) -> Forest:
         """Subgames of a game and cut; the last ones are cached."""
@@ -312,8 +230,8 @@ class Workshop:
     def pieces(self) -> list[Piece]:
         """All pieces of the request."""
         pieces: list[Piece] = []
-        for name, (_, cuts) in self.request.games.items():
-            for cut in cuts:
+        for name, game in self.request.games.items():
+            for cut in game.cuts:
                 pieces += cut_pieces(self.request, self.setup(name), self.forest(name, cut), name, cut)
         gadgets = self.request.record["gadgets"]
         if len({record_digest({"gadget": gadget}) for gadget in gadgets}) < len(gadgets):
@@ -325,7 +243,8 @@ class Workshop:
 
     def check(self, piece: Piece) -> None:
         """ValueError unless game, cut and blueprints are those with which the sweep began."""
-        if piece.cut not in self.request.games.get(piece.game, ((), ()))[1]:
+        game = self.request.games.get(piece.game)
+        if game is None or piece.cut not in game.cuts:
             raise ValueError(f"{piece!r} is no piece of this sweep")
         setup = self.setup(piece.game)
         if piece_key(self.request, setup, self.forest(piece.game, piece.cut), piece) != piece.key:
@@ -364,6 +283,7 @@ class Workshop:
         low, high = result.game_value
         more = {
             "game": piece.game,
+            "form": self.request.form,
             "cut": piece.cut,
             "seed": pd.array(list(seeds) * (len(piece.gadgets) * piece.opponents), dtype="Int64"),
             "algorithm": result.algorithm,
@@ -380,33 +300,37 @@ class Workshop:
         return result.table.assign(**more, **seconds, **self.versions)[SCHEMA.names]
 
 
-def _read_opponents(record: Mapping[str, Any], models: Policy) -> Opponents:
-    """Opponents of a game's record; ValueError if it is damaged."""
-    try:
-        model, p = np.asarray(record["model"], np.int64), np.asarray(record["p"], np.float64)
-        labels, beyond = tuple(record["labels"]), tuple(record["beyond"])
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"opponents={record!r}: expected their models, p, labels and beyond") from error
-    fits = len(model) == len(p) == len(labels) == len(beyond) and models.num_lanes == model.max() + 1
-    if not fits or not ((p >= 0) & (p <= 1)).all():
-        raise ValueError(f"opponents={record!r} do not belong to {models!r}")
-    return Opponents(models=models, model=model, p=p, labels=labels, beyond=beyond)
+def _size(tree: Tree) -> int:
+    """Histories, or pairs of a public node and a hand."""
+    return len(tree.nodes) * max(tree.num_hands) if isinstance(tree, PublicTree) else tree.num_histories
 
 
-def _settle(store: Store, workshop: Workshop, extend: bool) -> list[Piece]:
+FORMER_MODULES = frozenset({"jaxgadget.gadgets.two_level", "jaxgadget.gadgets.real_way"})
+"""Modules of gadgets in the manifests of version 0.4 and earlier."""
+
+
+def _settle(workshop: Workshop, extend: bool) -> list[Piece]:
     """Pieces of the manifest, which is written first if it is missing or extended."""
-    request = workshop.request
+    store, request = workshop.store, workshop.request
     with store.lock("manifest", wait=True):
         store.clean(store.folder, "manifest")
         old = store.manifest()
+        if old is not None and FORMER_MODULES.intersection(
+            re.findall(r"[\w.]+(?=\.)", json.dumps(old.request))
+        ):
+            raise ValueError(
+                f"the sweep in {str(store.folder)!r} was written by version 0.4, which named gadgets otherwise: "
+                "read_sweep returns its rows; to add to them, choose another folder"
+            )
         if old is None or old.request != request.record:
             if old is not None and not extend:
                 raise _other(store, differences(old.request, request.record), "has other settings")
             pieces = workshop.pieces()
         else:
             pieces = old.pieces
+            own = {name for name, game in request.games.items() if game.is_own}
             for piece in pieces:
-                if piece.game in request.own:  # its rules may have changed
+                if piece.game in own:
                     workshop.check(piece)
             changed = differences(old.versions, workshop.versions)
             complete = store.finished().issuperset(piece.key for piece in pieces)
@@ -436,15 +360,15 @@ def _other(store: Store, changed: Sequence[str], reason: str) -> ValueError:
     return error
 
 
-def _work(store: Store, workshop: Workshop, pieces: Sequence[Piece], progress: bool | None) -> None:
+def _work(workshop: Workshop, pieces: Sequence[Piece]) -> None:
     """Does missing pieces; waits for those of other processes, and takes them over if these die."""
     num_pieces, patience = len({piece.key for piece in pieces}), PATIENCE
-    with _watching(store, pieces, progress) as look:
+    with _watching(workshop, pieces) as look:
         done = look()
         while len(done) < num_pieces:
             ours, before = 0, len(done)
             for piece in pieces:
-                if piece.key not in done and _try(store, workshop, piece):
+                if piece.key not in done and _try(workshop, piece):
                     ours += 1
                     done |= look()
             done |= look()
@@ -453,23 +377,17 @@ def _work(store: Store, workshop: Workshop, pieces: Sequence[Piece], progress: b
                 time.sleep(patience)
 
 
-def _have_done(
-    store: Store,
-    request: Request,
-    pieces: Sequence[Piece],
-    executor: Executor,
-    max_workers: int,
-    progress: bool | None,
-) -> None:
+def _delegate(workshop: Workshop, pieces: Sequence[Piece], executor: Executor, max_workers: int) -> None:
     """Submits missing pieces to workers; ValueError or ChildProcessError if some stay missing."""
-    with _watching(store, pieces, progress) as look:
+    store = workshop.store
+    with _watching(workshop, pieces) as look:
 
         def num_missing() -> int:
             return len({piece.key for piece in pieces} - look())
 
         if not (missing := num_missing()):
             return
-        leave_request(store, request)
+        leave_request(store, workshop.request)
         workers = Workers(executor, work_on, store.folder, min(max_workers, missing))
         try:
             while not workers.have_ended(LOOK_EVERY) and num_missing():
@@ -484,12 +402,11 @@ def _have_done(
 
 
 @contextlib.contextmanager
-def _watching(
-    store: Store, pieces: Sequence[Piece], progress: bool | None
-) -> Generator[Callable[[], set[str]]]:
+def _watching(workshop: Workshop, pieces: Sequence[Piece]) -> Generator[Callable[[], set[str]]]:
     """Yields a function that returns the keys of finished pieces and updates the progress bar."""
+    store = workshop.store
     work = {piece.key: piece.work for piece in pieces}
-    with progress_bar("sweep", sum(work.values()), progress, coarse=True) as report:
+    with progress_bar("sweep", sum(work.values()), workshop.progress, coarse=True) as report:
 
         def look() -> set[str]:
             finished = store.finished() & work.keys()
@@ -501,8 +418,9 @@ def _watching(
         yield look
 
 
-def _try(store: Store, workshop: Workshop, piece: Piece) -> bool:
+def _try(workshop: Workshop, piece: Piece) -> bool:
     """Does a piece unless it is finished or another process holds it; True if it was done here."""
+    store = workshop.store
     with store.lock(piece.key, wait=False) as ours:
         if not ours or store.has(piece):
             return False

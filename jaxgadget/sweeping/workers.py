@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import cloudpickle
 import jax
 
-from jaxgadget.sweeping.manifest import Request, record_digest
+from jaxgadget.sweeping.identity import record_digest
+from jaxgadget.sweeping.request import Request
 from jaxgadget.sweeping.store import Store
 from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.compilation import enable_compilation_cache

@@ -211,8 +211,8 @@ def check_histories(tree: object, purpose: str = "this") -> HistoryTree:
     if not isinstance(tree, HistoryTree):
         what = repr(tree) if isinstance(tree, str) else f"a {type(tree).__name__}"
         raise ValueError(
-            f"tree={what}: expected a HistoryTree, from enumerate_game(load(…)); {purpose} needs the "
-            "histories of the game"
+            f"tree={what}: expected a HistoryTree, from enumerate_game(load(…)), or --form histories on the "
+            f"command line; {purpose} needs the histories of the game"
         )
     return tree
 

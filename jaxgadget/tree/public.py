@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.games.game import ACTOR_BIT, CHANCE, Game, Move
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, DEFAULT_MAX_HISTORIES, Game, Move
 from jaxgadget.games.hands import DealsHands, HandsGame, PublicNodes
 from jaxgadget.tree.hands import FoundHands, hands_of
-from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.tree.infosets import Infosets
-from jaxgadget.tree.tree import TreeGame, find_named
+from jaxgadget.tree.tree import Form, TreeGame, find_named
 from jaxgadget.util.arrays import BoolArray, IntArray
 
 
@@ -445,6 +445,24 @@ Both have `game`, `parent`, `actor`, `action`, `num_moves` and `level_offset`, `
 and `find_infoset`, `layout`, `name_rows` and `row_columns` for files and tables. Policies have a row for each
 sequence of `infosets`, so they look alike on both; `tree.whole` and `tree.forest` lay either out for solvers.
 """
+
+
+def lay_out(game: Game, form: Form = "histories", *, max_histories: int = DEFAULT_MAX_HISTORIES) -> Tree:
+    """Lays a game out in the requested form.
+
+    Args:
+      game: the game.
+      form: `histories`, or `hands` for a game that deals hands, or whose histories show that all that follows
+        a private deal is public.
+      max_histories: as in `enumerate_game`; has no effect on a game that deals hands and is laid out by them.
+
+    Raises:
+      ValueError: if the game has too many histories, or is no game by hands.
+    """
+    if form == "hands" and isinstance(game, DealsHands):
+        return public_tree(game)
+    tree = enumerate_game(game, max_histories=max_histories)
+    return public_tree(tree) if form == "hands" else tree
 
 
 def check_tree(tree: object) -> Tree:

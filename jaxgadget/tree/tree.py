@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from jaxgadget.games.game import CutRule
 from jaxgadget.util.arguments import check_player, near_names
+
+Form: TypeAlias = Literal["histories", "hands"]
+"""Layout of a game: a list of its histories, or public nodes with a block of hands each."""
 
 
 @runtime_checkable

@@ -36,7 +36,7 @@ from jaxgadget.learn.optimiser import LearningSchedule
 from jaxgadget.learn.perceptron import initial_weights
 from jaxgadget.learn.trainer import begin
 from jaxgadget.policy.evaluate import whole_problem
-from jaxgadget.sweeping.manifest import make_request
+from jaxgadget.sweeping.request import make_request
 from jaxgadget.sweeping.store import Store
 from jaxgadget.sweeping.sweep import Workshop
 from jaxgadget.util.precision import precision

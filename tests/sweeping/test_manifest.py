@@ -28,18 +28,10 @@ from jaxgadget import (
 )
 from jaxgadget.gadgets.gadget import describe
 from jaxgadget.opponents.opponent import list_opponents
-from jaxgadget.sweeping.manifest import (
-    Piece,
-    Request,
-    Setup,
-    cut_pieces,
-    differences,
-    fingerprint,
-    identity,
-    label,
-    make_request,
-    piece_key,
-)
+from jaxgadget.sweeping.identity import differences, fingerprint, identity, label
+from jaxgadget.sweeping.pieces import Piece, cut_pieces, piece_key
+from jaxgadget.sweeping.request import Request, make_request
+from jaxgadget.sweeping.setups import Setup
 from jaxgadget.tree.history import HistoryTree
 from tests.solving import sweeping
 

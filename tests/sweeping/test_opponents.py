@@ -12,7 +12,8 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import jaxgadget as jg
-from jaxgadget.sweeping.store import GAME_FORMAT, MANIFEST_FORMAT, SCHEMA, TIMES, Store
+from jaxgadget.sweeping.setups import GAME_FORMAT
+from jaxgadget.sweeping.store import MANIFEST_FORMAT, SCHEMA, TIMES, Store
 from jaxgadget.sweeping.sweep import Workshop
 from jaxgadget.util.store import read_record, write_record
 from tests.solving import sweeping

@@ -310,12 +310,12 @@ def test_only_so_many_histories_are_kept(
     expected = sweep(tmp_path / "kept", **sweeping(games=games, **FAST))
     names: list[str] = []
 
-    def counted(game: Any, **more: Any) -> Any:
+    def counted(game: Any, form: str, **more: Any) -> Any:
         names.append(game.name)
         return enumerate_game(game, **more)
 
-    monkeypatch.setattr(MODULE, "enumerate_game", counted)
-    monkeypatch.setattr(MODULE, "KEPT_HISTORIES", 1)
+    monkeypatch.setattr("jaxgadget.sweeping.request.lay_out", counted)
+    monkeypatch.setattr(MODULE, "MAX_CACHED_NODES", 1)
     assert_same_rows(sweep(tmp_path / "dropped", **sweeping(games=games, **FAST)), expected)
     assert names == 2 * [load(tmp_path / "pennies.efg").name, "own_pennies"]
 
@@ -731,7 +731,7 @@ def test_a_resumed_sweep_keeps_to_the_chunks_of_its_manifest(
         return refinement
 
     monkeypatch.setattr(MODULE, "refine_subgames", look)
-    monkeypatch.setattr("jaxgadget.sweeping.manifest.suggest_chunk", lambda *args: 1)
+    monkeypatch.setattr("jaxgadget.sweeping.pieces.suggest_chunk", lambda *args: 1)
     manifest = json.loads((folder / "manifest.json").read_text())
     for piece in manifest["pieces"][-2:]:
         (folder / "pieces" / f"{piece['key']}.parquet").unlink()

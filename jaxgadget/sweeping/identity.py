@@ -1,0 +1,148 @@
+"""Records and digests by which a resumed sweep recognises gadgets, policies and games."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS
+from jaxgadget.policy.policy import Policy
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.public import PublicTree, Tree
+from jaxgadget.util.digest import digest
+from jaxgadget.util.registry import find
+
+DEFAULTS = {"form": "histories"}
+"""Items of a request that are not recorded, so that earlier sweeps go on."""
+
+FINGERPRINT = "fingerprint"
+"""Property of an object that names a folder: digest of the folder's content."""
+
+KINDS = {place: name for table in (GADGETS, PRIORS, ALTERNATIVES) for name, place in table.items()}
+"""Names of gadgets, priors and alternative values: `module:object` → name."""
+
+
+def identity(thing: Any) -> Any:
+    """A gadget or `Knowledge` as JSON, equal for equal ones; arrays and folders by their digest.
+
+    Raises:
+      ValueError: for a value that is neither a dataclass nor a plain value.
+    """
+    if thing is None or isinstance(thing, bool | int | float | str):
+        return thing
+    if isinstance(thing, tuple | list | frozenset | set):
+        return [identity(item) for item in (thing if isinstance(thing, tuple | list) else sorted(thing))]
+    if isinstance(thing, np.integer | np.floating):
+        return thing.item()
+    if isinstance(thing, Policy):
+        return {"label": ", ".join(thing.labels), "digest": digest(*thing.probabilities)}
+    if hasattr(thing, "__array__"):
+        array = np.asarray(thing)
+        return {"shape": list(array.shape), "dtype": str(array.dtype), "digest": digest(array)}
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        fields = dataclasses.fields(thing)
+        names = {field.name: None for field in fields} | getattr(thing, "__dict__", {})
+        for field in fields:  # sweeps that were begun before there was such a field go on
+            if field.metadata.get("later", False) and getattr(thing, field.name) is field.default:
+                del names[field.name]
+        kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
+        names |= {FINGERPRINT: None} if hasattr(type(thing), FINGERPRINT) else {}
+        return {"class": kind} | {name: identity(getattr(thing, name)) for name in names}
+    raise ValueError(
+        f"{thing!r} in a gadget, prior or generation: a sweep must tell it from others when it is resumed; "
+        "expected a dataclass of numbers, strings and arrays"
+    )
+
+
+def lane_digest(policy: Policy, lane: int) -> str:
+    """Digest of a lane's probabilities."""
+    return digest(*(rows[:, lane] for rows in policy.probabilities))
+
+
+def record_digest(record: Mapping[str, Any]) -> str:
+    """Digest of a record, sixteen hexadecimal digits."""
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def fingerprint(tree: Tree) -> str:
+    """Digest of all that a game's rules say: its nodes, actions, payoffs, chances and names of infosets."""
+    if "fingerprint" not in tree.cache:
+        is_public = isinstance(tree, PublicTree)
+        tree.cache["fingerprint"] = _digest_hands(tree) if is_public else _digest_histories(tree)
+    return tree.cache["fingerprint"]
+
+
+def _digest_histories(tree: HistoryTree) -> str:
+    names = np.frombuffer("\n".join("\0".join(each) for each in tree.infoset_names).encode(), np.uint8)
+    arrays = [tree.parent, tree.actor, tree.action, tree.chance, tree.payoff]
+    return digest(*arrays, tree.infostate, tree.infoset, names)
+
+
+def _digest_hands(tree: PublicTree) -> str:
+    if tree.found is not None:  # its hands follow from the histories
+        return record_digest({"form": "hands", "histories": fingerprint(tree.found.tree)})
+    game, nodes = tree.hands_game, tree.nodes
+    record = {
+        "form": "hands",
+        "names": [game.hands, game.action_names],
+        "nodes": identity((nodes.parent, nodes.actor, nodes.action)),
+        "chance": identity((game.deals, game.board, game.possible)),
+        "ends": identity(game.ends),
+        "constant": game.constant,
+    }
+    return record_digest(record)
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Differences between two records, a line each, with the names of tables."""
+    lines: list[str] = []
+    for name in {**old, **new}:
+        before, after = (record.get(name, DEFAULTS.get(name)) for record in (old, new))
+        if before == after:
+            continue
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            changes = differences(before, after)
+        elif isinstance(before, list | None) and isinstance(after, list | None):
+            before, after = before or [], after or []  # nothing asked for: no line of its own
+            old_items = {label(item): item for item in before if item not in after}
+            new_items = {label(item): item for item in after if item not in before}
+            changes = [f"{name} only then" for name in old_items if name not in new_items]
+            changes += [f"{name} only now" for name in new_items if name not in old_items]
+            changes += [f"{name} {_change(old_items[name])}" for name in old_items if name in new_items]
+            changes = changes or ["in another order"]
+        else:
+            changes = [f"{label(before)} then, {label(after)} now"]
+        lines += [f"{name}: {line}" for line in changes]
+    return lines
+
+
+def _change(thing: Any) -> str:
+    """Description of a change under the same name."""
+    if f'"{FINGERPRINT}"' in json.dumps(thing):
+        return "is not what it was: its folder holds another network now"
+    return "is not what it was"
+
+
+def label(thing: Any) -> str:
+    """Name in tables of an item of a record; for gadgets and priors, see `identity`."""
+    if isinstance(thing, list):
+        return ", ".join(map(label, thing))
+    if not isinstance(thing, Mapping):
+        return "none" if thing is None else f"{thing:g}" if isinstance(thing, float) else str(thing)
+    if "digest" in thing:
+        return f"array {thing['digest']}"
+    module, _, kind = str(thing.get("class")).rpartition(".")
+    path = f"{module}:{kind}"
+    defaults = identity(find({path: path}, path, "kind")()) if path in KINDS else {}
+    words = [str(thing.get("name") or KINDS.get(path, kind))]
+    for field, value in thing.items():
+        if field == "prior" and label(value) != "none":
+            words.append(f"{label(value)} prior, epsilon {label(thing.get('epsilon'))}")
+        elif field not in ("class", "name", "prior", "epsilon", FINGERPRINT) and value != defaults.get(field):
+            words.append(f"{field} {label(value)}")
+    return ", ".join(words)
