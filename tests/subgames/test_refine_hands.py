@@ -24,7 +24,7 @@ from jaxgadget import (
 from jaxgadget.hands.form import HandsForm, keep_nodes
 from jaxgadget.hands.policy import HandsPolicy
 from jaxgadget.hands.ranges import build_bodies, find_hands_ranges
-from jaxgadget.tree.public_form import subgame_of
+from jaxgadget.tree.cut import cut
 from tests.hands import alike
 from tests.hands.test_payoff import kuhn_by_operators
 
@@ -92,7 +92,7 @@ def test_operators_have_subgames():
     """Where tables are never written down, too, and where an operator has ends outside of the subgames."""
     trees = alike.public("kuhn_poker"), public_tree(kuhn_by_operators())
     nodes = public_cut(trees[0].hands_game, "depth:1")[1:]
-    inside = subgame_of(trees[1], nodes) >= 0
+    inside = cut(trees[1], nodes).root >= 0
     assert not all(inside[group.node].all() for group in trees[1].hands_game.ends)
     solver = Solver(iterations=10, dtype="float64")
     one, other = (
