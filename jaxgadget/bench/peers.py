@@ -21,7 +21,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from jaxgadget.games.openspiel import PREFIX
-from jaxgadget.games.registry import parse_spec
+from jaxgadget.games.parameters import parse_spec
 from jaxgadget.util.machine import num_cores
 
 ALGORITHMS = ("cfr", "cfr+")

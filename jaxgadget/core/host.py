@@ -169,9 +169,9 @@ class HandTreeplex(HostTreeplex):
         """Repeats decisions for every hand.
 
         Args:
-          one_hand: the decisions with a single hand; its infosets name public nodes.
+          one_hand: the decisions with a single hand; its infosets are decisions at public nodes.
           hands: H.
-          infoset_at: `[m, H]` the tree's infoset with each hand at public nodes `[m]`, -1 if impossible;
+          infoset_at: `[m, H]` the tree's infoset with each hand at decisions `[m]`, -1 if impossible;
             needed for `infoset` alone.
         """
         levels = tuple(

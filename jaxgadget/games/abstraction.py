@@ -17,7 +17,16 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from jaxgadget.games.game import ACTOR_BIT, Budget, Game, HistoryLevel, Move
+from jaxgadget.games.game import (
+    ACTOR_BIT,
+    Budget,
+    Game,
+    HistoryLevel,
+    Move,
+    distinct_names,
+    move_of,
+    moves_to,
+)
 from jaxgadget.games.wrapped import WrappedGame
 from jaxgadget.util.arguments import function_name
 from jaxgadget.util.arrays import IntArray
@@ -86,7 +95,7 @@ class Abstraction(WrappedGame):
         index, h = self._known, 0
         for move in history:
             begin, end = (1 + np.searchsorted(index.parent[1:], [h, h + 1])).tolist()
-            children = [child for child in range(begin, end) if _move(index.action, child) == move]
+            children = [child for child in range(begin, end) if move_of(index.action, child) == move]
             h = children[0] if children else -1
             if h < 0:
                 break
@@ -148,7 +157,7 @@ class Abstraction(WrappedGame):
             return
         row = int(np.argmax(differs))
         pair = int(acts[first[inverse[row]]]), int(acts[row])
-        moves = [tuple(_move(histories.action, k) for k in histories.path(h)) for h in pair]
+        moves = [histories.moves(h) for h in pair]
         names = [self.game.infostate_string(player, past) for past in moves]
         pasts: list[str] = []
         for h in pair:
@@ -196,6 +205,10 @@ class _Histories(NamedTuple):
             history = int(self.parent[history])
         return path[::-1]
 
+    def moves(self, history: int) -> tuple[Move, ...]:
+        """The moves that lead to a history."""
+        return moves_to(self.parent, self.action, history)
+
 
 def _join(levels: list[HistoryLevel]) -> _Histories:
     sizes = [len(level.parent) for level in levels]
@@ -209,24 +222,13 @@ def _join(levels: list[HistoryLevel]) -> _Histories:
     )
 
 
-def _move(action: IntArray, history: int) -> Move:
-    first, second, chance = action[:, history].tolist()
-    return (first, second) if first >= 0 and second >= 0 else max(first, second, chance)
-
-
-def _names(game: Game, histories: _Histories, player: int, representatives: list[int]) -> list[str]:
+def _names(game: Game, histories: _Histories, player: int, representatives: list[int]) -> tuple[str, ...]:
     """A player's infoset names as in `HistoryTree.infoset_names`, given one history of each."""
-    paths = [histories.path(h) for h in representatives]
-    moves = [tuple(_move(histories.action, h) for h in path) for path in paths]
+
+    def own_actions(infoset: int) -> list[int]:
+        path = histories.path(representatives[infoset])
+        return [a for a in histories.action[player, path].tolist() if a >= 0]
+
+    moves = [histories.moves(h) for h in representatives]
     names = [game.infostate_string(player, past) for past in moves]
-    for shared in _shared(names):
-        own = [a for a in histories.action[player, paths[shared]].tolist() if a >= 0]
-        names[shared] += f" | own actions {' '.join(map(str, own)) or 'none'}"
-    for shared in _shared(names):
-        names[shared] += f" | history {moves[shared]}"
-    return names
-
-
-def _shared(names: Sequence[str]) -> list[int]:
-    count = collections.Counter(names)
-    return [k for k, name in enumerate(names) if count[name] > 1]
+    return distinct_names(names, own_actions, moves.__getitem__)

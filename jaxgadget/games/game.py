@@ -7,6 +7,7 @@ solvers.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import GeneratorType
@@ -308,6 +309,50 @@ def level_slices(parent: IntArray) -> Iterator[tuple[int, int]]:
         yield begin, end
 
 
+def move_of(action: IntArray, history: int) -> Move:
+    """The last move of a history, given actions and chance outcomes `[3, n]`."""
+    first, second, outcome = action[:, history].tolist()
+    return (first, second) if first >= 0 and second >= 0 else max(first, second, outcome)
+
+
+def moves_to(parent: IntArray, action: IntArray, history: int) -> tuple[Move, ...]:
+    """The moves that lead to a history, given all parents `[n]` and actions `[3, n]`."""
+    moves: list[Move] = []
+    while history:
+        moves.append(move_of(action, history))
+        history = int(parent[history])
+    return tuple(reversed(moves))
+
+
+def distinct_names(
+    names: Sequence[str],
+    own_actions: Callable[[int], Sequence[int]],
+    moves: Callable[[int], tuple[Move, ...]],
+) -> tuple[str, ...]:
+    """`[I]` unique names of a player's infosets.
+
+    Shared names get the suffix ` | own actions 0 2 1`, the player's earlier action ids; if these are equal,
+    too, ` | history …` with the moves of the infoset's first history.
+
+    Args:
+      names: `[I]` the game's infostate strings.
+      own_actions: returns the player's actions that lead to an infoset.
+      moves: returns the moves of an infoset's first history.
+    """
+    distinct = list(names)
+    for infoset in _shared(distinct):
+        distinct[infoset] += f" | own actions {' '.join(map(str, own_actions(infoset))) or 'none'}"
+    for infoset in _shared(distinct):
+        distinct[infoset] += f" | history {moves(infoset)}"
+    return tuple(distinct)
+
+
+def _shared(names: Sequence[str]) -> list[int]:
+    """Indices of names that occur more than once."""
+    count = collections.Counter(names)
+    return [k for k, name in enumerate(names) if count[name] > 1]
+
+
 def dense_ids(key: IntArray) -> tuple[IntArray, int]:
     """Numbers the distinct values of `key[n]` 0, 1, … in ascending order: `(ids[n], count)`."""
     if len(key) == 0:
@@ -333,3 +378,10 @@ def dense_ids(key: IntArray) -> tuple[IntArray, int]:
     ids = np.empty(len(key), np.int64)
     ids[position] = np.cumsum(np.append(False, values[1:] != values[:-1]))
     return ids, int(ids[position[-1]]) + 1
+
+
+def first_positions(ids: IntArray, count: int) -> IntArray:
+    """`[count]` first position of each id in `ids[n]`, which are 0, 1, …, as from `dense_ids`."""
+    first = np.empty(count, np.int64)
+    first[ids[::-1]] = np.arange(len(ids))[::-1]
+    return first

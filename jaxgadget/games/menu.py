@@ -19,6 +19,7 @@ from jaxgadget.games.game import (
     Game,
     HistoryLevel,
     Move,
+    move_of,
     next_level,
 )
 from jaxgadget.games.parameters import name_with, read_bets
@@ -203,8 +204,7 @@ class MenuAbstraction(WrappedGame):
         player = 0 if levels[-1].actor[row] & ACTOR_BIT[0] else 1
         moves: list[Move] = []
         for level in reversed(levels[1:]):
-            first, second, outcome = level.action[:, row].tolist()
-            moves.append((first, second) if first >= 0 and second >= 0 else max(first, second, outcome))
+            moves.append(move_of(level.action, row))
             row = int(level.parent[row])
         raise ValueError(
             f"{self.name}: the menu leaves player {player} no legal action after history "

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, TypeGuard
 
 from jaxgadget.games.game import Budget, Game, HistoryLevel
-from jaxgadget.games.parameters import name_with, read_parameter
+from jaxgadget.games.parameters import name_with, parse_parameters, read_parameter
 from jaxgadget.games.stepwise import Rules, StepwiseGame
 from jaxgadget.games.wrapped import WrappedGame
 
@@ -76,7 +76,7 @@ def parse_own(spec: str) -> OwnSpec | None:
     return OwnSpec(where, member, parameters) if where.lower().endswith(_SUFFIX) or is_module else None
 
 
-def load_own(spec: str, own: OwnSpec, texts: Mapping[str, str]) -> OwnGame:
+def load_own(spec: str, own: OwnSpec) -> OwnGame:
     """Imports a user's class or function and makes the game.
 
     A file is run on every call; its folder is appended to `sys.path` for its imports. A module that is only
@@ -85,12 +85,12 @@ def load_own(spec: str, own: OwnSpec, texts: Mapping[str, str]) -> OwnGame:
     Args:
       spec: the specification, for errors.
       own: the parsed specification.
-      texts: the parameters' texts.
 
     Raises:
       ValueError: if the file, module or class is missing or does not make a game, a parameter is unknown or
         invalid, or the user's code raises an exception.
     """
+    texts = parse_parameters(spec, own.parameters)
     where = _resolve(own.where)
     module = _import(spec, where)
     maker = _find_maker(spec, where, module, own.member)

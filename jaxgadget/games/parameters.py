@@ -22,6 +22,51 @@ ALL_IN = "a"
 """The all-in bet in a list of bets."""
 
 
+def parse_spec(spec: str) -> tuple[str, dict[str, str]]:
+    """Splits `name(key=value,…)` into the name and the values' texts; values may contain parentheses.
+
+    Raises:
+      ValueError: if the text is not of this form, or a parameter is duplicate.
+    """
+    match = re.fullmatch(r"\s*([^\s()=,]+)\s*(?:\((.*)\))?\s*", spec, re.DOTALL)
+    if not match:
+        raise ValueError(f"{_form(spec)}; correct its spelling")
+    return match[1], parse_parameters(spec, match[2] or "")
+
+
+def _form(spec: str) -> str:
+    return f"game {spec!r}: expected name or name(parameter=value,…)"
+
+
+def parse_parameters(spec: str, text: str) -> dict[str, str]:
+    """Parses the parameters between a specification's parentheses into texts."""
+    form, parameters = _form(spec), dict[str, str]()
+    for parameter in _split(text, form):
+        key, equals, value = (text.strip() for text in parameter.partition("="))
+        if not key or not equals or not value:
+            raise ValueError(f"{form}, got the parameter {parameter!r}; write it as parameter=value")
+        if key in parameters:
+            raise ValueError(f"{form}, got duplicate parameter {key!r}; remove one")
+        parameters[key] = value
+    return parameters
+
+
+def _split(text: str, form: str) -> list[str]:
+    """Splits at commas outside of parentheses."""
+    pieces, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if depth < 0:
+            break
+        if letter == "," and depth == 0:
+            pieces.append("")
+        else:
+            pieces[-1] += letter
+    if depth:
+        raise ValueError(f"{form}, got unbalanced parentheses")
+    return pieces if text.strip() else []
+
+
 def check_integer(game: str, parameter: str, value: object, low: int, high: int | None = None) -> None:
     """Raises ValueError unless `value` is an integer of `low` … `high`."""
     if isinstance(value, int) and not isinstance(value, bool):

@@ -6,7 +6,6 @@ import difflib
 import importlib
 import inspect
 import os
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from jaxgadget.games.game import Game
 from jaxgadget.games.multiplayer import MultiplayerRules
 from jaxgadget.games.openspiel import PREFIX, OpenSpielGame, PyspielGame, is_pyspiel_game
 from jaxgadget.games.own import is_game, load_own, parse_own
-from jaxgadget.games.parameters import read_parameter
+from jaxgadget.games.parameters import parse_spec, read_parameter
 from jaxgadget.games.stepwise import Rules, StepwiseGame
 from jaxgadget.games.team import load_team
 
@@ -80,7 +79,7 @@ def load(spec: str | os.PathLike[str] | Game | Rules[Any] | PyspielGame) -> Game
         if text.lower().endswith(".efg"):
             return GambitGame(text)
         own = None if _is_known(text) else parse_own(text)
-        return _make(text) if own is None else load_own(text, own, _parameters(text, own.parameters))
+        return _make(text) if own is None else load_own(text, own)
     if isinstance(spec, MultiplayerRules):
         raise ValueError(
             f"spec={spec!r}: rules for {spec.num_players} players; expected a two-player game; "
@@ -105,51 +104,6 @@ def list_games() -> list[GameEntry]:
         cuts = tuple(_make(name).cuts())
         entries.append(GameEntry(name, lines[0] if lines else "", _defaults(maker), cuts))
     return entries
-
-
-def parse_spec(spec: str) -> tuple[str, dict[str, str]]:
-    """Splits `name(key=value,…)` into the name and the values' texts; values may contain parentheses.
-
-    Raises:
-      ValueError: if the text is not of this form, or a parameter is duplicate.
-    """
-    match = re.fullmatch(r"\s*([^\s()=,]+)\s*(?:\((.*)\))?\s*", spec, re.DOTALL)
-    if not match:
-        raise ValueError(f"{_form(spec)}; correct its spelling")
-    return match[1], _parameters(spec, match[2] or "")
-
-
-def _form(spec: str) -> str:
-    return f"game {spec!r}: expected name or name(parameter=value,…)"
-
-
-def _parameters(spec: str, text: str) -> dict[str, str]:
-    """Parses the parameters between a specification's parentheses into texts."""
-    form, parameters = _form(spec), dict[str, str]()
-    for parameter in _split(text, form):
-        key, equals, value = (text.strip() for text in parameter.partition("="))
-        if not key or not equals or not value:
-            raise ValueError(f"{form}, got the parameter {parameter!r}; write it as parameter=value")
-        if key in parameters:
-            raise ValueError(f"{form}, got duplicate parameter {key!r}; remove one")
-        parameters[key] = value
-    return parameters
-
-
-def _split(text: str, form: str) -> list[str]:
-    """Splits at commas outside of parentheses."""
-    pieces, depth = [""], 0
-    for letter in text:
-        depth += (letter == "(") - (letter == ")")
-        if depth < 0:
-            break
-        if letter == "," and depth == 0:
-            pieces.append("")
-        else:
-            pieces[-1] += letter
-    if depth:
-        raise ValueError(f"{form}, got unbalanced parentheses")
-    return pieces if text.strip() else []
 
 
 def _is_known(spec: str) -> bool:

@@ -33,7 +33,8 @@ def one_hand(form: SequenceForm, player: int) -> HandTreeplex:
 def body_order(form: SequenceForm, player: int) -> IntArray:
     """`[C]` row of each block of actions of the player's treeplex."""
     nodes, treeplex = _nodes(form), one_hand(form, player).one_hand
-    child = nodes.first_child[treeplex.infoset[treeplex.sequence_infoset]] + treeplex.sequence_slot
+    node = nodes.decisions(player)[treeplex.infoset[treeplex.sequence_infoset]]
+    child = nodes.first_child[node] + treeplex.sequence_slot
     return np.searchsorted(action_nodes(nodes, player), child)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, SIMULTANEOUS
 from jaxgadget.games.openspiel import PREFIX
-from jaxgadget.games.registry import parse_spec
+from jaxgadget.games.parameters import parse_spec
 from jaxgadget.policy.tables import read_actions
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arrays import FloatArray

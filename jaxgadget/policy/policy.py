@@ -18,7 +18,7 @@ from jaxgadget.policy.openspiel import StatePolicy, row_reader, write_table
 from jaxgadget.policy.tables import rows_of_dict, rows_of_frame
 from jaxgadget.tree.history import HistoryTree, check_histories
 from jaxgadget.tree.matching import places_in
-from jaxgadget.tree.public import Tree, check_tree, match_sequences, public_tree
+from jaxgadget.tree.public import Tree, check_tree, match_sequences, other_layout, public_tree
 from jaxgadget.util.arguments import check_whole_number, is_finite_number
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.players import replaced
@@ -491,10 +491,9 @@ def _checked(tree: Tree, probabilities: Sequence[FloatArray], header: dict[str, 
 
 def _other_layout(tree: Tree, layout: str, where: str) -> Tree:
     """The tree of the same game that a file was written for."""
-    if isinstance(tree, HistoryTree):
-        return public_tree(tree)
-    if tree.found is not None:
-        return tree.found.tree
+    other = other_layout(tree)
+    if other is not None:
+        return other
     raise ValueError(
         f"{where} is by {layout}: expected one by {tree.layout}; load it with enumerate_game(game), and "
         "policy.on(tree) makes it one"

@@ -42,11 +42,11 @@ from jaxgadget.subgames.leaves import Leaf, opponent_mixtures
 from jaxgadget.subgames.limits import check_room, most_payoffs
 from jaxgadget.subgames.lookahead import SolvedLookahead, name_lane, solve_lookahead
 from jaxgadget.subgames.profile import Profile, actions_below, root_reach, usual_roots
-from jaxgadget.subgames.schedule import Schedule, SearchLevel
+from jaxgadget.subgames.schedule import Schedule, SearchLevel, decisions_before
 from jaxgadget.tree.cut import Cut, leaf_above
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import check_histories
-from jaxgadget.tree.trunk import build_trunk, trunk_form
+from jaxgadget.tree.trunk import build_trunk
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import drop_programs
 from jaxgadget.util.lanes import Lanes
@@ -318,7 +318,7 @@ class NestedRun:
 
     def _has_acted(self, roots: IntArray) -> BoolArray:
         """`[H]` True at roots before which the opponent acted."""
-        return self.tree.decisions_before(1 - self.player, roots) > 0
+        return decisions_before(self.tree, 1 - self.player, roots) > 0
 
     def _count_payoffs(self, where: Cut, above: Handover | None) -> IntArray:
         """`[S]` payoffs of the subgames' lookaheads, those of own infostates and of beliefs together."""
@@ -330,7 +330,7 @@ class NestedRun:
         copies = np.ones(len(where.roots))
         if self._beliefs is not None:
             copies = self._beliefs.copies(None if above is None else above.own, where)
-        for nodes, payoffs in ((leaves, self.leaf.num_entries**2), (ends, tree.terminal_payoffs)):
+        for nodes, payoffs in ((leaves, self.leaf.num_entries**2), (ends, max(tree.num_hands))):
             root = np.searchsorted(where.roots, where.root[nodes])
             count += payoffs * np.bincount(where.subgame[root], copies[root], minlength=len(count))
         return count.astype(np.int64)
@@ -571,7 +571,9 @@ def _earned_outside(where: Cut, player: int, policy: Policy, reach: FloatArray) 
       policy: its policies, L lanes.
       reach: `[sequences, L]` the models' reach of the opponent's sequences.
     """
-    form = trunk_form(where)
-    own, theirs = (np.append(0, form.action_sequences(p)) for p in (player, 1 - player))
-    own, theirs = policy.reach(player)[own], reach[theirs]
-    return sign_of(player) * np.einsum("sl,sl->l", own, multiply(form.payoff, player, theirs))
+    tree = where.tree
+    ends = tree.terminals[where.root[tree.terminals] < 0]
+    rows = [np.maximum(tree.sequences_by_hand(p, tree.sequence[p, ends]), 0) for p in (0, 1)]
+    num_rows = tree.infosets[0].num_sequences, tree.infosets[1].num_sequences
+    earned = multiply(tree.payoff_entries(ends, (rows[0], rows[1]), num_rows), player, reach)
+    return sign_of(player) * np.einsum("sl,sl->l", policy.reach(player), earned)

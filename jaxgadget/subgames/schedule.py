@@ -298,12 +298,19 @@ def decisions(tree: Tree, player: int) -> list[SearchLevel]:
       ValueError: if an infoset of the opponent lies on both sides of one.
     """
     acts = np.flatnonzero(tree.actor & ACTOR_BIT[player])
-    before = tree.decisions_before(player, acts)
+    before = decisions_before(tree, player, acts)
     levels: list[SearchLevel] = []
     for level in range(int(before.max(initial=-1)) + 1):
         roots = acts[before == level]
         levels.append(SearchLevel(roots, cut_at(tree, OWN_DECISION, roots).subgame))
     return levels
+
+
+def decisions_before(tree: Tree, player: int, nodes: IntArray) -> IntArray:
+    """`[m]` number of a player's decisions before each node."""
+    decisions = tree.decisions[player]
+    depth = np.append(decisions.depth, -1)  # the empty sequence's infoset is -1
+    return depth[decisions.infoset[tree.sequence[player, nodes]]] + 1
 
 
 def decision_above(tree: HistoryTree, player: int, histories: IntArray) -> IntArray:

@@ -18,7 +18,7 @@ from jaxgadget.subgames.lookahead import SEARCH
 from jaxgadget.subgames.nested import ITERATIONS
 from jaxgadget.subgames.nested_run import Handover, NestedRun
 from jaxgadget.subgames.refine import list_gadgets
-from jaxgadget.subgames.schedule import decision_above, make_schedule
+from jaxgadget.subgames.schedule import decision_above, decisions_before, make_schedule
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.values.histories import ValueFunction
@@ -119,7 +119,7 @@ class SearchPlayer:
         seat = self._seats[player]
         if seat.run.tree is not tree:
             raise ValueError("tree: this SearchPlayer plays in another tree of the game; make one for each")
-        number = tree.decisions_before(player, histories)
+        number = decisions_before(tree, player, histories)
         for level in np.unique(number).tolist():
             _search(tree, seat, level, histories[number == level])
         return PolicyPlayer(seat.run.assembled).action_probabilities(tree, player, histories)

@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS
 from jaxgadget.policy.policy import Policy
-from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.history import HistoryTree, check_histories
 from jaxgadget.tree.public import PublicTree, Tree
 from jaxgadget.util.digest import digest
 from jaxgadget.util.registry import find
@@ -73,7 +73,9 @@ def fingerprint(tree: Tree) -> str:
     """Digest of all that a game's rules say: its nodes, actions, payoffs, chances and names of infosets."""
     if "fingerprint" not in tree.cache:
         is_public = isinstance(tree, PublicTree)
-        tree.cache["fingerprint"] = _digest_hands(tree) if is_public else _digest_histories(tree)
+        tree.cache["fingerprint"] = (
+            _digest_hands(tree) if is_public else _digest_histories(check_histories(tree))
+        )
     return tree.cache["fingerprint"]
 
 

@@ -45,7 +45,7 @@ from jaxgadget.sweeping.workers import (
     leave_request,
 )
 from jaxgadget.tree.forest import Forest, build_forest
-from jaxgadget.tree.public import PublicTree, Tree
+from jaxgadget.tree.public import Tree
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.compilation import drop_many_programs
 from jaxgadget.util.machine import describe_device, find_versions, source_digest
@@ -302,7 +302,7 @@ class Workshop:
 
 def _size(tree: Tree) -> int:
     """Histories, or pairs of a public node and a hand."""
-    return len(tree.nodes) * max(tree.num_hands) if isinstance(tree, PublicTree) else tree.num_histories
+    return len(tree.parent) * max(tree.num_hands)
 
 
 FORMER_MODULES = frozenset({"jaxgadget.gadgets.two_level", "jaxgadget.gadgets.real_way"})
@@ -319,8 +319,8 @@ def _settle(workshop: Workshop, extend: bool) -> list[Piece]:
             re.findall(r"[\w.]+(?=\.)", json.dumps(old.request))
         ):
             raise ValueError(
-                f"the sweep in {str(store.folder)!r} was written by version 0.4, which named gadgets otherwise: "
-                "read_sweep returns its rows; to add to them, choose another folder"
+                f"the sweep in {str(store.folder)!r} was written by version 0.4, whose records differ; "
+                "read_sweep returns its rows; expected another folder for more"
             )
         if old is None or old.request != request.record:
             if old is not None and not extend:

@@ -18,6 +18,7 @@ from jaxgadget.games.game import (
     TERMINAL,
     Move,
     dense_ids,
+    first_positions,
 )
 from jaxgadget.util.arrays import FloatArray, IntArray
 
@@ -134,9 +135,7 @@ def check_infostates(
       describe: turns a history into its moves.
     """
     group, count = dense_ids(infostate)
-    first = np.empty(count, np.int64)
-    first[group[::-1]] = np.arange(len(group) - 1, -1, -1)
-    first = first[group]
+    first = first_positions(group, count)[group]
     recall = (
         "perfect recall, an infoset joins histories with different earlier actions or infosets of the player"
     )

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.games.game import dense_ids
+from jaxgadget.games.game import dense_ids, first_positions
 from jaxgadget.tree.cut import Cut
 from jaxgadget.tree.history import HistoryTree
-from jaxgadget.tree.public import PublicTree, Tree
+from jaxgadget.tree.tree import Tree
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -77,9 +77,7 @@ class Cover:
 
     def is_complete(self, player: int) -> BoolArray:
         """`[P]` True where a pair's subgame has all root histories of its infostate, and is the only one."""
-        if isinstance(self.tree, PublicTree):  # by hands no infostate has two public nodes
-            return np.bincount(self.roots)[self.roots] == 1
-        state = self.cut.histories.infostate[player]
+        state = self.tree.infostate[player]
         _, root_idx = find_roots(self, player)
         in_subgame, in_cover = np.bincount(root_idx), np.bincount(state[self.roots])
         in_cut = np.bincount(state[self.cut.roots])
@@ -170,13 +168,23 @@ class Roots:
 
 
 def find_roots(cover: Cover, player: int) -> tuple[Roots, IntArray]:
-    """A player's root infostates, and `[P]` the index of each pair's root."""
-    tree = cover.cut.histories
+    """A player's root infostates, with one hand, and `[P]` the index of each pair's root."""
+    tree = cover.tree
     infostate = tree.infostate[player, cover.roots]
     root_idx, count = dense_ids(infostate)
     if not cover.is_cut:  # in a cut every infostate is in one subgame
         root_idx, count = dense_ids(root_idx * cover.num_subgames + cover.subgame)
-    pair = np.empty(count, np.int64)
-    pair[root_idx[::-1]] = np.arange(len(root_idx))[::-1]  # keeps the first
+    pair = first_positions(root_idx, count)
     sequence = tree.sequence[player, cover.roots[pair]].astype(np.int64)
     return Roots(infostate=infostate[pair], subgame=cover.subgame[pair], sequence=sequence), root_idx
+
+
+def roots_by_hand(tree: Tree, player: int, roots: Roots) -> Roots:
+    """A player's root infostates with every hand; ids are `infostate × H + hand`."""
+    hands, possible = tree.num_hands[player], tree.possible(player, roots.infostate).ravel()
+    return Roots(
+        infostate=(roots.infostate[:, None] * hands + np.arange(hands)).ravel(),
+        subgame=np.repeat(roots.subgame, hands),
+        sequence=np.maximum(tree.sequences_by_hand(player, roots.sequence), 0).ravel(),
+        possible=None if possible.all() else possible,
+    )

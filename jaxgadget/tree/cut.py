@@ -17,7 +17,8 @@ import numpy.typing as npt
 from jaxgadget.core.components import connected_components
 from jaxgadget.games.game import SIMULTANEOUS, TERMINAL, dense_ids
 from jaxgadget.tree.history import HistoryTree, check_histories
-from jaxgadget.tree.public import PublicTree, Tree, check_tree
+from jaxgadget.tree.public import check_tree
+from jaxgadget.tree.tree import Tree
 from jaxgadget.util.arguments import function_name, read_whole_number
 from jaxgadget.util.arrays import BoolArray, IntArray
 
@@ -128,8 +129,7 @@ def cut_at(tree: Tree, name: str, roots: IntArray, *, inside: Cut | None = None)
       ValueError: if a root is terminal, one lies below another, or an infoset crosses the cut.
     """
     result = _close(tree, name, roots)
-    if isinstance(tree, HistoryTree):  # by hands no infoset has two public nodes
-        _check_crossing(result, inside)
+    _check_crossing(result, inside)
     return result
 
 
@@ -233,8 +233,6 @@ def _close(tree: Tree, name: str, roots: IntArray) -> Cut:
 
 def _components(tree: Tree, roots: IntArray) -> IntArray:
     """`[H]` connected components of roots under shared infostates, numbered by first root."""
-    if isinstance(tree, PublicTree):
-        return np.arange(len(roots))
     (first, num_first), (second, num_second) = (dense_ids(tree.infostate[player, roots]) for player in (0, 1))
     component = connected_components(first, second + num_first, num_first + num_second)[first]
     _, root, inverse = np.unique(component, return_index=True, return_inverse=True)
@@ -243,12 +241,12 @@ def _components(tree: Tree, roots: IntArray) -> IntArray:
 
 def _check_crossing(cut: Cut, inside: Cut | None) -> None:
     """Checks that no infoset is on both sides of the cut, in two subgames, or below two root infostates."""
-    tree = cut.histories
+    tree = cut.tree
     for player in (0, 1):
         acts = tree.infoset[player] >= 0
         acts = np.nonzero(acts if inside is None else acts & (inside.root >= 0))[0]
         infoset = tree.infoset[player, acts]
-        first = tree.infosets[player].history
+        first = tree.decisions[player].history
         for label, position in (
             (_is_below, "on both sides of the cut"),
             (_subgame_above, "in two subgames"),
@@ -280,7 +278,7 @@ def _subgame_above(cut: Cut, histories: IntArray, player: int) -> IntArray:
 
 def _state_above(cut: Cut, histories: IntArray, player: int) -> IntArray:
     root = cut.root[histories]
-    return np.where(root >= 0, cut.histories.infostate[player, root], -1)
+    return np.where(root >= 0, cut.tree.infostate[player, root], -1)
 
 
 def first_below(tree: Tree, where: Cut, marked: BoolArray) -> IntArray:

@@ -1,4 +1,4 @@
-"""HistoryTree + cut or cover → Forest: all subgames in one sequence form.
+"""Tree + cut or cover → Forest: all subgames in one sequence form.
 
 One pair of treeplexes holds all subgames; its roots are the infostates at the cut, one root per infostate and
 subgame. Only level sizes are padded, so that forests of nearly the same shape reuse one compiled program.
@@ -24,22 +24,13 @@ from jaxgadget.core.host import (
     HandEntries,
     Rounding,
     exact_size,
-    merge_entries,
-    merge_oriented,
     rounded_size,
 )
-from jaxgadget.games.game import dense_ids
-from jaxgadget.tree.cover import Cover, Roots, cover_of, find_roots
+from jaxgadget.games.game import dense_ids, first_positions
+from jaxgadget.tree.cover import Cover, Roots, cover_of, roots_by_hand
 from jaxgadget.tree.cut import Cut, CutSpec, cut, cut_at
-from jaxgadget.tree.history import HistoryTree, check_whole
-from jaxgadget.tree.public import PublicTree, Tree, check_tree
-from jaxgadget.tree.public_form import (
-    deals_at,
-    lay_out_public,
-    name_public_roots,
-    public_followed_payoff,
-    public_roots,
-)
+from jaxgadget.tree.history import HistoryTree, check_histories
+from jaxgadget.tree.public import check_tree
 from jaxgadget.tree.sequence import (
     ExtraRoots,
     Frontier,
@@ -50,8 +41,9 @@ from jaxgadget.tree.sequence import (
     build_treeplexes,
     with_terminals,
 )
+from jaxgadget.tree.tree import Tree, check_ends
 from jaxgadget.util.arrays import FloatArray, IntArray
-from jaxgadget.util.players import sign_of
+from jaxgadget.util.players import pair_for
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -119,7 +111,7 @@ class Forest:
 
     @property
     def tree(self) -> Tree:
-        """The game's history tree."""
+        """The game, by histories or by hands."""
         return self.cover.tree
 
     @property
@@ -151,41 +143,15 @@ class Forest:
 
         The infoset's name (`tree.infoset_names`) if the player acts at the root. Otherwise its last infoset
         and action (`0, then Bet`); if these lead to several roots, its first infoset below the root; or `root
-        infostate 3` if it never acts. Infostates in several subgames have the suffix ` | subgame 2`.
+        infostate 3` if it never acts. By hands the hand and the public actions. Infostates in several
+        subgames have the suffix ` | subgame 2`.
         """
-        roots = self.roots[player]
-        if isinstance(self.tree, PublicTree):
-            return name_public_roots(self.tree, player, self.cover.roots)
-        tree = self.tree
-        infosets, names = tree.infosets[player], tree.infoset_names[player]
-        states, state_idx = np.unique(tree.infostate[player, self.cut.roots], return_inverse=True)
-        acting = np.full(len(states), -1)
-        np.maximum.at(acting, state_idx, tree.infoset[player, self.cut.roots])
-        acts = acting[np.searchsorted(states, roots.infostate)]
-        below = self.infosets(player)
-        state_below = tree.infostate[player, self.cut.root[infosets.history[below]]]
-        first_below = dict(zip(state_below[::-1].tolist(), below[::-1].tolist(), strict=True))
-        leads_to = collections.Counter(
-            sequence
-            for _, sequence in set(zip(roots.infostate.tolist(), roots.sequence.tolist(), strict=True))
-        )
-        texts: list[str] = []
-        for root, (state, sequence) in enumerate(
-            zip(roots.infostate.tolist(), roots.sequence.tolist(), strict=True)
-        ):
-            if acts[root] >= 0:
-                texts.append(names[acts[root]])
-            elif sequence and leads_to[sequence] == 1:
-                action = tree.game.action_string(player, int(infosets.action[sequence]))
-                texts.append(f"{names[infosets.infoset[sequence]]}, then {action}")
-            elif state in first_below:
-                texts.append(names[first_below[state]])
-            else:
-                texts.append(f"root infostate {root}")
-        shared = collections.Counter(texts)
+        roots, cut = self.roots[player], self.cut
+        names = self.tree.name_roots(player, roots.infostate, cut.roots, cut.root, self.infosets(player))
+        shared = collections.Counter(names)
         return tuple(
-            text if shared[text] == 1 else f"{text} | subgame {subgame}"
-            for text, subgame in zip(texts, roots.subgame.tolist(), strict=True)
+            name if shared[name] == 1 else f"{name} | subgame {subgame}"
+            for name, subgame in zip(names, roots.subgame.tolist(), strict=True)
         )
 
     def infosets(self, player: int) -> IntArray:
@@ -249,8 +215,9 @@ class Forest:
     def _payoff(self, values: FloatArray) -> Entries | HandEntries:
         """Payoff of terminals and leaves; zero entries of leaves are kept, so that shapes are equal."""
         terminals = self.terminals
-        if values.size == 0 or isinstance(terminals, HandEntries):
+        if values.size == 0:
             return terminals
+        assert isinstance(terminals, Entries)  # by hands there are no leaves
         leaf, shape = self.leaves.leaf, terminals.shape
         weighted = self.histories.chance[self.leaves.histories, None, None] * values
         weighted = weighted if len(leaf) == len(values) else weighted[leaf]
@@ -290,57 +257,28 @@ def build_forest(
     Raises:
       ValueError: as `cut`, or if the tree is truncated and `limit` is None, an infoset lies on both sides of
         the limit, a leaf infostate lies below two root infostates of its player, or `second` is given with a
-        cover that is not a cut.
+        cover that is not a cut; by hands, if subgames overlap, or `limit` or `second` is given.
     """
     cover = where if isinstance(where, Cover) else cover_of(cut(check_tree(tree), where))
     if cover.tree is not tree:
         raise ValueError("cover: the cover is of another tree; expected a cover of a cut of this tree")
-    if isinstance(tree, PublicTree):
-        if limit is not None or second is not None:
-            raise ValueError(f"limit: subgames of {tree!r} extend to the end of the game; expected None")
-        return _public_forest(tree, cover, num_choices)
     if limit is None:
-        check_whole(tree)
+        check_ends(tree)
+    padded = padded and tree.rounds_sizes
     rounding: Rounding = rounded_size if padded else exact_size
     layout = Layout.of(cover, _find_frontier(cover, limit, num_choices), _find_extra(cover, second))
     treeplexes = build_treeplexes(layout, rounding)
     form = with_terminals(treeplexes, layout)
-    chance = merge_entries(
-        layout.root_idx[0],
-        layout.root_idx[1],
-        tree.chance[cover.roots],
-        (form.treeplex[0].num_roots, form.treeplex[1].num_roots),
-    )
+    num_roots = form.treeplex[0].num_roots, form.treeplex[1].num_roots
     return Forest(
         cover=cover,
         form=form,
-        roots=layout.roots,
-        chance=chance,
+        roots=(roots_by_hand(tree, 0, layout.roots[0]), roots_by_hand(tree, 1, layout.roots[1])),
+        chance=tree.chance_entries(cover.roots, layout.root_idx, num_roots),
         terminals=form.payoff,
         leaves=_find_leaves(layout, treeplexes, num_choices),
         padded=padded,
         extra=layout.extra,
-    )
-
-
-def _public_forest(tree: PublicTree, cover: Cover, num_choices: int) -> Forest:
-    """Subgames by hands; sizes are not rounded up."""
-    form = lay_out_public(tree, cover.roots)
-    nothing, no_choices = np.zeros(0, np.int64), np.zeros((0, num_choices), np.int64)
-    return Forest(
-        cover=cover,
-        form=form,
-        roots=(public_roots(tree, cover, 0), public_roots(tree, cover, 1)),
-        chance=deals_at(tree, cover.roots),
-        terminals=form.payoff,
-        leaves=Leaves(
-            histories=nothing,
-            states=(nothing, nothing),
-            num_choices=num_choices,
-            leaf=nothing,
-            sequence=(no_choices, no_choices),
-        ),
-        padded=False,
     )
 
 
@@ -380,6 +318,7 @@ def _find_frontier(cover: Cover, limit: IntArray | Cut | None, num_choices: int)
         )
     if limit is None or (not isinstance(limit, Cut) and len(limit) == 0):
         return None
+    check_histories(cover.tree, "a depth limit")
     end = limit if isinstance(limit, Cut) else cut_at(cover.tree, "limit", limit, inside=cover.cut)
     outside = end.roots[cover.cut.root[end.roots] < 0]
     if len(outside):
@@ -387,8 +326,7 @@ def _find_frontier(cover: Cover, limit: IntArray | Cut | None, num_choices: int)
             f"limit: leaf history {cover.tree.moves(int(outside[0]))} lies above or beside the cut "
             f"{cover.cut.name!r} of {cover.tree.game.name}; expected leaves at or below its roots"
         )
-    (first, row), (second, column) = (find_roots(cover_of(end), player) for player in (0, 1))
-    frontier = Frontier(cut=end, roots=(first, second), root_idx=(row, column), num_choices=num_choices)
+    frontier = Frontier.at(end, num_choices)
     for player in (0, 1):
         _check_recall(cover.cut, frontier, player)
     return frontier
@@ -398,9 +336,8 @@ def _check_recall(where: Cut, frontier: Frontier, player: int) -> None:
     """Raises ValueError if a leaf infostate lies below two root infostates of its player."""
     tree, leaves, leaf_state = where.histories, frontier.cut.roots, frontier.root_idx[player]
     state = tree.infostate[player, where.root[leaves]]
-    usual = np.empty(len(frontier.roots[player]), np.int64)
-    usual[leaf_state[::-1]] = state[::-1]  # that of its first leaf
-    differs = np.nonzero(state != usual[leaf_state])[0]
+    first_leaf = first_positions(leaf_state, len(frontier.roots[player]))
+    differs = np.nonzero(state != state[first_leaf][leaf_state])[0]
     if len(differs):
         raise ValueError(
             f"lookahead of {tree.game.name}: player {player} has an infostate at the limit, as after "
@@ -510,9 +447,7 @@ def followed_payoff(forest: Forest, player: int) -> Entries | HandEntries:
     Returns:
       Of the player the sequences are those of its treeplex, of the opponent the tree's.
     """
-    if isinstance(forest.tree, PublicTree):
-        return public_followed_payoff(forest.tree, forest.form, player)
-    tree, cover = forest.tree, forest.cover
+    tree, cover, other = forest.tree, forest.cover, 1 - player
     frontier = _find_frontier(cover, forest.leaves.histories, forest.leaves.num_choices)
     layout = Layout.of(cover, frontier, forest.extra)
     terminals = tree.terminals[layout.inside(tree.terminals)]
@@ -520,13 +455,14 @@ def followed_payoff(forest: Forest, player: int) -> Entries | HandEntries:
         terminals = terminals[forest.extra.cut.root[terminals] < 0]
     which, pair = layout.pairs_above(terminals)
     terminals = terminals[which]
-    own = tree.sequence[player, terminals]
-    return merge_oriented(
-        player,
-        forest.form.below_roots(player, layout.copy(player), layout.root_idx[player][pair], own),
-        tree.sequence[1 - player, terminals],
-        tree.chance[terminals] * tree.payoff[terminals] * sign_of(player),
-        (forest.form.treeplex[player].num_sequences, tree.infosets[1 - player].num_sequences),
+    root, sequence = layout.root_idx[player][pair], tree.sequence[player, terminals]
+    own = forest.form.below_roots(player, layout.copy(player), root, sequence)
+    hands = tree.num_hands[player]
+    own_rows = own[:, None] * hands + np.arange(hands)
+    model_rows = tree.sequences_by_hand(other, tree.sequence[other, terminals])
+    num_rows = forest.form.treeplex[player].num_sequences, tree.infosets[other].num_sequences
+    return tree.payoff_entries(
+        terminals, pair_for(player, own_rows, model_rows), pair_for(player, *num_rows), player
     )
 
 

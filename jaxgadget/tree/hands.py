@@ -11,7 +11,7 @@ import dataclasses
 
 import numpy as np
 
-from jaxgadget.games.game import ACTOR_BIT, CHANCE, SIMULTANEOUS, dense_ids
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, SIMULTANEOUS, dense_ids, first_positions
 from jaxgadget.games.hands import HandsGame, PublicEnds, PublicLevel, PublicNodes, group_ends
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
@@ -140,8 +140,7 @@ def _find_nodes(tree: HistoryTree, step: IntArray) -> tuple[IntArray, list[Publi
         begin += len(levels[-1].parent)
         node[rows] = begin + line
         _check_actor(tree, rows, node)
-        first = np.empty(count, np.int64)
-        first[line[::-1]] = np.arange(len(rows))[::-1]
+        first = first_positions(line, count)
         above = node[tree.parent[rows[first]]] - (begin - len(levels[-1].parent))
         levels.append(PublicLevel(above, tree.actor[rows[first]], action[first]))
     return node, levels
@@ -172,8 +171,7 @@ def _check_public(
             (pair, infoset, f"player {player} does not see all that is done or shown after the deal"),
         ):
             group, count = dense_ids(by)
-            first = np.empty(count, np.int64)
-            first[group[::-1]] = np.arange(len(acts))[::-1]
+            first = first_positions(group, count)
             differs = np.flatnonzero(label != label[first[group]])
             if len(differs):
                 k = differs[0]

@@ -5,6 +5,7 @@ Built once, in NumPy. The contract of `Game` is checked here.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import itertools
@@ -15,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from jaxgadget.core.host import Entries, HostTreeplex, merge_entries
 from jaxgadget.games.game import (
     DEFAULT_MAX_HISTORIES,
     SIMULTANEOUS,
@@ -23,12 +25,15 @@ from jaxgadget.games.game import (
     Game,
     HistoryLevel,
     Move,
+    distinct_names,
+    moves_to,
     next_level,
 )
 from jaxgadget.tree import contract
-from jaxgadget.tree.infosets import Infosets, distinct_names, find_infosets
-from jaxgadget.tree.tree import find_named
+from jaxgadget.tree.infosets import Infosets, find_infosets
+from jaxgadget.tree.tree import check_ends, find_named, lazy
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+from jaxgadget.util.players import sign_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -89,7 +94,7 @@ class HistoryTree:
         """Number of histories, including the root and terminal ones."""
         return len(self.parent)
 
-    @functools.cached_property
+    @lazy
     def terminals(self) -> IntArray:
         """`[num_terminals]` the terminal histories, ascending."""
         return np.nonzero(self.actor == TERMINAL)[0]
@@ -115,7 +120,7 @@ class HistoryTree:
         low, high = self.payoff_bounds
         return max(high - low, np.finfo(np.float64).tiny)
 
-    @functools.cached_property
+    @lazy
     def payoff_bounds(self) -> tuple[float, float]:
         """Player 0's minimum and maximum payoff over the tree's terminals; 0 and 0 if there are none."""
         values = self.payoff[self.terminals]
@@ -123,9 +128,9 @@ class HistoryTree:
 
     def moves(self, history: int) -> tuple[Move, ...]:
         """The moves that lead to `history`: actions, chance outcomes, or pairs of actions."""
-        return _moves(self.parent, self.action, history)
+        return moves_to(self.parent, self.action, history)
 
-    @functools.cached_property
+    @lazy
     def infostate_strings(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The game's own infostate strings, in the order of `infosets`; several infosets may share one."""
         first, second = (
@@ -134,7 +139,7 @@ class HistoryTree:
         )
         return first, second
 
-    @functools.cached_property
+    @lazy
     def infoset_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Both players' infosets by name, in the order of `infosets`; unique within a player.
 
@@ -144,8 +149,12 @@ class HistoryTree:
         first history.
         """
         first, second = (
-            distinct_names(strings, infosets, self.moves)
-            for strings, infosets in zip(self.infostate_strings, self.infosets, strict=True)
+            distinct_names(
+                self.infostate_strings[player],
+                infosets.own_actions,
+                lambda infoset, infosets=infosets: self.moves(int(infosets.history[infoset])),
+            )
+            for player, infosets in enumerate(self.infosets)
         )
         return first, second
 
@@ -160,8 +169,52 @@ class HistoryTree:
 
     @property
     def layout(self) -> str:
-        """Form of the tree."""
+        """`histories`."""
         return "histories"
+
+    @property
+    def rounds_sizes(self) -> bool:
+        """Always True: level sizes of forests may be rounded up."""
+        return True
+
+    @property
+    def decisions(self) -> tuple[Infosets, Infosets]:
+        """Both players' infosets."""
+        return self.infosets
+
+    @property
+    def num_hands(self) -> tuple[int, int]:
+        """1 and 1."""
+        return 1, 1
+
+    def possible(self, player: int, infostates: IntArray) -> BoolArray:
+        """`[m, 1]` True."""
+        return np.ones((len(infostates), 1), np.bool_)
+
+    def infosets_by_hand(self, player: int, infosets: IntArray) -> IntArray:
+        """`[m, 1]` the infosets themselves."""
+        return infosets[:, None]
+
+    def sequences_by_hand(self, player: int, sequences: IntArray) -> IntArray:
+        """`[m, 1]` the sequences themselves."""
+        return sequences[:, None]
+
+    def treeplex_by_hand(self, player: int, treeplex: HostTreeplex) -> HostTreeplex:
+        """The treeplex itself."""
+        return treeplex
+
+    def chance_entries(
+        self, nodes: IntArray, rows: tuple[IntArray, IntArray], num_rows: tuple[int, int]
+    ) -> Entries:
+        """Chance's reach of histories as a matrix over rows of both players, see `Tree`."""
+        return merge_entries(rows[0].ravel(), rows[1].ravel(), self.chance[nodes], num_rows)
+
+    def payoff_entries(
+        self, nodes: IntArray, rows: tuple[IntArray, IntArray], num_rows: tuple[int, int], player: int = 0
+    ) -> Entries:
+        """Chance's reach × payoff of terminal histories as a matrix over rows of both players, see `Tree`."""
+        earned = self.chance[nodes] * self.payoff[nodes] * sign_of(player)
+        return merge_entries(rows[0].ravel(), rows[1].ravel(), earned, num_rows)
 
     def name_rows(self, player: int) -> tuple[dict[str, npt.NDArray[Any]], IntArray]:
         """Infosets sorted by name, with their actions, and `[Q]` their rows in policies."""
@@ -182,17 +235,6 @@ class HistoryTree:
         names = np.asarray(self.infoset_names[player], object)
         return {"infostate": names[self.infosets[player].infoset[1:]]}
 
-    @property
-    def terminal_payoffs(self) -> int:
-        """Number of payoffs at a terminal history: 1."""
-        return 1
-
-    def decisions_before(self, player: int, histories: IntArray) -> IntArray:
-        """`[m]` number of a player's decisions before each history."""
-        infosets = self.infosets[player]
-        depth = np.append(infosets.depth, -1)  # the empty sequence's infoset is -1
-        return depth[infosets.infoset[self.sequence[player, histories]]] + 1
-
     def find_infoset(self, name: str, player: int | None = None) -> tuple[int, int]:
         """`(player, infoset)` of one of `infoset_names`.
 
@@ -204,6 +246,38 @@ class HistoryTree:
           ValueError: if there is no such infoset, or both players have one and `player` is not given.
         """
         return find_named(self.infoset_names, self.game.name, name, player)
+
+    def name_roots(
+        self, player: int, infostates: IntArray, roots: IntArray, root: IntArray, infosets: IntArray
+    ) -> tuple[str, ...]:
+        """`[R]` names of a player's infostates at the roots of subgames, see `Tree`.
+
+        The infoset's name if the player acts at the root. Otherwise its last infoset and action (`0, then
+        Bet`); if these lead to several roots, its first infoset below the root; or `root infostate 3` if it
+        never acts.
+        """
+        names, table = self.infoset_names[player], self.infosets[player]
+        states, first, row = np.unique(self.infostate[player, roots], return_index=True, return_inverse=True)
+        acting = np.full(len(states), -1)
+        np.maximum.at(acting, row, self.infoset[player, roots])
+        sequences = self.sequence[player, roots[first]]
+        state_idx = np.searchsorted(states, infostates)
+        leads_to = collections.Counter(sequences[np.unique(state_idx)].tolist())
+        state_below = self.infostate[player, root[table.history[infosets]]]
+        first_below = dict(zip(state_below[::-1].tolist(), infosets[::-1].tolist(), strict=True))
+        texts: list[str] = []
+        for root_idx, state in enumerate(state_idx.tolist()):
+            sequence = int(sequences[state])
+            if acting[state] >= 0:
+                texts.append(names[acting[state]])
+            elif sequence and leads_to[sequence] == 1:
+                action = self.game.action_string(player, int(table.action[sequence]))
+                texts.append(f"{names[table.infoset[sequence]]}, then {action}")
+            elif int(states[state]) in first_below:
+                texts.append(names[first_below[int(states[state])]])
+            else:
+                texts.append(f"root infostate {root_idx}")
+        return tuple(texts)
 
 
 def check_histories(tree: object, purpose: str = "this") -> HistoryTree:
@@ -219,12 +293,9 @@ def check_histories(tree: object, purpose: str = "this") -> HistoryTree:
 
 def check_whole(tree: object) -> HistoryTree:
     """The tree; ValueError unless it lists the histories of the whole game."""
-    if check_histories(tree).is_truncated:
-        raise ValueError(
-            f"tree={tree!r}: expected a tree of the whole game, as nothing is known of what follows the "
-            "leaves; call enumerate_game without depth"
-        )
-    return check_histories(tree)
+    histories = check_histories(tree)
+    check_ends(histories)
+    return histories
 
 
 def enumerate_game(
@@ -255,7 +326,7 @@ def enumerate_game(
     parent = _join(levels, "parent") + np.repeat(np.append(0, offset[:-2]), sizes)
     actor, action, infostate = (_join(levels, name) for name in ("actor", "action", "infostate"))
     public = None if levels[0].public is None else _join(levels, "public")
-    describe = functools.partial(_moves, parent, action)
+    describe = functools.partial(moves_to, parent, action)
     contract.check_moves(game.name, offset, parent, actor, action, describe)
     own_chance = _join(levels, "chance")
     contract.check_chance(game.name, parent, actor, action, own_chance, describe)
@@ -341,15 +412,6 @@ def _without(actor: npt.NDArray[np.uint8], leaves: IntArray) -> npt.NDArray[np.u
     decides = actor.copy()
     decides[leaves] = TERMINAL
     return decides
-
-
-def _moves(parent: IntArray, action: IntArray, history: int) -> tuple[Move, ...]:
-    done: list[Move] = []
-    while history:
-        a, b, outcome = action[:, history].tolist()
-        done.append((a, b) if a >= 0 and b >= 0 else max(a, b, outcome))
-        history = int(parent[history])
-    return tuple(reversed(done))
 
 
 def _join(levels: Sequence[HistoryLevel], field: str) -> npt.NDArray[Any]:

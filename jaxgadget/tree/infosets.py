@@ -1,14 +1,12 @@
-"""One player's infosets and sequences, derived from histories, and the names of infosets."""
+"""One player's infosets and sequences, derived from histories."""
 
 from __future__ import annotations
 
-import collections
 import dataclasses
-from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from jaxgadget.games.game import ACTOR_BIT, Move, dense_ids
+from jaxgadget.games.game import ACTOR_BIT, dense_ids, first_positions
 from jaxgadget.util.arrays import IntArray
 
 
@@ -81,8 +79,7 @@ def find_infosets(
     group, count = dense_ids(infostate[acts])
     infoset = np.full(len(parent), -1, np.int32)
     infoset[acts] = group
-    history = np.empty(count, np.int64)
-    history[group[::-1]] = acts[::-1]  # keeps the first
+    history = acts[first_positions(group, count)]
     # Provisional ids: infosets by infostate, sequences by (infoset, action) from 1.
     moved = np.nonzero(action >= 0)[0]
     taken = action[moved].astype(np.int64)
@@ -160,26 +157,3 @@ def _final_numbers(
     before = np.cumsum(num_actions[order]) - num_actions[order]
     nth = np.arange(len(owner)) - (np.cumsum(num_actions) - num_actions)[owner]
     return order, rank, np.append(0, 1 + before[rank[owner]] + nth)
-
-
-def distinct_names(
-    names: Sequence[str], infosets: Infosets, moves: Callable[[int], tuple[Move, ...]]
-) -> tuple[str, ...]:
-    """`[I]` unique names of a player's infosets.
-
-    Shared names get the suffix ` | own actions 0 2 1`, the player's earlier action ids; if these are equal,
-    too, ` | history …` with the moves of the infoset's first history.
-    """
-    result = list(names)
-    for infoset in _shared(result):
-        own = " ".join(map(str, infosets.own_actions(infoset)))
-        result[infoset] += f" | own actions {own or 'none'}"
-    for infoset in _shared(result):
-        result[infoset] += f" | history {moves(int(infosets.history[infoset]))}"
-    return tuple(result)
-
-
-def _shared(names: Sequence[str]) -> list[int]:
-    """Indices of names that occur more than once."""
-    count = collections.Counter(names)
-    return [k for k, name in enumerate(names) if count[name] > 1]

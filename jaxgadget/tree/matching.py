@@ -10,7 +10,7 @@ import weakref
 
 import numpy as np
 
-from jaxgadget.games.game import CHANCE, Game, dense_ids
+from jaxgadget.games.game import CHANCE, Game, dense_ids, first_positions
 from jaxgadget.tree.contract import CONSTANT_SUM_TOLERANCE
 from jaxgadget.tree.history import HistoryTree, check_histories
 from jaxgadget.util.arrays import BoolArray, IntArray
@@ -170,8 +170,7 @@ def _differently_numbered(ids: IntArray, others: IntArray) -> BoolArray:
         return strange
     for repeated, other in ((ids, others), (others, ids)):
         group, count = dense_ids(repeated)
-        first = np.empty(count, np.int64)
-        first[group[::-1]] = np.arange(len(repeated))[::-1]
+        first = first_positions(group, count)
         strange |= other != other[first[group]]
     return strange
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.util.arrays import IntArray
 
@@ -16,18 +14,13 @@ def take_part(forest: Forest, subgames: IntArray) -> Forest:
 
 
 def root_numbers(part: Forest, whole: Forest, subgames: IntArray, player: int) -> IntArray:
-    """`[R]` which root infostates of the whole forest are those of a part.
+    """`[R]` index in the whole forest of each root infostate of a part.
 
     Args:
       part: some of the subgames.
       whole: all of them.
-      subgames: numbers of the part's in the whole forest, ascending.
-      player: whose roots.
+      subgames: the part's subgames in the whole forest, ascending.
+      player: the player of the roots.
     """
-    ours, theirs = part.roots[player], whole.roots[player]
-    number = {
-        pair: row
-        for row, pair in enumerate(zip(theirs.subgame.tolist(), theirs.infostate.tolist(), strict=True))
-    }
-    pairs = zip(subgames[ours.subgame].tolist(), ours.infostate.tolist(), strict=True)
-    return np.array([number[pair] for pair in pairs], np.int64)
+    roots = part.roots[player]
+    return whole.find_root(player, roots.infostate, subgames[roots.subgame])

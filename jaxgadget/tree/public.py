@@ -10,49 +10,63 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from jaxgadget.core.host import HandEntries, HandTreeplex, HostTreeplex
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, DEFAULT_MAX_HISTORIES, Game, Move
-from jaxgadget.games.hands import DealsHands, HandsGame, PublicNodes
+from jaxgadget.games.hands import DealsHands, HandsGame, PublicEnds, PublicNodes, group_ends
 from jaxgadget.tree.hands import FoundHands, hands_of
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.tree.infosets import Infosets
-from jaxgadget.tree.tree import Form, TreeGame, find_named
+from jaxgadget.tree.public_form import hand_entries, keep_nodes
+from jaxgadget.tree.tree import Form, Tree, TreeGame, find_named, lazy
 from jaxgadget.util.arrays import BoolArray, IntArray
 
 
-class _Decisions(NamedTuple):
-    """One player's decisions at public nodes, D of them, and where its infosets and sequences are.
+class _Blocks(NamedTuple):
+    """One player's decisions with one hand, D of them, and the numbers of the infosets and sequences by hand.
 
     Attributes:
-      nodes: `[D]` where the player acts, ascending.
-      num_actions: `[D]` actions there.
+      decisions: the public nodes where it acts, ascending.
+      rank: `[D, H]` or `[1, H]` index of each hand among the possible ones, -1 if it is impossible.
       num_hands: `[D]` hands that are possible there.
       first_infoset: `[D]` infoset of the first of these hands; those of the others follow.
       first_sequence: `[D]` first sequence of that infoset.
-      rank: `[D, H]` or `[1, H]` number of each hand among the possible ones, -1 if it is not.
-      last: `[n]` the player's last decision above each node, -1 if there is none.
-      slot: `[n]` the action taken there.
-      depth: `[n]` number of the player's decisions above each node.
     """
 
-    nodes: IntArray
-    num_actions: IntArray
+    decisions: Infosets
+    rank: IntArray
     num_hands: IntArray
     first_infoset: IntArray
     first_sequence: IntArray
-    rank: IntArray
-    last: IntArray
-    slot: IntArray
-    depth: IntArray
+
+    def rank_at(self, decisions: IntArray) -> IntArray:
+        """`[m, H]` or `[1, H]` rank of each hand at decisions."""
+        return self.rank if len(self.rank) == 1 else self.rank[decisions]
+
+
+class _Layout(NamedTuple):
+    """Both players' decisions in a public tree.
+
+    Attributes:
+      blocks: both players' decisions.
+      infoset: `[2, n]` index of the decision at each node, -1 for none.
+      sequence: `[2, n]` last sequence of `decisions`.
+      num_moves: `[n]` decisions of both players above each node.
+    """
+
+    blocks: tuple[_Blocks, _Blocks]
+    infoset: IntArray
+    sequence: IntArray
+    num_moves: IntArray
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PublicTree:
-    """A game by hands: n public nodes in breadth-first order, each with all hands. See `Tree`.
+    """A game by hands: n public nodes in breadth-first order, each with all hands.
 
     Attributes:
       hands_game: the public nodes, and the payoff at each end for every pair of hands.
@@ -86,26 +100,22 @@ class PublicTree:
 
     @property
     def level_offset(self) -> IntArray:
-        """See `Tree`."""
+        """`[num_levels + 1]` first node of each level."""
         return self.nodes.level_offset
 
     @property
     def parent(self) -> IntArray:
-        """See `Tree`."""
+        """`[n]` the node above; the root is its own."""
         return self.nodes.parent
 
     @property
     def actor(self) -> npt.NDArray[np.uint8]:
-        """See `Tree`."""
+        """`[n]` as in `PublicLevel`."""
         return self.nodes.actor
 
-    @property
+    @lazy
     def action(self) -> IntArray:
         """`[3, n]` action of player 0, player 1 and chance at the parent, -1 for none."""
-        return self._action
-
-    @functools.cached_property
-    def _action(self) -> IntArray:
         above = self.actor[self.parent]
         action = np.full((3, len(self.nodes)), -1, np.int32)
         for row, actor in enumerate((*ACTOR_BIT, CHANCE)):
@@ -122,37 +132,53 @@ class PublicTree:
     @property
     def num_moves(self) -> IntArray:
         """`[n]` moves of the players so far."""
-        return self._decisions[0].depth + self._decisions[1].depth
+        return self._layout.num_moves
+
+    @property
+    def infostate(self) -> IntArray:
+        """`[2, n]` the node itself."""
+        return np.broadcast_to(np.arange(len(self.nodes)), (2, len(self.nodes)))
+
+    @property
+    def infoset(self) -> IntArray:
+        """`[2, n]` index in `decisions` if the player acts, otherwise -1."""
+        return self._layout.infoset
+
+    @property
+    def sequence(self) -> IntArray:
+        """`[2, n]` the player's last sequence in `decisions`."""
+        return self._layout.sequence
+
+    @property
+    def decisions(self) -> tuple[Infosets, Infosets]:
+        """Both players' decisions with one hand, a public node each; `history` is the node."""
+        first, second = self._layout.blocks
+        return first.decisions, second.decisions
 
     @property
     def payoff_bounds(self) -> tuple[float, float]:
-        """See `Tree`."""
+        """Player 0's minimum and maximum payoff."""
         return self.hands_game.payoff_bounds
 
     @property
     def payoff_range(self) -> float:
-        """See `Tree`."""
+        """Range of player 0's payoff, at least a tiny positive number."""
         return self.hands_game.payoff_range
 
     @property
     def constant(self) -> float:
-        """See `Tree`."""
+        """The sum of both players' returns."""
         return self.hands_game.constant
 
     @property
-    def num_terminals(self) -> int:
-        """Public ends."""
-        return len(self.nodes.ends)
-
-    @property
     def terminals(self) -> IntArray:
-        """`[num_terminals]` the public ends."""
+        """Terminal public nodes, ascending."""
         return self.nodes.ends
 
     @property
-    def terminal_payoffs(self) -> int:
-        """Number of payoffs at a public end: one for every hand of either player."""
-        return sum(self.num_hands)
+    def num_terminals(self) -> int:
+        """Number of terminal public nodes."""
+        return len(self.nodes.ends)
 
     @property
     def leaves(self) -> IntArray:
@@ -180,106 +206,162 @@ class PublicTree:
         return self.nodes.moves(node)
 
     @functools.cached_property
-    def _decisions(self) -> tuple[_Decisions, _Decisions]:
-        return _find_decisions(self.hands_game, 0), _find_decisions(self.hands_game, 1)
+    def _layout(self) -> _Layout:
+        return _lay_out(self.hands_game)
 
-    @functools.cached_property
+    @lazy
     def infosets(self) -> tuple[Infosets, Infosets]:
         """Both players' infosets; `history` is the public node of each."""
         return PublicInfosets(self, 0), PublicInfosets(self, 1)
 
-    def possible(self, player: int, nodes: IntArray) -> BoolArray:
-        """`[m, H]` which hands a player may hold at public nodes."""
+    def possible(self, player: int, infostates: IntArray) -> BoolArray:
+        """`[m, H]` the hands that a player may hold at public nodes."""
         possible = self.hands_game.possible[player]
         if possible is None:
-            return np.ones((len(nodes), self.num_hands[player]), np.bool_)
-        return possible[nodes]
+            return np.ones((len(infostates), self.num_hands[player]), np.bool_)
+        return possible[infostates]
 
-    def infoset_at(self, player: int, nodes: IntArray) -> IntArray:
-        """`[m, H]` a player's infoset with each hand at public nodes where it acts; -1 if impossible."""
-        decisions = self._decisions[player]
-        rows = np.searchsorted(decisions.nodes, nodes)
-        rank = self._rank(player, rows)
-        return np.where(rank >= 0, decisions.first_infoset[rows, None] + rank, -1)
+    def infosets_by_hand(self, player: int, infosets: IntArray) -> IntArray:
+        """`[m, H]` infoset with each hand of decisions; -1 if impossible."""
+        blocks = self._layout.blocks[player]
+        rank = blocks.rank_at(infosets)
+        return np.where(rank >= 0, blocks.first_infoset[infosets, None] + rank, -1)
 
-    def sequence_at(self, player: int, nodes: IntArray, slots: IntArray) -> IntArray:
-        """`[m, H]` a player's sequence with each hand for actions at public nodes; -1 if impossible.
-
-        Args:
-          player: 0 or 1.
-          nodes: `[m]` public nodes where the player acts.
-          slots: `[m]` number of an action there, from 0.
-        """
-        return self._sequences(player, np.searchsorted(self._decisions[player].nodes, nodes), slots)
+    def sequences_by_hand(self, player: int, sequences: IntArray) -> IntArray:
+        """`[m, H]` sequence with each hand for sequences of `decisions`; -1 if impossible."""
+        blocks = self._layout.blocks[player]
+        decisions = blocks.decisions
+        by_hand = np.zeros((len(sequences), self.num_hands[player]), blocks.first_sequence.dtype)
+        acted = np.flatnonzero(sequences > 0)
+        infoset = decisions.infoset[sequences[acted]]
+        rank, slot = blocks.rank_at(infoset), sequences[acted] - decisions.first_sequence[infoset]
+        first = blocks.first_sequence[infoset, None] + rank * decisions.num_actions[infoset, None]
+        by_hand[acted] = np.where(rank >= 0, first + slot[:, None], -1)
+        return by_hand
 
     def sequence_to(self, player: int, nodes: IntArray) -> IntArray:
         """`[m, H]` a player's sequence with each hand that leads to public nodes; -1 if impossible."""
-        return self.sequence_at(player, self.parent[nodes], self.nodes.slot[nodes])
+        return self.sequences_by_hand(player, self.sequence[player, nodes])
 
-    def decisions_before(self, player: int, nodes: IntArray) -> IntArray:
-        """`[m]` number of a player's decisions before each public node."""
-        return self._decisions[player].depth[nodes].astype(np.int64)
+    def treeplex_by_hand(self, player: int, treeplex: HostTreeplex) -> HandTreeplex:
+        """A treeplex of `decisions` with a block of hands for every root, infoset and sequence."""
+        at = functools.partial(self.infosets_by_hand, player)
+        return HandTreeplex(treeplex, self.num_hands[player], at)
 
-    def last_sequence(self, player: int, nodes: IntArray) -> IntArray:
-        """`[m, H]` a player's last sequence at public nodes with each hand; 0 if impossible."""
-        decisions = self._decisions[player]
-        last = decisions.last[nodes]
-        sequence = self._sequences(player, np.maximum(last, 0), decisions.slot[nodes])
-        return np.where(last[:, None] >= 0, np.maximum(sequence, 0), 0)
+    def chance_entries(
+        self, nodes: IntArray, rows: tuple[IntArray, IntArray], num_rows: tuple[int, int]
+    ) -> HandEntries:
+        """Chance's reach of public nodes as a matrix over rows of both players, see `Tree`.
 
-    def _rank(self, player: int, rows: IntArray) -> IntArray:
-        rank = self._decisions[player].rank
-        return rank if len(rank) == 1 else rank[rows]
+        Raises:
+          ValueError: if the game has no table of deals, or a node is duplicate.
+        """
+        game = self.hands_game
+        if game.deals is None or game.board is None:
+            raise ValueError(
+                f"deals of {game.name} are not tabulated; expected a game by hands with `deals` and `board`"
+            )
+        ends = group_ends(nodes, np.ones(len(nodes)), game.board[nodes].astype(np.int64), game.deals)
+        return self._entries(ends, nodes, rows, num_rows)
 
-    def _sequences(self, player: int, rows: IntArray, slots: IntArray) -> IntArray:
-        decisions = self._decisions[player]
-        if len(decisions.nodes) == 0:
-            return np.full((len(rows), self.num_hands[player]), -1, np.int64)
-        rank = self._rank(player, rows)
-        first = decisions.first_sequence[rows, None] + rank * decisions.num_actions[rows, None]
-        return np.where(rank >= 0, first + slots[:, None].astype(first.dtype), first.dtype.type(-1))
+    def payoff_entries(
+        self, nodes: IntArray, rows: tuple[IntArray, IntArray], num_rows: tuple[int, int], player: int = 0
+    ) -> HandEntries:
+        """Chance's reach × payoff of terminal nodes as a matrix over rows of both players, see `Tree`.
 
-    @functools.cached_property
+        Raises:
+          ValueError: if a node is duplicate.
+        """
+        inside = np.zeros(len(self.nodes), np.bool_)
+        inside[nodes] = True
+        ends = keep_nodes(self.hands_game.ends, inside)
+        if player == 1:
+            ends = tuple(group._replace(scale=-group.scale) for group in ends)
+        return self._entries(ends, nodes, rows, num_rows)
+
+    def _entries(
+        self,
+        ends: tuple[PublicEnds, ...],
+        nodes: IntArray,
+        rows: tuple[IntArray, IntArray],
+        num_rows: tuple[int, int],
+    ) -> HandEntries:
+        """A matrix by hands; `nodes` are those of `ends` that count."""
+        if len(np.unique(nodes)) < len(nodes):
+            raise ValueError(f"subgames of {self!r} overlap; expected every public node in one subgame")
+        blocks = rows if rows[0].ndim == 1 else (np.arange(len(nodes)), np.arange(len(nodes)))
+        first, second = (np.full(len(self.nodes), -1, np.int64) for _ in range(2))
+        first[nodes], second[nodes] = blocks
+        if rows[0].ndim == 1:
+            num_blocks = num_rows[0] // self.num_hands[0], num_rows[1] // self.num_hands[1]
+            return hand_entries(self.num_hands, ends, (first, second), num_blocks)
+        return HandEntries(
+            ends=ends,
+            block=(first, second),
+            num_blocks=(len(nodes), len(nodes)),
+            hands=self.num_hands,
+            rows=(rows[0].ravel(), rows[1].ravel()),
+            num_rows=num_rows,
+        )
+
+    @lazy
     def infostate_strings(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Both players' infosets by name, see `infoset_names`."""
         return self.infoset_names
 
-    @functools.cached_property
+    @lazy
     def infoset_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Names of both players' infosets: those of the histories, or a hand and the public actions."""
         return self._name_infosets(0), self._name_infosets(1)
 
     def _name_infosets(self, player: int) -> tuple[str, ...]:
-        nodes = self._decisions[player].nodes
-        infoset = self.infoset_at(player, nodes)
+        decisions = self.decisions[player]
+        infoset = self.infosets_by_hand(player, np.arange(len(decisions)))
         names = np.empty(len(self.infosets[player]), object)
         if self.found is not None:
             node, hand = self.found.infosets(player)
-            names[infoset[np.searchsorted(nodes, node), hand]] = self.found.tree.infoset_names[player]
+            names[infoset[self.infoset[player, node], hand]] = self.found.tree.infoset_names[player]
             return tuple(names)
-        for row, node in enumerate(nodes.tolist()):
+        for row, node in enumerate(decisions.history.tolist()):
             line = self.hands_game.describe(node)
             for hand in np.flatnonzero(infoset[row] >= 0).tolist():
                 names[infoset[row, hand]] = f"{self.hands_game.hands[player][hand]} {line}".rstrip()
         return tuple(names)
 
+    def name_roots(
+        self, player: int, infostates: IntArray, roots: IntArray, root: IntArray, infosets: IntArray
+    ) -> tuple[str, ...]:
+        """`[R]` names of a player's infostates: its hand and the public actions."""
+        hands = self.hands_game.hands[player]
+        lines = {node: self.hands_game.describe(node) for node in roots.tolist()}
+        nodes, hand = np.divmod(infostates, len(hands))
+        return tuple(
+            f"{hands[k]} {lines[node]}".rstrip()
+            for node, k in zip(nodes.tolist(), hand.tolist(), strict=True)
+        )
+
     @property
     def layout(self) -> str:
-        """See `Tree`."""
+        """`hands`."""
         return "hands"
+
+    @property
+    def rounds_sizes(self) -> bool:
+        """Always False: forests are not padded."""
+        return False
 
     def name_rows(self, player: int) -> tuple[dict[str, npt.NDArray[Any]], IntArray]:
         """The player's hands, the public nodes where it acts and its actions there; rows are in order."""
         children = np.flatnonzero(self.action[player] >= 0)
         named = {
             "hands": np.asarray(self.hands_game.hands[player], np.str_),
-            "nodes": self._decisions[player].nodes,
+            "nodes": self.decisions[player].history,
             "actions": self.nodes.action[children],
         }
         return named, np.arange(self.infosets[player].num_sequences - 1)
 
     def row_columns(self, player: int) -> dict[str, npt.NDArray[Any]]:
-        """See `Tree`; the actions of the players and chance in public, and the hand."""
+        """Columns of a player's rows, `[Q]`: its infostate, the public actions, and its hand."""
         infosets, hands = self.infosets[player], np.asarray(self.hands_game.hands[player], object)
         nodes, inverse = np.unique(infosets.history, return_inverse=True)
         lines = np.array([self.hands_game.describe(node) for node in nodes.tolist()], object)
@@ -296,7 +378,7 @@ class PublicTree:
 
     def hand_of(self, player: int) -> IntArray:
         """`[I]` the hand of each of a player's infosets."""
-        infoset = self.infoset_at(player, self._decisions[player].nodes)
+        infoset = self.infosets_by_hand(player, np.arange(len(self.decisions[player])))
         return np.nonzero(infoset >= 0)[1]
 
 
@@ -310,105 +392,121 @@ class PublicInfosets(Infosets):
         """Takes the tree and the player; see `PublicTree.infosets`."""
         self._tree: PublicTree
         self._player: int
-        self._decisions: _Decisions
-        decisions = tree._decisions[player]  # pyright: ignore[reportPrivateUsage]  # two halves of one layout
-        self.__dict__.update(_tree=tree, _player=player, _decisions=decisions)
+        self._blocks: _Blocks
+        blocks = tree._layout.blocks[player]  # pyright: ignore[reportPrivateUsage]  # two halves of one layout
+        self.__dict__.update(_tree=tree, _player=player, _blocks=blocks)
 
     def __len__(self) -> int:
-        return int(self._decisions.num_hands.sum())
+        return int(self._blocks.num_hands.sum())
 
     @property
     def num_sequences(self) -> int:
         """Actions of all infosets, and the empty sequence."""
-        return 1 + int((self._decisions.num_hands * self._decisions.num_actions).sum())
+        return 1 + int((self._blocks.num_hands * self._blocks.decisions.num_actions).sum())
 
     def _per_infoset(self, x: IntArray) -> IntArray:
-        return np.repeat(self._narrow(x), self._decisions.num_hands)
+        return np.repeat(self._narrow(x), self._blocks.num_hands)
 
     def _narrow(self, x: IntArray) -> IntArray:
         return x.astype(np.int32, copy=False) if self.num_sequences < np.iinfo(np.int32).max else x
 
     @functools.cached_property
     def depth(self) -> IntArray:
-        """See `Infosets`."""
-        return self._per_infoset(self._decisions.depth[self._decisions.nodes])
+        """`[I]` number of the player's own earlier decisions."""
+        return self._per_infoset(self._blocks.decisions.depth)
 
     @functools.cached_property
     def num_actions(self) -> IntArray:
-        """See `Infosets`."""
-        return self._per_infoset(self._decisions.num_actions)
+        """`[I]` number of legal actions."""
+        return self._per_infoset(self._blocks.decisions.num_actions)
 
     @functools.cached_property
     def first_sequence(self) -> IntArray:
-        """See `Infosets`."""
+        """`[I]` its first sequence."""
         return self._narrow(1 + np.cumsum(self.num_actions) - self.num_actions)
 
     @functools.cached_property
     def parent(self) -> IntArray:
-        """See `Infosets`."""
-        nodes = self._decisions.nodes
-        held = self._tree.infoset_at(self._player, nodes) >= 0
-        return self._narrow(self._tree.last_sequence(self._player, nodes)[held])
+        """`[I]` the sequence that leads to it."""
+        decisions = self._blocks.decisions
+        possible = self._tree.infosets_by_hand(self._player, np.arange(len(decisions))) >= 0
+        parent = self._tree.sequences_by_hand(self._player, decisions.parent)
+        return self._narrow(np.maximum(parent, 0)[possible])
 
     @functools.cached_property
     def history(self) -> IntArray:
         """`[I]` the public node of each."""
-        return self._per_infoset(self._decisions.nodes)
+        return self._per_infoset(self._blocks.decisions.history)
 
     @functools.cached_property
     def infoset(self) -> IntArray:
-        """See `Infosets`."""
+        """`[num_sequences]` the infoset of each sequence; -1 for the empty one."""
         return np.append(
             self._narrow(np.array([-1])), np.repeat(self._narrow(np.arange(len(self))), self.num_actions)
         )
 
     @functools.cached_property
     def action(self) -> IntArray:
-        """See `Infosets`."""
+        """`[num_sequences]` action id of each sequence; -1 for the empty one."""
         nodes, owner = self._tree.nodes, self.infoset[1:]
         slot = np.arange(1, self.num_sequences) - self.first_sequence[owner]
         action = nodes.action[nodes.first_child[self.history[owner]] + slot]
         return np.append(self._narrow(np.array([-1])), self._narrow(action))
 
 
-def _find_decisions(game: HandsGame, player: int) -> _Decisions:
-    """Where a player decides, and how its infosets and sequences are numbered."""
-    tree, possible = game.nodes, game.possible[player]
-    nodes = tree.decisions(player)
+def _lay_out(game: HandsGame) -> _Layout:
+    """Both players' decisions in a public tree."""
+    tree = game.nodes
+    infoset, sequence = np.full((2, len(tree)), -1, np.int32), np.zeros((2, len(tree)), np.int32)
+    depth = np.zeros((2, len(tree)), np.int32)
+    blocks: list[_Blocks] = []
+    for player in (0, 1):
+        nodes = tree.decisions(player)
+        num_actions = tree.num_children[nodes].astype(np.int32)
+        first_sequence = (1 + np.cumsum(num_actions) - num_actions).astype(np.int32)
+        infoset[player, nodes] = np.arange(len(nodes))
+        first = np.append(first_sequence, 0)
+        for level in tree.levels_below():
+            above = tree.parent[level]
+            owner = infoset[player, above]
+            own, before = first[owner] + tree.slot[level], sequence[player, above]
+            sequence[player, level] = np.where(owner >= 0, own, before)
+            depth[player, level] = depth[player, above] + (owner >= 0)
+        children = 1 + np.flatnonzero(infoset[player, tree.parent[1:]] >= 0)
+        decisions = Infosets(
+            depth=depth[player, nodes],
+            num_actions=num_actions,
+            first_sequence=first_sequence,
+            parent=sequence[player, nodes],
+            history=nodes,
+            action=np.append(-1, tree.action[children]).astype(np.int32),
+            infoset=np.append(-1, infoset[player, tree.parent[children]]).astype(np.int32),
+        )
+        blocks.append(_number_hands(decisions, game.possible[player], game.num_hands[player]))
+    return _Layout((blocks[0], blocks[1]), infoset, sequence, depth.sum(axis=0, dtype=np.int32))
+
+
+def _number_hands(decisions: Infosets, possible: BoolArray | None, hands: int) -> _Blocks:
+    """Numbers a player's infosets and sequences, decision by decision and hand by hand."""
     if possible is None:
-        rank = np.arange(game.num_hands[player])[None]
-        num_hands = np.full(len(nodes), game.num_hands[player])
+        rank = np.arange(hands)[None]
+        num_hands = np.full(len(decisions), hands)
     else:
-        held = possible[nodes]
+        held = possible[decisions.history]
         rank = np.where(held, np.cumsum(held, axis=1) - 1, -1)
         num_hands = held.sum(axis=1)
-    last, slot, depth = (np.zeros(len(tree), np.int32) for _ in range(3))
-    last[0] = -1
-    number = np.full(len(tree), -1, np.int32)
-    number[nodes] = np.arange(len(nodes))
-    for level in tree.levels_below():
-        above = tree.parent[level]
-        acts = number[above] >= 0
-        last[level] = np.where(acts, number[above], last[above])
-        slot[level] = np.where(acts, tree.slot[level], slot[above])
-        depth[level] = depth[above] + acts
-    num_actions = tree.num_children[nodes]
-    sequences = num_hands * num_actions
-    dtype = np.int32 if sequences.sum() < np.iinfo(np.int32).max else np.int64
-    return _Decisions(
-        nodes=nodes,
-        num_actions=num_actions.astype(dtype),
+    num_sequences = num_hands * decisions.num_actions
+    dtype = np.int32 if num_sequences.sum() < np.iinfo(np.int32).max else np.int64
+    return _Blocks(
+        decisions=decisions,
+        rank=rank.astype(dtype),
         num_hands=num_hands,
         first_infoset=np.cumsum(num_hands) - num_hands,
-        first_sequence=(1 + np.cumsum(sequences) - sequences).astype(dtype),
-        rank=rank.astype(dtype),
-        last=last,
-        slot=slot,
-        depth=depth,
+        first_sequence=(1 + np.cumsum(num_sequences) - num_sequences).astype(dtype),
     )
 
 
-def public_tree(game: Game | HistoryTree | HandsGame | DealsHands | PublicTree) -> PublicTree:
+def public_tree(game: Game | HandsGame | DealsHands | Tree) -> PublicTree:
     """Lays a game out by hands, without its histories.
 
     Args:
@@ -435,16 +533,6 @@ def public_tree(game: Game | HistoryTree | HandsGame | DealsHands | PublicTree) 
         f"game: {what}: expected kuhn_poker, leduc_poker, liars_dice, or the tree of a game whose private "
         "information is dealt first, from enumerate_game(load(…))"
     )
-
-
-Tree: TypeAlias = HistoryTree | PublicTree
-"""A game laid out as arrays over nodes, axis `n`, in breadth-first order: histories, or public nodes.
-
-Both have `game`, `parent`, `actor`, `action`, `num_moves` and `level_offset`, `infosets` and `infoset_names`,
-`payoff_bounds`, `payoff_range` and `constant`, `num_terminals`, `is_truncated`, `sizes` and `cache`, `moves`
-and `find_infoset`, `layout`, `name_rows` and `row_columns` for files and tables. Policies have a row for each
-sequence of `infosets`, so they look alike on both; `tree.whole` and `tree.forest` lay either out for solvers.
-"""
 
 
 def lay_out(game: Game, form: Form = "histories", *, max_histories: int = DEFAULT_MAX_HISTORIES) -> Tree:
@@ -474,6 +562,13 @@ def check_tree(tree: object) -> Tree:
             "public_tree(load(…))"
         )
     return tree
+
+
+def other_layout(tree: Tree) -> Tree | None:
+    """The same game by hands if a tree lists histories, or the histories if it was made from these."""
+    if isinstance(tree, PublicTree):
+        return None if tree.found is None else tree.found.tree
+    return public_tree(tree)
 
 
 def match_sequences(tree: Tree, other: Tree, name: str) -> tuple[IntArray, IntArray]:

@@ -1,4 +1,9 @@
-"""HistoryTree → SequenceForm: two treeplexes and a payoff, for the whole game or below a cut."""
+"""Tree → SequenceForm: two treeplexes and a payoff, for the whole game or below a cut.
+
+Treeplexes are laid out with one hand, then repeated for every hand: all hands of a public node lie side by
+side, so its reaches and values are slices, and links between nodes move blocks. An infoset whose hand public
+chance has made impossible is there like padding: its reach never counts, so it earns nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +15,15 @@ import numpy as np
 from jaxgadget.core.host import (
     Entries,
     HandEntries,
-    HandTreeplex,
     HostTreeplex,
     Rounding,
     build_treeplex,
-    merge_entries,
+    exact_size,
 )
-from jaxgadget.tree.cover import Cover, Roots, find_roots
+from jaxgadget.tree.cover import Cover, Roots, cover_of, find_roots
 from jaxgadget.tree.cut import Cut
-from jaxgadget.tree.public import PublicTree, Tree
+from jaxgadget.tree.infosets import Infosets
+from jaxgadget.tree.tree import Tree
 from jaxgadget.util.arrays import BoolArray, IntArray
 
 
@@ -45,11 +50,22 @@ class Treeplexes:
         Choices at a limit number on after the tree's sequences: K for the first leaf infostate, K for the
         next one, …. Impossible hands count as padding.
         """
-        treeplex, infosets = self.treeplex[player], self.tree.infosets[player]
-        if isinstance(self.tree, PublicTree) and isinstance(treeplex, HandTreeplex):
-            one = treeplex.one_hand
-            nodes = one.infoset[one.sequence_infoset]
-            return self.tree.sequence_at(player, nodes, one.sequence_slot).ravel()
+        sequences = self._named_sequences(player)
+        if self._lists_hands(player):
+            return sequences
+        return self.tree.sequences_by_hand(player, sequences).ravel()
+
+    def _lists_hands(self, player: int) -> bool:
+        """True if infosets of a treeplex are those of the tree hand by hand, not blocks of hands."""
+        return self.treeplex[player].one_hand is self.treeplex[player]
+
+    def _infosets(self, player: int) -> Infosets:
+        """The tree's infosets that `one_hand.infoset` of a treeplex holds indices of."""
+        return (self.tree.infosets if self._lists_hands(player) else self.tree.decisions)[player]
+
+    def _named_sequences(self, player: int) -> IntArray:
+        """The sequence of `_infosets` of every action of a treeplex with one hand."""
+        treeplex, infosets = self.treeplex[player].one_hand, self._infosets(player)
         infoset = treeplex.infoset
         in_tree = np.append(infosets.first_sequence, 0)[np.maximum(infoset, -1)]
         at_limit = infosets.num_sequences + (-2 - infoset) * treeplex.num_actions
@@ -59,11 +75,13 @@ class Treeplexes:
 
     def from_tree(self, player: int) -> IntArray:
         """`[tree's sequences]` the treeplex's sequence of each sequence of the tree, -1 for none."""
-        sequence = np.arange(self.tree.infosets[player].num_sequences)
+        sequence = np.arange(self._infosets(player).num_sequences)
         return self.below_roots(player, np.zeros(1, np.int64), np.full(len(sequence), -1), sequence)
 
     def below_roots(self, player: int, copy: IntArray, root: IntArray, sequence: IntArray) -> IntArray:
         """The treeplex's sequences below given roots, elementwise; the root itself for sequences above it.
+
+        Where roots and infosets are blocks of hands, so are sequences.
 
         Args:
           player: whose.
@@ -71,7 +89,7 @@ class Treeplexes:
           root: `[m]` indices of roots.
           sequence: `[m]` the player's last sequence in the tree, or its choice at a limit.
         """
-        treeplex, source = self.treeplex[player], self.action_sequences(player)
+        treeplex, source = self.treeplex[player].one_hand, self._named_sequences(player)
         actions = np.nonzero(source >= 0)[0]
         source = source[actions]
         count = np.bincount(source, minlength=int(sequence.max(initial=0)) + 1)  # number of copies
@@ -114,6 +132,12 @@ class Frontier:
     root_idx: tuple[IntArray, IntArray]
     num_choices: int
 
+    @staticmethod
+    def at(cut: Cut, num_choices: int) -> Frontier:
+        """The frontier at the roots of a cut."""
+        (first, row), (second, column) = (find_roots(cover_of(cut), player) for player in (0, 1))
+        return Frontier(cut=cut, roots=(first, second), root_idx=(row, column), num_choices=num_choices)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ExtraRoots:
@@ -141,7 +165,7 @@ class Layout:
 
     Attributes:
       cover: the subgames.
-      roots: both players' root infostates.
+      roots: both players' root infostates, with one hand.
       root_idx: for both players `[P]`, index in `roots` of each of the cover's pairs.
       frontier: the depth limit; None for the end of the game.
       extra: duplicated decisions of a player; the cover is then a cut.
@@ -193,7 +217,7 @@ class Layout:
     @functools.cached_property
     def _number_of_root(self) -> IntArray:
         """`[n]`, indexed by root history: its index among the cut's roots."""
-        index = np.zeros(self.cover.histories.num_histories, np.int64)
+        index = np.zeros(len(self.cover.tree.parent), np.int64)
         index[self.cover.cut.roots] = np.arange(len(self.cover.cut.roots))
         return index
 
@@ -219,7 +243,7 @@ class Layout:
         if self.cover.is_cut:
             which, pair = self.pairs_above(histories)
             return which, self.root_idx[player][pair]
-        tree, cut = self.cover.histories, self.cover.cut
+        tree, cut = self.cover.tree, self.cover.cut
         states = tree.infostate[player, cut.roots]
         root = self._number_of_root[cut.root[histories]]
         return spread_runs(*find_runs(self.roots[player].infostate, states), root)
@@ -239,15 +263,25 @@ def spread_runs(first: IntArray, count: IntArray, group: IntArray) -> tuple[IntA
 
 
 def build_treeplexes(layout: Layout, rounding: Rounding) -> Treeplexes:
-    """Both players' decisions in a layout."""
-    first, second = (_build_decisions(layout, player, rounding) for player in (0, 1))
-    return Treeplexes(tree=layout.cover.tree, treeplex=(first, second))
+    """Both players' decisions in a layout, by hands with a block for every root, infoset and sequence."""
+    tree = layout.cover.tree
+    first, second = (
+        tree.treeplex_by_hand(player, _build_decisions(layout, player, tree.decisions[player], rounding))
+        for player in (0, 1)
+    )
+    return Treeplexes(tree=tree, treeplex=(first, second))
 
 
-def _build_decisions(layout: Layout, player: int, rounding: Rounding) -> HostTreeplex:
+def list_hands(layout: Layout) -> Treeplexes:
+    """Both players' decisions hand by hand; `layout` has one root, that of the game."""
+    tree = layout.cover.tree
+    first, second = (_build_decisions(layout, player, tree.infosets[player], exact_size) for player in (0, 1))
+    return Treeplexes(tree=tree, treeplex=(first, second))
+
+
+def _build_decisions(layout: Layout, player: int, infosets: Infosets, rounding: Rounding) -> HostTreeplex:
     """One player's infosets, then its choices at the frontier; one copy per root of its infostate."""
-    tree, roots, extra = layout.cover.tree, layout.roots[player], layout.extra_of(player)
-    infosets = tree.infosets[player]
+    roots, extra = layout.roots[player], layout.extra_of(player)
     inside = np.nonzero(layout.inside(infosets.history))[0]
     history, parent, num_actions = (
         infosets.history[inside],
@@ -295,7 +329,7 @@ def _build_decisions(layout: Layout, player: int, rounding: Rounding) -> HostTre
 
 def with_terminals(form: Treeplexes, layout: Layout) -> SequenceForm:
     """Adds the payoff of the layout's terminals; a terminal in several subgames counts in each."""
-    tree = layout.cover.histories
+    tree = layout.cover.tree
     terminals = tree.terminals[layout.inside(tree.terminals)]
     which, pair = layout.pairs_above(terminals)
     terminals = terminals[which]
@@ -309,12 +343,8 @@ def with_terminals(form: Treeplexes, layout: Layout) -> SequenceForm:
             copied = below_extra(form, layout, player, terminals[again], sequence[again])
         rows.append(np.concatenate([below, copied]))
     terminals = np.concatenate([terminals, terminals[again]])
-    payoff = merge_entries(
-        rows[0],
-        rows[1],
-        tree.chance[terminals] * tree.payoff[terminals],
-        (form.treeplex[0].num_sequences, form.treeplex[1].num_sequences),
-    )
+    num_rows = form.treeplex[0].num_sequences, form.treeplex[1].num_sequences
+    payoff = tree.payoff_entries(terminals, (rows[0], rows[1]), num_rows)
     return SequenceForm(tree=tree, treeplex=form.treeplex, payoff=payoff)
 
 

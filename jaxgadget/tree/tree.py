@@ -1,12 +1,24 @@
-"""Names in trees of either kind: of the game, and of infosets."""
+"""The contract of trees, whether by histories or by hands, and the names of infosets."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from jaxgadget.games.game import CutRule
+import numpy as np
+import numpy.typing as npt
+
+from jaxgadget.core.host import Entries, HandEntries, HostTreeplex
+from jaxgadget.games.game import CutRule, Move
+from jaxgadget.tree.infosets import Infosets
 from jaxgadget.util.arguments import check_player, near_names
+from jaxgadget.util.arrays import BoolArray, IntArray
+
+if TYPE_CHECKING:
+    lazy = property  # which a protocol accepts as a property
+else:
+    lazy = functools.cached_property
 
 Form: TypeAlias = Literal["histories", "hands"]
 """Layout of a game: a list of its histories, or public nodes with a block of hands each."""
@@ -30,6 +42,228 @@ class TreeGame(Protocol):
         ...
 
 
+class Tree(Protocol):
+    """A game laid out as arrays over n nodes in breadth-first order: histories, or public nodes.
+
+    A node stands for every pair of the players' hands: one pair in a tree by histories (`HistoryTree`), all
+    deals in a tree by hands (`PublicTree`). `infostate`, `infoset`, `sequence` and `decisions` describe the
+    nodes with one hand; the methods `…_by_hand` repeat them for H hands, where H is `num_hands[player]`, 1
+    by histories. Policies have a row for each sequence of `infosets`, hand by hand.
+    """
+
+    @property
+    def game(self) -> TreeGame:
+        """The rules, for names."""
+        ...
+
+    @property
+    def cache(self) -> dict[object, Any]:
+        """Values computed from this tree, by name."""
+        ...
+
+    @property
+    def layout(self) -> str:
+        """`histories` or `hands`."""
+        ...
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """Size of the game, by the names that `jaxgadget solve --json` uses."""
+        ...
+
+    @property
+    def rounds_sizes(self) -> bool:
+        """True if level sizes of forests are rounded up, so that forests of similar shape share programs."""
+        ...
+
+    # --- nodes ------------------------------------------------------------------------
+
+    @property
+    def level_offset(self) -> IntArray:
+        """`[num_levels + 1]` first node of each level."""
+        ...
+
+    @property
+    def parent(self) -> IntArray:
+        """`[n]` the node above; the root is its own."""
+        ...
+
+    @property
+    def actor(self) -> npt.NDArray[np.uint8]:
+        """`[n]` bits as in `games.game.HistoryLevel`."""
+        ...
+
+    @property
+    def action(self) -> IntArray:
+        """`[3, n]` actions of player 0, player 1 and chance at the parent, -1 for none."""
+        ...
+
+    @property
+    def num_moves(self) -> IntArray:
+        """`[n]` moves of the players so far; a simultaneous move is one, chance none."""
+        ...
+
+    @property
+    def terminals(self) -> IntArray:
+        """The terminal nodes, ascending."""
+        ...
+
+    @property
+    def leaves(self) -> IntArray:
+        """Nodes at which a truncated tree ends, ascending; none in a whole tree."""
+        ...
+
+    @property
+    def public(self) -> IntArray | None:
+        """`[n]` public state of each node; None if the game does not define it."""
+        ...
+
+    @property
+    def num_terminals(self) -> int:
+        """Number of terminal nodes."""
+        ...
+
+    @property
+    def is_truncated(self) -> bool:
+        """True if some non-terminal node has no children in the tree."""
+        ...
+
+    @property
+    def payoff_bounds(self) -> tuple[float, float]:
+        """Player 0's minimum and maximum payoff."""
+        ...
+
+    @property
+    def payoff_range(self) -> float:
+        """Their difference, at least a tiny positive number."""
+        ...
+
+    @property
+    def constant(self) -> float:
+        """The sum of both players' returns; half of it is subtracted from each player's payoff."""
+        ...
+
+    def moves(self, node: int, /) -> tuple[Move, ...]:
+        """Actions and chance outcomes on the path to a node."""
+        ...
+
+    # --- decisions with one hand ------------------------------------------------------
+
+    @property
+    def infostate(self) -> IntArray:
+        """`[2, n]` id of each player's observations and actions so far, the hand left aside."""
+        ...
+
+    @property
+    def infoset(self) -> IntArray:
+        """`[2, n]` index in `decisions` if the player acts, otherwise -1."""
+        ...
+
+    @property
+    def sequence(self) -> IntArray:
+        """`[2, n]` the player's last sequence in `decisions`."""
+        ...
+
+    @property
+    def decisions(self) -> tuple[Infosets, Infosets]:
+        """Both players' decisions with one hand."""
+        ...
+
+    # --- hands ------------------------------------------------------------------------
+
+    @property
+    def num_hands(self) -> tuple[int, int]:
+        """H_0 and H_1; 1 and 1 by histories."""
+        ...
+
+    @property
+    def infosets(self) -> tuple[Infosets, Infosets]:
+        """Both players' infosets: `decisions`, hand by hand."""
+        ...
+
+    def possible(self, player: int, infostates: IntArray) -> BoolArray:
+        """`[m, H]` the hands that a player may hold at ids of `infostate`."""
+        ...
+
+    def infosets_by_hand(self, player: int, infosets: IntArray) -> IntArray:
+        """`[m, H]` index in `infosets` of decisions with each hand; -1 if impossible, and for -1."""
+        ...
+
+    def sequences_by_hand(self, player: int, sequences: IntArray) -> IntArray:
+        """`[m, H]` sequence of `infosets` for sequences of `decisions`; -1 if impossible, and for -1."""
+        ...
+
+    def treeplex_by_hand(self, player: int, treeplex: HostTreeplex) -> HostTreeplex:
+        """A treeplex of `decisions` with a block of hands for every root, infoset and sequence."""
+        ...
+
+    def chance_entries(
+        self, nodes: IntArray, rows: tuple[IntArray, IntArray], num_rows: tuple[int, int]
+    ) -> Entries | HandEntries:
+        """Chance's reach of nodes, as a matrix over rows of both players.
+
+        Args:
+          nodes: `[m]` nodes.
+          rows: for both players `[m]` the block of H adjacent rows of each node, or `[m, H]` the row of each
+            hand, -1 for none.
+          num_rows: rows of both players.
+        """
+        ...
+
+    def payoff_entries(
+        self, nodes: IntArray, rows: tuple[IntArray, IntArray], num_rows: tuple[int, int], player: int = 0
+    ) -> Entries | HandEntries:
+        """Chance's reach × payoff of terminal nodes, likewise, in the utility of `player`."""
+        ...
+
+    # --- names ------------------------------------------------------------------------
+
+    @property
+    def infostate_strings(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Both players' infosets as OpenSpiel names them, not necessarily unique."""
+        ...
+
+    @property
+    def infoset_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names of both players' `infosets`, unique within a player."""
+        ...
+
+    def find_infoset(self, name: str, player: int | None = None) -> tuple[int, int]:
+        """`(player, infoset)` of one of `infoset_names`; see `find_named` for errors."""
+        ...
+
+    def name_roots(
+        self, player: int, infostates: IntArray, roots: IntArray, root: IntArray, infosets: IntArray
+    ) -> tuple[str, ...]:
+        """`[R]` names of a player's infostates at the roots of subgames.
+
+        Args:
+          player: 0 or 1.
+          infostates: `[R]` ids of infostates; by hands `infostate × H + hand`.
+          roots: root nodes, with all of these infostates.
+          root: `[n]` the root at or above each node.
+          infosets: the player's infosets in the subgames.
+        """
+        ...
+
+    def name_rows(self, player: int) -> tuple[dict[str, npt.NDArray[Any]], IntArray]:
+        """Arrays that identify a player's rows in files, and `[Q]` their rows in policies."""
+        ...
+
+    def row_columns(self, player: int) -> dict[str, npt.NDArray[Any]]:
+        """`[Q]` columns that identify the rows of a player's policy in tables."""
+        ...
+
+
+def check_ends(tree: Tree) -> None:
+    """Raises ValueError if a tree is truncated."""
+    if tree.is_truncated:
+        raise ValueError(
+            f"tree={tree!r}: expected a tree of the whole game, as nothing is known of what follows the "
+            "leaves; call enumerate_game without depth"
+        )
+
+
 def find_named(
     names_of: tuple[tuple[str, ...], tuple[str, ...]], game: str, name: str, player: int | None
 ) -> tuple[int, int]:
@@ -37,9 +271,9 @@ def find_named(
 
     Args:
       names_of: `infoset_names` of the tree.
-      game: the game's name, for messages.
+      game: the game's name, for errors.
       name: the infoset's name.
-      player: its player; needed only where both players have an infoset of that name.
+      player: its player; required only if both players have an infoset of that name.
 
     Raises:
       ValueError: if there is no such infoset, or both players have one and `player` is None.

@@ -11,14 +11,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from jaxgadget.core.host import Entries, HandEntries, HostTreeplex, Rounding, build_treeplex, merge_oriented
-from jaxgadget.tree.cut import Cut, whole_cut
-from jaxgadget.tree.forest import Forest, build_forest
-from jaxgadget.tree.history import HistoryTree
-from jaxgadget.tree.public import PublicTree
-from jaxgadget.tree.public_form import lay_out_trunk
-from jaxgadget.tree.sequence import SequenceForm
+from jaxgadget.core.host import Entries, HandEntries, HostTreeplex, Rounding, build_treeplex
+from jaxgadget.games.game import TERMINAL
+from jaxgadget.tree.cover import cover_of
+from jaxgadget.tree.cut import whole_cut
+from jaxgadget.tree.forest import Forest
+from jaxgadget.tree.sequence import Frontier, Layout, SequenceForm, list_hands
+from jaxgadget.tree.tree import Tree
 from jaxgadget.util.arrays import BoolArray, IntArray
+from jaxgadget.util.players import pair_for
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,52 +45,56 @@ class Trunk:
         return np.append(0, self.form.action_sequences(player))
 
 
-def trunk_form(where: Cut) -> SequenceForm:
-    """Sequence form of a game from its root down to a cut; its payoff is that of terminals not below it."""
-    if isinstance(where.tree, PublicTree):
-        return lay_out_trunk(where.tree, where.roots).form
-    return build_forest(where.tree, whole_cut(where.tree), limit=where, num_choices=0, padded=False).form
-
-
 def build_trunk(forest: Forest) -> Trunk:
     """Builds the trunk of a forest: the game from its root down to the forest's cut."""
-    if isinstance(forest.tree, PublicTree):
-        form, sequence_of, goes_on, presence = lay_out_trunk(forest.tree, forest.cover.roots)
-    else:
-        cut, tree = forest.cut, forest.tree
-        form = trunk_form(cut)
-        sequence_of = [np.maximum(form.from_tree(player), 0) for player in (0, 1)]  # 0 for the empty sequence
-        goes_on = [_goes_on(tree, player) for player in (0, 1)]
-        presence = (_presence(cut, form, 0, sequence_of[1]), _presence(cut, form, 1, sequence_of[0]))
-    first, second = (~goes_on[player][form.action_sequences(player)] for player in (0, 1))
+    cut, tree = forest.cut, forest.tree
+    layout = Layout.of(cover_of(whole_cut(tree)), Frontier.at(cut, 0))
+    decisions = list_hands(layout)
+    sequence_of = (
+        np.maximum(decisions.from_tree(0), 0),  # 0 for the empty sequence
+        np.maximum(decisions.from_tree(1), 0),
+    )
+
+    def rows(player: int, nodes: IntArray) -> IntArray:
+        """`[m, H]` the trunk's last sequence of a player with each hand."""
+        sequence = tree.sequences_by_hand(player, tree.sequence[player, nodes])
+        return sequence_of[player][np.maximum(sequence, 0)]
+
+    def presence(player: int) -> Entries | HandEntries:
+        treeplex, other = decisions.treeplex[player], 1 - player
+        position = np.full(len(tree.infosets[player]) + 1, -1, np.int64)
+        position[treeplex.infoset] = np.arange(treeplex.num_infosets)
+        acts = np.nonzero((tree.infoset[player] >= 0) & (cut.root < 0))[0]
+        own = position[tree.infosets_by_hand(player, tree.infoset[player, acts])]
+        num_rows = treeplex.num_infosets, decisions.treeplex[other].num_sequences
+        return tree.chance_entries(
+            acts, pair_for(player, own, rows(other, acts)), pair_for(player, *num_rows)
+        )
+
+    terminals = tree.terminals[cut.root[tree.terminals] < 0]
+    first, second = decisions.treeplex
+    payoff = tree.payoff_entries(
+        terminals, (rows(0, terminals), rows(1, terminals)), (first.num_sequences, second.num_sequences)
+    )
+    goes_on = (
+        _goes_on(tree, 0)[decisions.action_sequences(0)],
+        _goes_on(tree, 1)[decisions.action_sequences(1)],
+    )
     return Trunk(
-        form=form,
+        form=SequenceForm(tree=tree, treeplex=decisions.treeplex, payoff=payoff),
         link=(sequence_of[0][forest.roots[0].sequence], sequence_of[1][forest.roots[1].sequence]),
-        terminates=(first, second),
-        presence=presence,
+        terminates=(~goes_on[0], ~goes_on[1]),
+        presence=(presence(0), presence(1)),
     )
 
 
-def _presence(cut: Cut, form: SequenceForm, player: int, sequence_of: IntArray) -> Entries:
-    """Computes `Trunk.presence`; `sequence_of` maps the other player's sequences to the trunk's."""
-    tree, treeplex = cut.histories, form.treeplex[player]
-    row = np.full(len(tree.infosets[player]) + 1, -1, np.int64)
-    row[treeplex.infoset] = np.arange(treeplex.num_infosets)
-    acts = np.nonzero((tree.infoset[player] >= 0) & (cut.root < 0))[0]
-    return merge_oriented(
-        player,
-        row[tree.infoset[player, acts]],
-        sequence_of[tree.sequence[1 - player, acts]],
-        tree.chance[acts],
-        (treeplex.num_infosets, form.treeplex[1 - player].num_sequences),
-    )
-
-
-def _goes_on(tree: HistoryTree, player: int) -> BoolArray:
-    """`[sequences of the tree]` True if the game goes on at some history right after a player's action."""
+def _goes_on(tree: Tree, player: int) -> BoolArray:
+    """`[sequences of the tree]` True if the game goes on at some node right after a player's action."""
     moved = np.nonzero(tree.action[player] >= 0)[0]
+    moved = moved[tree.actor[moved] != TERMINAL]
+    sequence = tree.sequences_by_hand(player, tree.sequence[player, moved])
     goes_on = np.zeros(tree.infosets[player].num_sequences, np.bool_)
-    goes_on[tree.sequence[player, moved[tree.actor[moved] != 0]]] = True
+    goes_on[sequence[sequence >= 0]] = True
     return goes_on
 
 

@@ -11,7 +11,8 @@ from jaxgadget.games.examples import TreeRules, Turn, coin_toss
 from jaxgadget.games.game import Game
 from jaxgadget.games.kuhn import KuhnPoker
 from jaxgadget.games.leduc.rules import LeducPoker
-from jaxgadget.games.registry import list_games, load, parse_spec
+from jaxgadget.games.parameters import parse_spec
+from jaxgadget.games.registry import list_games, load
 from jaxgadget.games.stepwise import StepwiseGame
 from jaxgadget.tree.history import enumerate_game
 

@@ -13,7 +13,6 @@ from jaxgadget import (
     Unsafe,
     refine,
 )
-from jaxgadget.tree.public_form import subgame_of
 from tests.hands import alike
 from tests.hands.test_form import test_gradients_are_those_of_the_histories as check_gradients
 from tests.reference.exact_hands import first_regrets
@@ -82,9 +81,9 @@ def test_iterates_differ_in_ties_alone():
     result = refine(public, cut, one.on(public), Unsafe(), **settings(**asked))
     ours = Policy(one.tree, (one.probabilities[0], expected), one.labels).on(public)
     difference = np.abs(ours.probabilities[player] - result.policy.probabilities[player])[:, 0]
-    infosets, roots = public.infosets[player], result.forest.cut.roots
+    infosets = public.infosets[player]
     nodes = infosets.history[infosets.infoset[1:][difference > 1e-9]]
-    parted = roots[np.unique(subgame_of(public, roots)[nodes])]
+    parted = np.unique(result.forest.cut.root[nodes])
     assert 0 < len(parted) < 10
     for root in parted.tolist():
         regrets = first_regrets(same, root, player)

@@ -23,7 +23,7 @@ from jaxgadget import (
 from jaxgadget.subgames.prepare import prepare
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import build_forest
-from jaxgadget.tree.public_form import keep_nodes, subgame_of
+from jaxgadget.tree.public_form import keep_nodes
 from tests.hands import alike
 from tests.hands.test_payoff import kuhn_by_operators
 
@@ -90,7 +90,7 @@ def test_operators_have_subgames():
     """Where tables are never written down, too, and where an operator has ends outside of the subgames."""
     trees = alike.public("kuhn_poker"), public_tree(kuhn_by_operators())
     nodes = cut(trees[0], "depth:1").roots[1:]
-    inside = subgame_of(trees[1], nodes) >= 0
+    inside = cut(trees[1], nodes).root >= 0
     assert not all(inside[group.node].all() for group in trees[1].hands_game.ends)
     solver = Solver(iterations=10, dtype="float64")
     one, other = (
@@ -104,7 +104,7 @@ def test_operators_have_subgames():
 
 def test_only_what_is_below_is_kept():
     tree = alike.public("leduc_poker")
-    below = subgame_of(tree, cut(tree, "chance").roots[:3]) >= 0
+    below = cut(tree, cut(tree, "chance").roots[:3]).root >= 0
     inside = np.sort(
         np.concatenate([group.node.ravel() for group in keep_nodes(tree.hands_game.ends, below)])
     )

@@ -11,14 +11,20 @@ import dataclasses
 import fractions
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, cast
-
-import numpy as np
+from typing import ClassVar
 
 from jaxgadget.games.game import Budget, CutRule, HistoryLevel, Move
 from jaxgadget.games.leduc.betting import ANTE, CALL, FOLD, RAISE, BettingState
 from jaxgadget.games.leduc.levels import leduc_levels
-from jaxgadget.games.leduc.rules import LEDUC_CUTS, MAX_RAISES, check_deck
+from jaxgadget.games.leduc.rules import (
+    LEDUC_CUTS,
+    MAX_RAISES,
+    Replay,
+    card_types,
+    check_deck,
+    infostate_text,
+    replay,
+)
 from jaxgadget.games.parameters import (
     ALL_IN,
     MAX_ACTIONS,
@@ -102,19 +108,12 @@ class NoLimitLeduc:
 
     def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
         """Yields the two private deals, then the rest of the game for all deals at once."""
-        copies = self.num_suits if self.suit_isomorphism else 1
-        types = self.num_ranks * self.num_suits // copies
-        return leduc_levels(self.betting, np.arange(types) * copies // self.num_suits, copies, budget)
+        rank, copies = card_types(self.num_ranks, self.num_suits, self.suit_isomorphism)
+        return leduc_levels(self.betting, rank, copies, budget)
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
         """Leduc poker's string with actions f, c and the bets; equal in games with other bets."""
-        state, public, shown = self._replay(history)
-        paid, private = state.paid, history[player]
-        return (
-            f"[Observer: {player}][Private: {private}][Round {2 if public else 1}][Player: {state.mover}]"
-            f"[Pot: {sum(paid)}][Money: {self.stack - paid[0]} {self.stack - paid[1]}]{public}"
-            f"[Round1: {' '.join(shown[0])}][Round2: {' '.join(shown[1])}]"
-        )
+        return infostate_text(player, history, self._replay(history), self.stack)
 
     def action_string(self, player: int, action: int) -> str:
         """`Fold`, `Call`, `Bet 1/2`, `AllIn`; equal in games with other bets."""
@@ -129,24 +128,14 @@ class NoLimitLeduc:
 
     def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:
         """Chips of a legal bet divided by the pot after calling, 0 for a call; None for a fold."""
-        state, _, _ = self._replay(history)
+        state = self._replay(history).state
         return None if action == FOLD else self.betting.raise_of(action, state) / (2 * max(state.paid))
 
     def _token(self, action: int) -> str:
         return ("f", "c", *self.bets.split("-"))[action]
 
-    def _replay(self, history: Sequence[Move]) -> tuple[BettingState, str, tuple[list[str], list[str]]]:
-        """Betting state after a history past the deal, text of the public card, and actions by round."""
-        moves = cast(Sequence[int], history)  # no simultaneous moves
-        betting, state, public = self.betting, self.betting.start(), ""
-        shown: tuple[list[str], list[str]] = ([], [])
-        for move in moves[2:]:
-            if state.round_is_over and not public:
-                state, public = betting.second_round(state), f"[Public: {move}]"
-                continue
-            shown[1 if public else 0].append(self._token(move))
-            state = betting.after(move, state, bool(public))
-        return state, public, shown
+    def _replay(self, history: Sequence[Move]) -> Replay:
+        return replay(self.betting, history, lambda action, state: self._token(action))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

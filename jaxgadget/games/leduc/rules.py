@@ -12,14 +12,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 
 from jaxgadget.games.game import CHANCE, TERMINAL, Budget, CutRule, CutView, HistoryLevel, Move
 from jaxgadget.games.hands import HandsGame
-from jaxgadget.games.leduc.betting import Betting
+from jaxgadget.games.leduc.betting import Betting, BettingRules, BettingState
 from jaxgadget.games.leduc.levels import leduc_by_hands, leduc_levels
 from jaxgadget.games.parameters import (
     MAX_ACTIONS,
@@ -103,37 +103,23 @@ class LeducPoker:
         if self.action_mapping:
             raise ValueError(
                 f"{self.name}: action_mapping=True has no hand form, because a player's pointless actions "
-                "are "
-                "private; leave action_mapping out"
+                "are private; leave action_mapping out"
             )
         names = tuple(self.action_string(0, action) for action in range(self.num_actions))
         return leduc_by_hands(self.name, self.betting, *self._cards(), names)
 
     def _cards(self) -> tuple[IntArray, int]:
         """`[types]` rank of each card type, and the number of copies of each."""
-        copies = self.num_suits if self.suit_isomorphism else 1
-        types = self.num_ranks * self.num_suits // copies
-        return np.arange(types) * copies // self.num_suits, copies
+        return card_types(self.num_ranks, self.num_suits, self.suit_isomorphism)
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
         """OpenSpiel's string, extended to larger decks and more raises."""
-        moves = cast(Sequence[int], history)  # no simultaneous moves
-        betting, state, public = self.betting, self.betting.start(), ""
-        shown: tuple[list[str], list[str]] = ([], [])
-        for move in moves[2:]:
-            if state.round_is_over and not public:
-                state, public = betting.second_round(state), f"[Public: {move}]"
-                continue
-            betting_round = 1 if public else 0
-            played = betting.played(move, state)
-            shown[betting_round].append(str(played))
-            state = betting.after(move, state, bool(public))
-        paid = state.paid
-        return (
-            f"[Observer: {player}][Private: {moves[player]}][Round {2 if public else 1}]"
-            f"[Player: {state.mover}][Pot: {sum(paid)}][Money: {_MONEY - paid[0]} {_MONEY - paid[1]}]{public}"
-            f"[Round1: {' '.join(shown[0])}][Round2: {' '.join(shown[1])}]"
-        )
+        betting = self.betting
+
+        def shown(action: int, state: BettingState) -> str:
+            return str(betting.played(action, state))
+
+        return infostate_text(player, history, replay(betting, history, shown), _MONEY)
 
     def action_string(self, player: int, action: int) -> str:
         """OpenSpiel's action string."""
@@ -145,9 +131,8 @@ class LeducPoker:
 
 
 def _after_public_card(tree: CutView) -> BoolArray:
-    return (
-        (tree.action[2] >= 0) & (tree.num_moves > 0) & (tree.actor != TERMINAL)
-    )  # all-in: no more decisions
+    is_dealt = (tree.action[2] >= 0) & (tree.num_moves > 0)
+    return is_dealt & (tree.actor != TERMINAL)  # all-in: no more decisions
 
 
 def _before_public_card(tree: CutView) -> BoolArray:
@@ -155,6 +140,53 @@ def _before_public_card(tree: CutView) -> BoolArray:
 
 
 LEDUC_CUTS: Mapping[str, CutRule] = {"flop": _after_public_card, "before-flop": _before_public_card}
+
+
+class Replay(NamedTuple):
+    """The betting after a history that goes on after the private deals.
+
+    Attributes:
+      state: the state of the betting.
+      card: text of the public card, empty before it is dealt.
+      shown: the actions of both rounds, as in infostate strings.
+    """
+
+    state: BettingState
+    card: str
+    shown: tuple[list[str], list[str]]
+
+
+def replay(
+    betting: BettingRules, history: Sequence[Move], show: Callable[[int, BettingState], str]
+) -> Replay:
+    """Replays the betting of a history; `show` returns the text of an action in a state."""
+    moves = cast(Sequence[int], history)  # no simultaneous moves
+    state, card = betting.start(), ""
+    shown: tuple[list[str], list[str]] = ([], [])
+    for move in moves[2:]:
+        if state.round_is_over and not card:
+            state, card = betting.second_round(state), f"[Public: {move}]"
+            continue
+        shown[1 if card else 0].append(show(move, state))
+        state = betting.after(move, state, bool(card))
+    return Replay(state, card, shown)
+
+
+def infostate_text(player: int, history: Sequence[Move], play: Replay, stack: int) -> str:
+    """OpenSpiel's infostate string of Leduc poker; `stack` is a player's chips before the antes."""
+    state, card, (first, second) = play
+    return (
+        f"[Observer: {player}][Private: {history[player]}][Round {2 if card else 1}]"
+        f"[Player: {state.mover}][Pot: {sum(state.paid)}]"
+        f"[Money: {stack - state.paid[0]} {stack - state.paid[1]}]{card}"
+        f"[Round1: {' '.join(first)}][Round2: {' '.join(second)}]"
+    )
+
+
+def card_types(num_ranks: int, num_suits: int, suit_isomorphism: bool) -> tuple[IntArray, int]:
+    """`[types]` rank of each card type, and the number of copies of each."""
+    copies = num_suits if suit_isomorphism else 1
+    return np.arange(num_ranks * num_suits // copies) * copies // num_suits, copies
 
 
 def check_deck(game: str, num_ranks: int, num_suits: int) -> None:
