@@ -14,9 +14,9 @@ import numpy.typing as npt
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.certificate import Certificate, Fallbacks, certify, certify_average, find_overflows
 from jaxgadget.core.driver import Finished, Report, solve
-from jaxgadget.core.lp.solve import Goal, solve_lanes
+from jaxgadget.core.lp.solve import Goal, ProgramError, Rows, refined, solve_program
 from jaxgadget.core.memory import Plan
-from jaxgadget.core.problem import Parts, Side, Terms, earned_alone, follow
+from jaxgadget.core.problem import Parts, Problem, Side, Terms, earned_alone, follow
 from jaxgadget.core.solver import Solver
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.compilation import compile_quickly
@@ -137,32 +137,66 @@ def _solve_exactly(
     perturbed: Callable[[float], Batch] | None,
     report: Report | None,
 ) -> BatchSolution:
-    """Solves a batch by linear programs; arguments as in `solve_batch`."""
-    count = batch.num_lanes
+    """Solves a batch by linear programs, lane by lane; arguments as in `solve_batch`.
 
-    def tell(lanes: int) -> None:
-        if report is not None:
-            report(solver.num_iterations * lanes // count)
-
+    A lane whose linear program is not solved leaves the others alone.
+    """
+    num_lanes = batch.num_lanes
+    strategies, failures = list[tuple[Rows, Rows]](), dict[int, str]()
+    iterations, epsilon = np.zeros(num_lanes, np.int64), np.full(num_lanes, np.nan)
     with precision(np.float64):
-        problem, rows = batch.problem(), fallback(np.arange(count))
-        programs = solve_lanes(
-            problem,
-            names,
-            (_rows(rows, 0), _rows(rows, 1)),
-            perturbed=None if perturbed is None else lambda epsilon: perturbed(epsilon).problem(),
-            goals=goals,
-            time_limit=solver.time_limit,
-            report=tell,
-        )
-        certificate = _certify(problem, programs.played, rows, players=players, played=played)
+        problem, fallbacks = batch.problem(), fallback(np.arange(num_lanes))
+        if goals is None:
+            goals = [Goal(maximiser=problem.order[1])] * num_lanes
+        solve_lane = functools.partial(solve_program, problem)
+        if perturbed is not None:
+            problem_of = functools.cache(lambda e: perturbed(e).problem() if e else problem)
+            solve_lane = functools.partial(refined, problem_of)
+        fallback_rows = [None if x is None else np.asarray(x.rows) for x in fallbacks]
+        for lane, (name, goal) in enumerate(zip(names, goals, strict=True)):
+            first, second = (None if rows is None else rows[:, lane] for rows in fallback_rows)
+            try:
+                with np.errstate(
+                    over="ignore", invalid="ignore"
+                ):  # programs refuse numbers that are not finite
+                    optimum = solve_lane(
+                        lane, goal, name=name, fallback=(first, second), time_limit=solver.time_limit
+                    )
+            except ProgramError as error:
+                failures[lane] = str(error)
+                strategies.append(_undefined_rows(problem))
+            else:
+                strategies.append(optimum.strategy)
+                iterations[lane] = optimum.iterations
+                if optimum.epsilon is not None:
+                    is_empty = np.isnan(optimum.epsilon)
+                    epsilon[lane] = min(optimum.epsilon[~is_empty].tolist(), default=0.0)
+            if report is not None:
+                report(solver.num_iterations * (lane + 1) // num_lanes)
+        first, second = (_stack_lanes(rows) for rows in zip(*strategies, strict=True))
+        certificate = _certify(problem, (first, second), fallbacks, players=players, played=played)
     return _of_certificate(
         jax.tree.map(np.asarray, certificate),
         batch,
-        iterations=programs.iterations,
-        epsilon=programs.epsilon,
-        failures=programs.failures,
+        iterations=iterations,
+        epsilon=None if perturbed is None else epsilon,
+        failures=failures,
     )
+
+
+def _undefined_rows(problem: Problem) -> tuple[Rows, Rows]:
+    """Strategies of a lane that is not solved: NaN."""
+    first, second = (
+        Rows(np.full(side.entry.num_actions, np.nan), np.full(side.body.num_actions, np.nan))
+        for side in problem.sides
+    )
+    return first, second
+
+
+def _stack_lanes(rows: Sequence[Rows]) -> Parts:
+    """Strategies of one player in every lane, on the device."""
+    entry, body = (np.stack(lanes, axis=1) for lanes in zip(*rows, strict=True))
+    return Parts(jax.device_put(entry), jax.device_put(body))
 
 
 _certify = functools.partial(compile_quickly, static_argnames=("players", "played"))(certify)
@@ -171,11 +205,6 @@ _certify_average = functools.partial(compile_quickly, static_argnames=("players"
 
 def _no_fallback(lanes: IntArray) -> Fallbacks:
     return None, None
-
-
-def _rows(fallback: Fallbacks, player: int) -> FloatArray | None:
-    rows = fallback[player]
-    return None if rows is None else np.asarray(rows.rows)
 
 
 def _of_certificate(
