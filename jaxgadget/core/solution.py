@@ -30,22 +30,22 @@ class BatchSolution:
     """A solved batch, on the host and in float64; G games without padding, L lanes.
 
     Attributes:
-      strategy: both players' strategies below their roots, `[Q_p, L]`; `[0, L]` of players whose strategy
-        was not asked for.
+      strategy: both players' strategies below their roots, `[Q_p, L]`; `[0, L]` of players without a
+        requested strategy.
       guaranteed: for both players `[G, L]`, the least value of its strategy, in its own utility.
       gap: `[G, L]` NashConv of each game: its optimum lies in [guaranteed, guaranteed + gap]. Rounding may
         make it negative.
       below: for both players `[R_o, L]`, `V(s)` of the *other* player's roots in its own utility: against the
         best response below them, before the root's scale.
-      entered: for both players `[R_p, L]`, how likely its own choices in the entry lead to each root.
-      value: `[G, L]` player 0's value when both play their strategies; None if not asked for.
+      entered: for both players `[R_p, L]`, probability that its own choices in the entry lead to each root.
+      value: `[G, L]` player 0's value when both play their strategies; None unless requested.
       root_values: for both players `[R_p, L]` the same below each of its roots, in its own utility, before
-        the root's scale; None if not asked for.
-      iterations: `[L]` completed, of the simplex method for linear programs.
-      epsilon: `[L]` the smallest ε that any game of the lane needed, NaN in lanes that failed; None unless
-        linear programs were to find it.
-      plan: how lanes were split; None for linear programs.
-      failures: lanes whose linear programs were not solved, and why; their numbers are NaN.
+        the root's scale; None unless requested.
+      iterations: `[L]` number of iterations, of the simplex method for linear programs.
+      epsilon: `[L]` the smallest ε of the lane's games, 0 if all are empty, NaN in lanes that failed; None
+        unless linear programs search for it.
+      plan: split of the lanes; None for linear programs.
+      failures: lanes whose linear programs were not solved, and the reason; their numbers are NaN.
     """
 
     strategy: Pair
@@ -62,7 +62,7 @@ class BatchSolution:
 
     @functools.cached_property
     def overflows(self) -> dict[int, int]:
-        """Lanes with numbers that are not finite, and the first game in which they are."""
+        """Lanes with numbers that are not finite, and the first such game."""
         return find_overflows(self.gap)
 
 
@@ -85,10 +85,10 @@ def solve_batch(
       batch: the games.
       solver: settings of the solve.
       fallback: makes both players' strategies of some lanes where the average is not taken or has no mass; by
-        default all actions alike where it has no mass.
-      players: whose strategies to return.
-      played: whether to compute the values of both strategies against each other.
-      plan: how lanes are split; by default as memory allows. No effect with linear programs.
+        default the uniform strategy where it has no mass.
+      players: players whose strategies are returned.
+      played: also compute the values of both strategies against each other.
+      plan: split of the lanes; by default as memory allows. No effect with linear programs.
       names: `L` names of the lanes, for errors of linear programs.
       goals: `L` goals of linear programs; by default the player who updates last maximises its guaranteed
         value in every game.
@@ -210,7 +210,7 @@ def _no_fallback(lanes: IntArray) -> Fallbacks:
 def _of_certificate(
     certificate: Certificate, batch: Batch, *, iterations: npt.NDArray[np.int64], **more: Any
 ) -> BatchSolution:
-    """Without the padding of games."""
+    """The certificate without padding of games, as a solution."""
 
     def games(x: Any) -> FloatArray:
         return x[: batch.num_games]
@@ -230,9 +230,9 @@ def find_earnings(
 
     Args:
       batch: the games, in float64.
-      player: whose constants.
+      player: the player.
       strategies: `[Q, L]` below its roots.
-      plan: how lanes are split; by default all at once.
+      plan: split of the lanes; by default a single chunk.
     """
     chunk, last = batch.num_lanes if plan is None else plan.chunk, batch.num_lanes - 1
     earned = [np.empty((batch.num_games, batch.num_lanes)) for _ in strategies]

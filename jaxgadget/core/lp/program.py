@@ -29,6 +29,7 @@ from scipy.sparse import block_array, csc_array, csr_array, eye_array, vstack
 from jaxgadget.core.host import Entries
 from jaxgadget.core.lp.decisions import ROUNDING, Decisions, join, sum_by
 from jaxgadget.core.lp.highs import Model, ProgramSolution
+from jaxgadget.core.payoff import ListedPayoff
 from jaxgadget.core.problem import Problem
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
@@ -115,17 +116,17 @@ def lane_games(problem: Problem, lane: int, goal: Goal, name: str) -> LaneGames:
         raise ValueError(f"the problem of {name} is in {problem.dtype}: expected float64; build it so")
     if goal.maximiser not in (0, 1):
         raise ValueError(f"maximiser={goal.maximiser} of {name}: expected 0 or 1")
-    entries = getattr(problem.payoff.take_lanes(np.array([lane])), "entries", None)
-    if entries is None:
+    listed = problem.payoff.take_lanes(np.array([lane]))
+    if not isinstance(listed, ListedPayoff):
         raise ValueError(
             f"the payoff of {name} is a {type(problem.payoff).__name__}, which has no entries(): linear "
             "programs need its matrix; use a MatrixPayoff, or CFR"
         )
-    payoff: Entries = entries()
-    value = payoff.value if payoff.value.ndim == 1 else payoff.value[:, 0]  # all lanes', or this lane's
-    row, column, shape = payoff.row, payoff.column, payoff.shape
+    payoff = listed.entries()
+    if payoff.value.ndim == 2:  # otherwise all lanes share the values
+        payoff = dataclasses.replace(payoff, value=payoff.value[:, 0])
     if goal.maximiser == 1:
-        row, column, value, shape = column, row, -value, (shape[1], shape[0])
+        payoff = payoff.swapped()
     maximiser, opponent = (
         join(problem.sides[p], problem.terms[p], lane, f"player {p} of {name}")
         for p in (goal.maximiser, 1 - goal.maximiser)
@@ -133,7 +134,7 @@ def lane_games(problem: Problem, lane: int, goal: Goal, name: str) -> LaneGames:
     bonus = np.zeros(len(maximiser.position)) if goal.bonus is None else goal.bonus
     if bonus.shape != maximiser.position.shape:
         raise ValueError(f"bonus of {name} has shape {bonus.shape}: expected {maximiser.position.shape}")
-    return LaneGames(maximiser, opponent, Entries(row=row, column=column, value=value, shape=shape), bonus)
+    return LaneGames(maximiser, opponent, payoff, bonus)
 
 
 class Axis(NamedTuple):
