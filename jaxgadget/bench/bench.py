@@ -30,9 +30,10 @@ from jaxgadget.bench.defaults import (
 from jaxgadget.bench.peers import PEERS, Runner, build_peer, check_peer, is_installed
 from jaxgadget.core.cfr import State, run, start
 from jaxgadget.core.driver import run_all
-from jaxgadget.core.memory import Plan, num_bytes, plan_game
+from jaxgadget.core.memory import Plan, plan_game
 from jaxgadget.core.problem import whole_game
 from jaxgadget.core.regret import Rule, find_rule
+from jaxgadget.core.rows import array_bytes
 from jaxgadget.core.solver import check_dtype, check_iterations
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES, Game
 from jaxgadget.games.registry import load
@@ -292,7 +293,7 @@ def _solve_bytes(loop: jax.stages.Compiled, plan: Plan, states: Sequence[State])
     if used is None:
         return None
     held_bytes = used.argument_size_in_bytes + used.output_size_in_bytes - used.alias_size_in_bytes
-    waiting = (len(states) - plan.workers) * num_bytes(states[0])
+    waiting = (len(states) - plan.workers) * array_bytes(states[0])
     return int(plan.workers * (held_bytes + used.temp_size_in_bytes) + waiting)
 
 

@@ -1,4 +1,4 @@
-"""Games alike but for their numbers, a lane each: what a solve takes apart into chunks of lanes."""
+"""Batches: games of one structure, a lane each, whose numbers are made chunk by chunk."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from jaxgadget.util.arrays import IntArray
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Batch:
-    """Games that share their structure. Numbers are made for the lanes that are solved at a time.
+    """Games that share their structure. Numbers are made for the lanes of a chunk when it is solved.
 
     Attributes:
       name: for messages and the names of checkpoints.
-      order: in which the players update.
+      order: order of the players' updates.
       sides: both players' structure.
       payoff: between the bodies.
-      num_lanes: games in all.
-      num_games: subgames that are solved by themselves in each lane, padding not included.
-      terms: both players' numbers of some lanes.
-      payoff_state: the payoff operator's own state, in the beginning.
+      num_lanes: number of lanes.
+      num_games: number of independent games of each lane, without padding.
+      terms: makes both players' numbers of some lanes.
+      payoff_state: initial state of the payoff operator.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Batch:
         return np.asarray(self.terms(np.zeros(1, np.int64))[0].scale).dtype
 
     def problem(self, lanes: IntArray | None = None) -> Problem:
-        """Some lanes as one problem, all by default; what counts as no regret is 0."""
+        """Some lanes as one problem, by default all, with regret tolerance 0."""
         everything = np.arange(self.num_lanes)
         chosen = everything if lanes is None else lanes
         terms = self.terms(chosen)

@@ -21,7 +21,7 @@ class Fallback(NamedTuple):
 
     Attributes:
       rows: `[Q, lanes]` of its body.
-      solved: `[Q, lanes]` where the average is taken, if it has any mass there.
+      solved: `[Q, lanes]` True where the average is taken if it has mass.
     """
 
     rows: jax.Array
@@ -29,22 +29,22 @@ class Fallback(NamedTuple):
 
 
 Fallbacks = tuple[Fallback | None, Fallback | None]
-"""Both players' fallbacks; None: the average everywhere, all actions alike where it has no mass."""
+"""Both players' fallbacks; None: the average everywhere, uniform where it has no mass."""
 
 
 class Certificate(NamedTuple):
-    """Strategies and what they guarantee.
+    """Strategies with their guaranteed values.
 
     Attributes:
-      strategy: both players' bodies, `[Q, lanes]`; `[0, lanes]` of players whose strategy was not asked for.
+      strategy: both players' bodies, `[Q, lanes]`; `[0, lanes]` of players without a requested strategy.
       guaranteed: for both players `[games, lanes]`, the least value of its strategy, in its own utility.
       gap: `[games, lanes]` NashConv of each game: its optimum lies in [guaranteed, guaranteed + gap].
       below: for both players `[R, lanes]`, `V(s)` of the *other* player's roots in its own utility: against
         the best response below them, before the root's scale.
-      entered: for both players `[R, lanes]`, how likely its own choices in the entry lead to each root.
-      value: `[games, lanes]` player 0's value when both play their strategies; None if not asked for.
+      entered: for both players `[R, lanes]`, probability that its own choices in the entry lead to each root.
+      value: `[games, lanes]` player 0's value when both play their strategies; None unless requested.
       root_values: for both players `[R, lanes]` the same below each of its roots, in its own utility, before
-        the root's scale; None likewise.
+        the root's scale; None unless requested.
     """
 
     strategy: tuple[jax.Array, jax.Array]
@@ -64,13 +64,13 @@ def certify_average(
     players: tuple[int, ...] = (0, 1),
     played: bool = False,
 ) -> Certificate:
-    """The certificate of averages.
+    """Certificate of average strategies.
 
     Args:
       problem: the games, in float64.
       strategy_sum: both players' weighted sums of plans, `[S, lanes]`, in any precision.
       fallback: both players' strategies where their average has no mass, or is not taken.
-      players: whose strategies to return.
+      players: players whose strategies are returned.
       played: whether to compute the values of both strategies against each other.
     """
     exact = jax.tree.map(lambda x: x.astype(problem.dtype), strategy_sum)
@@ -95,7 +95,7 @@ def certify(
     players: tuple[int, ...] = (0, 1),
     played: bool = False,
 ) -> Certificate:
-    """The certificate of strategies with their fallbacks; arguments as in `certify_average`."""
+    """Certificate of strategies with their fallbacks; arguments as in `certify_average`."""
     first, second = (
         own if rows is None else Parts(own.entry, jnp.where(rows.solved, own.body, rows.rows))
         for own, rows in zip(strategy, fallback, strict=True)
@@ -118,7 +118,7 @@ def certify(
 
 
 def _entry_reach(problem: Problem, player: int, strategy: jax.Array) -> jax.Array:
-    """`[E, lanes]` how likely a player plays each sequence of its entry."""
+    """`[E, lanes]` probability that a player plays each sequence of its entry."""
     entry = problem.sides[player].entry
     return reach(entry, strategy, jnp.ones((entry.num_roots, problem.num_lanes), problem.dtype))
 

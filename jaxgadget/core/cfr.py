@@ -35,8 +35,8 @@ class State:
     Attributes:
       iteration: number of iterations done.
       strategy: both players' current strategies, `[Q, lanes]`.
-      plan: both players' current plans, `[S, lanes]`: how likely they play every sequence.
-      rule: what the rule keeps of both players, such as their regrets `[Q, lanes]`.
+      plan: both players' current realisation plans, `[S, lanes]`.
+      rule: the rule's state for both players, such as their regrets `[Q, lanes]`.
       strategy_sum: both players' weighted sums of plans, `[S, lanes]`.
       payoff: the payoff operator's own state.
     """
@@ -126,7 +126,7 @@ def update(problem: Problem, rule: Rule, state: State, player: int) -> State:
         (values.actions.body, values.infosets.body),
         t,
     )
-    # The old plan is done with before the new one: without the barrier XLA keeps a copy of it.
+    # The old plan is not used below: without the barrier XLA keeps a copy of it.
     strategy, strategy_sum = jax.lax.optimization_barrier((Parts(entry, body), strategy_sum))
     return dataclasses.replace(
         state,
@@ -146,7 +146,7 @@ def average(problem: Problem, state: State) -> tuple[Parts, Parts]:
 
 
 def averages(problem: Problem, strategy_sum: tuple[Parts, Parts]) -> tuple[Parts, Parts]:
-    """The same from both players' sums of plans."""
+    """Both players' average strategies, `[Q, lanes]`, from their sums of plans."""
     first, second = (
         Parts(
             normalise(side.entry, total.entry[side.entry.num_roots :], terms.entry),
@@ -184,14 +184,14 @@ def run_to_gap(
 
     Args:
       problem: the games.
-      state: where to go on; its buffers are donated.
-      until: stop after this iteration in any case.
-      target_gap: stop when a look finds no subgame of any lane with a larger gap.
-      rule: how strategies follow from values.
-      check_every: how many iterations lie between two looks.
+      state: the state to continue from; its buffers are donated.
+      until: largest number of iterations.
+      target_gap: stop when no subgame of any lane has a larger gap.
+      rule: the regret-matching rule.
+      check_every: iterations between two checks of the gap.
 
     Returns:
-      The state and the gap seen last, infinite if there was no look.
+      The state and the last gap, infinite without a check.
     """
 
     def unfinished(carry: tuple[State, jax.Array]) -> jax.Array:
@@ -212,6 +212,6 @@ def _iterate(problem: Problem, rule: Rule, state: State, until: jax.Array) -> St
 
 @jax.jit
 def largest_gap(problem: Problem, state: State) -> jax.Array:
-    """The largest gap of the average strategies over subgames and lanes, but for those that overflowed."""
+    """The largest finite gap of the average strategies over subgames and lanes."""
     gap = evaluate(problem, average(problem, state), state.payoff).gap
     return jnp.where(jnp.isfinite(gap), gap, -jnp.inf).max()

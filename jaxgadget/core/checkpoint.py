@@ -1,4 +1,4 @@
-"""Checkpoints of a solve: states of its loop, and how it is split where it does not fit memory."""
+"""Checkpoints of a solve: states of its loop, and its split where it does not fit memory."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ SPLITS_FILE = "splits.json"
 """In a folder of checkpoints: lanes and chunk of each solve by name, and where parts of the forest begin."""
 
 OLDER_SPLITS = ("chunks.json", "parts.json")
-"""The same as releases up to 0.4 wrote it."""
+"""Files of the splits that releases up to 0.4 wrote."""
 
 
 def fingerprint(problem: Problem, rule: Rule) -> str:
-    """Digest of everything that a state depends on, except the tolerance, which follows."""
+    """Digest of everything that a state depends on, except the tolerance, which follows from the rest."""
     leaves, structure = jax.tree.flatten((dataclasses.replace(problem, regret_tolerance=None), rule))
     digest = hashlib.sha256(f"{structure} {rule.name}".encode())
     for leaf in leaves:
@@ -119,19 +119,19 @@ def describe_kept(checkpoint: pathlib.Path) -> str:
 
 
 def save_chunk(folder: pathlib.Path, name: str, lanes: int, chunk: int) -> None:
-    """Records how many lanes of a solve are solved at once, unless that is all of them."""
+    """Records the number of lanes of a chunk, unless a solve is a single chunk."""
     if chunk < lanes:
         with wait_for(folder):
             splits = _read_splits(folder)
-            chunks = splits["chunks"] | {name: {"lanes": lanes, "chunk": chunk}}
-            write_record(folder / SPLITS_FILE, SPLITS, splits | {"chunks": chunks})
+            splits["chunks"][name] = {"lanes": lanes, "chunk": chunk}
+            write_record(folder / SPLITS_FILE, SPLITS, splits)
 
 
 def load_chunk(folder: pathlib.Path, name: str, lanes: int) -> int | None:
-    """Lanes of a solve that are solved at once, as the folder records it; None if there is no such solve.
+    """Number of lanes of a solve's chunks, as the folder records it; None if there is no such solve.
 
     Raises:
-      ValueError: if the file cannot be read, or is of another number of lanes.
+      ValueError: if the file cannot be read, or records another number of lanes.
     """
     recorded = _read_splits(folder)["chunks"].get(name)
     if recorded is None:
@@ -148,8 +148,9 @@ def save_parts(folder: pathlib.Path, parts: Sequence[IntArray]) -> None:
     """Records the first subgame of each part of a forest, unless there is only one part."""
     if len(parts) > 1:
         with wait_for(folder):
-            begins = [int(part[0]) for part in parts]
-            write_record(folder / SPLITS_FILE, SPLITS, _read_splits(folder) | {"begins": begins})
+            splits = _read_splits(folder)
+            splits["begins"] = [int(part[0]) for part in parts]
+            write_record(folder / SPLITS_FILE, SPLITS, splits)
 
 
 def load_parts(folder: pathlib.Path, num_subgames: int) -> list[IntArray] | None:

@@ -11,7 +11,7 @@ of the blueprints on its `jax.local_devices()`; nothing crosses the network.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import jax
@@ -31,15 +31,15 @@ class Placement:
     """The devices of a solve.
 
     Attributes:
-      asked: these; none for the default one.
+      chosen: the devices; empty for the default one.
     """
 
-    asked: tuple[Device, ...] = ()
+    chosen: tuple[Device, ...] = ()
 
     @property
     def devices(self) -> tuple[Device, ...]:
         """At least one."""
-        return self.asked or (jax.local_devices()[0],)
+        return self.chosen or (jax.local_devices()[0],)
 
     @property
     def on_cpu(self) -> bool:
@@ -61,9 +61,9 @@ class Placement:
         return structure.unflatten([jax.device_put(x, self._sharding(_by_lane(x))) for x in leaves])
 
     def _sharding(self, spec: PartitionSpec) -> Device | NamedSharding | None:
-        if len(self.asked) > 1:
-            return NamedSharding(Mesh(np.array(self.asked), (AXIS,)), spec)
-        return self.asked[0] if self.asked else None
+        if len(self.chosen) > 1:
+            return NamedSharding(Mesh(np.array(self.chosen), (AXIS,)), spec)
+        return self.chosen[0] if self.chosen else None
 
 
 def _by_lane(x: Any) -> PartitionSpec:
@@ -86,14 +86,15 @@ def find_placement(devices: Sequence[Device] | None = None) -> Placement:
     """
     if devices is None:
         devices = jax.local_devices()
-    asked: tuple[Device, ...] = tuple(devices) if hasattr(devices, "__iter__") else ()
-    if not asked or not all(isinstance(device, jax.Device) for device in asked):
+    is_iterable = isinstance(devices, Iterable)  # pyright: ignore[reportUnnecessaryIsInstance]
+    chosen: tuple[Device, ...] = tuple(devices) if is_iterable else ()
+    if not chosen or not all(isinstance(device, jax.Device) for device in chosen):
         raise ValueError(f"devices={devices!r}: expected some of jax.local_devices()")
-    if len(set(asked)) < len(asked) or len({device.platform for device in asked}) > 1:
+    if len(set(chosen)) < len(chosen) or len({device.platform for device in chosen}) > 1:
         raise ValueError(f"devices={devices!r}: expected different devices of one kind")
-    if any(device.process_index != jax.process_index() for device in asked):
+    if any(device.process_index != jax.process_index() for device in chosen):
         raise ValueError(
             f"devices={devices!r}: expected some of jax.local_devices(); lanes share nothing, "
             "so every process solves its own blueprints"
         )
-    return HOME if asked == HOME.devices else Placement(asked)
+    return HOME if chosen == HOME.devices else Placement(chosen)

@@ -1,9 +1,9 @@
-"""The one driver: everything here that regret matching solves is solved by `solve`.
+"""The driver of all solves by regret matching.
 
-Lanes go in chunks that fit memory and caches, on a CPU several chunks at a time, or spread over
-devices. The compiled loop runs in parts, so that the host hears of it, looks at gaps and keeps
-checkpoints; results do not depend on where it is cut. What comes out is what `finish` makes of a chunk:
-usually strategies with their certificate, in float64.
+Lanes are solved in chunks that fit memory and caches, on a CPU several chunks at a time, or split over
+devices. The compiled loop runs in parts, between which the host reports progress, checks gaps and saves
+checkpoints; results do not depend on the parts. `finish` turns a solved chunk into its result, usually
+strategies with their certificate, in float64.
 """
 
 from __future__ import annotations
@@ -29,27 +29,28 @@ from jaxgadget.core.cfr import State, largest_gap, run, run_to_gap, start
 from jaxgadget.core.checkpoint import fingerprint, hold_checkpoint, load_checkpoint, save_checkpoint
 from jaxgadget.core.devices import Placement
 from jaxgadget.core.memory import Plan, fits_compiled, plan_batch, problem_shape
-from jaxgadget.core.problem import Parts, Problem, with_regret_tolerance
+from jaxgadget.core.payoff import Payoff
+from jaxgadget.core.problem import Parts, Problem, Side, with_regret_tolerance
 from jaxgadget.core.regret import Rule
 from jaxgadget.core.solver import Solver
 from jaxgadget.util.arrays import IntArray
 from jaxgadget.util.compilation import compile_quickly, drop_many_programs
 from jaxgadget.util.precision import precision
 
-LOOK_SECONDS = 0.1
-"""How often the main thread looks at its workers."""
+POLL_SECONDS = 0.1
+"""Seconds between two polls of the workers by the main thread."""
 
 REPORT_SECONDS = 0.5
-"""How often the host hears of a solve."""
+"""Aimed duration of a part of the loop, and so of the time between reports, in seconds."""
 
 CHECKPOINT_SECONDS = 20.0
-"""How much work may be lost, or `CHECKPOINT_SHARE` times what it takes to save it, if that is more."""
+"""Seconds between two checkpoints, or `CHECKPOINT_SHARE` × the time of saving one if that is longer."""
 
 CHECKPOINT_SHARE = 10
-"""Saving may take that part of the time: a state of half a gigabyte is not written every 20 s."""
+"""Saving takes at most one part in so many: a state of half a gigabyte is not written every 20 s."""
 
 CHECKED_SHARE = 0.25
-"""Plans that take a smaller share of the memory there is are not held against the compiled loop."""
+"""Share of the available memory from which a plan is checked against the compiled loop."""
 
 log = logging.getLogger(__name__)
 
@@ -65,15 +66,15 @@ class Stopped(Exception):
 
 @dataclasses.dataclass(eq=False)
 class Finished:
-    """A chunk of lanes whose iterations are done.
+    """A chunk of lanes whose iterations are completed.
 
     Attributes:
-      problem: its games, in the precision of the solve; None once they are released.
-      state: where the loop ended; None likewise.
-      lanes: `[chunk]` their numbers; the last chunk is filled up with copies of the last lane.
+      problem: its games, in the precision of the solve; deleted by `release`.
+      state: final state of the loop; deleted by `release`.
+      lanes: `[chunk]` indices of its lanes; the last chunk is filled up with copies of the last lane.
       placement: the devices.
       in_float64: makes its games in float64.
-      is_kept: whether the solve continues from the state.
+      is_kept: True if the solve returns the state.
     """
 
     problem: Problem
@@ -84,7 +85,7 @@ class Finished:
     is_kept: bool
 
     def release(self) -> tuple[Parts, Parts]:
-        """Both players' sums of plans; the certificate needs the memory of all else that the loop had."""
+        """Both players' sums of plans; the loop's other memory is freed for the certificate."""
         sums = self.state.strategy_sum
         if not self.is_kept:
             del self.problem, self.state
@@ -92,17 +93,17 @@ class Finished:
 
 
 Finish = Callable[[Finished], Any]
-"""Makes a pytree of arrays, lanes last, of a finished chunk. Called in float64."""
+"""Turns a finished chunk into a pytree of arrays, lanes last. Called in float64."""
 
 
 class Solved(NamedTuple):
-    """A batch that is solved.
+    """A solved batch.
 
     Attributes:
-      outcome: what `finish` made, on the host, lanes last.
-      iterations: `[lanes]` done.
-      plan: how the lanes were split.
-      state: where the loop ended, to go on from there; None if that was not asked for.
+      outcome: result of `finish`, on the host, lanes last.
+      iterations: `[lanes]` number of iterations.
+      plan: split of the lanes.
+      state: final state of the loop, from which to continue; None unless `keep_state`.
     """
 
     outcome: Any
@@ -125,22 +126,23 @@ def solve(
 
     Args:
       batch: the games.
-      solver: how; its checkpoint is a file if the lanes are one chunk, else a folder of files.
-      finish: what to make of a chunk that is done.
-      plan: how lanes are split; by default planned here.
-      state: where to go on, for a batch in one chunk; its buffers are donated, so it can be used once.
-      keep_state: whether to return where the loop ended.
+      solver: settings; the checkpoint is a file if the lanes are one chunk, otherwise a folder of files.
+      finish: turns a solved chunk into its result.
+      plan: split of the lanes; by default planned here.
+      state: the state to continue from, for a batch in one chunk; its buffers are donated, so it can be used
+        once.
+      keep_state: return the final state.
       report: progress callback; receives the number of completed iterations, averaged over chunks; first
-        called when everything is compiled.
+        called after compilation.
 
     Raises:
       ValueError: if a checkpoint is of another solve or cannot be written, or the games do not fit.
     """
     rule = solver.rule
     if rule is None:
-        raise ValueError("algorithm='lp': this runs regret matching; expected 'cfr+', for example")
+        raise ValueError("algorithm='lp': expected a regret-matching rule here, such as 'cfr+'")
     if any(np.ndim(leaf) for leaf in jax.tree.leaves(rule)):
-        raise ValueError(f"algorithm={rule!r}: a rule has numbers for all lanes; expected no arrays in it")
+        raise ValueError(f"algorithm={rule!r}: expected a rule with numbers that all lanes share, not arrays")
     drop_many_programs(2)  # callers may solve many shapes without dropping programs in between
     if plan is None:
         plan = plan_batch(
@@ -154,20 +156,23 @@ def solve(
         plan = checked_plan(batch, solver, plan)
     if plan.num_chunks > 1 and (keep_state or state is not None or batch.payoff_state is not None):
         raise ValueError(
-            f"state of {batch.name}: {plan.num_chunks} chunks of lanes have none in common; expected one"
+            f"state of {batch.name}: expected a single chunk of lanes, not {plan.num_chunks}, which have no "
+            "common state"
         )
     structure = (batch.sides, batch.payoff)
     with precision(solver.precision):
-        # Where games are in the solve's precision, what is in another is so on purpose: a network's weights.
-        same = batch.dtype == solver.precision
-        shared = solver.placement.everywhere(structure if same else cast_arrays(structure, solver.precision))
-    done = np.zeros(plan.num_chunks, np.int64)
-    building, stop = threading.Lock(), threading.Event()
+        # Games in the solve's precision are not cast: a network's weights may have another one on purpose.
+        is_cast = batch.dtype != solver.precision
+        shared = solver.placement.everywhere(
+            cast_arrays(structure, solver.precision) if is_cast else structure
+        )
+    completed = np.zeros(plan.num_chunks, np.int64)
+    setup, stop = threading.Lock(), threading.Event()
     resumed: list[int] = []
 
-    def tell() -> None:
+    def report_progress() -> None:
         if report is not None:
-            report(int(done.mean()))
+            report(int(completed.mean()))
 
     def solve_chunk(chunk_idx: int) -> tuple[Any, int, State | None]:
         file = checkpoint_file(solver.checkpoint_path, batch.name, chunk_idx, plan)
@@ -175,63 +180,65 @@ def solve(
             return solve_held(chunk_idx, file)
 
     def solve_held(chunk_idx: int, file: pathlib.Path | None) -> tuple[Any, int, State | None]:
-        lanes = np.minimum(
-            np.arange(chunk_idx * plan.chunk, (chunk_idx + 1) * plan.chunk), batch.num_lanes - 1
-        )
+        begin = chunk_idx * plan.chunk
+        lanes = np.minimum(np.arange(begin, begin + plan.chunk), batch.num_lanes - 1)
 
-        def problem_of(parts: Any, dtype: DTypeLike) -> Problem:
-            sides, payoff = parts
+        def build_problem(structure: tuple[tuple[Side, Side], Payoff], dtype: DTypeLike) -> Problem:
+            sides, payoff = structure
             problem = dataclasses.replace(batch, sides=sides, payoff=payoff).problem(lanes)
             by_lane = cast_arrays((problem.terms, problem.regret_tolerance), dtype)
             with precision(dtype):
                 terms, tolerance = solver.placement.by_lane(by_lane)
             return dataclasses.replace(problem, terms=terms, regret_tolerance=tolerance)
 
-        with building:  # so that what two chunks need is compiled once
-            begun = state if state is not None else batch.payoff_state
-            loop = _Loop(problem_of(shared, solver.precision), rule, solver, file, begun)
-            done[chunk_idx] = loop.iteration
+        with setup:  # one chunk at a time, so that programs of several chunks are compiled once
+            initial = state if state is not None else batch.payoff_state
+            loop = _Loop(build_problem(shared, solver.precision), rule, solver, file, initial)
+            completed[chunk_idx] = loop.iteration
             if file is not None and loop.iteration > 0 and not loop.is_done and not resumed:
-                progress_at = (str(file), loop.iteration, solver.num_iterations)
-                log.info("Going on from %r at iteration %d of %d.", *progress_at)
+                log.info(
+                    "Going on from %r at iteration %d of %d.",
+                    str(file),
+                    loop.iteration,
+                    solver.num_iterations,
+                )
                 resumed.append(chunk_idx)
             if plan.workers == 1:
-                tell()
+                report_progress()
         for iteration in loop.run():
-            done[chunk_idx] = iteration
+            completed[chunk_idx] = iteration
             if stop.is_set():
                 raise Stopped
             if plan.workers == 1:
-                tell()
+                report_progress()
 
         def in_float64() -> Problem:
             with precision(np.float64):
                 exact = solver.placement.everywhere(cast_arrays(structure, np.float64))
-            return problem_of(exact, np.float64)
+            return build_problem(exact, np.float64)
 
         last, final_state = loop.iteration, loop.state if keep_state else None
-        with building, precision(np.float64):
+        with setup, precision(np.float64):
             ended = Finished(loop.problem, loop.state, lanes, solver.placement, in_float64, keep_state)
             del loop
             outcome = jax.tree.map(np.array, finish(ended))  # copies: a CPU's views keep buffers
             return outcome, last, final_state
 
     tasks = [functools.partial(solve_chunk, chunk_idx) for chunk_idx in range(plan.num_chunks)]
-    chunks = run_all(tasks, plan.workers, stop, tell)
-    lanes = batch.num_lanes
-    outcomes, done_by_chunk, states = zip(*chunks, strict=True)
-    outcome = jax.tree.map(lambda *x: _join_lanes(x, lanes), *outcomes)
-    iterations = np.repeat(done_by_chunk, plan.chunk)[:lanes]
+    chunks = run_all(tasks, plan.workers, stop, report_progress)
+    outcomes, iterations_by_chunk, states = zip(*chunks, strict=True)
+
+    def join_lanes(*chunks: Any) -> Any:
+        joined = chunks[0] if len(chunks) == 1 else np.concatenate(chunks, axis=-1)
+        return joined[..., : batch.num_lanes]  # without the copies in the last chunk
+
+    outcome = jax.tree.map(join_lanes, *outcomes)
+    iterations = np.repeat(iterations_by_chunk, plan.chunk)[: batch.num_lanes]
     return Solved(outcome, iterations.astype(np.int64), plan, states[0])
 
 
-def _join_lanes(parts: Sequence[Any], lanes: int) -> Any:
-    """All chunks' lanes, without the copies."""
-    return (parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1))[..., :lanes]
-
-
 def checked_plan(batch: Batch, solver: Solver, plan: Plan) -> Plan:
-    """The plan, held against what the compiled loop says if it takes much of what there is."""
+    """The plan, checked against the compiled loop if it takes much of the available memory."""
     if solver.rule is None or plan.devices > 1 or plan.available is None:
         return plan
     if plan.bytes < CHECKED_SHARE * plan.available or solver.chunk is not None:
@@ -247,7 +254,7 @@ def checked_plan(batch: Batch, solver: Solver, plan: Plan) -> Plan:
 def checkpoint_file(
     checkpoint: pathlib.Path | None, name: str, chunk_idx: int, plan: Plan
 ) -> pathlib.Path | None:
-    """The file of a chunk's checkpoints: of a file in one chunk itself, else in a folder."""
+    """File of a chunk's checkpoints: the given file for a single chunk, otherwise a file in the folder."""
     if checkpoint is None:
         return None
     if plan.num_chunks == 1:
@@ -256,12 +263,13 @@ def checkpoint_file(
 
 
 def cast_arrays(tree: Any, dtype: DTypeLike) -> Any:
-    """The same pytree with its floating-point arrays in another precision, changed on the host."""
+    """The pytree with its floating-point arrays cast to another precision on the host."""
 
     def cast(x: Any) -> Any:
-        same = not np.issubdtype(x.dtype, np.floating) or x.dtype == dtype
-        with np.errstate(over="ignore"):  # what overflows shows in the certificate
-            return x if same else np.asarray(x).astype(dtype)
+        if not np.issubdtype(x.dtype, np.floating) or x.dtype == dtype:
+            return x
+        with np.errstate(over="ignore"):  # overflows show in the certificate
+            return np.asarray(x).astype(dtype)
 
     return jax.tree.map(cast, tree)
 
@@ -278,7 +286,7 @@ class _Loop:
 
     Attributes:
       problem: the games.
-      state: where it stands.
+      state: the current state.
     """
 
     def __init__(
@@ -287,48 +295,52 @@ class _Loop:
         rule: Rule,
         solver: Solver,
         checkpoint: pathlib.Path | None,
-        begun: State | Any,
+        initial: State | Any,
     ):
-        """Compiles everything; finds the checkpoint if there is one.
+        """Compiles the programs and loads the checkpoint if there is one.
 
         Args:
-          problem: the games, regrets that count as none still 0.
-          rule: the rule.
+          problem: the games, with regret tolerance 0.
+          rule: the regret-matching rule.
           solver: settings of the solve.
           checkpoint: the file.
-          begun: where to go on, or the payoff's own state in the beginning.
+          initial: the state to continue from, or the payoff's initial state.
         """
         self._rule, self._solver, self._checkpoint = rule, solver, checkpoint
         with precision(solver.precision):
-            payoff_state = begun.payoff if isinstance(begun, State) else begun
+            payoff_state = initial.payoff if isinstance(initial, State) else initial
             tolerance, first = solver.placement.by_lane(_begin(problem, rule, payoff_state))
             self.problem = dataclasses.replace(problem, regret_tolerance=tolerance)
-            self.state: State = begun if isinstance(begun, State) else first
-            self._key = "" if checkpoint is None else self._find(checkpoint, first)
+            self.state: State = initial if isinstance(initial, State) else first
+            self._key = "" if checkpoint is None else self._load(checkpoint, first)
             self._gap = float("inf")
-            if solver.max_gap is not None and self.iteration > 0 and self._at_a_look:
+            # An uninterrupted run would have checked the gap here, too.
+            if (
+                solver.max_gap is not None
+                and self.iteration > 0
+                and self._until_check() == solver.check_interval
+            ):
                 self._gap = float(largest_gap(self.problem, self.state))
-            # Nothing to do, but compiled: so the first part's time tells how large the next may be.
+            # Compiles the loop without an iteration, so that the time of the first part excludes compilation.
             self._advance(self.iteration)
 
     @property
     def iteration(self) -> int:
-        """Iterations done."""
+        """Number of completed iterations."""
         return int(self.state.iteration)
 
     @property
     def is_done(self) -> bool:
-        """True if all iterations are done, or the gap is small enough."""
+        """True if all iterations are completed, or the gap is small enough."""
         target = self._solver.max_gap
         return self.iteration >= self._solver.num_iterations or (target is not None and self._gap <= target)
 
-    @property
-    def _at_a_look(self) -> bool:
-        """True if an uninterrupted run would compute the gap here."""
-        return self.iteration % self._solver.check_interval == 0
+    def _until_check(self) -> int:
+        """Iterations until the next check of the gap, at least 1."""
+        return self._solver.check_interval - self.iteration % self._solver.check_interval
 
-    def _find(self, checkpoint: pathlib.Path, first: State) -> str:
-        """Goes on from the checkpoint, if there is one; what it must match."""
+    def _load(self, checkpoint: pathlib.Path, first: State) -> str:
+        """Continues from the checkpoint if there is one; returns the key that identifies the solve."""
         key = fingerprint(self.problem, self._rule)
         saved = load_checkpoint(checkpoint, key, first)
         if saved is not None:
@@ -336,16 +348,16 @@ class _Loop:
         if self.iteration > self._solver.num_iterations:
             raise ValueError(
                 f"iterations={self._solver.num_iterations}: checkpoint {os.fspath(checkpoint)!r} has "
-                f"{self.iteration} already; ask for at least as many, or choose another file"
+                f"{self.iteration} already; expected at least as many, or another file"
             )
         return key
 
     def run(self) -> Iterator[int]:
-        """Iterates; yields the number of iterations done after every part."""
+        """Iterates; yields the number of completed iterations after every part."""
         solver, saved, between = self._solver, time.perf_counter(), CHECKPOINT_SECONDS
         target = solver.max_gap
-        # Parts begin where the gap is looked at, so that the result does not depend on them.
-        part = 1 if target is None else solver.check_interval - self.iteration % solver.check_interval
+        # Parts end at checks of the gap, so that the result does not depend on them.
+        part = 1 if target is None else self._until_check()
         while not self.is_done:
             began = time.perf_counter()
             self._advance(self.iteration + part)
@@ -372,8 +384,9 @@ class _Loop:
                 self.state = jax.block_until_ready(solver.placement.by_lane(state))
                 return
             goal = np.asarray(solver.max_gap, solver.precision)
-            how = {"rule": self._rule, "check_every": solver.check_interval}
-            state, gap = run_to_gap(self.problem, self.state, last, goal, **how)
+            state, gap = run_to_gap(
+                self.problem, self.state, last, goal, rule=self._rule, check_every=solver.check_interval
+            )
             self.state = solver.placement.by_lane(state)
             if self.iteration > before:
                 self._gap = float(gap)
@@ -383,15 +396,15 @@ def run_all(
     tasks: Sequence[Callable[[], Result]],
     workers: int,
     stop: threading.Event,
-    look: Callable[[], None],
+    poll: Callable[[], None],
 ) -> list[Result]:
     """Runs tasks, several at a time, and returns their results in order.
 
     Args:
-      tasks: what to do.
-      workers: how many threads; with one, everything runs in the caller's.
-      stop: set if a task fails or the main thread is interrupted; tasks look at it and end early.
-      look: called now and then while threads work.
+      tasks: the tasks.
+      workers: number of threads; a single one is the caller's.
+      stop: set if a task fails or the main thread is interrupted; tasks check it and end early.
+      poll: called every `POLL_SECONDS` while threads work.
     """
     if workers == 1:
         return [task() for task in tasks]
@@ -400,10 +413,10 @@ def run_all(
         try:
             pending: set[Future[Any]] = set(futures)
             while pending:
-                ended, pending = wait(pending, timeout=LOOK_SECONDS, return_when=FIRST_EXCEPTION)
+                ended, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_EXCEPTION)
                 for future in ended:
                     future.result()
-                look()
+                poll()
         except BaseException:
             stop.set()
             pool.shutdown(cancel_futures=True)

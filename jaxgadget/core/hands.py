@@ -1,8 +1,8 @@
 """The payoff of games by hands: at every public end one bilinear form between two vectors of hand reaches.
 
 Ends that pay by one table are its columns: a table meets all of them, and all lanes, in a single product.
-Tables are arrays of all pairs of hands, or whatever keeps the protocol `PairTables` and never writes the
-pairs down.
+Tables are arrays of all pairs of hands, or operators with the protocol `PairTables`, which need no arrays of
+pairs.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from jax.typing import DTypeLike
 from jaxgadget.core.host import Entries, HandEntries, merge_entries
 from jaxgadget.core.rows import EXACT, Sums, array_bytes, build_sums, take_rows
 from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.players import pair_for, sign_of
 from jaxgadget.util.precision import precision
 
 MAX_ENTRIES = 1 << 24
-"""Pairs of sequences that linear programs are given at most."""
+"""Maximum number of pairs of sequences in a linear program."""
 
 
 class PairTables(Protocol):
@@ -37,7 +38,7 @@ class PairTables(Protocol):
         """Sums over the other player's hands.
 
         Args:
-          player: who earns; in player 0's utility all the same.
+          player: the player whose hands are the result's; payoffs are in player 0's utility for both.
           reach: `[B, T, H_other, lanes]` the other player's reach of T ends by each table.
 
         Returns:
@@ -46,7 +47,7 @@ class PairTables(Protocol):
         ...
 
     def absolute(self) -> PairTables:
-        """The same without signs, or what is nowhere less."""
+        """The tables of absolute values, or an upper bound on them."""
         ...
 
     def dense(self) -> FloatArray:
@@ -71,7 +72,7 @@ class DenseTables:
         return jnp.einsum(form, self.pays, reach, precision=EXACT)
 
     def absolute(self) -> DenseTables:
-        """The same without signs, or what is nowhere less."""
+        """The tables of absolute values, or an upper bound on them."""
         return DenseTables(pays=jnp.abs(self.pays))
 
     def dense(self) -> FloatArray:
@@ -89,7 +90,7 @@ class HandsPayoff:
     Attributes:
       hands: H_0 and H_1.
       tables: of every group of ends.
-      scale: for both players and every group `[B, T]`, what a table is multiplied by at each end, in its
+      scale: for both players and every group `[B, T]`, factor of the table at each end, in the player's
         utility.
       block: for both players and every group `[B, T]`, the block of sequences that leads to each end.
       sums: for both players the sum over ends, group by group, into its blocks.
@@ -107,8 +108,8 @@ class HandsPayoff:
         blocks = reach[other].reshape(-1, self.hands[other] * lanes)
         earned = [jnp.zeros((0, self.hands[player] * lanes), blocks.dtype)]
         for tables, scale, block in zip(self.tables, self.scale[player], self.block[other], strict=True):
-            come = take_rows(blocks, block).reshape(*block.shape, self.hands[other], lanes)
-            paid = tables(player, come) * scale[..., None, None]
+            arriving = take_rows(blocks, block).reshape(*block.shape, self.hands[other], lanes)
+            paid = tables(player, arriving) * scale[..., None, None]
             earned.append(paid.reshape(-1, self.hands[player] * lanes))
         return self.sums[player].of_parts(earned).reshape(-1, lanes), state
 
@@ -194,8 +195,8 @@ def multiply_hands(entries: HandEntries, player: int, x: FloatArray) -> FloatArr
 
     Args:
       entries: the matrix; player 0's sequences are its rows.
-      player: whose sequences are the rows of the result.
-      x: numbers of the other player's sequences.
+      player: the player whose sequences are the rows of the result.
+      x: values of the other player's sequences.
     """
     other, lanes = 1 - player, x.shape[1]
     rows, columns = entries.rows[player], entries.rows[other]
@@ -203,9 +204,9 @@ def multiply_hands(entries: HandEntries, player: int, x: FloatArray) -> FloatArr
         x = np.where(columns[:, None] >= 0, x[columns], 0)
     zero = jnp.zeros((entries.hands[player] * entries.num_blocks[player], lanes))
     with precision(np.float64):
-        reach = (zero, jnp.asarray(x)) if player == 0 else (jnp.asarray(x), zero)
+        reach = pair_for(player, zero, jnp.asarray(x))
         earned, _ = build_hands_payoff(entries, np.float64).gradient(player, reach, None)
-    product = np.asarray(earned) * (1 if player == 0 else -1)
+    product = np.asarray(earned) * sign_of(player)
     if rows is None:
         return product
     inside = rows >= 0
@@ -215,7 +216,7 @@ def multiply_hands(entries: HandEntries, player: int, x: FloatArray) -> FloatArr
 
 
 def hands_payoff_bytes(entries: HandEntries, dtype: DTypeLike) -> int:
-    """About what a payoff by hands takes on a device, before it is there."""
+    """Estimated bytes of a payoff by hands on a device."""
     tables = sum(array_bytes(group.pays) for group in entries.ends)
     ends = sum(group.node.size for group in entries.ends)
     return tables + ends * (8 + 2 * np.dtype(dtype).itemsize)

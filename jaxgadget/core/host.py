@@ -351,6 +351,11 @@ class Entries:
         """M."""
         return len(self.row)
 
+    def swapped(self) -> Entries:
+        """The same payoff with the players exchanged: rows and columns swapped, values negated."""
+        num_rows, num_columns = self.shape
+        return Entries(row=self.column, column=self.row, value=-self.value, shape=(num_columns, num_rows))
+
 
 def merge_entries(row: IntArray, column: IntArray, value: FloatArray, shape: tuple[int, int]) -> Entries:
     """Sums entries of the same pair and drops exact zeros."""
@@ -367,7 +372,7 @@ def merge_entries(row: IntArray, column: IntArray, value: FloatArray, shape: tup
 def merge_oriented(
     player: int, own: IntArray, other: IntArray, value: FloatArray, shape: tuple[int, int]
 ) -> Entries:
-    """`merge_entries` from a player's side: its sequences, the other player's, and how many each has."""
+    """`merge_entries` for a player's own sequences, the other player's, and the number of each."""
     if player == 0:
         return merge_entries(own, other, value, shape)
     return merge_entries(other, own, value, (shape[1], shape[0]))
@@ -375,15 +380,14 @@ def merge_oriented(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class HandEntries:
-    """A matrix over pairs of sequences by hands: one bilinear form at every public node, never listed.
+    """A matrix over pairs of sequences by hands: one bilinear form at every public node, without entries.
 
-    Rows of either player come in blocks of hands. Where `rows` is given, each row of a block stands for a
-    sequence of its own; otherwise the blocks are the player's sequences, side by side.
+    Rows of either player form blocks of hands. With `rows`, each row of a block is a sequence of its own;
+    otherwise the blocks are the player's sequences, side by side.
 
     Attributes:
       ends: groups of public nodes and their tables over pairs of hands.
-      block: for both players `[n]` the block at each public node; not used at other nodes than those of
-        `ends`.
+      block: for both players `[n]` the block at each public node; only nodes of `ends` are used.
       num_blocks: blocks of both players.
       hands: H_0 and H_1.
       rows: for both players `[blocks × H]` the sequence of each row, -1 for none; None: row by row.
@@ -400,5 +404,5 @@ class HandEntries:
 
     @property
     def num_entries(self) -> int:
-        """Numbers that an application of the matrix reads: hands at ends, each once for either player."""
+        """Number of reaches that an application of the matrix reads: both players' hands at the ends."""
         return sum(self.hands) * sum(group.node.size for group in self.ends)

@@ -19,26 +19,28 @@ from jaxgadget.core.batch import Batch
 from jaxgadget.core.devices import HOME, Placement
 from jaxgadget.core.problem import Problem
 from jaxgadget.core.regret import CFR_PLUS, Rule
+from jaxgadget.core.rows import array_bytes
 from jaxgadget.core.treeplex import Treeplex
 from jaxgadget.util.precision import precision
 
 STATE_ARRAYS = 3.0
-"""Arrays `[S_0 + S_1, lanes]` of a state besides the rule's own: strategies, plans and sums of plans."""
+"""Arrays `[S_0 + S_1, lanes]` of a state without the rule's: strategies, plans and sums of plans."""
 
 LOOP_ARRAYS = 1.8
-"""Temporaries of the loop, in arrays `[S_0 + S_1, lanes]`: XLA's memory analysis says 1.3 to 2.6."""
+"""Temporaries of the loop, in arrays `[S_0 + S_1, lanes]`: 1.3 to 2.6 by XLA's memory analysis."""
 
 FINAL_ARRAYS = 4.0
-"""Memory of the certificate besides the games, in such arrays of float64: 3 to 4."""
+"""Memory of the certificate without the games, in such arrays of float64: 3 to 4."""
 
 CACHE_BYTES = 5 << 20
-"""Bytes that an iteration of one worker may touch on a CPU."""
+"""Maximum bytes that an iteration of one worker touches on a CPU."""
 
 LANE_STEP = 16
 """Chunks are multiples of this where possible: fewer lanes fill a CPU's vector registers badly."""
 
 HAND_LANES, MAX_HAND_LANES = 4, 8
-"""The same where at least `LANE_STEP` neighbouring rows are hands, which fill vectors, and a chunk's most.
+"""`LANE_STEP`, and the maximum of a chunk, where at least `LANE_STEP` neighbouring rows are hands and fill
+vectors.
 
 In chunks of 16 rivers of 12 and 57 public nodes take 1.4 and 1.6 times as long with 1,081 hands, 1.15 and
 1.25 times with 320; Leduc poker by tables of all pairs of 16 and 52 hands takes 1.4 times as long."""
@@ -47,13 +49,13 @@ CHUNK_LANES = 8
 """Fixed cost of an iteration on a CPU, in lanes."""
 
 LAUNCH_LANES = 1024
-"""The same on an accelerator, where every operation is a launch."""
+"""Fixed cost of an iteration on an accelerator, where every operation is a launch, in lanes."""
 
 HOST_SHARE = 0.5
-"""Share of the physical memory that a solve may take on a CPU."""
+"""Maximum share of the physical memory that a solve takes on a CPU."""
 
 DEVICE_SHARE = 0.75
-"""Share of an accelerator's free memory; the rest is for the planner's error and for gaps."""
+"""Maximum share of an accelerator's free memory; the rest is for the planner's error and for gaps."""
 
 SOLVE_ARRAYS = 7.0
 """Memory that an iteration touches, in arrays over the forest's sequences: 6.2 to 7.2 on `bench`'s games."""
@@ -82,8 +84,8 @@ class Size(NamedTuple):
     """Bytes on a device.
 
     Attributes:
-      fixed: however many the lanes are.
-      lane: for every lane on it.
+      fixed: bytes independent of the lanes.
+      lane: bytes per lane.
     """
 
     fixed: int
@@ -99,13 +101,13 @@ class Plan:
     """Split of the lanes of a solve into chunks.
 
     Attributes:
-      lanes: how many there are.
-      chunk: lanes that are solved at once; the last chunk is filled up with copies.
+      lanes: number of lanes.
+      chunk: lanes that are solved together; the last chunk is filled up with copies.
       workers: chunks that are solved at the same time, a thread each.
-      devices: over which the lanes of a chunk are spread.
+      devices: number of devices that share the lanes of a chunk.
       size: bytes of a chunk.
       shared: bytes that all chunks share, on each device.
-      available: bytes that there are on each device; None if that is unknown.
+      available: available bytes on each device; None if unknown.
     """
 
     lanes: int
@@ -133,32 +135,33 @@ class Plan:
 
     def __repr__(self) -> str:
         at_once = "" if self.workers == 1 else f", {self.workers} at a time"
-        spread = "" if self.devices == 1 else f" on each of {self.devices} devices"
+        by_device = "" if self.devices == 1 else f" on each of {self.devices} devices"
         memory = "" if self.available is None else f" of {megabytes(self.available)}"
         return (
             f"<Plan: {self.lanes} lane(s) in {self.num_chunks} chunk(s) of {self.chunk}{at_once}; "
-            f"{megabytes(self.bytes)}{memory}{spread}>"
+            f"{megabytes(self.bytes)}{memory}{by_device}>"
         )
 
 
 def megabytes(count: int) -> str:
-    """Bytes in words."""
+    """Bytes with a unit, such as `1.5 GB`."""
     unit, name = next(
         pair for pair in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if count >= pair[0] or pair[1] == "kB"
     )
     return f"{count / unit:.3g} {name}"
 
 
-def find_memory(placement: Placement, ours: int = 0) -> int | None:
+def find_memory(placement: Placement, allocated: int = 0) -> int | None:
     """Bytes that a solve may take on each device; None if unknown.
 
     Args:
       placement: the devices.
-      ours: bytes of the solve that are on each of them already.
+      allocated: bytes of the solve that each of them holds already.
     """
     stats = _memory_stats(placement)
     if stats is not None:
-        return int(DEVICE_SHARE * min(s["bytes_limit"] - s.get("bytes_in_use", 0) + ours for s in stats))
+        free = min(device["bytes_limit"] - device.get("bytes_in_use", 0) for device in stats)
+        return int(DEVICE_SHARE * (free + allocated))
     try:
         physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not available on every system
@@ -167,9 +170,9 @@ def find_memory(placement: Placement, ours: int = 0) -> int | None:
 
 
 def whole_memory(placement: Placement) -> int | None:
-    """The same on accelerators of which nothing is taken yet; None on a CPU, whose memory binds no chunk."""
+    """Bytes that a solve may take on each accelerator when empty; None on a CPU, which limits no chunk."""
     stats = _memory_stats(placement)
-    return None if stats is None else int(DEVICE_SHARE * min(s["bytes_limit"] for s in stats))
+    return None if stats is None else int(DEVICE_SHARE * min(device["bytes_limit"] for device in stats))
 
 
 def _memory_stats(placement: Placement) -> list[dict[str, int]] | None:
@@ -188,39 +191,33 @@ def find_workers(placement: Placement) -> int:
         return os.cpu_count() or 1
 
 
-def num_bytes(tree: Any) -> int:
-    """Bytes of arrays, or of their shapes; an array that occurs twice counts once."""
-    leaves = {id(x): x for x in jax.tree.leaves(tree)}.values()
-    return sum(int(np.prod(x.shape)) * np.dtype(x.dtype).itemsize for x in leaves)
-
-
 def loop_size(problem: Problem, rule: Rule = CFR_PLUS) -> Size:
     """Memory of the compiled loop: arguments, results, temporaries.
 
     Args:
       problem: the games, or their shapes, in the precision of the solve.
-      rule: the regret-matching rule, whose state counts.
+      rule: the regret-matching rule.
     """
     itemsize = np.dtype(problem.dtype).itemsize
     sequences = _num_sequences(problem)
-    by_lane = num_bytes((problem.terms, problem.regret_tolerance)) / problem.num_lanes
+    by_lane = array_bytes((problem.terms, problem.regret_tolerance)) / problem.num_lanes
     shared_payoff, lane_payoff = problem.payoff.num_bytes()
     by_lane += rule_bytes(problem, rule) / problem.num_lanes
     temporary = (STATE_ARRAYS + LOOP_ARRAYS) * sequences * itemsize
-    return Size(num_bytes(problem.sides) + shared_payoff, round(by_lane + lane_payoff + temporary))
+    return Size(array_bytes(problem.sides) + shared_payoff, round(by_lane + lane_payoff + temporary))
 
 
 def rule_bytes(problem: Problem, rule: Rule) -> int:
-    """Bytes of a rule's state, of both players; nothing is computed."""
+    """Bytes of a rule's state for both players, from its shapes."""
     treeplexes = [treeplex for side in problem.sides for treeplex in (side.entry, side.body)]
     num_lanes, dtype = problem.num_lanes, np.dtype(problem.dtype)
     with precision(dtype):
-        return sum(num_bytes(_initial_state.eval_shape(rule, x, num_lanes, dtype)) for x in treeplexes)
+        return sum(array_bytes(_initial_state.eval_shape(rule, x, num_lanes, dtype)) for x in treeplexes)
 
 
 @functools.partial(jax.jit, static_argnames=("num_lanes", "dtype"))
 def _initial_state(rule: Rule, treeplex: Treeplex, num_lanes: int, dtype: DTypeLike) -> Any:
-    """A rule's state in the beginning; as one function, it is traced once for each shape."""
+    """A rule's initial state; as one function, it is traced once for each shape."""
     return rule.init(treeplex, num_lanes, dtype)
 
 
@@ -229,17 +226,17 @@ def _num_sequences(problem: Problem) -> int:
 
 
 def batch_size(batch: Batch, dtype: DTypeLike, rule: Rule = CFR_PLUS) -> tuple[Size, Size]:
-    """Memory of chunks of a batch: of their loop, and of everything until they are certified."""
+    """Memory of a chunk of a batch: of its loop, and of its whole solve including the certificate."""
     problem = problem_shape(batch, 1, dtype)
     loop = loop_size(problem, rule)
-    exact = num_bytes(jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, np.float64), problem.terms))
+    exact = array_bytes(jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, np.float64), problem.terms))
     _, lane_payoff = batch.payoff.num_bytes()
     final = round(FINAL_ARRAYS * 8 * _num_sequences(problem))
     return loop, Size(loop.fixed, exact + lane_payoff + max(loop.lane, final))
 
 
 def problem_shape(batch: Batch, count: int, dtype: DTypeLike) -> Problem:
-    """Shapes and dtypes of `count` lanes of a batch; nothing is computed but one lane's numbers."""
+    """Shapes and dtypes of `count` lanes of a batch; only one lane's numbers are computed."""
 
     def shape(x: Any) -> jax.ShapeDtypeStruct:
         floating = np.issubdtype(x.dtype, np.floating)
@@ -275,21 +272,20 @@ def plan_batch(
     """Splits the lanes of a batch into chunks.
 
     Args:
-      batch: all lanes.
+      batch: the batch.
       dtype: of the solve.
       placement: the devices.
-      rule: the regret-matching rule, whose state counts.
-      memory_limit: bytes that the solve may take on each device; by default what there is.
-      chunk: lanes of a chunk, if an earlier part of the solve has settled that.
-      advice: what can be done where not even one lane fits.
+      rule: the regret-matching rule.
+      memory_limit: bytes that the solve may take on each device; by default the available ones.
+      chunk: lanes of a chunk, if an earlier part of the solve has determined it.
+      advice: remedy where not even one lane fits, for the error.
 
     Raises:
       DoesNotFit: if there is not enough memory for one lane.
-      ValueError: if there is not enough for a chunk of the size asked for, or the devices do not
-        divide it.
+      ValueError: if there is not enough for the given chunk, or the devices do not divide it.
     """
     loop, size = batch_size(batch, dtype, rule)
-    shared = num_bytes((batch.sides, batch.payoff))
+    shared = array_bytes((batch.sides, batch.payoff))
     description = f"{batch.name}: {{}} lane(s) of {batch.num_games} game(s)"
     needs = Needs(description, size, loop.lane, shared, advice, _num_hands(batch))
     return plan_lanes(batch.num_lanes, needs, placement, memory_limit, chunk)
@@ -300,8 +296,8 @@ def plan_game(problem: Problem, lanes: int, rule: Rule = CFR_PLUS) -> Plan:
 
     Args:
       problem: the game with one lane, in the precision of the solve.
-      lanes: how many there will be.
-      rule: the regret-matching rule, whose state counts.
+      lanes: number of lanes to solve.
+      rule: the regret-matching rule.
     """
     loop = loop_size(problem, rule)
     needs = Needs("the game: {} lane(s)", loop, loop.lane, 0, hands=_num_hands(problem))
@@ -314,43 +310,42 @@ def _num_hands(games: Batch | Problem) -> int:
 
 
 def one_chunk(lanes: int) -> Plan:
-    """All lanes at once on one device, for a payoff that cannot be split by lane; memory is not checked."""
+    """A plan of one chunk on one device, for a payoff that cannot be split by lane; memory is not checked."""
     return Plan(lanes, lanes, workers=1, devices=1, size=Size(0, 0), shared=0, available=None)
 
 
 def fits_compiled(plan: Plan, loop: Any) -> Plan:
-    """The plan, with a smaller chunk if the compiled loop takes more than the model says, and too much.
+    """The plan, with a smaller chunk if the compiled loop does not fit into memory.
 
     Args:
-      plan: how lanes are split, on one device.
+      plan: split of the lanes, on one device.
       loop: the loop, compiled for a chunk.
     """
     analysis = loop.memory_analysis()
     if analysis is None or plan.available is None:
         return plan
-    taken = analysis.argument_size_in_bytes + analysis.output_size_in_bytes + analysis.temp_size_in_bytes
-    more = taken - analysis.alias_size_in_bytes - plan.chunk_bytes
-    room = plan.available - plan.bytes
-    if more * plan.workers <= room:
+    loop_bytes = analysis.argument_size_in_bytes + analysis.output_size_in_bytes + analysis.temp_size_in_bytes
+    excess = loop_bytes - analysis.alias_size_in_bytes - plan.chunk_bytes
+    if excess * plan.workers <= plan.available - plan.bytes:
         return plan
-    share = plan.chunk_bytes / (plan.chunk_bytes + more)
+    share = plan.chunk_bytes / (plan.chunk_bytes + excess)
     chunk = max(int(plan.chunk * share), 1)
     return dataclasses.replace(plan, chunk=chunk, workers=min(plan.workers, -(-plan.lanes // chunk)))
 
 
 class Needs(NamedTuple):
-    """Memory that lanes take.
+    """Memory requirements of lanes.
 
     Attributes:
-      what: they are, with a place for their number.
+      description: of the lanes, with a placeholder for their number.
       size: bytes of a chunk.
       loop: bytes that an iteration touches, for every lane.
       shared: bytes that all chunks share.
-      advice: what can be done where not even one lane fits.
-      hands: how many neighbouring rows differ in a player's hand alone.
+      advice: remedy where not even one lane fits.
+      hands: number of neighbouring rows that differ in a player's hand alone.
     """
 
-    what: str
+    description: str
     size: Size
     loop: int
     shared: int
@@ -361,8 +356,8 @@ class Needs(NamedTuple):
 def plan_lanes(
     lanes: int, needs: Needs, placement: Placement, memory_limit: int | None, chunk: int | None
 ) -> Plan:
-    """Splits so many lanes into chunks; see `plan_batch`."""
-    _, size, loop, shared, advice, hands = needs
+    """Splits lanes into chunks; arguments as in `plan_batch`."""
+    size, shared = needs.size, needs.shared
     available = find_memory(placement, shared) if memory_limit is None else memory_limit
     devices, cores = len(placement.devices), find_workers(placement)
     if chunk is not None and chunk % devices:
@@ -370,57 +365,58 @@ def plan_lanes(
             f"devices: {devices} of them cannot share chunks of {chunk} lanes, in which this solve began; "
             "use as many devices as then, or another checkpoint"
         )
-    most, step, overhead = None, LANE_STEP, LAUNCH_LANES
+    cached, step, overhead = None, LANE_STEP, LAUNCH_LANES
     if placement.on_cpu:
-        fills_vectors = hands >= LANE_STEP
+        fills_vectors = needs.hands >= LANE_STEP
         step, overhead = (HAND_LANES, 0) if fills_vectors else (LANE_STEP, CHUNK_LANES)
-        most = max(CACHE_BYTES // loop // step, 1) * step
+        cached = max(CACHE_BYTES // needs.loop // step, 1) * step
         if fills_vectors:
-            most = min(most, MAX_HAND_LANES)
+            cached = min(cached, MAX_HAND_LANES)
     splits: list[tuple[int, int, int]] = []
     for workers in range(1, cores + 1):
         room = lanes
         if available is not None:
             room = ((available - shared) // workers - size.fixed) // size.lane
-        limit = devices * (room if most is None else min(room, most))
-        size_of = choose_chunk(lanes, limit, devices, workers, overhead, step) if chunk is None else chunk
-        if devices <= limit and size_of <= devices * room:
-            rounds = -(-lanes // (size_of * workers))
-            splits.append((rounds * (size_of + overhead), workers, size_of))
+        limit = devices * (room if cached is None else min(room, cached))
+        chunk_lanes = choose_chunk(lanes, limit, devices, workers, overhead, step) if chunk is None else chunk
+        if devices <= limit and chunk_lanes <= devices * room:
+            rounds = -(-lanes // (chunk_lanes * workers))
+            splits.append((rounds * (chunk_lanes + overhead), workers, chunk_lanes))
     if not splits:
-        least = 1 if chunk is None else -(-chunk // devices)
+        required = 1 if chunk is None else -(-chunk // devices)
+        required_bytes = shared + size.total(required)
         raise (DoesNotFit if chunk is None else ValueError)(
-            f"{needs.what.format(least)} take {megabytes(shared + size.total(least))} of memory, "
-            f"{megabytes(available or 0)} may be taken; {advice}"
+            f"{needs.description.format(required)} take {megabytes(required_bytes)} of memory, "
+            f"{megabytes(available or 0)} may be taken; {needs.advice}"
         )
-    _, workers, size_of = min(splits)
-    plan = Plan(lanes, size_of, workers, devices, size, shared, available)
+    _, workers, chunk_lanes = min(splits)
+    plan = Plan(lanes, chunk_lanes, workers, devices, size, shared, available)
     return dataclasses.replace(plan, workers=min(workers, plan.num_chunks))
 
 
 def choose_chunk(
-    lanes: int, most: int, devices: int, workers: int, overhead: int, lane_step: int = LANE_STEP
+    lanes: int, limit: int, devices: int, workers: int, overhead: int, lane_step: int = LANE_STEP
 ) -> int:
     """Number of lanes of a chunk.
 
     Args:
-      lanes: how many there are in all.
-      most: that fit a chunk.
-      devices: a chunk is a multiple of that.
-      workers: chunks at the same time.
-      overhead: what a chunk costs besides its lanes, in lanes.
-      lane_step: what the lanes of a chunk on a device are a multiple of, where possible.
+      lanes: number of lanes.
+      limit: largest number of lanes that fits a chunk.
+      devices: number of devices, a divisor of the chunk.
+      workers: chunks that are solved at the same time.
+      overhead: fixed cost of a chunk, in lanes.
+      lane_step: divisor of a chunk's lanes on a device, where possible.
 
     Returns:
       All lanes, or a multiple of the step where that many fit; the cheapest of these, 0 if none fit.
     """
     whole, step = -(-lanes // devices) * devices, lane_step * devices
-    sizes = [*range(step, min(most, whole) + 1, step), *([whole] if whole <= most else [])]
+    sizes = [*range(step, min(limit, whole) + 1, step), *([whole] if whole <= limit else [])]
     if not sizes:
-        return most // devices * devices
+        return limit // devices * devices
 
     def cost(size: int) -> tuple[float, int]:
-        padding = -lanes % size  # keeps a core busy for nothing
+        padding = -lanes % size  # occupies a core without a result
         return -(-lanes // (size * workers)) * (size + overhead) + padding / 4, -size
 
     return min(sizes, key=cost)
@@ -429,23 +425,23 @@ def choose_chunk(
 def suggest_chunk(
     sequences: int, lanes: int, dtype: DTypeLike, placement: Placement = HOME, memory: int | None = None
 ) -> int:
-    """Lanes to solve at once, from the games' size alone: nothing is put on the device.
+    """Number of lanes of a chunk, estimated from the games' size alone, without arrays.
 
     Args:
       sequences: of both players, below the roots.
-      lanes: how many there are.
+      lanes: number of lanes.
       dtype: of the solve.
       placement: the devices.
-      memory: bytes that the solve may take on each device, if that is settled.
+      memory: bytes that the solve may take on each device; None if unknown.
 
     Returns:
-      A multiple of the number of devices. If not even one lane fits, one a device: the solve then says so.
+      A multiple of the number of devices. If not even one lane fits, one a device: the solve then raises.
     """
     devices, size = len(placement.devices), np.dtype(dtype).itemsize
-    most, overhead = -(-lanes // devices), LAUNCH_LANES
+    limit, overhead = -(-lanes // devices), LAUNCH_LANES
     if placement.on_cpu:
         touched = SOLVE_ARRAYS * sequences * size
-        most, overhead = max(int(CACHE_BYTES / touched) // LANE_STEP, 1) * LANE_STEP, CHUNK_LANES
+        limit, overhead = max(int(CACHE_BYTES / touched) // LANE_STEP, 1) * LANE_STEP, CHUNK_LANES
     if memory is not None:
-        most = min(most, int((memory / sequences - FOREST_BYTES) / (GAME_ARRAYS[size] * 8)))
-    return max(choose_chunk(lanes, most * devices, devices, find_workers(placement), overhead), devices)
+        limit = min(limit, int((memory / sequences - FOREST_BYTES) / (GAME_ARRAYS[size] * 8)))
+    return max(choose_chunk(lanes, limit * devices, devices, find_workers(placement), overhead), devices)

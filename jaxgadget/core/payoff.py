@@ -1,6 +1,6 @@
-"""The payoff operator: what every sequence of a player earns, given how the other plays.
+"""The payoff operator: payoffs of a player's sequences, given the other player's reach.
 
-Two forms of the same matrix. *Rows* gathers and sums the terminals of every sequence.
+There are two forms of the same matrix. *Rows* gathers and sums the terminals of every sequence.
 *Blocks* uses that terminals fall apart into connected components (one a terminal public
 state) and multiplies small dense matrices: each row of the reach is read once for all.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, Literal, Protocol, overload
+from typing import Any, Literal, Protocol, overload, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -43,7 +43,7 @@ class Payoff(Protocol):
     """Payoff operator of a game; a value network or a re-solved forest may implement it as well.
 
     It is a pytree, whose precision and device are changed leaf by leaf; its type is never inspected.
-    Linear programs require `entries() -> Entries`, and refuse a payoff without it.
+    Linear programs require a `ListedPayoff`.
     """
 
     def gradient(self, player: int, reach: tuple[jax.Array, jax.Array], state: Any) -> tuple[jax.Array, Any]:
@@ -53,8 +53,8 @@ class Payoff(Protocol):
     def absolute(self) -> Payoff:
         """The payoff of absolute values, without a state.
 
-        Its gradient for the most that both players may reach is the most that a player's sequences may
-        earn or lose, ≥ 0 for both players.
+        Its gradient for upper bounds on both players' reach bounds what a player's sequences may earn or
+        lose; it is ≥ 0 for both players.
         """
         ...
 
@@ -67,6 +67,15 @@ class Payoff(Protocol):
         ...
 
 
+@runtime_checkable
+class ListedPayoff(Protocol):
+    """A payoff that can list its matrix."""
+
+    def entries(self) -> Entries:
+        """The matrix; values `[m]`, or `[m, lanes]`."""
+        ...
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Blocks:
@@ -75,7 +84,7 @@ class Blocks:
     Attributes:
       matrix: for every shape `[blocks, rows, columns]`, or `[blocks, rows, columns, lanes]`.
       column: for every shape `[blocks, columns]`.
-      place: `[num_rows]` where each row is in the products laid end to end, followed by zeros.
+      place: `[num_rows]` position of each row in the concatenated products, which are followed by zeros.
     """
 
     matrix: tuple[jax.Array, ...]
@@ -174,7 +183,7 @@ def _is_number(x: Any) -> bool:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TerminalPayoff:
-    """A zero-sum payoff terminal by terminal, a chunk after the other; it keeps no state.
+    """A zero-sum payoff terminal by terminal, in sequential chunks; it keeps no state.
 
     Attributes:
       sequence: for both players `[chunks, terminals]`, the sequence that leads to each terminal.
@@ -235,8 +244,8 @@ def build_payoff(
     Args:
       entries: chance probability × player 0's payoff; values `[m]`, or `[m, lanes]`.
       dtype: of the values.
-      form: `rows`, `blocks`, or `auto`: blocks if they are full enough; without effect by hands.
-      rounding: how sizes are rounded up, likewise.
+      form: `rows`, `blocks`, or `auto`: blocks if they are full enough; no effect by hands.
+      rounding: rounding of sizes; no effect by hands.
     """
     if isinstance(entries, HandEntries):
         return build_hands_payoff(entries, dtype)
@@ -244,11 +253,11 @@ def build_payoff(
         label = _components(entries)
         if form == "blocks" or _fill(entries, label) >= MIN_BLOCK_FILL:
             forward = _build_blocks(entries, label, dtype, rounding)
-            backward = _build_blocks(_turned(entries), np.roll(label, -entries.shape[0]), dtype, rounding)
+            backward = _build_blocks(entries.swapped(), np.roll(label, -entries.shape[0]), dtype, rounding)
             return MatrixPayoff(maps=(forward, backward))
     forward, backward = (
         build_row_sums(side.row, side.column, side.value, side.shape[0], dtype, rounding)
-        for side in (entries, _turned(entries))
+        for side in (entries, entries.swapped())
     )
     return MatrixPayoff(maps=(forward, backward))
 
@@ -291,12 +300,6 @@ def _fill(entries: Entries, label: IntArray) -> float:
 def _components(entries: Entries) -> IntArray:
     """`[rows + columns]` the connected component of every row, then of every column."""
     return connected_components(entries.row, entries.column + entries.shape[0], sum(entries.shape))
-
-
-def _turned(entries: Entries) -> Entries:
-    """The same game from the other player's side."""
-    rows, columns = entries.shape
-    return Entries(row=entries.column, column=entries.row, value=-entries.value, shape=(columns, rows))
 
 
 def _build_blocks(entries: Entries, label: IntArray, dtype: DTypeLike, rounding: Rounding) -> Blocks:

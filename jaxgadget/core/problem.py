@@ -1,7 +1,7 @@
-"""A game with entries: what every solver here works on.
+"""Games with entries, the input of every solver.
 
-Both players have decisions (the *body*: a whole game, or the subgames of a forest) and a
-way in above them (the *entry*). The resolving player's entry is fixed: its roots carry
+Both players have decisions (the *body*: a whole game, or the subgames of a forest) and
+decisions above them (the *entry*). The resolving player's entry is fixed: its roots carry
 its own reach. A gadget is the opponent's entry. In a whole game both are fixed at 1.
 """
 
@@ -72,9 +72,10 @@ class Terms:
 
     Attributes:
       scale: `[R, lanes]` a root's reach is this × the reach of the entry sequence it hangs from.
-      constant: `[E, lanes]` what each sequence of the entry earns by itself, in the player's utility.
-      body_constant: `[S, lanes]` the same of the body, where a plan counts as the payoff sees it: with the
-        scale of the root above it. None if nothing is earned so. The other player loses both.
+      constant: `[E, lanes]` constant payoff of each sequence of the entry, in the player's utility; the other
+        player loses it.
+      body_constant: `[S, lanes]` constant payoff of each sequence of the body, before the scale of the root
+        above it; None for none.
       entry: choice at the entry's infosets.
       body: bounds on the body's strategy.
     """
@@ -92,7 +93,7 @@ class Problem:
     """A batch of games of one shape.
 
     Attributes:
-      order: in which the players update in an iteration; one who is not in it keeps its first strategy.
+      order: order of the players' updates in an iteration; a player not in it keeps its first strategy.
       sides: both players' structure.
       terms: both players' numbers.
       payoff: the payoff operator between the bodies.
@@ -140,7 +141,7 @@ def build_side(
       entry: decisions above the roots.
       link: `[R]` entry sequence above every root, -1 for padding.
       dtype: of weights.
-      rounding: how sizes are rounded up.
+      rounding: rounding of sizes.
       platform: of the devices that will compute; see `core.rows.build_sums`.
     """
     below = (
@@ -159,7 +160,7 @@ def attach(
     rounding: Rounding = exact_size,
     platform: str | None = None,
 ) -> Side:
-    """An entry above a body that is on the device already; see `build_side`."""
+    """An entry above a body that is on the device already; other arguments as in `build_side`."""
     roots = np.nonzero(link >= 0)[0]
     return Side(
         entry=to_device(entry, dtype, rounding, platform),
@@ -192,7 +193,7 @@ def whole_game(
     dtype: DTypeLike,
     payoff: PayoffForm = "auto",
 ) -> Problem:
-    """The game itself: nothing above its roots. Player 0 updates first, as in OpenSpiel.
+    """A whole game. Player 0 updates first, as in OpenSpiel.
 
     Args:
       treeplexes: both players' decisions.
@@ -206,7 +207,7 @@ def whole_game(
 
 
 def evaluation_game(treeplexes: Pair, payoff: Payoff, num_lanes: int, dtype: DTypeLike) -> Problem:
-    """The game itself, to evaluate strategies: no positive regret counts as none.
+    """A whole game for the evaluation of strategies, with regret tolerance 0.
 
     Args:
       treeplexes: both players' decisions.
@@ -222,7 +223,7 @@ def evaluation_game(treeplexes: Pair, payoff: Payoff, num_lanes: int, dtype: DTy
 
 
 def free_game(sides: tuple[Side, Side], payoff: Payoff, num_lanes: int, dtype: DTypeLike) -> Problem:
-    """A game with nothing above its roots, which all have reach 1; no positive regret counts as none.
+    """A game whose roots all have reach 1, with regret tolerance 0.
 
     Args:
       sides: both players' structure.
@@ -247,7 +248,7 @@ def free_game(sides: tuple[Side, Side], payoff: Payoff, num_lanes: int, dtype: D
 
 
 def with_floors(problem: Problem, floors: tuple[FloatArray, FloatArray]) -> Problem:
-    """The same with least probabilities `[Q]` of both players' actions below the roots."""
+    """The problem with least probabilities `[Q]` of both players' actions below the roots."""
     first, second = (
         dataclasses.replace(terms, body=Bounds(floor=on_host(floor[:, None].astype(problem.dtype))))
         for terms, floor in zip(problem.terms, floors, strict=True)
@@ -256,7 +257,7 @@ def with_floors(problem: Problem, floors: tuple[FloatArray, FloatArray]) -> Prob
 
 
 def no_regret_tolerance(sides: Sequence[Side], lanes: int, dtype: DTypeLike) -> tuple[Parts, Parts]:
-    """No sum of positive regrets counts as none, but 0."""
+    """Regret tolerance 0."""
     parts = [
         Parts(
             on_host(np.zeros((side.entry.num_infosets, lanes), dtype)),
@@ -305,7 +306,7 @@ def _least_scale(side: Side, terms: Terms) -> jax.Array:
     """`[R, lanes]` the least positive reach, at its highest, of the roots of a root's subgame.
 
     Scales of one subgame may differ by many orders (1 / N in max-margin), and a root that is
-    hardly ever entered must not make the regrets of all others look like rounding.
+    rarely entered must not make the regrets of all others count as rounding.
     """
     subgame = take_rows(side.subgame_of, side.link)
     most = terms.scale * take_rows(_most_reach(side.entry, terms.entry), side.link)
@@ -316,10 +317,10 @@ def _least_scale(side: Side, terms: Terms) -> jax.Array:
 
 
 def follow(side: Side, terms: Terms, strategy: Parts) -> Parts:
-    """The player's plan: how likely it plays every sequence, entry `[E, lanes]` and body `[S, lanes]`.
+    """The player's realisation plan, entry `[E, lanes]` and body `[S, lanes]`.
 
     A fixed entry does not count in the plan (its roots carry 1), so that an average of
-    plans is the counterfactual strategy also where the entry never goes.
+    plans is the counterfactual strategy also below roots with reach 0.
     """
     lanes = terms.scale.shape[-1]
     entry = reach(side.entry, strategy.entry, jnp.ones((side.entry.num_roots, lanes), terms.scale.dtype))
@@ -331,7 +332,7 @@ def follow(side: Side, terms: Terms, strategy: Parts) -> Parts:
 
 
 def payoff_reach(side: Side, terms: Terms, plan: Parts) -> jax.Array:
-    """`[S, lanes]` the reach that the payoff sees: a fixed entry counts here."""
+    """`[S, lanes]` the reach that enters the payoff; it includes a fixed entry."""
     if not side.fixed:
         return plan.body
     scale = side.below_roots(terms.scale)
@@ -340,7 +341,7 @@ def payoff_reach(side: Side, terms: Terms, plan: Parts) -> jax.Array:
 
 
 def earned_alone(side: Side, terms: Terms, plan: Parts) -> jax.Array:
-    """`[num_subgames, lanes]` what a player earns by its constants, and the other loses."""
+    """`[num_subgames, lanes]` payoff of a player from its constants, which the other player loses."""
     by_sequence = terms.entry.earned(side.entry, terms.constant, plan.entry)
     earned = jax.ops.segment_sum(by_sequence, side.subgame_of, num_segments=side.entry.num_roots)
     if terms.body_constant is None:
@@ -367,15 +368,15 @@ def values_up(side: Side, terms: Terms, gradient: jax.Array, strategy: Parts) ->
     Args:
       side: the player's structure.
       terms: the player's numbers.
-      gradient: `[S, lanes]` what each sequence of the body earns by the payoff.
-      strategy: whose values.
+      gradient: `[S, lanes]` payoff of each sequence of the body, without constants.
+      strategy: of the player.
     """
     entry, body = _expectation(terms.entry, strategy.entry), _expectation(terms.body, strategy.body)
     return _values_up(side, terms, gradient, (entry, body))
 
 
 def best_values_up(side: Side, terms: Terms, gradient: jax.Array) -> Values:
-    """Values of a best response: the most that the bounds allow; arguments as in `values_up`."""
+    """Values of a best response within the bounds; arguments as in `values_up`."""
     return _values_up(side, terms, gradient, (terms.entry.best, terms.body.best))
 
 

@@ -1,7 +1,7 @@
 """Regret-matching rules, all of them with floors on the actions if wanted.
 
-A rule says how regrets accumulate, what the next strategy matches, and how an iteration
-weighs in the average: CFR (Zinkevich et al. 2007), CFR+ (Tammelin 2014), Linear and
+A rule determines how regrets accumulate, which regrets the next strategy matches, and the weight of
+an iteration in the average: CFR (Zinkevich et al. 2007), CFR+ (Tammelin 2014), Linear and
 Discounted CFR (Brown and Sandholm 2019), PCFR+ (Farina, Kroer and Sandholm 2021), SAPCFR+
 (Meng et al. 2025, arXiv 2503.12770). `experiments/convergence` compares them on gadget games.
 
@@ -66,7 +66,7 @@ class Bounds:
         return level.sums(strategy * q)
 
     def earned(self, treeplex: Treeplex, constant: jax.Array, plan: jax.Array) -> jax.Array:
-        """`[S, lanes]` what a plan earns by the constants of its sequences, `[S, lanes]` each."""
+        """`[S, lanes]` payoff of a plan from the constants of its sequences, both `[S, lanes]`."""
         return constant * plan
 
     def scaled(self, factor: FloatArray) -> Bounds:
@@ -88,9 +88,9 @@ class Bounds:
         return legal / jnp.maximum(expand_infosets(treeplex, sum_actions(treeplex, legal)), 1)
 
     def divisor(self, level: Level, positive: jax.Array, tolerance: jax.Array) -> jax.Array:
-        """`[infosets, L]` what a level's positive regrets are divided by; see `match`.
+        """`[infosets, L]` divisor of a level's positive regrets in `match`.
 
-        Where there are none, it is below zero: minus the number of legal actions.
+        Without positive regrets it is minus the number of legal actions.
         """
         total = level.sums(positive)
         if self.legal is None:
@@ -100,7 +100,7 @@ class Bounds:
         return jnp.where(total > tolerance, total, -width)
 
     def mapped_back(self, treeplex: Treeplex, regret: jax.Array) -> jax.Array:
-        """Bᵀ times what every action would have gained, `[Q, lanes]`."""
+        """Bᵀ times the regrets of an iteration, `[Q, lanes]`."""
         if self.floor is None:
             return regret
         epsilon, shared = (sum_actions(treeplex, x) for x in (self.floor, self.floor * regret))
@@ -145,7 +145,7 @@ def match(treeplex: Treeplex, basis: jax.Array, tolerance: jax.Array, bounds: Bo
     if bounds.legal is not None:
         positive = jnp.where(bounds.legal, positive, 0)
     divisors = [
-        level.spread(bounds.divisor(level, level.actions_of(positive), level.infosets_of(tolerance)))
+        level.slot_rows(bounds.divisor(level, level.actions_of(positive), level.infosets_of(tolerance)))
         for level in treeplex.levels()
     ]
     divisor = jnp.concatenate([slot for level in divisors for slot in level])
@@ -155,16 +155,15 @@ def match(treeplex: Treeplex, basis: jax.Array, tolerance: jax.Array, bounds: Bo
 
 @runtime_checkable
 class Rule(Protocol):
-    """Update of one player's strategy from its action values: any pytree.
+    """Update of one player's strategy from its action values: a pytree with any state.
 
-    Numbers in it are traced, so that rules which differ in nothing else share a compiled program. A rule may
-    keep whatever state it likes: the loop hands it on. See `RegretMatching`; one with a state of its own is
-    most easily a frozen dataclass registered by `jax.tree_util.register_static`.
+    Its numbers are traced, so that rules which differ in numbers alone share a compiled program. A rule with
+    a state of its own is most easily a frozen dataclass registered by `jax.tree_util.register_static`.
     """
 
     @property
     def name(self) -> str:
-        """For people, on the host; inside compiled code it may be empty."""
+        """Name in tables and errors; may be empty inside compiled code."""
         ...
 
     def weight(self, t: jax.Array) -> jax.Array:
@@ -189,10 +188,10 @@ class Rule(Protocol):
 
         Args:
           treeplex: the decisions.
-          bounds: legal actions and floors, to which the strategy must keep.
-          tolerance: `[I, lanes]` sums of positive regrets up to this are rounding.
-          state: the rule's own.
-          strategy: `[Q, lanes]` what was played.
+          bounds: legal actions and floors, which the strategy must respect.
+          tolerance: `[I, lanes]` largest sum of positive regrets that counts as rounding.
+          state: of the rule.
+          strategy: `[Q, lanes]` the last strategy.
           values: of actions `[Q, lanes]`, and of infosets `[I, lanes]` under that strategy.
           t: number of the iteration, from 1.
 
@@ -210,20 +209,20 @@ class Rule(Protocol):
 )
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RegretMatching:
-    """Regret matching: how regrets accumulate, what is matched, and how iterations are averaged.
+    """Regret matching with discounted regrets, predictions and weighted averages.
 
-    Its numbers are traced. In a problem that is solved whole, not by the driver, which takes lanes in chunks,
-    they may be `[1, lanes]` to give every lane a rule of its own.
+    Its numbers are traced. In a problem that is solved without the driver, which splits lanes into chunks,
+    they may be `[1, lanes]`, one for every lane.
 
     Attributes:
-      name: as the command line spells it.
+      name: the command line's spelling.
       plus: regrets below zero are set to zero.
       positive_discount: α; positive regrets are multiplied by t^α / (t^α + 1) after iteration t, for ∞ by 1.
       negative_discount: β; the same for negative ones.
-      predictive: the next strategy matches the regrets as if the last ones came again. Static: where the
-        regrets themselves are matched, they need not be written twice.
-      trust: how much of the last ones a predictive rule expects again.
-      averaging: γ; iteration t weighs t^γ in the average.
+      predictive: the next strategy matches the regret sums plus a prediction, the last iteration's regrets.
+        Static, so that rules without a prediction write their regrets once.
+      trust: factor of the prediction.
+      averaging: γ; iteration t has weight t^γ in the average.
     """
 
     name: str = ""
@@ -235,7 +234,7 @@ class RegretMatching:
     averaging: float = 0.0
 
     def general(self) -> RegretMatching:
-        """The same rule in the form of predictive ones, which trust nothing: all rules share its program."""
+        """The same rule in predictive form, with trust 0 if it has none: all rules share its program."""
         return self if self.predictive else dataclasses.replace(self, predictive=True, trust=0.0)
 
     def weight(self, t: jax.Array) -> jax.Array:
@@ -258,7 +257,7 @@ class RegretMatching:
     ) -> tuple[jax.Array, jax.Array]:
         """One iteration."""
         regret_sum, basis = self.learn(treeplex, bounds, state, values, t)
-        # The old strategy is done with here: without the barrier XLA keeps a copy of it.
+        # The old strategy is not used below: without the barrier XLA keeps a copy of it.
         regret_sum, basis = jax.lax.optimization_barrier((regret_sum, basis))
         return regret_sum, match(treeplex, basis, tolerance, bounds)
 
@@ -270,7 +269,7 @@ class RegretMatching:
         values: tuple[jax.Array, jax.Array],
         t: jax.Array,
     ) -> tuple[jax.Array, jax.Array]:
-        """One iteration's regrets: what every action would have gained, mapped back by Bᵀ, added up.
+        """Regrets after an iteration, mapped back by Bᵀ.
 
         Args:
           treeplex: the player's decisions.
@@ -280,7 +279,7 @@ class RegretMatching:
           t: number of the iteration, from 1.
 
         Returns:
-          The regrets now, and what the next strategy matches, `[Q, lanes]` each.
+          The new regrets, and those that the next strategy matches, `[Q, lanes]` each.
         """
         q, value = values
         chex.assert_shape((q, regret_sum), (treeplex.num_actions, None))
@@ -297,7 +296,7 @@ class RegretMatching:
     def accumulate(
         self, regret_sum: jax.Array, regret: jax.Array, kept: tuple[jax.Array, jax.Array]
     ) -> jax.Array:
-        """Regret sums after an iteration of which such shares are kept."""
+        """Regret sums after an iteration, discounted by `kept`."""
         total = regret_sum + regret
         return total * jnp.where(total > 0, *kept)
 
@@ -321,7 +320,13 @@ SAPCFR_PLUS = RegretMatching(name="sapcfr+", plus=True, predictive=True, trust=1
 
 
 def find_rule(algorithm: str | Rule, name: str = "algorithm", besides: tuple[str, ...] = ()) -> Rule:
-    """The rule of that name; ValueError, naming the argument and what else it takes, if there is none."""
+    """The rule of a name; ValueError for an unknown one.
+
+    Args:
+      algorithm: a name, or a rule.
+      name: of the argument, for the error.
+      besides: other names that the caller accepts, for the error.
+    """
     if isinstance(algorithm, Rule):
         return algorithm
     if algorithm not in RULES:

@@ -23,17 +23,17 @@ from jaxgadget.core.problem import (
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Two strategies against best responses.
+    """Values of two strategies against each other and against best responses.
 
     Attributes:
-      guaranteed: for both players `[num_subgames, lanes]`, what its strategy is worth at least,
-        in its own utility, against the best response that the other's bounds allow.
-      below: for both players `[R, lanes]`, what the *other* player's best response earns below
+      guaranteed: for both players `[num_subgames, lanes]`, value of its strategy, in its own utility,
+        against a best response within the other's bounds.
+      below: for both players `[R, lanes]`, value of the *other* player's best response below
         each of its roots, before the root's scale, in the other's utility.
       value: `[num_subgames, lanes]` player 0's value when both play these strategies.
       root_values: for both players `[R, lanes]` the same below each of its roots, in its own utility, before
         the root's scale.
-      gap: `[num_subgames, lanes]` sum of what both could gain: NashConv of each subgame's game.
+      gap: `[num_subgames, lanes]` NashConv of each subgame's game.
     """
 
     guaranteed: tuple[jax.Array, jax.Array]
@@ -44,7 +44,7 @@ class Evaluation:
 
 
 def evaluate(problem: Problem, strategy: tuple[Parts, Parts], payoff_state: Any = None) -> Evaluation:
-    """Plays both strategies against best responses, in every subgame and lane."""
+    """Evaluates both strategies in every subgame and lane."""
     check_precision(problem)
     plan = tuple(follow(problem.sides[p], problem.terms[p], strategy[p]) for p in (0, 1))
     reach = payoff_reaches(problem, (plan[0], plan[1]))

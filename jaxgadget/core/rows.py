@@ -23,20 +23,21 @@ UNROLLED_WIDTH = 16
 """Wider buckets are one contraction instead of a chain of fused gathers."""
 
 EXACT = jax.lax.Precision.HIGHEST
-"""Of contractions: a GPU would else round float32 to ten bits."""
+"""Precision of contractions: by default a GPU rounds float32 to ten bits."""
 
 MIN_FILL = 0.3
 """Below this share of used cells, rows are sorted into buckets of similar width."""
 
 
 def on_host(x: npt.NDArray[Any]) -> jax.Array:
-    """A NumPy array where one of JAX's is expected: it goes to a device when a program first takes it."""
+    """A NumPy array typed as one of JAX: it is copied to a device when a program first takes it."""
     return cast("jax.Array", x)
 
 
 def array_bytes(tree: Any) -> int:
-    """Bytes of a pytree's arrays, or of their shapes."""
-    return sum(int(np.prod(x.shape)) * np.dtype(x.dtype).itemsize for x in jax.tree.leaves(tree))
+    """Bytes of a pytree's arrays, or of their shapes; an array that occurs twice counts once."""
+    leaves = {id(x): x for x in jax.tree.leaves(tree)}.values()
+    return sum(int(np.prod(x.shape)) * np.dtype(x.dtype).itemsize for x in leaves)
 
 
 def pad_rows(values: npt.NDArray[Any], size: int, fill: int) -> npt.NDArray[Any]:
@@ -58,7 +59,7 @@ class RowSums:
     Attributes:
       index: for every bucket `[width, rows]`.
       weight: for every bucket `[width, rows]` or `[width, rows, lanes]`, 0 for unused cells.
-      slot_of_row: `[num_rows]` where each row is in the buckets laid end to end, followed by a row
+      slot_of_row: `[num_rows]` position of each row in the concatenated buckets, which are followed by a row
         of zeros; None if there is one bucket and it is in order.
     """
 
@@ -90,18 +91,18 @@ class RowSums:
         return take_rows(jnp.concatenate(parts), self.slot_of_row)
 
     def of_parts(self, parts: Sequence[jax.Array]) -> jax.Array:
-        """The same of an argument in parts, to be laid end to end."""
+        """The sums of an argument in parts, which are concatenated."""
         return self(jnp.concatenate(parts))
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScatteredSums:
-    """`y[row[i]] += x[i]`, one after the other.
+    """`y[row[i]] += x[i]`, sequentially.
 
     Attributes:
       num_rows: rows of the result.
-      row: `[n]` where each row of x goes; `num_rows` if nowhere.
+      row: `[n]` target of each row of x; `num_rows` for none.
     """
 
     num_rows: int = dataclasses.field(metadata={"static": True})
@@ -112,9 +113,9 @@ class ScatteredSums:
         return self.of_parts([x])
 
     def of_parts(self, parts: Sequence[jax.Array]) -> jax.Array:
-        """The same of an argument in parts that lie end to end, one part after the other.
+        """The sums of an argument in parts, one part after the other.
 
-        Laid end to end they would be one loop, which asks of every number in which part it is.
+        Concatenated parts would be one loop, which determines the part of every number.
         """
         total = jnp.zeros((self.num_rows, parts[0].shape[1]), parts[0].dtype)
         first = 0
@@ -142,33 +143,33 @@ def build_sums(
     Leduc's 510 infosets, and gathering a dozen operations that are no faster.
 
     Args:
-      row: `[n]` where each row of the argument goes.
-      real: `[n]` which ones count.
+      row: `[n]` target of each row of the argument.
+      real: `[n]` True for rows that count.
       num_rows: rows of the result.
       dtype: of the weights.
-      rounding: how sizes are rounded up.
-      platform: of the devices that will compute, as JAX calls it (`cpu`, `gpu`, `tpu`); by default that of
+      rounding: rounding of sizes.
+      platform: of the devices that will compute, in JAX's terms (`cpu`, `gpu`, `tpu`); by default that of
         its default backend.
     """
     if (platform or jax.default_backend()) == "cpu":
         return ScatteredSums(
             num_rows=num_rows, row=jax.device_put(np.where(real, row, num_rows).astype(np.int32))
         )
-    some = np.nonzero(real)[0]
-    return build_row_sums(row[some], some, np.ones(len(some)), num_rows, dtype, rounding)
+    column = np.nonzero(real)[0]
+    return build_row_sums(row[column], column, np.ones(len(column)), num_rows, dtype, rounding)
 
 
 Cells = tuple[IntArray, IntArray, FloatArray]
-"""Of a sparse matrix, on the host: row `[m]`, column `[m]`, value `[m]` or `[m, lanes]`."""
+"""Cells of a sparse matrix, on the host: row `[m]`, column `[m]`, value `[m]` or `[m, lanes]`."""
 
 
 def list_cells(slot_of_row: IntArray, buckets: Sequence[tuple[IntArray, IntArray, FloatArray]]) -> Cells:
     """The cells of a sparse matrix that are not 0.
 
     Args:
-      slot_of_row: `[num_rows]` where each row is in the buckets laid end to end; past them if it is empty.
-      buckets: of every bucket, arrays that broadcast to one shape: where each cell's row is in the buckets
-        laid end to end, and its column; and its value, perhaps with an axis of lanes.
+      slot_of_row: `[num_rows]` position of each row in the concatenated buckets; past them if it is empty.
+      buckets: of every bucket, arrays that broadcast to one shape: position of each cell's row in the
+        concatenated buckets, and its column; and its value, perhaps with an axis of lanes.
     """
     row_at = np.zeros(1 + max((int(position.max()) for position, _, _ in buckets), default=0), np.int64)
     full = slot_of_row < len(row_at)
@@ -212,7 +213,7 @@ def build_row_sums(
       value: `[m]` value of each entry.
       num_rows: rows of the result.
       dtype: of the weights.
-      rounding: how the number of rows of a bucket is rounded up.
+      rounding: rounding of the number of rows of a bucket.
     """
     order = np.argsort(row, kind="stable")
     row, column, value = row[order], column[order], value[order]

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.certificate import Certificate, Fallbacks, certify, certify_average, find_overflows
 from jaxgadget.core.driver import Finished, Report, solve
-from jaxgadget.core.lp.solve import Goal, solve_lanes
+from jaxgadget.core.lp.solve import Goal, ProgramError, Rows, refined, solve_program
 from jaxgadget.core.memory import Plan
-from jaxgadget.core.problem import Parts, Side, Terms, earned_alone, follow
+from jaxgadget.core.problem import Parts, Problem, Side, Terms, earned_alone, follow
 from jaxgadget.core.solver import Solver
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.compilation import compile_quickly
@@ -30,22 +30,22 @@ class BatchSolution:
     """A solved batch, on the host and in float64; G games without padding, L lanes.
 
     Attributes:
-      strategy: both players' strategies below their roots, `[Q_p, L]`; `[0, L]` of players whose strategy
-        was not asked for.
+      strategy: both players' strategies below their roots, `[Q_p, L]`; `[0, L]` of players without a
+        requested strategy.
       guaranteed: for both players `[G, L]`, the least value of its strategy, in its own utility.
       gap: `[G, L]` NashConv of each game: its optimum lies in [guaranteed, guaranteed + gap]. Rounding may
         make it negative.
       below: for both players `[R_o, L]`, `V(s)` of the *other* player's roots in its own utility: against the
         best response below them, before the root's scale.
-      entered: for both players `[R_p, L]`, how likely its own choices in the entry lead to each root.
-      value: `[G, L]` player 0's value when both play their strategies; None if not asked for.
+      entered: for both players `[R_p, L]`, probability that its own choices in the entry lead to each root.
+      value: `[G, L]` player 0's value when both play their strategies; None unless requested.
       root_values: for both players `[R_p, L]` the same below each of its roots, in its own utility, before
-        the root's scale; None if not asked for.
-      iterations: `[L]` completed, of the simplex method for linear programs.
-      epsilon: `[L]` the smallest ε that any game of the lane needed, NaN in lanes that failed; None unless
-        linear programs were to find it.
-      plan: how lanes were split; None for linear programs.
-      failures: lanes whose linear programs were not solved, and why; their numbers are NaN.
+        the root's scale; None unless requested.
+      iterations: `[L]` number of iterations, of the simplex method for linear programs.
+      epsilon: `[L]` the smallest ε of the lane's games, 0 if all are empty, NaN in lanes that failed; None
+        unless linear programs search for it.
+      plan: split of the lanes; None for linear programs.
+      failures: lanes whose linear programs were not solved, and the reason; their numbers are NaN.
     """
 
     strategy: Pair
@@ -62,7 +62,7 @@ class BatchSolution:
 
     @functools.cached_property
     def overflows(self) -> dict[int, int]:
-        """Lanes with numbers that are not finite, and the first game in which they are."""
+        """Lanes with numbers that are not finite, and the first such game."""
         return find_overflows(self.gap)
 
 
@@ -85,10 +85,10 @@ def solve_batch(
       batch: the games.
       solver: settings of the solve.
       fallback: makes both players' strategies of some lanes where the average is not taken or has no mass; by
-        default all actions alike where it has no mass.
-      players: whose strategies to return.
-      played: whether to compute the values of both strategies against each other.
-      plan: how lanes are split; by default as memory allows. No effect with linear programs.
+        default the uniform strategy where it has no mass.
+      players: players whose strategies are returned.
+      played: also compute the values of both strategies against each other.
+      plan: split of the lanes; by default as memory allows. No effect with linear programs.
       names: `L` names of the lanes, for errors of linear programs.
       goals: `L` goals of linear programs; by default the player who updates last maximises its guaranteed
         value in every game.
@@ -137,32 +137,66 @@ def _solve_exactly(
     perturbed: Callable[[float], Batch] | None,
     report: Report | None,
 ) -> BatchSolution:
-    """Solves a batch by linear programs; arguments as in `solve_batch`."""
-    count = batch.num_lanes
+    """Solves a batch by linear programs, lane by lane; arguments as in `solve_batch`.
 
-    def tell(lanes: int) -> None:
-        if report is not None:
-            report(solver.num_iterations * lanes // count)
-
+    A lane whose linear program is not solved leaves the others alone.
+    """
+    num_lanes = batch.num_lanes
+    strategies, failures = list[tuple[Rows, Rows]](), dict[int, str]()
+    iterations, epsilon = np.zeros(num_lanes, np.int64), np.full(num_lanes, np.nan)
     with precision(np.float64):
-        problem, rows = batch.problem(), fallback(np.arange(count))
-        programs = solve_lanes(
-            problem,
-            names,
-            (_rows(rows, 0), _rows(rows, 1)),
-            perturbed=None if perturbed is None else lambda epsilon: perturbed(epsilon).problem(),
-            goals=goals,
-            time_limit=solver.time_limit,
-            report=tell,
-        )
-        certificate = _certify(problem, programs.played, rows, players=players, played=played)
+        problem, fallbacks = batch.problem(), fallback(np.arange(num_lanes))
+        if goals is None:
+            goals = [Goal(maximiser=problem.order[1])] * num_lanes
+        solve_lane = functools.partial(solve_program, problem)
+        if perturbed is not None:
+            problem_of = functools.cache(lambda e: perturbed(e).problem() if e else problem)
+            solve_lane = functools.partial(refined, problem_of)
+        fallback_rows = [None if x is None else np.asarray(x.rows) for x in fallbacks]
+        for lane, (name, goal) in enumerate(zip(names, goals, strict=True)):
+            first, second = (None if rows is None else rows[:, lane] for rows in fallback_rows)
+            try:
+                with np.errstate(
+                    over="ignore", invalid="ignore"
+                ):  # programs refuse numbers that are not finite
+                    optimum = solve_lane(
+                        lane, goal, name=name, fallback=(first, second), time_limit=solver.time_limit
+                    )
+            except ProgramError as error:
+                failures[lane] = str(error)
+                strategies.append(_undefined_rows(problem))
+            else:
+                strategies.append(optimum.strategy)
+                iterations[lane] = optimum.iterations
+                if optimum.epsilon is not None:
+                    is_empty = np.isnan(optimum.epsilon)
+                    epsilon[lane] = min(optimum.epsilon[~is_empty].tolist(), default=0.0)
+            if report is not None:
+                report(solver.num_iterations * (lane + 1) // num_lanes)
+        first, second = (_stack_lanes(rows) for rows in zip(*strategies, strict=True))
+        certificate = _certify(problem, (first, second), fallbacks, players=players, played=played)
     return _of_certificate(
         jax.tree.map(np.asarray, certificate),
         batch,
-        iterations=programs.iterations,
-        epsilon=programs.epsilon,
-        failures=programs.failures,
+        iterations=iterations,
+        epsilon=None if perturbed is None else epsilon,
+        failures=failures,
     )
+
+
+def _undefined_rows(problem: Problem) -> tuple[Rows, Rows]:
+    """Strategies of a lane that is not solved: NaN."""
+    first, second = (
+        Rows(np.full(side.entry.num_actions, np.nan), np.full(side.body.num_actions, np.nan))
+        for side in problem.sides
+    )
+    return first, second
+
+
+def _stack_lanes(rows: Sequence[Rows]) -> Parts:
+    """Strategies of one player in every lane, on the device."""
+    entry, body = (np.stack(lanes, axis=1) for lanes in zip(*rows, strict=True))
+    return Parts(jax.device_put(entry), jax.device_put(body))
 
 
 _certify = functools.partial(compile_quickly, static_argnames=("players", "played"))(certify)
@@ -173,15 +207,10 @@ def _no_fallback(lanes: IntArray) -> Fallbacks:
     return None, None
 
 
-def _rows(fallback: Fallbacks, player: int) -> FloatArray | None:
-    rows = fallback[player]
-    return None if rows is None else np.asarray(rows.rows)
-
-
 def _of_certificate(
     certificate: Certificate, batch: Batch, *, iterations: npt.NDArray[np.int64], **more: Any
 ) -> BatchSolution:
-    """Without the padding of games."""
+    """The certificate without padding of games, as a solution."""
 
     def games(x: Any) -> FloatArray:
         return x[: batch.num_games]
@@ -201,9 +230,9 @@ def find_earnings(
 
     Args:
       batch: the games, in float64.
-      player: whose constants.
+      player: the player.
       strategies: `[Q, L]` below its roots.
-      plan: how lanes are split; by default all at once.
+      plan: split of the lanes; by default a single chunk.
     """
     chunk, last = batch.num_lanes if plan is None else plan.chunk, batch.num_lanes - 1
     earned = [np.empty((batch.num_games, batch.num_lanes)) for _ in strategies]

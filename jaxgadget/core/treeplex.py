@@ -55,8 +55,8 @@ class Level(NamedTuple):
       first_infoset: its first row of `[I, …]` arrays; traced within a scan over the levels of a stack.
       first_action: its first row of `[Q, …]` arrays, likewise.
       runs: the infosets of one level, widest first.
-      repeats: how many like levels lie one after the other; work on their infosets is done for all at once.
-      padded: whether sums are over slots padded to the longest, instead of run by run.
+      repeats: number of equal levels in the stack; operations on their infosets are done for all at once.
+      padded: True if sums are over slots padded to the longest, instead of run by run.
     """
 
     first_infoset: int | jax.Array
@@ -77,12 +77,12 @@ class Level(NamedTuple):
 
     @property
     def widths(self) -> npt.NDArray[np.int64]:
-        """`[infosets]` how many actions each has."""
+        """`[infosets]` number of actions of each."""
         widths = np.repeat([run.num_actions for run in self.runs], [run.num_infosets for run in self.runs])
         return np.tile(widths, self.repeats)
 
     def num_choices(self, dtype: DTypeLike) -> jax.Array:
-        """`[infosets, 1]` the same on the device; no table in the compiled program."""
+        """`[infosets, 1]` the widths on the device, without a table in the compiled program."""
         parts = [jnp.full((run.num_infosets, 1), run.num_actions, dtype) for run in self.runs]
         return jnp.concatenate(parts * self.repeats)
 
@@ -110,11 +110,8 @@ class Level(NamedTuple):
         """The largest of every infoset's actions, within the level."""
         return self._each(functools.partial(self._fold, combine=jax.lax.max, nothing=-jnp.inf), x)
 
-    def spread(self, x: jax.Array) -> list[jax.Array]:
-        """Infoset rows `[infosets, L]` in parts that, end to end, are rows of their actions `[actions, L]`.
-
-        The part for the first actions, for the second ones, …; of a stack it is one part.
-        """
+    def slot_rows(self, x: jax.Array) -> list[jax.Array]:
+        """`expand` as a list of its slots, which concatenate to `[actions, L]`; a single part for a stack."""
         if self.repeats > 1:
             return [self.expand(x)]
         return self._slots(x)
@@ -154,7 +151,7 @@ class Level(NamedTuple):
 def _add_first(
     slot: jax.Array, rest: jax.Array, combine: Callable[[jax.Array, jax.Array], jax.Array], nothing: float
 ) -> jax.Array:
-    """A slot combined with what its first infosets have in later ones."""
+    """A slot combined with the later slots of its first infosets."""
     missing = ((0, len(slot) - len(rest)), (0, 0))
     return combine(slot, jnp.pad(rest, missing, constant_values=nothing))
 
@@ -172,7 +169,7 @@ def _rows_from(x: jax.Array, first: int | jax.Array, count: int) -> jax.Array:
 
 
 Reduce = Callable[[Level, jax.Array], jax.Array]
-"""What the infosets of a level are worth: `(level, q[actions, lanes]) → [infosets, lanes]`."""
+"""Values of the infosets of a level: `(level, q[actions, lanes]) → [infosets, lanes]`."""
 
 
 @jax.tree_util.register_dataclass
@@ -186,14 +183,14 @@ class Treeplex:
       num_roots: sequences at the top.
       runs: the runs of every level, or of one level of a stack; with `num_roots`, `repeats` and `hands`, the
         static shape.
-      repeats: how many levels each of these stands for.
-      hands: neighbouring roots, infosets and sequences that differ in the player's hand alone are that many.
+      repeats: number of levels of each stack.
+      hands: number of neighbouring roots, infosets and sequences that differ in the player's hand alone.
       parent: for every level, for each of its infosets, the row above in the level above; of a stack
         `[levels, infosets]`. Of `hands` infosets that are neighbours there is one row, and it counts blocks.
       below: for every level the sum over infosets into the sequences of the level above, likewise of blocks;
         a stack's arrays have an axis of levels first.
-      share: `[Q]` for every action one over the number of its infoset's.
-      real: `[I]` which infosets are no padding.
+      share: `[Q]` for every action 1 / number of actions of its infoset.
+      real: `[I]` False for padding.
     """
 
     num_roots: int = dataclasses.field(metadata={"static": True})
@@ -251,7 +248,7 @@ def to_device(
     Args:
       treeplex: the decisions.
       dtype: of the weights.
-      rounding: how sizes are rounded up.
+      rounding: rounding of sizes.
       platform: of the devices that will compute; see `build_sums`.
     """
     hands, treeplex = treeplex.hands, treeplex.one_hand
@@ -389,7 +386,7 @@ def _reach_stack(
 def sweep_up(
     treeplex: Treeplex, gradient: jax.Array, reduce: Reduce
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Bottom-up: what every action, infoset and root is worth.
+    """Bottom-up values of actions, infosets and roots.
 
     Args:
       treeplex: the player's decisions.
@@ -403,7 +400,7 @@ def sweep_up(
     nothing = jnp.zeros((0, gradient.shape[-1]), gradient.dtype)
     actions, infosets = [nothing], [nothing]
     own = gradient[treeplex.num_roots :]
-    carried: jax.Array | None = None  # what the level below adds to this level's sequences
+    carried: jax.Array | None = None  # values that the level below adds to this level's sequences
     for level, below in zip(treeplex.levels()[::-1], treeplex.below[::-1], strict=True):
         if level.repeats == 1:
             q = level.actions_of(own)
@@ -422,7 +419,7 @@ def sweep_up(
 def _sweep_stack_up(
     hands: int, level: Level, below: Sums, own: jax.Array, carried: jax.Array | None, reduce: Reduce
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Values of a stack's actions and infosets, and what they add to the sequences of the level above."""
+    """Values of a stack's actions and infosets, and their sums into the sequences of the level above."""
 
     def up(carried: jax.Array, step: tuple[jax.Array, Sums]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         number, below = step
@@ -441,7 +438,7 @@ def _sweep_stack_up(
 
 def expand_infosets(treeplex: Treeplex, x: jax.Array) -> jax.Array:
     """Repeats infoset rows for their actions: `[I, lanes]` → `[Q, lanes]`."""
-    parts = [part for level in treeplex.levels() for part in level.spread(level.infosets_of(x))]
+    parts = [part for level in treeplex.levels() for part in level.slot_rows(level.infosets_of(x))]
     return jnp.concatenate(parts) if parts else x
 
 

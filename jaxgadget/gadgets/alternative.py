@@ -2,7 +2,7 @@
 
 A safe gadget offers the opponent no more than its counterfactual best-response value against
 the blueprint. *Safe and nested subgame solving* (Brown and Sandholm 2017) relaxes that: estimates
-of these values (§6), and gifts, what the opponent gave away on its way to the subgame (§5).
+of these values (§6), and gifts, values that the opponent gave up on its way to the subgame (§5).
 """
 
 from __future__ import annotations
@@ -108,9 +108,7 @@ class BlueprintValues(Immediate):
 
     def values(self, ranges: Ranges) -> FloatArray:
         """`[R, L]` in the resolving player's utility."""
-        if ranges.played is None:
-            raise ValueError("ranges have no 'played' values: list Capability.PLAYED in `requires`")
-        return ranges.played
+        return ranges.played_values
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -158,7 +156,7 @@ class PrecomputedValues(Immediate):
       exact: True if these are best-response values against `strategy`.
       strategy: the strategies to which these are best-response values, a lane a blueprint; None for the
         blueprints.
-      failures: blueprints without values, and why.
+      failures: blueprints without values, and the reason.
     """
 
     array: FloatArray
@@ -304,7 +302,7 @@ class WithGifts:
     Attributes:
       alternative: `V̄`, resolved.
       rule: see `find_gifts`.
-      scaled: give the whole gift to a single subgame, scaled up by what chance takes away.
+      scaled: give the whole gift to a single subgame, scaled up by the inverse of its probability by chance.
     """
 
     alternative: Values
@@ -377,9 +375,9 @@ def find_spread(spread: Spread, alternative: Values, ranges: Ranges) -> FloatArr
     """`[R, L]` the standard deviation of alternative values, weighted like these.
 
     Args:
-      spread: what is said of it.
+      spread: its source.
       alternative: the values, without gifts.
-      ranges: what the blueprint brings.
+      ranges: of the blueprints.
     """
     if isinstance(spread, ArrayValues | PrecomputedValues):
         return spread.values(ranges)
@@ -389,9 +387,9 @@ def find_spread(spread: Spread, alternative: Values, ranges: Ranges) -> FloatArr
 
 
 def on_roots(array: npt.NDArray[np.floating], ranges: Ranges) -> FloatArray:
-    """The rows of a user's `[roots]` or `[roots, lanes]` numbers that belong to the ranges: `[R, L]`.
+    """`[R, L]` rows of a user's array `[roots]` or `[roots, lanes]` at the roots of the ranges.
 
-    Where copies of the blueprints stand side by side, each has the same numbers; roots without a row have 0.
+    The lanes are repeated for each draw of the blueprints; roots without a row have 0.
     """
     rows = (array[:, None] if array.ndim == 1 else array)[ranges.root].astype(np.float64)
     rows = np.where(ranges.root[:, None] >= 0, rows, 0.0)
@@ -406,13 +404,13 @@ def find_gifts(ranges: Ranges, values: FloatArray, rule: GiftRule, *, scaled: bo
     the actions that end the game at once, whose values no other subgame's solution can change, and
     a' itself; the estimate takes all. Given in full in every subgame, gifts are safe: what chance
     splits, they split with it. If a single subgame is solved, a gift may be scaled up by the
-    inverse of that subgame's share of what follows a'.
+    inverse of that subgame's share of the probability mass after a'.
 
     Args:
-      ranges: what the blueprint brings.
+      ranges: of the blueprints.
       values: `[R, L]` alternative values of the roots.
       rule: `lower-bound` or `estimate`.
-      scaled: whether to scale up.
+      scaled: scale gifts up.
 
     Raises:
       ValueError: if scaled gifts are asked for several subgames.

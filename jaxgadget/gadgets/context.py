@@ -20,7 +20,7 @@ class Continuation(NamedTuple):
       values: `[R, B]` values of the opponent's roots, in the resolving player's utility.
       reach: `[R, B]` reach of its roots by the opponent's own choices.
       is_estimate: whether the values come from range values, so that no bound is known.
-      failures: blueprints without a continuation, and why.
+      failures: blueprints without a continuation, and the reason.
     """
 
     strategy: Any

@@ -9,8 +9,8 @@ probabilities. A level in which no gadget of a solve has a choice is omitted:
 - max-margin only picks.
 
 Gadgets with different choices can still be lanes of one entry. A gadget that does not
-pick then picks every root of a subgame with the floor 1/n, which leaves no choice, and all that follows
-counts n times; for one that cannot terminate, terminating is illegal.
+pick then picks every root of a subgame with the floor 1/n, which leaves no choice, and all payoffs below
+count n times; for one that cannot terminate, terminating is illegal.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from jaxgadget.gadgets.ranges import sum_rows
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 BoundRule = Literal["sum", "max"]
-"""How the losses of all games bound the rise of exploitability: they add up, or the largest counts."""
+"""Bound on the rise of exploitability from the losses of all games: their sum, or the largest."""
 
 
 class Pick(NamedTuple):
@@ -197,7 +197,7 @@ class TwoLevelEntry:
           num_subgames: S.
           tables: of the gadgets.
           num_padded: the opponent's roots with padding; R by default.
-          rounding: how sizes are rounded up.
+          rounding: rounding of sizes.
         """
         self.tables, self.game, self._subgame = tuple(tables), np.arange(num_subgames), subgame
         self._num_padded = len(subgame) if num_padded is None else num_padded
@@ -242,7 +242,7 @@ class TwoLevelEntry:
         shape = (num_sequences, scale.shape[1])
         floor, constant, legal = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.bool_)
         spread = np.full(shape, np.nan)
-        times = 1.0  # what follows a forced pick counts for itself
+        times = 1.0  # a forced pick of probability 1/n is compensated below it
         if self.picked is not None:
             if table.pick is None:
                 floor[self.picked], times = self._pick_floor, 1 / self._pick_floor

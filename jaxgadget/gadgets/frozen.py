@@ -48,7 +48,7 @@ def split_ranges(
       ranges: of the cut; the result has no trunk.
       base: the subgames of the cut, or others, in which each of the opponent's infostates is whole.
       forest: the subgames of own infostates.
-      player: who re-solves.
+      player: the resolving player.
       within: `[S]` the subgame of `base` around each of them; by default that of the cut.
       opponent: `[R, L]` the opponent's reach of its roots in `forest`; by default that of `ranges`.
     """
@@ -76,7 +76,7 @@ def find_frozen(
     Args:
       base: see `split_ranges`, down to the same limit as `forest`; this and what follows.
       forest: the subgames of own infostates.
-      player: who re-solves.
+      player: the resolving player.
       plan: `[sequences, L]` the resolving player's blueprints, realisation plans in `base`.
       within: the subgame of `base` for each of them.
     """

@@ -34,13 +34,13 @@ class GadgetGames:
 
     Attributes:
       structure: the subgames on the device.
-      ranges: what the blueprints bring.
+      ranges: of the blueprints.
       gadgets: the gadgets.
-      lanes: the gadget, the opponent among the mixtures and the blueprint among the ranges of each lane.
-      entry: the opponent's way in.
+      lanes: indices of each lane's gadget, mixture and blueprint.
+      entry: the opponent's decisions above its roots.
       batch: the games.
-      mixtures: opponents who follow models; None if all only adapt.
-      frozen: what is not solved for, in subgames of own infostates; None in those of a cut.
+      mixtures: opponents that follow models; None if all adapt.
+      frozen: contribution of frozen infostates, in subgames of own infostates; None in those of a cut.
     """
 
     structure: Bodies
@@ -54,7 +54,7 @@ class GadgetGames:
 
     @property
     def player(self) -> int:
-        """Who re-solves."""
+        """The resolving player."""
         return self.structure.player
 
     @property
@@ -63,37 +63,37 @@ class GadgetGames:
         return len(self.lanes)
 
     def underflows(self, dtype: np.dtype[Any]) -> dict[int, int]:
-        """Lanes whose numbers vanish in a precision, and the first subgame in which they do.
+        """Lanes whose payoffs underflow in a precision, and the first such subgame.
 
-        What a subgame is worth is weighted by what both players' roots are scaled with. Below the smallest
-        normal number nothing could be learned there, though the opponent may well come. Of a mixture the
-        larger share counts: what the free opponent weighs, times 1 − p, or the model, times p.
+        Payoffs of a subgame are weighted by the scales of both players' roots. Below the smallest normal
+        number regrets there vanish, although the opponent may enter. In a mixture the larger of the free
+        opponent's weight × (1 − p) and the model's × p counts.
         """
         ranges, count = self.ranges, self.ranges.num_lanes
-        least = float(np.finfo(dtype).tiny) / float(np.finfo(dtype).eps)
+        smallest = float(np.finfo(dtype).tiny) / float(np.finfo(dtype).eps)
         own = self.structure.root_subgames(self.player)[: len(ranges.resolver)]
         resolver = largest_rows(own, ranges.resolver, ranges.num_subgames)
-        vanishing: dict[int, int] = {}
-        for number in range(len(self.gadgets)):
-            scale = np.asarray(self.entry.terms(number, np.arange(count)).scale)[: len(ranges.subgame)]
-            lanes = self.lanes.where(gadget=number)
+        underflows: dict[int, int] = {}
+        for gadget_idx in range(len(self.gadgets)):
+            scale = np.asarray(self.entry.terms(gadget_idx, np.arange(count)).scale)[: len(ranges.subgame)]
+            lanes = self.lanes.where(gadget=gadget_idx)
             blueprint, opponent = self.lanes.blueprint[lanes], self.lanes.opponent[lanes]
             largest = largest_rows(ranges.subgame, scale, ranges.num_subgames)[:, blueprint]
             with np.errstate(over="ignore", invalid="ignore", under="ignore"):
                 if self.mixtures is not None:
                     largest = self.mixtures.largest_share(opponent, largest, ranges)
                 weight = largest * resolver[:, blueprint]
-            lost = (weight > 0) & (weight < least) & (resolver >= least)[:, blueprint]
+            lost = (weight > 0) & (weight < smallest) & (resolver >= smallest)[:, blueprint]
             lost &= self.has_decision(lanes)
             for lane, column in zip(lanes.tolist(), lost.T, strict=True):
                 if column.any():
-                    vanishing[lane] = int(column.argmax())
-        return vanishing
+                    underflows[lane] = int(column.argmax())
+        return underflows
 
     def has_decision(self, lanes: IntArray) -> BoolArray:
-        """`[S, lanes]` whether there is anything to solve in a subgame; elsewhere the blueprint stays."""
+        """`[S, lanes]` True for subgames with a decision to solve; elsewhere the blueprint stays."""
         taken = self.lanes.take(lanes)
-        alone = by_gadget(taken, lambda number, blueprints: self.entry.has_decision(number)[:, blueprints])
+        alone = by_gadget(taken, lambda gadget, blueprints: self.entry.has_decision(gadget)[:, blueprints])
         if self.frozen is not None:
             alone = alone & self.frozen.reached[:, taken.blueprint]
         if self.mixtures is None:
@@ -101,13 +101,13 @@ class GadgetGames:
         return self.mixtures.has_decision(taken.opponent, alone, self.ranges, taken.blueprint)
 
     def fallback(self, rows: FloatArray, lanes: IntArray) -> Fallback:
-        """The blueprint's rows, and where a solution takes their place: in subgames that have a decision.
+        """The blueprint's rows, and where a solution replaces them: in subgames with a decision.
 
-        Where only histories lead that are not considered, nothing was learned and the blueprint stays, too.
+        The blueprint also stays at infosets that only histories below unconsidered roots reach.
 
         Args:
           rows: `[Q, blueprints]` of the resolving player's body.
-          lanes: which lanes.
+          lanes: indices of the lanes.
         """
         blueprint = self.lanes.blueprint[lanes]
         solved = self.has_decision(lanes)[self.structure.action_subgames(self.player)]
@@ -122,54 +122,53 @@ class GadgetGames:
         return None if considered is None else self.structure.action_roots_considered(considered)
 
     def losses(self, gap: FloatArray, values: FloatArray, gained: FloatArray | None = None) -> FloatArray:
-        """`[games, L]` the most that each solution may add to exploitability, NaN where no bound is known.
+        """`[games, L]` bound on each solution's contribution to exploitability, NaN if no bound is known.
 
-        Against a mixture the free opponent may gain what the player gains from the model: the gap counts as
-        `(gap + p·Δu) / (1 − p)`, which bounds what the free opponent's game alone has lost. Nothing is known
-        for p = 1, nor of gifts: what a gadget gives away with them may come on top.
+        Against a mixture the free opponent may gain as much as the player gains from the model: the gap
+        counts as `(gap + p·Δu) / (1 − p)`, which bounds the loss in the free opponent's game alone. No bound
+        is known for p = 1, nor for gadgets with gifts, whose loss may come on top.
 
         Args:
-          gap: `[games, L]` NashConv of the games, padding not included.
+          gap: `[games, L]` NashConv of the games, without padding.
           values: `[R, L]` `V(s)` of the refined strategies, in the resolving player's utility.
-          gained: `[games, L]` p × what the refined strategies earn more than the blueprints against the
-            models; for mixtures.
+          gained: `[games, L]` p × gain of the refined strategies over the blueprints against the models; for
+            mixtures.
         """
         if self.mixtures is not None:
             assert gained is not None
             p = self.mixtures.p[self.lanes.opponent]
             has_gifts = np.array([isinstance(gadget.offer, WithGifts) for gadget in self.gadgets])
-            known = (p < 1) & ~(has_gifts[self.lanes.gadget] & (p > 0))
-            gap = np.where(known, (gap + gained) / np.where(known, 1 - p, 1), np.nan)
+            is_bounded = (p < 1) & ~(has_gifts[self.lanes.gadget] & (p > 0))
+            gap = np.where(is_bounded, (gap + gained) / np.where(is_bounded, 1 - p, 1), np.nan)
         losses = np.full_like(gap, np.nan)
-        for number in range(len(self.gadgets)):
-            lanes = self.lanes.where(gadget=number)
+        for gadget_idx in range(len(self.gadgets)):
+            lanes = self.lanes.where(gadget=gadget_idx)
             losses[:, lanes] = self.entry.losses(
-                number, self.lanes.blueprint[lanes], gap[:, lanes], values[:, lanes]
+                gadget_idx, self.lanes.blueprint[lanes], gap[:, lanes], values[:, lanes]
             )
         return losses
 
 
 def by_gadget(lanes: Lanes, make: Callable[[int, IntArray], Any]) -> Any:
-    """Pytrees with lanes last, made gadget by gadget and put together in the order of the lanes.
+    """Pytrees with lanes last, made gadget by gadget and joined in the order of the lanes.
 
     Args:
       lanes: the lanes.
-      make: called with the number of a gadget and the numbers of its lanes' blueprints.
+      make: called with the index of a gadget and the indices of its lanes' blueprints.
     """
-    order = np.argsort(lanes.gadget, kind="stable")
-    numbers = np.unique(lanes.gadget).tolist()
-    parts = [make(number, lanes.blueprint[lanes.where(gadget=number)]) for number in numbers]
+    gadgets = np.unique(lanes.gadget).tolist()
+    parts = [make(gadget, lanes.blueprint[lanes.where(gadget=gadget)]) for gadget in gadgets]
     if len(parts) == 1:
         return parts[0]
-    back = np.argsort(order)
-    return jax.tree.map(lambda *columns: np.concatenate(columns, axis=1)[:, back], *parts)
+    position = np.argsort(lanes.of_gadgets(gadgets))
+    return jax.tree.map(lambda *columns: np.concatenate(columns, axis=1)[:, position], *parts)
 
 
 def group_gadgets(gadgets: Sequence[Gadget]) -> list[list[int]]:
-    """Which gadgets are solved together, because they share an entry: their numbers."""
+    """Indices of gadgets that share an entry and are solved together."""
     groups: dict[str, list[int]] = {}
-    for number, gadget in enumerate(gadgets):
-        groups.setdefault(gadget.entry_name, []).append(number)
+    for gadget_idx, gadget in enumerate(gadgets):
+        groups.setdefault(gadget.entry_name, []).append(gadget_idx)
     return list(groups.values())
 
 
@@ -188,24 +187,24 @@ def build_games(
 
     Args:
       structure: the subgames on the device.
-      ranges: what the blueprints bring, the trunk included if a gadget needs it.
+      ranges: of the blueprints, with the trunk if a gadget requires it.
       gadgets: of one `entry_name`, with numbers for ε.
-      mixtures: opponents who follow models; by default there is one, who adapts.
-      frozen: what is not solved for, in subgames of own infostates; by default there is nothing.
+      mixtures: opponents that follow models; by default one that adapts.
+      frozen: contribution of frozen infostates, in subgames of own infostates; by default none.
       floor: `[Q, blueprints]` least probabilities of the resolving player's actions; by default 0.
-      lanes: the combinations of gadgets, mixtures and blueprints; by default all of them.
-      tables: the gadgets in numbers; by default what each makes of the ranges.
+      lanes: combinations of gadgets, mixtures and blueprints; by default all of them.
+      tables: the gadgets as arrays; by default `tables(ranges)` of each.
 
     Raises:
-      ValueError: if a gadget's numbers make no sense for these ranges.
+      ValueError: if a gadget refuses the ranges.
     """
     if lanes is None:
         opponents = 1 if mixtures is None else len(mixtures)
         lanes = Lanes.product(gadgets=len(gadgets), opponents=opponents, blueprints=ranges.num_lanes)
-    every, player = lanes, structure.player
-    # Where a blueprint hardly ever gets, numbers may overflow: the solve of that lane says so.
+    all_lanes, player = lanes, structure.player
+    # Values of roots with tiny reaches may overflow: the solve reports such lanes.
     with np.errstate(over="ignore", invalid="ignore"):
-        tables = [asked.tables(ranges) for asked in gadgets] if tables is None else tables
+        tables = [gadget.tables(ranges) for gadget in gadgets] if tables is None else tables
         if ranges.considered is not None:
             tables = [table.considering(ranges.considered) for table in tables]
         entry = gadgets[0].build_entry(structure, ranges, tables)
@@ -213,26 +212,26 @@ def build_games(
     resolver_scale = pad_rows(ranges.resolver, structure.num_roots(player), 0)
 
     def terms(lanes: IntArray) -> tuple[Terms, Terms]:
-        taken = every.take(lanes)
-        theirs = by_gadget(taken, entry.terms)
+        taken = all_lanes.take(lanes)
+        opponent = by_gadget(taken, entry.terms)
         if frozen is not None:
             constant = on_host(frozen.earned[:, taken.blueprint])
-            theirs = dataclasses.replace(theirs, body_constant=constant)
-        nothing = np.zeros((sides[player].entry.num_sequences, len(lanes)))
+            opponent = dataclasses.replace(opponent, body_constant=constant)
+        no_constant = np.zeros((sides[player].entry.num_sequences, len(lanes)))
         bounds = Bounds() if floor is None else Bounds(floor=on_host(floor[:, taken.blueprint]))
         scale = on_host(resolver_scale[:, taken.blueprint])
-        ours = Terms(scale=scale, constant=on_host(nothing), body=bounds)
+        resolver = Terms(scale=scale, constant=on_host(no_constant), body=bounds)
         if mixtures is not None:
-            ours, theirs = mixtures.mix(taken.opponent, ours, theirs, len(ranges.subgame))
-        return pair_for(player, ours, theirs)
+            resolver, opponent = mixtures.mix(taken.opponent, resolver, opponent, len(ranges.subgame))
+        return pair_for(player, resolver, opponent)
 
-    names = {asked.name for asked in gadgets}
+    names = {gadget.name for gadget in gadgets}
     batch = Batch(
         name=names.pop() if len(names) == 1 else gadgets[0].entry_name,
         order=(1 - player, player),
         sides=sides,
         payoff=structure.payoff,
-        num_lanes=len(every),
+        num_lanes=len(all_lanes),
         num_games=entry.num_games,
         terms=terms,
     )
@@ -240,7 +239,7 @@ def build_games(
         structure=structure,
         ranges=ranges,
         gadgets=tuple(gadgets),
-        lanes=every,
+        lanes=all_lanes,
         entry=entry,
         batch=batch,
         mixtures=mixtures,
@@ -249,18 +248,18 @@ def build_games(
 
 
 def _sides(structure: Bodies, entry: Entry, num_roots: int) -> tuple[Side, Side]:
-    """Both players' sides, the resolving player's, who has so many roots, with a root a game."""
+    """Both players' sides; the resolving player has `num_roots` roots and an entry with a root a game."""
     player, other, bodies = structure.player, 1 - structure.player, structure.sides
-    # Extra roots hang from a game's root, whatever the free opponent chooses.
+    # Extra roots hang from a game's root, independent of the free opponent's choices.
     link = np.concatenate([entry.link, entry.game[structure.extra_subgames]])
     link = pad_rows(link, bodies[other].body.num_roots, -1)
-    how = np.float64, structure.rounding, structure.platform
+    layout = np.float64, structure.rounding, structure.platform
     with precision(np.float64):
-        theirs = attach(bodies[other].body, bodies[other].root_of, entry.treeplex, link, *how)
-        ours = bodies[player]
+        opponent = attach(bodies[other].body, bodies[other].root_of, entry.treeplex, link, *layout)
+        resolver = bodies[player]
         if entry.treeplex.num_roots != structure.num_subgames:
             game = entry.game[structure.root_subgames(player)[:num_roots]]
-            game = pad_rows(game, ours.body.num_roots, -1)
+            game = pad_rows(game, resolver.body.num_roots, -1)
             fixed = fixed_entry(entry.treeplex.num_roots)
-            ours = attach(ours.body, ours.root_of, fixed, game, *how)
-    return pair_for(player, ours, theirs)
+            resolver = attach(resolver.body, resolver.root_of, fixed, game, *layout)
+    return pair_for(player, resolver, opponent)

@@ -1,15 +1,16 @@
-"""Generation: which of the opponent's root infostates a search considers at all.
+"""Generation: the opponent's root infostates that a search considers.
 
-The two ways of GS2 (Ge et al. 2023, *Efficient subgame refinement for extensive-form games*, appendix): some
-at random, or the most diverse, by its Algorithm 2. The paper sorts histories; here an infostate counts once,
-however many histories it has, as all of them share its value. A choice is a mask on roots: draws are lanes.
+The two methods of GS2 (Ge et al. 2023, *Efficient subgame refinement for extensive-form games*, appendix):
+random ones, or the most diverse, by its Algorithm 2. The paper sorts histories; here an infostate counts
+once, however many histories it has, as all of them share its value. A choice is a mask on roots: draws are
+lanes.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 
+@runtime_checkable
 class Generation(Protocol):
     """Chooses among the opponent's root infostates; a user's own goes through `considered_roots`."""
 
@@ -48,19 +50,19 @@ class Generation(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class RandomGeneration:
-    """Some infostates of every subgame, uniformly without replacement.
+    """Random infostates of every subgame, drawn uniformly without replacement.
 
-    The draws of a subgame, of its infostates in the order of their rows, depend on the seed and its number
-    alone: they are the same for all lanes and in whatever company it is searched, and more draws begin with
-    those of fewer.
+    The draws of a subgame depend on the seed, its index and its number of infostates alone: they are the same
+    for all lanes and whichever other subgames are searched, and more draws begin with those of fewer.
 
     Attributes:
-      num: how many of a subgame's infostates are considered; of fewer, all.
-      draws: how many such choices are made.
+      num: number of infostates to consider in a subgame; all if it has fewer.
+      draws: number of draws.
       seed: of the draws.
 
     Raises:
-      ValueError: if one of them is no whole number, `num` or `draws` is not positive, or `seed` is negative.
+      ValueError: if one of them is not a whole number, `num` or `draws` is not positive, or `seed` is
+        negative.
     """
 
     num: int
@@ -91,13 +93,13 @@ class RandomGeneration:
 
 @dataclasses.dataclass(frozen=True)
 class DiverseGeneration:
-    """The infostates of every subgame whose values are spread best, as `diverse` chooses them.
+    """The infostates of every subgame with the most diverse values, as `diverse` chooses them.
 
     Attributes:
-      num: how many of a subgame's infostates are considered; of fewer, all.
+      num: number of infostates to consider in a subgame; all if it has fewer.
 
     Raises:
-      ValueError: if it is no positive whole number.
+      ValueError: if `num` is not a positive whole number.
     """
 
     num: int
@@ -118,44 +120,48 @@ class DiverseGeneration:
         for _, rows in _alike(subgame):
             size = len(rows)
             columns = values[rows].reshape(size, -1)  # a column for each subgame and lane
-            chosen[rows] = _spread(columns, self.num).reshape(*rows.shape, -1)
+            chosen[rows] = _choose_diverse(columns, self.num).reshape(*rows.shape, -1)
         return chosen
 
 
 def diverse(values: npt.ArrayLike, num: int) -> IntArray:
-    """Chooses the values that are spread best: both ends, and least squared gaps between neighbours.
+    """Chooses the most diverse values: both ends, with the least sum of squared gaps between neighbours.
 
-    If only one is chosen it is the largest, and all are if there are not more than `num`. Of equal values the
-    first in `values` counts as the smallest. Where several choices are as good, the last but one of those
-    chosen is as small as possible, then the one before it, and so on (as in the paper's Algorithm 2).
+    A single choice is the largest value; all are chosen if there are at most `num`. Of equal values the
+    first in `values` counts as the smallest. Of several optimal choices, the last but one of the chosen
+    values is as small as possible, then the one before it, and so on (as in the paper's Algorithm 2).
 
     Args:
       values: `[m]` finite numbers, at least one.
-      num: how many to choose, at least 1.
+      num: number of values to choose, at least 1.
 
     Returns:
       `[min(num, m)]` positions in `values`, ascending.
 
     Raises:
-      ValueError: if the values are not that, or `num` is no positive whole number.
+      ValueError: if the values are not finite numbers, or `num` is not a positive whole number.
     """
     column = np.asarray(values)
     if column.ndim != 1 or len(column) == 0:
         raise ValueError(f"values of shape {column.shape}: expected [m] numbers, at least one")
-    return np.nonzero(_spread(_check_values(column)[:, None], check_whole_number("num", num, 1))[:, 0])[0]
+    return np.nonzero(
+        _choose_diverse(_check_values(column)[:, None], check_whole_number("num", num, 1))[:, 0]
+    )[0]
 
 
 def check_generation(generation: object) -> None:
-    """ValueError unless it is a way to choose."""
-    given: Any = generation
-    has_name = isinstance(getattr(given, "name", None), str)
-    has_all = has_name and hasattr(given, "draws") and callable(getattr(given, "consider", None))
-    if isinstance(given, type) or not has_all:
+    """ValueError unless it is a `Generation`."""
+    if (
+        isinstance(generation, type)
+        or not isinstance(generation, Generation)
+        or not isinstance(cast(object, generation.name), str)
+        or not callable(generation.consider)
+    ):
         raise ValueError(
-            f"generation={given!r}: expected RandomGeneration(num), DiverseGeneration(num), or an object "
-            "with name (a string), draws and consider"
+            f"generation={generation!r}: expected RandomGeneration(num), DiverseGeneration(num), or an "
+            "object with name (a string), draws and consider"
         )
-    check_whole_number("draws", given.draws, 1)
+    check_whole_number("draws", generation.draws, 1)
 
 
 def considered_roots(generation: Generation, values: npt.ArrayLike, subgame: npt.ArrayLike) -> BoolArray:
@@ -171,7 +177,8 @@ def considered_roots(generation: Generation, values: npt.ArrayLike, subgame: npt
       your own may consider none of a subgame's.
 
     Raises:
-      ValueError: if values or subgames are not that, or the generation is none or returns something else.
+      ValueError: if values or subgames are not as described, or the generation is invalid or returns another
+        shape or type.
     """
     check_generation(generation)
     numbers, of_subgame = _check_infostates(values, subgame)
@@ -223,7 +230,7 @@ def _alike(subgame: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
         yield numbers[alike], order[first[alike] + np.arange(size)[:, None]]
 
 
-def _spread(values: FloatArray, num: int) -> BoolArray:
+def _choose_diverse(values: FloatArray, num: int) -> BoolArray:
     """`[m, columns]` which values of every column are chosen, as `diverse` says."""
     size, columns = values.shape
     if num >= size:

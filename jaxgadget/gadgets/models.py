@@ -1,7 +1,7 @@
-"""Opponents who follow a model with probability p, as numbers of a gadget game.
+"""Opponents that follow a model with probability p, as numbers of a gadget game.
 
-What the resolving player earns against the model is a constant of its own sequences, and the free opponent's
-share of play scales the entry: no history is added, and no loop.
+The payoff of the resolving player against the model is a constant of its own sequences, and the probability
+of the free opponent scales the entry; no history is added.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 class Mixtures:
     """Opponents over a forest, M of them, of N models.
 
-    Everything is weighted by the model's own reach from the game's root on, not normalised: how likely it
-    gets to a subgame counts.
+    Payoffs and reaches are weighted by the model's own reach from the game's root, without normalisation.
 
     Attributes:
-      p: `[M]` how likely each follows its model.
-      model: `[M]` which model it has.
-      earned: `[S, N]` what each sequence of the resolving player's body earns where a model is followed, in
+      p: `[M]` probability of following the model.
+      model: `[M]` index of the model.
+      earned: `[S, N]` payoff of each sequence of the resolving player's body where a model is followed, in
         its utility, weighted by the reach of chance and the model.
-      entered: `[E, N]` the model's reach of the extra roots, where it is followed no longer; E may be 0.
+      entered: `[E, N]` the model's reach of the extra roots, below which it is not followed; E may be 0.
       reach: `[R, N]` the model's reach of the opponent's roots.
     """
 
@@ -47,10 +46,10 @@ class Mixtures:
         """A gadget's numbers with a model's share: the resolving player's, then the opponent's.
 
         Args:
-          lanes: `[L]` which mixture each lane has.
-          resolver: without one; nothing is a constant of its body.
-          opponent: without one, roots padded.
-          num_roots: of the free opponent, padding and extra roots not included.
+          lanes: `[L]` index of each lane's mixture.
+          resolver: the resolving player's terms without a mixture, without constants of its body.
+          opponent: the opponent's terms without a mixture, roots padded.
+          num_roots: number of the free opponent's roots, without padding and extra roots.
         """
         p, model = self.p[lanes], self.model[lanes]
         scale = np.asarray(opponent.scale)
@@ -66,25 +65,25 @@ class Mixtures:
     def has_decision(
         self, lanes: IntArray, alone: BoolArray, ranges: Ranges, blueprint: IntArray
     ) -> BoolArray:
-        """`[S, L]` whether there is anything to solve: for the free opponent, or against the model.
+        """`[S, L]` True where there is a decision: against the free opponent, or against the model.
 
         Args:
-          lanes: `[L]` which mixture each lane has.
-          alone: `[S, L]` whether there is without a model.
-          ranges: what the blueprints bring.
-          blueprint: `[L]` which of their lanes each has.
+          lanes: `[L]` index of each lane's mixture.
+          alone: `[S, L]` True where there is a decision against the free opponent.
+          ranges: of the blueprints.
+          blueprint: `[L]` index of each lane's blueprint.
         """
         p, model = self.p[lanes], self.model[lanes]
-        comes = ranges.per_subgame(self.reach[:, model] * (ranges.mass[:, blueprint] > 0)) > 0
-        return (alone & (p < 1)) | (comes & (p > 0))
+        is_reached = ranges.per_subgame(self.reach[:, model] * (ranges.mass[:, blueprint] > 0)) > 0
+        return (alone & (p < 1)) | (is_reached & (p > 0))
 
     def largest_share(self, lanes: IntArray, free: FloatArray, ranges: Ranges) -> FloatArray:
         """`[S, L]` weight of the largest root of a subgame, for any opponent.
 
         Args:
-          lanes: `[L]` which mixture each lane has.
-          free: `[S, L]` the same of the free opponent alone.
-          ranges: what the blueprints bring.
+          lanes: `[L]` index of each lane's mixture.
+          free: `[S, L]` the same for the free opponent alone.
+          ranges: of the blueprints.
         """
         p, model = self.p[lanes], self.model[lanes]
         followed = largest_rows(ranges.subgame, self.reach[:, model], ranges.num_subgames)
@@ -96,9 +95,9 @@ def find_mixtures(forest: Forest, player: int, p: FloatArray, model: IntArray, r
 
     Args:
       forest: the subgames; extra roots, if it has any, are the opponent's.
-      player: who re-solves.
-      p: `[M]` of the opponents.
-      model: `[M]` which model each has.
+      player: the resolving player.
+      p: `[M]` probability that each opponent follows its model.
+      model: `[M]` index of its model.
       reach: `[sequences of the tree, N]` each model's reach of the opponent's sequences.
     """
     extra = forest.extra

@@ -154,8 +154,9 @@ class ContinuationPrior:
     """The opponent's reach in the optimal continuation, as `BlueprintPrior` takes the blueprint's.
 
     Attributes:
-      continuation: which, such as `ContinuationValues(100)` or `ContinuationValues(FolderRanges(folder))`:
-        as an alternative of the same gadget it is solved once.
+      continuation: the continuation, such as `ContinuationValues(100)` or
+        `ContinuationValues(FolderRanges(folder))`; with an equal alternative of the same gadget it is solved
+        once.
       clip: least reach of a root infostate.
     """
 
@@ -192,14 +193,14 @@ class PrecomputedReach(BlueprintPrior):
 
     Attributes:
       array: `[R, B]`
-      failures: blueprints without a reach, and why.
+      failures: blueprints without a reach, and the reason.
     """
 
     array: FloatArray = dataclasses.field(default_factory=lambda: np.zeros((0, 1)))
     failures: Mapping[int, str] = dataclasses.field(default_factory=dict[int, str])
 
     def reach(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]` the reach that was found."""
+        """`[R, L]` the precomputed reach."""
         return on_roots(self.array, ranges)
 
     def choose(self, ranges: Ranges) -> FloatArray:
@@ -265,7 +266,7 @@ class RangePrior(Immediate):
 
     def resolve(self, context: Context) -> RangePrior:
         """The range of the model, if there is one."""
-        return self if self.model is None else ModelRange(found=context.model_reach(self.model))
+        return self if self.model is None else ModelRange(model_reach=context.model_reach(self.model))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -273,10 +274,10 @@ class ModelRange(RangePrior):
     """The range of a model, found before the gadget is solved.
 
     Attributes:
-      found: the model's reach.
+      model_reach: the model's reach.
     """
 
-    found: ModelReach = dataclasses.field(kw_only=True)
+    model_reach: ModelReach = dataclasses.field(kw_only=True)
 
     @property
     def requires(self) -> frozenset[Capability]:
@@ -285,12 +286,12 @@ class ModelRange(RangePrior):
 
     def reach(self, ranges: Ranges) -> FloatArray:
         """`[R, L]` the model's reach."""
-        return on_roots(self.found.roots, ranges)
+        return on_roots(self.model_reach.roots, ranges)
 
     def choose(self, ranges: Ranges) -> FloatArray:
         """`[Q, L]` the model's strategy."""
-        assert self.found.above is not None
-        return np.broadcast_to(self.found.above, ranges.above.strategy.shape)
+        assert self.model_reach.above is not None
+        return np.broadcast_to(self.model_reach.above, ranges.above.strategy.shape)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

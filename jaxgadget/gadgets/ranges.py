@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -70,7 +70,7 @@ class TrunkRanges:
         return self.largest_above(self.outside - self.at_sequences(values))
 
     def largest_above(self, gradient: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The same for what every sequence earns, `[E, L]`."""
+        """`best_values` for the payoffs of every sequence, `[E, L]`."""
         with precision(np.float64):
             action_values, infoset_values, root = _largest_above(self.on_device, gradient)
         return np.asarray(action_values), np.asarray(infoset_values), np.asarray(root)
@@ -125,6 +125,13 @@ class Ranges:
             raise ValueError("ranges have no trunk: list Capability.TRUNK in the gadget's `requires`")
         return self.trunk
 
+    @property
+    def played_values(self) -> FloatArray:
+        """`played`; ValueError unless a gadget requires `Capability.PLAYED`."""
+        if self.played is None:
+            raise ValueError("ranges have no 'played' values: list Capability.PLAYED in `requires`")
+        return self.played
+
     def per_subgame(self, x: FloatArray) -> FloatArray:
         """Sums over the opponent's roots of every subgame: `[R, L]` → `[S, L]`."""
         return sum_rows(self.subgame, x, self.num_subgames)
@@ -147,7 +154,28 @@ class Ranges:
 
 def join_lanes(parts: Sequence[Ranges], count: int) -> Ranges:
     """Concatenates ranges along the lanes and keeps the first `count` lanes."""
-    return _map_lanes(lambda *columns: np.concatenate(columns, axis=1)[:, :count], *parts)
+
+    def joined(arrays: Sequence[FloatArray]) -> FloatArray:
+        return np.concatenate(arrays, axis=1)[:, :count]
+
+    first, trunk = parts[0], parts[0].trunk
+    if trunk is not None:
+        trunks = [part.above for part in parts]
+        trunk = dataclasses.replace(
+            trunk,
+            strategy=joined([part.strategy for part in trunks]),
+            outside=joined([part.outside for part in trunks]),
+            mass=joined([part.mass for part in trunks]),
+        )
+    return dataclasses.replace(
+        first,
+        resolver=joined([part.resolver for part in parts]),
+        opponent=joined([part.opponent for part in parts]),
+        mass=joined([part.mass for part in parts]),
+        cbv=joined([part.cbv for part in parts]),
+        played=None if first.played is None else joined([part.played_values for part in parts]),
+        trunk=trunk,
+    )
 
 
 def join_roots(
@@ -157,39 +185,24 @@ def join_roots(
 
     Args:
       parts: of the subgames.
-      numbers: for every part which of all roots its own are: the resolving player's, the opponent's.
+      numbers: for every part the indices of its roots among all: the resolving player's, the opponent's.
       subgame: `[R]` the subgame of each of the opponent's roots.
     """
-    own, theirs = (np.argsort(np.concatenate(rows)) for rows in zip(*numbers, strict=True))
+    own_order, other_order = (np.argsort(np.concatenate(rows)) for rows in zip(*numbers, strict=True))
 
-    def joined(name: str, order: IntArray) -> FloatArray:
-        return np.concatenate([getattr(part, name) for part in parts])[order]
+    def joined(arrays: Sequence[FloatArray]) -> FloatArray:
+        return np.concatenate(arrays)[other_order]
 
     return Ranges(
         num_subgames=sum(part.num_subgames for part in parts),
         subgame=subgame,
         root=np.arange(len(subgame)),
-        resolver=joined("resolver", own),
-        opponent=joined("opponent", theirs),
-        mass=joined("mass", theirs),
-        cbv=joined("cbv", theirs),
-        played=None if parts[0].played is None else joined("played", theirs),
+        resolver=np.concatenate([part.resolver for part in parts])[own_order],
+        opponent=joined([part.opponent for part in parts]),
+        mass=joined([part.mass for part in parts]),
+        cbv=joined([part.cbv for part in parts]),
+        played=None if parts[0].played is None else joined([part.played_values for part in parts]),
     )
-
-
-def _map_lanes(change: Callable[..., FloatArray], *parts: Ranges) -> Ranges:
-    """The first part with every array that has lanes replaced by `change` of all parts' arrays."""
-
-    def changed(names: Sequence[str], holders: Sequence[Ranges | TrunkRanges]) -> dict[str, FloatArray]:
-        present = [name for name in names if getattr(holders[0], name) is not None]
-        return {name: change(*(getattr(holder, name) for holder in holders)) for name in present}
-
-    trunk = parts[0].trunk
-    if trunk is not None:
-        above = changed(("strategy", "outside", "mass"), [part.above for part in parts])
-        trunk = dataclasses.replace(trunk, **above)
-    own = changed(("resolver", "opponent", "mass", "cbv", "played"), parts)
-    return dataclasses.replace(parts[0], trunk=trunk, **own)
 
 
 def inverse(x: FloatArray) -> FloatArray:
@@ -200,7 +213,7 @@ def inverse(x: FloatArray) -> FloatArray:
 def divide(x: Any, total: Any, otherwise: Any = 0.0) -> Any:
     """`x / total`, and `otherwise` where the total is 0; arrays of NumPy or of JAX.
 
-    So weights are normalised everywhere: x × 1/x would not always be 1, and 1/x overflows for tiny x.
+    The quotient, unlike the product with 1 / x, is exactly 1 for x / x and does not overflow for tiny x.
     """
     arrays = x.__array_namespace__()
     return arrays.where(total > 0, x / arrays.where(total > 0, total, 1), otherwise)

@@ -87,21 +87,21 @@ class Resolving(TwoLevel, Perturbed):
     """At every root infostate the opponent follows, or terminates for its alternative value.
 
     With a spread alternative values are distributions (Brown and Sandholm 2017, §6): in the opponent's
-    utility terminating at s earns X ~ N(μ, σ²) with μ = −V̄(s), and the opponent learns X before it chooses.
-    If following is worth v, it follows where X ≤ v, with probability Φ((v − μ)/σ), and gets E max(X, v). A
-    strategy of the resolver then loses Σ_s E max(X_s, v_s). Each v_s is convex in its strategy, as a best
-    response's value, and E max(X, v) is convex and grows with v: so the resolver's is a convex problem, and
-    the more roots are uncertain, the more it pays to press a root's value far below its estimate. The
-    opponent's side is concave: following s with probability q earns q·v + (1 − q)·μ + σ·φ(Φ⁻¹(q)). The gap is
-    what both could gain by best responses to each other's averages in this game, exactly; as always the
-    optimum lies between what the solution guarantees and that + gap. It says nothing of the full game: no
-    bound of exploitability is known. Regret matching finds no such choice, so the values of an iteration say
-    it; the resolver's regrets go on as usual. Linear programs do not have it.
+    utility terminating at s earns X ~ N(μ, σ²) with μ = −V̄(s), and the opponent observes X before it
+    chooses. If following has value v, it follows where X ≤ v, with probability Φ((v − μ)/σ), and gets
+    E max(X, v). A strategy of the resolver then loses Σ_s E max(X_s, v_s). Each v_s is convex in its
+    strategy, as the value of a best response, and E max(X, v) is convex and increasing in v: the resolver's
+    problem is convex, and with more uncertain roots it pays to press a root's value further below its
+    estimate. The opponent's side is concave: following s with probability q earns
+    q·v + (1 − q)·μ + σ·φ(Φ⁻¹(q)). The gap is NashConv of the average strategies in this game, exactly; the
+    optimum lies between the guaranteed value and that + gap. No bound on exploitability in the full game is
+    known. The opponent's choice follows from the values of an iteration instead of regrets; the resolver's
+    regrets are the usual ones. Linear programs cannot represent it.
 
     Attributes:
-      spread: σ: a number >= 0 in units of payoff, for each unit of `N(s)`; `best-response`, how far `V̄(s)` is
-        from the best response to the blueprint; numbers for each root, weighted as in `ArrayValues`; or None
-        where values are what they are. With 0 the opponent follows wherever v ≥ μ.
+      spread: σ: a number >= 0 in units of payoff, for each unit of `N(s)`; `best-response`, the distance of
+        `V̄(s)` from the best response to the blueprint; numbers for each root, weighted as in `ArrayValues`;
+        or None for values that are certain. With 0 the opponent follows wherever v ≥ μ.
     """
 
     spread: Spread | None = dataclasses.field(default=None, kw_only=True, metadata={"later": True})
@@ -161,10 +161,7 @@ class MaxMargin(TwoLevel, Perturbed):
     name: ClassVar[str] = "max-margin"
 
     def tables(self, ranges: Ranges) -> EntryTables:
-        """The gadget as arrays: `EntryTables` for the entry of two levels.
-
-        Raises:   ValueError: if an `ArrayPrior` gives all roots of a subgame weight 0.
-        """
+        """The gadget as arrays; ValueError if an `ArrayPrior` gives all roots of a subgame weight 0."""
         per_mass, epsilon, alternative = inverse(ranges.mass), self.number, self.offer.values(ranges)
         can_pick = ranges.mass > 0
         weight = np.where(can_pick, self.mistakes.weight(ranges), 0)
@@ -191,7 +188,7 @@ class _Reach(Perturbed):
 
     Attributes:
       gifts: `lower-bound`, which is safe, or `estimate`.
-      scaled: give the whole gift to a single subgame, scaled up by what chance takes away.
+      scaled: give the whole gift to a single subgame, scaled up by the inverse of its probability by chance.
     """
 
     gifts: GiftRule = "lower-bound"
@@ -222,13 +219,13 @@ class _Reach(Perturbed):
 
 @dataclasses.dataclass(frozen=True)
 class ReachResolving(_Reach, Resolving):
-    """Resolving, where terminating also pays what the opponent gave away on its way."""
+    """Resolving, where terminating also pays the opponent's gifts above the cut."""
 
     name: ClassVar[str] = "reach-resolving"
 
 
 @dataclasses.dataclass(frozen=True)
 class ReachMaxMargin(_Reach, MaxMargin):
-    """Max-margin, where margins include what the opponent gave away on its way."""
+    """Max-margin, where margins include the opponent's gifts above the cut."""
 
     name: ClassVar[str] = "reach-max-margin"

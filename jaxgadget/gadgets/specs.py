@@ -38,7 +38,7 @@ def make_gadgets(
       priors: their names, or priors.
       epsilons: numbers in [0, 1), or `auto`, also as strings; by default 1e-3.
       alternatives: alternative values, for gadgets that take them.
-      settings: other arguments; each gadget takes those that it has.
+      settings: other arguments; each gadget takes those among its fields.
 
     Raises:
       ValueError: for an invalid ε, an unknown name, arguments that a gadget refuses, or if all gadgets refuse
@@ -46,25 +46,29 @@ def make_gadgets(
     """
     parsed = [_epsilon(text) for text in epsilons or [DEFAULT_EPSILON]]
     classes = {name: find(GADGETS, name, "gadget") for name in names}
-    made = [find(PRIORS, prior, "prior")() if isinstance(prior, str) else prior for prior in priors]
+    prior_objects = [find(PRIORS, prior, "prior")() if isinstance(prior, str) else prior for prior in priors]
     gadgets: dict[str, Gadget] = {}
     refused: dict[str, PriorRefusedError] = {}
     for name, make in classes.items():
         fields = {field.name for field in dataclasses.fields(make)}
         own = {key: value for key, value in (settings or {}).items() if key in fields}
-        promises = [{"alternative": a} for a in alternatives] if "alternative" in fields else [{}]
-        for promise, prior, epsilon in itertools.product(promises, made, parsed):
+        offers = [{"alternative": a} for a in alternatives] if "alternative" in fields else [{}]
+        for offer, prior, epsilon in itertools.product(offers, prior_objects, parsed):
             try:
-                gadget = make(prior, epsilon, **promise, **own)
+                gadget = make(prior, epsilon, **offer, **own)
             except PriorRefusedError as error:
                 refused[name] = error
-                gadget = make(NoPrior(), **promise, **own)
+                gadget = make(NoPrior(), **offer, **own)
             except AlternativeRefusedError:
-                if len(promises) > 1:
+                if len(offers) > 1:
                     continue  # this gadget has no alternative values
                 raise
-            gadgets.setdefault(f"{name} {promise} {_setting(gadget)}", gadget)
-    if refused and len(refused) == len(classes) and not any(isinstance(prior, NoPrior) for prior in made):
+            gadgets.setdefault(f"{name} {offer} {_setting(gadget)}", gadget)
+    if (
+        refused
+        and len(refused) == len(classes)
+        and not any(isinstance(prior, NoPrior) for prior in prior_objects)
+    ):
         raise next(iter(refused.values()))
     return list(gadgets.values())
 

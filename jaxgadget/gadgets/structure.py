@@ -1,4 +1,4 @@
-"""A forest on the device, and what blueprints bring to it."""
+"""A forest on the device, and the ranges of blueprints in it."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from jaxgadget.tree.forest import Forest, opponent_roots
 from jaxgadget.tree.trunk import Trunk
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import compile_quickly
+from jaxgadget.util.players import sign_of
 from jaxgadget.util.precision import precision
 
 
@@ -39,7 +40,7 @@ class Bodies:
     """Subgames in whatever form, as gadgets over them share them: on the device, in float64.
 
     Attributes:
-      player: who re-solves.
+      player: the resolving player.
       sides: both players' bodies with fixed entries, a root a subgame.
       payoff: between the bodies.
       platform: of the devices that will solve; by default that of JAX's default backend.
@@ -57,7 +58,7 @@ class Bodies:
 
     @property
     def rounding(self) -> Rounding:
-        """How sizes are rounded up."""
+        """Rounding of sizes."""
         return exact_size
 
     @property
@@ -80,12 +81,12 @@ class Bodies:
 
     def action_roots_considered(self, considered: BoolArray) -> BoolArray:
         """`[Q, L]` which actions of the resolving player lie below a considered root of the opponent's."""
-        raise NotImplementedError(f"{type(self).__name__} does not say which roots lead to an infostate")
+        raise NotImplementedError(f"{type(self).__name__} has no map from roots to infostates below them")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Structure(Bodies):
-    """The subgames of a forest; see `Bodies`.
+    """The subgames of a forest.
 
     Attributes:
       forest: the subgames.
@@ -95,17 +96,17 @@ class Structure(Bodies):
 
     @property
     def rounding(self) -> Rounding:
-        """See `Bodies`."""
+        """Rounding of the forest's sizes."""
         return self.forest.rounding
 
     @property
     def extra_subgames(self) -> IntArray:
-        """See `Bodies`."""
+        """`[E]` the subgame of each extra root of the opponent, which come after all others."""
         extra = self.forest.extra
         return super().extra_subgames if extra is None else extra.roots.subgame
 
     def action_roots_considered(self, considered: BoolArray) -> BoolArray:
-        """See `Bodies`."""
+        """`[Q, L]` which actions of the resolving player lie below a considered root of the opponent's."""
         return opponent_roots(self.forest, self.player) @ considered
 
 
@@ -135,13 +136,13 @@ def find_ranges(
     *,
     played: bool = False,
 ) -> Ranges:
-    """What blueprints bring to the cut.
+    """Ranges of blueprints at the cut.
 
     Args:
       structure: the forest.
       strategy: both players' blueprints below the cut, `[Q_p, lanes]` in the bodies.
-      reach: both players' reach of their own roots, `[R_p, lanes]`, padding not included.
-      played: whether to find `V(s)` under both blueprints, too.
+      reach: both players' reach of their own roots, `[R_p, lanes]`, without padding.
+      played: also compute `V(s)` under both blueprints.
     """
     forest, player, other = structure.forest, structure.player, 1 - structure.player
     roots = forest.roots[other]
@@ -175,7 +176,7 @@ def opponent_values(
     player: int,
     played: bool,
 ) -> tuple[jax.Array, jax.Array]:
-    """`[R, lanes]` counterfactual values of the opponent's roots: its best response's, and as it plays."""
+    """`[R, lanes]` counterfactual values of the opponent's roots, for its best response and its strategy."""
     other, lanes, dtype = 1 - player, reach[0].shape[-1], reach[0].dtype
     nothing = jnp.zeros((sides[0].entry.num_roots, lanes), dtype)
     seen: list[jax.Array] = []
@@ -192,17 +193,16 @@ def opponent_values(
 
 
 def trunk_ranges(trunk: Trunk, player: int, reach: FloatArray, strategy: FloatArray) -> TrunkRanges:
-    """What blueprints bring above the cut.
+    """The opponent's decisions above the cut, with blueprints.
 
     Args:
-      trunk: what lies there.
-      player: who re-solves.
+      trunk: the decisions above the cut.
+      player: the resolving player.
       reach: `[E_i, lanes]` the resolving player's reach of its own sequences there.
       strategy: `[Q, lanes]` the opponent's blueprint there.
     """
     other = 1 - player
     treeplex, link = trunk.form.treeplex[other], trunk.link[other]
-    sign = 1.0 if other == 0 else -1.0
     with precision(np.float64):
         on_device = to_device(treeplex, np.float64)
     return TrunkRanges(
@@ -212,13 +212,13 @@ def trunk_ranges(trunk: Trunk, player: int, reach: FloatArray, strategy: FloatAr
         ancestors=find_ancestors(treeplex, link),
         terminates=trunk.terminates[other],
         strategy=strategy,
-        outside=sign * multiply(trunk.form.payoff, other, reach),
+        outside=sign_of(other) * multiply(trunk.form.payoff, other, reach),
         mass=multiply(trunk.presence[other], other, reach),
     )
 
 
 def find_ancestors(treeplex: HostTreeplex, link: IntArray) -> csr_array:
-    """`[R, Q]` whether an action lies on the way to a root.
+    """`[R, Q]` 1 where an action lies on the path to a root.
 
     Args:
       treeplex: the decisions above the roots, one root of its own.

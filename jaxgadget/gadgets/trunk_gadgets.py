@@ -1,7 +1,7 @@
 """Gadgets whose entry copies the opponent's trunk: full, and the optimal continuation.
 
-The full gadget keeps what was played on the way to a subgame and puts values where play leaves
-it (Milec, Kubíček and Lisý 2024, §5). The optimal continuation keeps all of it for all subgames at
+The full gadget keeps the opponent's path to a subgame and has values where play leaves it
+(Milec, Kubíček and Lisý 2024, §5). The optimal continuation keeps the whole trunk for all subgames at
 once: the least exploitability that any change below the cut can reach.
 """
 
@@ -101,7 +101,7 @@ class WayEntry:
         return Terms(scale=on_host(scale), constant=constant, entry=bounds)
 
     def _constant(self, table: WayTables, lanes: IntArray) -> FloatArray:
-        """`[E, L]` what each sequence earns where play leaves the copies after it."""
+        """`[E, L]` constant payoff of each sequence, from play that leaves the copies after it."""
         values = np.concatenate([table.root_value[:, lanes], table.action_values[:, lanes]])
         whole = _copied(values, self.source)
         inside = sum_rows(
@@ -164,7 +164,7 @@ class _RealWay(Perturbed):
         """Checks nothing: the prior is over actions above the cut and checks its own shape."""
 
     def tables(self, ranges: Ranges) -> WayTables:
-        """The gadget as arrays: `EntryTables` for the entry of two levels."""
+        """The gadget as arrays."""
         trunk, alternative = ranges.above, self.offer.values(ranges)
         action_values, infoset_values, root_value = trunk.best_values(alternative)
         weight = self.mistakes.choose(ranges)
@@ -215,7 +215,7 @@ class OptimalContinuation(_RealWay):
         if not (isinstance(self.alternative, Values) and self.alternative.exact):
             raise AlternativeRefusedError(
                 f"alternative={self.alternative!r} for the optimal continuation: play never leaves it, so "
-                "there is nothing to promise; leave it out"
+                "alternative values have no effect; leave it out"
             )
 
     @staticmethod

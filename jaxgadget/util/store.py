@@ -201,15 +201,9 @@ def read_record(path: str | os.PathLike[str], format: Format) -> dict[str, Any] 
         return None
     try:
         record = _parse(text)
-        if not isinstance(record, dict):
-            raise DamagedError("it holds no JSON object")
-        return format.unseal(path, record)  # pyright: ignore[reportUnknownArgumentType]
-    except ForeignError:
-        raise
-    except DamagedError as error:
-        raise error if str(path) in str(error) else format.damaged(path, error) from error
     except (ValueError, RecursionError) as error:
         raise format.damaged(path, error) from error
+    return format.unseal(path, record)
 
 
 def _read_bytes(path: str | os.PathLike[str], format: Format) -> bytes | None:
@@ -223,14 +217,17 @@ def _read_bytes(path: str | os.PathLike[str], format: Format) -> bytes | None:
         raise ValueError(f"{format.label(path)} cannot be read: {error.strerror}; {format.remedy}") from error
 
 
-def _parse(text: bytes) -> Any:
-    """The JSON value of a text; `DamagedError` if it is empty or invalid."""
+def _parse(text: bytes) -> dict[str, Any]:
+    """The JSON object of a text; ValueError if it is empty, invalid or something else."""
     if not text.strip():
-        raise DamagedError("it is empty")
+        raise ValueError("it is empty")
     try:
-        return json.loads(text)
+        record: Any = json.loads(text)
     except json.JSONDecodeError as error:
-        raise DamagedError(f"it is invalid or truncated JSON ({error})") from error
+        raise ValueError(f"it is invalid or truncated JSON ({error})") from error
+    if not isinstance(record, dict):
+        raise ValueError("it holds no JSON object")
+    return record  # pyright: ignore[reportUnknownVariableType]
 
 
 # --- archives -----------------------------------------------------------------------------
@@ -246,7 +243,7 @@ def write_archive(
 ) -> None:
     """Writes a JSON object and arrays by name as `.npz`, atomically; large archives are not compressed."""
     stored: dict[str, Any] = {HEADER: np.asarray(json.dumps(format.seal(header, arrays))), **arrays}
-    # Half, as the reader counts the header of each array too.
+    # Half, because the reader also counts the header of each array.
     is_small = sum(array.nbytes for array in stored.values()) <= LARGE_BYTES // 2
     with atomic_writer(path) as file:
         (np.savez_compressed if compress and is_small else np.savez)(file, **stored)
@@ -307,11 +304,9 @@ def _open(path: str | os.PathLike[str], format: Format) -> Generator[Any]:
             _check_sizes(file)
             with np.load(file, allow_pickle=False) as archive:
                 yield archive
-        except (ForeignError, MemoryError):
+        except (DamagedError, ForeignError, MemoryError):
             raise
         except Exception as error:  # zipfile, zlib, NumPy and JSON raise errors of their own
-            if isinstance(error, DamagedError) and os.fspath(path) in str(error):
-                raise
             raise format.damaged(path, error) from error
 
 
@@ -337,20 +332,20 @@ def _is_archive(file: IO[bytes]) -> bool:
 
 
 def _check_sizes(file: IO[bytes]) -> None:
-    """`DamagedError` if an archive claims more bytes than its size allows, whole or in one array."""
+    """ValueError if an archive claims more bytes than its size allows, in total or in one array."""
     packed = os.fstat(file.fileno()).st_size
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         unpacked = sum(member.file_size for member in members)
         if unpacked > max(LARGE_BYTES, MAX_PACKING * packed):
-            raise DamagedError(
+            raise ValueError(
                 f"its {packed:,} bytes would unpack to {unpacked:,}, more than {MAX_PACKING} times as many"
             )
         for member in members:
             with archive.open(member) as array:
                 claimed = _claimed_bytes(array)
             if claimed > member.file_size:
-                raise DamagedError(
+                raise ValueError(
                     f"its array {member.filename!r} claims {claimed:,} bytes and has {member.file_size:,}"
                 )
     file.seek(0)

@@ -23,6 +23,7 @@ from jaxgadget.core.lp.solve import Goal, Optimum, ProgramError
 from jaxgadget.core.noise import NoisyBounds
 from jaxgadget.core.payoff import Payoff, build_payoff
 from jaxgadget.core.problem import (
+    Parts,
     Problem,
     Terms,
     build_side,
@@ -31,6 +32,7 @@ from jaxgadget.core.problem import (
     no_regret_tolerance,
 )
 from jaxgadget.core.regret import Bounds
+from jaxgadget.core.response import evaluate
 from jaxgadget.games import examples
 from jaxgadget.policy.evaluate import terminal_payoff
 from jaxgadget.tree.forest import Forest, build_forest
@@ -533,7 +535,9 @@ def test_an_opponent_who_follows_a_model_with_some_probability(shape, player):
         bonus = lp.solve_program(asked, 0, goal, name="bonus")
         reach = plan_of(form, player, bonus.strategy[player].body)
         assert (1 - p) * bonus.value[0] + p * earned[:, 0] @ reach == pytest.approx(value, abs=CLOSE)
-        own = lp.guaranteed_value(asked, 0, player, constant.strategy[player])
+        first, second = (Parts(*(x[:, None] for x in rows)) for rows in constant.strategy)
+        with precision(np.float64):
+            own = np.asarray(evaluate(asked, (first, second)).guaranteed[player][:, 0])
         reach = plan_of(form, player, constant.strategy[player].body)
         assert (1 - p) * own[0] + p * earned[:, 0] @ reach == pytest.approx(value, abs=CLOSE)
 

@@ -30,13 +30,13 @@ from jaxgadget.core.memory import (
     find_memory,
     fits_compiled,
     loop_size,
-    num_bytes,
     plan_batch,
     plan_game,
     problem_shape,
 )
 from jaxgadget.core.problem import Problem
 from jaxgadget.core.regret import CFR_PLUS, Bounds, Rule, find_rule
+from jaxgadget.core.rows import array_bytes
 from jaxgadget.core.solver import Solver
 from jaxgadget.core.treeplex import Treeplex
 from jaxgadget.gadgets.gadget import Gadget
@@ -187,8 +187,8 @@ def test_shapes_are_those_of_the_games(make: Callable[[], Batch]) -> None:
 
 def test_bytes_of_arrays() -> None:
     once = np.zeros((2, 3), np.float32)
-    assert num_bytes({"a": once, "b": [once, np.zeros(5, np.int8)]}) == 24 + 5
-    assert num_bytes(jax.ShapeDtypeStruct((4, 2), np.float64)) == 64
+    assert array_bytes({"a": once, "b": [once, np.zeros(5, np.int8)]}) == 24 + 5
+    assert array_bytes(jax.ShapeDtypeStruct((4, 2), np.float64)) == 64
     assert Size(100, 7).total(3) == 121
 
 
@@ -356,7 +356,7 @@ def test_what_the_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
         on_cpu = False
 
     two: Any = Two()
-    assert find_memory(two) == 300 and find_memory(two, ours=400) == 600
+    assert find_memory(two) == 300 and find_memory(two, allocated=400) == 600
     assert planning.find_workers(two) == 1
     assert planning.find_workers(HOME) >= 1
     monkeypatch.delattr(planning.os, "sysconf")

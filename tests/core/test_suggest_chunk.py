@@ -9,7 +9,8 @@ from jaxgadget import BlueprintPrior, Forest, MaxMargin, Policy, Resolving, Unif
 from jaxgadget.core import memory as planning
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.devices import HOME
-from jaxgadget.core.memory import batch_size, num_bytes, suggest_chunk, whole_memory
+from jaxgadget.core.memory import batch_size, suggest_chunk, whole_memory
+from jaxgadget.core.rows import array_bytes
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.games import build_games
 from jaxgadget.subgames.prepare import prepare
@@ -93,7 +94,7 @@ def test_a_chunk_fits_the_memory_that_it_is_given(leduc: Forest, gadget: Gadget,
     """The estimate is never too low, and at most twice what is needed."""
     batch = batch_of(leduc, gadget)
     _, size = batch_size(batch, dtype)
-    shared = num_bytes((batch.sides, batch.payoff))
+    shared = array_bytes((batch.sides, batch.payoff))
     place: Any = Several(Device(10**11))
     for memory in (2 * 10**6, 10**7, 10**8, 10**9):
         chunk = suggest_chunk(sequences(leduc), 10**6, dtype, place, memory)

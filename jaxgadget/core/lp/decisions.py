@@ -1,6 +1,6 @@
-"""One player's entry and body as a single treeplex, in NumPy, one lane: what linear programs are made of.
+"""One player's entry and body as a single treeplex, in NumPy, one lane: the input of linear programs.
 
-A body infoset below a root hangs from the entry sequence that leads to the root. What is left is an
+A body infoset below a root hangs from the entry sequence that leads to the root. The result is an
 ordinary treeplex with one root a game, where every realisation plan starts at 1.
 """
 
@@ -20,14 +20,14 @@ from jaxgadget.core.treeplex import to_host
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 REACH_TOLERANCE = 1e-9
-"""A player whose plan × stake (`Decisions.stakes`) is not above this does not reach an infoset. It is what
-HiGHS allows a constraint to be violated by."""
+"""Least plan × stake (`Decisions.stakes`) of an infoset that a player reaches: HiGHS's tolerance of
+constraints."""
 
 MIN_FLOOR = 2e-12
-"""Smaller floors, but 0, are refused: HiGHS would leave them out of its matrix."""
+"""Smallest positive floor: HiGHS would leave smaller ones out of its matrix."""
 
 ROUNDING = 1e-11
-"""Weights of a solver's plan up to this are 0."""
+"""Largest weight of a solver's plan that counts as 0."""
 
 
 class Rows(NamedTuple):
@@ -46,20 +46,20 @@ class Decisions:
 
     Attributes:
       treeplex: the joined decisions, those of the entry first.
-      num_entry: how many of its sequences are the entry's.
+      num_entry: number of its sequences that are the entry's.
       position: `[S_body]` the sequence that each sequence of the body became.
       root: `[S_body]` the body's root above each.
       scale: `[S_body]` the scale of that root.
-      constant: `[S]` what each sequence earns by itself as part of the entry.
-      body_constant: `[S_body]` what each sequence of the body earns by itself, before the scale.
+      constant: `[S]` constant payoff of each sequence of the entry.
+      body_constant: `[S_body]` constant payoff of each sequence of the body, before the scale.
       game: `[S]` the game of each sequence; padding has one too.
       infoset_game: `[I]` the game of each infoset, -1 where not real.
       real: `[I]` whether an infoset is no padding and has a legal action.
-      weight: `[I]` what an infoset's value counts at the sequence above: the scale right below a root of
+      weight: `[I]` weight of an infoset's value at the sequence above: the scale right below a root of
         the body, 0 where not real, else 1.
       legal: `[S]` whether a sequence exists: it is no padding, and its action is legal.
       floor: `[S]` least probability of an action.
-      floored: `[S]` whether an action was given a floor, be it 0.
+      floored: `[S]` whether an action has a floor, possibly 0.
     """
 
     treeplex: HostTreeplex
@@ -110,7 +110,7 @@ class Decisions:
         return sum_by(self.game, values, self.num_games)
 
     def constants(self) -> FloatArray:
-        """`[S]` what each sequence of a realisation plan earns by itself."""
+        """`[S]` constant payoff of each sequence of a realisation plan."""
         return self.constant + self.sum_body(self.scale * self.body_constant)
 
     def sum_body(self, values: FloatArray) -> FloatArray:
@@ -118,15 +118,15 @@ class Decisions:
         return sum_by(self.position, values, self.treeplex.num_sequences)
 
     def payoff_reach(self, plan: FloatArray) -> FloatArray:
-        """`[S_body]` the reach that the payoff sees, from a plan `[S]`."""
+        """`[S_body]` reach of the payoff's sequences under a plan `[S]`."""
         return plan[self.position] * self.scale
 
     def values(self, gradient: FloatArray, games: FloatArray) -> FloatArray:
-        """`[S]` what each sequence earns: by the payoff, before the scale of the root above, and by itself.
+        """`[S]` payoff of each sequence, constants included, before the scale of the root above.
 
         Args:
-          gradient: `[S_body]` what each sequence of the body earns by the payoff.
-          games: `[G]` what the other player's plan weighs in every game, and so the constants.
+          gradient: `[S_body]` payoff of each sequence of the body, without constants.
+          games: `[G]` weight of the other player's plan in every game, and so of the constants.
         """
         weight = games[self.game]
         body = gradient + weight[self.position] * self.body_constant
@@ -134,7 +134,7 @@ class Decisions:
         return weight * self.constant + self.sum_body(body)
 
     def flow(self) -> csr_array:
-        """`[I, S]` the sum of an infoset's actions less the sequence above it: 0 for a realisation plan."""
+        """`[I, S]` sum over an infoset's actions minus the sequence above it: 0 for a realisation plan."""
         infosets, count = np.arange(self.treeplex.num_infosets), len(self.infoset)
         rows = np.concatenate([self.infoset, infosets])
         columns = np.concatenate([self.num_games + np.arange(count), self.treeplex.parent])
@@ -142,7 +142,7 @@ class Decisions:
         return csr_array((values, (rows, columns)), (len(infosets), self.treeplex.num_sequences))
 
     def above_floor(self) -> csr_array:
-        """`[S, S]` how far each sequence is above its floor's share of the sequence above its infoset."""
+        """`[S, S]` each sequence minus its floor × the sequence above its infoset."""
         sequences = np.arange(self.treeplex.num_sequences)
         actions = sequences[self.num_games :]
         rows, columns = np.concatenate([sequences, actions]), np.concatenate([sequences, self.above])
@@ -150,39 +150,34 @@ class Decisions:
         return csr_array((values, (rows, columns)), (len(sequences), len(sequences)))
 
     def stakes(self, root: IntArray, payoff: FloatArray, unit: FloatArray) -> FloatArray:
-        """`[I]` the most that the payoff and constants below the root above come to; 1 in the entry.
+        """`[I]` largest payoff or constant below the root above, in the game's unit; 1 in the entry.
 
         Args:
           root: `[m]` the body's root above some payoffs.
           payoff: `[m]` these payoffs, both players' scales included.
-          unit: `[G]` the largest of each game, which counts 1.
+          unit: `[G]` largest payoff of each game.
         """
-        most = np.zeros(self.num_body_roots)
-        np.maximum.at(most, root, np.abs(payoff))
-        np.maximum.at(most, self.root, np.abs(self.scale * self.body_constant))
+        largest = np.zeros(self.num_body_roots)
+        np.maximum.at(largest, root, np.abs(payoff))
+        np.maximum.at(largest, self.root, np.abs(self.scale * self.body_constant))
         in_body = self.treeplex.first_sequence >= self.num_entry
         first = self.treeplex.first_sequence - self.num_entry + self.num_body_roots
         game = self.game[self.treeplex.parent]
-        return np.where(in_body, most[self.root[np.where(in_body, first, 0)]] / unit[game], 1.0)
+        return np.where(in_body, largest[self.root[np.where(in_body, first, 0)]] / unit[game], 1.0)
 
     def plan(self, rows: FloatArray) -> FloatArray:
         """`[S]` realisation plan of a behaviour `[S - G]`, 1 at the games' roots."""
-        plan = np.ones(self.treeplex.num_sequences)
-        above = self.above
-        for _, actions in self.treeplex.level_slices():
-            action_rows = self._rows(actions)
-            plan[actions] = plan[above[action_rows]] * rows[action_rows]
-        return plan
+        return self.treeplex.realise(np.ones((self.num_games, 1)), rows[:, None])[:, 0]
 
     def behaviour(self, plan: FloatArray, stakes: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Behaviour of a solver's realisation plan, exact in spite of its rounding.
+        """Behaviour strategy of a solver's realisation plan, valid in spite of rounding.
 
         Args:
           plan: `[S]`.
           stakes: `[I]`, see `stakes`.
 
         Returns:
-          `[S - G]` rows that sum to 1 and keep to floors and legality (0 at padding and where no
+          `[S - G]` rows that sum to 1 and respect floors and legality (0 at padding and where no
           action is legal), and `[I]` whether the player reaches the infoset, see `REACH_TOLERANCE`.
         """
         games, above = self.num_games, plan[self.treeplex.parent]
@@ -193,31 +188,31 @@ class Decisions:
         return rows, (above * stakes > REACH_TOLERANCE) & has_mass & self.real
 
     def best_response(self, values: FloatArray) -> FloatArray:
-        """`[G]` the most that the bounds allow.
+        """`[G]` value of a best response within the bounds.
 
         Args:
-          values: `[S]` what every sequence earns, see `values`.
+          values: `[S]` payoff of every sequence, see `values`.
         """
-        nothing = np.zeros(len(self.infoset))
-        return self.respond((values,), nothing, np.zeros(len(self.real), np.bool_), nothing)[1]
+        no_rows = np.zeros(len(self.infoset))
+        return self.respond((values,), no_rows, np.zeros(len(self.real), np.bool_), no_rows)[1]
 
     def respond(
-        self, values: tuple[FloatArray, ...], rows: FloatArray, kept: BoolArray, fallback: FloatArray
+        self, values: tuple[FloatArray, ...], rows: FloatArray, reached: BoolArray, fallback: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Counterfactual best responses, from the bottom up, where a behaviour is not kept.
+        """Completes a behaviour strategy by counterfactual best responses, from the bottom up.
 
         Source: *Solving games using decomposition*, "Generating a trunk strategy using CFR-D": a
         best response by counterfactual values wherever the player's own reach is 0.
 
         Args:
-          values: `[S]` each, what every sequence earns (see `values`) against the other player, in order:
-            the later ones are asked where all that the earlier ones weigh is 0.
-          rows: `[S - G]` the behaviour to keep.
-          kept: `[I]` where it is kept.
+          values: `[S]` each, payoff of every sequence (see `values`) against plans of the other player; the
+            first whose payoffs below an infoset are not all 0 decides there.
+          rows: `[S - G]` the behaviour strategy.
+          reached: `[I]` infosets where it stays.
           fallback: `[S - G]` rows for infosets where all values are 0.
 
         Returns:
-          The completed rows, and `[G]` what they earn by the first values.
+          The completed rows, and `[G]` their value by the first of `values`.
         """
         completed = rows.copy()
         q, size = np.stack(values), np.abs(np.stack(values))
@@ -229,7 +224,7 @@ class Decisions:
             for k in reversed(range(len(q))):
                 best = self._best_rows(q[k, actions], owner, actions, count)
                 chosen = np.where((sizes[k] > 0)[owner], best, chosen)
-            chosen = np.where(kept[infosets][owner], completed[action_rows], chosen)
+            chosen = np.where(reached[infosets][owner], completed[action_rows], chosen)
             completed[action_rows] = np.where(self.real[infosets][owner], chosen, 0.0)
             for k in range(len(q)):
                 earned = np.bincount(owner, completed[action_rows] * q[k, actions], count)
@@ -237,29 +232,32 @@ class Decisions:
                 np.add.at(size[k], self.treeplex.parent[infosets], self.weight[infosets] * sizes[k])
         return completed, q[0, : self.num_games]
 
-    def fallback(self, given: FloatArray | None) -> FloatArray:
+    def fallback(self, body_rows: FloatArray | None) -> FloatArray:
         """`[S - G]` rows where all actions are equally good: the fallback, else uniform over legal actions.
 
         Args:
-          given: `[Q_body]`, not used where they do not sum to 1; floors are mixed in where they lie below.
+          body_rows: `[Q_body]` the fallback, unused at infosets where it does not sum to 1; floors are mixed
+            in where a probability lies below its floor.
 
         Raises:
-          ValueError: if there are not as many as the body has actions.
+          ValueError: if the number of rows is not the body's number of actions.
         """
         games, infoset = self.num_games, self.infoset
         uniform = self._with_floor(self.legal[games:].astype(np.float64))
-        if given is None:
+        if body_rows is None:
             return uniform
         expected = self.treeplex.num_sequences - self.num_entry
-        if given.shape != (expected,):
-            raise ValueError(f"fallback has shape {given.shape}: expected ({expected},), one lane of a body")
-        given = np.concatenate([np.zeros(self.num_entry - games), given])
-        total = self.sum_actions(given)
-        fair = np.abs(total - 1) < 1e-6
-        below = self.sum_actions(np.where(given < self.floor[games:], 1.0, 0.0)) > 0
-        exact = given / np.where(fair, total, 1.0)[infoset]
-        mixed = self._with_floor(np.where(self.legal[games:], given, 0.0))
-        return np.where(fair[infoset], np.where(below[infoset], mixed, exact), uniform)
+        if body_rows.shape != (expected,):
+            raise ValueError(
+                f"fallback has shape {body_rows.shape}: expected ({expected},), one lane of a body"
+            )
+        rows = np.concatenate([np.zeros(self.num_entry - games), body_rows])
+        total = self.sum_actions(rows)
+        is_distribution = np.abs(total - 1) < 1e-6
+        is_below = self.sum_actions(np.where(rows < self.floor[games:], 1.0, 0.0)) > 0
+        exact = rows / np.where(is_distribution, total, 1.0)[infoset]
+        mixed = self._with_floor(np.where(self.legal[games:], rows, 0.0))
+        return np.where(is_distribution[infoset], np.where(is_below[infoset], mixed, exact), uniform)
 
     def _rows(self, actions: slice) -> slice:
         """Slice of a level's sequences in arrays over actions."""
@@ -291,12 +289,12 @@ def join(side: Side, terms: Terms, lane: int, name: str = "player") -> Decisions
     Args:
       side: the player's structure.
       terms: the player's numbers.
-      lane: which of their lanes.
+      lane: index of the lane.
       name: of the player, for errors.
 
     Raises:
       ValueError: if floors are negative or sum to more than 1, or values are not linear.
-      ProgramError: if they are too small for HiGHS.
+      ProgramError: if floors are too small for HiGHS.
     """
     if not terms.entry.linear:
         raise ValueError(

@@ -1,6 +1,6 @@
-"""Runs a linear program in HiGHS; the only place that knows highspy.
+"""Linear programs in HiGHS; the only module that imports highspy.
 
-Everything that goes wrong is a `ProgramError` with HiGHS's own words.
+Every failure is a `ProgramError` with HiGHS's status.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from scipy.sparse import csc_array
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 TOLERANCE = 1e-9
-"""By how much a constraint or a reduced cost may be violated."""
+"""Largest violation of a constraint or a reduced cost."""
 
 SMALLEST = 1e-12
-"""Smaller coefficients are left out (HiGHS's own bound of 1e-9 would swallow floors)."""
+"""Smallest coefficient that HiGHS does not drop; its default of 1e-9 would drop floors."""
 
 NO_TIME = "Time limit reached"
-"""HiGHS's words."""
+"""HiGHS's status after its time limit."""
 
 
 class ProgramError(ValueError):
-    """A linear program that was not solved: which one, which game, and what HiGHS said."""
+    """A linear program that was not solved; the message names it, the game and HiGHS's status."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,7 +49,7 @@ class Model:
     matrix: csc_array
 
     def take(self, columns: IntArray | slice, rows: IntArray | slice) -> Model:
-        """The same with these columns and rows only."""
+        """The model restricted to some columns and rows."""
         return Model(
             cost=self.cost[columns],
             lower=self.lower[columns],
@@ -62,7 +62,7 @@ class Model:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Basis:
-    """Which columns and rows are basic or at which bound, as HiGHS numbers it.
+    """Status of each column and row, basic or at a bound, as HiGHS numbers it.
 
     Attributes:
       columns: `[n]`.
@@ -79,9 +79,9 @@ class ProgramSolution:
 
     Attributes:
       x: `[n]` columns.
-      dual: `[m]` what a unit more on a row's bound adds to the cost.
+      dual: `[m]` increase of the cost per unit of a row's bound.
       cost: the optimum.
-      basis: where another solve can go on.
+      basis: the optimal basis, from which another solve can start.
       iterations: of the simplex method.
     """
 
@@ -94,7 +94,7 @@ class ProgramSolution:
 
 def run(
     model: Model,
-    what: str,
+    name: str,
     *,
     time_limit: float | None = None,
     basis: Basis | None = None,
@@ -103,38 +103,38 @@ def run(
 
     Args:
       model: the program.
-      what: its name and its game, for errors.
+      name: of the program and its game, for errors.
       time_limit: in seconds; by default none.
-      basis: where to begin; presolve is then off.
+      basis: to start from; presolve is then off.
 
     Raises:
-      ProgramError: if there is no optimal solution, or time was short.
+      ProgramError: if there is no optimal solution, or the time limit is reached.
     """
-    solver = _load(model, what, time_limit)
+    solver = _load(model, name, time_limit)
     if basis is not None:
-        _set_basis(solver, basis, what)
+        _set_basis(solver, basis, name)
     solver.run()
     status = solver.modelStatusToString(solver.getModelStatus())
-    if status in ("Unknown", "Solve error"):  # once more, the plain way
+    if status in ("Unknown", "Solve error"):  # again, without presolve
         solver.clearSolver()
         solver.setOptionValue("presolve", "off")
         solver.run()
         status = solver.modelStatusToString(solver.getModelStatus())
     if status != "Optimal":
-        raise _unsolved(what, status)
+        raise _unsolved(name, status)
     return _solution(solver)
 
 
 def stays_optimal(
-    model: Model, what: str, basis: Basis, *, time_limit: float | None = None
+    model: Model, name: str, basis: Basis, *, time_limit: float | None = None
 ) -> ProgramSolution | None:
-    """The basic solution of a model if a basis is optimal for it as it is, else None.
+    """The basic solution of a model for a basis if that is optimal, otherwise None.
 
-    The simplex method, started there, must be done after 0 iterations: the basis is feasible
+    The simplex method, started there, must end after 0 iterations: the basis is feasible
     and no reduced cost has the wrong sign, within `TOLERANCE`.
     """
-    solver = _load(model, what, time_limit)
-    _set_basis(solver, basis, what)
+    solver = _load(model, name, time_limit)
+    _set_basis(solver, basis, name)
     solver.setOptionValue("simplex_iteration_limit", 0)
     solver.setOptionValue("dual_simplex_cost_perturbation_multiplier", 0.0)
     solver.run()
@@ -143,12 +143,12 @@ def stays_optimal(
         return _solution(solver)
     if status in ("Iteration limit reached", "Infeasible", "Unbounded", "Unknown"):
         return None
-    raise _unsolved(what, status)
+    raise _unsolved(name, status)
 
 
-def _load(model: Model, what: str, time_limit: float | None) -> Any:
-    """A HiGHS with the model and our options."""
-    _check_finite(model, what)
+def _load(model: Model, name: str, time_limit: float | None) -> Any:
+    """A HiGHS instance with the model and the options of this module."""
+    _check_finite(model, name)
     highspy = importlib.import_module("highspy")
     solver = _make_silent(highspy)
     options: dict[str, object] = {
@@ -159,7 +159,7 @@ def _load(model: Model, what: str, time_limit: float | None) -> Any:
     }
     if time_limit is not None:
         if not time_limit > 0:
-            raise _unsolved(what, NO_TIME)
+            raise _unsolved(name, NO_TIME)
         options["time_limit"] = float(time_limit)
     for option, value in options.items():
         solver.setOptionValue(option, value)
@@ -172,12 +172,12 @@ def _load(model: Model, what: str, time_limit: float | None) -> Any:
     program.a_matrix_.index_ = model.matrix.indices
     program.a_matrix_.value_ = model.matrix.data
     if solver.passModel(program) == highspy.HighsStatus.kError:
-        raise ProgramError(f"{what} is no linear program: HiGHS says 'Model error'")
+        raise ProgramError(f"{name} is no linear program: HiGHS says 'Model error'")
     return solver
 
 
 def _make_silent(highspy: Any) -> Any:
-    """A silent HiGHS: 1.16 prints its version on creation when callbacks are enabled."""
+    """A HiGHS instance without output; 1.16 prints its version on creation when callbacks are enabled."""
 
     class Silent(highspy.Highs):
         def enableCallbacks(self) -> None:
@@ -187,16 +187,16 @@ def _make_silent(highspy: Any) -> Any:
     return Silent()
 
 
-def _check_finite(model: Model, what: str) -> None:
-    """HiGHS leaves NaN in a matrix out without a word."""
+def _check_finite(model: Model, name: str) -> None:
+    """ProgramError if a number is not finite: HiGHS silently drops NaN from a matrix."""
     bounds = (model.lower, model.upper, model.row_lower, model.row_upper)
     if not (np.isfinite(model.matrix.data).all() and np.isfinite(model.cost).all()) or any(
         np.isnan(bound).any() for bound in bounds
     ):
-        raise ProgramError(f"{what} is no linear program: expected finite payoffs, constants and scales")
+        raise ProgramError(f"{name} is no linear program: expected finite payoffs, constants and scales")
 
 
-def _set_basis(solver: Any, basis: Basis, what: str) -> None:
+def _set_basis(solver: Any, basis: Basis, name: str) -> None:
     highspy = importlib.import_module("highspy")
     theirs = highspy.HighsBasis()
     statuses = [highspy.HighsBasisStatus(k) for k in range(5)]
@@ -205,7 +205,7 @@ def _set_basis(solver: Any, basis: Basis, what: str) -> None:
     theirs.valid = True
     solver.setOptionValue("presolve", "off")
     if solver.setBasis(theirs) == highspy.HighsStatus.kError:
-        raise ProgramError(f"{what} does not take the basis: it is of a program of another shape")
+        raise ProgramError(f"{name} does not take the basis: it is of a program of another shape")
 
 
 def _solution(solver: Any) -> ProgramSolution:
@@ -223,12 +223,12 @@ def _solution(solver: Any) -> ProgramSolution:
     )
 
 
-def _unsolved(what: str, status: str) -> ProgramError:
+def _unsolved(name: str, status: str) -> ProgramError:
     """The error for a model status of HiGHS, and what to do about it."""
     if status == NO_TIME:
-        return ProgramError(f"{what} was not solved in time: HiGHS says {status!r}; raise time_limit")
+        return ProgramError(f"{name} was not solved in time: HiGHS says {status!r}; raise time_limit")
     if status in ("Infeasible", "Unbounded", "Primal infeasible or unbounded"):
-        said, advice = "has no solution", "check floors, legal actions and what is asked of the value"
+        said, advice = "has no solution", "check floors, legal actions and the least guaranteed value"
     else:
         said, advice = "was not solved", "its numbers may differ by too many orders of magnitude"
-    return ProgramError(f"{what} {said}: HiGHS says {status!r}; {advice}")
+    return ProgramError(f"{name} {said}: HiGHS says {status!r}; {advice}")

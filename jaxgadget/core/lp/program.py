@@ -1,7 +1,7 @@
-"""Problems as linear programs: the matrices.
+"""Linear programs of a problem, as matrices.
 
-The maximiser picks its realisation plan x. For the opponent, an infoset is worth (to the
-maximiser) v(I) = (1−ε)·m(I) + Σ_a f_a·q(I, a) with m(I) ≤ q(I, a) for every legal a, floors
+The maximiser picks its realisation plan x. The value of an opponent's infoset (to the
+maximiser) is v(I) = (1−ε)·m(I) + Σ_a f_a·q(I, a) with m(I) ≤ q(I, a) for every legal a, floors
 f and ε = Σ f: the sequence form of von Stengel (1996), perturbed as in Farina, Kroer and
 Sandholm (2017). With w(I, a) = q(I, a) − m(I) ≥ 0 that is v(I) = m(I) + Σ_a f_a·w(I, a), and a
 program needs one row a sequence of the opponent,
@@ -10,7 +10,7 @@ program needs one row a sequence of the opponent,
 
 J over the infosets right below (I, a). Where an infoset has no floors w is the row's slack.
 The row's dual is the opponent's realisation plan. A game's value is a column of its own, so
-floors right below a game's root change what that column is worth and nothing else: Eq. 3a of
+floors right below a game's root change the coefficient of that column and nothing else: Eq. 3a of
 Kubíček, Lisý and Sandholm (2026) with its missing factor (1−ε).
 
 All games of a problem are built as one matrix. They share nothing, so each is solved as a program of
@@ -29,26 +29,27 @@ from scipy.sparse import block_array, csc_array, csr_array, eye_array, vstack
 from jaxgadget.core.host import Entries
 from jaxgadget.core.lp.decisions import ROUNDING, Decisions, join, sum_by
 from jaxgadget.core.lp.highs import Model, ProgramSolution
+from jaxgadget.core.payoff import ListedPayoff
 from jaxgadget.core.problem import Problem
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 MAX_WEIGHT = 1e4
-"""An objective is multiplied by at most this, so that reduced costs of rare floors are no rounding."""
+"""Largest factor of an objective, which keeps reduced costs of rare floors above rounding."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Goal:
     """Objective of a linear program: by default the maximin strategy of a player in every game.
 
-    Maximises `guarantee_weight` × what the strategy guarantees + what it earns by the bonus, both summed
-    over the games. With anything but the default the games are one linear program.
+    Maximises `guarantee_weight` × guaranteed value + payoff from the bonus, both summed over the games. With
+    anything but the default the games are one linear program.
 
     Attributes:
       maximiser: 0 or 1.
-      guarantee_weight: what the guaranteed value weighs in the objective, in [0, 1].
-      at_least: the least guaranteed value, summed over the games.
-      bonus: `[S_body]` what every sequence of the maximiser's body earns besides; like
-        `Terms.body_constant`, but no part of what is guaranteed.
+      guarantee_weight: weight of the guaranteed value in the objective, in [0, 1].
+      at_least: least guaranteed value, summed over the games.
+      bonus: `[S_body]` additional payoff of every sequence of the maximiser's body; like
+        `Terms.body_constant`, but no part of the guaranteed value.
     """
 
     maximiser: int
@@ -63,13 +64,13 @@ class Goal:
 
 
 class LaneGames(NamedTuple):
-    """One lane of a problem in NumPy, as the maximiser sees it.
+    """One lane of a problem in NumPy, with payoffs of the maximiser.
 
     Attributes:
       maximiser: its decisions.
-      opponent: the other player's.
+      opponent: the other player's decisions.
       payoff: the maximiser's payoff × chance for pairs of sequences of both bodies, its own first.
-      bonus: `[maximiser's S_body]` see `Goal`.
+      bonus: `[maximiser's S_body]` of the goal.
     """
 
     maximiser: Decisions
@@ -78,23 +79,23 @@ class LaneGames(NamedTuple):
     bonus: FloatArray
 
     def maximiser_values(self, plan: FloatArray) -> FloatArray:
-        """`[S]` what the maximiser's sequences earn against a plan of the opponent, the bonus included.
+        """`[S]` payoffs of the maximiser's sequences against a plan of the opponent, the bonus included.
 
         Args:
-          plan: `[S]`, times what the guarantee weighs beside the bonus.
+          plan: `[S]` × the weight of the guaranteed value.
         """
         earned = self.payoff.value * self.opponent.payoff_reach(plan)[self.payoff.column]
         gradient = sum_by(self.payoff.row, earned, self.payoff.shape[0]) + self.bonus
         return self.maximiser.values(gradient, plan[: self.opponent.num_games])
 
     def opponent_values(self, plan: FloatArray) -> FloatArray:
-        """`[S]` what the opponent's sequences earn it against a plan of the maximiser."""
+        """`[S]` payoffs of the opponent's sequences against a plan of the maximiser."""
         lost = self.payoff.value * self.maximiser.payoff_reach(plan)[self.payoff.row]
         gradient = sum_by(self.payoff.column, -lost, self.payoff.shape[1])
         return self.opponent.values(gradient, plan[: self.maximiser.num_games])
 
     def guaranteed(self, plan: FloatArray) -> FloatArray:
-        """`[G]` what a plan of the maximiser earns in every game against a best response."""
+        """`[G]` payoff of a plan of the maximiser in every game against a best response."""
         earned = self.maximiser.sum_games(self.maximiser.constants() * plan)
         return earned - self.opponent.best_response(self.opponent_values(plan))
 
@@ -104,8 +105,8 @@ def lane_games(problem: Problem, lane: int, goal: Goal, name: str) -> LaneGames:
 
     Args:
       problem: the games, in float64.
-      lane: which lane of them.
-      goal: whom they are seen by.
+      lane: index of the lane.
+      goal: the maximiser and the bonus.
       name: for errors.
 
     Raises:
@@ -115,17 +116,17 @@ def lane_games(problem: Problem, lane: int, goal: Goal, name: str) -> LaneGames:
         raise ValueError(f"the problem of {name} is in {problem.dtype}: expected float64; build it so")
     if goal.maximiser not in (0, 1):
         raise ValueError(f"maximiser={goal.maximiser} of {name}: expected 0 or 1")
-    entries = getattr(problem.payoff.take_lanes(np.array([lane])), "entries", None)
-    if entries is None:
+    listed = problem.payoff.take_lanes(np.array([lane]))
+    if not isinstance(listed, ListedPayoff):
         raise ValueError(
             f"the payoff of {name} is a {type(problem.payoff).__name__}, which has no entries(): linear "
             "programs need its matrix; use a MatrixPayoff, or CFR"
         )
-    payoff: Entries = entries()
-    value = payoff.value if payoff.value.ndim == 1 else payoff.value[:, 0]  # all lanes', or this lane's
-    row, column, shape = payoff.row, payoff.column, payoff.shape
+    payoff = listed.entries()
+    if payoff.value.ndim == 2:  # otherwise all lanes share the values
+        payoff = dataclasses.replace(payoff, value=payoff.value[:, 0])
     if goal.maximiser == 1:
-        row, column, value, shape = column, row, -value, (shape[1], shape[0])
+        payoff = payoff.swapped()
     maximiser, opponent = (
         join(problem.sides[p], problem.terms[p], lane, f"player {p} of {name}")
         for p in (goal.maximiser, 1 - goal.maximiser)
@@ -133,15 +134,15 @@ def lane_games(problem: Problem, lane: int, goal: Goal, name: str) -> LaneGames:
     bonus = np.zeros(len(maximiser.position)) if goal.bonus is None else goal.bonus
     if bonus.shape != maximiser.position.shape:
         raise ValueError(f"bonus of {name} has shape {bonus.shape}: expected {maximiser.position.shape}")
-    return LaneGames(maximiser, opponent, Entries(row=row, column=column, value=value, shape=shape), bonus)
+    return LaneGames(maximiser, opponent, payoff, bonus)
 
 
 class Axis(NamedTuple):
     """Columns (or rows) of a program: a subset of the full numbering, sorted by game.
 
     Attributes:
-      size: how many there might be.
-      order: those that there are.
+      size: size of the full numbering.
+      order: the subset.
       starts: `[parts + 1]` where in `order` each part begins.
     """
 
@@ -151,31 +152,37 @@ class Axis(NamedTuple):
 
     @staticmethod
     def of(games: Sequence[IntArray], num_games: int, joint: bool) -> Axis:
-        """By the game of each, -1 where there is none; a part each, or one for all games."""
+        """Axis with a part for each game, or a single part for a joint program.
+
+        Args:
+          games: the game of each column or row, -1 where there is none.
+          num_games: G.
+          joint: whether all games are one part.
+        """
         game = np.concatenate(games)
         order = np.argsort(game, kind="stable")[np.count_nonzero(game < 0) :]
         starts = np.searchsorted(game[order], np.arange(num_games + 1))
         return Axis(len(game), order, np.array([0, len(order)]) if joint else starts)
 
-    def part(self, number: int) -> slice:
+    def part(self, part: int) -> slice:
         """Slice of a part in `order`."""
-        return slice(*self.starts[number : number + 2].tolist())
+        return slice(*self.starts[part : part + 2].tolist())
 
-    def scatter(self, parts: dict[int, FloatArray]) -> FloatArray:
-        """`[size]` the numbers of some parts, 0 elsewhere."""
-        values = np.zeros(self.size)
-        for number, part in parts.items():
-            values[self.order[self.part(number)]] = part
-        return values
+    def scatter(self, values_by_part: dict[int, FloatArray]) -> FloatArray:
+        """`[size]` the values of some parts, 0 elsewhere."""
+        scattered = np.zeros(self.size)
+        for part, values in values_by_part.items():
+            scattered[self.order[self.part(part)]] = values
+        return scattered
 
 
 class Plans(NamedTuple):
-    """Both players' realisation plans, as linear programs found them.
+    """Both players' realisation plans from solved linear programs.
 
     Attributes:
-      maximiser: `[S]`.
-      opponent: `[S]`, times what the guaranteed value weighs (duals).
-      price: what a unit of `Goal.at_least` costs the objective.
+      maximiser: `[S]` primal solution.
+      opponent: `[S]` dual solution: the plan × the weight of the guaranteed value.
+      price: decrease of the objective per unit of `Goal.at_least`.
     """
 
     maximiser: FloatArray
@@ -187,21 +194,21 @@ class Plans(NamedTuple):
 class Program:
     """A linear program as matrices.
 
-    There might be columns for the maximiser's plan `[S]`, the games' values `[G]`, and the opponent's m
-    `[I]` and w `[S]`; and rows for what the opponent's sequences are worth `[S]`, the flow at the
-    maximiser's infosets `[I]`, its floors `[S]`, and the least guarantee `[0 or 1]`.
+    The full numbering of columns has the maximiser's plan `[S]`, the games' values `[G]`, and the opponent's
+    m `[I]` and w `[S]`; that of rows has the values of the opponent's sequences `[S]`, the flow at the
+    maximiser's infosets `[I]`, its floors `[S]`, and the least guaranteed value `[0 or 1]`.
 
     Attributes:
       name: for errors.
-      goal: what is looked for.
-      games: the source.
+      goal: objective.
+      games: the lane of the problem.
       stakes: of the maximiser's and the opponent's infosets, see `Decisions.stakes`.
-      unit: `[G]` what payoffs of each game were divided by, the same for all if joint.
-      weight: `[G]` what each game's objective was multiplied by.
-      nonempty: `[G]` whether a game has anything in it.
+      unit: `[G]` divisor of each game's payoffs, the same for all if joint.
+      weight: `[G]` factor of each game's objective.
+      nonempty: `[G]` True for games with an infoset or a payoff.
       columns: of the model.
       rows: of the model.
-      model: all parts; they are the games, or one for all if the goal is joint.
+      model: all parts; a part is a game, or all games if the goal is joint.
     """
 
     name: str
@@ -219,25 +226,25 @@ class Program:
         """Indices of the programs: nonempty games, or 0 for all games jointly."""
         return [0] if self.goal.joint else np.flatnonzero(self.nonempty).tolist()
 
-    def part_name(self, number: int) -> str:
-        """For errors."""
+    def part_name(self, part: int) -> str:
+        """Name of a part in errors."""
         name = f"linear program {self.name!r}"
-        return name if self.goal.joint or len(self.nonempty) == 1 else f"{name}, game {number}"
+        return name if self.goal.joint or len(self.nonempty) == 1 else f"{name}, game {part}"
 
-    def part(self, number: int) -> Model:
-        """One part's program."""
-        return self.model.take(self.columns.part(number), self.rows.part(number))
+    def part(self, part: int) -> Model:
+        """Linear program of a part."""
+        return self.model.take(self.columns.part(part), self.rows.part(part))
 
     def plans(self, solutions: dict[int, ProgramSolution], weight: FloatArray | None = None) -> Plans:
-        """Solution of the solved parts, without rounding errors.
+        """Plans of the solved parts, without rounding errors.
 
         Args:
           solutions: of every part.
-          weight: `[G]` what their objectives were multiplied by, if not as here.
+          weight: `[G]` factor of each game's objective; by default that of this program.
         """
         maximiser, opponent = self.games.maximiser, self.games.opponent
-        columns = self.columns.scatter({number: solution.x for number, solution in solutions.items()})
-        duals = self.rows.scatter({number: -solution.dual for number, solution in solutions.items()})
+        columns = self.columns.scatter({part: solution.x for part, solution in solutions.items()})
+        duals = self.rows.scatter({part: -solution.dual for part, solution in solutions.items()})
         weight = (self.weight if weight is None else weight)[opponent.game]
         plan, opponent_plan = columns[: len(maximiser.game)], duals[: len(opponent.game)] / weight
         return Plans(
@@ -254,8 +261,8 @@ def build_program(problem: Problem, lane: int, goal: Goal, name: str) -> Program
 
     Args:
       problem: the games, in float64.
-      lane: which lane of them.
-      goal: what is looked for.
+      lane: index of the lane.
+      goal: objective.
       name: for errors.
 
     Raises:
@@ -268,7 +275,7 @@ def build_program(problem: Problem, lane: int, goal: Goal, name: str) -> Program
     payoff = games.payoff
     value = payoff.value * maximiser.scale[payoff.row] * opponent.scale[payoff.column]
     row, column, value = payoff.row[value != 0], payoff.column[value != 0], value[value != 0]
-    # What is large in each game, and which games there are.
+    # Largest payoff of each game.
     unit = np.zeros(maximiser.num_games)
     np.maximum.at(unit, maximiser.game[maximiser.position[row]], np.abs(value))
     for decisions in (maximiser, opponent):
@@ -316,7 +323,7 @@ def _axes(games: LaneGames, goal: Goal) -> tuple[Axis, Axis]:
 
 
 def _weights(opponent: Decisions) -> FloatArray:
-    """`[G]` what makes up for the smallest floor of a game's entry, see `MAX_WEIGHT`."""
+    """`[G]` inverse of the smallest floor of a game's entry, at most `MAX_WEIGHT`."""
     floored = np.flatnonzero((opponent.floor > 0) & opponent.legal)
     floored = floored[floored < opponent.num_entry]
     least = np.ones(opponent.num_games)
@@ -331,14 +338,14 @@ def _model(
     unit: FloatArray,
     weight: FloatArray,
 ) -> Model:
-    """All columns and rows that there might be.
+    """Columns and rows of the full numbering.
 
     Args:
       games: the games.
-      goal: what is looked for.
+      goal: objective.
       payoff: the maximiser's and the opponent's sequences, and the payoff with both players' scales.
-      unit: `[G]` what payoffs are divided by.
-      weight: `[G]` what the objective is multiplied by.
+      unit: `[G]` divisor of payoffs.
+      weight: `[G]` factor of the objective.
     """
     maximiser, opponent = games.maximiser, games.opponent
     num_games, num_plan, num_answers = len(unit), len(maximiser.game), len(opponent.game)
@@ -350,7 +357,7 @@ def _model(
         [maximiser.flow(), None, None, None],
         [maximiser.above_floor(), None, None, None],
     ]
-    # What each column adds to the guaranteed value, and to the objective.
+    # Coefficients of the guaranteed value and of the objective.
     plan_unit, others = unit[maximiser.game], np.zeros(num_worths + num_answers)
     guarantee = np.concatenate([maximiser.constants() / plan_unit, np.ones(num_games), others])
     bonus = maximiser.sum_body(maximiser.scale * games.bonus) / plan_unit
@@ -359,7 +366,7 @@ def _model(
     lower = np.repeat([0.0, -np.inf, 0.0], [num_plan, num_games + num_worths, num_answers])
     upper = np.full(len(lower), np.inf)
     lower[:num_games] = upper[:num_games] = 1.0  # a plan starts at 1
-    # Where floors leave the opponent no choice, m counts nothing: it is 0, and w what an action is worth.
+    # Where floors leave the opponent no choice, m has weight 0: it is fixed at 0, and w is an action's value.
     bound = opponent.sum_actions(opponent.floor[opponent.num_games :]) > 1 - ROUNDING
     worths, answers = num_plan + num_games, num_plan + num_games + num_worths + opponent.num_games
     lower[worths:][:num_worths][bound] = upper[worths:][:num_worths][bound] = 0.0
