@@ -158,7 +158,7 @@ def solve_trunk(
     below = Policy.uniform(tree) if blueprint is None else as_policy(blueprint, tree, name="blueprint")
     if against is not None:
         below = _against(below, against, fixed)
-    below = _spread(below, count)
+    below = _broadcast(below, count)
     num_lanes = below.num_lanes
     if fixed is not None and blueprint is None:
         raise ValueError(f"fixed={fixed!r} requires a blueprint: expected the policy of that player")
@@ -216,7 +216,7 @@ def _check_values(values: object) -> int | None:
     return None if count is None else check_whole_number("values.num_lanes", count, 1)
 
 
-def _spread(rows: Policy, num_lanes: int | None) -> Policy:
+def _broadcast(rows: Policy, num_lanes: int | None) -> Policy:
     """Broadcasts a blueprint to `num_lanes`; None keeps its lanes."""
     if num_lanes is None:
         return rows
