@@ -43,7 +43,7 @@ from jaxgadget.values.ranged_payoff import Pair, RangedPayoff
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class SolvedSubgames:
     """A `RangeFunction` that solves all subgames below a cut for the given ranges.
 
