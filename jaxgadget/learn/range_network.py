@@ -39,7 +39,8 @@ from jaxgadget.tree.history import HistoryTree, check_histories
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.digest import digest
 from jaxgadget.util.store import Format, file_checksum, read_record
-from jaxgadget.values.ranges import Limit, Pair, RangeFunction
+from jaxgadget.values.ranged_payoff import Pair, RangeFunction
+from jaxgadget.values.ranges import Limit
 
 KIND = NetworkKind(name="range network", version=1, writer="train_ranges")
 

@@ -58,7 +58,8 @@ from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 from jaxgadget.util.store import Format, jsonable, read_archive, write_archive, write_record
 from jaxgadget.values.draws import CONCENTRATIONS, RangePair, draw_ranges, random_policies, reach_of
-from jaxgadget.values.ranges import Limit, Pair, RangeFunction, RangeValues, function_at
+from jaxgadget.values.ranged_payoff import Pair, RangeFunction
+from jaxgadget.values.ranges import Limit, RangeValues, function_at
 from jaxgadget.values.shards import count_lanes
 from jaxgadget.values.solved import SolvedRanges, solve_ranges
 from jaxgadget.values.trunk import LimitedTrunk, solve_trunk

@@ -24,7 +24,7 @@ from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.sequence import SequenceForm
 from jaxgadget.util.arrays import FloatArray, IntArray
-from jaxgadget.util.players import pair_for
+from jaxgadget.util.players import pair_for, sign_of
 
 
 def mixed_games(whole: Problem, form: SequenceForm, opponents: Opponents, player: int) -> Batch:
@@ -98,4 +98,4 @@ def earned_against(form: SequenceForm, policy: Policy, player: int) -> FloatArra
     other = 1 - player
     reach = np.ones((form.treeplex[other].num_sequences, policy.num_lanes))
     reach[form.treeplex[other].num_roots :] = policy.reach(other)[form.action_sequences(other)]
-    return (1 if player == 0 else -1) * multiply(form.payoff, player, reach)
+    return sign_of(player) * multiply(form.payoff, player, reach)

@@ -99,9 +99,7 @@ class Opponents:
     @property
     def policy(self) -> Policy:
         """Every opponent's model, M lanes."""
-        first, second = (rows[:, self.model] for rows in self.models.probabilities)
-        labels = tuple(self.models.labels[lane] for lane in self.model.tolist())
-        return Policy(self.models.tree, (first, second), labels)
+        return self.models.take_lanes(self.model)
 
 
 def list_opponents(

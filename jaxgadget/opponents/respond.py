@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.checkpoint import load_chunk, save_chunk
 from jaxgadget.core.driver import checked_plan
 from jaxgadget.core.lp.solve import Goal
-from jaxgadget.core.memory import Plan, plan_batch
+from jaxgadget.core.memory import plan_batch
 from jaxgadget.core.problem import Problem
 from jaxgadget.core.regret import Rule
 from jaxgadget.core.solution import BatchSolution, solve_batch
@@ -45,20 +44,20 @@ EQUILIBRIUM_TOLERANCE = 1e-9
 range."""
 
 CFR_TOLERANCE = 1e-3
-"""The same by CFR, unless another tolerance is asked for."""
+"""The same by CFR."""
 
 WORDS = {
     RESTRICTED_NASH: "restricted Nash response",
     BEST_NASH: "best equilibrium",
     DATA_BIASED: "data-biased response",
 }
-"""What errors call a method."""
+"""Names of the methods in errors."""
 
 DEFAULTS = Solver(iterations=1000, dtype="float64")
 """Settings of responses, which are the whole game's."""
 
 LABELS = {RESTRICTED_NASH: "rnr:{p}:", BEST_NASH: "best-equilibrium:", DATA_BIASED: "data-biased:{p}:"}
-"""What stands before the model's label in a response's."""
+"""Prefixes of the model's label in that of a response."""
 
 
 def respond(
@@ -86,7 +85,7 @@ def respond(
     Args:
       tree: the game, by histories or by hands.
       opponents: one or several, `Opponent(model, p)`; each may have several models and p, all crossed.
-      player: 0 or 1, who responds.
+      player: the responding player, 0 or 1.
       value: bracket of player 0's value of the game, if known; else `game_value(tree)`, or a linear program.
       solver: settings; by default 1000 iterations of CFR+ in float64. With `lp`, a linear program for each
         lane.
@@ -121,7 +120,7 @@ def data_biased_response(
     Args:
       tree: the game, by histories or by hands.
       opponents: as in `respond`.
-      player: 0 or 1, who responds.
+      player: the responding player, 0 or 1.
       value: bracket of player 0's value of the game, as in `respond`.
       solver: settings and defaults of `respond`.
       iterations: short for `Solver(iterations=…)`.
@@ -156,7 +155,7 @@ def best_nash(
     Args:
       tree: the game, by histories or by hands.
       models: of the opponent, a lane each, as `as_policy` takes them.
-      player: 0 or 1, who responds.
+      player: the responding player, 0 or 1.
       tolerance: by how much the strategy may guarantee less than the value of the game, in units of payoff;
         by default `EQUILIBRIUM_TOLERANCE` of the payoff range, or `CFR_TOLERANCE` of it by CFR.
       value: bracket of player 0's value of the game; with `lp` strategies must guarantee its lower end.
@@ -197,7 +196,7 @@ def _respond_by(
     by_cfr, watch = solver.rule is not None, Stopwatch()
     if tolerance is None:
         tolerance = tree.payoff_range * (CFR_TOLERANCE if by_cfr else EQUILIBRIUM_TOLERANCE)
-    given = "" if value is None else f", guaranteeing the lower end of value={value!r}"
+    guarantee = "" if value is None else f", guaranteeing the lower end of value={value!r}"
     with watch.phase("run"):
         if value is None:
             value = find_value(tree, not by_cfr, solver.progress, time_limit=solver.time_limit)
@@ -205,11 +204,13 @@ def _respond_by(
         least, most = bracket.for_player(player)
         if method == BEST_NASH and by_cfr:
             task = task._replace(opponents=_nearly_nash(task, least, tolerance))
-    solved = _solve_by_cfr(task, watch) if by_cfr else _solve_exactly(task, least - tolerance, given, watch)
-    if method == BEST_NASH and not by_cfr:
-        solved = solved._replace(gap=np.maximum(most - solved.objective, 0.0))
+    if by_cfr:
+        solution = _solve_by_cfr(task, watch)
+    else:
+        solution = _solve_exactly(task, least - tolerance, guarantee, watch)
+    gap = most - solution.guaranteed[player] if method == BEST_NASH and not by_cfr else solution.gap
     with watch.phase("run"):
-        return _measure(task, solved, bracket, watch)
+        return _measure(task, solution, np.maximum(gap[0], 0.0), bracket, watch)  # below 0 is rounding
 
 
 def _check_bracket(value: tuple[float, float] | None, opponents: Opponents) -> None:
@@ -235,8 +236,8 @@ class _Task(NamedTuple):
     Attributes:
       tree: the game, by histories or by hands.
       opponents: a lane each.
-      player: who responds.
-      method: which responses.
+      player: the responding player.
+      method: kind of the responses.
       solver: settings of the solve.
     """
 
@@ -258,26 +259,6 @@ class _Task(NamedTuple):
         return dataclasses.replace(batch, name=f"{self.method}-player{self.player}")
 
 
-class _LaneResponses(NamedTuple):
-    """Responses of all lanes.
-
-    Attributes:
-      rows: `[Q_body, lanes]` the responding player's.
-      objective: `[lanes]`.
-      gap: `[lanes]`.
-      iterations: `[lanes]`.
-      plan: how lanes were split.
-      failures: lanes that were not solved, and why.
-    """
-
-    rows: FloatArray
-    objective: FloatArray
-    gap: FloatArray
-    iterations: npt.NDArray[np.int64]
-    plan: Plan | None
-    failures: dict[int, str]
-
-
 def _nearly_nash(task: _Task, least: float, tolerance: float) -> Opponents:
     """The models with a p for which p·G / (1−p) is within the tolerance, as G ≤ best-response gain."""
     values = evaluate_policy(task.opponents.models).best_response_values[1 - task.player]
@@ -285,7 +266,7 @@ def _nearly_nash(task: _Task, least: float, tolerance: float) -> Opponents:
     return dataclasses.replace(task.opponents, p=np.minimum(tolerance / (tolerance + most_gain), 0.5))
 
 
-def _solve_by_cfr(task: _Task, watch: Stopwatch) -> _LaneResponses:
+def _solve_by_cfr(task: _Task, watch: Stopwatch) -> BatchSolution:
     solver, folder = task.solver, task.solver.checkpoint_path
     with watch.phase("build"):
         batch = task.batch(whole_problem(task.tree, 1, np.float64))
@@ -306,12 +287,12 @@ def _solve_by_cfr(task: _Task, watch: Stopwatch) -> _LaneResponses:
 
     with (
         watch.phase("run"),
-        progress_bar("responding", solver.num_iterations, task.solver.progress) as report,
+        progress_bar("responding", solver.num_iterations, solver.progress) as report,
     ):
-        return _solved(task, solve_batch(batch, solver, players=(task.player,), plan=plan, report=report))
+        return solve_batch(batch, solver, players=(task.player,), plan=plan, report=report)
 
 
-def _solve_exactly(task: _Task, at_least: float, guarantee: str, watch: Stopwatch) -> _LaneResponses:
+def _solve_exactly(task: _Task, at_least: float, guarantee: str, watch: Stopwatch) -> BatchSolution:
     """Solves a linear program for each lane.
 
     Those of a best equilibrium guarantee `at_least`, whose source is `guarantee` in their errors.
@@ -332,34 +313,22 @@ def _solve_exactly(task: _Task, at_least: float, guarantee: str, watch: Stopwatc
     solver = task.solver
     with (
         watch.phase("run"),
-        progress_bar("responding", solver.num_iterations, task.solver.progress) as report,
+        progress_bar("responding", solver.num_iterations, solver.progress) as report,
     ):
-        solution = solve_batch(batch, solver, players=(task.player,), names=names, goals=goals, report=report)
-    return _solved(task, solution)
-
-
-def _solved(task: _Task, solution: BatchSolution) -> _LaneResponses:
-    """The responding player's part of a solution."""
-    return _LaneResponses(
-        rows=solution.strategy[task.player],
-        objective=solution.guaranteed[task.player][0],
-        gap=np.maximum(solution.gap[0], 0.0),  # less is rounding
-        iterations=solution.iterations,
-        plan=solution.plan,
-        failures=solution.failures,
-    )
+        return solve_batch(batch, solver, players=(task.player,), names=names, goals=goals, report=report)
 
 
 def _measure(
-    task: _Task, solved: _LaneResponses, bracket: tuple[float, float], watch: Stopwatch
+    task: _Task, solution: BatchSolution, gap: FloatArray, bracket: tuple[float, float], watch: Stopwatch
 ) -> Responses:
     """The responses as policies, against their models and against best responses."""
     tree, player, opponents = task.tree, task.player, task.opponents
     models, infosets = opponents.policy, tree.infosets[player]
     rows = np.empty_like(models.probabilities[player])
     sequence = sequence_form(tree).action_sequences(player)
-    rows[sequence[sequence >= 0] - 1] = solved.rows[sequence >= 0]  # the others are of impossible hands
-    is_solved = np.array([lane not in solved.failures for lane in range(len(opponents))])
+    is_possible = sequence >= 0  # the others are of impossible hands
+    rows[sequence[is_possible] - 1] = solution.strategy[player][is_possible]
+    is_solved = np.array([lane not in solution.failures for lane in range(len(opponents))])
     rows = np.where(is_solved, rows, models.probabilities[player])
     rows = normalise_rows(rows, infosets.infoset[1:])
     labels = tuple(
@@ -369,7 +338,8 @@ def _measure(
     policy = dataclasses.replace(models.with_player(player, rows), labels=labels)
     values = evaluate_policy(policy)
     against_model = sign_of(player) * values.value
-    numbers = against_model, -values.best_response_values[player], solved.objective, solved.gap
+    objective = solution.guaranteed[player][0]
+    numbers = against_model, -values.best_response_values[player], objective, gap
     against_model, guaranteed, objective, gap = (np.where(is_solved, x, np.nan) for x in numbers)
     return Responses(
         player=player,
@@ -383,9 +353,9 @@ def _measure(
         gap=gap,
         game_value=bracket,
         algorithm=task.solver.name,
-        iterations=solved.iterations,
+        iterations=solution.iterations,
         target_gap=task.solver.max_gap,
         seconds=watch.seconds,
-        plan=solved.plan,
-        failures=solved.failures,
+        plan=solution.plan,
+        failures=solution.failures,
     )

@@ -31,21 +31,21 @@ class Responses(LaneResult):
     many, and no property of the method.
 
     Attributes:
-      player: who responds.
+      player: the responding player.
       method: `restricted-nash`, `best-nash` or `data-biased`.
-      opponents: to whom; of a best Nash strategy by CFR with the p that was chosen, by linear programs 0.
+      opponents: the opponents; their p for a best Nash strategy is the one chosen by CFR, or 0 for `lp`.
       policy: every opponent's model, with the player's rows replaced by its response.
       value_against_model: `[M]` u(x, σ_F).
       guaranteed_value: `[M]` value of the response against a best response.
-      best_response_value: `[M]` the most that the player can get against the model.
-      objective: `[M]` what was maximised: p·u(x, σ_F) + (1−p)·guaranteed value; of a data-biased response
-        what it gets at least against opponents who keep to the floors.
-      gap: `[M]` NashConv of the game that was solved: by how much less than the largest the objective may
-        be. Of a best Nash strategy by linear programs, how much less than the value it guarantees.
+      best_response_value: `[M]` value of a best response to the model.
+      objective: `[M]` the maximised value: p·u(x, σ_F) + (1−p)·guaranteed value; for a data-biased response
+        its least value against opponents who keep to the floors.
+      gap: `[M]` NashConv of the solved game, which bounds the difference of the objective from its maximum.
+        For a best Nash strategy by linear programs, the value of the game minus the guaranteed value.
       game_value: bracket of player 0's value of the game.
       algorithm: the rule's name, or `lp`.
-      iterations: `[M]` done; of the simplex method for `lp`.
-      target_gap: what was aimed at, if anything.
+      iterations: `[M]` completed; of the simplex method for `lp`.
+      target_gap: the requested gap, if any.
       seconds: `build` and `run`.
       plan: how the lanes were split; None for `lp`.
       failures: lanes that were not solved, and why; their numbers are NaN, and their policy the model's.

@@ -5,6 +5,7 @@ All SPECs are parsed first, then made for a game together; checkpoints of one al
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -270,4 +271,4 @@ def _sampled_checkpoints(
 
 
 def _relabelled(policy: Policy, *labels: str) -> Policy:
-    return Policy(policy.tree, policy.probabilities, labels)
+    return dataclasses.replace(policy, labels=labels)

@@ -44,7 +44,7 @@ from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
 VALUE_TOLERANCE = 1e-6
-"""Width of the game value's bracket that is asked for, as a share of the payoff range."""
+"""Default width of the game value's bracket, as a share of the payoff range."""
 
 EVALUATION_SIZE = 1e6
 """Sequences and terminals × lanes that are evaluated at a time."""
@@ -99,10 +99,7 @@ def to_policy(tree: Tree, form: Treeplexes, body: tuple[Any, Any], labels: tuple
         infosets, sequence = tree.infosets[player], form.action_sequences(player)
         rows = np.zeros((infosets.num_sequences - 1, len(labels)))
         rows[sequence[sequence >= 0] - 1] = np.asarray(body[player], np.float64)[sequence >= 0]
-        if len(infosets):
-            total = np.add.reduceat(rows, infosets.first_sequence - 1, axis=0)
-            rows /= np.repeat(total, infosets.num_actions, axis=0)
-        pair.append(rows)
+        pair.append(normalise_rows(rows, infosets.infoset[1:]))
     return Policy(tree, (pair[0], pair[1]), labels)
 
 
@@ -119,9 +116,9 @@ class ProfileValues:
     """Values of profiles, one a lane.
 
     Attributes:
-      value: `[lanes]` what player 0 gets under the profile.
-      best_response_values: `[2, lanes]` what player 1 gets at best against player 0's policy,
-        then player 0 against player 1's.
+      value: `[lanes]` expected payoff of player 0 under the profile.
+      best_response_values: `[2, lanes]` value of player 1's best response to player 0's policy, then of
+        player 0's to player 1's.
     """
 
     value: FloatArray
@@ -134,11 +131,11 @@ class ProfileValues:
 
 
 def evaluate_policy(policy: PolicyLike, *, tree: Tree | None = None) -> ProfileValues:
-    """Expected values and best-response values of every lane, so many at a time.
+    """Expected values and best-response values of every lane, in chunks of lanes.
 
     Args:
-      policy: a `Policy`, or with a tree what else `as_policy` takes.
-      tree: for which tree; by default the policy's.
+      policy: a `Policy`, or with a tree anything that `as_policy` takes.
+      tree: tree of the policy; by default its own.
     """
     policy = as_policy(policy, tree)
     tree, form = policy.tree, whole_treeplexes(policy.tree)
@@ -196,17 +193,15 @@ def _chunks(policy: Policy, size: int) -> Iterator[Policy]:
         yield policy
         return
     for begin in range(0, policy.num_lanes, size):
-        lanes = [min(begin + i, policy.num_lanes - 1) for i in range(size)]
-        first, second = (rows[:, lanes] for rows in policy.probabilities)
-        yield Policy(policy.tree, (first, second), tuple(policy.labels[lane] for lane in lanes))
+        yield policy.take_lanes(np.minimum(np.arange(begin, begin + size), policy.num_lanes - 1))
 
 
 def nash_conv(policy: PolicyLike, *, tree: Tree | None = None) -> FloatArray:
     """`[lanes]` NashConv: the sum of what both players gain by best responses, minus a game's constant.
 
     Args:
-      policy: a `Policy`, or with a tree what else `as_policy` takes.
-      tree: for which tree; by default the policy's.
+      policy: a `Policy`, or with a tree anything that `as_policy` takes.
+      tree: tree of the policy; by default its own.
     """
     return evaluate_policy(policy, tree=tree).nash_conv
 
@@ -217,7 +212,7 @@ class BestResponse:
 
     Attributes:
       policy: the given policy with the player's rows replaced by a pure best response.
-      value: `[lanes]` what the player gets.
+      value: `[lanes]` the player's expected payoff.
       action_values: `[Q, lanes]` counterfactual best-response value of every action.
       infoset_values: `[I, lanes]` counterfactual best-response value of every infoset: the best
         action's value, weighted by the reach of chance and the other player.
@@ -250,7 +245,7 @@ def best_response(policy: PolicyLike, player: int, *, tree: Tree | None = None) 
     Args:
       policy: a `Policy`, or with a tree anything that `as_policy` takes.
       player: the responding player, 0 or 1.
-      tree: for which tree; by default the policy's.
+      tree: tree of the policy; by default its own.
 
     Raises:
       ValueError: if `player` is not 0 or 1.
@@ -300,11 +295,11 @@ def game_value(
     Args:
       tree: the game, by histories or by hands.
       tolerance: stop when the bracket is narrower than this share of the payoff range.
-      iterations: stop after that many in any case; by default what seconds can do.
+      iterations: maximum number; by default as many as take a few seconds.
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Returns:
-      `(low, high)`: what player 0's average policy guarantees, and what player 1's concedes.
+      `(low, high)`: the value that player 0's average policy guarantees, and that player 1's concedes.
     """
     check_tree(tree)
     if not is_finite_number(tolerance) or tolerance < 0:
@@ -378,11 +373,11 @@ def exploitability(
     OpenSpiel's `exploitability` is another number: half of `nash_conv`.
 
     Args:
-      policy: what is evaluated, a `Policy` or with a tree what else `as_policy` takes; only `player`'s part
+      policy: a `Policy`, or with a tree anything that `as_policy` takes; only `player`'s part
         counts.
       player: 0 or 1.
       value: bracket of player 0's game value, else `game_value(policy.tree)`; its middle is used.
-      tree: for which tree; by default the policy's.
+      tree: tree of the policy; by default its own.
     """
     check_player(player)
     policy = as_policy(policy, tree)

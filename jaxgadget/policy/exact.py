@@ -83,10 +83,13 @@ def exact_problem(form: SequenceForm, floors: tuple[FloatArray, FloatArray] | No
     with precision(np.float64):
         payoff = build_payoff(form.payoff, np.float64, form="rows")
         problem = evaluation_game(form.treeplex, payoff, 1, np.float64)
-        if floors is None:
-            return problem
-        first, second = (floors[p][form.action_sequences(p) - 1] for p in (0, 1))
-        return with_floors(problem, (first, second))
+        return problem if floors is None else with_tree_floors(problem, form, floors)
+
+
+def with_tree_floors(problem: Problem, form: SequenceForm, floors: tuple[FloatArray, FloatArray]) -> Problem:
+    """The same problem with floors in the order of `Policy.probabilities`."""
+    first, second = (floors[p][form.action_sequences(p) - 1] for p in (0, 1))
+    return with_floors(problem, (first, second))
 
 
 def find_value(tree: Tree, by_lp: bool, progress: bool | None, *, time_limit: float | None = None) -> Bracket:

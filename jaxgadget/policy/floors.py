@@ -17,12 +17,12 @@ Floors = float | Sequence[FloatArray]
 
 
 def tremble(tree: Tree, epsilon: float, prior: PolicyLike | None = None) -> tuple[FloatArray, FloatArray]:
-    """Floors ε·p at every infoset: with probability ε the hand trembles, and then p is played.
+    """Floors ε·p at every infoset: with probability ε the hand trembles and the prior p is played.
 
     Args:
       tree: the game, by histories or by hands.
-      epsilon: how likely that is, in [0, 1).
-      prior: what is played then, one lane; by default all legal actions alike.
+      epsilon: probability of a tremble, in [0, 1).
+      prior: policy that is played then, one lane; uniform by default.
 
     Returns:
       For both players `[num_sequences - 1]`, in the order of `Policy.probabilities`.

@@ -14,6 +14,7 @@ import numpy as np
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
 from jaxgadget.policy.policy import ROW_TOLERANCE, Policy, as_policy
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.infosets import Infosets
 from jaxgadget.tree.matching import first_child
 from jaxgadget.util.arrays import FloatArray, IntArray
 
@@ -53,12 +54,16 @@ class PolicyPlayer:
 
     def action_probabilities(self, tree: HistoryTree, player: int, histories: IntArray) -> FloatArray:
         """Rows of the policy; raises ValueError if the tree is of another game."""
-        rows = self.policy.on(tree).probabilities[player]
-        infosets, infoset = tree.infosets[player], tree.infoset[player, histories]
-        count = infosets.num_actions[infoset][:, None]
-        slot = np.arange(count.max(initial=1))
-        row = infosets.first_sequence[infoset][:, None] - 1 + np.minimum(slot, count - 1)
-        return np.where(slot < count, rows[row, self.lane], 0.0)
+        rows = self.policy.on(tree).probabilities[player][:, self.lane]
+        return action_rows(tree.infosets[player], tree.infoset[player, histories], rows)
+
+
+def action_rows(infosets: Infosets, infoset: IntArray, probabilities: FloatArray) -> FloatArray:
+    """`[H, A]` probabilities of the actions of infosets `[H]`, padded with 0, of a player's `[Q]`."""
+    count = infosets.num_actions[infoset][:, None]
+    slot = np.arange(count.max(initial=1))
+    row = infosets.first_sequence[infoset][:, None] - 1 + np.minimum(slot, count - 1)
+    return np.where(slot < count, probabilities[row], 0.0)
 
 
 def play_games(

@@ -1,4 +1,4 @@
-"""Policies of both players for a whole game, with lanes: blueprints and what became of them.
+"""Policies of both players for a whole game, with lanes.
 
 Plain NumPy in float64. Rows follow the tree's infosets; files and OpenSpiel tables go by
 infostate string.
@@ -35,7 +35,7 @@ OLD_HANDS_FILE = Format(name="jaxgadget policy by hands", version=1, noun="polic
 """Format of policies by hands until version 0.4."""
 
 ROW_TOLERANCE = 1e-5
-"""How far the probabilities of an infoset may be from summing to 1."""
+"""Maximum deviation from 1 of the sum of an infoset's probabilities."""
 
 
 def _is_numbers(value: object) -> bool:
@@ -186,11 +186,11 @@ class Policy:
 
     @staticmethod
     def from_openspiel(tree: Tree, policy: TabularPolicy | StatePolicy, label: str = "openspiel") -> Policy:
-        """Reads a policy of OpenSpiel's for the same game: a table, or anything that is asked at a state.
+        """Reads an OpenSpiel policy of the same game: a table, or any policy of states.
 
-        Such as the `average_policy()` of a solver of OpenSpiel's, in Python or C++. It is asked at a state of
-        every infoset; those that share an infostate string in OpenSpiel get the same row. Where both players
-        act at once, policies of OpenSpiel's turn-based version of the game will do.
+        For example the `average_policy()` of one of OpenSpiel's solvers, in Python or C++. It is called with
+        a state of every infoset; infosets that share an infostate string in OpenSpiel get the same row. For
+        games with simultaneous moves, policies of OpenSpiel's turn-based version are accepted, too.
 
         Raises:
           ImportError: if OpenSpiel is needed and not installed.
@@ -241,8 +241,8 @@ class Policy:
         """Lays the lanes of several policies of one tree side by side.
 
         Args:
-          policies: one or several; what is no `Policy` as `as_policy` takes it.
-          tree: for which tree, by default that of the first policy.
+          policies: one or several, as `as_policy` takes them.
+          tree: tree of the result, by default that of the first policy.
 
         Raises:
           ValueError: if there are none, or they belong to different trees.
@@ -291,7 +291,7 @@ class Policy:
             pair.append(np.where(source[:, None] >= 0, rows[source], other))
         return Policy(tree, (pair[0], pair[1]), self.labels)
 
-    # --- what they say ----------------------------------------------------------------
+    # --- reading and combining ----------------------------------------------------------------
 
     def lane(self, lane: int | str) -> Policy:
         """One lane, by number or label.
@@ -310,12 +310,10 @@ class Policy:
                 f"lane={lane!r} {problem}; expected a number below {self.num_lanes} or one of the labels "
                 f"{list(self.labels)}"
             )
-        (index,) = lanes
-        first, second = (rows[:, [index]] for rows in self.probabilities)
-        return Policy(self.tree, (first, second), (self.labels[index],))
+        return self.take_lanes(np.array(lanes))
 
     def take_lanes(self, lanes: IntArray) -> Policy:
-        """Some lanes by number, each as often as it is asked for."""
+        """A selection of lanes by number, possibly with repetition."""
         first, second = (rows[:, lanes] for rows in self.probabilities)
         return Policy(self.tree, (first, second), tuple(self.labels[lane] for lane in lanes.tolist()))
 
@@ -330,7 +328,7 @@ class Policy:
           player: whose; needed only where both players have an infostate of that name.
 
         Raises:
-          ValueError: if there is no such infostate or lane; names that are near are told.
+          ValueError: if there is no such infostate or lane; the message lists similar names.
         """
         player, infoset = self.tree.find_infoset(infostate, player)
         rows = self.lane(lane).probabilities[player][:, 0]
@@ -388,7 +386,7 @@ class Policy:
         return pd.concat(frames, ignore_index=True)
 
     def reach(self, player: int) -> FloatArray:
-        """`[num_sequences, lanes]` how likely the player itself plays every sequence of the tree."""
+        """`[num_sequences, lanes]` product of the player's own probabilities on the way to each sequence."""
         infosets = self.tree.infosets[player]
         reach = np.ones((infosets.num_sequences, self.num_lanes))
         depth = infosets.depth[infosets.infoset[1:]]
@@ -521,13 +519,13 @@ def _load_old_hands(header: dict[str, Any], arrays: dict[str, Any], tree: Tree, 
 
 
 PolicyLike: TypeAlias = "Policy | TabularPolicy | StatePolicy | Mapping[Any, Any]"
-"""What is taken for a policy: a `Policy`, one of OpenSpiel's, or a dictionary for `Policy.from_dict`."""
+"""Accepted forms of a policy: a `Policy`, one of OpenSpiel's, or a dictionary for `Policy.from_dict`."""
 
 
 def as_policy(
     policy: PolicyLike | Sequence[PolicyLike], tree: Tree | None = None, *, name: str = "policy"
 ) -> Policy:
-    """What every function does with a blueprint that it is given: a `Policy`, of its tree.
+    """Converts a policy in any accepted form to a `Policy` of a tree.
 
     Args:
       policy: a `Policy`; a policy of OpenSpiel's, anything that has `action_probabilities(state)`; a

@@ -21,8 +21,8 @@ from jaxgadget.core.memory import (
     find_memory,
     megabytes,
 )
-from jaxgadget.core.problem import Problem, with_floors
 from jaxgadget.core.regret import RegretMatching, Rule, find_rule
+from jaxgadget.core.results import convergence
 from jaxgadget.core.solver import LP, Solver, check_iterations, choose_solver
 from jaxgadget.games.hands import HandsGame
 from jaxgadget.policy.evaluate import (
@@ -33,7 +33,7 @@ from jaxgadget.policy.evaluate import (
     to_policy,
     whole_problem,
 )
-from jaxgadget.policy.exact import solve_exactly
+from jaxgadget.policy.exact import solve_exactly, with_tree_floors
 from jaxgadget.policy.floors import Floors, check_floors
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.public import PublicTree, Tree, check_tree
@@ -44,17 +44,17 @@ from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
 PUBLIC_BYTES = 250
-"""What a public node takes: the tree, and how it lies in both treeplexes."""
+"""Memory per public node: the tree and its layout in both treeplexes."""
 
 REGRET_ARRAYS = 1.0
 """Arrays of a regret-matching rule's state."""
 
 STRUCTURE_ARRAYS = 1.5
-"""What the structure takes, in arrays over all sequences in the precision of the solve."""
+"""Memory of the structure, in arrays over all sequences in the precision of the solve."""
 
 POLICY_ARRAYS = 6.0
-"""What policies take while they are made and certified, in such arrays of float64. Planned so, Liar's Dice
-2×5 takes 3.0 GB; the process, 0.4 GB large before, took 3.4 GB."""
+"""Memory of policies while they are made and certified, in such arrays of float64. The plan for Liar's Dice
+2×5 is 3.0 GB; the process grew from 0.4 GB to 3.4 GB."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -63,14 +63,14 @@ class Solution:
 
     Attributes:
       policy: both players' average policies, one lane; an equilibrium's if `algorithm` is `lp`.
-      value: what player 0 gets when both play them.
-      best_response_values: what player 1 gets at best against player 0's, and player 0
-        against player 1's.
+      value: expected payoff of player 0 when both play them.
+      best_response_values: value of player 1's best response to player 0's policy, and of
+        player 0's to player 1's.
       nash_conv: their sum; OpenSpiel's `exploitability` is half of it.
-      gap: what both could gain by best responses that keep to the floors; without floors, NashConv.
+      gap: sum of both players' gains by best responses within the floors; without floors, NashConv.
       algorithm: the rule's name, or `lp`.
-      iterations: how many were done; of the simplex method for `lp`.
-      target_gap: what was aimed at, if anything.
+      iterations: number of completed iterations; of the simplex method for `lp`.
+      target_gap: the requested gap, if any.
       seconds: `build`, `compile` and `run`, the evaluation included.
     """
 
@@ -109,20 +109,22 @@ class Solution:
 
     @property
     def bracket(self) -> tuple[float, float]:
-        """Bounds of player 0's value of the game: what its average guarantees, what the other's concedes."""
+        """Bounds of player 0's value of the game: guaranteed by its average, conceded by player 1's."""
         first, second = self.best_response_values
         return -first, second
 
     @property
     def message(self) -> str:
-        """How far the solve got, and what to do about it, in a sentence."""
-        share = self.gap / self.payoff_range
-        advice = "" if share <= 1e-3 or self.algorithm == LP else "; increase iterations to lower it"
-        if self.target_gap is not None and self.gap > self.target_gap:
-            advice = f"; the target of {self.target_gap:g} was not reached, increase iterations"
-        within = "" if self.gap == self.nash_conv else f", {self.gap:.3g} within the floors,"
-        iterations = "simplex iterations" if self.algorithm == LP else f"iterations of {self.algorithm}"
-        return f"NashConv {self.nash_conv:.3g}{within} after {self.iterations} {iterations}{advice}"
+        """Convergence of the solve and the remedy, in a sentence."""
+        has_floors = self.gap != self.nash_conv
+        return convergence(
+            np.array([self.gap]),
+            self.iterations,
+            self.algorithm,
+            small=1e-3 * self.payoff_range,
+            target_gap=self.target_gap,
+            name=f"NashConv {self.nash_conv:.3g}, gap within the floors" if has_floors else "NashConv",
+        )
 
 
 def solve(
@@ -176,7 +178,9 @@ def _iterate(
 ) -> tuple[Policy, int]:
     """The average policy of CFR, and the iterations done; the arrays of the solve are freed."""
     with watch.phase("build"):
-        problem = _floored(tree, whole_problem(tree, 1, solver.precision), floors)
+        problem = whole_problem(tree, 1, solver.precision)
+        if floors is not None:
+            problem = with_tree_floors(problem, sequence_form(tree), floors)
     with watch.phase("run"), progress_bar("solving", solver.num_iterations, solver.progress) as report:
         solved = solve_batch(Batch.of(problem), solver, average_bodies, report=report)
         del problem
@@ -234,10 +238,10 @@ def _certified(
         first, second = values.best_response_values[:, 0].tolist()
         gap = first + second
         if floors is not None:
-            tree = policy.tree
-            problem = _floored(tree, whole_problem(tree, 1, np.float64), floors)
+            form = sequence_form(policy.tree)
+            problem = with_tree_floors(whole_problem(policy.tree, 1, np.float64), form, floors)
             with precision(np.float64):
-                evaluation = evaluate_parts(problem, to_parts(sequence_form(tree), policy, np.float64))
+                evaluation = evaluate_parts(problem, to_parts(form, policy, np.float64))
             gap = float(evaluation.gap[0, 0])
     return Solution(
         policy=policy,
@@ -250,15 +254,6 @@ def _certified(
         target_gap=target_gap,
         seconds=watch.seconds,
     )
-
-
-def _floored(tree: Tree, problem: Problem, floors: tuple[FloatArray, FloatArray] | None) -> Problem:
-    """The same problem with floors at all infosets."""
-    if floors is None:
-        return problem
-    form = sequence_form(tree)
-    first, second = (floors[p][form.action_sequences(p) - 1] for p in (0, 1))
-    return with_floors(problem, (first, second))
 
 
 def cfr_checkpoints(

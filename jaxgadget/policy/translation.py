@@ -5,13 +5,11 @@ Moves are mapped to the shadow as follows:
 
 * Chance moves are unchanged.
 * The other player's action is mapped to the action of the same name, if legal in the shadow. Another bet, of
-x
-  pots (after calling), is mapped to one of its neighbours A ≤ x ≤ B among the shadow's bets, to A with the
+  x pots (after calling), is mapped to one of its neighbours A ≤ x ≤ B among the shadow's bets, to A with the
   rule's probability; beyond the smallest or the largest bet to that one; without any bet in the shadow to a
   call.
 * The player's own action is chosen by the policy in the shadow, and the action of the same name is taken. If
-that
-  is not legal, a bet is replaced by the legal bet nearest in size; other actions, and bets if no bet is
+  that is not legal, a bet is replaced by the legal bet nearest in size; other actions, and bets if no bet is
   legal, by a check or call.
 * An own action that the policy takes in no possible shadow is treated like the other player's.
 
@@ -38,6 +36,7 @@ import numpy as np
 
 from jaxgadget.gadgets.ranges import sum_rows
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, SIMULTANEOUS, bet_fraction, dense_ids
+from jaxgadget.policy.player import action_rows
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.history import HistoryTree, check_histories, check_whole
 from jaxgadget.tree.matching import first_child, match_histories, same_actions
@@ -124,14 +123,9 @@ class TranslatingPlayer:
 
     def action_probabilities(self, tree: HistoryTree, player: int, histories: IntArray) -> FloatArray:
         """Action probabilities in the sampled shadows; raises ValueError as `translate`."""
-        infosets = tree.infosets[player]
         infoset = tree.infoset[player, histories]
         translator = _Translator(self.policy.lane(self.lane), tree, player, self.rule, self.seed)
-        rows = translator.rows(np.unique(infoset))[:, 0]
-        count = infosets.num_actions[infoset][:, None]
-        slot = np.arange(count.max(initial=1))
-        row = infosets.first_sequence[infoset][:, None] - 1 + np.minimum(slot, count - 1)
-        return np.where(slot < count, rows[row], 0.0)
+        return action_rows(tree.infosets[player], infoset, translator.rows(np.unique(infoset))[:, 0])
 
 
 def _check_policy(policy: object) -> None:

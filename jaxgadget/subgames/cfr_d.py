@@ -38,7 +38,8 @@ from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
-from jaxgadget.values.decomposition import TrunkSolution, conclude_trunk, no_values, trunk_problem
+from jaxgadget.values.decomposition import trunk_problem
+from jaxgadget.values.ranged_payoff import TrunkSolution, conclude_trunk, no_values
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -1,8 +1,4 @@
-"""Range-dependent values at a depth limit, as a payoff operator.
-
-As in DeepStack (Moravčík et al. 2017) and ReBeL (Brown et al. 2020): every CFR update maps both players'
-ranges at the limit to counterfactual values of all infostates there. Used by `solve_trunk`.
-"""
+"""Range-dependent value functions at a depth limit: a user's own, fixed values, and re-solved subgames."""
 
 from __future__ import annotations
 
@@ -10,40 +6,27 @@ import dataclasses
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial, all_leaves
 
-from jaxgadget.core.cfr import State, averages, start, step
 from jaxgadget.core.host import Entries
-from jaxgadget.core.payoff import MatrixPayoff, Payoff, build_payoff
+from jaxgadget.core.payoff import MatrixPayoff, build_payoff
 from jaxgadget.core.regret import Rule, find_rule
-from jaxgadget.core.rows import Sums, array_bytes, build_sums, take_rows
+from jaxgadget.core.rows import Sums, build_sums
 from jaxgadget.core.solver import check_iterations
 from jaxgadget.games.game import dense_ids
 from jaxgadget.tree.cover import Roots, cover_of, find_roots
 from jaxgadget.tree.cut import Cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree
-from jaxgadget.tree.trunk import build_trunk
 from jaxgadget.util.arrays import FloatArray, IntArray
-from jaxgadget.values.decomposition import (
-    ForestPayoff,
-    RootSums,
-    forest_payoff,
-    played_values,
-    trunk_problem,
-)
+from jaxgadget.values.decomposition import solved_subgames
 from jaxgadget.values.histories import ValueFunction, leaf_values, one_each
-
-Pair: TypeAlias = tuple[jax.Array, jax.Array]
-"""Arrays of player 0 and player 1."""
-
-RangeFunction: TypeAlias = Callable[[Pair], Pair]
-"""Function of both players' ranges that returns both players' values; defined in `RangeValues`."""
+from jaxgadget.values.ranged_payoff import Pair, RangedPayoff, RangeFunction
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -199,60 +182,6 @@ def _as_arrays(values: RangeValues, answer: object) -> list[jax.Array]:
     return arrays
 
 
-# --- the operator -------------------------------------------------------------------------
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RangedPayoff:
-    """Payoff of a lookahead with K = 1 and range-dependent values at its limit.
-
-    Attributes:
-      weighting: the solve's rule, whose averaging weights apply to the sums of values.
-      outside: the payoff of terminals before the limit.
-      function: the `RangeFunction`, a pytree.
-      sequence: for both players `[R]` the sequence of each leaf infostate.
-      linked: for both players, sums over leaf infostates into sequences.
-      added: for both players `[R, L]`, additional reach of their leaf infostates, by another copy of the
-        player; None for none.
-      bound: a payoff that bounds all values, above the limit and at every leaf.
-    """
-
-    weighting: Rule
-    outside: Payoff
-    function: Any
-    sequence: Pair
-    linked: tuple[Sums, Sums]
-    bound: Payoff
-    added: Pair | None = None
-
-    def gradient(self, player: int, reach: Pair, state: RootSums) -> tuple[jax.Array, RootSums]:
-        """Gradient of `Payoff`; adds the player's values to `state` until a value is not finite."""
-        ranges = take_rows(reach[0], self.sequence[0]), take_rows(reach[1], self.sequence[1])
-        if self.added is not None:
-            ranges = ranges[0] + self.added[0], ranges[1] + self.added[1]
-        values = self.function(ranges)[player].astype(reach[player].dtype)
-        outside, _ = self.outside.gradient(player, reach, None)
-        after = state.add(player, values, self.weighting)
-        fine = jnp.isfinite(state.total[0]).all() & jnp.isfinite(state.total[1]).all()
-        next_state = jax.tree.map(lambda new, old: jnp.where(fine, new, old), after, state)
-        return outside + self.linked[player](values), next_state
-
-    def absolute(self) -> Payoff:
-        """Absolute values of `bound`, which bounds the unknown values."""
-        return self.bound.absolute()
-
-    def num_bytes(self) -> tuple[int, int]:
-        """Memory of the payoff, shared and per lane; the function's arrays count as shared."""
-        outside, bound = self.outside.num_bytes(), self.bound.num_bytes()
-        rest = array_bytes((self.function, self.sequence, self.linked))
-        return outside[0] + bound[0] + rest, outside[1] + bound[1]
-
-    def take_lanes(self, lanes: IntArray) -> RangedPayoff:
-        """Not supported, since the function takes the ranges of all lanes: raises TypeError."""
-        raise TypeError("range-dependent values require all lanes at once; solve in one chunk")
-
-
 def ranged_payoff(look: Forest, limit: Limit, function: RangeFunction, weighting: Rule) -> RangedPayoff:
     """Transfers a lookahead's payoff to the device; call inside `precision(limit.dtype)`.
 
@@ -280,13 +209,6 @@ def ranged_payoff(look: Forest, limit: Limit, function: RangeFunction, weighting
         linked=(linked[0], linked[1]),
         bound=build_payoff(bound, limit.dtype),
     )
-
-
-def no_sums(limit: Limit, num_lanes: int) -> RootSums:
-    """The state of a `RangedPayoff` before the first update."""
-    first, second = (jnp.zeros((len(roots), num_lanes), limit.dtype) for roots in limit.roots)
-    none, zero = jnp.zeros((), jnp.int32), jnp.zeros((), limit.dtype)
-    return RootSums(updates=(none, none), weight=(zero, zero), total=(first, second))
 
 
 # --- values -------------------------------------------------------------------------------
@@ -347,22 +269,6 @@ class ResolvedValues:
         Raises:
           ValueError: for a truncated tree, an unknown algorithm, or a number out of range.
         """
-        counts, rule = (check_iterations(self.iterations),), find_rule(self.algorithm)
+        count, rule = check_iterations(self.iterations), find_rule(self.algorithm)
         forest = build_forest(limit.tree, limit.cut, padded=False)
-        problem = trunk_problem(
-            forest, build_trunk(forest), iterations=counts, rule=rule, weighting=rule, dtype=limit.dtype
-        )
-        first, second = (jax.device_put(np.arange(len(roots), dtype=np.int32)) for roots in limit.roots)
-        return Partial(_solved_values, dataclasses.replace(forest_payoff(problem), link=(first, second)))
-
-
-def _solved_values(payoff: ForestPayoff, ranges: Pair) -> Pair:
-    """`ForestPayoff.root_values` of both players."""
-    problem = payoff.take_lanes(np.zeros(ranges[0].shape[-1], np.int64)).subgames(ranges)
-
-    def advance(_: jax.Array, state: State) -> State:
-        return step(problem, payoff.rule, state)
-
-    solved = jax.lax.fori_loop(0, payoff.iterations[0], advance, start(problem, payoff.rule))
-    strategy = averages(problem, solved.strategy_sum)
-    return played_values(problem, strategy, 0), played_values(problem, strategy, 1)
+        return solved_subgames(forest, (count,), rule, limit.dtype)

@@ -37,7 +37,7 @@ from jaxgadget.util.interrupts import telling_what_is_kept
 from jaxgadget.util.locks import hold
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
-from jaxgadget.values.draws import check_ranges
+from jaxgadget.values.draws import RangePair, check_ranges
 from jaxgadget.values.shards import SHARD, Shards
 
 log = logging.getLogger(__name__)
@@ -83,8 +83,14 @@ class SolvedRanges(LaneResult):
 
     def arrays(self) -> dict[str, Any]:
         """All arrays by field name."""
-        fields = ("ranges", "values", "opposing", "gap", "mass", "iterations")
-        return {name: getattr(self, name) for name in fields}
+        return {
+            "ranges": self.ranges,
+            "values": self.values,
+            "opposing": self.opposing,
+            "gap": self.gap,
+            "mass": self.mass,
+            "iterations": self.iterations,
+        }
 
     @property
     def payoffs(self) -> tuple[FloatArray, FloatArray]:
@@ -170,23 +176,23 @@ def solve_ranges(
     size, lanes = (shard or SHARD) if store is None else store.shard, ranges[0].shape[1]
     pairs = [(ranges[0][:, k : k + size], ranges[1][:, k : k + size]) for k in range(0, lanes, size)]
     parts: dict[int, SolvedRanges] = {}
-    for number, pair in enumerate(pairs):
-        if store is not None and (kept := store.read(number, pair)) is not None:
-            parts[number] = SolvedRanges(forest=forest, seconds={}, num_read=kept["gap"].size, **kept)
+    for shard_idx, pair in enumerate(pairs):
+        if store is not None and (stored := store.read(shard_idx, pair)) is not None:
+            parts[shard_idx] = SolvedRanges(forest=forest, seconds={}, num_read=stored["gap"].size, **stored)
     if 0 < len(parts) < len(pairs):
         log.info("Going on in %r after %d of %d shards.", os.fspath(folder or ""), len(parts), len(pairs))
     bar = progress_bar("solving ranges", len(pairs) * solver.num_iterations, solver.progress)
     lock = contextlib.nullcontext() if store is None else hold(store.folder, "folder")
     with lock, telling_what_is_kept(lambda: _describe_kept(folder, parts, lanes)), bar as report:
-        # The first solve tells what was read, too: from then on the bar reckons the time left.
-        for number in [number for number in range(len(pairs)) if number not in parts]:
+        # The first report counts the shards that were read; the remaining time is estimated from there.
+        for shard_idx in [idx for idx in range(len(pairs)) if idx not in parts]:
             before = len(parts) * solver.num_iterations
-            solved = range_solver.solve(pairs[number], lambda done, before=before: report(before + done))
+            solved = range_solver.solve(pairs[shard_idx], lambda done, before=before: report(before + done))
             if store is not None:
-                store.write(number, solved.arrays())
-            parts[number] = solved
+                store.write(shard_idx, solved.arrays())
+            parts[shard_idx] = solved
             report(len(parts) * solver.num_iterations)
-    return _joined([parts[number] for number in range(len(pairs))], range_solver.seconds)
+    return _joined([parts[shard_idx] for shard_idx in range(len(pairs))], range_solver.seconds)
 
 
 def _describe_kept(
@@ -220,22 +226,19 @@ def _request(
 def _joined(parts: Sequence[SolvedRanges], build: Mapping[str, float]) -> SolvedRanges:
     """Concatenates lanes of one forest; its build time is counted once."""
 
-    def joined(arrays: Sequence[Any]) -> Any:
-        return np.concatenate(arrays, axis=-1)
-
-    def pair(name: str) -> tuple[FloatArray, FloatArray]:
-        pairs = [getattr(part, name) for part in parts]
-        return joined([first for first, _ in pairs]), joined([second for _, second in pairs])
+    def join(pairs: Sequence[RangePair]) -> RangePair:
+        first, second = (np.concatenate(rows, axis=1) for rows in zip(*pairs, strict=True))
+        return first, second
 
     run = sum(part.seconds.get("run", 0.0) for part in parts)
     return SolvedRanges(
         forest=parts[0].forest,
-        ranges=pair("ranges"),
-        values=pair("values"),
-        opposing=pair("opposing"),
-        gap=joined([part.gap for part in parts]),
-        mass=joined([part.mass for part in parts]),
-        iterations=joined([part.iterations for part in parts]),
+        ranges=join([part.ranges for part in parts]),
+        values=join([part.values for part in parts]),
+        opposing=join([part.opposing for part in parts]),
+        gap=np.concatenate([part.gap for part in parts], axis=1),
+        mass=np.concatenate([part.mass for part in parts], axis=1),
+        iterations=np.concatenate([part.iterations for part in parts]),
         seconds={**build, "run": run},
         num_read=sum(part.num_read for part in parts),
     )
@@ -283,21 +286,23 @@ class RangeSolver:
         # Normalise each range in its subgame, then both by the mass of deals: gaps are in units of the
         # payoff.
         totals = [sum_rows(s, r, count) for s, r in zip(roots, (first, second), strict=True)]
-        whole = [divide(r, t[s]) for s, r, t in zip(roots, (first, second), totals, strict=True)]
-        shared = sum_rows(roots[0], whole[0] * self._opposing(0, whole[1]), count)
-        even = 1 / np.sqrt(np.maximum(shared, MIN_MASS))
-        scaled = [
-            pad_rows(r * even[s], side.body.num_roots, 0)
-            for r, s, side in zip(whole, roots, self._sides, strict=True)
+        normalised = [divide(r, t[s]) for s, r, t in zip(roots, (first, second), totals, strict=True)]
+        deal_mass = sum_rows(roots[0], normalised[0] * self._opposing(0, normalised[1]), count)
+        factor = 1 / np.sqrt(np.maximum(deal_mass, MIN_MASS))  # of each player's range
+        scales = [
+            pad_rows(r * factor[s], side.body.num_roots, 0)
+            for r, s, side in zip(normalised, roots, self._sides, strict=True)
         ]
-        nothing = [np.zeros((side.entry.num_sequences, first.shape[1])) for side in self._sides]
 
         def terms(lanes: IntArray) -> tuple[Terms, Terms]:
-            one, other = (
-                Terms(scale=on_host(s[:, lanes]), constant=on_host(n[:, lanes]))
-                for s, n in zip(scaled, nothing, strict=True)
+            first, second = (
+                Terms(
+                    scale=on_host(scale[:, lanes]),
+                    constant=on_host(np.zeros((side.entry.num_sequences, len(lanes)))),
+                )
+                for scale, side in zip(scales, self._sides, strict=True)
             )
-            return one, other
+            return first, second
 
         batch = Batch(
             name="ranges",
@@ -312,14 +317,14 @@ class RangeSolver:
         with watch.phase("run"):
             solved = solve_batch(batch, self.solver, players=(), report=report)
         # Values of a player's roots have the other player's scale, and are 0 if its range is.
-        earned = [-solved.below[1 - p][: len(roots[p])] * (totals[1 - p] / even)[roots[p]] for p in (0, 1)]
-        mass = shared * totals[0] * totals[1]
+        earned = [-solved.below[1 - p][: len(roots[p])] * (totals[1 - p] / factor)[roots[p]] for p in (0, 1)]
+        mass = deal_mass * totals[0] * totals[1]
         return SolvedRanges(
             forest=forest,
             ranges=(first, second),
             values=(earned[0], earned[1]),
             opposing=(self._opposing(0, second), self._opposing(1, first)),
-            gap=np.where(shared > 0, np.maximum(solved.gap, 0), 0.0),
+            gap=np.where(deal_mass > 0, np.maximum(solved.gap, 0), 0.0),
             mass=mass,
             iterations=solved.iterations,
             seconds=watch.seconds,

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import Partial
 
 from jaxgadget.core.batch import Batch
-from jaxgadget.core.cfr import State, averages
 from jaxgadget.core.devices import HOME
 from jaxgadget.core.driver import Finished, solve
 from jaxgadget.core.memory import one_chunk
 from jaxgadget.core.payoff import multiply
 from jaxgadget.core.problem import Problem, evaluation_game, with_regret_tolerance
 from jaxgadget.core.regret import Bounds, Rule
-from jaxgadget.core.response import evaluate
 from jaxgadget.core.results import NO_FAILURES, LaneResult
 from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.opponents.opponent import Opponents
@@ -34,17 +29,15 @@ from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.lanes import Lanes
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
-from jaxgadget.values.decomposition import RootSums
-from jaxgadget.values.ranges import (
-    Limit,
+from jaxgadget.values.ranged_payoff import (
     Pair,
-    RangedPayoff,
-    RangeValues,
-    check_unary,
-    function_at,
-    no_sums,
-    ranged_payoff,
+    RootSums,
+    TrunkSolution,
+    conclude_trunk,
+    no_values,
+    ranged_payoff_of,
 )
+from jaxgadget.values.ranges import Limit, RangeValues, check_unary, function_at, ranged_payoff
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -165,7 +158,7 @@ def solve_trunk(
     below = Policy.uniform(tree) if blueprint is None else as_policy(blueprint, tree, name="blueprint")
     if against is not None:
         below = _against(below, against, fixed)
-    below = _spread(below, count)
+    below = _broadcast(below, count)
     num_lanes = below.num_lanes
     if fixed is not None and blueprint is None:
         raise ValueError(f"fixed={fixed!r} requires a blueprint: expected the policy of that player")
@@ -177,19 +170,19 @@ def solve_trunk(
         problem = _problem(look, at_limit, values, rule, num_lanes, fixed_policy)
         if against is not None:
             problem = _mixed(problem, look, at_limit, *against)
-        game = Batch.of(problem, "trunk", no_sums(at_limit, num_lanes))
+        game = Batch.of(problem, "trunk", no_values(problem))
     linear = bool(getattr(values, "linear", False))
 
-    def finish(ended: Finished) -> _LimitedTrunkSolution:
+    def finish(ended: Finished) -> TrunkSolution:
         with precision(solver.precision):
             _check_finite(values, at_limit, ended.state.payoff)
-            return _conclude(ended.problem, ended.state, linear=linear)
+            return conclude_trunk(ended.problem, ended.state, linear=linear)
 
     with watch.phase("run"), progress_bar("trunk", solver.num_iterations, solver.progress) as report:
         plan = one_chunk(num_lanes)  # values are asked for all lanes' ranges at once
         solved = solve(game, solver, finish, plan=plan, report=report).outcome
         first, second = (np.asarray(part, np.float64) for part in solved.values)
-        best = np.stack([np.asarray(part, np.float64) for part in solved.best])
+        best = np.stack([np.asarray(part, np.float64) for part in solved.best[::-1]])
         gap = np.array(solved.gap, np.float64)
         if fixed is not None:
             best[1 - fixed], gap[:] = np.nan, np.nan
@@ -223,7 +216,7 @@ def _check_values(values: object) -> int | None:
     return None if count is None else check_whole_number("values.num_lanes", count, 1)
 
 
-def _spread(rows: Policy, num_lanes: int | None) -> Policy:
+def _broadcast(rows: Policy, num_lanes: int | None) -> Policy:
     """Broadcasts a blueprint to `num_lanes`; None keeps its lanes."""
     if num_lanes is None:
         return rows
@@ -302,9 +295,9 @@ def _mixed(problem: Problem, look: Forest, limit: Limit, player: int, opponents:
     terms[other] = dataclasses.replace(terms[other], scale=jnp.asarray(free.astype(limit.dtype)))
     added = [np.zeros((len(roots), len(p)), limit.dtype) for roots in limit.roots]
     added[other] = (p * reach[limit.roots[other].sequence]).astype(limit.dtype)
-    payoff = problem.payoff
-    assert isinstance(payoff, RangedPayoff)
-    joined = dataclasses.replace(payoff, added=(jnp.asarray(added[0]), jnp.asarray(added[1])))
+    joined = dataclasses.replace(
+        ranged_payoff_of(problem), added=(jnp.asarray(added[0]), jnp.asarray(added[1]))
+    )
     return with_regret_tolerance(dataclasses.replace(problem, terms=(terms[0], terms[1]), payoff=joined))
 
 
@@ -320,30 +313,6 @@ def _check_finite(values: RangeValues, limit: Limit, sums: RootSums) -> None:
                 f"lane {lane}, for infostate {limit.infostate(player, row)!r} of player {player} (row "
                 f"{row}); expected finite numbers, also for ranges that are 0 everywhere"
             )
-
-
-class _LimitedTrunkSolution(NamedTuple):
-    strategy: Pair
-    values: Pair
-    best: Pair
-    gap: jax.Array
-
-
-@functools.partial(jax.jit, static_argnames=("linear",))
-def _conclude(problem: Problem, state: State, *, linear: bool) -> _LimitedTrunkSolution:
-    """Both players' averages, and their best-response values."""
-    payoff, strategy = problem.payoff, averages(problem, state.strategy_sum)
-    assert isinstance(payoff, RangedPayoff)
-    values = state.payoff.averages()
-    held = dataclasses.replace(payoff, function=Partial(_held, values))
-    evaluation = evaluate(dataclasses.replace(problem, payoff=held), strategy, state.payoff)
-    best = -evaluation.guaranteed[0][0], -evaluation.guaranteed[1][0]
-    gap = evaluate(problem, strategy, state.payoff).gap[0] if linear else jnp.full_like(best[0], jnp.nan)
-    return _LimitedTrunkSolution((strategy[0].body, strategy[1].body), values, best, gap)
-
-
-def _held(values: Pair, _: Pair) -> Pair:
-    return values
 
 
 def _policy(look: Forest, below: Policy, strategy: Pair, label: str, fixed: int | None) -> Policy:

@@ -56,7 +56,7 @@ def test_cfr_with_floors_comes_within_its_gap(algorithm: str) -> None:
     assert abs(found.value - exact) <= found.gap + 1e-9
     for player in (0, 1):
         assert (found.policy.probabilities[player][:, 0] >= floors[player] - 1e-12).all()
-    assert f"{found.gap:.3g} within the floors" in found.message
+    assert f"gap within the floors {found.gap:.3g} after" in found.message
 
 
 def test_a_target_gap_is_within_the_floors() -> None:

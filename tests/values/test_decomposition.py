@@ -14,6 +14,7 @@ import jaxgadget
 from jaxgadget.core import cfr
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.driver import Finished, solve
+from jaxgadget.core.memory import one_chunk
 from jaxgadget.core.problem import Problem, whole_game
 from jaxgadget.core.regret import find_rule
 from jaxgadget.core.solver import Solver
@@ -21,14 +22,8 @@ from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.trunk import Trunk, build_trunk
 from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.precision import precision
-from jaxgadget.values.decomposition import (
-    RootSums,
-    TrunkSolution,
-    conclude_trunk,
-    forest_payoff,
-    no_values,
-    trunk_problem,
-)
+from jaxgadget.values.decomposition import solved_subgames, trunk_problem
+from jaxgadget.values.ranged_payoff import RootSums, TrunkSolution, conclude_trunk, no_values
 from tests.core import grove
 from tests.reference import cfr as reference
 from tests.reference import efg, lp
@@ -159,13 +154,13 @@ def by_label(player: int, rows: Array) -> dict[Label, Array]:
     ("rule", "padded"), [("cfr+", False), pytest.param("cfr", True, marks=pytest.mark.slow)]
 )
 def test_equals_the_algorithm_written_out(rule: str, padded: bool) -> None:
-    """Lanes solve the subgames with different numbers of iterations; no chunk or padding matters."""
+    """Lanes solve the subgames with different numbers of iterations; padding does not matter."""
     made = problem(padded, rule, LANES)
     with precision(np.float64):
         before = cfr.start(made, find_rule(rule), no_values(made))
         batch = Batch.of(made, "trunk", no_values(made))
     options = Solver(algorithm=rule, iterations=TRUNK_ITERATIONS, dtype="float64")
-    solved = solve(batch, options, concluded, keep_state=True)
+    solved = solve(batch, options, concluded, plan=one_chunk(len(LANES)), keep_state=True)
     found = solved.outcome
     assert [x.shape for x in jax.tree.leaves(solved.state)] == [x.shape for x in jax.tree.leaves(before)]
     forest, game = grove.forest(SEED, padded), grove.grove(SEED)[1]
@@ -189,18 +184,17 @@ def test_equals_the_algorithm_written_out(rule: str, padded: bool) -> None:
 def test_values_are_those_of_equilibria_below() -> None:
     """For random trunks, what all roots are worth is the linear program's value of the subgames."""
     tree, game = grove.grove(SEED)
-    made = problem(False, "cfr+", (2000, 2000))
     policies = [random_policy(tree, np.random.default_rng(seed), zeros) for seed, zeros in ((1, 0), (2, 0.3))]
     profiles = grove.to_policy(tree, policies)
-    reach = [profiles.reach(p)[trunk(False).sequences(p)] for p in (0, 1)]
+    forest = grove.forest(SEED, False)
+    reach = [profiles.reach(p)[forest.roots[p].sequence] for p in (0, 1)]
     with precision(np.float64):
-        payoff, on_device = forest_payoff(made), (jax.device_put(reach[0]), jax.device_put(reach[1]))
-        values = [np.asarray(jax.jit(payoff.root_values, static_argnums=0)(p, on_device)) for p in (0, 1)]
+        subgames = solved_subgames(forest, (2000,), find_rule("cfr+"), np.float64)
+        values = jax.jit(subgames)((jax.device_put(reach[0]), jax.device_put(reach[1])))
     for lane, policy in enumerate(policies):
         exact = lp.solve(below(game, grove.roots(SEED), policy), 0).value
         for player in (0, 1):
-            own = reach[player][trunk(False).link[player], lane]
-            total = efg.sign(player) * float(own @ values[player][:, lane])
+            total = efg.sign(player) * float(reach[player][:, lane] @ np.asarray(values[player])[:, lane])
             assert total == pytest.approx(exact, abs=1e-4)  # payoffs are of order 1; CFR+ after 2,000
 
 

@@ -30,7 +30,8 @@ from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.precision import precision
 from jaxgadget.values.histories import ExactValues, OwnValues
-from jaxgadget.values.ranges import FixedValues, Limit, Pair, RangeFunction, ResolvedValues
+from jaxgadget.values.ranged_payoff import Pair, RangeFunction
+from jaxgadget.values.ranges import FixedValues, Limit, ResolvedValues
 from jaxgadget.values.trunk import LimitedTrunk, solve_trunk
 from tests.solving import settings
 
