@@ -206,6 +206,8 @@ def build_games(
     # Where a blueprint hardly ever gets, numbers may overflow: the solve of that lane says so.
     with np.errstate(over="ignore", invalid="ignore"):
         tables = [asked.tables(ranges) for asked in gadgets] if tables is None else tables
+        if ranges.possible is not None:
+            tables = [table.restricted(ranges.possible) for table in tables]
         if ranges.considered is not None:
             tables = [table.considering(ranges.considered) for table in tables]
         entry = gadgets[0].build_entry(structure, ranges, tables)
@@ -231,7 +233,7 @@ def build_games(
         name=names.pop() if len(names) == 1 else gadgets[0].entry_name,
         order=(1 - player, player),
         sides=sides,
-        payoff=structure.payoff,
+        payoff=structure.payoff_of(every.blueprint),
         num_lanes=len(every),
         num_games=entry.num_games,
         terms=terms,
