@@ -182,7 +182,6 @@ def build_games(
     frozen: Frozen | None = None,
     floor: FloatArray | None = None,
     lanes: Lanes | None = None,
-    tables: Sequence[Any] | None = None,
 ) -> GadgetGames:
     """The gadget games of every gadget, opponent and blueprint.
 
@@ -194,7 +193,6 @@ def build_games(
       frozen: what is not solved for, in subgames of own infostates; by default there is nothing.
       floor: `[Q, blueprints]` least probabilities of the resolving player's actions; by default 0.
       lanes: the combinations of gadgets, mixtures and blueprints; by default all of them.
-      tables: the gadgets in numbers; by default what each makes of the ranges.
 
     Raises:
       ValueError: if a gadget's numbers make no sense for these ranges.
@@ -205,7 +203,7 @@ def build_games(
     every, player = lanes, structure.player
     # Where a blueprint hardly ever gets, numbers may overflow: the solve of that lane says so.
     with np.errstate(over="ignore", invalid="ignore"):
-        tables = [asked.tables(ranges) for asked in gadgets] if tables is None else tables
+        tables = [asked.tables(ranges) for asked in gadgets]
         if ranges.possible is not None:
             tables = [table.restricted(ranges.possible) for table in tables]
         if ranges.considered is not None:

@@ -538,8 +538,8 @@ def solve_subgames(
       subgames: the games.
       solver: settings of the solve.
       watch: measures the time.
-      report: progress callback in place of a bar; receives the sum of completed iterations over the groups of
-        gadgets.
+      report: progress callback in place of a bar; receives the number of completed iterations, averaged over
+        the groups of gadgets.
 
     Raises:
       ValueError: for a user's array that does not fit, another solve's checkpoint, or too little memory.
@@ -552,19 +552,20 @@ def solve_subgames(
         parts, pieces = _split(subgames, solver)
     total, done = len(parts) * len(subgames.groups(solver)), 0
     with contextlib.ExitStack() as stack:
-        tell = report
+        tell, solves = report, total
         if tell is None:
             bar = progress_bar("refining", solver.num_iterations * total, solver.progress)
-            tell = stack.enter_context(bar)
+            tell, solves = stack.enter_context(bar), 1
         for part in parts:
             if pieces is None:
                 with watch.phase("build"):
                     pieces = _build_pieces(subgames, solver, part, is_split=len(parts) > 1)
             for piece in pieces:
-                before = done * solver.num_iterations
-                _solve_piece(
-                    subgames, solver, piece, solutions, watch, lambda now, before=before: tell(before + now)
-                )
+
+                def report_piece(now: int, before: int = done * solver.num_iterations) -> None:
+                    tell((before + now) // solves)
+
+                _solve_piece(subgames, solver, piece, solutions, watch, report_piece)
                 done += 1
             pieces = None
     return solutions
