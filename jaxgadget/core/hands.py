@@ -1,8 +1,8 @@
 """The payoff of games by hands: at every public end one bilinear form between two vectors of hand reaches.
 
-Ends that pay by one table are its columns: a table meets all of them, and all lanes, in a single product.
-Tables are arrays of all pairs of hands, or whatever keeps the protocol `PairTables` and never writes the
-pairs down.
+Ends that pay by one table are its columns: a single product takes a table to all of them and all lanes.
+Tables are arrays of all pairs of hands, or operators with the protocol `PairTables`, which need no array of
+pairs.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.precision import precision
 
 MAX_ENTRIES = 1 << 24
-"""Pairs of sequences that linear programs are given at most."""
+"""Maximum number of pairs of sequences in a linear program."""
 
 
 class PairTables(Protocol):
     """B tables over pairs of hands: chance × player 0's payoff, for ends of scale 1.
 
-    A pytree. `PublicEnds.pays` is one, or an array `[B, H_0, H_1]`, of which `DenseTables` is made. Hold'em's
-    are others: a showdown is a table a board, in groups of hands of one rank with small dense blocks for the
-    hands that share a card; a fold is inclusion and exclusion over cards. What multiplies the table, such as
-    the pot, is `PublicEnds.scale`, so all showdowns of a board are columns of one table.
+    A pytree. `PublicEnds.pays` is one, or an array `[B, H_0, H_1]`, which becomes `DenseTables`. Others are
+    those of hold'em: a showdown has a table for each board, in groups of hands of one rank with small dense
+    blocks for the hands that share a card; a fold is inclusion and exclusion over cards. Factors of a table,
+    such as the pot, are in `PublicEnds.scale`, so all showdowns of a board are columns of one table.
     """
 
     def __call__(self, player: int, reach: jax.Array) -> jax.Array:
         """Sums over the other player's hands.
 
         Args:
-          player: who earns; in player 0's utility all the same.
-          reach: `[B, T, H_other, lanes]` the other player's reach of T ends by each table.
+          player: the player whose hands the result has; payoffs are in player 0's utility for both.
+          reach: `[B, T, H_other, lanes]` the other player's reach of T ends of each table.
 
         Returns:
           `[B, T, H_player, lanes]`.
@@ -46,21 +46,21 @@ class PairTables(Protocol):
         ...
 
     def absolute(self) -> PairTables:
-        """The same without signs, or what is nowhere less."""
+        """Tables of absolute payoffs, or of upper bounds on them."""
         ...
 
     def dense(self) -> FloatArray:
-        """`[B, H_0, H_1]` on the host; for linear programs, and so for few hands."""
+        """`[B, H_0, H_1]` on the host, for linear programs with few hands."""
         ...
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DenseTables:
-    """Tables written down; see `PairTables`.
+    """`PairTables` as an array.
 
     Attributes:
-      pays: `[B, H_0, H_1]`.
+      pays: `[B, H_0, H_1]` payoffs.
     """
 
     pays: jax.Array
@@ -71,26 +71,25 @@ class DenseTables:
         return jnp.einsum(form, self.pays, reach, precision=EXACT)
 
     def absolute(self) -> DenseTables:
-        """The same without signs, or what is nowhere less."""
+        """Tables of absolute payoffs."""
         return DenseTables(pays=jnp.abs(self.pays))
 
     def dense(self) -> FloatArray:
-        """`[B, H_0, H_1]` on the host; for linear programs, and so for few hands."""
+        """`[B, H_0, H_1]` on the host, for linear programs with few hands."""
         return np.asarray(self.pays, np.float64)
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HandsPayoff:
-    """A zero-sum payoff between two treeplexes of hands side by side; it keeps no state. See `Payoff`.
+    """`Payoff` between two treeplexes of hands side by side, without a state.
 
-    Blocks are the sequences of a treeplex that differ in the hand alone.
+    A block is the sequences of a treeplex that differ only in the hand.
 
     Attributes:
       hands: H_0 and H_1.
       tables: of every group of ends.
-      scale: for both players and every group `[B, T]`, what a table is multiplied by at each end, in its
-        utility.
+      scale: for both players and every group `[B, T]`, the factor of the table at each end, in its utility.
       block: for both players and every group `[B, T]`, the block of sequences that leads to each end.
       sums: for both players the sum over ends, group by group, into its blocks.
     """
@@ -160,11 +159,11 @@ class HandsPayoff:
 
 
 def build_hands_payoff(entries: HandEntries, dtype: DTypeLike) -> HandsPayoff:
-    """Puts a payoff by hands on the device.
+    """Places a payoff in hand form on the device.
 
     Args:
-      entries: the payoff; the blocks of both players are their sequences.
-      dtype: of the numbers.
+      entries: the payoff; each player's blocks are its sequences.
+      dtype: floating-point type of the payoff.
     """
     first, second = (
         tuple(jax.device_put(np.maximum(blocks[group.node], 0).astype(np.int32)) for group in entries.ends)
@@ -190,12 +189,12 @@ def build_hands_payoff(entries: HandEntries, dtype: DTypeLike) -> HandsPayoff:
 
 
 def multiply_hands(entries: HandEntries, player: int, x: FloatArray) -> FloatArray:
-    """A matrix by hands times columns: `[other's sequences, L]` → `[player's sequences, L]`, in float64.
+    """Product of a payoff in hand form, in float64: `[other's sequences, L]` → `[player's sequences, L]`.
 
     Args:
-      entries: the matrix; player 0's sequences are its rows.
-      player: whose sequences are the rows of the result.
-      x: numbers of the other player's sequences.
+      entries: the payoff matrix; player 0's sequences are its rows.
+      player: the player whose sequences are the rows of the result.
+      x: the factor, a row for each of the other player's sequences.
     """
     other, lanes = 1 - player, x.shape[1]
     rows, columns = entries.rows[player], entries.rows[other]
@@ -215,14 +214,14 @@ def multiply_hands(entries: HandEntries, player: int, x: FloatArray) -> FloatArr
 
 
 def hands_payoff_bytes(entries: HandEntries, dtype: DTypeLike) -> int:
-    """About what a payoff by hands takes on a device, before it is there."""
+    """Estimate of a payoff's size on the device."""
     tables = sum(array_bytes(group.pays) for group in entries.ends)
     ends = sum(group.node.size for group in entries.ends)
     return tables + ends * (8 + 2 * np.dtype(dtype).itemsize)
 
 
 def _on_device(pays: Any, dtype: DTypeLike) -> PairTables:
-    """Tables or an operator, its numbers in a precision."""
+    """Places tables or an operator on the device, in a precision."""
     if isinstance(pays, np.ndarray):
         return DenseTables(pays=jax.device_put(pays.astype(dtype)))
 
