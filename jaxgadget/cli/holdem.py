@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from jaxgadget.cli.command import keeping, refuse_unused
+from jaxgadget.cli.command import exit_if_undefined, keeping, refuse_unused
 from jaxgadget.cli.fields import Fields, make, names_of, option, request
 from jaxgadget.cli.options import GadgetOptions, IterativeSolver, Output, keep_programs
 from jaxgadget.core.solver import MAX_ITERATIONS, Solver
@@ -298,6 +298,9 @@ def holdem(
     if solution is not None and output.hands is not None:
         tables.append((hands_table(solution, line, output.hands), []))
     output.print(*tables, warnings=not_merged)
+    refinements = [refinement for row in rows for refinement in row.get("refinements", ())]
+    failures = [refinement.get("failure") for refinement in refinements]  # null is NaN in rows of a file
+    exit_if_undefined([failure for failure in failures if isinstance(failure, str)], len(refinements))
 
 
 def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, output: SpotOutput) -> None:
@@ -318,7 +321,7 @@ def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, 
     if not gadgets.gadget:
         refuse_unused(context, "without --gadget", *_REFINING)
     else:
-        refuse_unused(context, "with --gadget", "checkpoint", "suit_isomorphism")
+        refuse_unused(context, "with --gadget", "suit_isomorphism")
 
 
 def _not_merged(spots: Sequence[Spot]) -> list[str]:
@@ -552,14 +555,15 @@ def _results(path: pathlib.Path) -> Rows:
 def _describe_kept(results: pathlib.Path | None, checkpoint: pathlib.Path | None) -> str:
     """Contents of a file of results and of a checkpoint, in words; empty if there are none."""
     from jaxgadget.core.checkpoint import describe_kept
-    from jaxgadget.holdem.checkpoint import find_spots
+    from jaxgadget.holdem.checkpoint import REFINED_SPOTS, SPOTS, find_spots
 
     kept: list[str] = []
     if results is not None and (rows := len(_results(results).read())):
         kept.append(f"{str(results)!r} keeps {_count(rows, 'row')}")
     if checkpoint is not None:
-        if solved := len(set().union(*find_spots(checkpoint).values())):
-            kept.append(f"{str(checkpoint)!r} keeps {_count(solved, 'solved spot')}")
+        for format, noun in ((SPOTS, "solved spot"), (REFINED_SPOTS, "re-solved spot")):
+            if solved := len(set().union(*find_spots(checkpoint, format).values())):
+                kept.append(f"{str(checkpoint)!r} keeps {_count(solved, noun)}")
         kept.append(describe_kept(checkpoint))
     return ", ".join(filter(None, kept))
 

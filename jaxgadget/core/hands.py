@@ -28,10 +28,10 @@ MAX_ENTRIES = 1 << 24
 class PairTables(Protocol):
     """B tables over pairs of hands: chance × player 0's payoff, for ends of scale 1.
 
-    A pytree. `PublicEnds.pays` is one, or an array `[B, H_0, H_1]`, of which `DenseTables` is made. Hold'em's
-    are others: a showdown is a table a board, in groups of hands of one rank with small dense blocks for the
-    hands that share a card; a fold is inclusion and exclusion over cards. What multiplies the table, such as
-    the pot, is `PublicEnds.scale`, so all showdowns of a board are columns of one table.
+    A pytree. `PublicEnds.pays` is one, or an array `[B, H_0, H_1]`, which becomes `DenseTables`. Others are
+    those of hold'em: a showdown has a table for each board, in groups of hands of one rank with small dense
+    blocks for the hands that share a card; a fold is inclusion and exclusion over cards. Factors of a table,
+    such as the pot, are in `PublicEnds.scale`, so all showdowns of a board are columns of one table.
     """
 
     def __call__(self, player: int, reach: jax.Array) -> jax.Array:
@@ -51,17 +51,17 @@ class PairTables(Protocol):
         ...
 
     def dense(self) -> FloatArray:
-        """`[B, H_0, H_1]` on the host; for linear programs, and so for few hands."""
+        """`[B, H_0, H_1]` on the host, for linear programs with few hands."""
         ...
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DenseTables:
-    """Tables written down; see `PairTables`.
+    """`PairTables` as an array.
 
     Attributes:
-      pays: `[B, H_0, H_1]`.
+      pays: `[B, H_0, H_1]` payoffs.
     """
 
     pays: jax.Array
@@ -76,16 +76,16 @@ class DenseTables:
         return DenseTables(pays=jnp.abs(self.pays))
 
     def dense(self) -> FloatArray:
-        """`[B, H_0, H_1]` on the host; for linear programs, and so for few hands."""
+        """`[B, H_0, H_1]` on the host, for linear programs with few hands."""
         return np.asarray(self.pays, np.float64)
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HandsPayoff:
-    """A zero-sum payoff between two treeplexes of hands side by side; it keeps no state. See `Payoff`.
+    """`Payoff` between two treeplexes of hands side by side, without a state.
 
-    Blocks are the sequences of a treeplex that differ in the hand alone.
+    A block is the sequences of a treeplex that differ only in the hand.
 
     Attributes:
       hands: H_0 and H_1.
@@ -161,11 +161,11 @@ class HandsPayoff:
 
 
 def build_hands_payoff(entries: HandEntries, dtype: DTypeLike) -> HandsPayoff:
-    """Puts a payoff by hands on the device.
+    """Places a payoff in hand form on the device.
 
     Args:
-      entries: the payoff; the blocks of both players are their sequences.
-      dtype: of the numbers.
+      entries: the payoff; each player's blocks are its sequences.
+      dtype: floating-point type of the payoff.
     """
     first, second = (
         tuple(jax.device_put(np.maximum(blocks[group.node], 0).astype(np.int32)) for group in entries.ends)
@@ -191,7 +191,7 @@ def build_hands_payoff(entries: HandEntries, dtype: DTypeLike) -> HandsPayoff:
 
 
 def multiply_hands(entries: HandEntries, player: int, x: FloatArray) -> FloatArray:
-    """A matrix by hands times columns: `[other's sequences, L]` → `[player's sequences, L]`, in float64.
+    """Product of a payoff in hand form, in float64: `[other's sequences, L]` → `[player's sequences, L]`.
 
     Args:
       entries: the matrix; player 0's sequences are its rows.
@@ -223,7 +223,7 @@ def hands_payoff_bytes(entries: HandEntries, dtype: DTypeLike) -> int:
 
 
 def _on_device(pays: Any, dtype: DTypeLike) -> PairTables:
-    """Tables or an operator, its numbers in a precision."""
+    """Places tables or an operator on the device, in a precision."""
     if isinstance(pays, np.ndarray):
         return DenseTables(pays=jax.device_put(pays.astype(dtype)))
 

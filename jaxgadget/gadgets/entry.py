@@ -101,20 +101,30 @@ class EntryTables:
     bound: Bound | None = None
 
     def considering(self, considered: BoolArray) -> EntryTables:
-        """The tables of an opponent that cannot enter all roots; they have no bound on exploitability.
+        """The tables of a search that considers some roots; they have no bound on exploitability.
 
         Args:
-          considered: `[R, L]` roots that it can enter. Terminating at the others earns nothing.
+          considered: `[R, L]` roots that the opponent can enter. Terminating at the others earns nothing.
         """
-        pick, leave = self.pick, self.leave
+        return dataclasses.replace(self.restricted(considered), bound=None)
+
+    def restricted(self, possible: BoolArray) -> EntryTables:
+        """The tables of an opponent that never holds some roots; bounds count the others.
+
+        Args:
+          possible: `[R, L]` roots that the opponent can enter. Terminating at the others earns nothing.
+        """
+        pick, leave, bound = self.pick, self.leave, self.bound
         if pick is not None:
-            floor = np.where(considered, pick.floor, 0)
-            pick = pick._replace(legal=pick.legal & considered, floor=floor)
+            floor = np.where(possible, pick.floor, 0)
+            pick = pick._replace(legal=pick.legal & possible, floor=floor)
         if leave is not None:
-            spread = None if leave.spread is None else np.where(considered, leave.spread, 0)
-            leave = leave._replace(earns=np.where(considered, leave.earns, 0), spread=spread)
-        scale = np.where(considered, self.scale, 0)
-        return dataclasses.replace(self, scale=scale, pick=pick, leave=leave, bound=None)
+            spread = None if leave.spread is None else np.where(possible, leave.spread, 0)
+            leave = leave._replace(earns=np.where(possible, leave.earns, 0), spread=spread)
+        if bound is not None:
+            bound = bound._replace(weight=np.where(possible, bound.weight, 0))
+        scale = np.where(possible, self.scale, 0)
+        return dataclasses.replace(self, scale=scale, pick=pick, leave=leave, bound=bound)
 
 
 class Entry(Protocol):

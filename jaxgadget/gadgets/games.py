@@ -181,7 +181,6 @@ def build_games(
     frozen: Frozen | None = None,
     floor: FloatArray | None = None,
     lanes: Lanes | None = None,
-    tables: Sequence[Any] | None = None,
 ) -> GadgetGames:
     """The gadget games of every gadget, opponent and blueprint.
 
@@ -193,7 +192,6 @@ def build_games(
       frozen: contribution of frozen infostates, in subgames of own infostates; by default none.
       floor: `[Q, blueprints]` least probabilities of the resolving player's actions; by default 0.
       lanes: combinations of gadgets, mixtures and blueprints; by default all of them.
-      tables: the gadgets as arrays; by default `tables(ranges)` of each.
 
     Raises:
       ValueError: if a gadget refuses the ranges.
@@ -204,7 +202,9 @@ def build_games(
     all_lanes, player = lanes, structure.player
     # Values of roots with tiny reaches may overflow: the solve reports such lanes.
     with np.errstate(over="ignore", invalid="ignore"):
-        tables = [gadget.tables(ranges) for gadget in gadgets] if tables is None else tables
+        tables = [gadget.tables(ranges) for gadget in gadgets]
+        if ranges.possible is not None:
+            tables = [table.restricted(ranges.possible) for table in tables]
         if ranges.considered is not None:
             tables = [table.considering(ranges.considered) for table in tables]
         entry = gadgets[0].build_entry(structure, ranges, tables)
@@ -230,7 +230,7 @@ def build_games(
         name=names.pop() if len(names) == 1 else gadgets[0].entry_name,
         order=(1 - player, player),
         sides=sides,
-        payoff=structure.payoff,
+        payoff=structure.payoff_of(all_lanes.blueprint),
         num_lanes=len(all_lanes),
         num_games=entry.num_games,
         terms=terms,

@@ -100,6 +100,8 @@ class Ranges:
       played: `[R, L]` `V(s)` when both players follow their blueprints; None unless required.
       trunk: the opponent's decisions above the cut; None unless required.
       considered: `[R, L]` roots that are considered; None for all. See `considering`.
+      possible: `[R, L]` roots that exist for each blueprint; None for all. The others have reach, mass and
+        values 0.
     """
 
     num_subgames: int
@@ -112,6 +114,7 @@ class Ranges:
     played: FloatArray | None = None
     trunk: TrunkRanges | None = None
     considered: BoolArray | None = None
+    possible: BoolArray | None = None
 
     @property
     def num_lanes(self) -> int:

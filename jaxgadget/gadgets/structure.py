@@ -66,6 +66,10 @@ class Bodies:
         """`[E]` the subgame of each extra root of the opponent, which come after all others."""
         return np.zeros(0, np.int64)
 
+    def payoff_of(self, blueprints: IntArray) -> Payoff:
+        """The payoff of lanes with the given blueprints; the same for all where the subgames are."""
+        return self.payoff
+
     def num_roots(self, player: int) -> int:
         """A player's roots, padding and extra ones included."""
         return self.sides[player].body.num_roots
@@ -150,9 +154,7 @@ def find_ranges(
         pad_rows(rows, treeplex.num_roots, 0)
         for rows, treeplex in zip(reach, forest.form.treeplex, strict=True)
     ]
-    with precision(np.float64):
-        numbers = (structure.sides, structure.payoff, strategy, (padded[0], padded[1]))
-        best, followed = opponent_values(*numbers, player=player, played=played)
+    best, followed = values_at_roots(structure, strategy, (padded[0], padded[1]), played=played)
     count = len(roots)
     return Ranges(
         num_subgames=forest.num_subgames,
@@ -161,9 +163,33 @@ def find_ranges(
         resolver=reach[player],
         opponent=reach[other],
         mass=multiply(forest.chance, other, padded[player])[:count],
-        cbv=-np.asarray(best)[:count],
-        played=-np.asarray(followed)[:count] if played else None,
+        cbv=best[:count],
+        played=None if followed is None else followed[:count],
     )
+
+
+def values_at_roots(
+    bodies: Bodies,
+    strategy: tuple[FloatArray, FloatArray],
+    reach: tuple[FloatArray, FloatArray],
+    *,
+    played: bool,
+) -> tuple[FloatArray, FloatArray | None]:
+    """Counterfactual values of the opponent's roots, `[R, lanes]` in the resolving player's utility.
+
+    Args:
+      bodies: the subgames.
+      strategy: both players' blueprints below the roots, `[Q_p, lanes]` in the bodies.
+      reach: both players' reach of their own roots, `[R_p, lanes]`, padding included.
+      played: whether to find `V(s)` under both blueprints, too.
+
+    Returns:
+      `V̄(s)`, and `V(s)` or None.
+    """
+    numbers = (bodies.sides, bodies.payoff, strategy, reach)
+    with precision(np.float64):
+        best, followed = opponent_values(*numbers, player=bodies.player, played=played)
+    return -np.asarray(best), -np.asarray(followed) if played else None
 
 
 @functools.partial(compile_quickly, static_argnames=("player", "played"))

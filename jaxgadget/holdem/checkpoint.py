@@ -1,15 +1,23 @@
-"""Solved spots on disk, an archive a batch, found again spot by spot whatever batches they are put into."""
+"""Batches of spots and their checkpoints: an archive a batch, in which spots are found again by key."""
 
 from __future__ import annotations
 
+import abc
+import dataclasses
 import hashlib
 import pathlib
-from collections.abc import Container, Iterable, Mapping
-from typing import Any, NamedTuple
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from jaxgadget.util.arrays import FloatArray
+from jaxgadget.core.driver import Report
+from jaxgadget.core.solver import Solver
+from jaxgadget.holdem.spots import Spot
+from jaxgadget.util.files import make_folder
+from jaxgadget.util.locks import hold
+from jaxgadget.util.progress import progress_bar
 from jaxgadget.util.store import Format, read_archive, read_header, write_archive
 
 SPOTS = Format(
@@ -19,6 +27,11 @@ SPOTS = Format(
     remedy="delete this file to solve its spots again",
 )
 
+REFINED_SPOTS = dataclasses.replace(SPOTS, name="jaxgadget refined spots")
+
+PREFIXES = {SPOTS.name: "spots", REFINED_SPOTS.name: "refined"}
+"""Beginnings of the archives' names, by format."""
+
 RESULTS = Format(
     name="jaxgadget hold'em result",
     version=1,
@@ -26,66 +39,144 @@ RESULTS = Format(
     remedy="remove that line to solve its spot again",
     releases={0: "jaxgadget 0.4 or an earlier release, whose rows have no checksum"},
 )
-"""Of each row of `jaxgadget holdem --results`."""
+"""Each row of `jaxgadget holdem --results`."""
+
+Result = TypeVar("Result")
 
 
-class KeptSpot(NamedTuple):
-    """The stored fields of a `SpotSolution`."""
+class SpotBatches(abc.ABC, Generic[Result]):
+    """Spots to be solved in batches, each of which is one solve.
 
-    probabilities: tuple[FloatArray, FloatArray]
-    ev: tuple[float, float]
-    hand_ev: tuple[FloatArray, FloatArray]
-    gap: float
-    iterations: int
+    Args:
+      spots: the spots.
+      solver: settings of the solve; its `checkpoint` is a folder, its `target_gap` in chips or a share of the
+        pot.
+    """
+
+    label: str
+    """Of the progress bar."""
+
+    format: Format
+    """Of the archives."""
+
+    def __init__(self, spots: Sequence[Spot], solver: Solver) -> None:
+        for number, spot in enumerate(spots):
+            if not isinstance(spot, Spot):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ValueError(f"spots[{number}]={spot!r}: expected a Spot")
+        self.spots, self.solver = spots, solver
+
+    @abc.abstractmethod
+    def describe(self, number: int) -> str:
+        """All that the result of a spot depends on besides its name and the solver's settings."""
+
+    @abc.abstractmethod
+    def split(self, numbers: Sequence[int]) -> list[list[int]]:
+        """Batches of spots, by their numbers, that fit the memory."""
+
+    @abc.abstractmethod
+    def solve(self, numbers: Sequence[int], solver: Solver, report: Report) -> list[Result]:
+        """Solves a batch; the solver's target gap is in pots."""
+
+    @abc.abstractmethod
+    def pack(self, result: Result) -> dict[str, Any]:
+        """The arrays of a result that an archive keeps."""
+
+    @abc.abstractmethod
+    def unpack(self, number: int, arrays: Mapping[str, Any]) -> Result:
+        """The result of a spot from its arrays."""
+
+    def run(self) -> Iterator[dict[int, Result]]:
+        """Yields results by the numbers of their spots: those of the checkpoint first, then batch by batch.
+
+        A batch is not held on to once the next one is asked for: a turn's solution may take 100 MB.
+        """
+        solver, folder = self.solver, self.solver.checkpoint_path
+        left, keys = list(range(len(self.spots))), [""] * len(self.spots)
+        if folder is not None:
+            make_folder(folder)
+            keys = [self._key(number) for number in left]
+            for stored in self._stored(folder, keys):
+                left = [number for number in left if number not in stored]
+                yield stored
+                del stored
+        batches, iterations = self.split(left), solver.num_iterations
+        with progress_bar(self.label, len(batches) * iterations, solver.progress) as report:
+            for done, numbers in enumerate(batches):
+                settings = dataclasses.replace(solver, target_gap=self._target_in_pots(numbers))
+
+                def tell(now: int, before: int = done * iterations) -> None:
+                    report(before + now)
+
+                if folder is None:
+                    batch = dict(zip(numbers, self.solve(numbers, settings, tell), strict=True))
+                else:
+                    archive = folder / f"{self._name([keys[number] for number in numbers])}.npz"
+                    with hold(archive.with_suffix(""), "checkpoint"):
+                        states = archive.with_suffix(".states")
+                        make_folder(states)
+                        settings = dataclasses.replace(settings, checkpoint=states)
+                        batch = dict(zip(numbers, self.solve(numbers, settings, tell), strict=True))
+                        self._write(archive, {keys[number]: result for number, result in batch.items()})
+                        shutil.rmtree(states)
+                yield batch
+                del batch
+                report((done + 1) * iterations)
+
+    def _target_in_pots(self, numbers: Iterable[int]) -> float | None:
+        """The smallest target gap of some spots, as a share of the pot; None without one."""
+        if (share := self.solver.pot_share) is not None:
+            return share
+        if (chips := self.solver.max_gap) is None:
+            return None
+        return min(chips / self.spots[number].pot for number in numbers)
+
+    def _key(self, number: int) -> str:
+        solver = self.solver
+        how = f"{solver.rule!r} {solver.num_iterations} {solver.target_gap}"
+        how += f" {solver.check_interval} {solver.precision}{self.describe(number)}"
+        return hashlib.sha256(f"{self.spots[number].name} {how}".encode()).hexdigest()
+
+    def _name(self, keys: Iterable[str]) -> str:
+        """Name of the files of a batch."""
+        digest = hashlib.sha256(" ".join(keys).encode()).hexdigest()[:16]
+        return f"{PREFIXES[self.format.name]}-{digest}"
+
+    def _write(self, path: pathlib.Path, results: Mapping[str, Result]) -> None:
+        """Writes the results of a batch, whose trees have one shape, by the keys of their spots."""
+        packed = [self.pack(result) for result in results.values()]
+        arrays = {name: np.stack([each[name] for each in packed]) for name in packed[0]}
+        write_archive(path, self.format, {"keys": list(results)}, arrays)
+
+    def _stored(self, folder: pathlib.Path, keys: Sequence[str]) -> Iterator[dict[int, Result]]:
+        """Results of a checkpoint, one archive at a time."""
+        wanted = set(keys)
+        for path, archived in find_spots(folder, self.format).items():
+            if not wanted.isdisjoint(archived):
+                yield self._read(path, [key if key in wanted else "" for key in keys])
+                wanted.difference_update(archived)
+
+    def _read(self, path: pathlib.Path, keys: Sequence[str]) -> dict[int, Result]:
+        archive = read_archive(path, self.format)
+        if archive is None:
+            return {}
+        lanes = {key: lane for lane, key in enumerate(archive.header["keys"])}
+        return {
+            number: self.unpack(number, {name: rows[lanes[key]] for name, rows in archive.arrays.items()})
+            for number, key in enumerate(keys)
+            if key in lanes
+        }
 
 
-def batch_name(keys: Iterable[str]) -> str:
-    """A name for the files of a batch of spots, by their keys."""
-    return "spots-" + hashlib.sha256(" ".join(keys).encode()).hexdigest()[:16]
-
-
-def save_spots(folder: pathlib.Path, solutions: Mapping[str, KeptSpot]) -> None:
-    """Writes the solutions of a batch, whose trees have one shape, by the keys of their spots, atomically."""
-    several = list(solutions.values())
-    arrays = {name: np.array([getattr(s, name) for s in several]) for name in ("ev", "gap", "iterations")}
-    for player in (0, 1):
-        arrays[f"probabilities_{player}"] = np.stack([s.probabilities[player] for s in several])
-        arrays[f"hand_ev_{player}"] = np.stack([s.hand_ev[player] for s in several])
-    write_archive(folder / f"{batch_name(solutions)}.npz", SPOTS, {"keys": list(solutions)}, arrays)
-
-
-def find_spots(folder: pathlib.Path) -> dict[pathlib.Path, list[str]]:
-    """The archives of a folder, and the keys of the spots in each; their solutions are not read.
+def find_spots(folder: pathlib.Path, format: Format) -> dict[pathlib.Path, list[str]]:
+    """The archives of a folder, and the keys of the spots in each; their arrays are not read.
 
     Raises:
       ValueError: if an archive is damaged or something else.
     """
-    found: dict[pathlib.Path, list[str]] = {}
-    for path in sorted(folder.glob("spots-*.npz")):
-        keys: Any = (read_header(path, SPOTS) or {}).get("keys")
+    archives: dict[pathlib.Path, list[str]] = {}
+    for path in sorted(folder.glob(f"{PREFIXES[format.name]}-*.npz")):
+        keys: Any = (read_header(path, format) or {}).get("keys")
         if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-            raise SPOTS.damaged(path, ValueError(f"keys={keys!r}: expected a list of strings"))
-        found[path] = keys
-    return found
-
-
-def load_spots(path: pathlib.Path, wanted: Container[str]) -> dict[str, KeptSpot]:
-    """The solutions that an archive has of the spots with such keys; ValueError as `find_spots`."""
-    archive = read_archive(path, SPOTS)
-    if archive is None:
-        return {}
-    header, arrays = archive
-    kept: dict[str, KeptSpot] = {}
-    for lane, key in enumerate(header["keys"]):
-        if key in wanted:
-            probabilities = [arrays[f"probabilities_{player}"][lane] for player in (0, 1)]
-            hand_evs = [arrays[f"hand_ev_{player}"][lane] for player in (0, 1)]
-            first, second = arrays["ev"][lane].tolist()
-            kept[key] = KeptSpot(
-                probabilities=(probabilities[0], probabilities[1]),
-                ev=(first, second),
-                hand_ev=(hand_evs[0], hand_evs[1]),
-                gap=float(arrays["gap"][lane]),
-                iterations=int(arrays["iterations"][lane]),
-            )
-    return kept
+            raise format.damaged(path, ValueError(f"keys={keys!r}: expected a list of strings"))
+        archives[path] = keys
+    return archives

@@ -1,6 +1,6 @@
 """Solves many hold'em spots at once: trees of one shape form a batch with boards, ranges and chips as lanes.
 
-Inside, chips are counted in pots. Exploitability is half of NashConv, in chips.
+Internally chips are in pots. Exploitability is half of NashConv, in chips.
 """
 
 from __future__ import annotations
@@ -8,9 +8,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-import hashlib
-import pathlib
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -21,18 +18,20 @@ import pandas as pd
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.certificate import Certificate, certify
 from jaxgadget.core.devices import HOME, Placement
+from jaxgadget.core.driver import Report
 from jaxgadget.core.hands import build_hands_payoff
 from jaxgadget.core.host import HandEntries, HandTreeplex
 from jaxgadget.core.memory import LAUNCH_LANES, batch_size, find_memory
 from jaxgadget.core.problem import Parts, Terms, build_side, fixed_entry
 from jaxgadget.core.regret import Rule
+from jaxgadget.core.results import NO_FAILURES, LaneResult, convergence
 from jaxgadget.core.rows import on_host
 from jaxgadget.core.solution import BatchSolution, solve_batch
 from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.games.game import ACTOR_BIT
 from jaxgadget.games.hands import PublicEnds
 from jaxgadget.holdem.cards import HANDS, NUM_CARDS
-from jaxgadget.holdem.checkpoint import KeptSpot, batch_name, find_spots, load_spots, save_spots
+from jaxgadget.holdem.checkpoint import SPOTS, SpotBatches
 from jaxgadget.holdem.isomorphism import Merging, find_exchanges
 from jaxgadget.holdem.operators import Folds, SpotsPayoff, Staked, build_folds, build_showdowns
 from jaxgadget.holdem.spots import Spot
@@ -52,19 +51,19 @@ from jaxgadget.tree.sequence import SequenceForm
 from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import compile_quickly
-from jaxgadget.util.files import make_folder
-from jaxgadget.util.locks import hold
 from jaxgadget.util.precision import precision
-from jaxgadget.util.progress import progress_bar
 
 HANDS_STEP = 64
-"""Numbers of hands are rounded up to multiples of that, so that batches share compiled programs."""
+"""Numbers of hands are rounded up to multiples of this, so that batches share compiled programs."""
 
 MAX_SPOTS = 64
-"""Spots of a batch on a CPU, at most: with boards of their own each takes a megabyte of tables in float64."""
+"""Maximum number of spots per batch on a CPU; with a board of its own each has a megabyte of tables."""
+
+SMALL_GAP = 0.01
+"""Gap, as a share of the pot, from which `message` gives no advice."""
 
 TABLE_COPIES = 3
-"""So often are tables there at a time: in float64, in the precision of the solve, and those of chunks."""
+"""Copies of the tables at one time: in float64, in the precision of the solve, and those of chunks."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -72,15 +71,15 @@ class SpotSolution:
     """A solved spot; its certificate is in float64.
 
     Attributes:
-      spot: what was solved.
-      probabilities: for both players `[C, H]` the average strategies: rows are the nodes after the player's
-        actions, ascending; all actions alike with hands that a player cannot hold.
+      spot: the spot.
+      probabilities: for both players `[C, H]` average strategies, a row for each node after the player's
+        actions, ascending; uniform with hands that a player cannot hold.
       ev: both players' expected chips; they sum to the pot.
       hand_ev: for both players `[H]` expected chips with each hand; NaN where the player or the other cannot
         hold it.
-      gap: NashConv in chips, the sum of what both could gain; twice the exploitability.
-      algorithm: the rule, or what a policy that was given is called.
-      iterations: how many were done.
+      gap: NashConv in chips, the sum of both players' gains by best responses; twice the exploitability.
+      algorithm: the rule's name, or the label of an evaluated policy.
+      iterations: completed iterations.
     """
 
     spot: Spot
@@ -100,7 +99,7 @@ class SpotSolution:
 
     @property
     def exploitability(self) -> float:
-        """Half of NashConv, in chips: what a player could gain on the average of both seats."""
+        """Half of NashConv, in chips: a player's mean gain by a best response over both seats."""
         return self.gap / 2
 
     @functools.cached_property
@@ -174,9 +173,9 @@ class SpotSolution:
     def weights(self, line: str = "") -> tuple[FloatArray, FloatArray]:
         """For both players `[H]` the fraction of all compatible pairs with each hand after a line.
 
-        Where none come, as after a bet that the other's blueprint never makes, a player's hands are weighed
-        as if the other had come with its whole range; if the player itself never comes, as if it had too. All
-        are 0 where not even whole ranges go together.
+        If no pair reaches the line, as after a bet that the other player never makes, weights are those
+        against its whole range; if the player itself never reaches the line, those of both whole ranges. All
+        are 0 if not even these have compatible pairs.
         """
         node = self.node(line)
         reaches, whole = self._reaches(node), self._possible(node)
@@ -201,7 +200,7 @@ class SpotSolution:
     def to_frame(self, line: str = "") -> pd.DataFrame:
         """One row per hand of the acting player after a line: weight, EV and equity at the start, strategy.
 
-        Weights are those of `weights`, also where play never comes.
+        Weights are those of `weights`, also where play never reaches the line.
         """
         player = self.actor(line)
         held = self.weights(line)[player]
@@ -260,6 +259,50 @@ class SpotSolution:
         return possible
 
 
+class SpotSolutions(list[SpotSolution], LaneResult):
+    """Solved spots, in order; each is a row of `table`. EVs, exploitability and gap are in chips."""
+
+    failures = NO_FAILURES
+
+    @property
+    def lane_columns(self) -> dict[str, Any]:
+        """Columns that tell spots apart."""
+        return {"spot": [each.spot.name for each in self], "board": [each.spot.board for each in self]}
+
+    @property
+    def number_columns(self) -> dict[str, Any]:
+        """Columns of results."""
+        return {
+            "ev_oop": np.array([each.ev[0] for each in self]),
+            "ev_ip": np.array([each.ev[1] for each in self]),
+            "exploitability": np.array([each.exploitability for each in self]),
+            "gap": np.array([each.gap for each in self]),
+            "iterations": np.array([each.iterations for each in self], np.int64),
+        }
+
+    @property
+    def message(self) -> str:
+        """Convergence of the solve and the remedy, in a sentence."""
+        return convergence_of_spots([(each.spot, each.gap, each.iterations, each.algorithm) for each in self])
+
+
+def convergence_of_spots(solved: Sequence[tuple[Spot, float, int, str]]) -> str:
+    """The convergence of solves and the remedy, in a sentence.
+
+    Args:
+      solved: for every solve its spot, gap in chips, iterations and algorithm.
+    """
+    if not solved:
+        return "no spots"
+    return convergence(
+        np.array([gap / spot.pot for spot, gap, _, _ in solved]),
+        max(iterations for _, _, iterations, _ in solved),
+        solved[0][3],
+        small=SMALL_GAP,
+        name="largest gap, as a share of the pot,",
+    )
+
+
 def solve_spots(
     spots: Sequence[Spot],
     *,
@@ -268,22 +311,22 @@ def solve_spots(
     solver: Solver | None = None,
     iterations: int | None = None,
     algorithm: str | Rule | None = None,
-) -> list[SpotSolution]:
+) -> SpotSolutions:
     """Solves spots of hold'em, those whose trees have one shape side by side.
 
     Args:
       spots: rivers and turns, in any order.
-      suit_isomorphism: whether hands that an exchange of suits maps into each other are solved as one, where
-        the board and both ranges allow it (`find_exchanges` says where and why not): the same solutions with
-        less memory. Only spots of one board are then solved side by side.
-      on_solved: is given the solutions of every batch, by the numbers of their spots, as soon as it is done;
-        those of the checkpoint come first, an archive at a time.
+      suit_isomorphism: solve hands that a permutation of suits maps to each other as one, where the board and
+        both ranges allow it (see `find_exchanges`): the same solutions with less memory. Only spots of one
+        board are then solved side by side.
+      on_solved: callback; receives each completed batch's solutions, by the indices of their spots; those of
+        the checkpoint come first, an archive at a time.
       solver: settings; by default 1000 iterations of DCFR in float32, with a check of the gap every 50. Its
         `target_gap` is NashConv, twice the exploitability, in chips or as `1%` of the pot of each spot; a
-        batch stops, on a CPU in parts of at most eight spots, when no gap is larger. Its `checkpoint` is a
-        folder that receives solutions as soon as they are found, and now and then the state of the others;
-        called again, with other spots or in another order too, it solves nothing twice. As many spots go into
-        a batch as fit into `memory_limit`. Takes no `time_limit` or `devices`.
+        batch, on a CPU in parts of at most eight spots, stops when no gap is larger. Its `checkpoint` is a
+        folder of solutions and of the states of unfinished batches; a solution is found again also among
+        other spots. As many spots form a batch as fit into `memory_limit`. Takes no `time_limit` or
+        `devices`.
       iterations: short for `Solver(iterations=…)`.
       algorithm: short for `Solver(algorithm=…)`.
 
@@ -291,8 +334,8 @@ def solve_spots(
       The solutions, in the order of the spots.
 
     Raises:
-      ValueError: if an argument is out of range, a spot does not fit the memory, or the checkpoint is damaged
-        or cannot be written.
+      ValueError: if an argument is out of range, a spot does not fit the memory, or the checkpoint is
+        damaged, in use or cannot be written.
     """
     solutions: dict[int, SpotSolution] = {}
     batches = solve_batches(
@@ -306,7 +349,7 @@ def solve_spots(
         solutions |= solved
         if on_solved is not None:
             on_solved(solved)
-    return [solutions[number] for number in range(len(spots))]
+    return SpotSolutions(solutions[number] for number in range(len(spots)))
 
 
 def solve_batches(
@@ -321,9 +364,6 @@ def solve_batches(
 
     Nothing of a batch is held on to once the next one is asked for: a turn's solution may take 100 MB.
     """
-    for number, spot in enumerate(spots):
-        if not isinstance(spot, Spot):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"spots[{number}]={spot!r}: expected a Spot")
     default = Solver(algorithm="dcfr", iterations=1000, check_every=50, devices=HOME.devices)
     solver = choose_solver(
         solver,
@@ -333,107 +373,77 @@ def solve_batches(
         without=("time_limit", "devices"),
         pots=True,
     ).iterative()
-    iterations = solver.num_iterations
-    in_pots, folder = target_in_pots(solver), solver.checkpoint_path
-    keys = [""] * len(spots)
-    found: set[int] = set()
-    if folder is not None:
-        make_folder(folder)
-        how = f"{solver.rule!r} {solver.num_iterations} {solver.target_gap}"
-        how += f" {solver.check_interval} {solver.precision}"
-        how += " suit isomorphism" if suit_isomorphism else ""
-        keys = [hashlib.sha256(f"{spot.name} {how}".encode()).hexdigest() for spot in spots]
-        for kept in _kept_solutions(folder, spots, keys, solver.name):
-            found.update(kept)
-            yield kept
-            del kept
-    exchanges = [find_exchanges(spot)[0] if suit_isomorphism else () for spot in spots]
-    left = [number for number in range(len(spots)) if number not in found]
-    parts = _split(spots, left, solver, exchanges)
-    with progress_bar("solving", len(parts) * iterations, solver.progress) as report:
-        for done, numbers in enumerate(parts):
-            members = [spots[number] for number in numbers]
-            goal = None if in_pots is None else min(in_pots(spot) for spot in members)
-            solve_members = functools.partial(
-                _solve_alike,
-                members,
-                report=lambda now, before=done: report(before * iterations + now),
-                merges=len(exchanges[numbers[0]]) > 1,
-            )
-            aimed = dataclasses.replace(solver, target_gap=goal)
-            if folder is None:
-                batch = dict(zip(numbers, solve_members(aimed), strict=True))
-            else:
-                name = batch_name([keys[number] for number in numbers])
-                with hold(folder / name, "checkpoint"):
-                    states = folder / f"{name}.states"
-                    make_folder(states)
-                    solved = solve_members(dataclasses.replace(aimed, checkpoint=states))
-                    batch = dict(zip(numbers, solved, strict=True))
-                    del solved
-                    kept = {keys[number]: _to_keep(solution) for number, solution in batch.items()}
-                    save_spots(folder, kept)
-                    del kept
-                    shutil.rmtree(states)
-            yield batch
-            del batch
-            report((done + 1) * iterations)
+    return _SolvedBatches(spots, solver, suit_isomorphism=suit_isomorphism).run()
 
 
-def _to_keep(solution: SpotSolution) -> KeptSpot:
-    """The fields stored in a checkpoint."""
-    return KeptSpot(solution.probabilities, solution.ev, solution.hand_ev, solution.gap, solution.iterations)
+class _SolvedBatches(SpotBatches[SpotSolution]):
+    """Batches of `solve_spots`."""
+
+    label, format = "solving", SPOTS
+
+    def __init__(self, spots: Sequence[Spot], solver: Solver, *, suit_isomorphism: bool) -> None:
+        super().__init__(spots, solver)
+        self._suit_isomorphism = suit_isomorphism
+        self._exchanges = [find_exchanges(spot)[0] if suit_isomorphism else () for spot in spots]
+
+    def describe(self, number: int) -> str:
+        """All that the result of a spot depends on besides its name and the solver's settings."""
+        return " suit isomorphism" if self._suit_isomorphism else ""
+
+    def split(self, numbers: Sequence[int]) -> list[list[int]]:
+        """Batches of spots with trees of one shape, and of one board where hands are merged.
+
+        Spots with about as many hands lie side by side.
+        """
+        groups: dict[tuple[Any, ...], list[int]] = collections.defaultdict(list)
+        for number in numbers:
+            spot, exchanges = self.spots[number], self._exchanges[number]
+            board = (frozenset(spot.cards), exchanges) if len(exchanges) > 1 else len(spot.cards)
+            groups[spot.betting.shape, board].append(number)
+        batches: list[list[int]] = []
+        for alike in groups.values():
+            alike.sort(key=lambda number: int(_held_by_either(self.spots[number]).sum()))
+            merges, size = len(self._exchanges[alike[0]]) > 1, 1
+            if len(alike) > 1:
+                size = most_at_once(self.spots[alike[-1]], self.solver, merges=merges)
+            batches += in_pieces(alike, size)
+        return batches
+
+    def solve(self, numbers: Sequence[int], solver: Solver, report: Report) -> list[SpotSolution]:
+        """Solves a batch; the solver's target gap is in pots."""
+        merges = len(self._exchanges[numbers[0]]) > 1
+        return _solve_alike([self.spots[number] for number in numbers], solver, report, merges=merges)
+
+    def pack(self, result: SpotSolution) -> dict[str, Any]:
+        """The arrays of a solution that an archive keeps."""
+        arrays: dict[str, Any] = {name: vars(result)[name] for name in ("ev", "gap", "iterations")}
+        for player in (0, 1):
+            arrays[f"probabilities_{player}"] = result.probabilities[player]
+            arrays[f"hand_ev_{player}"] = result.hand_ev[player]
+        return arrays
+
+    def unpack(self, number: int, arrays: Mapping[str, Any]) -> SpotSolution:
+        """The solution of a spot from its arrays."""
+        first, second = arrays["ev"].tolist()
+        return SpotSolution(
+            spot=self.spots[number],
+            probabilities=(arrays["probabilities_0"], arrays["probabilities_1"]),
+            ev=(first, second),
+            hand_ev=(arrays["hand_ev_0"], arrays["hand_ev_1"]),
+            gap=float(arrays["gap"]),
+            algorithm=self.solver.name,
+            iterations=int(arrays["iterations"]),
+        )
 
 
-def _kept_solutions(
-    folder: pathlib.Path, spots: Sequence[Spot], keys: Sequence[str], algorithm: str
-) -> Iterator[dict[int, SpotSolution]]:
-    """Solutions of a checkpoint, one archive at a time, by the indices of the spots."""
-    wanted = set(keys)
-    for path, kept_keys in find_spots(folder).items():
-        if not wanted.isdisjoint(kept_keys):
-            yield _kept_batch(load_spots(path, wanted), spots, keys, algorithm)
-            wanted.difference_update(kept_keys)
-
-
-def _kept_batch(
-    kept: Mapping[str, KeptSpot], spots: Sequence[Spot], keys: Sequence[str], algorithm: str
-) -> dict[int, SpotSolution]:
-    """The solutions of an archive, whose trees have one shape."""
-    numbers = [number for number, key in enumerate(keys) if key in kept]
-    return {
-        number: SpotSolution(spot=spots[number], algorithm=algorithm, **kept[keys[number]]._asdict())
-        for number in numbers
-    }
+def in_pieces(numbers: Sequence[int], size: int) -> list[list[int]]:
+    """Consecutive numbers in pieces of a size, the last one of fewer."""
+    return [list(numbers[begin : begin + size]) for begin in range(0, len(numbers), size)]
 
 
 def _make_form(spot: Spot) -> SequenceForm:
     """A spot's sequence form; of a copy, as a spot keeps its tables, which take 40 MB for a turn."""
     return sequence_form(public_tree(dataclasses.replace(spot)))
-
-
-def _split(
-    spots: Sequence[Spot],
-    numbers: Sequence[int],
-    solver: Solver,
-    exchanges: Sequence[tuple[tuple[int, ...], ...]],
-) -> list[list[int]]:
-    """Batches of spots, by their numbers: of trees of one shape, and as many as fit the memory.
-
-    Those with about as many hands lie side by side.
-    """
-    groups: dict[tuple[Any, ...], list[int]] = collections.defaultdict(list)
-    for number in numbers:
-        spot, merges = spots[number], len(exchanges[number]) > 1
-        board = (frozenset(spot.cards), exchanges[number]) if merges else len(spot.cards)
-        groups[spot.betting.shape, board].append(number)
-    parts: list[list[int]] = []
-    for alike in groups.values():
-        alike.sort(key=lambda number: int(_held_by_either(spots[number]).sum()))
-        merges = len(exchanges[alike[0]]) > 1
-        most = 1 if len(alike) == 1 else most_at_once(spots[alike[-1]], solver, merges=merges)
-        parts += [alike[begin : begin + most] for begin in range(0, len(alike), most)]
-    return parts
 
 
 def most_spots(placement: Placement) -> int:
@@ -503,19 +513,10 @@ def is_policy_of(spot: Spot, policy: Policy) -> bool:
     )
 
 
-def target_in_pots(solver: Solver) -> Callable[[Spot], float] | None:
-    """The target gap of each spot, as a share of its pot; None for none."""
-    if (share := solver.pot_share) is not None:
-        return lambda spot: share
-    if (chips := solver.max_gap) is not None:
-        return lambda spot: chips / spot.pot
-    return None
-
-
 def _solve_alike(
-    spots: Sequence[Spot], solver: Solver, report: Callable[[int], None], *, merges: bool
+    spots: Sequence[Spot], solver: Solver, report: Report, *, merges: bool
 ) -> list[SpotSolution]:
-    """Solves spots whose trees have one shape; if hands are merged, of one board and one symmetry."""
+    """Solves spots whose trees have one shape; where hands are merged, of one board and one symmetry."""
     form, hands = _make_form(spots[0]), carried_hands(spots)
     merging = merge_hands(spots, hands) if merges else None
     solved = solve_batch(build_batch(spots, form, hands, merging), solver, played=True, report=report)
@@ -541,7 +542,7 @@ def _of_lane(
     outcome: _SolvedSpots,
     by: tuple[str, int],
 ) -> SpotSolution:
-    """A lane's outcome in chips, for all hands; by which rule and how many iterations."""
+    """A lane's outcome in chips, for all hands; `by` is the rule's name and the number of iterations."""
     probabilities: list[FloatArray] = []
     hand_evs: list[FloatArray] = []
     for player, (hands, places) in enumerate(held):
@@ -574,8 +575,8 @@ class _Carried(NamedTuple):
     """A player's hands whose results are known.
 
     Attributes:
-      hands: `[n]` among all that are left on the board.
-      places: `[n]` where they are among those that the solve carried.
+      hands: `[n]` indices among all hands that are left on the board.
+      places: `[n]` indices among the hands that the solve carried.
     """
 
     hands: IntArray
@@ -583,21 +584,21 @@ class _Carried(NamedTuple):
 
 
 def _carried_by(spot: Spot, hands: IntArray | None, lane: int) -> tuple[_Carried, _Carried]:
-    """The hands that both players may hold, of those that a lane carried."""
+    """Each player's possible hands among those that a lane carried."""
     own = np.arange(len(spot.hands)) if hands is None else hands[min(lane, len(hands) - 1)]
     places = [np.flatnonzero((own >= 0) & (dealt[own] > 0)) for dealt in spot.dealt]
     return _Carried(own[places[0]], places[0]), _Carried(own[places[1]], places[1])
 
 
 def carried_hands(spots: Sequence[Spot]) -> IntArray | None:
-    """The hands that a batch has to carry: those that either player may hold.
+    """The hands that a batch carries: those that either player may hold.
 
     Args:
-      spots: of one street.
+      spots: spots of one street.
 
     Returns:
-      `[1 or lanes, H]` for each spot, among all that are left on its board, ascending, -1 for padding; one
-      row for all where all have one board. H is a multiple of `HANDS_STEP`. None if nearly all are carried.
+      `[1 or lanes, H]` indices among the hands that are left on each spot's board, ascending, -1 for padding;
+      one row if all spots have one board. H is a multiple of `HANDS_STEP`. None if nearly all are carried.
     """
     held = np.stack([_held_by_either(spot) for spot in spots])
     if _same_board(spots):
@@ -611,7 +612,7 @@ def carried_hands(spots: Sequence[Spot]) -> IntArray | None:
 
 
 def _held_by_either(spot: Spot) -> BoolArray:
-    """`[H]` the hands that one of the players may hold."""
+    """`[H]` mask of the hands that one of the players may hold."""
     first, second = spot.dealt
     return (first > 0) | (second > 0)
 
@@ -629,13 +630,13 @@ def merge_hands(spots: Sequence[Spot], hands: IntArray | None) -> Merging:
 def build_batch(
     spots: Sequence[Spot], form: SequenceForm, hands: IntArray | None = None, merging: Merging | None = None
 ) -> Batch:
-    """Spots as lanes, in float64 and in pots; the reach of a root is its hand's part of the deal.
+    """Builds a batch of spots, in float64 and in pots; the reach of a root is its hand's share of the deal.
 
     Args:
-      spots: whose trees have one shape.
+      spots: spots whose trees have one shape.
       form: sequence form of the public tree of one of them.
-      hands: those that are carried, see `carried_hands`; None for all.
-      merging: how these are merged, if they are.
+      hands: the carried hands, see `carried_hands`; None for all.
+      merging: classes of hands that are solved as one; None for none.
     """
     same_board, num_cards = _same_board(spots), NUM_CARDS - len(spots[0].cards)
     boards = [spot.cards for spot in (spots[:1] if same_board else spots)]
@@ -673,7 +674,7 @@ def build_batch(
         np.where(places >= 0, np.take_along_axis(np.stack(dealt), places, axis=1), 0.0).T
         for dealt in zip(*(spot.dealt for spot in spots), strict=True)
     ]
-    if merging is not None:  # a hand that stands for several weighs what all do
+    if merging is not None:  # a hand has the weight of its class
         scales = [scale * merging.count[:, None] for scale in scales]
 
     def terms(lanes: IntArray) -> tuple[Terms, Terms]:
@@ -697,8 +698,8 @@ class _SolvedSpots(NamedTuple):
 
     Attributes:
       bodies: of both players, `[Q, lanes]`.
-      hand_values: for both players `[H, lanes]`, before the weight of its hand.
-      value: `[1, lanes]` what player 0 gets.
+      hand_values: for both players `[H, lanes]`, not weighted by its own hand's probability.
+      value: `[1, lanes]` of player 0.
       gap: `[1, lanes]` NashConv.
     """
 

@@ -58,14 +58,17 @@ def body_to_rows(form: SequenceForm, player: int, body: FloatArray) -> FloatArra
 
 def rows_to_policy(tree: PublicTree, rows: tuple[FloatArray, FloatArray], label: str) -> Policy:
     """A policy of one lane from both players' rows `[C, H]`."""
-    pair: list[FloatArray] = []
-    for player in (0, 1):
-        sequence = tree.sequence_to(player, action_nodes(tree.nodes, player))
-        possible = sequence >= 0
-        probabilities = np.empty((tree.infosets[player].num_sequences - 1, 1))
-        probabilities[sequence[possible] - 1, 0] = rows[player][possible]
-        pair.append(probabilities)
-    return Policy(tree, (pair[0], pair[1]), (label,))
+    pair = rows_to_probabilities(tree, 0, rows[0]), rows_to_probabilities(tree, 1, rows[1])
+    return Policy(tree, pair, (label,))
+
+
+def rows_to_probabilities(tree: PublicTree, player: int, rows: FloatArray) -> FloatArray:
+    """A player's rows `[C, H]` as `[Q, 1]` probabilities of a policy."""
+    sequence = tree.sequence_to(player, action_nodes(tree.nodes, player))
+    possible = sequence >= 0
+    probabilities = np.empty((tree.infosets[player].num_sequences - 1, 1))
+    probabilities[sequence[possible] - 1, 0] = rows[possible]
+    return probabilities
 
 
 def policy_to_rows(policy: Policy) -> tuple[FloatArray, FloatArray]:

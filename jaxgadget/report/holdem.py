@@ -28,16 +28,16 @@ FOLD, PASSIVE = "#56B4E9", "#009E73"
 """Colours of a fold, and of a check or call."""
 
 BETS = ("#F0E442", "#E69F00", "#D55E00", "#CC79A7", "#000000")
-"""Colours of bets and raises, the smallest first; the last one is of all that are larger."""
+"""Colours of bets and raises, the smallest first; larger ones share the last colour."""
 
 NOBODY = "#EEEEEE"
-"""Colour behind hands that are not there."""
+"""Colour of hands that are not in the range."""
 
 Shown = Literal["strategy", "ev", "equity"]
 
 
 def spots_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """A row a spot, as `SpotSolution.to_row` makes them."""
+    """Table with a row for each spot, from rows of `SpotSolution.to_row`."""
     table = make_table(
         "board",
         "EV oop",
@@ -66,7 +66,7 @@ def spots_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def refinements_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """A row a refinement of a spot, as `SpotRefinement.to_row` makes them."""
+    """Table with a row for each refinement, from rows of `SpotRefinement.to_row`."""
     numbers = ("blueprint", "refined", "bound", "margin", "gap", "iterations")
     table = make_table("board", "player", "gadget", "prior", "ε", *numbers, right=("ε", *numbers))
     for row in rows:
@@ -90,15 +90,17 @@ def refinements_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def hands_table(solution: SpotSolution, line: str = "", most: int | None = None) -> Table:
-    """Hands of whoever acts after a line, the likeliest first: weight, actions; EV and equity at the start.
+    """Table of the acting player's hands after a line, the likeliest first: weight, actions, EV and equity.
+
+    EVs and equities are those at the start of the spot.
 
     Args:
       solution: a solved spot.
-      line: such as `check, bet 100`; by default the start.
-      most: how many hands; by default all.
+      line: actions such as `check, bet 100`; by default the start.
+      most: maximum number of hands; by default all.
 
     Raises:
-      ValueError: if nobody acts there.
+      ValueError: if no player acts there.
     """
     frame = solution.to_frame(line)
     frame = frame.sort_values("weight", ascending=False, kind="stable").head(
@@ -116,19 +118,19 @@ def hands_table(solution: SpotSolution, line: str = "", most: int | None = None)
 
 
 def frequencies_table(solution: SpotSolution, line: str = "") -> Table:
-    """The tree below a line: how often each action is taken where it can be, and how often play comes to it.
+    """Table of the tree below a line: the frequency of each action, and the share of play that reaches it.
 
-    Both are shares, the second of all that come to the line; where none come the first is as if the other had
-    come with its whole range (`SpotSolution.weights`). Where a card is shown the tree ends: a line that names
-    one goes on.
+    The share is that of all play that reaches the line. Where no play reaches an action, its frequency is
+    that against the other player's whole range (`SpotSolution.weights`). The tree ends where a card is shown;
+    a line that names the card continues.
 
     Raises:
-      ValueError: if nobody acts after the line.
+      ValueError: if no player acts after the line.
     """
     betting = solution.spot.betting
     start = solution.pairs(line)
     table = make_table("action", "taken", "reached", "then", right=("taken", "reached"))
-    solution.actor(line)  # refuses a line after which nobody acts
+    solution.actor(line)  # raises if no player acts there
 
     def add(line: str, depth: int) -> None:
         player = PLAYERS[solution.actor(line)]
@@ -156,20 +158,20 @@ def grid_picture(
     show: Shown = "strategy",
     title: str | None = None,
 ) -> Axes:
-    """Draws the hands of whoever acts after a line, suited ones above the diagonal.
+    """Draws the grid of the acting player's hands after a line, suited hands above the diagonal.
 
-    Strategies are actions side by side, as high as the hands of a cell are likely to be there at all; EVs (in
-    chips) and equities, both at the start of the spot, are means of a cell, as a heat map.
+    Strategies are stripes, one for each action, of a height proportional to the weight of the cell's hands;
+    EVs (in chips) and equities, both at the start of the spot, are a heat map of means.
 
     Args:
       solution: a solved spot.
-      line: such as `check, bet 100`; by default the start.
-      ax: where to draw, else a new figure of matplotlib's pyplot.
+      line: actions such as `check, bet 100`; by default the start.
+      ax: axes to draw on; by default those of a new figure of matplotlib's pyplot.
       show: `strategy`, `ev` or `equity`.
-      title: what stands above; by default what is shown.
+      title: title of the picture; by default `grid_title`.
 
     Raises:
-      ValueError: if nobody acts there, or `show` is something else.
+      ValueError: if no player acts there, or `show` has another value.
     """
     from jaxgadget.holdem.cards import RANKS
     from jaxgadget.holdem.ranges import grid_means
@@ -198,7 +200,7 @@ def grid_picture(
 
 
 def grid_title(solution: SpotSolution, line: str = "", *, show: Shown = "strategy") -> str:
-    """What stands above a grid: board, who acts after which line, and what is shown."""
+    """Title of a grid: the board, the acting player, the line and the values shown."""
     player = PLAYERS[solution.actor(line)]
     when = f"after {line}" if line else "at the start"
     what = {"strategy": "strategy", "ev": "EVs at the start, chips", "equity": "equities at the start"}[show]
@@ -213,7 +215,7 @@ def draw_grid(
     show: Shown = "strategy",
     title: str | None = None,
 ) -> None:
-    """`grid_picture` straight into a file; needs no display."""
+    """Writes `grid_picture` to a file; needs no display."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=SIZE, layout="constrained")
@@ -224,7 +226,7 @@ def draw_grid(
 def _draw_strategy(
     ax: Axes, heights: np.ndarray[Any, Any], shares: Mapping[str, np.ndarray[Any, Any]]
 ) -> None:
-    """Fills every cell from below as high as it says, with a stripe for every action."""
+    """Fills every cell from below up to its height, with a stripe for every action."""
     from matplotlib.patches import Rectangle
 
     from jaxgadget.holdem.cards import RANKS
@@ -266,7 +268,7 @@ def _draw_strategy(
 
 
 def action_colors(actions: Sequence[str]) -> list[str]:
-    """A colour for every action of a node."""
+    """Colours of a node's actions."""
     colors: list[str] = []
     bets = 0
     for action in actions:

@@ -1,12 +1,15 @@
 """The subgame engine: solves gadget games of subgames in batches, and assembles their strategies.
 
-`Subgames` describes the games, `solve_subgames` solves them, `assemble` inserts their strategies into the
-blueprints. Gadgets that share an entry are solved at once, for every opponent and blueprint. Where not even
-one lane of all subgames fits memory, they are solved in parts.
+`Subgames` describes the games below a cut or cover of a tree, `solve_subgames` solves them, `assemble`
+inserts their strategies into the blueprints. Gadgets that share an entry are solved at once, for every
+opponent and blueprint. Where not even one lane of all subgames fits memory, they are solved in parts.
+Subgames that are no forest of one tree, as hold'em spots of several boards, are another `GadgetSubgames`.
 """
 
 from __future__ import annotations
 
+import abc
+import contextlib
 import dataclasses
 import functools
 import pathlib
@@ -32,9 +35,12 @@ from jaxgadget.core.solution import BatchSolution, find_earnings, solve_batch
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.capabilities import Capability
 from jaxgadget.gadgets.entry import BoundRule
+from jaxgadget.gadgets.frozen import Frozen
 from jaxgadget.gadgets.gadget import AUTO, Gadget, describe
 from jaxgadget.gadgets.games import GadgetGames, build_games, by_gadget, group_gadgets
 from jaxgadget.gadgets.models import Mixtures, find_mixtures
+from jaxgadget.gadgets.ranges import Ranges
+from jaxgadget.gadgets.structure import Bodies, Structure
 from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy
@@ -50,8 +56,99 @@ from jaxgadget.util.players import pair_for
 from jaxgadget.util.progress import progress_bar
 
 
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Part:
+    """Some of the subgames on the device, with the blueprints' ranges at their roots.
+
+    Attributes:
+      subgames: numbers of the subgames, ascending.
+      structure: their decisions and payoffs.
+      ranges: of the blueprints.
+      rows: `[Q, blueprints]` the resolving player's blueprints, by actions of its body.
+      adopted: actions of the body whose strategy is taken.
+      actions: `[adopted]` their rows in `SubgameSolutions.strategy`.
+      frozen: contributions of frozen infostates in subgames of own infostates; None for those of a cut.
+      mixtures: the opponents over these subgames; None if all of them only adapt.
+      floor: `[Q, blueprints]` least probabilities of the player's actions; None if nothing is held.
+    """
+
+    subgames: IntArray
+    structure: Bodies
+    ranges: Ranges
+    rows: FloatArray
+    adopted: IntArray
+    actions: IntArray
+    frozen: Frozen | None = None
+    mixtures: Mixtures | None = None
+    floor: FloatArray | None = None
+
+
+class GadgetSubgames(abc.ABC):
+    """Subgames that a player re-solves with gadgets, as the engine sees them."""
+
+    player: int
+    """The resolving player."""
+
+    gadgets: tuple[Gadget, ...]
+    """Each is combined with all opponents and blueprints."""
+
+    @functools.cached_property
+    @abc.abstractmethod
+    def lanes(self) -> Lanes:
+        """The combinations of gadgets, opponents and blueprints that are solved."""
+
+    @property
+    @abc.abstractmethod
+    def num_subgames(self) -> int:
+        """Number of subgames."""
+
+    @property
+    @abc.abstractmethod
+    def num_actions(self) -> int:
+        """Rows of `SubgameSolutions.strategy`."""
+
+    @property
+    @abc.abstractmethod
+    def num_roots(self) -> int:
+        """Rows of users' gadget arrays, one for each of the opponent's roots."""
+
+    @abc.abstractmethod
+    def check(self) -> None:
+        """Raises ValueError for a gadget's array that does not fit, or for subgames that overlap."""
+
+    @abc.abstractmethod
+    def place(self, numbers: IntArray, solver: Solver) -> Part:
+        """Places selected subgames on the device and computes the blueprints' ranges at their roots."""
+
+    @abc.abstractmethod
+    def describe(self, gadget: Gadget, opponent: int, blueprint: int) -> str:
+        """A lane in words, for messages."""
+
+    def reference_rows(self, part: Part, gadget: int) -> FloatArray | None:
+        """`[Q, blueprints]` strategies whose values a gadget offers; None if no opponent follows a model."""
+        return None
+
+    @property
+    def advice(self) -> str:
+        """Remedy in error messages for a solve that does not fit in memory."""
+        return ADVICE
+
+    def groups(self, solver: Solver) -> list[list[int]]:
+        """Numbers of gadgets that are solved at once: linear programs have one each."""
+        if solver.rule is None:
+            return [[number] for number in range(len(self.gadgets))]
+        return group_gadgets(self.gadgets)
+
+    def lanes_of(self, numbers: Sequence[int]) -> Lanes:
+        """The lanes of some gadgets, which are numbered from 0 in the given order."""
+        lanes = self.lanes.take(self.lanes.of_gadgets(numbers))
+        position = np.zeros(len(self.gadgets), np.int64)
+        position[list(numbers)] = np.arange(len(numbers))
+        return dataclasses.replace(lanes, gadget=position[lanes.gadget])
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
-class Subgames:
+class Subgames(GadgetSubgames):
     """Gadget games of subgames, for every gadget, opponent and blueprint.
 
     Attributes:
@@ -120,12 +217,58 @@ class Subgames:
             gadgets=len(self.gadgets), opponents=len(self.against), blueprints=self.blueprint.num_lanes
         )
 
-    def lanes_of(self, numbers: Sequence[int]) -> Lanes:
-        """The lanes of some gadgets, which are numbered from 0 in the given order."""
-        lanes = self.lanes.take(self.lanes.of_gadgets(numbers))
-        position = np.zeros(len(self.gadgets), np.int64)
-        position[list(numbers)] = np.arange(len(numbers))
-        return dataclasses.replace(lanes, gadget=position[lanes.gadget])
+    @property
+    def num_subgames(self) -> int:
+        """Number of subgames."""
+        return self.forest.num_subgames
+
+    @property
+    def num_actions(self) -> int:
+        """Rows of `SubgameSolutions.strategy`: the player's actions in the whole tree."""
+        return self.forest.tree.infosets[self.player].num_sequences - 1
+
+    def check(self) -> None:
+        """Raises ValueError for a gadget's array that does not fit, or for subgames that overlap."""
+        for gadget in self.gadgets:
+            gadget.check(self.num_roots, self.blueprint.num_lanes // self.copies)
+        if self.adopted is None:
+            self.forest.check_disjoint()
+
+    def place(self, numbers: IntArray, solver: Solver) -> Part:
+        """Places selected subgames on the device and computes the blueprints' ranges at their roots."""
+        if solver.rule is None:
+            forest, prepared = self.forest, self.prepare(self.forest)
+        else:
+            forest = take_part(self.forest, numbers)
+            room = plan_ranges(forest, solver.placement, solver.memory_limit, advice=self.advice)
+            opponent = 1 - self.player
+            row = root_numbers(forest, self.forest, numbers, opponent)
+            prepared = self.prepare(
+                forest,
+                root=self.forest.roots[opponent].row[row],
+                at_once=min(room, solver.chunk or MANY_LANES),
+                platform=solver.placement.platform,
+            )
+        adopted = np.flatnonzero(self.actions(forest, numbers))
+        return Part(
+            subgames=numbers,
+            structure=prepared.structure,
+            ranges=prepared.ranges,
+            rows=prepared.rows(self.player),
+            adopted=adopted,
+            actions=forest.form.action_sequences(self.player)[adopted] - 1,
+            frozen=prepared.frozen,
+            mixtures=self.mixtures(forest),
+            floor=self.floor(prepared),
+        )
+
+    def reference_rows(self, part: Part, gadget: int) -> FloatArray | None:
+        """`[Q, blueprints]` strategies whose values a gadget offers; None if no opponent follows a model."""
+        if self.against.adapt:
+            return None
+        assert isinstance(part.structure, Structure)
+        policy = self.blueprint if self.reference is None else self.reference[gadget]
+        return body_rows(part.structure.forest.form, policy, self.player)
 
     def floor(self, prepared: Prepared) -> FloatArray | None:
         """`[Q, blueprints]` least probabilities of the player's actions; None if nothing is held."""
@@ -263,17 +406,17 @@ class SubgameSolutions(Solutions):
     bound_rules: list[BoundRule | None]
 
     @staticmethod
-    def empty(subgames: Subgames) -> SubgameSolutions:
+    def empty(subgames: GadgetSubgames) -> SubgameSolutions:
         """Arrays for the solutions, before any subgame is solved."""
-        tree, count, roots = subgames.forest.tree, len(subgames.lanes), subgames.num_roots
+        count, roots = len(subgames.lanes), subgames.num_roots
         return SubgameSolutions.nothing(
-            subgames.forest.num_subgames,
+            subgames.num_subgames,
             count,
             lanes=subgames.lanes,
-            strategy=np.zeros((tree.infosets[subgames.player].num_sequences - 1, count)),
+            strategy=np.zeros((subgames.num_actions, count)),
             below=np.full((roots, count), np.nan),
             entered=np.full((roots, count), np.nan),
-            losses=np.full((subgames.forest.num_subgames, count), np.nan),
+            losses=np.full((subgames.num_subgames, count), np.nan),
             bound_rules=[None] * len(subgames.gadgets),
         )
 
@@ -301,7 +444,9 @@ class SubgameSolutions(Solutions):
             bounds[lanes] = np.where(unknown, np.nan, together)
         return bounds
 
-    def put(self, subgames: Subgames, piece: _Piece, solution: BatchSolution, dtype: np.dtype[Any]) -> None:
+    def put(
+        self, subgames: GadgetSubgames, piece: _Piece, solution: BatchSolution, dtype: np.dtype[Any]
+    ) -> None:
         """Checks the solution of a piece and writes it where it belongs.
 
         Args:
@@ -310,7 +455,8 @@ class SubgameSolutions(Solutions):
           solution: of the piece.
           dtype: of the solve.
         """
-        games, player, numbers = piece.games, subgames.player, piece.subgames
+        games, player, part = piece.games, subgames.player, piece.part
+        numbers = part.subgames
         gap, rows, gained = solution.gap, solution.strategy[player], None
         reference = piece.reference_rows(subgames)
         if reference is not None:
@@ -322,9 +468,7 @@ class SubgameSolutions(Solutions):
             for lane, subgame in failed.items():
                 why = f"the solve of subgame {numbers[subgame]} {what}flowed in {dtype}{_remedy(dtype)}"
                 self.failures.setdefault(int(lanes[lane]), f"{names[lane]}: {why}")
-        form = piece.prepared.forest.form
-        adopted = np.flatnonzero(subgames.actions(piece.prepared.forest, numbers))
-        self.strategy[np.ix_(form.action_sequences(player)[adopted] - 1, lanes)] = rows[adopted]
+        self.strategy[np.ix_(part.actions, lanes)] = rows[part.adopted]
         solved = np.ix_(numbers[: games.batch.num_games], lanes)
         self.value[solved] = solution.guaranteed[player]
         self.gap[solved] = np.maximum(gap, 0)  # less is rounding
@@ -351,24 +495,22 @@ class _Piece:
     """Gadgets that share an entry in some of the subgames, which are solved at once.
 
     Attributes:
-      subgames: numbers of the subgames in the forest.
+      part: the subgames on the device.
       gadgets: numbers of the gadgets.
-      prepared: the subgames on the device.
       games: the gadget games; with epsilon 0 where linear programs find it.
       perturbed: makes the games with another epsilon; None unless linear programs find it.
       plan: how lanes are split; None for linear programs.
       folder: of checkpoints.
     """
 
-    subgames: IntArray
+    part: Part
     gadgets: list[int]
-    prepared: Prepared
     games: GadgetGames
     perturbed: Callable[[float], GadgetGames] | None = None
     plan: Plan | None = None
     folder: pathlib.Path | None = None
 
-    def names(self, subgames: Subgames) -> list[str]:
+    def names(self, subgames: GadgetSubgames) -> list[str]:
         """Names of the lanes in messages."""
         lanes = self.games.lanes
         return [
@@ -378,66 +520,64 @@ class _Piece:
             )
         ]
 
-    def reference_rows(self, subgames: Subgames) -> FloatArray | None:
+    def reference_rows(self, subgames: GadgetSubgames) -> FloatArray | None:
         """`[Q, lanes]` strategies whose values the gadgets offer; None if no opponent follows a model."""
-        if subgames.against.adapt:
+        rows = [subgames.reference_rows(self.part, number) for number in self.gadgets]
+        if any(each is None for each in rows):
             return None
-        form, player = self.prepared.forest.form, subgames.player
-        every = subgames.reference or (subgames.blueprint,) * len(subgames.gadgets)
-        rows = [body_rows(form, every[number], player) for number in self.gadgets]
-        return by_gadget(self.games.lanes, lambda gadget, blueprints: rows[gadget][:, blueprints])
+        offered: list[Any] = rows
+        return by_gadget(self.games.lanes, lambda gadget, blueprints: offered[gadget][:, blueprints])
 
 
-def solve_subgames(subgames: Subgames, solver: Solver, watch: Stopwatch) -> SubgameSolutions:
+def solve_subgames(
+    subgames: GadgetSubgames, solver: Solver, watch: Stopwatch, report: Report | None = None
+) -> SubgameSolutions:
     """Solves all gadget games, by regret matching or by linear programs.
 
     Args:
       subgames: the games.
       solver: settings of the solve.
       watch: measures the time.
+      report: progress callback in place of a bar; receives the number of completed iterations, averaged over
+        the groups of gadgets.
 
     Raises:
       ValueError: for a user's array that does not fit, another solve's checkpoint, or too little memory.
     """
-    for gadget in subgames.gadgets:
-        gadget.check(subgames.num_roots, subgames.blueprint.num_lanes // subgames.copies)
-    if subgames.adopted is None:
-        subgames.forest.check_disjoint()
+    subgames.check()
     solutions = SubgameSolutions.empty(subgames)
     with watch.phase("build"):
         if solver.checkpoint_path is not None:
             make_folder(solver.checkpoint_path)
         parts, pieces = _split(subgames, solver)
-    total, done = len(parts) * len(_groups(subgames, solver)), 0
-    with progress_bar("refining", solver.num_iterations * total, solver.progress) as report:
+    total, done = len(parts) * len(subgames.groups(solver)), 0
+    with contextlib.ExitStack() as stack:
+        tell, solves = report, total
+        if tell is None:
+            bar = progress_bar("refining", solver.num_iterations * total, solver.progress)
+            tell, solves = stack.enter_context(bar), 1
         for part in parts:
             if pieces is None:
                 with watch.phase("build"):
                     pieces = _build_pieces(subgames, solver, part, is_split=len(parts) > 1)
             for piece in pieces:
-                before = done * solver.num_iterations
-                _solve_piece(
-                    subgames, solver, piece, solutions, watch, lambda now, before=before: report(before + now)
-                )
+
+                def report_piece(now: int, before: int = done * solver.num_iterations) -> None:
+                    tell((before + now) // solves)
+
+                _solve_piece(subgames, solver, piece, solutions, watch, report_piece)
                 done += 1
             pieces = None
     return solutions
 
 
-def _groups(subgames: Subgames, solver: Solver) -> list[list[int]]:
-    """Numbers of gadgets that are solved at once: linear programs have one each."""
-    if solver.rule is None:
-        return [[number] for number in range(len(subgames.gadgets))]
-    return group_gadgets(subgames.gadgets)
-
-
-def _split(subgames: Subgames, solver: Solver) -> tuple[list[IntArray], list[_Piece] | None]:
+def _split(subgames: GadgetSubgames, solver: Solver) -> tuple[list[IntArray], list[_Piece] | None]:
     """The subgames in as few parts as fit, or as they were if some of this is done already.
 
     Returns:
       The parts' numbers of subgames; and the pieces of the only one, if there is one.
     """
-    folder, everything = solver.checkpoint_path, np.arange(subgames.forest.num_subgames)
+    folder, everything = solver.checkpoint_path, np.arange(subgames.num_subgames)
     parts = None if folder is None else load_parts(folder, len(everything))
     if parts is not None:
         return parts, None
@@ -450,7 +590,7 @@ def _split(subgames: Subgames, solver: Solver) -> tuple[list[IntArray], list[_Pi
     return parts, None
 
 
-def _halves(subgames: Subgames, solver: Solver, part: IntArray) -> list[IntArray]:
+def _halves(subgames: GadgetSubgames, solver: Solver, part: IntArray) -> list[IntArray]:
     """Subgames that do not fit, in parts that do; gadgets that read the trunk look at all subgames."""
     if len(part) == 1 or any(Capability.TRUNK in gadget.requires for gadget in subgames.gadgets):
         _build_pieces(subgames, solver, part, is_split=True)  # raises: too little memory
@@ -465,48 +605,36 @@ def _halves(subgames: Subgames, solver: Solver, part: IntArray) -> list[IntArray
     return parts
 
 
-def _build_pieces(subgames: Subgames, solver: Solver, part: IntArray, *, is_split: bool) -> list[_Piece]:
+def _build_pieces(
+    subgames: GadgetSubgames, solver: Solver, numbers: IntArray, *, is_split: bool
+) -> list[_Piece]:
     """Places selected subgames on the device and builds the games of every group of gadgets.
 
     Args:
       subgames: all of them.
       solver: settings of the solve.
-      part: numbers of the subgames.
+      numbers: of the selected subgames.
       is_split: True if there are other parts, with checkpoints in the same folder.
     """
-    if solver.rule is None:
-        forest, prepared = subgames.forest, subgames.prepare(subgames.forest)
-    else:
-        forest = take_part(subgames.forest, part)
-        room = plan_ranges(forest, solver.placement, solver.memory_limit, advice=subgames.advice)
-        opponent = 1 - subgames.player
-        row = root_numbers(forest, subgames.forest, part, opponent)
-        prepared = subgames.prepare(
-            forest,
-            root=subgames.forest.roots[opponent].row[row],
-            at_once=min(room, solver.chunk or MANY_LANES),
-            platform=solver.placement.platform,
-        )
-    folder = solver.checkpoint_path
+    part, folder = subgames.place(numbers, solver), solver.checkpoint_path
     if folder is not None and is_split:
-        folder /= f"subgames-{part[0]}-to-{part[-1]}"
-    mixtures, floor = subgames.mixtures(forest), subgames.floor(prepared)
+        folder /= f"subgames-{numbers[0]}-to-{numbers[-1]}"
 
     def games_of(gadgets: Sequence[Gadget], lanes: Lanes) -> GadgetGames:
         return build_games(
-            prepared.structure,
-            prepared.ranges,
+            part.structure,
+            part.ranges,
             gadgets,
-            mixtures=mixtures,
-            frozen=prepared.frozen,
-            floor=floor,
+            mixtures=part.mixtures,
+            frozen=part.frozen,
+            floor=part.floor,
             lanes=lanes,
         )
 
     pieces: list[_Piece] = []
-    for numbers in _groups(subgames, solver):
-        gadgets: list[Any] = [subgames.gadgets[number] for number in numbers]
-        lanes, plan, perturbed = subgames.lanes_of(numbers), None, None
+    for group in subgames.groups(solver):
+        gadgets: list[Any] = [subgames.gadgets[number] for number in group]
+        lanes, plan, perturbed = subgames.lanes_of(group), None, None
         if gadgets[0].epsilon == AUTO:
             perturbed = functools.partial(_perturbed, games_of, gadgets[0], lanes)
         games = games_of(gadgets, lanes) if perturbed is None else perturbed(0.0)
@@ -524,9 +652,8 @@ def _build_pieces(subgames: Subgames, solver: Solver, part: IntArray, *, is_spli
             )
         pieces.append(
             _Piece(
-                subgames=part,
-                gadgets=numbers,
-                prepared=prepared,
+                part=part,
+                gadgets=group,
                 games=games,
                 perturbed=perturbed,
                 plan=plan,
@@ -544,7 +671,7 @@ def _perturbed(
 
 
 def _solve_piece(
-    subgames: Subgames,
+    subgames: GadgetSubgames,
     solver: Solver,
     piece: _Piece,
     solutions: SubgameSolutions,
@@ -563,7 +690,7 @@ def _solve_piece(
                 save_chunk(folder, games.batch.name, games.num_lanes, plan.chunk)
         solution = solve_games(
             games,
-            piece.prepared.rows(subgames.player),
+            piece.part.rows,
             solver,
             plan=plan,
             names=piece.names(subgames),

@@ -16,47 +16,51 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from jaxgadget.core.batch import Batch
 from jaxgadget.core.devices import HOME
+from jaxgadget.core.driver import Report
+from jaxgadget.core.payoff import Payoff
 from jaxgadget.core.regret import Rule
+from jaxgadget.core.results import LaneResult
 from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.gadgets.capabilities import Capability, check_capabilities
-from jaxgadget.gadgets.entry import EntryTables
 from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
-from jaxgadget.gadgets.games import build_games
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.root_gadgets import MaxMargin, Resolving, Unsafe
-from jaxgadget.gadgets.structure import Bodies, opponent_values
+from jaxgadget.gadgets.structure import Bodies, values_at_roots
 from jaxgadget.holdem.cards import HANDS
+from jaxgadget.holdem.checkpoint import REFINED_SPOTS, SpotBatches
 from jaxgadget.holdem.solve import (
     SpotSolution,
     build_batch,
+    convergence_of_spots,
     evaluate_spot,
+    in_pieces,
     is_policy_of,
     most_at_once,
     policy_to_bodies,
-    target_in_pots,
 )
 from jaxgadget.holdem.spots import Spot
-from jaxgadget.holdem.strategies import body_order, body_to_rows, rows_to_policy, uniform_rows
+from jaxgadget.holdem.strategies import body_to_rows, rows_to_probabilities
 from jaxgadget.holdem.translate import translate_solution
 from jaxgadget.policy.policy import Policy
-from jaxgadget.subgames.engine import solve_games
+from jaxgadget.subgames.engine import GadgetSubgames, Part, SubgameSolutions, solve_subgames
 from jaxgadget.subgames.refine import list_gadgets
-from jaxgadget.tree.public import public_tree
+from jaxgadget.tree.public import PublicTree, public_tree
 from jaxgadget.tree.sequence import SequenceForm
 from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.digest import digest
 from jaxgadget.util.lanes import Lanes
-from jaxgadget.util.players import Bracket, pair_for
-from jaxgadget.util.precision import precision
-from jaxgadget.util.progress import progress_bar
+from jaxgadget.util.players import Bracket, pair_for, replaced
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -87,6 +91,9 @@ class SpotRefinement:
       game_value: bracket of player 0's value of the spot, minus half of the pot.
       algorithm: the algorithm's name.
       iterations: completed iterations.
+      failure: the reason why the solve failed, because numbers were too small or too large for its precision;
+        None otherwise. The other numbers are then NaN, except the blueprint's if the spot's value is known,
+        and the policy is the blueprint.
     """
 
     spot: Spot
@@ -105,6 +112,7 @@ class SpotRefinement:
     game_value: tuple[float, float]
     algorithm: str
     iterations: int
+    failure: str | None = None
 
     def __repr__(self) -> str:
         return (
@@ -126,15 +134,64 @@ class SpotRefinement:
             "gadget": self.gadget.name,
             "prior": prior_name(self.gadget),
             "epsilon": self.gadget.epsilon,
-            "blueprint_exploitability": self.blueprint_exploitability,
-            "refined_exploitability": self.refined_exploitability,
-            "exploitability_bound": self.exploitability_bound,
-            "largest_rise": self.largest_rise,
-            "margin": self.margin,
-            "gadget_value": self.gadget_value,
-            "gap": self.gap,
+            **{name: vars(self)[name] for name in NUMBERS},
             "iterations": self.iterations,
+            "failure": self.failure,
         }
+
+
+class SpotRefinements(list[list[SpotRefinement]], LaneResult):
+    """Re-solved spots, in order, each with one refinement for every gadget; a refinement is a row of `table`.
+
+    Values are in chips.
+    """
+
+    @property
+    def refinements(self) -> list[SpotRefinement]:
+        """The refinements of all spots, spot by spot."""
+        return [refinement for refinements in self for refinement in refinements]
+
+    @property
+    def failures(self) -> dict[int, str]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Rows whose solve failed, and the reason."""
+        return {
+            row: refinement.failure
+            for row, refinement in enumerate(self.refinements)
+            if refinement.failure is not None
+        }
+
+    @property
+    def lane_columns(self) -> dict[str, Any]:
+        """Columns that tell refinements apart."""
+        rows = [refinement.to_row() for refinement in self.refinements]
+        names = ("board", "player", "gadget", "prior", "epsilon")
+        spots = [refinement.spot.name for refinement in self.refinements]
+        return {"spot": spots, **{name: [row[name] for row in rows] for name in names}}
+
+    @property
+    def number_columns(self) -> dict[str, Any]:
+        """Columns of results."""
+        rows = [refinement.to_row() for refinement in self.refinements]
+        names = (*NUMBERS, "iterations")
+        return {name: np.array([row[name] for row in rows]) for name in names}
+
+    @property
+    def message(self) -> str:
+        """Convergence of the solve and the remedy, in a sentence."""
+        said = convergence_of_spots(
+            [(each.spot, each.gap, each.iterations, each.algorithm) for each in self.refinements]
+        )
+        if not self.failures:
+            return said
+        first = self.failures[min(self.failures)]
+        return f"{said}; {len(self.failures)} of {len(self.refinements)} results are undefined: {first}"
+
+
+NUMBERS = (
+    *("blueprint_exploitability", "refined_exploitability", "exploitability_bound", "largest_rise"),
+    *("margin", "gadget_value", "gap"),
+)
+"""Fields of a refinement that are numbers of chips."""
 
 
 def refine_spots(
@@ -149,7 +206,7 @@ def refine_spots(
     solver: Solver | None = None,
     iterations: int | None = None,
     algorithm: str | Rule | None = None,
-) -> list[list[SpotRefinement]]:
+) -> SpotRefinements:
     """Re-solves spots for a player, each with every gadget; spots with trees of equal shape are batched.
 
     Args:
@@ -164,9 +221,12 @@ def refine_spots(
       player: the resolving player, 0 or 1.
       hands_in_range: restrict the opponent to hands in its range; by default it may have any hand, making
         the strategy safe in the larger game.
-      on_refined: callback; receives each completed batch's refinements, by the indices of their spots.
+      on_refined: callback; receives each completed batch's refinements, by the indices of their spots; those
+        of the checkpoint come first, an archive at a time.
       solver: settings; by default 1000 iterations of CFR+ in float32. Its `target_gap` is NashConv in chips,
-        or as `1%` of the pot of each spot. Takes no `checkpoint`, `time_limit` or `devices`.
+        or as `1%` of the pot of each spot. Its `checkpoint` is a folder as for `solve_spots`, which may be
+        the same one: a spot is found again with the same gadgets, blueprint and values. Takes no `time_limit`
+        or `devices`.
       iterations: short for `Solver(iterations=…)`.
       algorithm: short for `Solver(algorithm=…)`.
 
@@ -174,14 +234,15 @@ def refine_spots(
       For every spot, in order, one refinement for each gadget.
 
     Raises:
-      ValueError: if an argument is out of range, a spot has neither a blueprint nor alternative values, or a
-        gadget needs the trunk.
+      ValueError: if an argument is out of range, a spot has neither a blueprint nor alternative values, a
+        gadget needs the trunk, a spot does not fit the memory, or the checkpoint is damaged, in use or cannot
+        be written.
     """
     check_player(player)
-    asked = check_spot_gadgets((Resolving(), MaxMargin()) if gadgets is None else gadgets)
-    given = _check_given(spots, blueprints, alternatives, player, hands_in_range)
-    for gadget in asked:
-        if Capability.PLAYED in gadget.requires and any(one.policy is None for one in given):
+    gadgets = check_spot_gadgets((Resolving(), MaxMargin()) if gadgets is None else gadgets)
+    members = _check_members(spots, blueprints, alternatives, player, hands_in_range)
+    for gadget in gadgets:
+        if Capability.PLAYED in gadget.requires and any(member.policy is None for member in members):
             raise ValueError(
                 f"gadget {describe(gadget)}: it promises what both blueprints get; expected blueprints"
             )
@@ -190,44 +251,23 @@ def refine_spots(
         Solver(iterations=1000, devices=HOME.devices),
         iterations=iterations,
         algorithm=algorithm,
-        without=("checkpoint", "time_limit", "devices"),
+        without=("time_limit", "devices"),
         pots=True,
     ).iterative()
-    iterations, in_pots = solver.num_iterations, target_in_pots(solver)
-    groups: dict[tuple[int, bytes], list[int]] = collections.defaultdict(list)
-    for number, spot in enumerate(spots):
-        groups[len(spot.cards), spot.betting.shape].append(number)
-    parts: list[list[int]] = []
-    for alike in groups.values():
-        lanes = 1 if len(alike) == 1 else most_at_once(_with_any_hand(spots[alike[0]]), solver)
-        most = max(1, lanes // (len(asked) + 1))
-        parts += [alike[begin : begin + most] for begin in range(0, len(alike), most)]
     refined: dict[int, list[SpotRefinement]] = {}
-    with progress_bar("refining", len(parts) * iterations, solver.progress) as report:
-        for done, numbers in enumerate(parts):
-            members = [given[number] for number in numbers]
-            goal = None if in_pots is None else min(in_pots(one.spot) for one in members)
-            solved = _refine_alike(
-                members,
-                asked,
-                player,
-                dataclasses.replace(solver, target_gap=goal),
-                lambda now, before=done: report(before * iterations + now),
-            )
-            batch = dict(zip(numbers, solved, strict=True))
-            refined |= batch
-            if on_refined is not None:
-                on_refined(batch)
-            report((done + 1) * iterations)
-    return [refined[number] for number in range(len(spots))]
+    for batch in _RefinedBatches(spots, solver, members, gadgets, player).run():
+        refined |= batch
+        if on_refined is not None:
+            on_refined(batch)
+    return SpotRefinements(refined[number] for number in range(len(spots)))
 
 
-class _Given(NamedTuple):
+class _Member(NamedTuple):
     """A spot with the blueprints' strategies or values there.
 
     Attributes:
       spot: the spot.
-      policy: of `public_tree(spot)`, one lane; None if unknown.
+      policy: of the spot's tree, one lane; None if unknown.
       alternative: `[H]` values promised to the opponent, in expected chips; None for best-response values.
       considered: `[H]` mask of the hands that the opponent may have.
     """
@@ -237,6 +277,13 @@ class _Given(NamedTuple):
     alternative: FloatArray | None
     considered: BoolArray
 
+    def blueprint(self) -> Policy:
+        """The blueprint, of `public_tree(spot)`; uniform if unknown."""
+        tree = public_tree(self.spot)
+        if self.policy is None:
+            return Policy.uniform(tree)
+        return dataclasses.replace(self.policy, tree=tree)
+
 
 SPOT = frozenset({Capability.PLAYED, Capability.RANGE, Capability.ROOT_PRIOR})
 """Capabilities of spots, of which only the ranges are known."""
@@ -244,29 +291,29 @@ SPOT = frozenset({Capability.PLAYED, Capability.RANGE, Capability.ROOT_PRIOR})
 
 def check_spot_gadgets(gadgets: Gadget | Sequence[Gadget]) -> tuple[Gadget, ...]:
     """The requested gadgets; ValueError for a gadget that needs data that a spot lacks."""
-    asked = list_gadgets(gadgets, exact=False)
+    listed = list_gadgets(gadgets, exact=False)
     check_capabilities(
-        asked,
+        listed,
         SPOT,
         "a spot",
         "unsafe, resolving or max-margin, with a number for epsilon; alternative values in chips are "
         "alternatives=",
     )
-    return asked
+    return listed
 
 
-def _check_given(
+def _check_members(
     spots: Sequence[Spot],
     blueprints: Sequence[SpotSolution | Policy | None] | None,
     alternatives: Sequence[FloatArray | None] | None,
     player: int,
     hands_in_range: bool,
-) -> list[_Given]:
+) -> list[_Member]:
     """Validates and normalises the inputs of each spot."""
     for name, several in (("blueprints", blueprints), ("alternatives", alternatives)):
         if several is not None and len(several) != len(spots):
             raise ValueError(f"{name}: {len(several)} for {len(spots)} spots; expected one for each, or None")
-    every: list[_Given] = []
+    members: list[_Member] = []
     for number, spot in enumerate(spots):
         if not isinstance(spot, Spot):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"spots[{number}]={spot!r}: expected a Spot")
@@ -290,8 +337,8 @@ def _check_given(
         if hands_in_range:
             considered &= in_range
         policy = None if blueprint is None else _read_blueprint(blueprint, spot, f"blueprints[{number}]")
-        every.append(_Given(spot, policy, alternative, considered))
-    return every
+        members.append(_Member(spot, policy, alternative, considered))
+    return members
 
 
 def _read_alternative(values: Any, spot: Spot, name: str) -> FloatArray:
@@ -331,173 +378,213 @@ def _with_any_hand(spot: Spot) -> Spot:
     return dataclasses.replace(spot, oop="random", ip="random")
 
 
-class _Resolved(NamedTuple):
-    """Solutions of a gadget, one lane per spot; in pots, in the resolving player's utility.
+class _RefinedBatches(SpotBatches[list[SpotRefinement]]):
+    """Batches of `refine_spots`."""
+
+    label, format = "refining", REFINED_SPOTS
+
+    def __init__(
+        self,
+        spots: Sequence[Spot],
+        solver: Solver,
+        members: Sequence[_Member],
+        gadgets: tuple[Gadget, ...],
+        player: int,
+    ) -> None:
+        super().__init__(spots, solver)
+        self._members, self._gadgets, self._player = members, gadgets, player
+
+    def describe(self, number: int) -> str:
+        """All that the result of a spot depends on besides its name and the solver's settings."""
+        member = self._members[number]
+        arrays: list[npt.NDArray[Any]] = [member.considered]
+        if member.policy is not None:
+            arrays += [*member.policy.probabilities]
+        if member.alternative is not None:
+            arrays.append(member.alternative)
+        with np.printoptions(threshold=sys.maxsize, floatmode="unique"):  # a prior may have an array
+            gadgets = repr(self._gadgets)
+        return f" {gadgets} {self._player} {digest(*arrays)}"
+
+    def split(self, numbers: Sequence[int]) -> list[list[int]]:
+        """Batches of spots with trees of one shape; a lane for every gadget, and one for the spot itself."""
+        groups: dict[tuple[int, bytes], list[int]] = collections.defaultdict(list)
+        for number in numbers:
+            groups[len(self.spots[number].cards), self.spots[number].betting.shape].append(number)
+        batches: list[list[int]] = []
+        for alike in groups.values():
+            lanes = 1
+            if len(alike) > 1:
+                lanes = most_at_once(_with_any_hand(self.spots[alike[0]]), self.solver)
+            batches += in_pieces(alike, max(1, lanes // (len(self._gadgets) + 1)))
+        return batches
+
+    def solve(self, numbers: Sequence[int], solver: Solver, report: Report) -> list[list[SpotRefinement]]:
+        """Solves a batch; the solver's target gap is in pots."""
+        members = [self._members[number] for number in numbers]
+        # The unsafe gadget is the spot itself, and brackets its value.
+        gadgets = self._gadgets if Unsafe() in self._gadgets else (*self._gadgets, Unsafe())
+        blueprints = [member.blueprint() for member in members]
+        subgames = SpotSubgames.of(members, blueprints, gadgets, self._player)
+        solutions = solve_subgames(subgames, solver, Stopwatch(), report)
+        return [
+            [
+                _conclude(subgames, solutions, blueprint, number, lane, solver.name)
+                for number in range(len(self._gadgets))
+            ]
+            for lane, blueprint in enumerate(blueprints)
+        ]
+
+    def pack(self, result: list[SpotRefinement]) -> dict[str, Any]:
+        """The arrays of a spot's refinements that an archive keeps."""
+        arrays = {name: np.stack([vars(each)[name] for each in result]) for name in _ARCHIVED}
+        arrays["strategy"] = np.stack([each.policy.probabilities[self._player] for each in result])
+        arrays["failure"] = np.array([each.failure or "" for each in result], "U512")
+        return arrays
+
+    def unpack(self, number: int, arrays: Mapping[str, Any]) -> list[SpotRefinement]:
+        """The refinements of a spot from its arrays."""
+        spot, blueprint = self.spots[number], self._members[number].blueprint()
+        refinements: list[SpotRefinement] = []
+        for lane, gadget in enumerate(self._gadgets):
+            fields: dict[str, Any] = {name: float(arrays[name][lane]) for name in NUMBERS}
+            low, high = arrays["game_value"][lane].tolist()
+            refinements.append(
+                SpotRefinement(
+                    spot=spot,
+                    player=self._player,
+                    gadget=gadget,
+                    policy=_assemble(blueprint, self._player, arrays["strategy"][lane], gadget),
+                    alternative=arrays["alternative"][lane],
+                    best_response=arrays["best_response"][lane],
+                    game_value=Bracket(low, high),
+                    algorithm=self.solver.name,
+                    iterations=int(arrays["iterations"][lane]),
+                    failure=str(arrays["failure"][lane]) or None,
+                    **fields,
+                )
+            )
+        return refinements
+
+
+_ARCHIVED = (*NUMBERS, "game_value", "alternative", "best_response", "iterations")
+"""Fields of a refinement that are stored as they are."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class _SpotBodies(Bodies):
+    """Spots whose trees have one shape, a lane each; every root is a hand."""
+
+    def payoff_of(self, blueprints: IntArray) -> Payoff:
+        """The payoff of lanes with the given blueprints."""
+        return self.payoff.take_lanes(blueprints)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SpotSubgames(GadgetSubgames):
+    """Spots whose trees have one shape, as one subgame with a lane for each: see `GadgetSubgames`.
 
     Attributes:
-      body: `[Q × H, spots]` its strategy.
-      value: `[spots]` value that it guarantees in the gadget game.
-      gap: `[spots]` NashConv.
-      below: `[H, spots]` `V(s)` of the opponent's hands.
-      loss: `[spots]` upper bound on the rise of exploitability by the certificate, if known.
-      iterations: `[spots]` completed iterations.
+      player: the resolving player.
+      gadgets: each is combined with all spots.
+      spots: the spots.
+      form: sequence form of the public tree of one of them.
+      part: the spots on the device with any hand for both players, and ranges of the blueprints; in pots.
     """
 
-    body: FloatArray
-    value: FloatArray
-    gap: FloatArray
-    below: FloatArray
-    loss: FloatArray
-    iterations: IntArray
+    player: int
+    gadgets: tuple[Gadget, ...]
+    spots: Sequence[Spot]
+    form: SequenceForm
+    part: Part
 
-
-def _refine_alike(
-    given: Sequence[_Given],
-    asked: tuple[Gadget, ...],
-    player: int,
-    solver: Solver,
-    report: Callable[[int], None],
-) -> list[list[SpotRefinement]]:
-    """Re-solves spots whose trees have one shape: for each a refinement for every gadget."""
-    spots = [_with_any_hand(one.spot) for one in given]
-    form = sequence_form(public_tree(spots[0]))
-    batch = build_batch(spots, form)
-    strategy = _strategies(given, form)
-    ranges = _find_ranges(
-        given, batch, strategy, player, any(Capability.PLAYED in gadget.requires for gadget in asked)
-    )
-    for gadget in asked:
-        gadget.check(len(ranges.subgame), len(given))
-    # The unsafe gadget is the spot itself, and brackets its value.
-    every = asked if Unsafe() in asked else (*asked, Unsafe())
-    tables = [_only_considered(gadget.tables(ranges), ranges.mass > 0) for gadget in every]
-    # Gadgets with the same choices are lanes: a pick that is forced among a thousand hands, by floors that
-    # sum to 1, would be rounded in float32.
-    alike: dict[tuple[bool, bool], list[int]] = collections.defaultdict(list)
-    for number, table in enumerate(tables):
-        alike[table.pick is None, table.leave is None].append(number)
-    outcomes: dict[int, _Resolved] = {}
-    for numbers in alike.values():
-        begun = len(outcomes)
-
-        def report_part(now: int, begun: int = begun, part: int = len(numbers)) -> None:
-            report((begun * solver.num_iterations + now * part) // len(every))
-
-        several = _solve_gadgets(
-            batch,
-            ranges,
-            [every[number] for number in numbers],
-            [tables[number] for number in numbers],
-            player,
-            strategy[player],
-            solver,
-            report_part,
+    @staticmethod
+    def of(
+        members: Sequence[_Member], blueprints: Sequence[Policy], gadgets: tuple[Gadget, ...], player: int
+    ) -> SpotSubgames:
+        """Places spots on the device, with the blueprints' ranges."""
+        any_hand = [_with_any_hand(member.spot) for member in members]
+        form = sequence_form(public_tree(any_hand[0]))
+        batch = build_batch(any_hand, form)
+        bodies = _SpotBodies(player=player, sides=batch.sides, payoff=batch.payoff)
+        pairs = [policy_to_bodies(blueprint) for blueprint in blueprints]
+        first, second = (np.concatenate(rows, axis=1) for rows in zip(*pairs, strict=True))
+        played = any(Capability.PLAYED in gadget.requires for gadget in gadgets)
+        rows = (first, second)[player]
+        actions = np.arange(len(rows))
+        part = Part(
+            subgames=np.zeros(1, np.int64),
+            structure=bodies,
+            ranges=_find_ranges(members, bodies, (first, second), played=played),
+            rows=rows,
+            adopted=actions,
+            actions=actions,
         )
-        outcomes |= dict(zip(numbers, several, strict=True))
-    itself = outcomes[every.index(Unsafe())]
-    refinements: list[list[SpotRefinement]] = [[] for _ in given]
-    trees = [public_tree(one.spot) for one in given]
-    for number, gadget in enumerate(asked):
-        for lane, one in enumerate(given):
-            outcome = outcomes[number]
-            bodies = [rows[:, lane] for rows in strategy]
-            bodies[player] = outcome.body[:, lane]
-            rows = body_to_rows(form, 0, bodies[0]), body_to_rows(form, 1, bodies[1])
-            policy = rows_to_policy(trees[lane], rows, describe(gadget))
-            refinements[lane].append(
-                _conclude_spot(one.spot, gadget, policy, solver.name, ranges, outcome, itself, player, lane)
-            )
-    return refinements
+        return SpotSubgames(player, gadgets, [member.spot for member in members], form, part)
 
+    @functools.cached_property
+    def lanes(self) -> Lanes:
+        """The combinations of gadgets and spots."""
+        return Lanes.product(gadgets=len(self.gadgets), blueprints=len(self.spots))
 
-def _conclude_spot(
-    spot: Spot,
-    gadget: Gadget,
-    policy: Policy,
-    algorithm: str,
-    ranges: Ranges,
-    outcome: _Resolved,
-    itself: _Resolved,
-    player: int,
-    lane: int,
-) -> SpotRefinement:
-    """A lane of an outcome, in chips."""
-    pot, weight = spot.pot, ranges.opponent[:, lane]
-    best, got = ranges.cbv[:, lane], outcome.below[:, lane]
-    promised = best if gadget.offer is None else gadget.offer.values(ranges)[:, lane]
-    low = pot * float(itself.value[lane])
-    bracket = Bracket(low, low + pot * max(float(itself.gap[lane]), 0))
-    before, after = (bracket.middle - pot * float(weight @ values) for values in (best, got))
-    alternative, response = (_per_hand(values, ranges, lane, pot) for values in (promised, got))
-    considered = ranges.mass[:, lane] > 0
-    fewer, rises = alternative[considered] - response[considered], (best - got)[considered]
-    return SpotRefinement(
-        spot=spot,
-        player=player,
-        gadget=gadget,
-        policy=policy,
-        alternative=alternative,
-        best_response=response,
-        gadget_value=pot * float(outcome.value[lane]),
-        gap=pot * max(float(outcome.gap[lane]), 0),  # less is rounding
-        margin=float(fewer.min()),
-        largest_rise=pot * float(np.maximum(rises, 0).sum()),
-        blueprint_exploitability=before,
-        refined_exploitability=after,
-        exploitability_bound=before + pot * float(outcome.loss[lane]),
-        game_value=bracket.for_player(player),
-        algorithm=algorithm,
-        iterations=int(outcome.iterations[lane]),
-    )
+    @property
+    def num_subgames(self) -> int:
+        """One, in every lane."""
+        return 1
 
+    @property
+    def num_actions(self) -> int:
+        """The player's actions with all hands."""
+        return len(self.part.rows)
 
-def _per_hand(values: FloatArray, ranges: Ranges, lane: int, pot: float) -> FloatArray:
-    """`[H]` the opponent's expected chips, of values in the other's utility; NaN for hands it cannot have."""
-    mass = ranges.mass[:, lane]
-    considered = mass > 0
-    chips = np.full(len(mass), np.nan)
-    chips[considered] = pot / 2 - pot * values[considered] / mass[considered]
-    return chips
+    @property
+    def num_roots(self) -> int:
+        """The opponent's hands."""
+        return len(self.part.ranges.subgame)
 
+    def check(self) -> None:
+        """Raises ValueError for a gadget's array that does not fit."""
+        for gadget in self.gadgets:
+            gadget.check(self.num_roots, len(self.spots))
 
-def _strategies(given: Sequence[_Given], form: SequenceForm) -> tuple[FloatArray, FloatArray]:
-    """Both players' blueprints `[Q × H, spots]`, uniform where none is known."""
-    uniform = [
-        uniform_rows(given[0].spot.betting.tree, player)[body_order(form, player)] for player in (0, 1)
-    ]
-    unknown = tuple(np.repeat(rows, len(given[0].spot.hands))[:, None] for rows in uniform)
-    bodies = [unknown if one.policy is None else policy_to_bodies(one.policy) for one in given]
-    first, second = (np.concatenate([pair[player] for pair in bodies], axis=1) for player in (0, 1))
-    return first, second
+    def place(self, numbers: IntArray, solver: Solver) -> Part:
+        """The batch of spots."""
+        return self.part
+
+    def groups(self, solver: Solver) -> list[list[int]]:
+        """Numbers of gadgets that are solved at once: those with the same choices.
+
+        A pick that is forced among a thousand hands, by floors that sum to 1, would be rounded in float32.
+        """
+        groups: dict[tuple[str, bool, bool], list[int]] = collections.defaultdict(list)
+        for number, gadget in enumerate(self.gadgets):
+            table = gadget.tables(self.part.ranges)
+            groups[gadget.entry_name, table.pick is None, table.leave is None].append(number)
+        return list(groups.values())
+
+    def describe(self, gadget: Gadget, opponent: int, blueprint: int) -> str:
+        """A lane in words, for messages."""
+        return f"{describe(gadget)} on {self.spots[blueprint].board}"
 
 
 def _find_ranges(
-    given: Sequence[_Given],
-    batch: Batch,
-    strategy: tuple[FloatArray, FloatArray],
-    player: int,
-    played: bool,
+    members: Sequence[_Member], bodies: Bodies, strategy: tuple[FloatArray, FloatArray], *, played: bool
 ) -> Ranges:
     """Ranges of the blueprints at the spots, one lane per spot; roots are the opponent's hands."""
-    other = 1 - player
-    considered = np.stack([one.considered for one in given], axis=-1)
+    player, other = bodies.player, 1 - bodies.player
+    considered = np.stack([member.considered for member in members], axis=-1)
 
-    def by_hand(of: Callable[[Spot], FloatArray]) -> FloatArray:
-        return np.stack([of(one.spot) for one in given], axis=-1)
+    def by_hand(weights_of: Callable[[Spot], FloatArray]) -> FloatArray:
+        return np.stack([weights_of(member.spot) for member in members], axis=-1)
 
     resolver = by_hand(lambda spot: spot.range_weights[player] / spot.weight_of_pairs)
     opponent = np.where(considered, by_hand(lambda spot: spot.range_weights[other]), 0)
     mass = np.where(considered, by_hand(lambda spot: spot.compatible[other] / spot.weight_of_pairs), 0)
     reach = pair_for(player, resolver, opponent)
-    with precision(np.float64):
-        best, followed = opponent_values(
-            batch.sides, batch.payoff, strategy, reach, player=player, played=played
-        )
-    cbv = -np.asarray(best)
-    for lane, one in enumerate(given):
-        if one.alternative is not None:
-            promised = one.alternative / one.spot.pot - 0.5
-            cbv[:, lane] = -promised * mass[:, lane]
+    cbv, followed = values_at_roots(bodies, strategy, reach, played=played)
+    for lane, member in enumerate(members):
+        if member.alternative is not None:
+            cbv[:, lane] = -(member.alternative / member.spot.pot - 0.5) * mass[:, lane]
     return Ranges(
         num_subgames=1,
         subgame=np.zeros(len(mass), np.int64),
@@ -506,49 +593,76 @@ def _find_ranges(
         opponent=opponent,
         mass=mass,
         cbv=np.where(considered, cbv, 0),
-        played=np.where(considered, -np.asarray(followed), 0) if played else None,
+        played=None if followed is None else np.where(considered, followed, 0),
+        possible=mass > 0,
     )
 
 
-def _only_considered(table: EntryTables, considered: BoolArray) -> EntryTables:
-    """Tables without hands that the opponent cannot have; bounds hold, as it cannot deviate to them."""
-    bound = table.bound
-    if bound is not None:
-        bound = bound._replace(weight=np.where(considered, bound.weight, 0))
-    return dataclasses.replace(table.considering(considered), bound=bound)
+def _conclude(
+    subgames: SpotSubgames,
+    solutions: SubgameSolutions,
+    blueprint: Policy,
+    number: int,
+    spot_lane: int,
+    algorithm: str,
+) -> SpotRefinement:
+    """The refinement of a spot with a gadget, in chips."""
+    player, gadget, ranges = subgames.player, subgames.gadgets[number], subgames.part.ranges
+    spot, weight = subgames.spots[spot_lane], ranges.opponent[:, spot_lane]
+    lane, itself = (
+        int(subgames.lanes.where(gadget=each, blueprint=spot_lane)[0])
+        for each in (number, subgames.gadgets.index(Unsafe()))
+    )
+    failure = solutions.failures.get(lane, solutions.failures.get(itself))
+
+    def in_chips(rows: FloatArray, lane: int) -> float:
+        return float("nan") if lane in solutions.failures else spot.pot * float(rows[0, lane])
+
+    best, got = ranges.cbv[:, spot_lane], solutions.below[:, lane]
+    strategy = blueprint.probabilities[player]
+    if lane in solutions.failures:
+        got = np.full_like(got, np.nan)
+    else:
+        rows = body_to_rows(subgames.form, player, solutions.strategy[:, lane])
+        assert isinstance(blueprint.tree, PublicTree)
+        strategy = rows_to_probabilities(blueprint.tree, player, rows)
+    promised = best if gadget.offer is None else gadget.offer.values(ranges)[:, spot_lane]
+    low = in_chips(solutions.value, itself)
+    bracket = Bracket(low, low + in_chips(solutions.gap, itself))
+    before, after = (bracket.middle - spot.pot * float(weight @ values) for values in (best, got))
+    alternative, response = (_per_hand(values, ranges, spot_lane, spot.pot) for values in (promised, got))
+    possible = ranges.mass[:, spot_lane] > 0
+    return SpotRefinement(
+        spot=spot,
+        player=player,
+        gadget=gadget,
+        policy=_assemble(blueprint, player, strategy, gadget),
+        alternative=alternative,
+        best_response=response,
+        gadget_value=in_chips(solutions.value, lane),
+        gap=in_chips(solutions.gap, lane),
+        margin=float((alternative - response)[possible].min()),
+        largest_rise=spot.pot * float(np.maximum((best - got)[possible], 0).sum()),
+        blueprint_exploitability=before,
+        refined_exploitability=after,
+        exploitability_bound=before + in_chips(solutions.losses, lane),
+        game_value=bracket.for_player(player),
+        algorithm=algorithm,
+        iterations=int(solutions.iterations[lane]),
+        failure=failure,
+    )
 
 
-def _solve_gadgets(
-    batch: Batch,
-    ranges: Ranges,
-    gadgets: Sequence[Gadget],
-    tables: Sequence[EntryTables],
-    player: int,
-    blueprint: FloatArray,
-    solver: Solver,
-    report: Callable[[int], None],
-) -> list[_Resolved]:
-    """Solves gadgets that have the same choices, (gadget, spot) a lane."""
-    lanes = Lanes.product(gadgets=len(gadgets), blueprints=ranges.num_lanes)
-    bodies = Bodies(player=player, sides=batch.sides, payoff=batch.payoff.take_lanes(lanes.blueprint))
-    games = build_games(bodies, ranges, gadgets, tables=tables, lanes=lanes)
-    solution = solve_games(games, blueprint, solver, report=report)
-    lost = solution.overflows | games.underflows(np.dtype(solver.precision))
-    if lost:
-        raise ValueError(
-            f"gadget {describe(gadgets[lanes.gadget[min(lost)]])}: numbers are too small or too large for "
-            f"{np.dtype(solver.precision)}; expected dtype='float64', and weights of ranges nearer to 1"
-        )
-    below = solution.below[player]
-    loss = games.losses(solution.gap, below)
-    return [
-        _Resolved(
-            solution.strategy[player][:, own],
-            solution.guaranteed[player][0, own],
-            solution.gap[0, own],
-            below[:, own],
-            loss[0, own],
-            solution.iterations[own],
-        )
-        for own in (lanes.where(gadget=number) for number in range(len(gadgets)))
-    ]
+def _assemble(blueprint: Policy, player: int, strategy: FloatArray, gadget: Gadget) -> Policy:
+    """The blueprint with a player's strategy `[Q, 1]`."""
+    probabilities = replaced(blueprint.probabilities, player, strategy)
+    return Policy(blueprint.tree, probabilities, (describe(gadget),))
+
+
+def _per_hand(values: FloatArray, ranges: Ranges, lane: int, pot: float) -> FloatArray:
+    """`[H]` the opponent's expected chips, of values in the other's utility; NaN for hands it cannot have."""
+    mass = ranges.mass[:, lane]
+    possible = mass > 0
+    chips = np.full(len(mass), np.nan)
+    chips[possible] = pot / 2 - pot * values[possible] / mass[possible]
+    return chips

@@ -95,6 +95,14 @@ def test_spots_are_re_solved(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyP
     assert found["gap"] == pytest.approx(expected["gap"])
     assert found["refined_exploitability"] == pytest.approx(expected["refined_exploitability"])
     kept = results.read_text()
+    checkpoint = tmp_path / "checkpoint"
+    results.unlink()
+    assert json.loads(run(*asked, "--checkpoint", checkpoint).stdout)["rows"] == [row]
+    assert sorted(path.name.split("-")[0] for path in checkpoint.glob("*.npz")) == ["refined", "spots"]
+    results.unlink()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr("jaxgadget.core.driver.run")
+        assert json.loads(run(*asked, "--checkpoint", checkpoint).stdout)["rows"] == [row]
     again = run(*asked)
     assert json.loads(again.stdout)["rows"] == [row]
     assert results.read_text() == kept

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import importlib
+import os
+import pathlib
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -12,9 +16,11 @@ import pytest
 
 import jaxgadget as jg
 from jaxgadget.core.solver import Solver
+from jaxgadget.gadgets.games import GadgetGames
 from jaxgadget.holdem.solve import SpotSolution, evaluate_spot
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.subgames.spots import SpotRefinement, refine_spots
+from jaxgadget.util.locks import hold
 from tests.holdem.enumerated import RiverOnTheWay
 from tests.holdem.test_solve import SMALL, random_play
 from tests.solving import settings
@@ -135,6 +141,96 @@ def test_what_is_said_of_a_refinement():
     weights = found.solution.weights()[0]
     held = weights > 0
     assert weights[held] @ found.best_response[held] == pytest.approx(float(response.value[0]) + 30)
+
+
+def check_equal(found: SpotRefinement, expected: SpotRefinement) -> None:
+    assert found.to_row() == expected.to_row()
+    assert found.game_value == expected.game_value
+    assert repr(found.policy) == repr(expected.policy)
+    for name in ("alternative", "best_response"):
+        np.testing.assert_array_equal(vars(found)[name], vars(expected)[name])
+    for ours, theirs in zip(found.policy.probabilities, expected.policy.probabilities, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_checkpoint_s_spots_are_not_re_solved(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path):
+    """They are found among other spots; an interrupted batch resumes; one in use is refused."""
+    spots = [SPOT, dataclasses.replace(SPOT, pot=61)]
+    blueprints = [blueprint(), evaluate_spot(spots[1], random_play(spots[1], 1))]
+    solving: dict[str, Any] = {"iterations": 12, "dtype": "float64"}
+    undisturbed = [
+        refine_spots([spot], QUICK, blueprints=[given], **settings(**solving))[0][0]
+        for spot, given in zip(spots, blueprints, strict=True)
+    ]
+    solving["checkpoint"] = tmp_path
+    ((first,),) = refine_spots([spots[0]], QUICK, blueprints=[blueprints[0]], **settings(**solving))
+    check_equal(first, undisturbed[0])
+    driver: Any = importlib.import_module("jaxgadget.core.driver")
+    save, load, stopped, begun = driver.save_checkpoint, driver.load_checkpoint, list[int](), list[int]()
+
+    def cut_off(path: pathlib.Path, key: str, state: Any) -> None:
+        save(path, key, state)
+        if not stopped:
+            stopped.append(int(state.iteration))
+            raise KeyboardInterrupt
+
+    def observe(*arguments: Any) -> Any:
+        if (state := load(*arguments)) is not None:
+            begun.append(int(state.iteration))
+        return state
+
+    monkeypatch.setattr(driver, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(driver, "save_checkpoint", cut_off)
+    together: dict[str, Any] = {"gadgets": QUICK, "blueprints": blueprints[::-1], **settings(**solving)}
+    with pytest.raises(KeyboardInterrupt):
+        refine_spots(spots[::-1], **together)
+    (states,) = tmp_path.glob("refined-*.states")
+    monkeypatch.setattr(driver, "load_checkpoint", observe)
+    with (
+        hold(states.with_suffix(""), "checkpoint"),
+        pytest.raises(ValueError, match=rf"in use by process {os.getpid()} on .*; wait until it ends"),
+    ):
+        refine_spots(spots[::-1], **together)
+    told: list[int] = []
+    found = refine_spots(spots[::-1], on_refined=told.extend, **together)
+    assert begun == stopped and 0 < begun[0] < 12
+    assert told == [1, 0]
+    for (ours,), theirs in zip(found, undisturbed[::-1], strict=True):
+        check_equal(ours, theirs)
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".npz", ".npz"]
+    refine_spots(spots[:1], QUICK, blueprints=[blueprint(1)], **settings(**solving))
+    assert len(list(tmp_path.glob("refined-*.npz"))) == 3, "another blueprint has another result"
+
+
+def test_refinements_are_a_table(tmp_path: pathlib.Path):
+    found = refine_spots(
+        [SPOT], QUICK, blueprints=[blueprint()], solver=Solver(iterations=5, dtype="float64")
+    )
+    assert found.table["gap"].tolist() == [found[0][0].gap]
+    assert found.table["board"].tolist() == [SPOT.board]
+    assert found.table["failure"].tolist() == [None]
+    assert found.failures == {}
+    assert "after 5 iterations of cfr+; increase iterations" in found.message
+    found.save(tmp_path / "rows.csv")
+    assert (tmp_path / "rows.csv").read_text().startswith("spot,board,player,gadget,prior,epsilon,")
+
+
+def test_a_failed_solve_keeps_the_blueprint(monkeypatch: pytest.MonkeyPatch):
+    """Its numbers are NaN, with the reason; those of the blueprint stay."""
+    solver = Solver(iterations=5, dtype="float64")
+    ((fine,),) = refine_spots([SPOT], QUICK, blueprints=[blueprint()], solver=solver)
+    monkeypatch.setattr(
+        GadgetGames, "underflows", lambda games, dtype: {0: 0} if games.gadgets == QUICK else {}
+    )
+    found = refine_spots([SPOT], QUICK, blueprints=[blueprint()], solver=solver)
+    ((refinement,),) = found
+    assert list(found.failures) == [0] and "underflowed in float64" in found.failures[0]
+    assert found.failures[0] == refinement.failure and found.failures[0] in found.message
+    assert np.isnan([refinement.gap, refinement.refined_exploitability, refinement.margin]).all()
+    assert np.isnan(found.table["exploitability_bound"]).all()
+    assert refinement.blueprint_exploitability == fine.blueprint_exploitability
+    for ours, theirs in zip(refinement.policy.probabilities, blueprint().policy.probabilities, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(
