@@ -73,11 +73,9 @@ def _has_lanes(values: Any) -> bool:
 
 
 def _as_column(values: Any) -> Any:
-    """The values as a column; names and None stay objects."""
+    """The values as a column; with None among them, a column of objects."""
     if isinstance(values, Sequence) and not isinstance(values, str):
-        if any(value is None or isinstance(value, str) for value in values):
-            return pd.Series(list(values), dtype=object)
-        return list(values)
+        return pd.Series(list(values), dtype=object if None in values else None)
     return values
 
 

@@ -42,6 +42,8 @@ def test_numbers_by_hands_are_those_by_histories(name: str) -> None:
     for row, other in zip(record["rows"], expected["rows"], strict=True):
         assert list(row) == list(other)
         for column, value in row.items():
+            if column == "seconds":
+                continue
             if not isinstance(value, float):
                 assert by_lp or value == other[column], column
             elif not by_lp or column in UNIQUE:

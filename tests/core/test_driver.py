@@ -300,7 +300,7 @@ def test_several_chunks_give_no_state_and_take_none() -> None:
     assert begun.state is not None
     assert solve(kuhn(), options_of(chunk=2), average_bodies).state is None
     for asked in ({"state": begun.state}, {"keep_state": True}):
-        with pytest.raises(ValueError, match="chunks"):
+        with pytest.raises(ValueError, match="chunk"):
             solve(kuhn(), options_of(chunk=2), average_bodies, **asked)
 
 
