@@ -21,7 +21,7 @@ class Capability(enum.Enum):
     ABSTRACTION = "values of an abstraction of the game"
     ROOT_VALUES = "an array of values with a row for each of the opponent's root infostates"
     ROOT_PRIOR = "an array of probabilities with a row for each of the opponent's root infostates"
-    AUTO_EPSILON = "epsilon='auto', the smallest sufficient one, which linear programs find"
+    AUTO_EPSILON = "epsilon='auto', the largest with the optimal basis of ε = 0, which linear programs find"
     SPREAD = "spread=, uncertain alternative values, which regret matching solves"
 
 

@@ -12,7 +12,7 @@ from jax.typing import DTypeLike
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.devices import HOME
 from jaxgadget.core.driver import Solved
-from jaxgadget.core.driver import solve as solve_batch
+from jaxgadget.core.driver import solve as run_batch
 from jaxgadget.core.memory import (
     FINAL_ARRAYS,
     LOOP_ARRAYS,
@@ -182,7 +182,7 @@ def _iterate(
         if floors is not None:
             problem = with_tree_floors(problem, sequence_form(tree), floors)
     with watch.phase("run"), progress_bar("solving", solver.num_iterations, solver.progress) as report:
-        solved = solve_batch(Batch.of(problem), solver, average_bodies, report=report)
+        solved = run_batch(Batch.of(problem), solver, average_bodies, report=report)
         del problem
         return _policy(tree, solved, solver), int(solved.iterations[0])
 
@@ -282,7 +282,7 @@ def cfr_checkpoints(
     with progress_bar("blueprints", goals[-1], progress) as report:
         for goal in goals:
             solver = Solver(algorithm=rule, iterations=goal, dtype="float64", devices=HOME.devices)
-            solved = solve_batch(game, solver, average_bodies, state=state, keep_state=True, report=report)
+            solved = run_batch(game, solver, average_bodies, state=state, keep_state=True, report=report)
             state, policies[goal] = solved.state, _policy(tree, solved, solver)
     return Policy.stack([policies[count] for count in counts])
 

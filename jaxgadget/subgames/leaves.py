@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.values.histories import ExactValues, ValueFunction, blueprint_digest, leaf_values, one_each
 
 
+@runtime_checkable
 class Leaf(Protocol):
     """The end of a search's lookaheads: its properties and its payoffs."""
 

@@ -297,7 +297,7 @@ def nested_search(
         asked,
         opponents,
         schedule,
-        _leaves(cast("OptimalValues | ValueFunction | None", lookahead.values), profiles),
+        _leaves(cast("Leaf | ValueFunction | None", lookahead.values), profiles),
         solver,
         visits=lookahead.visits is not False and not optimal,
         knowledge=knowledge,
@@ -306,12 +306,12 @@ def nested_search(
 
 
 def _leaves(
-    values: ValueFunction | Sequence[ValueFunction] | OptimalValues | None, profiles: Policy
+    values: ValueFunction | Sequence[ValueFunction] | Leaf | None, profiles: Policy
 ) -> Sequence[Leaf]:
     """A leaf for each blueprint."""
     if values is None:
         return [GameEnd()] * profiles.num_lanes
-    if isinstance(values, OptimalValues):
+    if isinstance(values, Leaf):
         return [values] * profiles.num_lanes
     return history_leaves(values, profiles)
 

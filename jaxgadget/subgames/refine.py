@@ -86,7 +86,8 @@ class Refinement(LaneResult):
         one game for all subgames: its value is in row 0, and the other rows are NaN.
       gap: `[S, lanes]` NashConv of each gadget game; its optimum lies in [value, value + gap].
       has_decision: `[S, lanes]` False where a subgame had nothing to solve and the blueprint is unchanged.
-      epsilon: `[lanes]` probability of mistakes; for `auto`, the smallest sufficient ε.
+      epsilon: `[lanes]` probability of mistakes; for `auto`, the largest ε whose optimal basis is optimal at
+        ε = 0.
       guard_share: `[lanes]` 1 where a guard selected the result with estimates, 0 where that with V̄; NaN
         without a guard, and where both failed.
       game_value: bracket of player 0's value of the game.

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, SIMULTANEOUS
-from jaxgadget.subgames.leaves import OptimalValues
+from jaxgadget.subgames.leaves import Leaf, OptimalValues
 from jaxgadget.subgames.limits import check_depth, limit_at_decisions, limit_by_depth
 from jaxgadget.tree.cut import Cut, CutSpec, cut_at, kept_subgames, leaf_above
 from jaxgadget.tree.history import HistoryTree
@@ -29,7 +29,7 @@ LIMIT_KINDS: tuple[LimitKind, ...] = ("own", "moves")
 OWN_DECISION = "own decision"
 """Names of cuts at a player's decisions."""
 
-LimitValues: TypeAlias = "ValueFunction | Sequence[ValueFunction] | RangeValues | OptimalValues"
+LimitValues: TypeAlias = "ValueFunction | Sequence[ValueFunction] | RangeValues | Leaf"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Lookahead:
 
     Attributes:
       values: values at the limit: one value function of histories, or one for each blueprint;
-        `OptimalValues()`; or range values. None for searches to the end of the game.
+        range values; `OptimalValues()`, or a `Leaf` of your own. None for searches to the end of the game.
       depth: D, moves of the players down to the limit; with values of histories and `OptimalValues()`, for
         which the default is 1.
       limit: `own` (by default): a search ends where the player decides again, at least D moves down; `moves`:
@@ -127,7 +127,7 @@ class Lookahead:
 
 def _are_of_ranges(values: object) -> bool:
     """True for values of ranges: callables that are no `ValueFunction`."""
-    return callable(values) and not isinstance(values, OptimalValues | ValueFunction)
+    return callable(values) and not isinstance(values, Leaf | ValueFunction)
 
 
 class SearchLevel(NamedTuple):

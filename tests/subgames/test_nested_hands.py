@@ -4,6 +4,7 @@ import functools
 import itertools
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from jaxgadget import (
@@ -18,8 +19,12 @@ from jaxgadget import (
     OptimalValues,
     Policy,
     Resolving,
+    make_portfolio,
 )
+from jaxgadget.subgames.leaves import HistoryLeaf
+from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.public import Tree
+from jaxgadget.util.arrays import FloatArray, IntArray
 from tests.hands import alike
 from tests.solving import nested_search
 
@@ -116,3 +121,19 @@ def test_bad_input(change: dict[str, object], expected: str):
 def test_wrong_lookaheads(wrong: dict[str, object]):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Lookahead(**wrong)  # pyright: ignore[reportArgumentType]
+
+
+class Doubled(HistoryLeaf):
+    """A way of one's own for lookaheads to end."""
+
+    def payoffs(self, tree: HistoryTree, histories: IntArray, dtype: npt.DTypeLike) -> FloatArray:
+        return 2 * super().payoffs(tree, histories, dtype)
+
+
+def test_a_leaf_of_ones_own():
+    uniform = Policy.uniform(alike.histories("kuhn_poker"))
+    search = functools.partial(nested_search, uniform.tree, uniform, Resolving(), iterations=20, value=VALUE)
+    values = ExactValues(make_portfolio(uniform, size=2))
+    expected, same, doubled = (search(values=v) for v in (values, HistoryLeaf(values), Doubled(values)))
+    np.testing.assert_array_equal(same.policy.probabilities[0], expected.policy.probabilities[0])
+    assert np.abs(doubled.policy.probabilities[0] - expected.policy.probabilities[0]).max() > 1e-3
