@@ -31,7 +31,7 @@ class PairTables(Protocol):
     A pytree. `PublicEnds.pays` is one, or an array `[B, H_0, H_1]`, which becomes `DenseTables`. Others are
     those of hold'em: a showdown has a table for each board, in groups of hands of one rank with small dense
     blocks for the hands that share a card; a fold is inclusion and exclusion over cards. Factors of a table,
-    such as the pot, are in `PublicEnds.scale`, or beside the table by lane, so that all showdowns of a board are
+    such as the pot, are in `PublicEnds.scale`, or beside the table by lane, so all showdowns of a board are
     columns of one table.
     """
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jaxgadget
-from jaxgadget.sweeping.sweep import Workshop
+from jaxgadget.sweeping import sweep
 from tests.solving import sweeping
 
 ALONE = {
@@ -166,17 +166,17 @@ def run(folder: pathlib.Path, settings: dict[str, Any]) -> Any:
 
 def instrument(pipe: int, kill: dict[str, Any]) -> None:
     """Tells what happens, in the child only."""
-    make, solve, replace = Workshop._make, Workshop.solve, os.replace
+    make, solve, replace = sweep.make_setup, sweep.Workshop.solve, os.replace
     left = [kill.get("count", 1)]
 
     def tell(*event: Any) -> None:
         os.write(pipe, json.dumps(event).encode() + b"\n")
 
-    def told_make(self: Workshop, *place: Any) -> Any:
+    def told_make(*arguments: Any) -> Any:
         tell("make")
-        return make(self, *place)
+        return make(*arguments)
 
-    def told_solve(self: Workshop, piece: Any) -> Any:
+    def told_solve(self: sweep.Workshop, piece: Any) -> Any:
         tell("begin", piece.key, self.store.has(piece))
         found = solve(self, piece)
         tell("solved", piece.key)
@@ -192,7 +192,7 @@ def instrument(pipe: int, kill: dict[str, Any]) -> None:
         if path.match("pieces/*.parquet"):
             tell("written", path.stem)
 
-    Workshop._make, Workshop.solve = told_make, told_solve
+    sweep.make_setup, sweep.Workshop.solve = told_make, told_solve
     os.replace = told_replace
 
 
