@@ -308,7 +308,7 @@ def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, 
     if files.tree:
         refuse_unused(context, "with --tree, for which nothing is solved", *_SOLVING)
     if files.spots is not None:
-        refuse_unused(context, "with --spots, whose rows say it", *_ALONE)
+        refuse_unused(context, "with --spots, whose rows define it", *_ALONE)
         refuse_unused(context, "with --spots", "tree", "plot", "line", "hands", "frequencies")
     else:
         refuse_unused(context, "without --spots", "results")

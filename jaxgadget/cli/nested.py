@@ -205,8 +205,9 @@ def _check(context: typer.Context, leaf: str, order: str | None, solver: Solver)
     check_solver(context, solver)
     if order is not None and (leaf == OPTIMAL or leaf.startswith(f"{RANGES}:")):
         raise ValueError(
-            f"--order {order} with --leaf {leaf}: these values are of public states, of which searches from "
-            f"own infostates have parts; expected --leaf {EXACT}, {END} or a network that train-value made"
+            f"--order {order} with --leaf {leaf}: these values are of public states, but searches from own "
+            f"infostates have only parts of these; expected --leaf {EXACT}, {END} or a network that "
+            "train-value made"
         )
 
 

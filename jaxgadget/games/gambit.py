@@ -352,7 +352,7 @@ class _Parser:
                 self._take(",")
         self._take("}")
         if len(payoffs) != 2:
-            raise self._error(f"outcome {number} has {len(payoffs)} payoffs; expected 2, one a player")
+            raise self._error(f"outcome {number} has {len(payoffs)} payoffs; expected 2, one for each player")
         payoff = (payoffs[0], payoffs[1])
         if self._outcomes.setdefault(number, payoff) != payoff:
             raise self._error(

@@ -82,7 +82,7 @@ def _decisions_before(
         raise ValueError(
             f"AbstractValues: root history {moves} of {tree.game.name!r} is not in {other.game.name!r}, nor "
             f"does it follow an action that player {opponent} alone takes after a history that is; expected "
-            "an abstraction that has all that comes before"
+            "an abstraction that contains all moves before the root"
         )
     return infoset
 
@@ -124,8 +124,8 @@ def policy_of(asked: AbstractValues, num_lanes: int) -> Policy:
     policy = as_policy(asked.policy, name="AbstractValues policy")
     if policy.num_lanes not in (1, num_lanes):
         raise ValueError(
-            f"AbstractValues: the policy has {policy.num_lanes} lanes; expected one, or {num_lanes} as there "
-            "are blueprints"
+            f"AbstractValues: the policy has {policy.num_lanes} lanes; expected one, or {num_lanes}, one "
+            "for each blueprint"
         )
     return policy
 

@@ -79,7 +79,7 @@ class Search(LaneResult):
         worst, done = float(np.nanmax(self.gap, initial=0.0)), int(self.iterations.max())
         return (
             f"Largest gap of a depth-limited game {worst:.3g} after {done} iterations: its "
-            "NashConv for the values at the limit. What is lost in the whole game has no bound here"
+            "NashConv for the values at the limit. The loss in the whole game has no known bound"
         )
 
     @property

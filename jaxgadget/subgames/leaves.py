@@ -160,7 +160,7 @@ def history_leaves(
         if isinstance(trained_for, str) and trained_for != blueprint_digest(profiles.lane(lane)):
             warnings.warn(
                 f"{function!r} was trained for another blueprint than {profiles.labels[lane]!r}: entry 0 is "
-                "not the blueprint, which alternative values take for granted",
+                "not the blueprint, as alternative values assume",
                 stacklevel=3,
             )
     return tuple(HistoryLeaf(function) for function in functions)
@@ -189,8 +189,8 @@ def opponent_mixtures(forest: Forest, player: int, opponents: Opponents, leaf: L
     if len(forest.leaves):
         if not leaf.knows_models:
             raise ValueError(
-                f"beyond='model' with values={leaf!r}: how a model fares below the limit is known to "
-                "ExactValues(portfolio) and OptimalValues(); expected one of these, or beyond='rational'"
+                f"beyond='model' with values={leaf!r}: these cannot evaluate a model below the limit; "
+                "expected ExactValues(portfolio), OptimalValues(), or beyond='rational'"
             )
         at_limit = _earned_beyond(forest, player, opponents, leaf)
         to_the_end = dataclasses.replace(to_the_end, earned=to_the_end.earned + at_limit)

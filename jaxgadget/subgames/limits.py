@@ -36,8 +36,8 @@ def check_room(leaves: IntArray, num_entries: int, game: str, placement: Placeme
     if payoffs > (most := most_payoffs(placement)):
         raise ValueError(
             f"num_entries={num_entries}: a lookahead of {game} has {payoffs} payoffs, which take "
-            f"{megabytes(payoffs * CELL_BYTES)}, {megabytes(most * CELL_BYTES)} may be taken; expected fewer "
-            "entries (K), or a smaller depth"
+            f"{megabytes(payoffs * CELL_BYTES)}, but {megabytes(most * CELL_BYTES)} is available; expected "
+            "fewer entries (K), or a smaller depth"
         )
 
 

@@ -346,9 +346,9 @@ def _check_known(
     """Raises ValueError unless search from own infostates is possible."""
     if isinstance(lookahead.values, OptimalValues) or lookahead.range_values is not None:
         raise ValueError(
-            f"knowledge with values={lookahead.values!r}: these are of public states, of which searches from "
-            "own infostates have parts; expected values of histories, or none for searches to the end of the "
-            "game"
+            f"knowledge with values={lookahead.values!r}: these are of public states, but searches from "
+            "own infostates have only parts of these; expected values of histories, or none for searches to "
+            "the end of the game"
         )
     check_knowledge(knowledge, gadgets, opponent)
     if knowledge.generate is not None:

@@ -166,7 +166,7 @@ def _parse(entries: object) -> list[_Kind]:
         entry_kinds.append(_Kind(name, _number(text, rest) if colon else usual or 0.0))
     repeated = next((kind.name for i, kind in enumerate(entry_kinds) if kind in entry_kinds[:i]), None)
     if repeated is not None:
-        raise ValueError(f"entries={entries!r}: {repeated!r} stands there twice; expected it once")
+        raise ValueError(f"entries={entries!r}: duplicate {repeated!r}; expected it once")
     if not entry_kinds or entry_kinds[0].name != "blueprint":
         raise ValueError(f"entries={entries!r}: expected 'blueprint' first")
     return entry_kinds[1:]

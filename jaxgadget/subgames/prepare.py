@@ -228,6 +228,6 @@ def plan_ranges(
     if available < entries + lane:
         raise DoesNotFit(
             f"{forest.num_subgames} subgame(s) of {forest.tree.game.name} take {megabytes(entries + lane)} "
-            f"of memory before they are solved, {megabytes(available)} may be taken; {advice}"
+            f"of memory before they are solved, but {megabytes(available)} is available; {advice}"
         )
     return min((available - entries) // lane, MANY_LANES)

@@ -50,7 +50,7 @@ class Profile:
         known, states = self.states[player], look.leaves.states[player]
         number = np.searchsorted(known, states)
         if not np.array_equal(known[number % max(len(known), 1)], states):
-            raise ValueError("profile: the lookahead has leaf infostates of which it says nothing")
+            raise ValueError("profile: the lookahead has leaf infostates that the profile lacks")
         limit = self.choice[player][number].reshape(-1, self.num_lanes)
         rows = np.concatenate([self.policy.probabilities[player], limit])
         sequence = look.form.action_sequences(player)  # row 0 is sequence 1

@@ -198,7 +198,7 @@ class ForestContext:
 def undefined_lanes(below: FloatArray, labels: tuple[str, ...], known: dict[int, str]) -> dict[int, str]:
     """Failures of continuations without a finite value at some root, except those already known."""
     return {
-        lane: f"the continuation of blueprint {labels[lane]!r} is worth no finite number at some root"
+        lane: f"the continuation of blueprint {labels[lane]!r} has no finite value at some root"
         for lane in np.flatnonzero(~np.isfinite(below).all(axis=0)).tolist()
         if lane not in known
     }

@@ -244,7 +244,7 @@ def refine_spots(
     for gadget in gadgets:
         if Capability.PLAYED in gadget.requires and any(member.policy is None for member in members):
             raise ValueError(
-                f"gadget {describe(gadget)}: it promises what both blueprints get; expected blueprints"
+                f"gadget {describe(gadget)}: its values require both players' blueprints; expected blueprints"
             )
     solver = choose_solver(
         solver,

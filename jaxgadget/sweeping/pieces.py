@@ -140,7 +140,7 @@ def piece_key(request: Request, setup: Setup, forest: Forest, piece: Piece) -> s
         knowledge = request.knowledge[piece.knowledge]
         blueprints = [[profiles.labels[k], setup.seeds[k], lane_digest(profiles, k)] for k in lanes]
     except (IndexError, KeyError) as error:
-        raise ValueError(f"{piece!r} is no piece of this sweep") from error
+        raise ValueError(f"{piece!r} is not a piece of this sweep") from error
     record: dict[str, Any] = {
         "format": FORMAT,
         "game": piece.game,

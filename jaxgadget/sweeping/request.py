@@ -292,7 +292,7 @@ def _policy_records(policies: Policy | None) -> list[dict[str, str]]:
 def _kind(spec: Any) -> str:
     if not isinstance(spec, str):
         raise ValueError(
-            f"blueprints: {spec!r} is no text and no policy; expected {FORMS}; `Policy.save` makes a file"
+            f"blueprints: {spec!r} is neither text nor a policy; expected {FORMS}; `Policy.save` makes a file"
         )
     return parse_blueprint(spec).kind
 

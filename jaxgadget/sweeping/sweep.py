@@ -245,7 +245,7 @@ class Workshop:
         """Raises ValueError if the game, cut or blueprints have changed since the sweep began."""
         game = self.request.games.get(piece.game)
         if game is None or piece.cut not in game.cuts:
-            raise ValueError(f"{piece!r} is no piece of this sweep")
+            raise ValueError(f"{piece!r} is not a piece of this sweep")
         setup = self.setup(piece.game)
         if piece_key(self.request, setup, self.forest(piece.game, piece.cut), piece) != piece.key:
             raise ValueError(
@@ -353,7 +353,7 @@ def _other(store: Store, changed: Sequence[str], reason: str) -> ValueError:
     error = ValueError(
         f"the sweep in {str(store.folder)!r} {reason}: choose another folder, or "
         "extend=True (--extend on the command line) to keep what both have in common and add the rest; "
-        "only what is asked for then is returned, so ask for all that you want"
+        "only requested rows are then returned, so request all that you need"
     )
     for difference in changed:
         error.add_note(difference)

@@ -94,7 +94,7 @@ def _refuse(tree: HistoryTree, why: str, first: int, second: int | None = None) 
     others = "" if second is None else f" and {tree.moves(second)}"
     return ValueError(
         f"{tree.game.name} is no game by hands: {why} (history {tree.moves(first)}{others}); expected "
-        "private information to be dealt first and all else to be public; use the form of histories"
+        "private information to be dealt first and all else to be public; use the history form"
     )
 
 
@@ -154,7 +154,7 @@ def _check_actor(tree: HistoryTree, rows: IntArray, node: IntArray) -> None:
     differs = np.flatnonzero(tree.actor[usual] != tree.actor[rows])
     if len(differs):
         k = differs[0]
-        raise _refuse(tree, "who acts depends on what is private", int(usual[k]), int(rows[k]))
+        raise _refuse(tree, "the acting player depends on private information", int(usual[k]), int(rows[k]))
 
 
 def _check_public(
@@ -167,8 +167,8 @@ def _check_public(
         infoset = tree.infoset[player, acts].astype(np.int64)
         pair = node[acts] * num_hands[player] + hand[player, acts]
         for label, by, why in (
-            (infoset, pair, f"player {player} learns something in private after the deal"),
-            (pair, infoset, f"player {player} does not see all that is done or shown after the deal"),
+            (infoset, pair, f"player {player} has a private observation after the deal"),
+            (pair, infoset, f"player {player} does not see all moves after the deal"),
         ):
             group, count = dense_ids(by)
             first = first_positions(group, count)
@@ -179,7 +179,7 @@ def _check_public(
         width = tree.infosets[player].num_actions[infoset]
         fewer = np.flatnonzero(width != public.num_children[node[acts]])
         if len(fewer):
-            raise _refuse(tree, f"what player {player} may do depends on its hand", int(acts[fewer[0]]))
+            raise _refuse(tree, f"actions of player {player} depend on its hand", int(acts[fewer[0]]))
         held = np.zeros((len(public), num_hands[player]), np.bool_)
         inside = np.flatnonzero(node >= 0)
         held[node[inside], hand[player, inside]] = True
@@ -226,7 +226,7 @@ def _sum_pairs(
     if size > MAX_PAYS:
         raise ValueError(
             f"{tree.game.name} has {count} public nodes and {first} × {second} hands: expected at most "
-            f"{MAX_PAYS:,} payoffs; use the form of histories"
+            f"{MAX_PAYS:,} payoffs; use the history form"
         )
     total = np.bincount((node * first + hand[0]) * second + hand[1], value, minlength=size)
     return np.asarray(total, np.float64).reshape(count, first * second)

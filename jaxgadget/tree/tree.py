@@ -259,8 +259,8 @@ def check_ends(tree: Tree) -> None:
     """Raises ValueError if a tree is truncated."""
     if tree.is_truncated:
         raise ValueError(
-            f"tree={tree!r}: expected a tree of the whole game, as nothing is known of what follows the "
-            "leaves; call enumerate_game without depth"
+            f"tree={tree!r}: expected a tree of the whole game, as the game below the leaves is "
+            "unknown; call enumerate_game without depth"
         )
 
 
