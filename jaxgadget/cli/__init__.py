@@ -1,4 +1,4 @@
-"""The command line: `jaxgadget games`, `solve`, `refine`, `show`, `sweep` and the others.
+"""The command line: `jaxgadget games`, `solve`, `refine`, `show`, `sweep` and further commands.
 
 Commands import JAX, pandas and matplotlib when they run, so that help and errors of options appear at once.
 """
@@ -35,8 +35,8 @@ from jaxgadget.cli.fields import expand
 from jaxgadget.report.output import show
 
 COLLECT_RARELY = (50_000, 20, 50)
-"""Thresholds of Python's garbage collector. Imports and tracing make many objects that stay: with the default
-thresholds, collection takes an eighth of `jaxgadget refine kuhn_poker`."""
+"""Thresholds of Python's garbage collector. Imports and tracing create many long-lived objects: with the
+default thresholds, collection takes an eighth of the time of `jaxgadget refine kuhn_poker`."""
 
 ABOUT = """\
 Re-solves subgames of two-player zero-sum games with hidden information, all in one batch.
@@ -70,7 +70,7 @@ app = typer.Typer(
 
 
 def _command(name: str, epilog: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Makes a function of dataclasses a command."""
+    """Registers a function of dataclasses as a command."""
     return lambda function: app.command(name, epilog=epilog, cls=Command)(clear_errors()(expand(function)))
 
 
@@ -126,6 +126,6 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     warnings.formatwarning = lambda message, *_, **__: f"Warning: {message}\n"
     gc.set_threshold(*COLLECT_RARELY)
-    # Python collects garbage a last time when it ends, which takes half a second with all of JAX's objects.
+    # Python's final garbage collection takes half a second with all of JAX's objects.
     atexit.register(gc.freeze)
     app(prog_name="jaxgadget")

@@ -32,11 +32,11 @@ class BenchOptions(SizeOptions):
     """Games and engines to time.
 
     Attributes:
-      game: games to solve; peers need a game that OpenSpiel has too.
-      lanes: copies of the game side by side; peers have 1.
-      engine: solvers to time; by default jaxgadget and the peers that are installed.
-      seconds: seconds to time a row, all repetitions together.
-      repeats: repetitions, the engines by turns; the fastest counts.
+      game: games to solve; peers can only solve games that OpenSpiel has, too.
+      lanes: number of copies of the game in a batch; peers have 1.
+      engine: solvers to time; by default jaxgadget and the installed peers.
+      seconds: total time of all repetitions of a row, in seconds.
+      repeats: number of repetitions, alternating between engines; the fastest one is reported.
     """
 
     game: tuple[str, ...] = option(DEFAULT_GAMES, argument=True, metavar="GAME")
@@ -54,12 +54,12 @@ def bench(
     ],
     output: Output,
 ) -> None:
-    """Time iterations of CFR on whole games, on many lanes and beside other solvers.
+    """Time iterations of CFR on whole games, in many lanes and in comparison with other solvers.
 
-    OpenSpiel's C++ solver and LiteEFG run by turns with jaxgadget if they are installed (extra `peers`).
+    OpenSpiel's C++ solver and LiteEFG alternate with jaxgadget if they are installed (extra `peers`).
     Building, compiling and running are reported separately; the compilation cache is not used.
-    Peers have the algorithms `cfr` and `cfr+` and compute in float64. By default there are as many iterations
-    as fill the time.
+    Peers have the algorithms `cfr` and `cfr+` and compute in float64. By default the number of iterations is
+    chosen to fill the time.
     """
     if options.engine and OURS not in options.engine:
         refuse_unused(context, "without --engine jaxgadget", "lanes", "dtype")

@@ -1,4 +1,4 @@
-"""Frame of all commands: refusal of options, errors, interrupts and exit status."""
+"""Common behaviour of all commands: rejected options, errors, interrupts and exit status."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from jaxgadget.policy.policy import Policy
 
 UNDEFINED = 3
-"""Exit status where everything was computed and written, but some results are undefined."""
+"""Exit status 3: completed, but some results are undefined."""
 
 MAX_REASONS = 3
-"""Largest number of reasons that are printed; `--json` has all."""
+"""Maximum number of printed reasons; `--json` has all of them."""
 
 OUTPUTS = {
     **{"json": "results", "save": "strategies", "plot": "picture", "csv": "rows", "parquet": "rows"},
     **{"results": "rows", "file": "game", "profile": "strategies"},
 }
-"""Parameters that name a file to be written, and the contents of that file."""
+"""Parameters that name an output file, with a description of its contents."""
 
 
 class Command(TyperCommand):
-    """A command that refuses single options given twice, and files that are both read and written."""
+    """A command that rejects duplicate single-valued options, and files that are both read and written."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parses arguments, and refuses a second value of an option that takes one."""
+        """Parses arguments, and rejects a second value of a single-valued option."""
         order: list[Any] = self.make_parser(ctx).parse_args(args=list(args))[2]
         for position, option in enumerate(order):
             is_single = isinstance(option, TyperOption) and not option.multiple and not option.is_flag
@@ -45,13 +45,13 @@ class Command(TyperCommand):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command, unless it would write a file that it reads."""
+        """Runs the command, unless an output file is also an input file."""
         with clear_errors():
             self._check_outputs(ctx)
         return super().invoke(ctx)
 
     def _check_outputs(self, ctx: Any) -> None:
-        """ValueError for a file that is both read and written."""
+        """Raises ValueError if a file is both read and written."""
         read: dict[str, Any] = {}
         written: dict[Any, str | pathlib.Path] = {}
         for option in self.params:
@@ -67,7 +67,7 @@ class Command(TyperCommand):
 
 
 def _files_in(value: Any) -> list[str]:
-    """Existing files that a value, or each of several, names: `x.efg`, `file:x.npz`, `x.py:Game`."""
+    """Existing files named by a value or a sequence of values: `x.efg`, `file:x.npz`, `x.py:Game`."""
     values = value if isinstance(value, list | tuple) else [value]
     files: list[str] = []
     for text in [str(each) for each in values if isinstance(each, str | pathlib.Path)]:
@@ -78,16 +78,16 @@ def _files_in(value: Any) -> list[str]:
 
 
 def is_given(context: typer.Context, name: str) -> bool:
-    """True if an option is on the command line, by the name of its parameter."""
+    """True if the option of a parameter is on the command line."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
 
 def refuse_unused(context: typer.Context, beside: str, *names: str) -> None:
-    """ValueError if an option on the command line has no effect.
+    """Raises ValueError if an option on the command line has no effect.
 
     Args:
-      context: of the command.
+      context: context of the command.
       beside: the reason, such as `without --gadget`.
       names: parameters of the options.
     """
@@ -98,7 +98,7 @@ def refuse_unused(context: typer.Context, beside: str, *names: str) -> None:
 
 
 def keeping_checkpoints(checkpoint: pathlib.Path | None) -> contextlib.AbstractContextManager[None]:
-    """Adds to an interrupt inside a description of the checkpoints."""
+    """Context manager that adds a description of the checkpoints to an interrupt."""
 
     def describe() -> str:
         from jaxgadget.core.checkpoint import describe_kept
@@ -109,16 +109,16 @@ def keeping_checkpoints(checkpoint: pathlib.Path | None) -> contextlib.AbstractC
 
 
 def keeping(describe: Callable[[], str]) -> contextlib.AbstractContextManager[None]:
-    """Adds to an interrupt inside a description of the files that keep finished work; empty for none."""
+    """Context manager that adds a description of saved work to an interrupt; an empty one is omitted."""
     return telling_what_is_kept(describe, "command")
 
 
 @contextlib.contextmanager
 def clear_errors() -> Generator[None]:
-    """Turns expected errors into a line on standard error and exit status 2, an interrupt into status 130.
+    """Context manager that reports expected errors in a line on standard error, with exit status 2.
 
-    Notes of an error are lines below it; notes of an interrupt describe the work that is kept. The library's
-    log goes to standard error.
+    The exit status after an interrupt is 130. Notes of an error are printed below it; notes of an interrupt
+    describe the saved work. The library's log is written to standard error.
     """
     with _logging():
         try:
@@ -145,7 +145,7 @@ def _sentence(error: BaseException) -> str:
 
 
 class _ToStandardError(logging.Handler):
-    """Handler that prints a line for every record."""
+    """Logging handler that prints one line per record."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Prints a record's message."""
@@ -154,7 +154,7 @@ class _ToStandardError(logging.Handler):
 
 @contextlib.contextmanager
 def _logging() -> Generator[None]:
-    """Sends the library's log to standard error alone."""
+    """Context manager that redirects the library's log to standard error only."""
     log, handler = logging.getLogger("jaxgadget"), _ToStandardError()
     before = log.level, log.propagate
     log.addHandler(handler)
@@ -169,7 +169,7 @@ def _logging() -> Generator[None]:
 
 
 def exit_if_undefined(failures: Collection[str], total: int) -> None:
-    """Exits with status `UNDEFINED` and the reasons if some of all results are undefined."""
+    """Prints the reasons and exits with status `UNDEFINED` if some of the results are undefined."""
     if not failures:
         return
     shown = [reason.replace("dtype='float64'", "--dtype float64") for reason in failures][:MAX_REASONS]
@@ -188,11 +188,11 @@ class Solved(Protocol):
 
     @property
     def failures(self) -> Mapping[int, str]:
-        """Lanes without a result, and the reason."""
+        """Lanes without a result, with the reason."""
         ...
 
 
 def exit_if_failed(results: Sequence[Solved]) -> None:
-    """Exits with status `UNDEFINED` and the reasons if some lanes of the results failed."""
+    """Prints the reasons and exits with status `UNDEFINED` if some lanes of the results failed."""
     reasons = [reason for result in results for reason in result.failures.values()]
     exit_if_undefined(reasons, sum(result.policy.num_lanes for result in results))

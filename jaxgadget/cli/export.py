@@ -25,9 +25,10 @@ class ExportOptions:
     """Files to write.
 
     Attributes:
-      file: the file to write; it should end in `.efg`.
-      blueprint: a strategy to write into `--profile`; as for `refine`.
-      profile: write the strategies as Gambit's tools print theirs: `NE` and all probabilities, a line each.
+      file: output file; its name should end in `.efg`.
+      blueprint: strategy to write to `--profile`, as for `refine`.
+      profile: write the strategies in the format of Gambit's tools, one line per strategy: `NE` and all
+        probabilities.
     """
 
     file: pathlib.Path = dataclasses.field(metadata={"argument": True})

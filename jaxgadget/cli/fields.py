@@ -1,21 +1,21 @@
 """Options from dataclasses: a command is a function of dataclasses, and each of their fields is an option.
 
 The option has the field's name, type and default. Its help is the field's text under `Attributes:` in the
-docstring of the class. Metadata of the field hold what differs on the command line:
+docstring of the class. The field's metadata override these on the command line:
 
-- `flag`: the option's name, such as `--k`; by default the field's.
+- `flag`: the option's name, such as `--k`; by default derived from the field's name.
 - `metavar`: the placeholder of its value in the help.
-- `type`: the option's type, where the field may be more than that.
-- `choices`: the values that it may have; for a `Literal` these are its own.
+- `type`: the option's type, if the field accepts more types.
+- `choices`: the accepted values; by default those of a `Literal`.
 - `parser`: the function from text to value, for values that are not numbers, text or paths.
 - `min`, `max`: bounds of a number.
-- `default`: a description of the default, where the value does not show it; empty to show none.
-- `help`: a help text other than the field's.
-- `option`: false for a field that no command has.
+- `default`: a description of the default to show instead of its value; empty to show none.
+- `help`: a help text that replaces the field's.
+- `option`: false for a field that is not an option of any command.
 - `argument`: true for a positional argument.
-- `prefix`: for a field that is a dataclass, the beginning of its fields' names; by default empty.
+- `prefix`: for a field that is a dataclass, a prefix of its fields' names; by default empty.
 
-An option whose field is a tuple may be repeated. A field that is a dataclass stands for its own fields.
+An option whose field is a tuple may be repeated. A field that is a dataclass is replaced by its own fields.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ METAVARS: dict[object, str] = {int: "N", float: "X", pathlib.Path: "FILE"}
 """Placeholders of values in the help, by type."""
 
 MAX_SHOWN_CHOICES = 3
-"""More choices than these stand in the help's text instead of the placeholder."""
+"""Maximum number of choices shown in the placeholder; more choices are listed in the help text."""
 
 _Made = TypeVar("_Made")
 
 
 def option(default: Any = dataclasses.MISSING, /, **metadata: Any) -> Any:
-    """A field with a default and metadata."""
+    """Creates a field with a default and metadata."""
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -52,24 +52,24 @@ def option(default: Any = dataclasses.MISSING, /, **metadata: Any) -> Any:
     kw_only_default=True, frozen_default=True, field_specifiers=(option, dataclasses.field)
 )
 def request(kind: type[_Made]) -> type[_Made]:
-    """A frozen dataclass of options, without equality and representation, which take time to make."""
+    """Decorator for a frozen dataclass of options, without `__eq__` and `__repr__`, which are slow."""
     return dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)(kind)
 
 
 class Fields:
-    """The fields of a dataclass that a command has as options, in `Annotated[Class, Fields(…)]`.
+    """Selection of the fields of a dataclass that are options of a command: `Annotated[Class, Fields(…)]`.
 
     Args:
-      only: their names; by default all fields.
-      without: names of fields that are left out.
-      defaults: the defaults that differ from those of the class.
+      only: names of the fields; by default all fields.
+      without: names of omitted fields.
+      defaults: defaults that differ from those of the class.
     """
 
     def __init__(self, *only: str, without: tuple[str, ...] = (), **defaults: Any) -> None:
         self.only, self.without, self.defaults = only, without, defaults
 
     def select(self, kind: type[Any]) -> list[dataclasses.Field[Any]]:
-        """The fields of a class that are options; TypeError for an unknown name."""
+        """The fields of a class that are options; raises TypeError for an unknown name."""
         fields = {
             field.name: field for field in dataclasses.fields(kind) if field.metadata.get("option", True)
         }
@@ -104,12 +104,12 @@ class _Option(NamedTuple):
 
 
 def _flag(field: dataclasses.Field[Any], name: str) -> str:
-    """An option as it is typed."""
+    """Name of an option on the command line."""
     return field.metadata.get("flag", f"--{name.replace('_', '-')}")
 
 
 def expand(function: Callable[..., None]) -> Callable[..., None]:
-    """A command's function, with an option in place of every field of its dataclass parameters."""
+    """Converts a function of dataclasses to a command with one option for each of their fields."""
     parameters: list[inspect.Parameter] = []
     groups: dict[str, tuple[type[Any], Fields]] = {}
     expanded: set[str] = set()
@@ -131,23 +131,23 @@ def expand(function: Callable[..., None]) -> Callable[..., None]:
     signature = inspect.Signature(parameters)
     command.__signature__ = signature  # pyright: ignore[reportAttributeAccessIssue]
     command.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
-    del command.__wrapped__  # its annotations are not the command's
+    del command.__wrapped__  # its annotations differ from the command's
     return command
 
 
 def make(
     kind: type[_Made], values: Mapping[str, Any], fields: Fields | None = None, prefix: str = ""
 ) -> _Made:
-    """A dataclass from the values of its options.
+    """Creates a dataclass from the values of its options.
 
     Args:
       kind: the dataclass.
-      values: values by the parameters' names, with prefixes; others are ignored.
+      values: values by parameter name, including prefixes; values of other parameters are ignored.
       fields: the fields that are options; the others have the defaults of the class.
-      prefix: of the parameters' names.
+      prefix: prefix of the parameters' names.
 
     Raises:
-      ValueError: as the class, with the option in place of the field's name.
+      ValueError: as the class, with the name of the option in place of the field's.
     """
     fields = fields or Fields()
     arguments: dict[str, Any] = dict(fields.defaults)
@@ -161,7 +161,7 @@ def make(
         name = prefix + field.name
         flags[field.name] = _flag(field, name)
         value = values[name]
-        if value or value in (0, ""):  # others are not given: the class has their default
+        if value or value in (0, ""):  # omitted options have the default of the class
             arguments[field.name] = tuple(map(_plain, value)) if isinstance(value, list) else _plain(value)
     try:
         return kind(**arguments)
@@ -173,19 +173,19 @@ def make(
 
 
 def _plain(value: Any) -> Any:
-    """The text of a choice; other values as they are."""
+    """The text of a choice; other values are returned unchanged."""
     return value.value if isinstance(value, enum.StrEnum) else value
 
 
 def read_path(text: str) -> pathlib.Path:
-    """A path; an empty text, which would mean the working folder, is refused."""
+    """Parses a path; rejects an empty text, which would mean the working folder."""
     if not text:
         raise typer.BadParameter("'' is not a path; expected one, such as results")
     return pathlib.Path(text)
 
 
 def names_of(kind: type[Any], fields: Fields | None = None) -> list[str]:
-    """The parameters that a dataclass stands for."""
+    """Names of a command's parameters for the fields of a dataclass."""
     return [option.name for option in _options(kind, fields or Fields())]
 
 
@@ -199,7 +199,7 @@ def _enumeration(words: list[str], last: str) -> str:
 
 
 def _split(annotation: Any) -> tuple[Any, Fields]:
-    """A type, and the `Fields` that stand with it."""
+    """Splits an annotation into a type and its `Fields`."""
     if typing.get_origin(annotation) is not Annotated:
         return annotation, Fields()
     kind, *more = typing.get_args(annotation)
@@ -207,7 +207,7 @@ def _split(annotation: Any) -> tuple[Any, Fields]:
 
 
 def _options(kind: type[Any], fields: Fields, prefix: str = "", note: str = "") -> Iterator[_Option]:
-    """The options that a dataclass stands for."""
+    """Yields the options for the fields of a dataclass."""
     for field in fields.select(kind):
         nested = _nested(kind, field)
         if nested is not None:
@@ -224,7 +224,7 @@ def _options(kind: type[Any], fields: Fields, prefix: str = "", note: str = "") 
 
 
 def _nested(kind: type[Any], field: dataclasses.Field[Any]) -> tuple[type[Any], Fields] | None:
-    """The dataclass that a field is, and which of its fields are options; None for other fields."""
+    """The dataclass type of a field, and its fields that are options; None if it is not a dataclass."""
     group, fields = _split(_type(kind, field))
     return (group, fields) if isinstance(group, type) and dataclasses.is_dataclass(group) else None
 
@@ -232,7 +232,7 @@ def _nested(kind: type[Any], field: dataclasses.Field[Any]) -> tuple[type[Any], 
 def _type(kind: type[Any], field: dataclasses.Field[Any]) -> Any:
     """The type of a field as an option, without None.
 
-    `typing.get_type_hints` is of no use: other fields may have types that only type checkers import.
+    `typing.get_type_hints` cannot be used: other fields may have types that only type checkers import.
     """
     annotation = field.metadata.get("type", field.type)
     if isinstance(annotation, str):
@@ -244,13 +244,13 @@ def _type(kind: type[Any], field: dataclasses.Field[Any]) -> Any:
 
 
 def _text(kind: type[Any], name: str) -> str:
-    """The text of an attribute in the docstring of a class or its bases; empty if there is none."""
+    """Description of an attribute in the docstring of a class or its bases; empty if there is none."""
     return next((texts[name] for base in kind.__mro__ if name in (texts := _texts(base))), "")
 
 
 @functools.cache
 def _texts(kind: type[Any]) -> dict[str, str]:
-    """The texts of the attributes in a class's own docstring, each with a capital letter."""
+    """Descriptions of the attributes in a class's own docstring, capitalised."""
     section = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^  (\w+): (.*(?:\n    .*)*)", section, flags=re.MULTILINE)
     texts = {name: " ".join(text.split()) for name, text in entries}
@@ -259,12 +259,12 @@ def _texts(kind: type[Any]) -> dict[str, str]:
 
 @functools.cache
 def _one_of(choices: tuple[str, ...]) -> Any:
-    """The type of a choice, as typer understands it."""
+    """Converts choices to a type that typer supports."""
     return enum.StrEnum("Choice", {choice: choice for choice in choices})
 
 
 def _parameter(option: _Option) -> inspect.Parameter:
-    """An option as a parameter that typer understands."""
+    """Converts an option to a parameter that typer supports."""
     metadata, kind = option.field.metadata, _type(option.owner, option.field)
     repeated = typing.get_origin(kind) is tuple
     if repeated:

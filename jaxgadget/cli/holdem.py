@@ -1,4 +1,4 @@
-"""`jaxgadget holdem`: rivers and turns of hold'em, one or a file of them."""
+"""`jaxgadget holdem`: solves rivers and turns of hold'em, a single spot or a file of spots."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ class Sizes:
     """Sizes of bets and raises.
 
     Attributes:
-      bets: sizes of bets, as shares of the pot, `a` for all-in; an empty text for none.
-      raises: sizes of raises, as shares of the pot after calling, on top of the call.
+      bets: sizes of bets, as shares of the pot, or `a` for all-in; an empty text for none.
+      raises: sizes of raises, as shares of the pot after calling, in addition to the call.
     """
 
     bets: str | None = option(None, metavar="SIZES")
     raises: str | None = option(None, metavar="SIZES")
 
     def parse(self, prefix: str = "") -> dict[str, tuple[float, ...]]:
-        """The sizes that are given; ValueError for others, naming them with a prefix."""
+        """Parses the sizes that are not None; errors name them with a prefix."""
         sizes: dict[str, tuple[float, ...]] = {}
         for name, text in vars(self).items():
             if text is not None and not isinstance(text, str):
@@ -70,19 +70,19 @@ class Sizes:
 
 @request
 class SpotOptions:
-    """A spot: a row of a file has these fields, and options stand for those that it lacks.
+    """A spot; the options are defaults for fields that a row of a file lacks.
 
     Attributes:
       board: four or five cards, such as `Td9d6hQc2s`.
-      oop: range of the first player: `QQ+,A5s-A2s:0.5,AsKd`, or `random` for any hand.
-      ip: range of the second player, likewise.
-      pot: chips in the middle.
-      stack: chips that each player has left.
-      oop_sizes: The first player's own.
-      ip_sizes: The second player's own.
-      river_sizes: On the river, of a turn; by default the same.
-      oop_river_sizes: The first player's own on the river.
-      ip_river_sizes: The second player's own on the river.
+      oop: range of the first player, such as `QQ+,A5s-A2s:0.5,AsKd`, or `random` for any hand.
+      ip: range of the second player, in the same notation.
+      pot: chips in the pot at the start.
+      stack: remaining chips of each player.
+      oop_sizes: Only for the first player.
+      ip_sizes: Only for the second player.
+      river_sizes: On the river, if the board is a turn; by default the same as on the turn.
+      oop_river_sizes: Only for the first player on the river.
+      ip_river_sizes: Only for the second player on the river.
     """
 
     board: str | None = option(None, metavar="CARDS")
@@ -99,7 +99,7 @@ class SpotOptions:
     menu: Annotated[BetMenu, Fields("cap", "add_all_in", "force_all_in")]
 
     def make(self) -> Spot:
-        """The spot; ValueError if it has no board, pot or stack, or if a value is out of range."""
+        """Creates the spot; raises ValueError for a missing board, pot or stack, or an invalid value."""
         from jaxgadget.holdem.spots import Spot
 
         for name, value in (("board", self.board), ("pot", self.pot), ("stack", self.stack)):
@@ -124,14 +124,14 @@ class SpotOptions:
 
 @request
 class SpotsOptions:
-    """Spots, and the way to solve them.
+    """Spots, and the method of solving them.
 
     Attributes:
-      spots: solve a file of spots instead, a JSON object a line: board, oop, ip, pot, stack, and those of
-        the menu's fields that differ from the options here (bets, raises, oop_bets, …, cap).
-      tree: print the tree that the menus make, and stop.
-      suit_isomorphism: solve hands that an exchange of suits maps into each other as one, where the board and
-        both ranges allow it: less memory, the same solution.
+      spots: solve a file of spots, with one JSON object per line: board, oop, ip, pot, stack, and the
+        fields of the menu that differ from the options of the command (bets, raises, oop_bets, …, cap).
+      tree: print the tree that results from the menus, and exit.
+      suit_isomorphism: merge hands that a permutation of suits maps to each other, if the board and both
+        ranges allow it, which gives the same solution with less memory.
     """
 
     spots: pathlib.Path | None = None
@@ -156,11 +156,11 @@ class RefiningOptions:
     """Settings of re-solving.
 
     Attributes:
-      player: the player who re-solves, 0 for oop; the other is the opponent.
-      blueprint: The blueprint's; by default the same.
-      blueprint_iterations: the blueprint's iterations; by default as many.
-      hands_in_range: the opponent has no hands but those of its range; by default it may hold any, and
-        guarantees hold for all.
+      player: the resolving player, 0 for oop; the other is the opponent.
+      blueprint: For the blueprint; by default the same.
+      blueprint_iterations: number of iterations for the blueprint; by default the same.
+      hands_in_range: restrict the opponent to hands in its range; by default it may have any hand, and
+        guarantees hold for all of them.
     """
 
     player: int = option(0, metavar="0|1", min=0, max=1)
@@ -170,7 +170,7 @@ class RefiningOptions:
 
 
 def _read_gap(text: str) -> float | str:
-    """A number of chips, or a text for the solver to read."""
+    """Parses a number of chips; other texts are parsed by the solver."""
     number = read_number(text)
     return text if number is None else number
 
@@ -180,8 +180,8 @@ class SpotSolver(IterativeSolver):
     """A solver of spots.
 
     Attributes:
-      target_gap: stop as soon as NashConv, twice the exploitability, is no larger in any spot of a batch:
-        chips, or a share of the pot such as `1%`.
+      target_gap: stop as soon as NashConv, twice the exploitability, is at most this large in all spots of a
+        batch; in chips, or as a share of the pot such as `1%`.
     """
 
     target_gap: float | str | None = dataclasses.field(
@@ -194,15 +194,15 @@ class SpotOutput(Output):
     """Files to write and tables to print.
 
     Attributes:
-      results: with `--spots`, keep solutions in this file, a JSON object a line, and take those that it has
-        from there.
+      results: with `--spots`, append solutions to this file, with one JSON object per line, and reuse those
+        that it contains.
       line: line of actions for `--plot`, `--hands` and `--frequencies`, such as `check, bet 100`.
-      hands: print so many hands of the player who acts at `--line`, the likeliest first, with their EVs and
-        equities at the start of the spot.
+      hands: print this number of hands of the player that acts at `--line`, the most likely first, with
+        their EVs and equities at the start of the spot.
       frequencies: print the tree below `--line` with the frequency of each action.
-      plot: draw the grid of hands at `--line`: .png, .svg or .pdf.
-      show: values that `--plot` draws: `strategy`, or means of `ev` (chips) or `equity`, both at the start of
-        the spot, as a heat map.
+      plot: draw the grid of hands at `--line`, as .png, .svg or .pdf.
+      show: values to draw with `--plot`: `strategy`, or a heat map of mean `ev` (in chips) or `equity`, both
+        at the start of the spot.
     """
 
     results: pathlib.Path | None = None
@@ -220,10 +220,10 @@ _SpotSolver = Annotated[
 ]
 
 _ALONE = ("board", "oop", "ip", "pot", "stack")
-"""Options that every row of a file replaces."""
+"""Options of a single spot, which every row of a file defines."""
 
 _SPOT = names_of(SpotOptions)
-"""Options that a row of a file may replace, in the words of both."""
+"""Names of the options of a spot, which are also the fields of a row of a file."""
 
 _REFINING = ("prior", "epsilon", *names_of(RefiningOptions))
 """Options of `--gadget`."""
@@ -246,8 +246,8 @@ def holdem(
 ) -> None:
     """Solve rivers and turns of hold'em, or re-solve them with gadgets: EVs, exploitability, strategies.
 
-    EVs are shares of the pot less what is put in, in chips; exploitability is half of NashConv, in chips.
-    With `--gadget` they are those of the blueprint, and each refinement has a row of its own.
+    EVs are expected shares of the pot minus contributions, in chips; exploitability is half of NashConv, in
+    chips. With `--gadget` these are the blueprint's, and each refinement has a separate row.
     """
     _check(context, files, gadgets, output)
     output.check(folder=solver.checkpoint_path)
@@ -263,14 +263,14 @@ def holdem(
             typer.echo(str(chosen[0].betting))
             return
         if output.plot is not None or output.hands is not None or output.frequencies:
-            chosen[0].betting.actor(line)  # before anything is solved
+            chosen[0].betting.actor(line)  # fails before anything is solved
         how = None
         if gadgets.gadget:
             from jaxgadget.subgames.spots import check_spot_gadgets
 
             iterations = refining.blueprint_iterations or solver.num_iterations
             how = Refining(gadgets.make(context), refining, iterations)
-            check_spot_gadgets(how.gadgets)  # before blueprints are solved
+            check_spot_gadgets(how.gadgets)  # fails before blueprints are solved
     with watch.phase("run"), keeping(lambda: _describe_kept(output.results, solver.checkpoint_path)):
         rows, solution = _solve(chosen, output.results, solver, files.suit_isomorphism, how)
     output.write_json({"rows": rows, "seconds": watch.seconds})
@@ -299,16 +299,16 @@ def holdem(
         tables.append((hands_table(solution, line, output.hands), []))
     output.print(*tables, warnings=not_merged)
     refinements = [refinement for row in rows for refinement in row.get("refinements", ())]
-    failures = [refinement.get("failure") for refinement in refinements]  # null is NaN in rows of a file
+    failures = [refinement.get("failure") for refinement in refinements]  # null becomes NaN in rows of a file
     exit_if_undefined([failure for failure in failures if isinstance(failure, str)], len(refinements))
 
 
 def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, output: SpotOutput) -> None:
-    """ValueError for options that have no effect beside others."""
+    """Raises ValueError for options that have no effect with others."""
     if files.tree:
         refuse_unused(context, "with --tree, for which nothing is solved", *_SOLVING)
     if files.spots is not None:
-        refuse_unused(context, "with --spots, whose rows say it", *_ALONE)
+        refuse_unused(context, "with --spots, whose rows define it", *_ALONE)
         refuse_unused(context, "with --spots", "tree", "plot", "line", "hands", "frequencies")
     else:
         refuse_unused(context, "without --spots", "results")
@@ -325,7 +325,7 @@ def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, 
 
 
 def _not_merged(spots: Sequence[Spot]) -> list[str]:
-    """A note on spots in which no hands were merged."""
+    """Note on spots in which no hands were merged; empty if there are none."""
     from jaxgadget.holdem.isomorphism import find_exchanges
 
     reasons = [reason for _, reason in map(find_exchanges, spots) if reason]
@@ -335,15 +335,16 @@ def _not_merged(spots: Sequence[Spot]) -> list[str]:
 
 
 SLICE_SPOTS = 64
-"""Largest number of spots that are re-solved together: an interruption loses no more than these.
+"""Maximum number of spots re-solved together, which bounds the work lost by an interruption.
 
-As many make a batch on a CPU.
+It equals the size of a batch on a CPU.
 """
 
 SLICE_BYTES = 1 << 30
-"""Nor more than whose strategies take so much in float64, a turn's 100 MB.
+"""Maximum size in float64 of the strategies of spots re-solved together; those of a turn take 100 MB.
 
-The blueprint's are there as it was solved and as it is brought to the spot's menu, and those of every gadget.
+Strategies are held for the blueprint as solved, for the blueprint translated to the spot's menu, and for
+every gadget.
 """
 
 
@@ -353,7 +354,7 @@ class Refining(NamedTuple):
     Attributes:
       gadgets: the gadgets.
       options: the other settings.
-      iterations: the blueprint's.
+      iterations: number of iterations for the blueprint.
     """
 
     gadgets: list[Gadget]
@@ -382,10 +383,10 @@ class Refining(NamedTuple):
 
 
 def _read_spots(path: pathlib.Path, values: Mapping[str, Any]) -> list[Spot]:
-    """The spots of a file, with the options' values for fields that rows lack.
+    """Reads the spots of a file, with the options as defaults for fields that rows lack.
 
     Raises:
-      ValueError: if it cannot be read, is empty, or a row is no spot; it names the line.
+      ValueError: if the file cannot be read, is empty, or a row is not a spot (with its line).
     """
     spots: list[Spot] = []
     for number, text in enumerate(_read_lines(path, "--spots"), 1):
@@ -420,7 +421,7 @@ def _solve(
     suit_isomorphism: bool,
     refining: Refining | None,
 ) -> tuple[list[dict[str, Any]], SpotSolution | None]:
-    """A row a spot, and a single one's solution; rows that a file of results has are taken from there."""
+    """Solves spots that are not in the file of results; returns all rows, and a single spot's solution."""
     settings: dict[str, Any] = {"algorithm": solver.algorithm, "iterations": solver.iterations}
     settings |= {"target_gap": solver.target_gap, "dtype": solver.dtype}  # their order is part of the keys
     if refining is not None:
@@ -450,27 +451,27 @@ _Keep = Callable[[Mapping[int, dict[str, Any]]], None]
 def _solve_missing(
     spots: list[Spot], keep: _Keep, solver: Solver, suit_isomorphism: bool
 ) -> SpotSolution | None:
-    """Solves spots; the solution of a single one."""
+    """Solves spots; returns the solution if there is a single one."""
     from jaxgadget.holdem.solve import solve_batches
 
     single = None
     for solved in solve_batches(spots, suit_isomorphism=suit_isomorphism, solver=solver):
         keep({place: solution.to_row() for place, solution in solved.items()})
         single = solved[0] if len(spots) == 1 else None
-        del solved  # before the next batch: rows are all that is needed
+        del solved  # frees the batch, as only rows are needed
     return single
 
 
 def _refine_missing(
     spots: list[Spot], keep: _Keep, solver: Solver, refining: Refining
 ) -> SpotSolution | None:
-    """Solves blueprints and re-solves spots, slice by slice; a single one's first refinement."""
+    """Solves blueprints and re-solves spots, slice by slice; returns a single spot's first refinement."""
     coarse = [
         _coarsen(spot, refining) for spot in spots
-    ]  # refuses menus without a tree before anything is solved
+    ]  # rejects menus without a tree before anything is solved
     single = None
     for places in _slices(spots):
-        # Copies, as spots keep their tables, which take 40 MB for a turn.
+        # Copies, as spots cache their tables, which take 40 MB for a turn.
         members = [dataclasses.replace(spots[place]) for place in places]
 
         def keep_slice(rows: Mapping[int, dict[str, Any]], places: Sequence[int] = places) -> None:
@@ -483,7 +484,7 @@ def _refine_missing(
 
 
 def _slices(spots: Sequence[Spot]) -> list[list[int]]:
-    """The places of spots that are re-solved together; those whose trees have one shape lie side by side."""
+    """Groups of indices of spots that are re-solved together; spots with trees of one shape are adjacent."""
     slices: list[list[int]] = []
     num_bytes = 0
     for place in sorted(range(len(spots)), key=lambda place: spots[place].betting.shape):
@@ -544,7 +545,7 @@ def _coarsen(spot: Spot, refining: Refining) -> Spot:
 
 
 def _results(path: pathlib.Path) -> Rows:
-    """The file of results; ValueError unless it can be written."""
+    """Opens the file of results; raises ValueError if it cannot be written."""
     from jaxgadget.holdem.checkpoint import RESULTS
     from jaxgadget.util.store import Rows
 
@@ -553,7 +554,7 @@ def _results(path: pathlib.Path) -> Rows:
 
 
 def _describe_kept(results: pathlib.Path | None, checkpoint: pathlib.Path | None) -> str:
-    """Contents of a file of results and of a checkpoint, in words; empty if there are none."""
+    """Description of the contents of a file of results and a checkpoint; empty if there are none."""
     from jaxgadget.core.checkpoint import describe_kept
     from jaxgadget.holdem.checkpoint import REFINED_SPOTS, SPOTS, find_spots
 
@@ -573,10 +574,10 @@ def _count(number: int, thing: str) -> str:
 
 
 def _read_lines(path: pathlib.Path, option: str) -> list[str]:
-    """The lines of a file of JSON lines.
+    """Reads the lines of a file of JSON lines.
 
     Raises:
-      ValueError: if it cannot be read; it names the option.
+      ValueError: if the file cannot be read; the message names the option.
     """
     check_regular(path, option)
     try:

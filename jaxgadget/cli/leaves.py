@@ -28,7 +28,7 @@ END = "end"
 RANGES = "ranges"
 
 DEFAULT_ENTRIES = 10
-"""Default K of exact values and of networks that are trained."""
+"""Default K of exact values and of networks to be trained."""
 
 EPSILON = "0.02"
 """Default probability of mistakes at the gadgets of searches."""
@@ -41,21 +41,21 @@ class SearchBlueprintOptions(BlueprintOptions):
     """Blueprints of searches.
 
     Attributes:
-      blueprint: a blueprint, as for `refine`; its portfolio is the entries.
+      blueprint: a blueprint, as for `refine`, from which the portfolio of entries is made.
     """
 
     blueprint: tuple[str, ...] = option(("cfr:10",), metavar="SPEC")
 
     def only(self) -> str:
-        """The only blueprint's text; ValueError for several."""
+        """SPEC of the only blueprint; raises ValueError for several."""
         if len(self.blueprint) != 1:
             raise ValueError(f"--blueprint: {', '.join(self.blueprint)} are several; expected one")
         return self.blueprint[0]
 
     def make_one(self, game: GameOptions) -> tuple[HistoryTree, Policy]:
-        """The game's histories and the only blueprint; ValueError for several."""
+        """The game's histories and the only blueprint; raises ValueError for several."""
         spec = self.only()
-        specs = self.parse()  # before the game is enumerated
+        specs = self.parse()  # fails before the game is enumerated
         tree, _ = game.enumerate()
         from jaxgadget.policy.blueprints import make_blueprints
 
@@ -67,14 +67,14 @@ class SearchBlueprintOptions(BlueprintOptions):
 
 @request
 class LeafOptions(SeedOptions):
-    """Limits of searches, and values there.
+    """Limits of searches, and the values at them.
 
     Attributes:
-      depth: number of moves down to the limit; the least one where that is at own decisions.
-      leaf: values at the limit: exact, or the folder of a network that `train-value` made for this blueprint;
-        or, for `nested`, `end`, there is no limit, `optimal`, all that lies below is solved with the search,
-        or `ranges:DIR`, a network that `train-ranges` made, whose cut is the limit.
-      k: strategies that each player chooses from at the limit; the first is the blueprint.
+      depth: number of moves down to the limit; the minimum number if the limit is at own decisions.
+      leaf: values at the limit: `exact`, or the folder of a network that `train-value` made for this
+        blueprint; for `nested` also `end` (no limit), `optimal` (everything below the limit is solved
+        together with the search), or `ranges:DIR`, a network made by `train-ranges`, whose cut is the limit.
+      k: number of strategies that each player chooses from at the limit; the first is the blueprint.
     """
 
     depth: int = option(1, metavar="D", min=1)
@@ -84,7 +84,7 @@ class LeafOptions(SeedOptions):
     def make(
         self, context: typer.Context, tree: Tree, profiles: Policy
     ) -> RangeValues | OptimalValues | list[ValueFunction] | None:
-        """The values at the limit of `nested`, of histories one for each blueprint; None without a limit."""
+        """Values at the limit of `nested`, one for each blueprint if of histories; None without a limit."""
         if self.leaf == END:
             return None
         if self.leaf == OPTIMAL:
@@ -121,7 +121,7 @@ class LeafOptions(SeedOptions):
         return self._load(tree, profiles)
 
     def _load(self, tree: Tree, profiles: Policy) -> list[ValueFunction]:
-        """The network that `train-value` made for the blueprint; ValueError if it is for another one."""
+        """Loads the network made by `train-value`; raises ValueError if it is for another blueprint."""
         from jaxgadget.learn.network import load_values
         from jaxgadget.tree.history import check_histories
         from jaxgadget.values.histories import blueprint_digest
@@ -142,12 +142,12 @@ class LeafOptions(SeedOptions):
 
 
 def note_unused(searches: Sequence[Nested]) -> str:
-    """A note if no search that was counted ended at a leaf."""
+    """Note if no counted search ended at a leaf; empty otherwise."""
     if any(len(visits.histories) for result in searches for visits in result.visits):
         return ""
     return UNUSED if searches[0].depth == 1 else f"{UNUSED} Choose a smaller --depth."
 
 
 def join(searches: Sequence[Nested]) -> Policy:
-    """The searched policy: one player's half beside the blueprint's, or both players' halves."""
+    """The searched policy: one player's half and the blueprint's other half, or both players' halves."""
     return searches[0].policy.with_player(1, searches[-1].policy.probabilities[1])

@@ -1,4 +1,4 @@
-"""`jaxgadget show GAME` and `infostates GAME`: subgames, infostates and a policy there."""
+"""`jaxgadget show GAME` and `infostates GAME`: subgames, infostates, and probabilities under a policy."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class SubgameOptions:
     """A subgame and a policy.
 
     Attributes:
-      subgame: the subgame's number.
-      infostate: in place of a number, the subgame in which this infostate lies.
-      policy: a file that `--save` wrote, or a blueprint SPEC as for `refine`.
-      lane: one of the policies of a file that holds several, by label or number.
+      subgame: number of the subgame.
+      infostate: select the subgame that contains this infostate, in place of a number.
+      policy: a file written by `--save`, or a blueprint SPEC as for `refine`.
+      lane: policy to select from a file with several, by label or number.
     """
 
     subgame: int = option(0, metavar="K", min=0)
@@ -55,9 +55,9 @@ class InfostateOptions:
     """Infostates to list.
 
     Attributes:
-      player: only those of this player.
-      match: only those whose name has this text in it, or all of these texts.
-      subgame: only those in this subgame below the cut.
+      player: list only infostates of this player.
+      match: list only infostates whose name contains this text, or all of several texts.
+      subgame: list only infostates in this subgame below the cut.
     """
 
     player: int | None = option(None, metavar="0|1", min=0, max=1)
@@ -70,7 +70,7 @@ class SubgameOutput(PlotOutput):
     """Files to write.
 
     Attributes:
-      plot: draw hands × actions as heat maps, one for each decision point: .png, .svg or .pdf.
+      plot: draw hands × actions as heat maps, one for each decision point, as .png, .svg or .pdf.
     """
 
 
@@ -107,9 +107,9 @@ def show_subgame(game: GameOptions, cuts: CutOptions, options: SubgameOptions, o
 
 
 def infostates(game: GameOptions, cuts: CutOptions, options: InfostateOptions, output: Output) -> None:
-    """List the infostates where a player acts, by the names that everything else here takes.
+    """List the infostates where a player acts, by the names that all other commands accept.
 
-    With `--cut` or `--subgame`, only those in subgames, with the subgame's number.
+    With `--cut` or `--subgame`, list only infostates in subgames, with the subgame's number.
     """
     output.check()
     tree, _ = game.enumerate(computes=False)
@@ -149,7 +149,7 @@ def _find_subgame(
 
 
 def _find_lane(profiles: Policy, source: str, lane: str | None) -> Policy:
-    """The only policy, or the one with a label or number."""
+    """The only policy, or the one with the given label or number."""
     if lane is None:
         if profiles.num_lanes > 1:
             labels = [label.partition("#")[2] or label for label in profiles.labels]

@@ -42,7 +42,7 @@ class MatchGadgetOptions(GadgetOptions):
     """Gadgets of the players.
 
     Attributes:
-      gadget: the opponent's way into a subgame.
+      gadget: the gadget by which the opponent enters a subgame.
     """
 
     gadget: tuple[str, ...] = option(DEFAULT_GADGETS, choices=DEFAULT_GADGETS)
@@ -53,7 +53,7 @@ class MatchOptions:
     """Matches to play.
 
     Attributes:
-      matches: matches of each pair; a match is a game in either seating.
+      matches: number of matches of each pair; a match is two games, one in each seating.
       epsilon: probability of the opponent's mistakes at the gadget, at least 0 and below 1.
     """
 
@@ -66,7 +66,7 @@ class MatchOutput(PlotOutput):
     """Files to write.
 
     Attributes:
-      plot: draw mean returns and win rates as heat maps: .png, .svg or .pdf.
+      plot: draw mean returns and win rates as heat maps, as .png, .svg or .pdf.
     """
 
 
@@ -80,9 +80,9 @@ def match(
     options: MatchOptions,
     output: MatchOutput,
 ) -> None:
-    """Play nested search with every gadget and prior against every other, seats swapped, chance shared.
+    """Play nested search with every gadget and prior against each other, in both seatings with shared chance.
 
-    The blueprint itself plays too.
+    The blueprint also takes part.
     """
     output.check()
     offers = dataclasses.replace(gadgets, epsilon=(str(options.epsilon),)).make(context)
@@ -121,9 +121,9 @@ def _assemble(
     depth: int,
     solver: Solver,
 ) -> tuple[Policy, str, list[str]]:
-    """Both players' assembled policies, a lane a gadget, and the blueprint.
+    """Assembles both players' policies, one lane per gadget, and the blueprint.
 
-    Gadgets whose search fails do not play.
+    Gadgets whose search fails are excluded.
 
     Returns:
       The policies, a note about them, and the reasons why searches failed.
@@ -133,7 +133,7 @@ def _assemble(
     from jaxgadget.subgames.nested import nested_search
     from jaxgadget.subgames.schedule import Lookahead
 
-    bracket = tree.payoff_bounds  # exploitabilities are not asked for
+    bracket = tree.payoff_bounds  # exploitabilities are not requested
     searches = [
         nested_search(
             tree,

@@ -61,12 +61,12 @@ class NestedOptions(PlayerOptions):
     """Settings of `nested` alone.
 
     Attributes:
-      player: the player who searches; the other is the opponent. With `both`, one after the other, and then
-        NashConv of the two together.
-      limit: end of searches: `own`, where the searching player decides again, at least D moves down; or
-        `moves`, after exactly D moves of either player, the first search at the game's root.
-      step: number of own decisions, or with `--limit moves` moves, that are played before the next search.
-      beyond: play of an opponent who follows the model below the limit of a search.
+      player: the searching player; the other is the opponent. With `both`, each player in turn, with NashConv
+        of the two results combined.
+      limit: end of searches: `own`, the searching player's first decision at least D moves down; or `moves`,
+        after exactly D moves of either player, with the first search at the game's root.
+      step: distance to the next search, in own decisions, or in moves with `--limit moves`.
+      beyond: play below the limit of a search of an opponent that follows the model.
     """
 
     limit: Literal["own", "moves"] = "own"
@@ -79,8 +79,9 @@ class NestedGadgetOptions(GadgetOptions):
     """Gadgets of nested search.
 
     Attributes:
-      gadget: the opponent's way into a subgame: `unsafe`, `resolving`, `max-margin` or `full`, a subgame at a
-        time; `optimal-continuation` searches all subgames of a level jointly, which is safe.
+      gadget: the gadget by which the opponent enters a subgame: `unsafe`, `resolving`, `max-margin` or `full`
+        search each subgame separately; `optimal-continuation` searches all subgames of a level jointly, which
+        is safe.
     """
 
     gadget: tuple[str, ...] = option(
@@ -96,7 +97,7 @@ class NestedOutput(PlotOutput, SavedOutput):
     """Files to write.
 
     Attributes:
-      plot: draw nested against blueprint exploitability: .png, .svg or .pdf.
+      plot: draw nested against blueprint exploitability, as .png, .svg or .pdf.
     """
 
 
@@ -123,11 +124,11 @@ def nested(
 ) -> None:
     """Search again at every own decision, to a depth limit or the end, and report the exploitability.
 
-    The policy is assembled in the whole game, so its exploitability is exact.
-    Seconds include compilation by the first search of every shape (Leduc: about half a minute).
+    The policy is assembled in the whole game, so that its exploitability is exact.
+    Times include compilation in the first search of every shape (Leduc: about half a minute).
 
-    With a model of the opponent, who follows it with probability P, play is a continual depth-limited
-    response: its gain over the game's value against the model is reported beside its exploitability.
+    With a model that the opponent follows with probability P, play is a continual depth-limited response; the
+    table also reports its gain against the model over the game's value.
     """
     _check(context, leaves.leaf, knowing.order, solver)
     specs = models.parse()
@@ -186,7 +187,7 @@ def nested(
 
 
 def _check(context: typer.Context, leaf: str, order: str | None, solver: Solver) -> None:
-    """ValueError for options that have no effect, or cannot be combined, with some values at the limit."""
+    """Raises ValueError for options that cannot be combined with the values at the limit."""
     if leaf == OPTIMAL:
         refuse_unused(context, "with optimal values at --leaf", "k", "seed")
     elif leaf == END:
@@ -204,13 +205,14 @@ def _check(context: typer.Context, leaf: str, order: str | None, solver: Solver)
     check_solver(context, solver)
     if order is not None and (leaf == OPTIMAL or leaf.startswith(f"{RANGES}:")):
         raise ValueError(
-            f"--order {order} with --leaf {leaf}: these values are of public states, of which searches from "
-            f"own infostates have parts; expected --leaf {EXACT}, {END} or a network that train-value made"
+            f"--order {order} with --leaf {leaf}: these values are of public states, but searches from own "
+            f"infostates have only parts of these; expected --leaf {EXACT}, {END} or a network that "
+            "train-value made"
         )
 
 
 def _draw(searches: Sequence[Nested], path: pathlib.Path) -> None:
-    """The exploitability of nested search against its blueprint's, both players' if both searched."""
+    """Draws the exploitability of nested search against the blueprint's, for all searching players."""
     import pandas as pd
 
     from jaxgadget.report.plots import draw_picture

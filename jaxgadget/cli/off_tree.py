@@ -1,4 +1,4 @@
-"""`jaxgadget off-tree GAME`: answers to actions that the blueprint does not have."""
+"""`jaxgadget off-tree GAME`: answers to actions outside the blueprint's menu."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ class OffTreeOptions(PlayerOptions):
     """Actions off the menu and answers to them.
 
     Attributes:
-      menu: actions of the blueprint: in games of bets fractions of the pot, and `a` for all-in, with dashes
-        between them, beside all that is no bet; elsewhere names of actions with `|` between them.
-      opponent_only: the menu is the opponent's; the player who answers has all actions.
-      off_tree: the opponent's actions off the menu, named as there. With this option the whole game, by which
-        exploitability is measured, has nothing else.
-      player: the player who answers; the other leaves the menu. With `both`, one after the other, and then
-        NashConv.
-      method: `translation:RULE` takes the action for one on the menu, by the rule `pseudo-harmonic`, `linear`
-        or `nearest`; `inexpensive` solves what follows it, `expensive` what follows the decision before it,
-        and `safe` what follows it, guaranteeing no less than translation.
-      levels: number of times that the opponent may leave the menu and be answered; then bets are translated.
+      menu: actions of the blueprint. In games with bets: fractions of the pot, and `a` for all-in, separated
+        by dashes; all other actions are included. In other games: names of actions, separated by `|`.
+      opponent_only: restrict only the opponent to the menu; the answering player has all actions.
+      off_tree: the opponent's off-menu actions, in the same format. With this option, the whole game in which
+        exploitability is measured has no other off-menu actions of the opponent.
+      player: the answering player; the other leaves the menu. With `both`, each player in turn, with NashConv
+        of the two results combined.
+      method: `translation:RULE` maps the action to one on the menu, by the rule `pseudo-harmonic`, `linear`
+        or `nearest`; `inexpensive` solves the subgame after the action, `expensive` the one at the decision
+        before it, and `safe` the one after it, guaranteeing no less than translation.
+      levels: number of departures from the menu that are answered; further bets are translated.
     """
 
     menu: str = option(metavar="ACTIONS")
@@ -82,11 +82,11 @@ def off_tree(
     solver: Annotated[Solver, Fields(algorithm="cfr+", iterations=2000, dtype="float32", progress=True)],
     output: SavedOutput,
 ) -> None:
-    """Answer actions that the blueprint does not have, by translation or by solving what follows them.
+    """Answer actions outside the blueprint's menu, by translation or by solving subgames.
 
-    Prints a line for each method, gadget, prior and blueprint: the strategy's guarantee (its certificate) and
-    its exploitability in the whole game. The values of two games bound what is possible. Saved strategies are
-    for the whole game.
+    Prints a line for each method, gadget, prior and blueprint: the value guaranteed by the strategy (its
+    certificate) and its exploitability in the whole game. The values of two games bound the optimum. Saved
+    strategies are for the whole game.
     """
     check_solver(context, solver)
     output.check(folder=solver.checkpoint_path)
@@ -107,7 +107,7 @@ def off_tree(
     offers = gadgets.make(context)
     players = options.players
     if solves:
-        list_gadgets(offers, solver.algorithm == LP, players)  # refuses before blueprints are made
+        list_gadgets(offers, solver.algorithm == LP, players)  # fails before blueprints are made
     asked = {name: gadgets_of(name, offers, solves, len(specs)) for name in solves}
     tree, leaving = _enumerate(game, options, players)
     profiles = make_blueprints(tree, specs, progress=True)
@@ -136,7 +136,7 @@ def off_tree(
 
 
 def _check_methods(methods: list[str]) -> None:
-    """ValueError for an unknown method."""
+    """Raises ValueError for an unknown method."""
     for name in methods:
         kind, colon, rule = name.partition(":")
         if name in SOLVING:
@@ -152,7 +152,7 @@ def _check_methods(methods: list[str]) -> None:
 
 
 def gadgets_of(method: str, gadgets: list[Gadget], methods: list[str], num_blueprints: int) -> list[Gadget]:
-    """A method's gadgets, checked; of several methods only `expensive` has the unsafe gadget."""
+    """A method's gadgets, validated; of several methods only `expensive` has the unsafe gadget."""
     from jaxgadget.subgames.off_tree import check_gadget
 
     if method != "expensive" and "expensive" in methods:
@@ -165,7 +165,7 @@ def gadgets_of(method: str, gadgets: list[Gadget], methods: list[str], num_bluep
 def _enumerate(
     game: GameOptions, options: OffTreeOptions, players: tuple[int, ...]
 ) -> tuple[HistoryTree, tuple[str, ...] | None]:
-    """The tree of the game with the menu, and the actions off it; None for everything."""
+    """The tree of the game with the menu, and the off-menu actions; None for all of them."""
     keep_programs()
     from jaxgadget.games.menu import MenuAbstraction, read_actions, read_menu
     from jaxgadget.tree.history import enumerate_game
@@ -180,7 +180,7 @@ def _enumerate(
     leaving = None
     if options.off_tree is not None:
         leaving = read_actions(rules, min(limited), options.off_tree, "--off-tree")
-    for player in players:  # refuses impossible actions before blueprints are made
+    for player in players:  # rejects impossible actions before blueprints are made
         MenuAbstraction(rules, menus, off_tree=1, off_tree_player=1 - player, off_tree_actions=leaving)
     with working(f"enumerating {game.game} with the menu {options.menu}"):
         return enumerate_game(MenuAbstraction(rules, menus), max_histories=game.max_histories), leaving
@@ -196,7 +196,7 @@ def _answer(
     solver: Solver,
     solving: dict[str, Any],
 ) -> OffTree:
-    """One method for one player; each keeps checkpoints in a folder of its own."""
+    """Runs one method for one player, with checkpoints in a separate folder."""
     from jaxgadget.subgames.off_tree import nested_off_tree, translate_off_tree
 
     kind, _, rule = method.partition(":")
@@ -228,7 +228,7 @@ def _enumerate_whole(tree: HistoryTree, max_histories: int) -> HistoryTree:
 
 
 def _save(results: list[list[OffTree]], whole: HistoryTree, output: SavedOutput) -> SavedOutput:
-    """Writes all methods' strategies for the whole game, both players' halves together."""
+    """Writes the strategies of all methods for the whole game, with both players' halves combined."""
     from jaxgadget.policy.policy import Policy
 
     failures: set[int] = set()

@@ -1,6 +1,6 @@
-"""Requests that commands share: each is a group of options, and makes the library's objects from them.
+"""Groups of options that commands share; each converts its options to the library's objects.
 
-Nothing here imports JAX, so that help and complaints appear at once.
+This module does not import JAX, so that help and errors appear at once.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from jaxgadget.tree.tree import TreeGame
 
 MODEL = "--model"
-"""The name of a model's SPEC in errors."""
+"""Name of a model's SPEC in errors."""
 RANGE_OF = f"--prior {RANGE}:SPEC"
-"""The name of the SPEC of a model whose range is a prior, in errors."""
+"""Name in errors of the SPEC of a model whose range is a prior."""
 
 
 @request
@@ -61,7 +61,7 @@ class SizeOptions:
     """The limit of a game's size.
 
     Attributes:
-      max_histories: largest number of histories; larger games are refused.
+      max_histories: maximum number of histories; larger games are rejected.
     """
 
     max_histories: int = option(DEFAULT_MAX_HISTORIES, min=1)
@@ -72,15 +72,15 @@ class FormOptions(SizeOptions):
     """The layout of a game.
 
     Attributes:
-      form: layout of the game. Where private hands are dealt first and all that follows is public, `hands`
-        lists no histories: kuhn_poker, leduc_poker, liars_dice. In other games hands are looked for in the
-        histories.
+      form: layout of the game. `hands` requires a game in which private hands are dealt first and all later
+        moves are public. For kuhn_poker, leduc_poker and liars_dice it enumerates no histories; for other
+        games it derives the hands from the histories.
     """
 
     form: Form = "histories"
 
     def check_form(self, context: typer.Context, games: Iterable[Game]) -> None:
-        """ValueError for `--max-histories` where all games deal hands, so that no histories are listed."""
+        """Raises ValueError for `--max-histories` if no game's histories are enumerated."""
         from jaxgadget.games.hands import DealsHands
 
         games = list(games)
@@ -95,7 +95,7 @@ class GameOptions(SizeOptions):
 
     Attributes:
       game: a name from `jaxgadget games`, with parameters in parentheses; `openspiel:NAME(…)`; a Gambit file
-        that ends in `.efg`; a class of your own, `path.py:Class(…)` or `module:Class(…)`.
+        ending in `.efg`; or a user-defined class, `path.py:Class(…)` or `module:Class(…)`.
     """
 
     game: str = option(argument=True, metavar="GAME")
@@ -107,10 +107,10 @@ class GameOptions(SizeOptions):
         return load(self.game)
 
     def enumerate(self, *, computes: bool = True) -> tuple[HistoryTree, float]:
-        """The game's histories, and the seconds that enumerating them took.
+        """Enumerates the game's histories; returns the tree and the time taken, in seconds.
 
         Args:
-          computes: whether JAX has something to compute afterwards.
+          computes: True if JAX is used afterwards.
         """
         if computes:
             keep_programs()
@@ -127,7 +127,7 @@ class TreeOptions(GameOptions, FormOptions):
     """A game, its layout and the limit of its size."""
 
     def lay_out(self, context: typer.Context) -> tuple[Tree, float]:
-        """The game's tree, and the seconds that laying it out took.
+        """Lays the game out; returns the tree and the time taken, in seconds.
 
         Raises:
           ValueError: as `jaxgadget.tree.public.lay_out` and `check_form`.
@@ -150,8 +150,8 @@ class CutOptions:
     """A cut.
 
     Attributes:
-      cut: where subgames begin: `depth:D`, after D moves of the players, or a name of the game's, such as
-        Leduc's `flop`.
+      cut: start of the subgames: `depth:D`, after D moves of the players, or a named cut of the game, such as
+        `flop` in Leduc.
     """
 
     cut: str | None = option(None, metavar="CUT", default="the first that the game names, else depth:1")
@@ -174,10 +174,10 @@ class SeedOptions:
 
 @request
 class PlayerOptions:
-    """The players who solve, one after the other.
+    """The resolving players, in turn.
 
     Attributes:
-      player: the player who re-solves; the other is the opponent.
+      player: the resolving player; the other is the opponent.
     """
 
     player: Literal["0", "1", "both"] = "0"
@@ -195,7 +195,8 @@ class BlueprintOptions:
     Attributes:
       blueprint: a strategy of both players: `uniform`; `geometric:R`, the k-th legal action ∝ R^k;
         `dirichlet:SEED[:ALPHA]`, drawn at random; `cfr:N` or `cfr+:N`, the average after N iterations;
-        `mccfr:N[:SEED]` or `pcs:N[:SEED]`, the same by sampling; `file:PATH`, all that `--save` wrote.
+        `mccfr:N[:SEED]` or `pcs:N[:SEED]`, the same with sampling; `file:PATH`, all strategies in a file
+        written by `--save`.
     """
 
     blueprint: tuple[str, ...] = option(
@@ -203,10 +204,10 @@ class BlueprintOptions:
     )
 
     def parse(self) -> list[BlueprintSpec]:
-        """The blueprints' specifications; by default those of the demo.
+        """Parses the blueprints' SPECs; by default those of the demo.
 
         Raises:
-          ValueError: for a text that is none.
+          ValueError: for an invalid SPEC.
         """
         from jaxgadget.policy.blueprints import DEMO_SPECS, parse_blueprint
 
@@ -218,21 +219,22 @@ class GadgetOptions:
     """Gadgets: the product of names, priors, epsilons and alternative values.
 
     Attributes:
-      gadget: the opponent's way into a subgame.
-      prior: where the opponent's mistakes at the gadget lead: `none`, `uniform`, `blueprint`, or `range`, the
-        range of the blueprint's opponent; `range:SPEC` is the range of a model, as for `--blueprint`. The
-        unsafe gadget knows only `none`.
-      epsilon: probability of such mistakes, from 0 to less than 1; `auto`, with `--algorithm lp`, finds one
-        that is small enough to change nothing else.
-      alternative: values promised to the opponent outside a subgame: its value as a `best-response` to the
-        blueprint, which is safe; under the `blueprint` of both, an estimate; or against the optimal
-        `continuation`, solved first, by linear programs or `continuation:N` with N iterations: as safe as
-        that is; or `values:DIR`, the estimate of a network that `train-ranges` made.
+      gadget: the gadget by which the opponent enters a subgame.
+      prior: distribution of the opponent's mistakes at the gadget: `none`, `uniform`, `blueprint`, or
+        `range`, the range of the blueprint's opponent; `range:SPEC` is the range of a model, as for
+        `--blueprint`. The unsafe gadget accepts only `none`.
+      epsilon: probability of such mistakes, at least 0 and below 1; `auto`, with `--algorithm lp`, finds one
+        that is small enough to leave the value unchanged.
+      alternative: values promised to the opponent outside a subgame: `best-response`, its value of a best
+        response to the blueprint, which is safe; `blueprint`, its value if both follow the blueprint, which
+        is an estimate; `continuation`, its value against the optimal continuation, which is solved first by
+        linear programs, or by N iterations with `continuation:N`, and which determines the safety; or
+        `values:DIR`, the estimate of a network made by `train-ranges`.
       spread: for resolving gadgets, the uncertainty of promised values: the standard deviation in units of
         payoff, or `best-response`, their distance from a best response to the blueprint. The opponent learns
-        the draw before it enters. Not with `--algorithm lp`.
-      gifts: for reach gadgets, what the opponent gave away on its way: a `lower-bound`, which is safe, or an
-        `estimate`.
+        the draw before it enters. Not available with `--algorithm lp`.
+      gifts: for reach gadgets, measure of the opponent's mistakes on the path to a subgame: a `lower-bound`,
+        which is safe, or an `estimate`.
       scale_gifts: scale gifts up; safe only for a single subgame (`--infostate`).
     """
 
@@ -245,11 +247,11 @@ class GadgetOptions:
     scale_gifts: bool = False
 
     def make(self, context: typer.Context) -> list[Gadget]:
-        """The gadgets.
+        """Creates the gadgets.
 
         Raises:
-          ValueError: as `make_gadgets`, naming the options; for a network that is not finished; or for an
-            option that none of the gadgets has.
+          ValueError: as `make_gadgets`, naming the options; for a network whose training is unfinished; or
+            for an option that none of the gadgets has.
         """
         from jaxgadget.gadgets.alternative import AlternativeRefusedError
         from jaxgadget.gadgets.specs import make_gadgets
@@ -274,19 +276,19 @@ class ModelOptions:
     """Models of the opponent.
 
     Attributes:
-      model: a strategy that the opponent is believed to play in the whole game, as for `--blueprint`.
-      p: probability that the opponent follows the model, from 0 to 1; otherwise it adapts. Each `--model` is
-        combined with each.
+      model: assumed strategy of the opponent in the whole game, as for `--blueprint`.
+      p: probability that the opponent follows the model, from 0 to 1; otherwise it adapts. Each probability
+        is combined with each `--model`.
     """
 
     model: tuple[str, ...] = option((), metavar="SPEC", default="none: the opponent adapts")
     p: tuple[float, ...] = option((), metavar="P", default="")
 
     def parse(self) -> list[BlueprintSpec]:
-        """The models' specifications.
+        """Parses the models' SPECs.
 
         Raises:
-          ValueError: for a text that is none, for models without probabilities or the reverse.
+          ValueError: for an invalid SPEC, models without probabilities, or probabilities without models.
         """
         from jaxgadget.policy.blueprints import parse_blueprint
 
@@ -305,7 +307,7 @@ class ModelOptions:
 
 
 def make_models(tree: Tree, specs: Sequence[BlueprintSpec]) -> Policy:
-    """The models that `--model` names, a lane each; ValueError, naming it, for those of another game."""
+    """Loads the models of `--model`, one lane each; raises ValueError for models of another game."""
     from jaxgadget.policy.blueprints import make_blueprints
 
     return make_blueprints(tree, specs, progress=True, argument=MODEL)
@@ -314,7 +316,7 @@ def make_models(tree: Tree, specs: Sequence[BlueprintSpec]) -> Policy:
 def make_opponent(
     tree: Tree, specs: Sequence[BlueprintSpec], p: Sequence[float], beyond: Beyond = "rational"
 ) -> Opponent | None:
-    """Every model with every probability; None if there is no model."""
+    """Combines every model with every probability; None if there is no model."""
     from jaxgadget.opponents.opponent import Opponent
 
     return Opponent(make_models(tree, specs), list(p), beyond) if specs else None
@@ -322,17 +324,17 @@ def make_opponent(
 
 @request
 class KnowledgeSettings:
-    """Settings of re-solving by a player's knowledge.
+    """Settings of re-solving based on a player's knowledge.
 
     Attributes:
-      unfrozen: with `--order`, solve for all that is kept, where the rest would play as the blueprint; not
-        safe.
-      generate: with `--order`, the opponent's infostates that are considered: `diverse:N`, N whose values are
-        spread best, or `random:N[:DRAWS[:SEED]]`; not safe.
-      combine: with `--order`, the way in which strategies of own infostates go together: at order 1 `damped`
-        and `in-turn` are safe, `together` is not; at higher orders nothing is.
-      follow: with `--order`, the player's own play that a later search assumes: that of the search before it,
-        or that of the searches from all own infostates.
+      unfrozen: with `--order`, solve for all own infostates of a subgame, instead of freezing some to the
+        blueprint; not safe.
+      generate: with `--order`, the opponent's infostates to consider: `diverse:N`, N infostates with the most
+        diverse values, or `random:N[:DRAWS[:SEED]]`; not safe.
+      combine: with `--order`, method of combining the strategies of own infostates: at order 1 `damped` and
+        `in-turn` are safe, and `together` is not; at higher orders no method is safe.
+      follow: with `--order`, assumption of a later search about the player's own play: the result of its
+        previous search, or the results of the searches from all own infostates.
     """
 
     unfrozen: bool = False
@@ -341,10 +343,10 @@ class KnowledgeSettings:
     follow: Literal["believed", "assembled"] = "believed"
 
     def make(self, context: typer.Context, order: str | None) -> Knowledge | None:
-        """The knowledge of an order; None without one.
+        """Creates the knowledge of an order; None without an order.
 
         Raises:
-          ValueError: naming the options.
+          ValueError: for invalid values, naming the options.
         """
         if order is None:
             refuse_unused(context, "without --order", "unfrozen", "generate", "combine", "follow")
@@ -370,11 +372,11 @@ class KnowledgeSettings:
 
 @request
 class KnowledgeOptions(KnowledgeSettings):
-    """Re-solving by a player's knowledge.
+    """Re-solving based on a player's knowledge.
 
     Attributes:
-      order: re-solve or search from each own infostate by the player's knowledge there: 1, 3, 5, … steps of
-        what each player considers possible, or `inf`, common knowledge.
+      order: re-solve or search from each own infostate separately, based on the player's knowledge up to an
+        order: 1, 3, 5, …, or `inf` for common knowledge.
     """
 
     order: str | None = option(None, metavar="K", default="common knowledge")
@@ -385,36 +387,36 @@ class Output:
     """Files to write.
 
     Attributes:
-      json: write the results as JSON; `-` is standard output, without tables.
+      json: write the results as JSON; `-` writes them to standard output, without tables.
     """
 
     json: str | None = option(None, metavar="FILE")
 
     @property
     def to_standard_output(self) -> bool:
-        """True if standard output is for JSON alone."""
+        """True if standard output contains only JSON."""
         return self.json == STANDARD_OUTPUT
 
     @property
     def files(self) -> dict[str, str | pathlib.Path]:
-        """The files to write, by option."""
+        """Output files, by option."""
         return {name: path for name, path in vars(self).items() if name in OUTPUTS and path is not None}
 
     def check(self, folder: pathlib.Path | None = None, **files: pathlib.Path | None) -> None:
-        """ValueError unless all files can be written, each to its own place.
+        """Raises ValueError unless all files can be written and have different paths.
 
         Args:
-          folder: of `--checkpoint`.
-          files: further ones, by option.
+          folder: folder of `--checkpoint`.
+          files: further files, by option.
         """
         check_outputs({f"--{name}": path for name, path in (self.files | files).items()}, folder=folder)
 
     def print(self, *tables: tuple[RenderableType, Iterable[str]], warnings: Iterable[str] = ()) -> None:
-        """Prints tables, each with notes, and the files written; with `--json -` nothing but warnings.
+        """Prints tables with notes, and the paths of written files; with `--json -` only warnings.
 
         Args:
-          tables: tables and the notes below each.
-          warnings: lines for standard error if standard output is for JSON alone.
+          tables: tables, each with the notes below it.
+          warnings: lines for standard error if standard output contains only JSON.
         """
         if self.to_standard_output:
             for warning in warnings:
@@ -435,13 +437,13 @@ class SavedOutput(Output):
     """Files to write.
 
     Attributes:
-      save: write the strategies; `--blueprint file:FILE` reads them again.
+      save: write the strategies to a file, which `--blueprint file:FILE` reads.
     """
 
     save: pathlib.Path | None = None
 
     def save_defined(self, policy: Policy, failures: Collection[int]) -> Self:
-        """Writes the lanes whose solve did not fail; returns the output, without `save` if there are none."""
+        """Writes the lanes that did not fail; returns the output, without `save` if there are none."""
         if self.save is None:
             return self
         lanes = [policy.lane(lane) for lane in range(policy.num_lanes) if lane not in failures]
@@ -456,31 +458,31 @@ class PlotOutput(Output):
     """Files to write.
 
     Attributes:
-      plot: draw the results: .png, .svg or .pdf.
+      plot: draw the results, as .png, .svg or .pdf.
     """
 
     plot: pathlib.Path | None = None
 
 
 def keep_programs() -> None:
-    """Switches on JAX's compilation cache, and so imports JAX: only once there is something to compute."""
+    """Enables JAX's compilation cache; imports JAX, so call it only if there is something to compute."""
     from jaxgadget.util.compilation import enable_compilation_cache
 
     enable_compilation_cache()
 
 
 def first_cut(game: TreeGame) -> str:
-    """The default cut of a game: the first that it names, else after a move of the players."""
+    """The default cut of a game: its first named cut, or else after one move of the players."""
     return next(iter(game.cuts()), "depth:1")
 
 
 def form_record(tree: Tree) -> dict[str, str]:
-    """The layout in a record, unless it is by histories."""
+    """Entry of a record with the layout, empty for history form."""
     return {} if tree.layout == "histories" else {"form": tree.layout}
 
 
 def check_solver(context: typer.Context, solver: Solver) -> None:
-    """ValueError for options that the algorithm does not have."""
+    """Raises ValueError for options that the algorithm does not have."""
     if solver.algorithm == LP:
         refuse_unused(context, "with --algorithm lp", "iterations", "dtype", "memory_limit", "spread")
     else:
@@ -488,7 +490,7 @@ def check_solver(context: typer.Context, solver: Solver) -> None:
 
 
 def read_spread(text: str | None) -> float | str | None:
-    """The value of `--spread`, a number or a name; ValueError for other texts."""
+    """Parses `--spread`, a number or a name; raises ValueError for other texts."""
     if text is None or text == BEST_RESPONSE:
         return text
     number = read_number(text)
@@ -498,7 +500,7 @@ def read_spread(text: str | None) -> float | str | None:
 
 
 def _check_gadgets(context: typer.Context, gadgets: Sequence[Gadget]) -> None:
-    """ValueError for options that none of the gadgets has."""
+    """Raises ValueError for options that none of the gadgets has."""
     from jaxgadget.gadgets.prior import NoPrior
 
     if all(isinstance(gadget.prior, NoPrior) for gadget in gadgets):
@@ -512,7 +514,7 @@ def _check_gadgets(context: typer.Context, gadgets: Sequence[Gadget]) -> None:
 
 
 def _make_prior(text: str) -> str | Prior:
-    """The prior that `--prior` names: a name as it is, or the range of models that are made later."""
+    """Parses `--prior`: returns a name unchanged, or the range of models that are loaded later."""
     from jaxgadget.policy.blueprints import parse_blueprint
     from jaxgadget.subgames.range_prior import RangeOfSpec
 
@@ -521,14 +523,14 @@ def _make_prior(text: str) -> str | Prior:
 
 
 def make_range_priors(tree: Tree, gadgets: Sequence[Gadget]) -> list[Gadget]:
-    """Gadgets with the range of every model that `--prior range:SPEC` names; ValueError as `make_models`."""
+    """Replaces SPECs of `--prior range:SPEC` by the ranges of their models; raises as `make_models`."""
     from jaxgadget.subgames.range_prior import make_ranges
 
     return make_ranges(tree, gadgets, what=RANGE_OF)
 
 
 def _make_alternative(text: str) -> Alternative:
-    """The values that `--alternative` names."""
+    """Parses `--alternative`."""
     from jaxgadget.gadgets.specs import make_alternative
     from jaxgadget.util.registry import find
 
@@ -545,7 +547,7 @@ def _make_alternative(text: str) -> Alternative:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class IterativeSolver(Solver):
-    """A solver that is no linear program.
+    """Settings of an iterative solver, without linear programs.
 
     Attributes:
       algorithm: regret-matching rule.
@@ -557,7 +559,7 @@ class IterativeSolver(Solver):
 
 
 def positive_number(text: str) -> float:
-    """A finite number above 0."""
+    """Parses a finite number above 0."""
     number = read_number(text)
     if number is None or number <= 0:
         raise typer.BadParameter(f"{text!r}: expected a number above 0, such as 0.5")

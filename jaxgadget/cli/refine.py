@@ -54,9 +54,9 @@ class RefineOptions(PlayerOptions):
     """Settings of `refine` alone.
 
     Attributes:
-      player: the player who re-solves; the other is the opponent. With `both`, one after the other, and then
-        NashConv of the two together.
-      infostate: only the subgame in which this infostate lies.
+      player: the resolving player; the other is the opponent. With `both`, each player in turn, with NashConv
+        of the two results combined.
+      infostate: re-solve only the subgame that contains this infostate.
     """
 
     infostate: str | None = option(None, metavar="STRING")
@@ -67,8 +67,8 @@ class RefineOutput(PlotOutput, SavedOutput):
     """Files to write and the table to print.
 
     Attributes:
-      plot: draw refined against blueprint exploitability: .png, .svg or .pdf.
-      rows: print every row, not a summary of many.
+      plot: draw refined against blueprint exploitability, as .png, .svg or .pdf.
+      rows: print every row instead of a summary.
     """
 
     rows: bool = False
@@ -88,8 +88,8 @@ def refine(
 ) -> None:
     """Re-solve all subgames below a cut, for every blueprint, gadget, prior, epsilon, model and p.
 
-    Prints a line for each, or a summary if there are many. Exploitability is v* − value against a
-    best response, so the game's value v* is bracketed too.
+    Prints a line for each result, or a summary if there are many. Exploitability is v* − value against a
+    best response; the command therefore also computes a bracket of the game's value v*.
     """
     check_solver(context, solver)
     if output.to_standard_output:
@@ -139,10 +139,10 @@ def _report(
     """Writes the files and prints the tables.
 
     Args:
-      results: one for each player who re-solved.
-      both_refined: both players' together, if both did.
+      results: one refinement for each resolving player.
+      both_refined: both players' refinements combined, if both re-solved.
       spent: seconds before re-solving, by phase.
-      output: the files.
+      output: the output files.
     """
     from jaxgadget.report import plots, tables
 

@@ -40,7 +40,7 @@ Examples:
 """
 
 DEFAULT_P = tuple(round(0.1 * k, 1) for k in range(11))
-"""From an equilibrium to a best response."""
+"""Default probabilities, from 0 (an equilibrium) to 1 (a best response)."""
 
 
 @request
@@ -48,11 +48,11 @@ class RespondOptions(PlayerOptions):
     """Settings of `respond` alone.
 
     Attributes:
-      player: the player who responds; the other is the opponent.
-      best_nash: also find the equilibrium strategy that does best against each model.
-      data_biased: also find responses to an opponent who follows its model with probability P at every
-        infoset anew.
-      tolerance: loss against the game's value that `--best-nash` may have; above 0, in units of payoff.
+      player: the responding player; the other is the opponent.
+      best_nash: also find the equilibrium strategy with the highest value against each model.
+      data_biased: also find responses to an opponent that follows its model with probability P independently
+        at every infoset.
+      tolerance: maximum exploitability of `--best-nash`; above 0, in units of payoff.
     """
 
     best_nash: bool = False
@@ -67,7 +67,7 @@ class ResponseOutput(PlotOutput, SavedOutput):
     """Files to write.
 
     Attributes:
-      plot: draw gain against exploitability: .png, .svg or .pdf.
+      plot: draw gain against exploitability, as .png, .svg or .pdf.
     """
 
 
@@ -79,10 +79,10 @@ def respond(
     solver: Annotated[Solver, Fields(algorithm="cfr+", iterations=1000, dtype="float64", progress=True)],
     output: ResponseOutput,
 ) -> None:
-    """Respond to models of an opponent: gains against them, and exploitability.
+    """Compute responses to models of an opponent, their gains against the models, and their exploitability.
 
-    Restricted Nash responses to every model with every P, all in one batch: the best against an opponent
-    who follows the model with probability P and plays as it likes otherwise.
+    Computes restricted Nash responses to every model with every P in one batch: optimal strategies against an
+    opponent that follows the model with probability P and is unrestricted otherwise.
     """
     check_solver(context, solver)
     if not modelled.model:
@@ -123,7 +123,7 @@ def _respond(
     solving: dict[str, Any],
     options: RespondOptions,
 ) -> list[Responses]:
-    """One player's responses, method by method; the first finds the game's value for the others."""
+    """Computes one player's responses by each method; the first also finds the game's value."""
     from jaxgadget.opponents import respond as library
     from jaxgadget.opponents.opponent import Opponent
 
@@ -138,7 +138,7 @@ def _respond(
 
 
 def _save(results: Sequence[Responses], output: ResponseOutput) -> ResponseOutput:
-    """Writes the strategies that were found."""
+    """Writes the computed strategies."""
     if output.save is None:
         return output
     from jaxgadget.policy.policy import Policy
@@ -151,7 +151,7 @@ def _save(results: Sequence[Responses], output: ResponseOutput) -> ResponseOutpu
 
 
 def _draw(results: Sequence[Responses], path: pathlib.Path) -> None:
-    """Gain against exploitability of all results."""
+    """Draws gain against exploitability of all results."""
     from matplotlib.figure import Figure
 
     from jaxgadget.report.opponents import responses_frame
@@ -166,7 +166,7 @@ def _draw(results: Sequence[Responses], path: pathlib.Path) -> None:
 
 
 def _show(by_player: Sequence[Sequence[Responses]], output: ResponseOutput) -> None:
-    """A table for every player, unless standard output has the JSON."""
+    """Prints a table for every player, unless standard output contains only JSON."""
     from jaxgadget.report.opponents import responses_notes, responses_table
     from jaxgadget.report.tables import constant_note
 

@@ -29,7 +29,7 @@ class SolveOptions:
     """Settings of `solve` alone.
 
     Attributes:
-      floor: probability with which a player's hand trembles and plays uniformly, at every infoset.
+      floor: probability of a tremble at every infoset, by which a player plays uniformly.
     """
 
     floor: float = option(0.0, metavar="E", min=0, max=1)
@@ -42,7 +42,7 @@ def solve(
     solver: Annotated[Solver, Fields(algorithm="cfr+", iterations=1000, dtype="float64", progress=True)],
     output: SavedOutput,
 ) -> None:
-    """Solve a whole game: an equilibrium, its value and its NashConv."""
+    """Solve a whole game, and report its value and the NashConv of the strategies."""
     check_solver(context, solver)
     if game.form == "histories":
         refuse_unused(context, "without --form hands", "memory_limit")

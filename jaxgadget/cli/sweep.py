@@ -43,15 +43,16 @@ class SweepOptions(FormOptions, PlayerOptions):
     """The grid of a sweep.
 
     Attributes:
-      folder: folder of finished pieces. The same command continues with those that are missing, or waits for
-        other processes that work on them.
-      game: as for `refine`.
-      cut: where subgames begin, in all games; as for `refine`.
-      blueprint: as for `refine`; besides `cfr-spread:COUNT[:N]`, averages of one run of CFR of N iterations
-        that spread over exploitability, and `draws:COUNT[:ALPHA]`, Dirichlet draws that depend on `--seed`.
-      order: re-solve each own infostate by the player's knowledge there, as for `refine`.
-      seed: of `draws:COUNT`: another seed, other blueprints.
-      iterations: largest number of iterations; each is solved by itself.
+      folder: folder of finished pieces. The same command computes missing pieces, or waits for other
+        processes that compute them.
+      game: a game, as for `refine`.
+      cut: start of the subgames in all games, as for `refine`.
+      blueprint: a blueprint, as for `refine`; also `cfr-spread:COUNT[:N]`, averages of one run of CFR of N
+        iterations that cover a range of exploitabilities, and `draws:COUNT[:ALPHA]`, Dirichlet draws that
+        depend on `--seed`.
+      order: re-solve each own infostate based on the player's knowledge, as for `refine`.
+      seed: seed of `draws:COUNT`; different seeds give different blueprints.
+      iterations: maximum number of iterations; each number is solved separately.
     """
 
     folder: pathlib.Path = dataclasses.field(metadata={"argument": True, "metavar": "FOLDER"})
@@ -65,18 +66,18 @@ class SweepOptions(FormOptions, PlayerOptions):
 
 @request
 class WorkOptions:
-    """Pieces of work and the processes that do them.
+    """Pieces of work and the processes that compute them.
 
     Attributes:
-      blueprints_at_once: largest number of blueprints in a piece of work: solved together, and lost if it is
-        interrupted.
-      extend: continue in a folder of other settings or versions; pieces that both have in common are kept.
-      workers: number of processes of this machine, or jobs of Slurm, that do the work; one that dies loses
-        only its piece.
+      blueprints_at_once: maximum number of blueprints in a piece of work, which are solved together and lost
+        if it is interrupted.
+      extend: continue in a folder with other settings or versions; pieces in common are reused.
+      workers: number of processes on this machine, or of Slurm jobs; if one of them dies, only its current
+        piece is lost.
       slurm: submit the workers to Slurm with these options of sbatch, such as `partition=cpu,time=2:00:00`;
-        omitted ones, such as `time`, are the cluster's default. Their logs are in `FOLDER/slurm`. A value
-        with commas stands alone. Needs the extra `cluster`.
-      no_locks: claim pieces by creating files, where the file system's locks do not hold on all machines.
+        omitted options, such as `time`, have the cluster's default. Logs are in `FOLDER/slurm`. Options whose
+        value has commas must be given separately. Requires the extra `cluster`.
+      no_locks: claim pieces by creating files, for file systems whose locks do not work across machines.
     """
 
     blueprints_at_once: int = option(64, min=1)
@@ -93,8 +94,8 @@ class SweepOutput(PlotOutput):
     Attributes:
       csv: write all rows as CSV.
       parquet: write all rows as Parquet.
-      plot: draw refined against blueprint exploitability, a panel for every game, cut and number of
-        iterations: .png, .svg or .pdf.
+      plot: draw refined against blueprint exploitability, with a panel for every game, cut and number of
+        iterations, as .png, .svg or .pdf.
     """
 
     csv: pathlib.Path | None = None
@@ -115,7 +116,7 @@ def sweep(
 ) -> None:
     """Re-solve subgames for every game, cut, blueprint, gadget, prior, epsilon, model, p, player and seed.
 
-    Every finished piece is kept in FOLDER, so the same command resumes after an interruption, and several
+    Finished pieces are stored in FOLDER, so that the same command resumes after an interruption, and several
     processes may share a folder. Prints a summary for every game, cut and player.
     """
     check_solver(context, solver)
@@ -180,7 +181,7 @@ def sweep(
 
 
 def _slurm_options(texts: Sequence[str] | None, workers: int | None) -> dict[str, str]:
-    """Options of sbatch, by name."""
+    """Parses options of sbatch; returns them by name."""
     options: dict[str, str] = {}
     for text in texts or ():
         parts = text.split(",")

@@ -45,14 +45,14 @@ class TrainingOptions(SeedOptions):
     """Settings of any training.
 
     Attributes:
-      out: folder of checkpoints and the log; the same command continues the training in it.
-      steps: training steps.
-      width: units of a layer of the network.
-      blocks: residual blocks of the network, of two layers each: its `depth` in Python.
-      batch_size: examples of a training step.
-      learning_rate: largest learning rate; it rises over 2 % of the steps, then falls.
-      heldout: share of the examples, at least 0 and below 1, that only measures the error; search asks about
-        them too and does best with 0.
+      out: folder of checkpoints and the log; the same command resumes the training.
+      steps: number of training steps.
+      width: number of units of each layer of the network.
+      blocks: number of residual blocks of the network, of two layers each; `depth` in Python.
+      batch_size: number of examples in a training step.
+      learning_rate: maximum learning rate; it rises during the first 2 % of the steps, then falls.
+      heldout: share of the examples, at least 0 and below 1, that are only used to measure the error; search
+        also evaluates these and works best with 0.
     """
 
     out: pathlib.Path = dataclasses.field(metadata={"metavar": "DIR"})
@@ -69,10 +69,10 @@ class ValueOptions:
     """Values of histories to learn.
 
     Attributes:
-      k: strategies that each player chooses from at the limit; the first is the blueprint.
-      targets: targets of the network: exact expectations, or sampled returns where these do not fit into
-        memory (the game must).
-      depth: moves down to the limit of the searches whose leaves errors are reported for.
+      k: number of strategies that each player chooses from at the limit; the first is the blueprint.
+      targets: targets of the network: exact expectations, or sampled returns if these do not fit into memory
+        (the game itself must fit).
+      depth: number of moves down to the limit of the searches for whose leaves the error is reported.
     """
 
     k: int = option(DEFAULT_ENTRIES, metavar="K", min=1)
@@ -85,9 +85,10 @@ class RangesOptions:
     """Values of ranges to learn.
 
     Attributes:
-      samples: pairs of ranges that are drawn first.
-      rounds: rounds of collecting half as many more where searches with the network ask.
-      network: `padded` is the most accurate for its cut; `infostates` serves other cuts, too.
+      samples: number of pairs of ranges drawn initially.
+      rounds: number of rounds, each of which collects half as many further samples from the ranges that
+        searches with the network query.
+      network: `padded` is the most accurate for its cut; `infostates` can also be used at other cuts.
     """
 
     samples: int = option(8192, min=16)
@@ -100,7 +101,7 @@ class TrainingOutput(PlotOutput):
     """Files to write.
 
     Attributes:
-      plot: draw the curves of the training: .png, .svg or .pdf.
+      plot: draw the training curves, as .png, .svg or .pdf.
     """
 
 
@@ -114,9 +115,9 @@ def train_value(
 ) -> None:
     """Train a network that predicts values of histories under every pair of continuation strategies.
 
-    These are made from the blueprint, so the network is for that one only.
-    Errors are given over the histories trained on, over those held out, and over the leaves that nested
-    search with the network visits (resolving with blueprint prior, both players, so many ITERATIONS each).
+    The strategies are made from the blueprint, so that the network is valid for this blueprint only.
+    Errors are reported for training histories, for held-out histories, and for the leaves visited by nested
+    search with the network (resolving with blueprint prior, both players, ITERATIONS iterations each).
     """
     output.check()
     spec = blueprints.only()
@@ -140,7 +141,7 @@ def train_value(
     _draw(trained, output)
     try:
         error = _visited_error(tree, profile, portfolio, trained.values, options.depth, solver.num_iterations)
-    except ValueError as problem:  # the training is reported all the same
+    except ValueError as problem:  # the training is reported nevertheless
         warn(f"The error over leaves that search visits is not known: {problem}")
         error = math.nan
     output.write_json(report.training_record(trained, error, training.steps))
@@ -160,8 +161,9 @@ def train_ranges(
 ) -> None:
     """Train a network that predicts values of subgames for any ranges of both players.
 
-    It belongs to a game and a cut, not to a blueprint: `refine --alternative values:DIR` and
-    `nested --leaf ranges:DIR` use it with any. ITERATIONS are those of CFR+ in every subgame learnt from.
+    The network is for a game and a cut, and can be used with any blueprint by `refine --alternative
+    values:DIR` and `nested --leaf ranges:DIR`. ITERATIONS is the number of iterations of CFR+ in every
+    subgame of the training data.
     """
     output.check()
     tree, _ = game.enumerate()
@@ -190,14 +192,14 @@ def train_ranges(
 
 
 def _shared(training: TrainingOptions) -> dict[str, Any]:
-    """The settings of both kinds of training, by their names in Python."""
+    """Settings shared by both kinds of training, by their names in Python."""
     settings: dict[str, Any] = dict(vars(training))
     del settings["out"]
     return settings | {"depth": settings.pop("blocks")}
 
 
 def _keeping_steps(out: pathlib.Path, steps: int) -> contextlib.AbstractContextManager[None]:
-    """Adds to an interrupt inside the checkpoint that the folder keeps."""
+    """Context manager that adds a description of the folder's checkpoint to an interrupt."""
     from jaxgadget.learn.checkpoints import last_step
 
     def describe() -> str:
@@ -226,10 +228,10 @@ def _visited_error(
     depth: int,
     iterations: int,
 ) -> float:
-    """Root mean squared error where nested search with these values ends, both players.
+    """Root mean squared error at the leaves of nested search with these values, over both players.
 
     Raises:
-      ValueError: if there is no such search, or none ends before the game does.
+      ValueError: if there is no such search, or none ends before the end of the game.
     """
     from jaxgadget.gadgets.root_gadgets import Resolving
     from jaxgadget.learn.training import visited_rmse
@@ -244,7 +246,7 @@ def _visited_error(
             Resolving(),
             Lookahead(values, depth=depth),
             player=player,
-            value=tree.payoff_bounds,  # exploitabilities are not asked for
+            value=tree.payoff_bounds,  # exploitabilities are not requested
             solver=Solver(iterations=iterations, progress=True),
         ).visits[0]
         for player in (0, 1)

@@ -1,1 +1,1 @@
-"""Rules: who acts, what they may do, what each player and the public observe."""
+"""Rules of games: acting players, legal actions, payoffs, and observations of players and the public."""

@@ -1,4 +1,4 @@
-"""Abstractions as coarser observations: a game whose infostates a user's function merges.
+"""Abstractions as coarser observations: a game whose infostates are merged by a user-defined function.
 
 Only the infostates change: histories, moves, chance and returns are those of the game. Where a player
 acts, its infostate is the bucket that the function returns; elsewhere it is the player's last
@@ -36,7 +36,7 @@ Merge: TypeAlias = Callable[[int, str], Hashable]
 
 
 class Abstraction(WrappedGame):
-    """A game with fewer infosets; `jaxgadget.load` cannot make it from its name.
+    """A game with fewer infosets; `jaxgadget.load` cannot load it by name.
 
     The abstraction must keep perfect recall: all infostates of a bucket have the same sequence of the
     player's own earlier buckets and actions, and the same legal actions. Otherwise `levels`, and with it

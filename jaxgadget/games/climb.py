@@ -1,4 +1,4 @@
-"""Climb: a shedding game of two teams, small enough to be solved (of no paper, after GuanDan).
+"""Climb: a shedding game of two teams, small enough to be solved (modelled on GuanDan; not from a paper).
 
 Seats 0 and 2 are one team, 1 and 3 the other; the deck has two copies of each rank. The first seat to run out
 of cards wins for its team: 3, 2 or 1 points if its teammate finishes second, third or last. The leader of a
@@ -47,10 +47,10 @@ Hand = tuple[int, ...]
 def climb(num_ranks: int = 3, hand_size: int = 1, seat: int = 0, teammate: str = "lowest") -> StepwiseGame:
     """A shedding game for two teams of two; player 0 is one seat, its teammate is chance.
 
-    Player 1 is both opponents, with joint information (`team`). The rules are those of this module.
-    `teammate` names the blueprint that the seat opposite plays: `lowest` (the default) leads its lowest rank,
-    a pair if it has two, follows as low as it can, and passes where its teammate's play stands; `uniform`
-    plays all legal actions alike.
+    Player 1 is both opponents, with joint information (`team`). The module's docstring gives the rules.
+    `teammate` names the blueprint of the teammate's seat: `lowest` (the default) leads its lowest rank, a
+    pair if it has two, follows with its lowest possible play, and passes on its teammate's play; `uniform`
+    plays all legal actions with equal probability.
 
     Number of histories: with one-card hands, 517 for 3 ranks and 272,247 for 13; with two-card hands, 60,376
     for 4 ranks (146,253 with the uniform teammate), 1,560,503 (3,981,966) for 5 and twelve million for 6.
@@ -65,7 +65,7 @@ def climb(num_ranks: int = 3, hand_size: int = 1, seat: int = 0, teammate: str =
 
 
 class TrickTurn(NamedTuple):
-    """Public state of the play: whose turn it is.
+    """Public state of the play.
 
     Attributes:
       cards: number of cards of each seat.
@@ -143,7 +143,7 @@ class Climb(MultiplayerRules[ClimbState]):
         return ClimbState((), TrickTurn((size, size, size, size), FIRST_LEAD, FIRST_LEAD, 1))
 
     def actors(self, state: ClimbState) -> tuple[int, ...]:
-        """Chance until all hands are dealt, then one seat after the other."""
+        """Chance until all hands are dealt, then one seat at a time."""
         if len(state.hands) < NUM_SEATS:
             return (CHANCE_SEAT,)
         return () if state.turn.is_over else (state.turn.seat,)

@@ -1,7 +1,7 @@
 """Small games from the papers, and a few that complement them, defined as explicit trees.
 
 The papers number players from 1, this package from 0; payoffs are player 0's. Each docstring gives the figure
-and the assumptions made where the paper is silent. The cut `subgame` (`play` in Coin Toss) is the one of the
+and any assumptions that the paper does not state. The cut `subgame` (`play` in Coin Toss) is the one of the
 paper's example.
 """
 
@@ -110,7 +110,7 @@ class TreeRules(Rules[Tree]):
 def matching_pennies_forfeit() -> StepwiseGame:
     """Matching pennies that player 0 may forfeit (Equilibrium refinements, Fig. 1).
 
-    Player 1 chooses first, unseen. A match pays player 0 1, a mismatch 0, forfeit −1. The
+    Player 1 chooses first, in secret. A match pays player 0 1, a mismatch 0, forfeit −1. The
     value is 1/2; in the only equilibrium both players play Heads and Tails with probability 1/2.
     """
     tree = Turn(1, {coin: Turn(0, {"Forfeit": -1.0} | _match(coin)) for coin in _COIN})
@@ -125,9 +125,9 @@ def three_state_figure5() -> StepwiseGame:
     is 7/9. In the only equilibrium player 0 plays Heads with probability 2/3 in state 1 and 1/2 in 2|3,
     player 1 with 1/3 in 1|2 and 2/3 in 3.
 
-    Player 0 moves first, unseen. The paper's blueprint plays Heads with probability 0 in state 1 and 1/2 in
-    2|3: this gives the exploitability 4/9 and the values 1/4 and 1/2 of the paper, unlike the strategy
-    printed there.
+    Player 0 moves first, in secret. The paper's blueprint plays Heads with probability 0 in state 1 and 1/2
+    in 2|3: this gives the exploitability 4/9 and the values 1/4 and 1/2 of the paper, unlike the strategy
+    printed in the paper.
     """
     bonus = {("Heads", "Heads"): 2.0, ("Heads", "Tails"): 1.0, ("Tails", "Tails"): 2.0}
     return _three_states("three_state_figure5", bonus, {}, {})
@@ -139,7 +139,7 @@ def three_state_figure11() -> StepwiseGame:
     As in Fig. 5, but two Heads in state 1 pay 2, and two Tails in state 2 pay 3. The value is
     5/6; player 0's only optimal strategy plays Heads with probability 1 in state 1 and 1/4 in 2|3. The
     paper's blueprint plays Heads with probability 0 in state 1 and 1/4 in 2|3: this gives the values 1/8 and
-    1/4 of the paper, unlike the strategy printed there.
+    1/4 of the paper, unlike the strategy printed in the paper.
     """
     first = {("Heads", "Heads"): 2.0, ("Tails", "Tails"): 1.0}
     second = {("Heads", "Heads"): 1.0, ("Tails", "Tails"): 3.0}
@@ -147,20 +147,20 @@ def three_state_figure11() -> StepwiseGame:
 
 
 def sequential_rps() -> StepwiseGame:
-    """Rock-paper-scissors, player 1 first and unseen (Equilibrium refinements, Fig. 8).
+    """Rock-paper-scissors in which player 1 moves first, in secret (Equilibrium refinements, Fig. 8).
 
-    A win pays 1. The value is 0 and both play uniformly.
+    A win pays 1. The value is 0, and both players play uniformly.
     """
     tree = Turn(1, {b: Turn(0, {a: _beats(a, b) for a in _HANDS}) for b in _HANDS})
     return _game("sequential_rps", _HANDS, tree, depth=1)
 
 
 def repeated_rps() -> StepwiseGame:
-    """Rock-paper-scissors twice, both hands revealed between (Continual depth-limited responses, Fig. 15).
+    """Two rounds of rock-paper-scissors (Continual depth-limited responses, Fig. 15).
 
-    A win pays 1 in each round. The value is 0 and both play uniformly. The paper's game is biased; the bias
-    is not given. The cut's roots are the start of the second round, where both players have the same
-    information.
+    Both hands are revealed after the first round. A win pays 1 in each round. The value is 0, and both
+    players play uniformly. The paper's game is biased, but the paper does not give the bias. The cut's roots
+    are the start of the second round, where both players have the same information.
     """
 
     def reveal(first: str, second: str, paid: float) -> Tree:
@@ -175,11 +175,12 @@ def coin_toss(sell_heads: float = 0.5, sell_tails: float = -0.5) -> StepwiseGame
     """Coin Toss: the opponent guesses the coin unless it is sold (Safe and nested, Fig. 1).
 
     Only player 0 sees the coin. Selling it ends the game with `sell_heads` or `sell_tails`. After
-    Play, a right guess of player 1's pays −1; a wrong one, and Forfeit, pay 1. The value is 0;
-    player 1 guesses Heads 1/4 and Tails 3/4 (3/4 and 1/4 if the values of Sell are swapped).
+    Play, a correct guess by player 1 pays −1; a wrong one, and Forfeit, pay 1. The value is 0;
+    player 1 guesses Heads with probability 1/4 and Tails with 3/4 (3/4 and 1/4 if the values of Sell are
+    swapped).
 
-    That Forfeit pays 1 is inferred: the blueprint of the paper's Fig. 2, Heads 1/2, Tails 1/4,
-    Forfeit 1/4, gives Play 0 after Heads and 1/2 after Tails.
+    The payoff of Forfeit is inferred: with the blueprint of the paper's Fig. 2 (Heads 1/2, Tails 1/4,
+    Forfeit 1/4), Play is worth 0 after Heads and 1/2 after Tails.
     """
     prices_by_name = {"sell_heads": sell_heads, "sell_tails": sell_tails}
     prices = {key: check_number("coin_toss", key, price) for key, price in prices_by_name.items()}
@@ -191,8 +192,8 @@ def coin_toss(sell_heads: float = 0.5, sell_tails: float = -0.5) -> StepwiseGame
 def coin_toss_two_subgames() -> StepwiseGame:
     """Coin Toss with a public chance move after Play: two identical subgames (Safe and nested, Fig. 4).
 
-    Chance selects either subgame with probability 1/2. The value is 0. That Tails sells for
-    −0.5 and that Forfeit is an action are inferred from Fig. 1.
+    Chance selects either subgame with probability 1/2. The value is 0. The price of −0.5 for Tails and the
+    action Forfeit are inferred from Fig. 1.
     """
 
     def two_subgames(coin: str) -> Tree:
@@ -204,12 +205,12 @@ def coin_toss_two_subgames() -> StepwiseGame:
 def biased_matching_pennies() -> StepwiseGame:
     """Biased matching pennies in two versions (Continual depth-limited responses, Fig. 2).
 
-    Player 1 secretly chooses the standard game p or its own q, player 0 Heads or Tails, and
-    player 1 guesses. A right guess in p wins player 1 2 for Heads and 1 for Tails, a wrong one 0;
-    in q a wrong guess wins 2, a right one 1 for Heads and −1 for Tails. The value is −4/3: player
-    0 plays Heads 2/3, player 1 q 2/3 and then Heads.
+    Player 1 secretly chooses the standard game p or its own game q, player 0 chooses Heads or Tails, and
+    player 1 guesses. In p, a correct guess wins player 1 2 for Heads and 1 for Tails, a wrong one 0;
+    in q a wrong guess wins 2, a correct one 1 for Heads and −1 for Tails. The value is −4/3: player
+    0 plays Heads with probability 2/3, and player 1 plays q with probability 2/3, then Heads.
     """
-    lost = {  # (version, coin, guess): what player 0 pays
+    lost = {  # (version, coin, guess): player 0's loss
         ("p", "Heads", "Heads"): 2.0,
         ("p", "Tails", "Tails"): 1.0,
         ("q", "Heads", "Heads"): 1.0,
@@ -229,10 +230,10 @@ def coin_game() -> StepwiseGame:
     """A coin that player 1 places, and player 0 plays or quits (Continual depth-limited responses, Fig. 3).
 
     Chance picks a red or a green coin, 1/2 each; player 1 sees it and places it heads or tails up.
-    Player 0 sees nothing and plays (P) or quits (Q, 0). The value is 0, from Q.
+    Player 0 sees nothing and plays (P) or quits (Q, payoff 0). The value is 0, achieved by Q.
 
-    The payoffs of P are inferred. The text's −3, −3.5 and −2 fix red Heads −4, red Tails −1 and
-    green Heads −2. Green Tails only has to make playing worthwhile: 4, which offsets red Heads.
+    The payoffs of P are inferred. The values −3, −3.5 and −2 in the text determine red Heads −4, red Tails −1
+    and green Heads −2. Green Tails only has to make playing worthwhile: 4, which offsets red Heads.
     """
     pays = {"red": {"Heads": -4.0, "Tails": -1.0}, "green": {"Heads": -2.0, "Tails": 4.0}}
     outcomes = [
@@ -246,10 +247,10 @@ def matching_pennies_twist() -> StepwiseGame:
     """Matching pennies where player 1 may pay 10 for Tails (Continual depth-limited responses, Fig. 10).
 
     A match pays 1, but after two Tails player 1 chooses x, which pays 10, or y, which pays 1. The
-    value is 1/2, both play uniformly, and player 1 chooses y.
+    value is 1/2, both players play uniformly, and player 1 chooses y.
 
-    Inferred: player 0 moves first, unseen, so that x or y is below depth 2; player 1 has that decision only
-    after two Tails.
+    Two rules are inferred: player 0 moves first, in secret, so that x or y is below depth 2; and player 1 has
+    that decision only after two Tails.
     """
     last = Turn(1, {"x": 10.0, "y": 1.0})
     tree = Turn(
@@ -265,9 +266,10 @@ def matching_pennies_twist() -> StepwiseGame:
 def n_matching_pennies(num_deals: int = 4) -> StepwiseGame:
     """N-matching pennies, in which all deals form one chain (Subgame solving without common knowledge).
 
-    Chance draws n uniformly from 1 … N, N being `num_deals`; player 0 sees ⌊n/2⌋, player 1 ⌊(n+1)/2⌋. Two
-    Heads pay n, two Tails N − n, a mismatch 0; player 0 moves first, unseen. Each infostate holds at most two
-    deals, but all of them are one subgame: n is never common knowledge. The value is 9/16 for N = 4.
+    Chance draws n uniformly from 1 … N, where N is `num_deals`; player 0 sees ⌊n/2⌋, player 1 ⌊(n+1)/2⌋. Two
+    Heads pay n, two Tails N − n, a mismatch 0; player 0 moves first, in secret. Each infostate contains at
+    most two deals, but all deals are in one subgame, as n is never common knowledge. The value is 9/16 for
+    N = 4.
     """
     check_integer("n_matching_pennies", "num_deals", num_deals, 1, MAX_ACTIONS)
 
@@ -285,9 +287,9 @@ def n_matching_pennies(num_deals: int = 4) -> StepwiseGame:
 def coin_toss_siblings() -> StepwiseGame:
     """Coin Toss with two subgames that cannot be searched independently (not from a paper).
 
-    As `coin_toss_two_subgames`, without Forfeit, and after a right guess of Heads player 0 chooses x, which
-    costs it 1 more, or y, which does not. The value is 0: player 1 guesses Heads with probability 1/4 on
-    average over the two subgames, in any split. Against the model (Heads plays, Tails sells, x is chosen)
+    As `coin_toss_two_subgames`, but without Forfeit; after a correct guess of Heads, player 0 chooses x,
+    which costs it 1 more, or y, which does not. The value is 0: player 1 guesses Heads with probability 1/4
+    on average over the two subgames, in any split. Against the model (Heads plays, Tails sells, x is chosen)
     such a strategy gains player 1 1/8; Heads with probability 1/2 in both subgames gains 1/2 and may lose
     1/4.
     """
@@ -302,12 +304,13 @@ def coin_toss_siblings() -> StepwiseGame:
 
 
 def gadget_breaker() -> StepwiseGame:
-    """The coin of `coin_game` with five actions, on which gadgets differ (not from a paper).
+    """A version of `coin_game` with five actions, on which gadgets differ (not from a paper).
 
     Player 1 sees a red or green coin, 1/2 each, and places it Heads, Tails or M; player 0 sees nothing and
     plays k = 0 … 4. M pays it 7k, Tails 0, and Heads costs it 0, 15, 29, 43, 56 for a red coin and 0, 7, 19,
-    35, 56 for a green one. The value is 0, from k = 0; k guarantees 0, −11, −24, −39, −56. Against the model,
-    always M, a restricted Nash response plays every k in turn as p grows.
+    35, 56 for a green one. The value is 0, achieved by k = 0; the actions k = 0 … 4 guarantee 0, −11, −24,
+    −39 and −56. Against the model, which always plays M, a restricted Nash response plays every k in turn as
+    p grows.
     """
     costs = {"red": (0.0, 15.0, 29.0, 43.0, 56.0), "green": (0.0, 7.0, 19.0, 35.0, 56.0)}
 
@@ -322,10 +325,10 @@ def gadget_breaker() -> StepwiseGame:
 def clairvoyance(bets: str = "1-6") -> StepwiseGame:
     """The clairvoyance game: the bettor knows which hand wins (Ganzfried and Sandholm 2013).
 
-    Both have paid 1/2. Chance deals player 0 the winning or the losing hand, 1/2 each, which player 1 does
-    not see. Player 0 checks, which shows the hands, or bets a fraction of the pot; player 1 folds or calls.
-    Player 1 calls a bet x 1/(1+x) of the time in equilibrium. With the largest bet B the value is B/(2+2B):
-    player 0 always bets B with the winning hand, and with the losing one B/(1+B) of the time.
+    Both players have paid 1/2. Chance deals player 0 the winning or the losing hand, 1/2 each, which player 1
+    does not see. Player 0 checks, which leads to a showdown, or bets a fraction of the pot; player 1 folds or
+    calls. In equilibrium player 1 calls a bet x with probability 1/(1+x). With the largest bet B the value is
+    B/(2+2B): player 0 always bets B with the winning hand, and with probability B/(1+B) with the losing one.
     """
     sizes, has_all_in = read_bets("clairvoyance", bets)
     if has_all_in:
@@ -351,8 +354,8 @@ def off_tree_coin_toss(
 ) -> MenuAbstraction:
     """Coin Toss with a blueprint that only has Sell, so that Play is off-tree (Safe and nested, Fig. 1, §7).
 
-    With `off_tree=1` player 0 may Play, and the game is Coin Toss. Player 1's answer to Play is then
-    Heads 1/4 and Tails 3/4 with the default values of Sell, and the value is 0.
+    With `off_tree=1` player 0 may play Play, and the game is Coin Toss. With the default values of Sell,
+    player 1 then answers Play by Heads with probability 1/4 and Tails with 3/4, and the value is 0.
     """
     game = coin_toss(sell_heads, sell_tails)
     menu = MenuAbstraction(game, {0: ["Sell"]}, off_tree=off_tree, off_tree_player=0)

@@ -1,8 +1,8 @@
 """Gambit's `.efg` files, version 2: extensive-form games of two players.
 
 The file defines infosets only where a player acts; elsewhere a player's infostate is its last
-(infoset, action). Payoffs of outcomes along a path add up. The size of numbers and the depth of the tree are
-limited, so that reading takes time linear in the length of any file.
+(infoset, action). Payoffs of outcomes along a path are summed. The size of numbers and the depth of the tree
+are limited, so that reading takes time linear in the length of any file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{},]|[^\s{},"]+|"', re.DOTALL
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+/[0-9]+|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE](?P<exponent>[+-]?[0-9]+))?)")
 _KINDS = {"c": "chance", "p": "player", "t": "terminal"}
 
-_MAX_DIGITS = 1000  # of a payoff or probability; enough for any float64
+_MAX_DIGITS = 1000  # maximum for a payoff or probability; enough for any float64
 _LARGEST_DENOMINATOR = 10**_MAX_DIGITS
 
 _short = reprlib.Repr()
@@ -352,7 +352,7 @@ class _Parser:
                 self._take(",")
         self._take("}")
         if len(payoffs) != 2:
-            raise self._error(f"outcome {number} has {len(payoffs)} payoffs; expected 2, one a player")
+            raise self._error(f"outcome {number} has {len(payoffs)} payoffs; expected 2, one for each player")
         payoff = (payoffs[0], payoffs[1])
         if self._outcomes.setdefault(number, payoff) != payoff:
             raise self._error(

@@ -113,7 +113,7 @@ class CutView(Protocol):
 
 
 class Game(Protocol):
-    """A two-player zero- or constant-sum game with perfect recall.
+    """Protocol of a two-player zero- or constant-sum game with perfect recall.
 
     `name` is the canonical string: `jaxgadget.load` accepts it, and policy files record it. `num_actions` is
     the number of distinct player actions; legal actions are listed in ascending id.

@@ -1,7 +1,7 @@
-"""Goofspiel for two: both bid a card for each point card; the higher bid wins its points.
+"""Two-player Goofspiel: both players bid a card for each point card; the higher bid wins its points.
 
-OpenSpiel's game and parameters. The bids are a simultaneous move. The last card of a full game is played
-automatically. With `imp_info` a player observes the winner of a trick, not the other's bid.
+The game and its parameters are OpenSpiel's. The bids are a simultaneous move. The last card of a full game is
+played automatically. With `imp_info` a player observes the winner of a trick, but not the other player's bid.
 
 Without `imp_info` OpenSpiel's infostate string shows both hands but not the order of the bids. Here players
 have perfect recall, so from four cards on several infostates share a string (`HistoryTree.infoset_names` are
@@ -41,7 +41,7 @@ class Goofspiel:
       num_cards: cards of each player, and point cards.
       num_turns: number of tricks, -1 for all cards.
       points_order: `random` (chance deals), `descending` or `ascending`.
-      imp_info: bids are hidden, only the winner of a trick is announced.
+      imp_info: hide bids; only the winner of a trick is announced.
       egocentric: no effect; accepted for compatibility with OpenSpiel.
       returns_type: `win_loss` (1, 0, -1) or `point_difference` (half of it, as in OpenSpiel).
     """
@@ -153,8 +153,8 @@ class _Table:
         self._budget = budget
         self._hands = np.ones((2, 1, game.num_cards), np.bool_)  # cards not yet bid
         self._deck = np.ones((1, game.num_cards), np.bool_)  # point cards not yet dealt
-        self._card: IntArray = np.full(1, -1, np.int16)  # the point card bid for
-        self._lead: IntArray = np.zeros(1, np.int16)  # player 0's points less player 1's
+        self._card: IntArray = np.full(1, -1, np.int16)  # the current point card
+        self._lead: IntArray = np.zeros(1, np.int16)  # player 0's points minus player 1's
         self._refiners = (Refiner(), Refiner(), Refiner())  # of player 0, player 1 and the public
         self._num_histories = 1
 

@@ -1,4 +1,4 @@
-"""Kuhn poker for two: three cards, one bet."""
+"""Two-player Kuhn poker: three cards, one bet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Liar's Dice for two: both roll privately, then outbid each other until one calls "Liar".
+"""Two-player Liar's Dice: both players roll privately, then raise bids until one calls "Liar".
 
 The bidding tree is the same for every roll, so a level is the product of a bidding level and the rolls. The
 highest face is wild: it counts for every bid.

@@ -279,7 +279,7 @@ def menu(
     off_tree_player: int = -1,
     off_tree_actions: str = _ALL,
 ) -> MenuAbstraction:
-    """A game restricted to a menu of actions per player; one player may leave its menu a number of times.
+    """Creates a game restricted to a menu of actions per player; one player may leave its menu.
 
     Args:
       game: the game's name.
@@ -289,7 +289,7 @@ def menu(
       off_tree_player: the player that may leave its menu, 0 or 1.
       off_tree_actions: its off-menu actions, in the same form; `all` that are not on its menu, or `none`.
     """
-    from jaxgadget.games.registry import load  # which knows this module
+    from jaxgadget.games.registry import load  # the registry imports this module
 
     def actions(text: str) -> list[int | str] | None:
         if text == _ALL:

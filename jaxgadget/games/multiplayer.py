@@ -1,4 +1,4 @@
-"""A game of any number of players, one state at a time.
+"""Games of any number of players, defined one state at a time.
 
 `team` (`team.py`) converts it to a two-player game, which can be solved. Seats are player indices.
 """
@@ -36,7 +36,7 @@ class MultiplayerStep(NamedTuple, Generic[State]):
 
 
 class MultiplayerRules(abc.ABC, Generic[State]):
-    """A game of two or more players, one state at a time. Subclass it, and call `team`.
+    """Base class of games of two or more players, defined one state at a time; use it with `team`.
 
     The analogue of `stepwise.Rules` for seats `0 … num_players - 1`. A state is any immutable value. `name`
     is the game's name, and `actions` are the names of the players' actions: action `a` is `actions[a]`.

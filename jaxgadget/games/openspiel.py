@@ -1,7 +1,7 @@
 """Two-player zero- or constant-sum games of OpenSpiel with information state strings.
 
-Simultaneous games stay simultaneous: one step is a joint action. At a history where a player
-acts, its infostate is its `information_state_string`. Elsewhere (the other's turn, chance, the
+Simultaneous moves are kept: one step is a joint action. At a history where a player
+acts, its infostate is its `information_state_string`. Elsewhere (the other player's turn, chance, the
 end) it is the player's last own infostate and action with the game's string there, if any. Equal
 strings after equal own actions are the same infostate, so one may span histories of different
 length. If an acting player has one string after different own actions, the game has imperfect recall
@@ -198,7 +198,7 @@ class OpenSpielRules(MultiplayerRules[Any]):
         return self._game.new_initial_state()
 
     def actors(self, state: Any) -> Sequence[int]:
-        """All seats where they move at once."""
+        """The seat to move, or all seats at a simultaneous move."""
         if state.is_terminal():
             return ()
         if state.is_chance_node():
@@ -237,7 +237,7 @@ class OpenSpielRules(MultiplayerRules[Any]):
 
 
 def _open(spec: str | PyspielGame, *, two_players: bool) -> tuple[Any, str, type[Exception]]:
-    """A game of pyspiel's, its canonical name here, and the error that pyspiel raises."""
+    """Loads a pyspiel game; returns it with its canonical name and the error class that pyspiel raises."""
     pyspiel: Any = _import_pyspiel()
     if isinstance(spec, str):
         spec = spec.strip()

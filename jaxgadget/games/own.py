@@ -52,7 +52,7 @@ class OwnGame(WrappedGame):
 
     def __reduce__(self) -> tuple[Callable[[str], Game], tuple[str]]:
         """Pickles the name: another process must run the user's file again."""
-        from jaxgadget.games.registry import load  # which imports this module
+        from jaxgadget.games.registry import load  # the registry imports this module
 
         return load, (self.name,)
 
@@ -77,7 +77,7 @@ def parse_own(spec: str) -> OwnSpec | None:
 
 
 def load_own(spec: str, own: OwnSpec) -> OwnGame:
-    """Imports a user's class or function and makes the game.
+    """Imports a user's class or function and creates the game.
 
     A file is run on every call; its folder is appended to `sys.path` for its imports. A module that is only
     in the working folder is treated, and named, as a file.

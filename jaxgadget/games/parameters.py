@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 MAX_ACTIONS = 10_000
-"""Maximum number of cards, sides or bids of a built-in game: ids have 16 bits, and all are listed before the
-first history is counted."""
+"""Maximum number of cards, sides or bids of a built-in game: ids have 16 bits, and all of them are listed
+before histories are counted."""
 
 ALL_IN = "a"
 """The all-in bet in a list of bets."""

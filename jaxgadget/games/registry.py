@@ -1,4 +1,4 @@
-"""Game registry: `load` by name and parameters, `list_games`."""
+"""Game registry: `load` loads games by name and parameters, `list_games` lists them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class GameEntry(NamedTuple):
 
 
 def load(spec: str | os.PathLike[str] | Game | Rules[Any] | PyspielGame) -> Game:
-    """Makes a game.
+    """Loads a game.
 
     Args:
       spec: a name with parameters in OpenSpiel's syntax, such as `leduc_poker` or

@@ -40,7 +40,7 @@ class Step(NamedTuple, Generic[State]):
 
 
 class Rules(abc.ABC, Generic[State]):
-    """A two-player zero- or constant-sum game, one state at a time. Subclass it.
+    """Base class of two-player zero- or constant-sum games that are defined one state at a time.
 
     A state is any immutable value. `name` is the game's name, and `actions` are the names
     of the players' actions: action `a` is `actions[a]`.

@@ -22,7 +22,7 @@ from jaxgadget.util.arrays import BoolArray
 
 
 class Seen(NamedTuple):
-    """A seat's view of one move: its own action (-1 for none) and its observations."""
+    """Observation of one move by a seat: its own action (-1 for none) and its observations."""
 
     action: int
     public: Hashable
@@ -30,7 +30,7 @@ class Seen(NamedTuple):
 
 
 Memory: TypeAlias = tuple[Seen, ...]
-"""A seat's views of all moves, in order, without moves that it did not observe."""
+"""A seat's observations of all moves, in order, without moves that it did not observe."""
 
 TeammatePolicy: TypeAlias = Callable[[Memory, Sequence[int]], Sequence[float]]
 """`policy(memory, legal)`: probabilities of a teammate's legal actions, ascending."""
@@ -66,10 +66,11 @@ def team(
     - Teammates follow their policies even after they observe that player 0 deviated from the blueprint. The
       solution is not a team equilibrium but player 0's optimum given its teammates.
     - Several `seats` have joint information, too, which overestimates what they can achieve.
-    - The appendix's gadget (C.5), in which opponents decide in turn whether to enter a subgame, each with its
-      own alternative value, is not implemented: it has three players, two of them with equal payoffs and
+    - The appendix's gadget (C.5), in which each opponent in turn decides whether to enter a subgame, with its
+      own alternative value, is not implemented. It has three players, two of them with equal payoffs and
       different information, so it is not two-player zero-sum, and neither the minimax theorem nor the bound
-      of a safe gadget holds. Here the joint opponent has one alternative value per joint infostate.
+      of a safe gadget holds. In this implementation the joint opponent has one alternative value per joint
+      infostate.
 
     Args:
       game: rules for two or more players, or an OpenSpiel game, as `openspiel:NAME(…)` or a pyspiel object.
@@ -132,7 +133,7 @@ def own_decision(n: int) -> CutRule:
 
 
 class Sides(NamedTuple):
-    """The seats of player 0, of player 1, and of player 0's teammates, each ascending."""
+    """Seats of player 0, of player 1, and of player 0's teammates, each ascending."""
 
     own: tuple[int, ...]
     opponents: tuple[int, ...]

@@ -20,21 +20,21 @@ class WrappedGame:
 
     @property
     def num_actions(self) -> int:
-        """As in the game."""
+        """Number of distinct actions of the wrapped game."""
         return self.game.num_actions
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
-        """As in the game."""
+        """Name of an infostate in the wrapped game."""
         return self.game.infostate_string(player, history)
 
     def action_string(self, player: int, action: int) -> str:
-        """As in the game."""
+        """Name of an action in the wrapped game."""
         return self.game.action_string(player, action)
 
     def cuts(self) -> Mapping[str, CutRule]:
-        """The game's cuts; their roots are the same, players' information there may be coarser."""
+        """Named cuts of the wrapped game, with the same roots; players' information may be coarser."""
         return self.game.cuts()
 
     def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:
-        """As in the game."""
+        """Size of a bet in the wrapped game."""
         return bet_fraction(self.game, history, action)

@@ -78,7 +78,7 @@ class BetMenu:
 
 
 def parse_sizes(text: str, name: str = "bets") -> tuple[float, ...]:
-    """Parses sizes such as `50%,100%,a`; an empty text has none.
+    """Parses sizes such as `50%,100%,a`; an empty text yields no sizes.
 
     Args:
       text: percentages of the pot, `a` for all-in.
@@ -119,7 +119,7 @@ class _Standing(NamedTuple):
     Attributes:
       actor: acting player, or `_OVER` or `_DEALS`.
       street: index of the street, from 0.
-      card: the dealt card, -1 before.
+      card: the dealt card, -1 before the deal.
       put_in: both players' chips.
       start: chips of each player at the start of the street.
       last: size of the last bet or raise of the street.
@@ -139,14 +139,14 @@ class _Standing(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class BettingTree:
-    """The public tree of a spot; `print` shows it.
+    """The public tree of a spot; `print` displays it.
 
     Attributes:
       tree: the nodes; actions are indices of names, chance outcomes are cards.
       names: names of the players' actions.
       put_in: `[n, 2]` chips of both players in the pot since the start.
       folded: `[n]` the player that folded, -1 for none.
-      card: `[n]` the dealt card, -1 before.
+      card: `[n]` the dealt card, -1 before the deal.
     """
 
     tree: PublicNodes
@@ -227,7 +227,7 @@ class BettingTree:
         return "\n".join(self._lines(0, 0))
 
     def _lines(self, node: int, depth: int) -> Iterator[str]:
-        """One row per descendant; of the cards only the first is shown."""
+        """Yields one row per descendant; only the first of several cards is shown."""
         children, actor = self.children(node), int(self.tree.actor[node])
         for child in children[:1] if actor == CHANCE else children:
             if actor == CHANCE:
@@ -306,7 +306,7 @@ def _amount(label: str) -> float:
     return float(label.rsplit(" ", 1)[1])
 
 
-_OVER, _DEALS = 2, 3  # instead of an acting player
+_OVER, _DEALS = 2, 3  # values of `actor` if no player acts
 _ACTOR_BITS = (*ACTOR_BIT, TERMINAL, CHANCE)
 
 

@@ -95,7 +95,7 @@ def cards_left(board: Sequence[int]) -> IntArray:
 def hands_left(board: Sequence[int]) -> IntArray:
     """Hands without a card of a board, ascending: 1,081 on a river, 1,128 on a turn.
 
-    With C cards left they are in the order of `triu_indices(C, 1)` over these cards.
+    If C cards are left, hands are in the order of `triu_indices(C, 1)` over these cards.
     """
     return np.flatnonzero(~np.isin(HANDS, np.asarray(board)).any(axis=1))
 
@@ -107,7 +107,7 @@ def strength(cards: IntArray) -> IntArray:
       cards: `[n, 7]`, without duplicates in a row; not checked.
 
     Returns:
-      `[n]` integers: the larger wins, equal ones split.
+      `[n]` integers; the hand with the larger integer wins, and equal hands split the pot.
     """
     rank, suit = cards // 4, cards % 4
     count = _count(rank, len(RANKS))

@@ -1,4 +1,4 @@
-"""Batches of spots and their checkpoints: an archive a batch, in which spots are found again by key."""
+"""Batches of spots and their checkpoints: one archive per batch, in which results are looked up by key."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SPOTS = Format(
 REFINED_SPOTS = dataclasses.replace(SPOTS, name="jaxgadget refined spots")
 
 PREFIXES = {SPOTS.name: "spots", REFINED_SPOTS.name: "refined"}
-"""Beginnings of the archives' names, by format."""
+"""Prefixes of the archives' names, by format."""
 
 RESULTS = Format(
     name="jaxgadget hold'em result",
@@ -39,13 +39,13 @@ RESULTS = Format(
     remedy="remove that line to solve its spot again",
     releases={0: "jaxgadget 0.4 or an earlier release, whose rows have no checksum"},
 )
-"""Each row of `jaxgadget holdem --results`."""
+"""Format of each row of `jaxgadget holdem --results`."""
 
 Result = TypeVar("Result")
 
 
 class SpotBatches(abc.ABC, Generic[Result]):
-    """Spots to be solved in batches, each of which is one solve.
+    """Spots to be solved in batches, with one solve for each batch.
 
     Args:
       spots: the spots.
@@ -54,10 +54,10 @@ class SpotBatches(abc.ABC, Generic[Result]):
     """
 
     label: str
-    """Of the progress bar."""
+    """Title of the progress bar."""
 
     format: Format
-    """Of the archives."""
+    """Format of the archives."""
 
     def __init__(self, spots: Sequence[Spot], solver: Solver) -> None:
         for number, spot in enumerate(spots):
@@ -67,11 +67,11 @@ class SpotBatches(abc.ABC, Generic[Result]):
 
     @abc.abstractmethod
     def describe(self, number: int) -> str:
-        """All that the result of a spot depends on besides its name and the solver's settings."""
+        """Description of all inputs of a spot's result, except its name and the solver's settings."""
 
     @abc.abstractmethod
     def split(self, numbers: Sequence[int]) -> list[list[int]]:
-        """Batches of spots, by their numbers, that fit the memory."""
+        """Splits spots, given by index, into batches that fit in memory."""
 
     @abc.abstractmethod
     def solve(self, numbers: Sequence[int], solver: Solver, report: Report) -> list[Result]:
@@ -79,16 +79,16 @@ class SpotBatches(abc.ABC, Generic[Result]):
 
     @abc.abstractmethod
     def pack(self, result: Result) -> dict[str, Any]:
-        """The arrays of a result that an archive keeps."""
+        """The arrays of a result that an archive stores."""
 
     @abc.abstractmethod
     def unpack(self, number: int, arrays: Mapping[str, Any]) -> Result:
-        """The result of a spot from its arrays."""
+        """Restores the result of a spot from its arrays."""
 
     def run(self) -> Iterator[dict[int, Result]]:
-        """Yields results by the numbers of their spots: those of the checkpoint first, then batch by batch.
+        """Yields results by the indices of their spots: those of the checkpoint first, then batch by batch.
 
-        A batch is not held on to once the next one is asked for: a turn's solution may take 100 MB.
+        No batch is retained once the next one is requested, as a turn's solution may take 100 MB.
         """
         solver, folder = self.solver, self.solver.checkpoint_path
         left, keys = list(range(len(self.spots))), [""] * len(self.spots)
@@ -123,7 +123,7 @@ class SpotBatches(abc.ABC, Generic[Result]):
                 report((done + 1) * iterations)
 
     def _target_in_pots(self, numbers: Iterable[int]) -> float | None:
-        """The smallest target gap of some spots, as a share of the pot; None without one."""
+        """The smallest target gap of the given spots, as a share of the pot; None without a target."""
         if (share := self.solver.pot_share) is not None:
             return share
         if (chips := self.solver.max_gap) is None:
@@ -142,13 +142,13 @@ class SpotBatches(abc.ABC, Generic[Result]):
         return f"{PREFIXES[self.format.name]}-{digest}"
 
     def _write(self, path: pathlib.Path, results: Mapping[str, Result]) -> None:
-        """Writes the results of a batch, whose trees have one shape, by the keys of their spots."""
+        """Writes the results of a batch, whose trees have the same shape, by the keys of their spots."""
         packed = [self.pack(result) for result in results.values()]
         arrays = {name: np.stack([each[name] for each in packed]) for name in packed[0]}
         write_archive(path, self.format, {"keys": list(results)}, arrays)
 
     def _stored(self, folder: pathlib.Path, keys: Sequence[str]) -> Iterator[dict[int, Result]]:
-        """Results of a checkpoint, one archive at a time."""
+        """Yields the results of a checkpoint, one archive at a time."""
         wanted = set(keys)
         for path, archived in find_spots(folder, self.format).items():
             if not wanted.isdisjoint(archived):
@@ -168,10 +168,10 @@ class SpotBatches(abc.ABC, Generic[Result]):
 
 
 def find_spots(folder: pathlib.Path, format: Format) -> dict[pathlib.Path, list[str]]:
-    """The archives of a folder, and the keys of the spots in each; their arrays are not read.
+    """Lists the archives of a folder, with the keys of the spots in each; their arrays are not read.
 
     Raises:
-      ValueError: if an archive is damaged or something else.
+      ValueError: if an archive is damaged or has another format.
     """
     archives: dict[pathlib.Path, list[str]] = {}
     for path in sorted(folder.glob(f"{PREFIXES[format.name]}-*.npz")):

@@ -1,9 +1,9 @@
 """Suit isomorphism: hands that a permutation of suits maps to each other are merged into one weighted hand.
 
 A permutation of suits that preserves the board, as a set, and both ranges maps equilibria to equilibria, and
-regret matching starts and stays symmetric under it. So one hand of each class is carried, with the weight of
-all. On a turn all rivers are kept, but only one river of each class has tables: the payoff of hand h on river
-c equals that of the permuted hand on the permuted river.
+regret matching starts and stays symmetric under it. Hence only one hand of each class is carried, with the
+weight of the class. On a turn all rivers are kept, but only one river of each class has tables: the payoff of
+hand h on river c equals that of the permuted hand on the permuted river.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def find_exchanges(spot: Spot) -> tuple[tuple[tuple[int, ...], ...], str]:
       spot: a river or turn.
 
     Returns:
-      Permutations of the four suits, the identity first; and if there is no other, the reason.
+      Permutations of the four suits, the identity first; and the reason if there is no other permutation.
     """
     board = np.sort(spot.cards)
     board_symmetries = [
@@ -47,7 +47,7 @@ def find_exchanges(spot: Spot) -> tuple[tuple[tuple[int, ...], ...], str]:
     for suits in board_symmetries:
         hands = _exchanged_hands(suits)
         for name, held in zip(PLAYERS, spot.ranges, strict=True):
-            # Only hands without cards of the board count.
+            # Hands that contain a card of the board are irrelevant.
             changed = spot.hands[held.weights[spot.hands] != held.weights[hands[spot.hands]]]
             if len(changed):
                 hand = int(changed[0])
@@ -75,7 +75,7 @@ def _exchanged_hands(suits: tuple[int, ...]) -> IntArray:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Merging:
-    """Classes of isomorphic hands of a board: H hands left, M of them carried, C cards left.
+    """Classes of isomorphic hands of a board: H remaining hands, M of them carried, and C remaining cards.
 
     Attributes:
       exchanges: permutations of suits, from `find_exchanges`.

@@ -92,8 +92,8 @@ class Showdowns:
       folds: pairs without a common card.
       group: `[1 or lanes, B, H]` group of each hand, ascending in strength; arbitrary for impossible hands.
       order: `[1, G, G]` 1 if the row's group is above the column's, -1 if it is below.
-      signs: `[1 or lanes, B, C, K, K]` the same for the hands with each card, 0 for padding.
-      hand_of_card: `[1 or lanes, C, K]` these hands; arbitrary for padding.
+      signs: `[1 or lanes, B, C, K, K]` the same comparison among the hands with each card, 0 for padding.
+      hand_of_card: `[1 or lanes, C, K]` the hands with each card; arbitrary for padding.
       slot_of_hand: `[1 or lanes, H, 2]` flat positions of a hand in `hand_of_card`, for its two cards.
     """
 

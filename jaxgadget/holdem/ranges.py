@@ -75,7 +75,7 @@ class HandRange:
 
         Items are separated by commas: `QQ` (or `QQ+`, `QQ-88`), `A5s` (suited; `A5s+` up to the highest
         second card, `A5s-A2s`), `A5o` (offsuit), `A5` (both), single hands `AsKd`, and `random` for all
-        hands. A suffix `:0.5` is the weight. If a hand is listed more than once, its last weight counts.
+        hands. A suffix `:0.5` is the weight. If a hand is listed more than once, its last weight is used.
 
         Args:
           text: the range.
@@ -117,7 +117,7 @@ def grid_means(hands: IntArray, values: FloatArray, weights: FloatArray | None =
 
     Args:
       hands: `[h]` numbers of hands.
-      values: `[h]` values; NaN has no weight.
+      values: `[h]` values; NaN values are ignored.
       weights: `[h]` weights, by default equal.
     """
     cells = np.ravel_multi_index(grid_cells(hands), (len(RANKS), len(RANKS)))

@@ -1,6 +1,6 @@
 """Solves many hold'em spots at once: trees of one shape form a batch with boards, ranges and chips as lanes.
 
-Internally chips are in pots. Exploitability is half of NashConv, in chips.
+Internally chips are in units of the pot. Exploitability is half of NashConv, in chips.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ HANDS_STEP = 64
 """Numbers of hands are rounded up to multiples of this, so that batches share compiled programs."""
 
 MAX_SPOTS = 64
-"""Maximum number of spots per batch on a CPU; with a board of its own each has a megabyte of tables."""
+"""Maximum number of spots per batch on a CPU; the tables of each distinct board take a megabyte."""
 
 SMALL_GAP = 0.01
-"""Gap, as a share of the pot, from which `message` gives no advice."""
+"""Gap, as a share of the pot, below which `message` gives no advice."""
 
 TABLE_COPIES = 3
-"""Copies of the tables at one time: in float64, in the precision of the solve, and those of chunks."""
+"""Number of simultaneous copies of the tables: in float64, in the solve's precision, and for chunks."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -131,7 +131,7 @@ class SpotSolution:
         return self.spot.betting.find(line)
 
     def strategy(self, line: str = "") -> dict[str, FloatArray]:
-        """Action → `[H]` its probability with each hand, for the player that acts after a line.
+        """Dictionary from each action to its probability `[H]` with each hand, for the player that acts.
 
         Raises:
           ValueError: if no player acts there.
@@ -141,9 +141,9 @@ class SpotSolution:
         return {betting.action_name(child): self._row(child) for child in betting.children(self.node(line))}
 
     def frequencies(self, line: str = "") -> dict[str, float]:
-        """Action → its frequency after a line: the mean over hands, weighted by `weights`.
+        """Dictionary from each action after a line to its frequency.
 
-        NaN where these are 0.
+        A frequency is the mean over hands weighted by `weights`, NaN if all weights are 0.
 
         Raises:
           ValueError: if no player acts there.
@@ -166,7 +166,7 @@ class SpotSolution:
     def played(self, line: str = "") -> tuple[FloatArray, FloatArray]:
         """For both players `[H]` the range's weight of each hand × its probability of playing the line.
 
-        Hands that a card of the line makes impossible have 0.
+        The result is 0 for hands that contain a card of the line.
         """
         return self._reaches(self.node(line))
 
@@ -200,7 +200,7 @@ class SpotSolution:
     def to_frame(self, line: str = "") -> pd.DataFrame:
         """One row per hand of the acting player after a line: weight, EV and equity at the start, strategy.
 
-        Weights are those of `weights`, also where play never reaches the line.
+        Weights are those of `weights`, even if play never reaches the line.
         """
         player = self.actor(line)
         held = self.weights(line)[player]
@@ -216,7 +216,7 @@ class SpotSolution:
     def to_row(self) -> dict[str, Any]:
         """Row of `jaxgadget holdem --json`; `exploitability` and `gap` are in chips.
 
-        `spot` is its canonical string, which tells spots of one board apart.
+        `spot` is the canonical string, which distinguishes spots on the same board.
         """
         return {
             "spot": self.spot.name,
@@ -251,7 +251,7 @@ class SpotSolution:
         return reaches[0], reaches[1]
 
     def _possible(self, node: int) -> list[FloatArray]:
-        """For both players `[H]` the range's weights; 0 of hands that have the card shown at a node."""
+        """For both players `[H]` the range's weights; 0 for hands that contain the card dealt at a node."""
         possible = [weights.copy() for weights in self.spot.range_weights]
         card = int(self.spot.betting.card[node])
         for weights in possible:
@@ -266,7 +266,7 @@ class SpotSolutions(list[SpotSolution], LaneResult):
 
     @property
     def lane_columns(self) -> dict[str, Any]:
-        """Columns that tell spots apart."""
+        """Columns that identify a spot."""
         return {"spot": [each.spot.name for each in self], "board": [each.spot.board for each in self]}
 
     @property
@@ -282,15 +282,15 @@ class SpotSolutions(list[SpotSolution], LaneResult):
 
     @property
     def message(self) -> str:
-        """Convergence of the solve and the remedy, in a sentence."""
+        """One-sentence summary of the solve's convergence, with a remedy if it is insufficient."""
         return convergence_of_spots([(each.spot, each.gap, each.iterations, each.algorithm) for each in self])
 
 
 def convergence_of_spots(solved: Sequence[tuple[Spot, float, int, str]]) -> str:
-    """The convergence of solves and the remedy, in a sentence.
+    """One-sentence summary of the convergence of solves, with a remedy if it is insufficient.
 
     Args:
-      solved: for every solve its spot, gap in chips, iterations and algorithm.
+      solved: the spot, gap in chips, iterations and algorithm of every solve.
     """
     if not solved:
         return "no spots"
@@ -312,21 +312,20 @@ def solve_spots(
     iterations: int | None = None,
     algorithm: str | Rule | None = None,
 ) -> SpotSolutions:
-    """Solves spots of hold'em, those whose trees have one shape side by side.
+    """Solves hold'em spots; spots whose trees have the same shape are batched.
 
     Args:
       spots: rivers and turns, in any order.
-      suit_isomorphism: solve hands that a permutation of suits maps to each other as one, where the board and
-        both ranges allow it (see `find_exchanges`): the same solutions with less memory. Only spots of one
-        board are then solved side by side.
-      on_solved: callback; receives each completed batch's solutions, by the indices of their spots; those of
-        the checkpoint come first, an archive at a time.
+      suit_isomorphism: merge hands that a permutation of suits maps to each other, if the board and both
+        ranges allow it (see `find_exchanges`), which gives the same solutions with less memory. Only spots on
+        the same board are then batched.
+      on_solved: callback; receives the solutions of each completed batch, by the indices of their spots. It
+        is first called for each archive of the checkpoint.
       solver: settings; by default 1000 iterations of DCFR in float32, with a check of the gap every 50. Its
         `target_gap` is NashConv, twice the exploitability, in chips or as `1%` of the pot of each spot; a
-        batch, on a CPU in parts of at most eight spots, stops when no gap is larger. Its `checkpoint` is a
-        folder of solutions and of the states of unfinished batches; a solution is found again also among
-        other spots. As many spots form a batch as fit into `memory_limit`. Takes no `time_limit` or
-        `devices`.
+        batch (on a CPU, of at most eight spots) stops when no gap is larger. Its `checkpoint` is a folder of
+        solutions and of the states of unfinished batches; a solution is reused even if the other spots
+        differ. A batch has as many spots as fit into `memory_limit`. Takes no `time_limit` or `devices`.
       iterations: short for `Solver(iterations=…)`.
       algorithm: short for `Solver(algorithm=…)`.
 
@@ -334,7 +333,7 @@ def solve_spots(
       The solutions, in the order of the spots.
 
     Raises:
-      ValueError: if an argument is out of range, a spot does not fit the memory, or the checkpoint is
+      ValueError: if an argument is out of range, a spot does not fit in memory, or the checkpoint is
         damaged, in use or cannot be written.
     """
     solutions: dict[int, SpotSolution] = {}
@@ -362,7 +361,7 @@ def solve_batches(
 ) -> Iterator[dict[int, SpotSolution]]:
     """Yields the solutions of `solve_spots` batch by batch, by the indices of the spots.
 
-    Nothing of a batch is held on to once the next one is asked for: a turn's solution may take 100 MB.
+    No batch is retained once the next one is requested, as a turn's solution may take 100 MB.
     """
     default = Solver(algorithm="dcfr", iterations=1000, check_every=50, devices=HOME.devices)
     solver = choose_solver(
@@ -387,13 +386,13 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         self._exchanges = [find_exchanges(spot)[0] if suit_isomorphism else () for spot in spots]
 
     def describe(self, number: int) -> str:
-        """All that the result of a spot depends on besides its name and the solver's settings."""
+        """Description of all inputs of a spot's result, except its name and the solver's settings."""
         return " suit isomorphism" if self._suit_isomorphism else ""
 
     def split(self, numbers: Sequence[int]) -> list[list[int]]:
-        """Batches of spots with trees of one shape, and of one board where hands are merged.
+        """Splits spots into batches with trees of one shape, and on one board if hands are merged.
 
-        Spots with about as many hands lie side by side.
+        Spots with similar numbers of hands are batched together.
         """
         groups: dict[tuple[Any, ...], list[int]] = collections.defaultdict(list)
         for number in numbers:
@@ -415,7 +414,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         return _solve_alike([self.spots[number] for number in numbers], solver, report, merges=merges)
 
     def pack(self, result: SpotSolution) -> dict[str, Any]:
-        """The arrays of a solution that an archive keeps."""
+        """The arrays of a solution that an archive stores."""
         arrays: dict[str, Any] = {name: vars(result)[name] for name in ("ev", "gap", "iterations")}
         for player in (0, 1):
             arrays[f"probabilities_{player}"] = result.probabilities[player]
@@ -423,7 +422,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         return arrays
 
     def unpack(self, number: int, arrays: Mapping[str, Any]) -> SpotSolution:
-        """The solution of a spot from its arrays."""
+        """Restores the solution of a spot from its arrays."""
         first, second = arrays["ev"].tolist()
         return SpotSolution(
             spot=self.spots[number],
@@ -437,17 +436,17 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
 
 
 def in_pieces(numbers: Sequence[int], size: int) -> list[list[int]]:
-    """Consecutive numbers in pieces of a size, the last one of fewer."""
+    """Splits numbers into consecutive pieces of a size; the last one may be smaller."""
     return [list(numbers[begin : begin + size]) for begin in range(0, len(numbers), size)]
 
 
 def _make_form(spot: Spot) -> SequenceForm:
-    """A spot's sequence form; of a copy, as a spot keeps its tables, which take 40 MB for a turn."""
+    """A spot's sequence form, made from a copy: a spot caches its tables, which take 40 MB for a turn."""
     return sequence_form(public_tree(dataclasses.replace(spot)))
 
 
 def most_spots(placement: Placement) -> int:
-    """Maximum number of spots per batch; larger on accelerators, where every operation is a launch."""
+    """Maximum number of spots per batch; larger on accelerators, where operations have launch overhead."""
     return MAX_SPOTS if placement.on_cpu else LAUNCH_LANES
 
 
@@ -469,10 +468,11 @@ def evaluate_spot(spot: Spot, policy: Policy) -> SpotSolution:
 
     Args:
       spot: the spot.
-      policy: of `public_tree(spot)`, one lane.
+      policy: policy of `public_tree(spot)`, one lane.
 
     Raises:
-      ValueError: if the policy is of another board's hands or another menu's tree, or has several lanes.
+      ValueError: if the policy is for the hands of another board or the tree of another menu, or has several
+        lanes.
     """
     if not is_policy_of(spot, policy):
         raise ValueError(
@@ -492,7 +492,7 @@ def evaluate_spot(spot: Spot, policy: Policy) -> SpotSolution:
 
 
 def policy_to_bodies(policy: Policy) -> tuple[FloatArray, FloatArray]:
-    """Both players' strategies `[C × H, 1]` in the order of their treeplexes, of a policy of one lane."""
+    """Converts a policy of one lane to both players' strategies `[C × H, 1]` in the order of treeplexes."""
     form = sequence_form(policy.tree)
     first, second = (
         rows[body_order(form, player)].reshape(-1, 1) for player, rows in enumerate(policy_to_rows(policy))
@@ -501,7 +501,7 @@ def policy_to_bodies(policy: Policy) -> tuple[FloatArray, FloatArray]:
 
 
 def is_policy_of(spot: Spot, policy: Policy) -> bool:
-    """True if the policy has one lane and the spot's hands and tree; ranges may differ."""
+    """True if the policy has one lane and is for the spot's hands and tree; ranges may differ."""
     if not isinstance(policy.tree, PublicTree):
         return False
     game, names = policy.tree.hands_game, tuple(spot.hand_names)
@@ -516,7 +516,7 @@ def is_policy_of(spot: Spot, policy: Policy) -> bool:
 def _solve_alike(
     spots: Sequence[Spot], solver: Solver, report: Report, *, merges: bool
 ) -> list[SpotSolution]:
-    """Solves spots whose trees have one shape; where hands are merged, of one board and one symmetry."""
+    """Solves spots whose trees have one shape; if hands are merged, with one board and symmetry."""
     form, hands = _make_form(spots[0]), carried_hands(spots)
     merging = merge_hands(spots, hands) if merges else None
     solved = solve_batch(build_batch(spots, form, hands, merging), solver, played=True, report=report)
@@ -572,7 +572,7 @@ def _of_lane(
 
 
 class _Carried(NamedTuple):
-    """A player's hands whose results are known.
+    """A player's hands with known results.
 
     Attributes:
       hands: `[n]` indices among all hands that are left on the board.
@@ -594,7 +594,7 @@ def carried_hands(spots: Sequence[Spot]) -> IntArray | None:
     """The hands that a batch carries: those that either player may hold.
 
     Args:
-      spots: spots of one street.
+      spots: spots on the same street.
 
     Returns:
       `[1 or lanes, H]` indices among the hands that are left on each spot's board, ascending, -1 for padding;
@@ -607,12 +607,12 @@ def carried_hands(spots: Sequence[Spot]) -> IntArray | None:
     most, every = -(-int(count.max()) // HANDS_STEP) * HANDS_STEP, len(spots[0].hands)
     if most >= every:
         return None
-    hands = np.argsort(~held, axis=1, kind="stable")[:, :most]  # those that are held come first
+    hands = np.argsort(~held, axis=1, kind="stable")[:, :most]  # carried hands first
     return np.where(np.arange(most) < count[:, None], hands, -1)
 
 
 def _held_by_either(spot: Spot) -> BoolArray:
-    """`[H]` mask of the hands that one of the players may hold."""
+    """`[H]` mask of the hands that at least one player may hold."""
     first, second = spot.dealt
     return (first > 0) | (second > 0)
 
@@ -636,7 +636,7 @@ def build_batch(
       spots: spots whose trees have one shape.
       form: sequence form of the public tree of one of them.
       hands: the carried hands, see `carried_hands`; None for all.
-      merging: classes of hands that are solved as one; None for none.
+      merging: classes of merged hands; None if hands are not merged.
     """
     same_board, num_cards = _same_board(spots), NUM_CARDS - len(spots[0].cards)
     boards = [spot.cards for spot in (spots[:1] if same_board else spots)]
@@ -694,12 +694,12 @@ def build_batch(
 
 
 class _SolvedSpots(NamedTuple):
-    """Average strategies and their values, in pots, on the host.
+    """Average strategies and their values, in pots, in host memory.
 
     Attributes:
-      bodies: of both players, `[Q, lanes]`.
-      hand_values: for both players `[H, lanes]`, not weighted by its own hand's probability.
-      value: `[1, lanes]` of player 0.
+      bodies: both players' strategies `[Q, lanes]`.
+      hand_values: for both players `[H, lanes]` values, not weighted by the probability of the own hand.
+      value: `[1, lanes]` value of player 0.
       gap: `[1, lanes]` NashConv.
     """
 

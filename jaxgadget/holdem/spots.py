@@ -37,17 +37,17 @@ class End:
 class Spot:
     """A river, or a turn with all possible rivers.
 
-    Chips are counted from here: a player's EV is the share of the pot that it gets, less what it puts in from
-    now on, so both EVs sum to the pot. As a zero-sum game half of the pot is taken off both.
+    A player's EV is its expected share of the final pot minus its contributions after the start of the spot,
+    so that both EVs sum to the pot. In the zero-sum game, half of the pot is subtracted from each EV.
 
     Attributes:
       board: four or five cards, such as `Td9d6hQc2s`.
-      oop: the range of the first player, who is out of position: in the usual notation, or a `HandRange`.
-      ip: the range of the second player, likewise.
-      pot: chips in the middle.
-      stack: chips that each player has left.
-      menus: what both players may bet and raise: one menu, or each player's.
-      river_menus: of a turn, what they may on the river; None for the same.
+      oop: range of the first player, who is out of position, in standard notation or as a `HandRange`.
+      ip: range of the second player, who is in position, in the same form.
+      pot: chips in the pot at the start.
+      stack: remaining chips of each player.
+      menus: bet menu of both players, or one for each player.
+      river_menus: for a turn, bet menus on the river; None for the same as on the turn.
     """
 
     board: str
@@ -87,7 +87,7 @@ class Spot:
                 f"oop and ip: no pair of hands is compatible on {self.board!r}, as {first} and {second}; "
                 "expected ranges with hands that share no card"
             )
-        _ = self.betting  # menus that make no tree are refused at the door
+        _ = self.betting  # invalid menus fail early
 
     @functools.cached_property
     def cards(self) -> tuple[int, ...]:
@@ -96,7 +96,7 @@ class Spot:
 
     @functools.cached_property
     def hands(self) -> IntArray:
-        """`[H]` the hands that are left on the board, numbers of `jaxgadget.holdem.cards.HANDS`."""
+        """`[H]` the hands that are possible on the board, as indices into `jaxgadget.holdem.cards.HANDS`."""
         return hands_left(self.cards)
 
     @property
@@ -115,13 +115,13 @@ class Spot:
 
     @property
     def range_weights(self) -> tuple[FloatArray, FloatArray]:
-        """For both players `[H]` weights of the remaining hands in its range."""
+        """For both players `[H]` weights of the remaining hands in their ranges."""
         first, second = self.ranges
         return first.weights[self.hands], second.weights[self.hands]
 
     @functools.cached_property
     def compatible(self) -> tuple[FloatArray, FloatArray]:
-        """For both players `[H]` total weight of the other's hands compatible with each of its own."""
+        """For both players `[H]` total weight of the other player's hands compatible with each hand."""
         return self.compatible_with(self.range_weights[1]), self.compatible_with(self.range_weights[0])
 
     def compatible_with(self, weights: FloatArray) -> FloatArray:
@@ -132,14 +132,15 @@ class Spot:
 
     @property
     def weight_of_pairs(self) -> float:
-        """The weight of all compatible pairs of hands, by which values are normalised."""
+        """Total weight of all compatible pairs of hands, by which values are normalised."""
         return float(self.range_weights[0] @ self.compatible[0])
 
     @functools.cached_property
     def dealt(self) -> tuple[FloatArray, FloatArray]:
-        """Both ranges `[H]`, scaled so that all compatible pairs of hands weigh 1.
+        """Both ranges `[H]`, scaled so that the total weight of all compatible pairs of hands is 1.
 
-        Hands that go with none of the other's have 0: what cancels would else hide small weights in float32.
+        Hands without a compatible hand of the other player have weight 0. Otherwise, cancellation of their
+        weights would hide small weights in float32.
         """
         scale = self.weight_of_pairs**-0.5
         first, second = (
@@ -148,12 +149,12 @@ class Spot:
         return first, second
 
     def meets(self, player: int) -> BoolArray:
-        """`[H]` which hands go with some of the other player's; less than so much of a mass is rounding."""
+        """`[H]` mask of hands with a compatible hand of the other player; tiny masses are rounding errors."""
         return self.compatible[player] > _NO_PAIR * self.compatible[player].max()
 
     @functools.cached_property
     def betting(self) -> BettingTree:
-        """The public tree; print it to see what the menus make of pot and stack."""
+        """The public tree; print it to see the bets that the menus allow."""
         menus = [_pair(self.menus)]
         if len(self.cards) == 5:
             return build_betting(SpotBetting(self.pot, self.stack, tuple(menus)))
@@ -167,13 +168,13 @@ class Spot:
 
     @functools.cached_property
     def stakes(self) -> FloatArray:
-        """`[n]` at ends, chips that player 0 gets if it wins there, below 0 where it folds."""
+        """`[n]` chips that player 0 gets at terminal nodes if it wins; negative where it folds."""
         tree = self.betting
         at_stake = self.pot / 2 + tree.put_in.min(axis=1)
         return np.where(tree.folded == 0, -at_stake, at_stake)
 
     def ends(self) -> tuple[End, ...]:
-        """All ends of the game, in groups of one kind."""
+        """All terminal nodes, grouped by kind."""
         tree, num_cards = self.betting, NUM_CARDS - len(self.cards)
         over = tree.tree.actor == TERMINAL
         ends: list[End] = []
@@ -182,24 +183,24 @@ class Spot:
                 node = np.flatnonzero(over & ((tree.folded >= 0) == folds) & ((tree.card >= 0) == shown))
                 if not len(node):
                     continue
-                # Every card has the same ends below it, in the same order.
+                # The terminal nodes below every card are the same, in the same order.
                 order = np.argsort(tree.card[node], kind="stable")
                 tables = build_folds(num_cards, range(num_cards) if shown else None) if folds else None
                 ends.append(
                     End(
                         node=node[order].reshape(num_cards if shown else 1, -1),
-                        chance=1 / (num_cards - 4) if shown else 1.0,  # four cards are in hands
+                        chance=1 / (num_cards - 4) if shown else 1.0,  # the players hold four cards
                         folds=tables,
                     )
                 )
         return tuple(ends)
 
     def by_hands(self, *, in_range: bool = False) -> HandsGame:
-        """The spot as a game by hands: every function for such games takes it. Payoffs are in chips.
+        """The spot as a game in hand form, with payoffs in chips.
 
         Args:
-          in_range: whether only hands that have a weight are there, with all pairs of them written down; for
-            few hands, and for linear programs.
+          in_range: include only hands with positive weight, with explicit payoffs of all pairs; for few
+            hands, and for linear programs.
         """
         every = np.arange(len(self.hands))
         held = [np.flatnonzero(weights) if in_range else every for weights in self.range_weights]
@@ -207,7 +208,7 @@ class Spot:
         for end in self.ends():
             tables = self.showdowns if end.folds is None else end.folds
             pays = Dealt(tables=tables, weights=(on_host(self.dealt[0]), on_host(self.dealt[1])))
-            # Copies, so that the tables of all hands are not kept.
+            # Copies, so that the tables of all hands can be freed.
             table = pays.dense()[:, held[0][:, None], held[1]] if in_range else pays
             parts.append(PublicEnds(end.node, end.chance * self.stakes[end.node], table))
         names, possible = np.array(self.hand_names), self._possible()
@@ -241,7 +242,7 @@ class Spot:
 
 
 _NO_PAIR = 1e-12
-"""Compatible pairs that weigh a smaller share of all pairs are rounding."""
+"""Share of the weight of all pairs below which compatible pairs are rounding errors."""
 
 
 def _are_menus(menus: object) -> bool:

@@ -1,6 +1,6 @@
 """Strategies of a spot as arrays `[C, H]`: a row for every node after a player's action, over all hands.
 
-Hands that a dealt card makes impossible have rows too, in which all actions are alike; a `Policy` has none.
+Hands that a dealt card makes impossible are included, with equal probabilities; a `Policy` omits them.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def body_order(form: SequenceForm, player: int) -> IntArray:
 
 
 def uniform_rows(nodes: PublicNodes, player: int) -> FloatArray:
-    """`[C]` probabilities if all actions are alike."""
+    """`[C]` probabilities of the uniform strategy."""
     count = nodes.num_children[nodes.decisions(player)]
     return np.repeat(1 / count, count)
 
 
 def body_to_rows(form: SequenceForm, player: int, body: FloatArray) -> FloatArray:
-    """A body `[C × H]` of the player's treeplex as rows `[C, H]`, normalised; H may be another number."""
+    """Converts a strategy `[C × H]` of the player's treeplex to normalised rows `[C, H]`, for any H."""
     nodes, order = _nodes(form), body_order(form, player)
     rows = np.empty((len(order), len(body) // max(len(order), 1)))
     rows[order] = body.reshape(rows.shape)
@@ -57,13 +57,13 @@ def body_to_rows(form: SequenceForm, player: int, body: FloatArray) -> FloatArra
 
 
 def rows_to_policy(tree: PublicTree, rows: tuple[FloatArray, FloatArray], label: str) -> Policy:
-    """A policy of one lane from both players' rows `[C, H]`."""
+    """Converts both players' rows `[C, H]` to a policy of one lane."""
     pair = rows_to_probabilities(tree, 0, rows[0]), rows_to_probabilities(tree, 1, rows[1])
     return Policy(tree, pair, (label,))
 
 
 def rows_to_probabilities(tree: PublicTree, player: int, rows: FloatArray) -> FloatArray:
-    """A player's rows `[C, H]` as `[Q, 1]` probabilities of a policy."""
+    """Converts a player's rows `[C, H]` to the probabilities `[Q, 1]` of a policy."""
     sequence = tree.sequence_to(player, action_nodes(tree.nodes, player))
     possible = sequence >= 0
     probabilities = np.empty((tree.infosets[player].num_sequences - 1, 1))
@@ -72,10 +72,10 @@ def rows_to_probabilities(tree: PublicTree, player: int, rows: FloatArray) -> Fl
 
 
 def policy_to_rows(policy: Policy) -> tuple[FloatArray, FloatArray]:
-    """Both players' rows `[C, H]` of a policy of one lane.
+    """Converts a policy of one lane to both players' rows `[C, H]`.
 
     Raises:
-      ValueError: if the policy's tree is not by hands.
+      ValueError: if the policy's tree is not in hand form.
     """
     tree = policy.tree
     if not isinstance(tree, PublicTree):

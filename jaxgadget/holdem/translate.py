@@ -2,11 +2,11 @@
 
 A player follows its strategy in *shadows*: nodes of the solved tree that represent the current node. The
 other player's action is mapped to the action of the same name; another bet to one of its two neighbours, with
-the rule's probabilities; without any bet, to a call or check. The player's own action is mapped to the action
-of the same name, otherwise to the nearest bet, otherwise to a call or check; an action that it never takes
-with a hand is treated, for that hand, like the other player's. After the end of the shadow's hand the player
-checks or calls. Shadows are weighted, hand by hand, by their probabilities given the player's own actions,
-which gives the equivalent behaviour strategy (Kuhn 1953).
+the rule's probabilities, or to a call or check if there is no bet. The player's own action is mapped to the
+action of the same name, otherwise to the nearest bet, otherwise to a call or check; an action that it never
+takes with a hand is treated, for that hand, like the other player's. After the end of the shadow's hand the
+player checks or calls. Shadows are weighted, hand by hand, by their probabilities given the player's own
+actions, which gives the equivalent behaviour strategy (Kuhn 1953).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from jaxgadget.tree.public import public_tree
 from jaxgadget.util.arrays import FloatArray
 
 _Belief = dict[int, FloatArray]
-"""For every shadow `[H]` its probability times that of the player's own actions, by hand."""
+"""For every shadow `[H]` its probability with each hand, times that of the player's own actions."""
 
 _OVER = -1
 """The shadow after the end of its hand."""

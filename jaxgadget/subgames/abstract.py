@@ -30,7 +30,7 @@ class RootValues(NamedTuple):
 
     Attributes:
       value: `[R, lanes]` in the resolving player's utility, weighted by its reach and chance's.
-      mass: `[R, lanes]` that joint reach.
+      mass: `[R, lanes]` the joint reach of the resolving player and chance.
     """
 
     value: FloatArray
@@ -38,7 +38,7 @@ class RootValues(NamedTuple):
 
 
 def look_up(policy: Policy, forest: Forest, player: int) -> RootValues:
-    """Values of a forest's root infostates in an abstraction; see `AbstractValues`.
+    """Looks up the values of a forest's root infostates in an abstraction; see `AbstractValues`.
 
     Args:
       policy: a policy of the abstraction, or of any game with other menus.
@@ -46,14 +46,14 @@ def look_up(policy: Policy, forest: Forest, player: int) -> RootValues:
       player: the resolving player.
 
     Raises:
-      ValueError: if a root follows something that is neither in the abstraction nor an action of the opponent
-        alone after a history that is; or as `match_histories`.
+      ValueError: if a root follows a move that is neither in the abstraction nor an action of the opponent
+        alone after a history of the abstraction; also as `match_histories`.
     """
     tree, opponent = forest.histories, 1 - player
     match = match_histories(tree, policy.histories)
     _, number = find_roots(forest.cover, opponent)
     history = np.empty(len(forest.roots[opponent]), np.int64)
-    history[number[::-1]] = forest.cover.roots[::-1]  # the first of each
+    history[number[::-1]] = forest.cover.roots[::-1]  # the first root of each infostate
     value, mass = (np.zeros((len(history), policy.num_lanes)) for _ in range(2))
     there = match[history] >= 0
     if there.any():
@@ -73,7 +73,7 @@ def look_up(policy: Policy, forest: Forest, player: int) -> RootValues:
 def _decisions_before(
     tree: HistoryTree, other: HistoryTree, histories: IntArray, match: IntArray, opponent: int
 ) -> IntArray:
-    """`[R]` infosets of the opponent in the other tree, at which it took an action unknown there."""
+    """`[R]` infosets of the opponent in the other tree at which it took an action missing there."""
     above = match[tree.parent[histories]]
     infoset = np.where(above >= 0, other.infoset[opponent, above], -1)
     strange = (infoset < 0) | (tree.action[1 - opponent, histories] >= 0)
@@ -82,13 +82,13 @@ def _decisions_before(
         raise ValueError(
             f"AbstractValues: root history {moves} of {tree.game.name!r} is not in {other.game.name!r}, nor "
             f"does it follow an action that player {opponent} alone takes after a history that is; expected "
-            "an abstraction that has all that comes before"
+            "an abstraction that contains all moves before the root"
         )
     return infoset
 
 
 def _infoset_mass(policy: Policy, player: int) -> FloatArray:
-    """`[I, lanes]` a player's and chance's reach of the other player's infosets."""
+    """`[I, lanes]` joint reach by a player and chance of the other player's infosets."""
     tree = policy.histories
     acts = np.flatnonzero(tree.infoset[1 - player] >= 0)
     reach = policy.reach(player)[tree.sequence[player, acts]] * tree.chance[acts, None]
@@ -98,7 +98,7 @@ def _infoset_mass(policy: Policy, player: int) -> FloatArray:
 def values_at_roots(
     looked_up: RootValues, mass: FloatArray, otherwise: FloatArray | None = None
 ) -> FloatArray:
-    """`[R, lanes]` values for the reach that the blueprints have: `N(s)` × value per unit of reach.
+    """`[R, lanes]` values at the blueprints' reach: `N(s)` × value per unit of reach.
 
     Args:
       looked_up: values in the abstraction.
@@ -112,7 +112,7 @@ def values_at_roots(
 
 
 def root_mass(forest: Forest, player: int, policy: Policy) -> FloatArray:
-    """`[R, lanes]` `N(s)`, the player's and chance's reach of the opponent's root infostates."""
+    """`[R, lanes]` `N(s)`, joint reach by the player and chance of the opponent's root infostates."""
     tree, roots = forest.histories, forest.cover.roots
     _, number = find_roots(forest.cover, 1 - player)
     reach = policy.reach(player)[tree.sequence[player, roots]] * tree.chance[roots, None]
@@ -120,12 +120,12 @@ def root_mass(forest: Forest, player: int, policy: Policy) -> FloatArray:
 
 
 def policy_of(asked: AbstractValues, num_lanes: int) -> Policy:
-    """The abstraction's policy, of one lane or as many as there are blueprints; ValueError otherwise."""
+    """The abstraction's policy; raises ValueError unless it has one lane, or one for each blueprint."""
     policy = as_policy(asked.policy, name="AbstractValues policy")
     if policy.num_lanes not in (1, num_lanes):
         raise ValueError(
-            f"AbstractValues: the policy has {policy.num_lanes} lanes; expected one, or {num_lanes} as there "
-            "are blueprints"
+            f"AbstractValues: the policy has {policy.num_lanes} lanes; expected one, or {num_lanes}, one "
+            "for each blueprint"
         )
     return policy
 
@@ -133,12 +133,12 @@ def policy_of(asked: AbstractValues, num_lanes: int) -> Policy:
 def above_optimum(gadget: Gadget, gap: FloatArray) -> FloatArray:
     """`[lanes]` bound on a solution's exploitability in excess of the best strategy for the subgames.
 
-    2Δ + the largest gap, for max-margin without mistakes and values whose error Δ is known; NaN elsewhere.
-    Source: Brown and Sandholm (2017), Theorem 2; gaps are those of margins.
+    The bound is 2Δ + the largest gap, for max-margin without mistakes and values of known error Δ; NaN
+    otherwise. Source: Brown and Sandholm (2017), Theorem 2; the gaps are those of the margins.
 
     Args:
-      gadget: the gadget solved.
-      gap: `[S, lanes]` of its games.
+      gadget: the solved gadget.
+      gap: `[S, lanes]` NashConv of its games.
     """
     values = gadget.alternative
     error = values.error if isinstance(values, AbstractValues) else None

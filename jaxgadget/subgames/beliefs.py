@@ -1,4 +1,4 @@
-"""Beliefs of a player that searches from an own infostate about its own play everywhere else.
+"""Beliefs about a player's own play outside the infostate from which it searches.
 
 A search from an own infostate I contains the opponent's infostates J that meet I. Each J also meets other own
 infostates, and the strategy there enters masses, alternative values and the frozen part of the subgame. At
@@ -47,7 +47,7 @@ class Belief:
     Attributes:
       forest: subgames in which each of the opponent's infostates is whole.
       strategy: `[Q, L]` the player's strategy in each subgame.
-      reach: `[R, L]` its reach of its roots there.
+      reach: `[R, L]` the player's reach of its roots in the forest.
     """
 
     forest: Forest
@@ -55,18 +55,18 @@ class Belief:
     reach: FloatArray
 
     def plan(self, player: int) -> FloatArray:
-        """`[sequences, L]` the same as a realisation plan."""
+        """`[sequences, L]` the strategy as a realisation plan."""
         return self.forest.form.treeplex[player].realise(self.reach, self.strategy)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OwnSpot:
-    """Own infostates of a level, about to be searched from, I of them in S subgames.
+    """Own infostates of a level from which the player is about to search: I infostates in S subgames.
 
     Attributes:
       known: the subgames.
       look: their lookahead, with values at its limit.
-      within: `[S]` index of the belief's subgame that contains each one.
+      within: `[S]` index of the belief's subgame that contains each subgame.
       belief: the belief down to the lookahead's limit.
       ranges: ranges at the roots.
       frozen: contribution of the frozen own infostates outside each subgame.
@@ -81,7 +81,10 @@ class OwnSpot:
 
     @functools.cached_property
     def adopted(self) -> tuple[BoolArray, BoolArray]:
-        """For both players `[R_p]` below which roots strategies count: each own infostate's in its search."""
+        """For each player `[R_p]` mask of the roots below which strategies are adopted.
+
+        For the searching player, these are the roots of the infostate from which each search starts.
+        """
         player = self.known.player
         own, theirs = (np.zeros(len(self.look.roots[p]), np.bool_) for p in (player, 1 - player))
         own[self.known.target] = True
@@ -94,7 +97,7 @@ class OwnSearches:
 
     Attributes:
       spot: the infostates searched from.
-      strategy: both players' strategies `[Q_p, L]` in its lookahead.
+      strategy: both players' strategies `[Q_p, L]` in the lookahead.
     """
 
     spot: OwnSpot
@@ -121,7 +124,7 @@ class Beliefs:
       player: the searching player.
       blueprint: policies, L lanes.
       num_choices: K, the number of entries at limits.
-      platform: of the devices that will solve.
+      platform: platform of the devices that will solve.
     """
 
     knowledge: Knowledge
@@ -131,12 +134,12 @@ class Beliefs:
     platform: str | None
 
     def first_spot(self, where: Cut, leaves: IntArray, values: FloatArray) -> OwnSpot:
-        """Own infostates of the first level, where the blueprint is believed.
+        """Own infostates of the first level, where the blueprint is the belief.
 
         Args:
           where: the cut at their decisions.
-          leaves: `[H]` where lookaheads end.
-          values: `[H, K, K]` there.
+          leaves: `[H]` histories at which lookaheads end.
+          values: `[H, K, K]` values of these histories.
         """
         known = self._known(where)
         base = self._lookahead(cover_of(where), leaves, values)
@@ -156,10 +159,11 @@ class Beliefs:
         """Own infostates of a later level.
 
         Args:
-          above: the searches of the level above, all those that lie above these at least.
+          above: searches of the level above, including at least all that lie above these decisions.
           where: the cut at these decisions.
-          leaves: those below of where the lookaheads above end, then where these do.
-          values: at both.
+          leaves: histories at which the lookaheads above end and that lie below the cut, then those at which
+            the new lookaheads end.
+          values: values at both.
         """
         before = _search_before(above, where)
         known = self._known(where, before)
@@ -217,7 +221,7 @@ class Beliefs:
         Args:
           known: the subgames.
           look: their lookahead.
-          within: index of the belief's subgame that contains each one.
+          within: index of the belief's subgame that contains each subgame.
           inner: belief down to the limit above, where values are known.
           outer: belief down to the limit of these lookaheads.
           opponent: `[R, L]` the opponent's reach.
@@ -243,9 +247,10 @@ class Beliefs:
         """Belief below the searches of the level above, down to their limit.
 
         Args:
-          above: these searches.
+          above: the searches of the level above.
           base: the parts retained by these searches, as subgames of the belief.
-          source: `[S]` search whose result each subgame believes; None: that of each own infostate.
+          source: `[S]` search whose result is the belief in each subgame; None for the search from each own
+            infostate.
         """
         player, spot = self.player, above.spot
         look, before, roots = spot.look, spot.belief, base.roots[player]
@@ -254,7 +259,7 @@ class Beliefs:
             subgame = spot.known.subgame[np.searchsorted(spot.known.infostate, state)]
         else:
             subgame = source[roots.subgame]
-        around = spot.within[subgame]  # where it is said what the search took for granted
+        around = spot.within[subgame]  # the belief that the search assumed
         freed = look.find_root(player, state, subgame) >= 0
         found = find_copies(look, base, player, np.where(freed, subgame, -1))
         kept = find_copies(before.forest, base, player, np.where(freed, -1, around))
@@ -273,7 +278,7 @@ class Beliefs:
         return Belief(base, strategy, reach)
 
     def _continued(self, belief: Belief, base: Forest) -> Belief:
-        """The belief extended to another limit by the blueprint, which is entry 0 at that limit."""
+        """Extends the belief to another limit with the blueprint, which is entry 0 at that limit."""
         player = self.player
         number = find_copies(belief.forest, base, player, base.roots[player].subgame)
         number = number[base.form.treeplex[player].num_roots :]
@@ -286,20 +291,20 @@ class Beliefs:
 
 
 def _components(known: KnowledgeCover) -> IntArray:
-    """`[S]` which of the cut's own subgames each one lies in."""
+    """`[S]` index of the cut's own subgame that contains each subgame."""
     pair = np.unique(known.cover.subgame, return_index=True)[1]
     return known.cut.subgame[np.searchsorted(known.cut.roots, known.cover.roots[pair])]
 
 
 def _state_above(above: Cut, where: Cut, player: int, infostate: IntArray) -> IntArray:
-    """`[m]` a player's infostate at the level above each of some root infostates."""
+    """`[m]` a player's infostate of the level above, for each of the given root infostates."""
     states, first = np.unique(where.histories.infostate[player, where.roots], return_index=True)
     root = where.roots[first[np.searchsorted(states, infostate)]]
     return where.histories.infostate[player, above.root[root]]
 
 
 def _search_before(above: OwnSearches, where: Cut) -> IntArray:
-    """`[I]` the subgame of the search before, for each own infostate in the order of their ids."""
+    """`[I]` subgame of the previous search, for each own infostate in ascending order of ids."""
     known = above.spot.known
     own = np.unique(where.histories.infostate[known.player, where.roots])
     state = _state_above(known.cut, where, known.player, own)
@@ -307,13 +312,13 @@ def _search_before(above: OwnSearches, where: Cut) -> IntArray:
 
 
 def _kept_below(look: Forest, opponent: int, where: Cut, searches: IntArray) -> Cover:
-    """A subgame for each of some searches: of the next level's roots, those below all that it kept.
+    """A cover with one subgame for each search: the next level's roots below everything that it retained.
 
     Args:
-      look: the searches' lookahead.
-      opponent: whose root infostates are kept whole.
-      where: the next level.
-      searches: numbers of subgames, ascending.
+      look: lookahead of the searches.
+      opponent: the player whose root infostates are kept whole.
+      where: the cut of the next level.
+      searches: indices of subgames, ascending.
     """
     roots = look.roots[opponent]
     theirs = where.histories.infostate[opponent, look.cut.root[where.roots]]
@@ -326,14 +331,14 @@ def _kept_below(look: Forest, opponent: int, where: Cut, searches: IntArray) -> 
 def _reach_below(
     forest: Forest, plan: FloatArray, below: Forest, player: int, subgame: IntArray
 ) -> FloatArray:
-    """`[R, L]` a player's reach of the roots of a lower level, 0 where nothing leads there.
+    """`[R, L]` a player's reach of the roots of a lower level, 0 for unreachable roots.
 
     Args:
-      forest: of the level above.
-      plan: `[sequences, L]` the player's there.
-      below: of the lower level.
-      player: whose.
-      subgame: `[R]` in which subgame of `forest` to look.
+      forest: forest of the level above.
+      plan: `[sequences, L]` the player's realisation plan in it.
+      below: forest of the lower level.
+      player: the player.
+      subgame: `[R]` subgame of `forest` in which each root is looked up.
     """
     roots = below.roots[player]
     state = _state_above(forest.cut, below.cut, player, roots.infostate)

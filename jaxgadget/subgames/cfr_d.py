@@ -58,7 +58,7 @@ class Decomposition(LaneResult):
         of one iteration between strategies and values.
       forest: the subgames.
       iterations: trunk iterations.
-      subgame_iterations: for each lane, subgame iterations in every update of the trunk.
+      subgame_iterations: for each lane, the number of subgame iterations in every update of the trunk.
       algorithm: name of the trunk's algorithm.
       subgame_algorithm: name of the subgames' algorithm.
       num_values: numbers stored for each lane between trunk iterations: regrets, strategies and their sums in
@@ -102,7 +102,7 @@ class Decomposition(LaneResult):
 
     @property
     def message(self) -> str:
-        """Convergence of the trunk and the remedy, in a sentence."""
+        """One-sentence summary of the trunk's convergence, with a remedy if it is insufficient."""
         small = 1e-3 * self.forest.tree.payoff_range
         return convergence(
             self.trunk_gap, self.iterations, self.algorithm, small=small, name="gap of the trunk"
@@ -125,8 +125,8 @@ class Decomposition(LaneResult):
 
         Args:
           player: the player or players to re-solve for; both by default.
-          infostate: re-solve only the subgame in which this infostate lies; its other rows, and
-            all of the other player's if it is not re-solved, stay uniform.
+          infostate: re-solve only the subgame that contains this infostate. The player's other rows stay
+            uniform, as do all rows of a player that is not re-solved.
           gadget: a gadget with an `alternative`, which is replaced; by default resolving without prior.
           solver: settings of the gadget games, as in `refine`; by default 2000 iterations of CFR+ in float64.
           iterations: short for `Solver(iterations=…)`.
@@ -189,22 +189,23 @@ def cfr_d(
 ) -> Decomposition:
     """Solves the trunk above a cut by CFR, with every subgame solved anew in every update.
 
-    Updates alternate, player 0 first, as in `solve`; each one solves all subgames from scratch for
-    the newest reaches. Root values are averaged with the weights of the trunk's average strategy.
+    Updates alternate, player 0 first, as in `solve`; each update solves all subgames from scratch for
+    the latest reach. Root values are averaged with the weights of the trunk's average strategy.
 
     Args:
       tree: the game's histories.
       where: the cut; see `jaxgadget.cut`.
-      subgame_iterations: of CFR in the subgames, in every update; several numbers make a lane each,
-        and all lanes iterate as often as the largest needs.
-      subgame_algorithm: the same in the subgames.
+      subgame_iterations: iterations of CFR in the subgames, in every update. Each of several numbers makes a
+        lane; all lanes run the largest number of iterations.
+      subgame_algorithm: the algorithm in the subgames.
       solver: settings of the trunk; by default CFR+ in float64. Its iterations, here or by the keyword, are
         required. Takes no `target_gap`, `check_every`, `time_limit`, `memory_limit` or `devices`.
       iterations: short for `Solver(iterations=…)`.
       algorithm: short for `Solver(algorithm=…)`.
 
     Raises:
-      ValueError: for an unknown or crossing cut, a number out of range, another solve's checkpoint.
+      ValueError: if the cut is unknown or crosses an infoset, a number is out of range, or the checkpoint
+        belongs to another solve.
     """
     below = find_rule(subgame_algorithm, "subgame_algorithm")
     default = Solver(dtype="float64", devices=HOME.devices)

@@ -1,4 +1,4 @@
-"""Continual re-solving: a trunk solved with range values at its limit, then the subgames that play reaches.
+"""Continual re-solving: solves a trunk with range values at its limit, then the subgames that play reaches.
 
 As in DeepStack (Moravčík et al. 2017): below the limit a subgame is solved again when play reaches it, with
 the player's own range, and the opponent's infostate values from the search above as alternative values. No
@@ -47,11 +47,11 @@ def resolve_continually(
       values: values at the limit.
       limit: a cut; its public states are where the player searches again.
       player: the searching player.
-      solver: settings of both solves; of the trunk only those that `solve_trunk` takes.
+      solver: settings of both solves; the trunk uses only those that `solve_trunk` takes.
       value: bracket of player 0's value of the game, as in `refine`.
 
     Returns:
-      The trunk, and the refinement of it, whose policies are the player's.
+      The trunk, and its refinement, which has the player's policies.
     """
     above = solver.only("algorithm", "iterations", "dtype", "progress")
     trunk = solve_trunk(profiles.histories, limit, values, blueprint=profiles, solver=above)
@@ -63,7 +63,7 @@ def resolve_continually(
 
 
 def promising(gadget: Gadget, kept: ArrayValues) -> Gadget:
-    """The gadget with the values of the search above, unless it promises others or nothing."""
+    """The gadget with the values of the search above, unless it promises other values or none."""
     if not isinstance(gadget, Perturbed) or not isinstance(gadget.alternative, BestResponseValues):
         return gadget
     if isinstance(gadget, OptimalContinuation):
@@ -90,7 +90,7 @@ def respond_continually(
       values: values at the limit.
       limit: a cut; its public states are where the player searches again.
       player: the searching player.
-      solver: of all solves.
+      solver: settings of all solves.
 
     Returns:
       The trunk, M × B lanes; the policies; and the results of the searches below, with lanes over gadgets,

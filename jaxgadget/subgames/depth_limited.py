@@ -1,6 +1,6 @@
-"""Depth-limited solving: every subgame below a cut, down to a limit, with a value function below it.
+"""Depth-limited solving: re-solves every subgame below a cut down to a limit, with a value function below it.
 
-`search` is to a lookahead what `jaxgadget.refine` is to whole subgames. Its gaps hold for the depth-limited
+`search` is the depth-limited counterpart of `jaxgadget.refine`. Its gaps hold for the depth-limited
 games; its policies follow the blueprint below the limit, so that no bound on exploitability is known.
 """
 
@@ -47,7 +47,7 @@ class Search(LaneResult):
       values: for each blueprint `[H, K, K]` player 0's values of the leaves.
       player: the searching player.
       blueprint: the blueprints.
-      gadgets: the gadgets solved.
+      gadgets: the solved gadgets.
       profiles: for each blueprint both players' average strategies, one lane for each gadget.
       gadget_value: `[S, lanes]` value guaranteed by the strategy in each depth-limited gadget game.
       gap: `[S, lanes]` NashConv of each of them; its optimum lies in [value, value + gap].
@@ -79,7 +79,7 @@ class Search(LaneResult):
         worst, done = float(np.nanmax(self.gap, initial=0.0)), int(self.iterations.max())
         return (
             f"Largest gap of a depth-limited game {worst:.3g} after {done} iterations: its "
-            "NashConv for the values at the limit. What is lost in the whole game has no bound here"
+            "NashConv for the values at the limit. The loss in the whole game has no known bound"
         )
 
     @property
@@ -114,7 +114,7 @@ class Search(LaneResult):
 
     @property
     def number_columns(self) -> dict[str, Any]:
-        """Values and gaps over all subgames; nothing bounds exploitability."""
+        """Values and gaps over all subgames; there is no bound on exploitability."""
         return {
             "exploitability_bound": np.full(len(self.lanes), np.nan),
             "gadget_value_sum": self.gadget_value.sum(axis=0),
@@ -197,7 +197,7 @@ def _solve(
     solver: Solver,
     report: Report,
 ) -> Search:
-    """One blueprint after the other, all gadgets side by side; `report` hears of all iterations."""
+    """Solves blueprints in sequence, with all gadgets in one batch; `report` receives total iterations."""
     distinct = {id(function): function for function in values}
     known = {
         key: leaf_values(function, look.histories, look.leaves.histories, solver.precision)
@@ -251,6 +251,6 @@ def _solve(
 
 
 def spread(blueprint: Policy, gadgets: Sequence[Gadget]) -> Policy:
-    """One blueprint as lanes, one for each gadget."""
+    """Repeats one blueprint in lanes, one for each gadget."""
     labels = tuple(f"{blueprint.labels[0]} | {describe(gadget)}" for gadget in gadgets)
     return dataclasses.replace(blueprint.take_lanes(np.zeros(len(gadgets), np.int64)), labels=labels)

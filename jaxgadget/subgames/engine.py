@@ -2,8 +2,9 @@
 
 `Subgames` describes the games below a cut or cover of a tree, `solve_subgames` solves them, `assemble`
 inserts their strategies into the blueprints. Gadgets that share an entry are solved at once, for every
-opponent and blueprint. Where not even one lane of all subgames fits memory, they are solved in parts.
-Subgames that are no forest of one tree, as hold'em spots of several boards, are another `GadgetSubgames`.
+opponent and blueprint. If not even one lane of all subgames fits in memory, they are solved in parts.
+Subgames that do not form a forest of one tree, such as hold'em spots on several boards, implement
+`GadgetSubgames` separately.
 """
 
 from __future__ import annotations
@@ -61,15 +62,15 @@ class Part:
     """Some of the subgames on the device, with the blueprints' ranges at their roots.
 
     Attributes:
-      subgames: numbers of the subgames, ascending.
+      subgames: indices of the subgames, ascending.
       structure: their decisions and payoffs.
-      ranges: of the blueprints.
+      ranges: ranges of the blueprints.
       rows: `[Q, blueprints]` the resolving player's blueprints, by actions of its body.
-      adopted: actions of the body whose strategy is taken.
+      adopted: actions of the body whose strategy is adopted.
       actions: `[adopted]` their rows in `SubgameSolutions.strategy`.
       frozen: contributions of frozen infostates in subgames of own infostates; None for those of a cut.
       mixtures: the opponents over these subgames; None if all of them only adapt.
-      floor: `[Q, blueprints]` least probabilities of the player's actions; None if nothing is held.
+      floor: `[Q, blueprints]` minimum probabilities of the player's actions; None if no infoset is locked.
     """
 
     subgames: IntArray
@@ -84,13 +85,13 @@ class Part:
 
 
 class GadgetSubgames(abc.ABC):
-    """Subgames that a player re-solves with gadgets, as the engine sees them."""
+    """Interface of the engine to subgames that a player re-solves with gadgets."""
 
     player: int
     """The resolving player."""
 
     gadgets: tuple[Gadget, ...]
-    """Each is combined with all opponents and blueprints."""
+    """The gadgets; each is combined with all opponents and blueprints."""
 
     @functools.cached_property
     @abc.abstractmethod
@@ -110,11 +111,11 @@ class GadgetSubgames(abc.ABC):
     @property
     @abc.abstractmethod
     def num_roots(self) -> int:
-        """Rows of users' gadget arrays, one for each of the opponent's roots."""
+        """Number of rows of users' gadget arrays, one for each of the opponent's roots."""
 
     @abc.abstractmethod
     def check(self) -> None:
-        """Raises ValueError for a gadget's array that does not fit, or for subgames that overlap."""
+        """Raises ValueError if a gadget's array has the wrong shape, or if subgames overlap."""
 
     @abc.abstractmethod
     def place(self, numbers: IntArray, solver: Solver) -> Part:
@@ -134,13 +135,13 @@ class GadgetSubgames(abc.ABC):
         return ADVICE
 
     def groups(self, solver: Solver) -> list[list[int]]:
-        """Numbers of gadgets that are solved at once: linear programs have one each."""
+        """Groups of indices of gadgets that are solved at once; for linear programs, one gadget in each."""
         if solver.rule is None:
             return [[number] for number in range(len(self.gadgets))]
         return group_gadgets(self.gadgets)
 
     def lanes_of(self, numbers: Sequence[int]) -> Lanes:
-        """The lanes of some gadgets, which are numbered from 0 in the given order."""
+        """The lanes of the given gadgets, which are numbered from 0 in the given order."""
         lanes = self.lanes.take(self.lanes.of_gadgets(numbers))
         position = np.zeros(len(self.gadgets), np.int64)
         position[list(numbers)] = np.arange(len(numbers))
@@ -165,7 +166,7 @@ class Subgames(GadgetSubgames):
       considered: `[R, lanes]` mask of the opponent's roots in `forest` considered for each blueprint, if
         there is a base; by default all.
       within: the larger forest that contains these subgames, and their indices in it, if users' gadget arrays
-        have one row for each of its opponent roots; by default `forest`.
+        have one row for each of the opponent's roots in it; by default `forest`.
       copies: number of consecutive copies in `blueprint` of the policies for which users' gadget arrays have
         columns.
       combinations: combinations of gadgets, opponents and blueprints, in order of gadgets; by default all.
@@ -191,7 +192,7 @@ class Subgames(GadgetSubgames):
 
     @property
     def whole(self) -> Cut:
-        """The cut with all its subgames, also those that are not solved."""
+        """The cut with all its subgames, including those that are not solved."""
         return self.forest.cut if self.around is None else self.around
 
     @functools.cached_property
@@ -224,7 +225,7 @@ class Subgames(GadgetSubgames):
 
     @property
     def num_actions(self) -> int:
-        """Rows of `SubgameSolutions.strategy`: the player's actions in the whole tree."""
+        """Number of rows of `SubgameSolutions.strategy`: the player's actions in the whole tree."""
         return self.forest.tree.infosets[self.player].num_sequences - 1
 
     def check(self) -> None:
@@ -271,7 +272,7 @@ class Subgames(GadgetSubgames):
         return body_rows(part.structure.forest.form, policy, self.player)
 
     def floor(self, prepared: Prepared) -> FloatArray | None:
-        """`[Q, blueprints]` least probabilities of the player's actions; None if nothing is held."""
+        """`[Q, blueprints]` minimum probabilities of the player's actions; None if no infoset is locked."""
         if self.held is None:
             return None
         treeplex = prepared.forest.form.treeplex[self.player]
@@ -279,7 +280,7 @@ class Subgames(GadgetSubgames):
         return np.where(held[:, None], prepared.rows(self.player), 0.0)
 
     def mixtures(self, forest: Forest) -> Mixtures | None:
-        """The opponents over some of the subgames; None if all of them only adapt."""
+        """The opponents over the given subgames; None if all of them only adapt."""
         if self.against.adapt:
             return None
         reach = self.against.models.reach(1 - self.player)
@@ -293,7 +294,7 @@ class Subgames(GadgetSubgames):
         at_once: int | None = None,
         platform: str | None = None,
     ) -> Prepared:
-        """Selected subgames on the device, with the blueprints' ranges at their roots; see `prepare`."""
+        """Places selected subgames on the device and computes the ranges at their roots; see `prepare`."""
         if self.base is None:
             return prepare(
                 forest,
@@ -314,13 +315,13 @@ class Subgames(GadgetSubgames):
 
     @property
     def num_roots(self) -> int:
-        """Of the opponent, those outside of these subgames counted: rows of users' arrays."""
+        """Number of rows of users' arrays: the opponent's roots, including those outside these subgames."""
         forest = self.forest if self.within is None else self.within[0]
         return forest.roots[1 - self.player].num_rows
 
     @property
     def infosets(self) -> IntArray:
-        """The tree's infosets of the player for which a strategy is taken."""
+        """The tree's infosets of the player at which the strategy is adopted."""
         if self.adopted is None:
             return self.forest.infosets(self.player)
         infoset = self.forest.form.treeplex[self.player].infoset
@@ -328,11 +329,11 @@ class Subgames(GadgetSubgames):
         return np.unique(infoset[(infoset >= 0) & taken])
 
     def actions(self, forest: Forest, subgames: IntArray) -> BoolArray:
-        """`[Q]` whose strategy is taken, of the player's actions in some of the subgames.
+        """`[Q]` mask of the player's actions in the given subgames whose strategy is adopted.
 
         Args:
-          forest: of these subgames.
-          subgames: their numbers, ascending.
+          forest: forest of the subgames.
+          subgames: their indices, ascending.
         """
         treeplex, real = forest.form.treeplex[self.player], forest.form.action_sequences(self.player) >= 0
         if self.adopted is None:
@@ -355,7 +356,7 @@ class Solutions:
     Attributes:
       value: `[S, lanes]` value guaranteed by the resolving player's strategy; rows of missing games are NaN.
       gap: `[S, lanes]` NashConv of each gadget game; its optimum lies in [value, value + gap].
-      has_decision: `[S, lanes]` False where there was nothing to solve and the blueprint is unchanged.
+      has_decision: `[S, lanes]` False where a subgame had nothing to solve and the blueprint is unchanged.
       epsilon: `[lanes]` probability of mistakes.
       iterations: `[lanes]` completed iterations.
       plans: division of the lanes into chunks, for each solve.
@@ -372,7 +373,7 @@ class Solutions:
 
     @classmethod
     def nothing(cls, subgames: int, num_lanes: int, **more: Any) -> Self:
-        """Initial state before any subgame is solved; `more` gives the subclass's fields."""
+        """Initial state, before any subgame is solved; `more` holds the fields of the subclass."""
         return cls(
             value=np.full((subgames, num_lanes), np.nan),
             gap=np.full((subgames, num_lanes), np.nan),
@@ -389,13 +390,14 @@ class SubgameSolutions(Solutions):
 
     Attributes:
       lanes: the combinations of gadgets, opponents and blueprints.
-      strategy: `[actions, lanes]` of the resolving player, in the order of its policies, 0 outside the
-        subgames.
+      strategy: `[actions, lanes]` strategy of the resolving player, in the order of its policies, 0 outside
+        the subgames.
       below: `[R, lanes]` values of the opponent's roots against the strategies, in the resolving player's
         utility; rows are those of users' arrays.
       entered: `[R, lanes]` the opponent's reach of its roots under its average strategy.
-      losses: `[S, lanes]` the most that each game may add to exploitability, NaN where nothing is known.
-      bound_rules: for every gadget, how these bound the rise of exploitability; None if no bound is known.
+      losses: `[S, lanes]` upper bound on each game's contribution to exploitability, NaN if unknown.
+      bound_rules: for every gadget, the rule by which `losses` bound the rise of exploitability; None if no
+        bound is known.
     """
 
     lanes: Lanes
@@ -407,7 +409,7 @@ class SubgameSolutions(Solutions):
 
     @staticmethod
     def empty(subgames: GadgetSubgames) -> SubgameSolutions:
-        """Arrays for the solutions, before any subgame is solved."""
+        """Allocates the solutions, before any subgame is solved."""
         count, roots = len(subgames.lanes), subgames.num_roots
         return SubgameSolutions.nothing(
             subgames.num_subgames,
@@ -426,7 +428,7 @@ class SubgameSolutions(Solutions):
         return self.bound_rise()
 
     def bound_rise(self, share: FloatArray | float = 1.0) -> FloatArray:
-        """These solutions with each strategy followed only in part.
+        """`[lanes]` upper bound on the rise of exploitability if each strategy is followed only in part.
 
         Args:
           share: `[S]` step size from the blueprint's realisation plan towards each strategy. If the largest
@@ -447,13 +449,13 @@ class SubgameSolutions(Solutions):
     def put(
         self, subgames: GadgetSubgames, piece: _Piece, solution: BatchSolution, dtype: np.dtype[Any]
     ) -> None:
-        """Checks the solution of a piece and writes it where it belongs.
+        """Checks the solution of a piece and stores it in the rows of its subgames and lanes.
 
         Args:
-          subgames: all of them.
-          piece: some of them, with gadgets that share an entry.
-          solution: of the piece.
-          dtype: of the solve.
+          subgames: all subgames.
+          piece: some of the subgames, with gadgets that share an entry.
+          solution: solution of the piece.
+          dtype: precision of the solve.
         """
         games, player, part = piece.games, subgames.player, piece.part
         numbers = part.subgames
@@ -471,12 +473,12 @@ class SubgameSolutions(Solutions):
         self.strategy[np.ix_(part.actions, lanes)] = rows[part.adopted]
         solved = np.ix_(numbers[: games.batch.num_games], lanes)
         self.value[solved] = solution.guaranteed[player]
-        self.gap[solved] = np.maximum(gap, 0)  # less is rounding
+        self.gap[solved] = np.maximum(gap, 0)  # negative gaps are rounding errors
         below = solution.below[player][: len(games.ranges.subgame)]
         named = np.flatnonzero(games.ranges.root >= 0)
         roots = np.ix_(games.ranges.root[named], lanes)
         self.below[roots], self.entered[roots] = below[named], solution.entered[1 - player][named]
-        with np.errstate(invalid="ignore"):  # lanes that failed
+        with np.errstate(invalid="ignore"):  # NaN in failed lanes
             self.losses[solved] = games.losses(gap, below, gained)
         self.has_decision[np.ix_(numbers, lanes)] = games.has_decision(np.arange(games.num_lanes))
         for position, number in enumerate(piece.gadgets):
@@ -496,11 +498,11 @@ class _Piece:
 
     Attributes:
       part: the subgames on the device.
-      gadgets: numbers of the gadgets.
-      games: the gadget games; with epsilon 0 where linear programs find it.
-      perturbed: makes the games with another epsilon; None unless linear programs find it.
-      plan: how lanes are split; None for linear programs.
-      folder: of checkpoints.
+      gadgets: indices of the gadgets.
+      games: the gadget games; with epsilon 0 if linear programs determine it.
+      perturbed: makes the games with another epsilon; None unless linear programs determine it.
+      plan: division of the lanes into chunks; None for linear programs.
+      folder: folder of checkpoints.
     """
 
     part: Part
@@ -542,7 +544,8 @@ def solve_subgames(
         the groups of gadgets.
 
     Raises:
-      ValueError: for a user's array that does not fit, another solve's checkpoint, or too little memory.
+      ValueError: if a user's array has the wrong shape, the checkpoint belongs to another solve, or there is
+        too little memory.
     """
     subgames.check()
     solutions = SubgameSolutions.empty(subgames)
@@ -572,10 +575,10 @@ def solve_subgames(
 
 
 def _split(subgames: GadgetSubgames, solver: Solver) -> tuple[list[IntArray], list[_Piece] | None]:
-    """The subgames in as few parts as fit, or as they were if some of this is done already.
+    """Splits the subgames into as few parts as fit in memory; a resumed solve keeps its parts.
 
     Returns:
-      The parts' numbers of subgames; and the pieces of the only one, if there is one.
+      The indices of each part's subgames; and the pieces of the part if there is only one, else None.
     """
     folder, everything = solver.checkpoint_path, np.arange(subgames.num_subgames)
     parts = None if folder is None else load_parts(folder, len(everything))
@@ -591,7 +594,7 @@ def _split(subgames: GadgetSubgames, solver: Solver) -> tuple[list[IntArray], li
 
 
 def _halves(subgames: GadgetSubgames, solver: Solver, part: IntArray) -> list[IntArray]:
-    """Subgames that do not fit, in parts that do; gadgets that read the trunk look at all subgames."""
+    """Halves a part until it fits in memory; gadgets that read the trunk need all subgames at once."""
     if len(part) == 1 or any(Capability.TRUNK in gadget.requires for gadget in subgames.gadgets):
         _build_pieces(subgames, solver, part, is_split=True)  # raises: too little memory
     middle = len(part) // 2
@@ -613,7 +616,7 @@ def _build_pieces(
     Args:
       subgames: all of them.
       solver: settings of the solve.
-      numbers: of the selected subgames.
+      numbers: indices of the selected subgames.
       is_split: True if there are other parts, with checkpoints in the same folder.
     """
     part, folder = subgames.place(numbers, solver), solver.checkpoint_path
@@ -684,7 +687,7 @@ def _solve_piece(
         solver = dataclasses.replace(solver, checkpoint=folder)
         if plan is not None:
             if folder is None or load_chunk(folder, games.batch.name, games.num_lanes) is None:
-                plan = checked_plan(games.batch, solver, plan)  # else it keeps the chunks that it began with
+                plan = checked_plan(games.batch, solver, plan)  # otherwise it keeps its initial chunks
             if folder is not None:
                 make_folder(folder)
                 save_chunk(folder, games.batch.name, games.num_lanes, plan.chunk)
@@ -711,14 +714,14 @@ def solve_games(
     perturbed: Callable[[float], GadgetGames] | None = None,
     report: Report,
 ) -> BatchSolution:
-    """Solves games for the resolving player, whose blueprint stays where a solution has no strategy.
+    """Solves games for the resolving player, which keeps its blueprint where a solution has no strategy.
 
     Args:
       games: the games.
       rows: `[Q, blueprints]` the resolving player's blueprints, by actions of the body.
       solver: settings of the solve.
-      plan: how lanes are split; by default as memory allows.
-      names: of the lanes, for errors of linear programs.
+      plan: division of the lanes into chunks; by default as memory allows.
+      names: names of the lanes, for errors of linear programs.
       perturbed: makes the games with another ε; see `solve_batch`.
       report: see `solve_batch`.
     """
@@ -739,7 +742,7 @@ def solve_games(
 
 
 def assemble(subgames: Subgames, solutions: SubgameSolutions) -> Policy:
-    """The blueprints with the strategies inserted; failed lanes keep the blueprint."""
+    """Inserts the strategies into the blueprints; failed lanes keep the blueprint."""
     tree, player = subgames.forest.tree, subgames.player
     lanes = subgames.lanes
     before = subgames.blueprint.take_lanes(lanes.blueprint)
@@ -757,6 +760,6 @@ def assemble(subgames: Subgames, solutions: SubgameSolutions) -> Policy:
 
 
 def _remedy(dtype: np.dtype[Any]) -> str:
-    """Explanation and remedy for numbers too large or too small for a precision."""
+    """Explanation of, and remedy for, numbers that are too large or too small for a precision."""
     remedy = "use dtype='float64'" if dtype == np.float32 else "give actions more probability"
     return f", because the blueprint reaches it with a probability near 0; {remedy}"

@@ -1,6 +1,6 @@
-"""A guard against bad estimates: gadgets with estimates are also solved with V̄, and the better result kept.
+"""Guard against bad estimates: gadgets with estimates are also solved with V̄, and the better result is kept.
 
-Training errors do not predict for which blueprints estimates are harmful. The results do, as every refined
+Training errors do not predict for which blueprints estimates are harmful. The results do: every refined
 strategy is evaluated in the whole game anyway.
 """
 
@@ -36,9 +36,9 @@ class Guarded(NamedTuple):
 
 
 def without_estimates(gadgets: Sequence[Gadget]) -> dict[int, Gadget]:
-    """The gadgets that have a guard, by their numbers, each with V̄ in place of its estimates.
+    """The gadgets that have a guard, by index, each with V̄ in place of its estimates.
 
-    Their priors stay, even if these are of a continuation.
+    Priors are unchanged, even those derived from a continuation.
     """
     safe: dict[int, Gadget] = {}
     for number, gadget in enumerate(gadgets):
@@ -51,11 +51,11 @@ def without_estimates(gadgets: Sequence[Gadget]) -> dict[int, Gadget]:
 
 
 def keep_better(objective: FloatArray, guarded: Sequence[int], failures: Mapping[int, str]) -> Guarded:
-    """Selects the better of a guard's two results in each lane, V̄ if they are equal.
+    """Selects the better of a guard's two results in each lane; ties select V̄.
 
     Args:
-      objective: `[gadgets, lanes of each]` objective to maximise: rows of the requested gadgets, followed by
-        rows of their versions with V̄.
+      objective: `[gadgets, lanes of each]` objective to maximise: the rows of the requested gadgets, followed
+        by those of their versions with V̄.
       guarded: indices of the gadgets that have such a version, in order.
       failures: results that failed, with the reason.
     """

@@ -1,4 +1,4 @@
-"""Knowledge-limited subgames: each own infostate at a cut re-solved by itself, and the results combined.
+"""Knowledge-limited subgames: re-solves each own infostate at a cut separately and combines the results.
 
 Zhang and Sandholm, *Subgame solving without common knowledge* (2021), order 1: the subgame of an own
 infostate I contains the opponent's infostates that meet I, and other own infostates there follow the
@@ -73,7 +73,8 @@ class Knowledge:
     exploitability never rises.
 
     Attributes:
-      order: k, odd, or `math.inf` for the components of the cut: of an own infostate I, Iᵏ is solved for.
+      order: k, odd, or `math.inf` for the components of the cut; the search from an own infostate I solves
+        for Iᵏ.
       unfrozen: solve for all retained infostates, Iᵏ⁺¹, and adopt the strategy at I.
       generate: selects the opponent's infostates that each search considers: `RandomGeneration`,
         `DiverseGeneration` or a custom class; by default all. Each draw is a separate search from the
@@ -118,11 +119,11 @@ class Knowledge:
 
 
 def check_knowledge(knowledge: object, gadgets: Sequence[Gadget], opponent: object) -> None:
-    """ValueError unless it is a `Knowledge` that can be combined with the gadgets and the opponent.
+    """Raises ValueError unless `knowledge` can be combined with the gadgets and the opponent.
 
     Args:
       knowledge: the player's knowledge.
-      gadgets: must need neither the trunk nor the optimal continuation.
+      gadgets: gadgets that need neither the trunk nor the optimal continuation.
       opponent: opponents that follow a model; None if there are none.
     """
     if not isinstance(knowledge, Knowledge):
@@ -133,11 +134,11 @@ def check_knowledge(knowledge: object, gadgets: Sequence[Gadget], opponent: obje
 
 
 def check_private(gadgets: Sequence[Gadget], opponent: object) -> None:
-    """Raises a ValueError unless gadgets and opponent fit subgames that overlap.
+    """Raises ValueError unless gadgets and opponents can be used with overlapping subgames.
 
     Args:
       gadgets: the gadgets.
-      opponent: None unless some follow a model.
+      opponent: opponents that follow a model; None if there are none.
     """
     if opponent is not None:
         raise ValueError(
@@ -153,7 +154,7 @@ def check_private(gadgets: Sequence[Gadget], opponent: object) -> None:
 
 
 def knowledge_columns(knowledge: Knowledge | None) -> dict[str, Any]:
-    """Columns of result tables; None and NaN without knowledge."""
+    """Columns of result tables that describe the knowledge; None and NaN without knowledge."""
     if knowledge is None:
         return {"order": math.nan, "unfrozen": None, "generation": None, "combine": None}
     return {
@@ -229,7 +230,7 @@ class KnowledgeTask:
 
     @functools.cached_property
     def reached(self) -> BoolArray:
-        """`[I, blueprints]` mask of the own infostates that a blueprint reaches; all True for components."""
+        """`[I, blueprints]` mask of own infostates that each blueprint reaches; all True for components."""
         roots, _ = find_roots(cover_of(self.where), self.player)
         reach = self.blueprint.reach(self.player)[roots.sequence]
         return (reach > 0) | (self.known.order == math.inf)
@@ -254,8 +255,8 @@ class KnowledgeTask:
 
         Args:
           step: own infostates; by default all at once.
-          blueprint: a profile for each lane, of which each gadget takes its own; by default those of the task
-            for every draw, of which each gadget takes all.
+          blueprint: one profile for each lane, so that each gadget is combined with its own lanes only; by
+            default the task's blueprints repeated for every draw, all combined with each gadget.
         """
         known, solver, player = self.known, self.solver, self.player
         step = self.steps()[0] if step is None else step
@@ -309,7 +310,7 @@ class KnowledgeTask:
     def _considered(
         self, generation: Generation, ranges: Ranges, subgames: IntArray, draw: IntArray
     ) -> BoolArray:
-        """`[R, lanes]` which of the opponent's roots each lane's draw considers.
+        """`[R, lanes]` mask of the opponent's roots that each lane's draw considers.
 
         Args:
           generation: the generation that selects the roots.
@@ -323,11 +324,11 @@ class KnowledgeTask:
         return by_draw[:, draw, np.arange(ranges.num_lanes)]
 
     def towards(self, policy: Policy, before: Policy, share: FloatArray) -> Policy:
-        """A share of the way from policies to others below each own infostate: realisation plans.
+        """Interpolates between two policies below each own infostate, in realisation plans.
 
         Args:
-          policy: where to, a lane for each of the task's.
-          before: where from, as many lanes.
+          policy: the policy at share 1, one lane for each of the task's.
+          before: the policy at share 0, with as many lanes.
           share: `[I]` step size of each own infostate; infostates that the blueprint never reaches are
             unchanged.
         """
@@ -342,11 +343,11 @@ class KnowledgeTask:
         return policy.with_player(player, rows)
 
     def over_draws(self, numbers: Any, summary: Callable[..., Any]) -> Any:
-        """`[…, lanes]` numbers without the draws, `[…, gadgets x blueprints]`.
+        """Reduces numbers over the draws, to `[…, gadgets x blueprints]`.
 
         Args:
           numbers: `[…, lanes]`.
-          summary: such as `np.mean`, along an axis.
+          summary: reduction along an axis, such as `np.mean`.
         """
         by_draw = [numbers[..., self.lanes.where(draw=draw)] for draw in range(self.knowledge.draws)]
         return summary(np.stack(by_draw), axis=0)
@@ -356,9 +357,9 @@ class KnowledgeTask:
 class KnowledgeSolution(Solutions):
     """Blueprints with all own infostates of one player re-solved.
 
-    Lanes run over gadgets, then blueprints. Of several draws `value` is the mean, `gap`, ε and iterations are
-    the largest, and there is a decision where one of them has one. Where infostates are solved in turn, a
-    subgame's numbers are those of the last of its infostates, against the blueprint as it was then.
+    Lanes run over gadgets, then blueprints. Over several draws, `value` is the mean, `gap`, ε and iterations
+    are the maximum, and a subgame has a decision if it has one in any draw. If infostates are solved in turn,
+    the numbers of a subgame are those of its infostate solved last, against the blueprint at that time.
 
     Attributes:
       drawn: the combined strategies, one lane for each gadget, draw and blueprint.
@@ -380,7 +381,7 @@ class KnowledgeSolution(Solutions):
         self.epsilon = np.maximum(self.epsilon, solutions.epsilon)
         self.iterations = np.maximum(self.iterations, solutions.iterations)
         self.plans.extend(solutions.plans)
-        self.failures = solutions.failures | self.failures  # what failed first
+        self.failures = solutions.failures | self.failures  # the earliest failure of a lane takes precedence
 
 
 def make_task(
@@ -393,7 +394,7 @@ def make_task(
     *,
     padded: bool = True,
 ) -> KnowledgeTask:
-    """Lays out the subgames of all own infostates; see `KnowledgeTask` and `tree.knowledge.knowledge_cover`.
+    """Builds the subgames of all own infostates; see `KnowledgeTask` and `tree.knowledge.knowledge_cover`.
 
     Args:
       where: the cut.
@@ -412,11 +413,11 @@ def make_task(
 def solve_knowledge(task: KnowledgeTask, watch: Stopwatch) -> KnowledgeSolution:
     """Re-solves all own infostates and combines their strategies.
 
-    `together` plays them all at once: no guarantee. `damped` goes towards them all as far as shares allow.
-    `in-turn` solves one colour class at a time, each against the blueprint that those before it left, which
-    every gadget and draw changes in its own way.
-    Damped and in turn are safe at order 1, frozen; elsewhere not even one infostate is. Components have
-    nothing to combine: they are solved at once, as `refine` does.
+    `together` adopts all strategies at once, without a guarantee. `damped` moves each infostate towards its
+    strategy by its share. `in-turn` solves one colour class at a time, each against the result of the
+    previous classes, which differs between gadgets and draws. `damped` and `in-turn` are safe at order 1,
+    frozen; in all other cases not even a single infostate is. Components need no combination: they are
+    solved at once, as in `refine`.
 
     Args:
       task: the task.
@@ -431,12 +432,12 @@ def solve_knowledge(task: KnowledgeTask, watch: Stopwatch) -> KnowledgeSolution:
         rise_bound=np.zeros(len(task.lanes)),
     )
     for number, step in enumerate(task.steps()):
-        drop_many_programs()  # every step compiles its own
+        drop_many_programs()  # each step compiles its own programs
         with watch.phase("build"):
             alone = task.subgames(step, policy if number else None)
         solutions = solve_subgames(alone, task.solver_of(step), watch)
         solution.keep(task, step.infostates, solutions)
-        # At order 1, frozen, a step's subgames are its infostates; elsewhere nothing damped has a bound.
+        # At order 1, frozen, a step's subgames are its infostates; otherwise `damped` has no bound.
         share = step.share[step.infostates] if task.known.order == 1 and not task.known.unfrozen else 1.0
         solution.rise_bound += solutions.bound_rise(share) if task.has_bound else np.nan
         policy = task.towards(assemble(alone, solutions), policy, step.share)
@@ -456,7 +457,7 @@ def _mix_draws(task: KnowledgeTask, solution: KnowledgeSolution) -> KnowledgeSol
         gadget, blueprint = int(lanes.gadget[lane]), int(lanes.blueprint[lane])
         (failed,) = mixed_lanes.where(gadget=gadget, blueprint=blueprint).tolist()
         failures.setdefault(failed, solution.failures[lane])
-    if failures:  # what other classes and draws found does not stay either
+    if failures:  # results of other classes and draws are discarded, too
         failed = list(failures)
         rows = policy.probabilities[task.player].copy()
         rows[:, failed] = task.blueprint.probabilities[task.player][:, mixed_lanes.blueprint[failed]]

@@ -1,6 +1,6 @@
-"""Leaves: ends of a search's lookaheads, and the payoffs there.
+"""Leaves: ends of the lookaheads of a search, and their payoffs.
 
-A lookahead extends to the end of the game (`GameEnd`), or down to a limit with values of its histories
+A lookahead extends to the end of the game (`GameEnd`), to a limit with values of its histories
 (`HistoryLeaf`), or beyond the limit to the end of the game with optimal play (`OptimalValues`).
 """
 
@@ -34,25 +34,26 @@ class Leaf(Protocol):
 
     @property
     def num_entries(self) -> int:
-        """K, strategies of each player to choose from at the limit; 1 where there is nothing to choose."""
+        """K, number of strategies that each player chooses from at the limit; 1 if there is no choice."""
         ...
 
     @property
     def ends_lookahead(self) -> bool:
-        """True if payoffs at the limit replace the game below it."""
+        """True if payoffs at the limit replace the rest of the game."""
         ...
 
     @property
     def is_continued(self) -> bool:
         """True if the plan below the limit is the blueprint of the next searches.
 
-        A whole level is then searched before the next one, and its value is that of its plan in the game.
+        In this case a whole level is searched before the next one, and its value is that of its plan in the
+        game.
         """
         ...
 
     @property
     def knows_models(self) -> bool:
-        """True if payoffs are known where the opponent follows its model beyond the limit."""
+        """True if payoffs are available for an opponent that follows its model beyond the limit."""
         ...
 
     def payoffs(self, tree: HistoryTree, histories: IntArray, dtype: npt.DTypeLike) -> FloatArray:
@@ -60,7 +61,7 @@ class Leaf(Protocol):
         ...
 
     def model_payoffs(self, tree: HistoryTree, histories: IntArray, player: int, model: Policy) -> FloatArray:
-        """`[H, K]` payoffs of each of a player's entries at the limit, where the other follows a model."""
+        """`[H, K]` payoffs of a player's entries at the limit, against an opponent that follows a model."""
         ...
 
 
@@ -132,7 +133,7 @@ class HistoryLeaf:
 
     def model_payoffs(self, tree: HistoryTree, histories: IntArray, player: int, model: Policy) -> FloatArray:
         """`[H, K]` values of the portfolio's entries against the model (one lane)."""
-        assert isinstance(self.values, ExactValues)  # the others do not know models
+        assert isinstance(self.values, ExactValues)  # other values cannot be evaluated against a model
         portfolio = self.values.portfolio.on(tree)
         rows = model.take_lanes(np.zeros(portfolio.num_lanes, np.int64)).probabilities[1 - player]
         table = ExactValues(portfolio.with_player(1 - player, rows))(tree, histories)
@@ -160,23 +161,24 @@ def history_leaves(
         if isinstance(trained_for, str) and trained_for != blueprint_digest(profiles.lane(lane)):
             warnings.warn(
                 f"{function!r} was trained for another blueprint than {profiles.labels[lane]!r}: entry 0 is "
-                "not the blueprint, which alternative values take for granted",
+                "not the blueprint, as alternative values assume",
                 stacklevel=3,
             )
     return tuple(HistoryLeaf(function) for function in functions)
 
 
 def opponent_mixtures(forest: Forest, player: int, opponents: Opponents, leaf: Leaf) -> Mixtures:
-    """The models' shares of opponents in a forest.
+    """Mixtures of models and adaptive play of the opponents in a forest.
 
     Args:
-      forest: at its extra roots models cease to apply, unless the opponent follows its model beyond them.
+      forest: the forest; at its extra roots models cease to apply, unless the opponent follows its model
+        beyond them.
       player: the searching player.
       opponents: M opponents.
       leaf: evaluation at the end of the forest.
 
     Raises:
-      ValueError: if a model is followed beyond the limit, where the leaf has no payoffs for it.
+      ValueError: if a model is followed beyond the limit, but the leaf has no payoffs for it.
     """
     reach = opponents.models.reach(1 - player)
     rational = find_mixtures(forest, player, opponents.p, opponents.model, reach)
@@ -188,8 +190,8 @@ def opponent_mixtures(forest: Forest, player: int, opponents: Opponents, leaf: L
     if len(forest.leaves):
         if not leaf.knows_models:
             raise ValueError(
-                f"beyond='model' with values={leaf!r}: how a model fares below the limit is known to "
-                "ExactValues(portfolio) and OptimalValues(); expected one of these, or beyond='rational'"
+                f"beyond='model' with values={leaf!r}: these cannot evaluate a model below the limit; "
+                "expected ExactValues(portfolio), OptimalValues(), or beyond='rational'"
             )
         at_limit = _earned_beyond(forest, player, opponents, leaf)
         to_the_end = dataclasses.replace(to_the_end, earned=to_the_end.earned + at_limit)
@@ -207,7 +209,7 @@ def _earned_beyond(forest: Forest, player: int, opponents: Opponents, leaf: Leaf
     """`[S, N]` value of each choice of a player at the limit against models, as `Mixtures.earned`."""
     tree, histories, models = forest.histories, forest.leaves.histories, opponents.models
     reach = models.reach(1 - player)[tree.sequence[1 - player, histories]]
-    first_copies = forest.leaves.sequence[player][: len(histories)]  # those below extra roots follow
+    first_copies = forest.leaves.sequence[player][: len(histories)]  # copies below extra roots follow
     earned = np.zeros((forest.form.treeplex[player].num_sequences, models.num_lanes))
     for number in range(models.num_lanes):
         by_entry = leaf.model_payoffs(tree, histories, player, models.lane(number))

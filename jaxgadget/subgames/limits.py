@@ -21,23 +21,23 @@ CELL_BYTES = 490
 entries, 490 with 3."""
 
 CHUNK = 1 << 22
-"""Histories that are looked at at once: a temporary as long as a large tree is hundreds of megabytes."""
+"""Histories processed at a time: a temporary array as long as a large tree takes hundreds of megabytes."""
 
 
 def most_payoffs(placement: Placement, memory_limit: int | None = None) -> int:
-    """Number of payoffs that fit in memory, K² for each leaf and one for each terminal."""
+    """Maximum number of payoffs that fit in memory, K² for each leaf and one for each terminal."""
     available = find_memory(placement) if memory_limit is None else memory_limit
     return sys.maxsize if available is None else available // CELL_BYTES
 
 
 def check_room(leaves: IntArray, num_entries: int, game: str, placement: Placement) -> None:
-    """ValueError if the values at the leaves take more memory than there is on the devices."""
+    """Raises ValueError if the values at the leaves need more memory than the devices have."""
     payoffs = len(leaves) * num_entries**2
     if payoffs > (most := most_payoffs(placement)):
         raise ValueError(
             f"num_entries={num_entries}: a lookahead of {game} has {payoffs} payoffs, which take "
-            f"{megabytes(payoffs * CELL_BYTES)}, {megabytes(most * CELL_BYTES)} may be taken; expected fewer "
-            "entries (K), or a smaller depth"
+            f"{megabytes(payoffs * CELL_BYTES)}, but {megabytes(most * CELL_BYTES)} is available; expected "
+            "fewer entries (K), or a smaller depth"
         )
 
 
@@ -47,7 +47,7 @@ def limit_by_depth(tree: Tree, where: Cut, depth: int) -> IntArray:
 
 
 def limit_at_decisions(tree: Tree, where: Cut, depth: int, player: int) -> IntArray:
-    """Leaf nodes: where `player` decides again, at least `depth` moves below the roots."""
+    """Leaf nodes: the next decisions of `player` at least `depth` moves below the roots."""
     return first_below(tree, where, _far(tree, where, depth) & ((tree.actor & ACTOR_BIT[player]) > 0))
 
 
@@ -60,7 +60,7 @@ def _far(tree: Tree, where: Cut, depth: int) -> BoolArray:
 
 
 def check_depth(depth: object) -> int:
-    """A whole number of moves, at least 1; ValueError otherwise."""
+    """Returns `depth` if it is a whole number of moves, at least 1; raises ValueError otherwise."""
     if isinstance(depth, bool) or not isinstance(depth, int | np.integer) or depth < 1:
         raise ValueError(f"depth={depth!r}: expected a whole number of moves >= 1")
     return int(depth)

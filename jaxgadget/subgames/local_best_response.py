@@ -32,7 +32,7 @@ ACTIONS = ("Fold", "Call", "Raise")
 
 
 def call_down(tree: HistoryTree) -> Policy:
-    """Both players call, or check, to the end.
+    """Policy by which both players call, or check, until the end.
 
     Raises:
       ValueError: if the game's actions are not fold, call and raise.
@@ -48,7 +48,7 @@ def call_down(tree: HistoryTree) -> Policy:
 
 
 def local_best_response(model: PolicyLike, player: int, *, tree: HistoryTree | None = None) -> Policy:
-    """The policies with a player's rows replaced by a local best response to the other's, lane by lane.
+    """Replaces a player's rows by a local best response to the other player's, lane by lane.
 
     Args:
       model: the opponent's policies, one per lane; with a tree, anything that `as_policy` accepts.
@@ -56,8 +56,8 @@ def local_best_response(model: PolicyLike, player: int, *, tree: HistoryTree | N
       tree: the game's histories; by default the model's.
 
     Returns:
-      The policies; the player's rows are pure. At histories that the model never reaches, its range is the
-      deal.
+      The policies; the player's rows are pure. At histories that the model never reaches, its range is that
+      of the deal.
 
     Raises:
       ValueError: if the game's actions are not fold, call and raise (Leduc poker of any size has them).
@@ -79,7 +79,7 @@ def local_best_response(model: PolicyLike, player: int, *, tree: HistoryTree | N
 
     folded, called, raising = (_child(tree, player, acts, action) for action in (fold, call, raised))
     ends = (folded >= 0) & (tree.actor[folded] == TERMINAL)
-    paid = np.where(ends, -_payoff(tree, player)[folded], stake[acts])  # what folding loses
+    paid = np.where(ends, -_payoff(tree, player)[folded], stake[acts])  # loss by folding
     price = _largest(infoset, np.where(called >= 0, stake[acts], 0), len(infosets))  # the stake if called
     asked = price - _largest(infoset, paid, len(infosets))
     pot = 2 * price - asked
@@ -110,7 +110,7 @@ def local_best_response(model: PolicyLike, player: int, *, tree: HistoryTree | N
 
 
 def _action_ids(tree: HistoryTree) -> tuple[int, int, int]:
-    """The ids of fold, call and raise; ValueError if a decision has others."""
+    """The ids of fold, call and raise; raises ValueError if a decision has other actions."""
     check_whole(tree)
     ids = dict[str, int]()
     for player in (0, 1):
@@ -147,7 +147,7 @@ def _called_down(tree: HistoryTree, call: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _child(tree: HistoryTree, player: int, histories: IntArray, action: int) -> IntArray:
-    """`[H]` the history after a player's action, -1 where it has none or does not act."""
+    """`[H]` the history after a player's action, -1 if the player does not act or lacks the action."""
     after = np.nonzero(tree.action[player] == action)[0]
     child = np.full(tree.num_histories, -1)
     child[tree.parent[after]] = after
@@ -166,21 +166,21 @@ def _by_infoset(infoset: IntArray, x: FloatArray, count: int) -> FloatArray:
 
 
 def _largest(infoset: IntArray, x: FloatArray, count: int) -> FloatArray:
-    """`[I]` the largest of `[H]` numbers ≥ 0: stakes show where cards do not tie."""
+    """`[I]` maximum of `[H]` numbers ≥ 0; a stake is known only from histories whose cards do not tie."""
     most = np.zeros(count)
     np.maximum.at(most, infoset, x)
     return most
 
 
 def _win(infoset: IntArray, weight: FloatArray, wins: FloatArray, count: int) -> FloatArray:
-    """`[I, L]` the probability to win against a range, ½ where it is empty."""
+    """`[I, L]` probability of winning against a range, ½ if it is empty."""
     total = _by_infoset(infoset, weight, count)
     won = _by_infoset(infoset, weight * wins[:, None], count)
     return np.where(total > 0, won / np.where(total > 0, total, 1), 0.5)
 
 
 def _best_rows(tree: HistoryTree, player: int, values: dict[int, FloatArray]) -> FloatArray:
-    """`[Q, L]` the first of the best actions at every infoset, from `[I, L]` of every action."""
+    """`[Q, L]` the first best action at every infoset, given the values `[I, L]` of every action."""
     infosets = tree.infosets[player]
     owner, action = infosets.infoset[1:], infosets.action[1:]
     worth = np.stack([values[int(a)][i] for a, i in zip(action, owner, strict=True)])

@@ -1,6 +1,6 @@
-"""Lookaheads solved: gadgets, CFR or linear programs, strategies with their certificate.
+"""Solves lookaheads with gadgets, by CFR or linear programs; returns strategies with a certificate.
 
-Lanes have a gadget, an opponent and ranges of their own, and share the values at the limit.
+Each lane has its own gadget, opponent and ranges; all lanes share the values at the limit.
 """
 
 from __future__ import annotations
@@ -45,15 +45,16 @@ SEARCH = frozenset({Capability.RANGE, Capability.ROOT_VALUES, Capability.ROOT_PR
 
 
 class SolvedLookahead(NamedTuple):
-    """Lookaheads that are solved, on the host; S subgames, L lanes.
+    """Solutions of lookaheads, in host memory; S subgames, L lanes.
 
     Attributes:
-      strategy: both players' average strategies `[Q_p, L]`, completed where they are undefined.
+      strategy: both players' average strategies `[Q_p, L]`; undefined rows are filled in.
       value: `[S, L]` value guaranteed by the searching player's strategy in each gadget game.
       gap: `[S, L]` NashConv of each gadget game.
       has_decision: `[S, L]` False where there was nothing to solve.
-      iterations: `[L]` done.
-      failures: lanes that overflowed, and where; their strategies stay, and their numbers are NaN.
+      iterations: `[L]` completed iterations.
+      failures: lanes that overflowed, with the subgame; their strategies are unchanged, and their numbers are
+        NaN.
     """
 
     strategy: tuple[FloatArray, FloatArray]
@@ -143,7 +144,7 @@ def solve_lookahead(
 
 
 def _fallback(games: GadgetGames, rows: tuple[FloatArray, FloatArray], lanes: IntArray) -> Fallbacks:
-    """Both players' rows of some lanes; the opponent's where its average has no mass."""
+    """Both players' rows of the given lanes; the opponent's are used where its average has no mass."""
     player = games.player
     theirs = rows[1 - player][:, games.lanes.blueprint[lanes]]
     opponent = Fallback(on_host(theirs), on_host(np.ones(theirs.shape, np.bool_)))

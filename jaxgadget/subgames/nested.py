@@ -1,4 +1,4 @@
-"""Nested search: at each own decision a player searches again in the current subgame.
+"""Nested search: the player searches again at each of its decisions, in the current subgame.
 
 Kubíček, Lisý and Sandholm (2026), §8.1. A search is a function of the public history alone: it runs a fixed
 number of iterations from a fixed initial state. All searches that the player's own play can reach are
@@ -75,21 +75,22 @@ class Nested(LaneResult):
     Attributes:
       player: the searching player.
       blueprint: the blueprints.
-      gadgets: gadgets of all searches but the first, unless the opponent acted before it.
+      gadgets: gadgets of all searches, except a first search before which the opponent has not acted.
       opponents: opponents assumed by the searches.
       schedule: beginnings and ends of the searches; None if they end at a cut.
-      num_entries: K, strategies of each player to choose from at the limit.
+      num_entries: K, number of strategies that each player chooses from at the limit.
       leaf: source of the values at the limit.
       policy: the assembled policies, one per lane.
       blueprint_exploitability: `[lanes]` the game's value minus the value that the blueprint guarantees.
       nested_exploitability: `[lanes]` the same for the assembled policy.
       gain: `[lanes]` value of the assembled policy against the model, minus the game's value; NaN without a
         model.
-      best_response_gain: `[lanes]` the gain of a best response to the model, the maximum; NaN likewise.
+      best_response_gain: `[lanes]` gain of a best response to the model, which is the maximum; NaN without a
+        model.
       objectives: `[levels, lanes]` value at every level: p × the value against the model, followed to the
         limit with the values there for the game below, + (1−p) × the guaranteed value; NaN if unknown.
-      exploitability_bound: `[lanes]` of the assembled policy: (p × gain + all gaps) / (1−p), for joint
-        searches with optimal values; NaN for others.
+      exploitability_bound: `[lanes]` bound for the assembled policy: (p × gain + all gaps) / (1−p), for joint
+        searches with optimal values; NaN otherwise.
       gap_max: `[lanes]` the largest NashConv of a search's game; with range values, only below the limit.
       searches: `[lanes]` number of subgames searched.
       game_value: bracket of player 0's value of the game.
@@ -144,7 +145,7 @@ class Nested(LaneResult):
 
     @property
     def message(self) -> str:
-        """Convergence of the searches and the remedy, in a sentence."""
+        """One-sentence summary of the searches' convergence, with a remedy if it is insufficient."""
         if len(self.failures) == self.policy.num_lanes:
             return f"no result is defined: {self.failures[0]}"
         return convergence(
@@ -236,7 +237,7 @@ def nested_search(
     public states there to the end, with the opponent's values from the search above.
 
     Args:
-      tree: the game, by histories or by hands. By hands searches extend to the end of the game, or have
+      tree: the game, in history or hand form. In hand form, searches extend to the end of the game, or have
         `OptimalValues()` at their limit.
       blueprint: profiles, as in `refine`; infosets not reached by search are unchanged.
       gadgets: by default those of `refine` (with ε of 1e-3; the paper's nested solving has 2e-2); with an
@@ -254,8 +255,8 @@ def nested_search(
       algorithm: short for `Solver(algorithm=…)`.
 
     Raises:
-      ValueError: for bad arguments, a value function that returns no numbers, gadgets that need the trunk
-        where it is unknown, or a game in which an infoset lies on both sides of a level.
+      ValueError: for bad arguments, a value function that does not return numbers, gadgets that need the
+        trunk where it is unknown, or a game in which an infoset lies on both sides of a level.
 
     Warns:
       UserWarning: for unreliable range values, such as those of a network whose training is unfinished.
@@ -308,7 +309,7 @@ def nested_search(
 def _leaves(
     values: ValueFunction | Sequence[ValueFunction] | Leaf | None, profiles: Policy
 ) -> Sequence[Leaf]:
-    """A leaf for each blueprint."""
+    """One leaf for each blueprint."""
     if values is None:
         return [GameEnd()] * profiles.num_lanes
     if isinstance(values, Leaf):
@@ -325,7 +326,7 @@ def _check_tree(
     num_blueprints: int,
     solver: Solver,
 ) -> None:
-    """ValueError unless the tree is that of the whole game, and has histories if the searches need them."""
+    """Raises ValueError unless the tree is of the whole game, and has histories if the searches need them."""
     if not isinstance(tree, PublicTree):
         check_whole(tree)
         return
@@ -342,12 +343,12 @@ def _check_tree(
 def _check_known(
     knowledge: Knowledge, gadgets: Sequence[Gadget], lookahead: Lookahead, opponent: Any
 ) -> None:
-    """ValueError unless search can be from own infostates."""
+    """Raises ValueError unless search from own infostates is possible."""
     if isinstance(lookahead.values, OptimalValues) or lookahead.range_values is not None:
         raise ValueError(
-            f"knowledge with values={lookahead.values!r}: these are of public states, of which searches from "
-            "own infostates have parts; expected values of histories, or none for searches to the end of the "
-            "game"
+            f"knowledge with values={lookahead.values!r}: these are of public states, but searches from "
+            "own infostates have only parts of these; expected values of histories, or none for searches to "
+            "the end of the game"
         )
     check_knowledge(knowledge, gadgets, opponent)
     if knowledge.generate is not None:
@@ -367,10 +368,10 @@ def _run(
     visits: bool,
     knowledge: Knowledge | None,
 ) -> list[tuple[IntArray, NestedRun]]:
-    """All searches, those with one leaf and, where it is continued, one kind of gadgets side by side.
+    """Runs all searches; lanes of one leaf and, if it is continued, one kind of gadget form a batch.
 
     Returns:
-      The numbers of the lanes of every run.
+      The runs, each with the indices of its lanes.
     """
     lanes = Lanes.product(gadgets=len(gadgets), opponents=len(opponents), blueprints=profiles.num_lanes)
     batches: list[tuple[Leaf, tuple[Gadget, ...], IntArray, Lanes]] = []
@@ -412,9 +413,9 @@ class _AllSearches:
     Attributes:
       rows: `[Q, lanes]` strategies of the searching player.
       gaps: `[lanes]` sum of the gaps of all games, NaN where they give no bound; None: NaN in all lanes.
-      objectives: None if no search has any.
-      num_entries: 1 if values at the limit leave no choice.
-      value_seconds: NaN if the time of searches and values is not measured separately.
+      objectives: as in `Nested`; None if no search has objectives.
+      num_entries: as in `Nested`; 1 if the values at the limit leave no choice.
+      value_seconds: as in `Nested`; NaN if the value function is not timed separately.
     """
 
     player: int
@@ -434,7 +435,7 @@ class _AllSearches:
 
 
 def _joined(runs: Sequence[tuple[IntArray, NestedRun]]) -> _AllSearches:
-    """The results of runs, in the order of all lanes."""
+    """Joins the results of runs, in the order of all lanes."""
     order = np.argsort(np.concatenate([numbers for numbers, _ in runs]))
     first = runs[0][1]
 
@@ -468,7 +469,7 @@ def _searched_below(
     algorithm: str,
     seconds: float,
 ) -> _AllSearches:
-    """Results of a search to a cut, with range values there, and of the searches below it."""
+    """Joins the results of a search down to a cut, with range values there, and of the searches below it."""
     lanes = policy.num_lanes
     return _AllSearches(
         player=player,
@@ -553,7 +554,7 @@ def _search_continually(
     solver: Solver,
     value: tuple[float, float] | None,
 ) -> Nested:
-    """Continual re-solving with values of ranges."""
+    """Continual re-solving with range values."""
     with (watch := Stopwatch()).phase("run"):
         trunk, refined = resolve_continually(profiles, gadgets, values, limit, player, solver, value)
     nobody = list_opponents(Opponent(), profiles.histories)
@@ -573,7 +574,7 @@ def _responded(
     solver: Solver,
     value: tuple[float, float] | None,
 ) -> Nested:
-    """Continual responses with values of ranges."""
+    """Continual responses to models, with range values."""
     with (watch := Stopwatch()).phase("run"):
         trunk, policy, searched = respond_continually(
             profiles, gadgets, opponents, values, limit, player, solver
@@ -584,7 +585,7 @@ def _responded(
 
 
 def _join_visits(run: NestedRun) -> Visits:
-    """Results of all searches of a run; empty for a player that never acts."""
+    """Visits of all searches of a run; empty for a player that never acts."""
     size = run.leaf.num_entries
     none = Visits(np.zeros(0, np.int64), np.zeros((0, size, size)))
     return Visits(*map(np.concatenate, zip(none, *(run.visits or ()), strict=True)))

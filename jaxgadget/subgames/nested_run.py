@@ -1,7 +1,7 @@
 """Nested searches of one player: levels of subgames, each searched with the results of the level above.
 
-A search takes reach, range and alternative values from the search above it. Its subgames lie within the
-subgames above, so that the parts of a level continue independently and are never joined.
+A search takes reach, range and alternative values from the search above it. Its subgames lie within those
+of the search above, so that the parts of a level continue independently and are never joined.
 
 If the leaf is continued (`OptimalValues`), every search extends to the end of the game, and its plan below
 the limit is the blueprint of the next one, so that alternative values are best responses to an actual
@@ -11,7 +11,7 @@ strategy (Milec, Kubíček and Lisý 2024). The gadget then determines how the s
   game's root. It is as safe as a restricted Nash response of the whole game;
 - the full gadget solves every subgame *separately*, using only the searches on its path, as a player in a
   match must. Its siblings have the values assumed by these searches. The assembled policy is not safe;
-- all others depend only on the values at their own roots, so that both give the same result.
+- all other gadgets depend only on the values at their own roots, so that both methods agree.
 """
 
 from __future__ import annotations
@@ -53,20 +53,22 @@ from jaxgadget.util.lanes import Lanes
 from jaxgadget.util.players import sign_of
 
 PART_CELLS = 1 << 24
-"""Payoffs (K² a leaf, and one a terminal) that are searched at a time, unless one subgame has more."""
+"""Maximum number of payoffs searched at a time (K² for each leaf and one for each terminal), unless one
+subgame has more."""
 
 PROGRAM_CELLS = 1 << 23
-"""After so many payoffs JAX's compiled programs are dropped. Large parts seldom have equal shapes, and JAX
-keeps every program, 45 MB a part in Goofspiel 6, and its memory mappings, of which Linux grants 65,530."""
+"""Number of payoffs after which JAX's compiled programs are dropped. Large parts seldom have equal shapes,
+and JAX keeps every program (45 MB for each part in Goofspiel 6) and its memory mappings, of which Linux
+allows 65,530."""
 
 
 class Visits(NamedTuple):
-    """Where searches end.
+    """Visits of the leaves of searches.
 
     Attributes:
       histories: `[H]` leaves of lookaheads.
-      weights: `[H, K, K]` the probability that play under the average strategies gets to each of them and
-        chooses each pair of entries there.
+      weights: `[H, K, K]` probability under the average strategies of reaching each leaf and choosing each
+        pair of entries there.
     """
 
     histories: IntArray
@@ -78,7 +80,7 @@ class Handover:
     """Data passed from the searches of one level to those below; L lanes.
 
     Attributes:
-      policy: both players' strategies in the game, which give the next searches' reach.
+      policy: both players' strategies in the game, which determine the reach of the next searches.
       plan: both players' average strategies below the roots of the level, and at its limits; for searches
         from own infostates, only the searching player's.
       leaves: `[H]` histories at the lookaheads' limits; empty if they extend to the end of the game.
@@ -95,7 +97,7 @@ class Handover:
     own: OwnSearches | None = None
 
     def joined(self, leaves: IntArray, payoffs: FloatArray) -> tuple[IntArray, FloatArray]:
-        """These leaves and others, ascending, with their payoffs."""
+        """Merges these leaves with others, ascending; returns the leaves and their payoffs."""
         joined_leaves = np.concatenate([self.leaves, leaves])
         order = np.argsort(joined_leaves, kind="stable")
         return joined_leaves[order], np.concatenate([self.payoffs, payoffs])[order]
@@ -176,11 +178,11 @@ class NestedRun:
         self.gap_max, self.gap_sum = np.zeros(len(lanes)), np.zeros(len(lanes))
         self.searches, self.iterations = np.zeros(len(lanes), np.int64), np.zeros(len(lanes), np.int64)
         self.objectives = np.full((len(schedule.levels), len(lanes)), np.nan)
-        self._worth: dict[int, FloatArray] = {}  # `[L]` of a level, its parts so far together
+        self._worth: dict[int, FloatArray] = {}  # for each level `[L]` the sum over the parts searched so far
         self.seconds = self.value_seconds = 0.0
         self.failures: dict[int, str] = {}
         self.visits: list[Visits] | None = [] if visits else None
-        self._payoffs = 0  # searched since programs were dropped
+        self._payoffs = 0  # number searched since programs were dropped
 
     @property
     def joint(self) -> BoolArray:
@@ -190,9 +192,9 @@ class NestedRun:
 
     @property
     def gaps(self) -> FloatArray:
-        """`[L]` all games' gaps together, where they bound exploitability; NaN elsewhere.
+        """`[L]` sum of the gaps of all games where it bounds exploitability, NaN otherwise.
 
-        They do for joint searches with optimal values, unless the opponent must make mistakes.
+        It is a bound for joint searches with optimal values, unless the opponent must make mistakes.
         """
         exact = np.array([gadget.epsilon == 0 for gadget in self.gadgets])[self.lanes.gadget]
         return np.where(self.joint & exact & self.leaf.is_continued, self.gap_sum, np.nan)
@@ -214,7 +216,7 @@ class NestedRun:
         return self.leaf.is_continued and self.gadgets[0].entry_name == Full.entry_name
 
     def run(self, report: Report) -> None:
-        """Searches everywhere, part by part, and below a part before the next one.
+        """Runs all searches depth-first: each part, then everything below it, then the next part.
 
         Args:
           report: progress callback; receives the number of subgames × iterations completed.
@@ -233,7 +235,7 @@ class NestedRun:
         def searched(
             number: int, subgames: IntArray, above: Handover | None
         ) -> Iterator[tuple[IntArray, Handover]]:
-            """Subgames below which the same searches follow, and the data passed to them."""
+            """Yields groups of subgames that share all later searches, with the data passed to these."""
             handover = None
             for part in self.parts(levels[number], subgames, above, first=number == 0):
                 handover = search(number, part, above, handover if self.leaf.is_continued else None)
@@ -260,7 +262,7 @@ class NestedRun:
         self.seconds = time.perf_counter() - begin
 
     def _below(self, level: SearchLevel, where: Cut) -> IntArray:
-        """The subgames of the next decisions that lie below some of this one's."""
+        """The subgames of the next level that lie below the given subgames of this level."""
         inside = where.root[level.roots] >= 0
         subgames = np.unique(level.subgame[inside])
         across = subgames[np.isin(subgames, level.subgame[~inside])]
@@ -283,11 +285,11 @@ class NestedRun:
     def parts(
         self, level: SearchLevel, subgames: IntArray, above: Handover | None = None, *, first: bool
     ) -> list[IntArray]:
-        """Subgames that are searched together: as many as fit, and under the same gadgets.
+        """Groups of subgames that are searched together: as many as fit in memory, with the same gadgets.
 
         Args:
-          level: the decisions.
-          subgames: some of theirs, ascending.
+          level: the level.
+          subgames: some of its subgames, ascending.
           above: results of the level above, for searches from own infostates.
           first: True for the first searches, which are unsafe if the opponent has not acted.
         """
@@ -317,11 +319,11 @@ class NestedRun:
         return parts
 
     def _has_acted(self, roots: IntArray) -> BoolArray:
-        """`[H]` True at roots before which the opponent acted."""
+        """`[H]` True for roots before which the opponent has acted."""
         return decisions_before(self.tree, 1 - self.player, roots) > 0
 
     def _count_payoffs(self, where: Cut, above: Handover | None) -> IntArray:
-        """`[S]` payoffs of the subgames' lookaheads, those of own infostates and of beliefs together."""
+        """`[S]` number of payoffs of the subgames' lookaheads, of own infostates and beliefs together."""
         tree = self.tree
         leaves = self._limit(self.schedule.leaves(where))
         ends = tree.terminals[where.root[tree.terminals] >= 0]
@@ -336,7 +338,7 @@ class NestedRun:
         return count.astype(np.int64)
 
     def _drop_programs(self) -> None:
-        """Makes room once many payoffs were searched."""
+        """Drops compiled programs after many payoffs have been searched."""
         if self._payoffs > PROGRAM_CELLS:
             drop_programs()
             self._payoffs = 0
@@ -347,14 +349,14 @@ class NestedRun:
     def search(
         self, number: int, where: Cut, above: Handover | None, report: Report, beside: Handover | None = None
     ) -> Handover:
-        """Searches some subgames of one level, all at once.
+        """Searches the given subgames of one level in one batch.
 
         Args:
-          number: of the level.
-          where: at its roots.
-          above: from the level above, None at the first one.
-          report: progress callback; receives the number of iterations done in each group of gadgets.
-          beside: from other searches of this level; the result is theirs too.
+          number: index of the level.
+          where: cut at its roots.
+          above: data from the level above; None at the first one.
+          report: progress callback; receives the number of completed iterations in each group of gadgets.
+          beside: data from other searches of this level, into which the result is merged.
         """
         ends, player, other = self.schedule.leaves(where), self.player, 1 - self.player
         leaves = self._limit(ends)
@@ -409,7 +411,7 @@ class NestedRun:
         return Handover(self.assembled, plan, leaves, payoffs, own=own)
 
     def _limit(self, ends: IntArray) -> IntArray:
-        """`[H]` the histories at the schedule's limit that have payoffs."""
+        """`[H]` the histories at the schedule's limit that need payoffs."""
         return ends if self.leaf.ends_lookahead else ends[:0]
 
     def _leaf_payoffs(self, leaves: IntArray) -> FloatArray:
@@ -421,7 +423,7 @@ class NestedRun:
         return payoffs
 
     def _policy_above(self, above: Handover | None, otherwise: Policy) -> Policy:
-        """The policy of the searches above, where the leaf is continued."""
+        """The policy of the searches above if the leaf is continued; else `otherwise`."""
         return above.policy if above is not None and self.leaf.is_continued else otherwise
 
     def _find_spot(
@@ -435,18 +437,18 @@ class NestedRun:
         return beliefs.next_spot(above.own, where, ends, at_ends)
 
     def find_ranges(self, structure: Structure, above: Handover | None, fallback: Profile) -> Ranges:
-        """The ranges at the roots: of the searches above, or the blueprint's if there was none.
+        """The ranges at the roots: those of the searches above, or the blueprint's if there are none.
 
         Args:
           structure: the lookahead.
-          above: from the level above.
+          above: data from the level above; None at the first one.
           fallback: the blueprint.
         """
         look, policy = structure.forest, self._policy_above(above, self.assembled)
         reach, inner, plan = root_reach(look, policy), structure, fallback
         if above is not None:
             plan, reached = above.plan, look.cut.root[above.leaves] >= 0
-            if len(look.leaves) or reached.any():  # else both go on to the end
+            if len(look.leaves) or reached.any():  # otherwise both extend to the end
                 limit, size = above.leaves[reached], self.leaf.num_entries
                 forest = build_forest(self.tree, look.cut, limit=limit, num_choices=size)
                 inner = build_structure(forest.with_values(above.payoffs[reached]), self.player)
@@ -459,7 +461,7 @@ class NestedRun:
         return dataclasses.replace(ranges, trunk=trunk_ranges(trunk, self.player, own, theirs))
 
     def _count(self, number: int, solved: SolvedLookahead) -> None:
-        """Adds up the numbers of some searches of a level."""
+        """Accumulates the statistics of the given searches of a level."""
         self.failures = {**solved.failures, **self.failures}
         gap = np.where(solved.has_decision | self.joint, solved.gap, 0)
         self.gap_max = np.maximum(self.gap_max, gap.max(axis=0, initial=0))
@@ -467,7 +469,7 @@ class NestedRun:
         self.searches += solved.has_decision.sum(axis=0)
         self.iterations = np.maximum(self.iterations, solved.iterations)
         if not self.leaf.is_continued:
-            with np.errstate(over="ignore", invalid="ignore"):  # where a search overflows all is undefined
+            with np.errstate(over="ignore", invalid="ignore"):  # overflowed results are undefined
                 self._worth[number] = self._worth.get(number, 0.0) + solved.value.sum(axis=0)
 
     def _objective(self, number: int, worth: FloatArray) -> FloatArray:
@@ -486,7 +488,7 @@ class NestedRun:
     def _continued(
         self, number: int, subgames: IntArray, above: Handover | None, handover: Handover
     ) -> Handover:
-        """The handover of some subgames of a level alone, whose plans continue to the end of the game."""
+        """The handover of the given subgames alone, whose plans continue to the end of the game."""
         tree, where = self.tree, self.schedule.levels[number].cut(self.tree, subgames)
         ends, policy = (
             leaf_above(where, self.schedule.leaves(where)),
@@ -503,7 +505,7 @@ class NestedRun:
         return dataclasses.replace(handover, policy=policy, plan=plan, followed=followed)
 
     def _earned(self, policy: Policy, followed: BoolArray) -> FloatArray:
-        """`[L]` value of a policy against the mixtures, rational where no model is followed."""
+        """`[L]` value of a policy against the mixtures; the opponent is rational outside its models."""
         player, other, p = self.player, 1 - self.player, self.p
         answer = best_response(policy, other)
         earned = np.zeros_like(p)
@@ -518,13 +520,13 @@ class NestedRun:
     def _count_visits(
         self, look: Forest, ranges: Ranges, strategy: tuple[FloatArray, FloatArray], adopted: BoolArray
     ) -> Visits:
-        """Probability of reaching each leaf and pair of entries under the averages, the mean over lanes.
+        """Counts visits of each leaf and pair of entries under the average strategies, as a mean over lanes.
 
         Args:
           look: the lookahead.
           ranges: ranges at its roots.
-          strategy: both players' average strategies there.
-          adopted: `[R]` mask of the searching player's roots below which they are adopted.
+          strategy: both players' average strategies in the lookahead.
+          adopted: `[R]` mask of the searching player's roots below which strategies are adopted.
         """
         leaves, chosen = look.leaves, list[FloatArray]()
         known = tuple(adopted if p == self.player else usual_roots(look)[p] for p in (0, 1))
@@ -540,7 +542,7 @@ class NestedRun:
         own, theirs = (plan[counts] for plan in chosen)
         lanes = np.einsum("ckx,clx->ckl", own, theirs, optimize=True) / len(self.lanes)
         weights = np.zeros((len(leaves), leaves.num_choices, leaves.num_choices))
-        weights[leaves.leaf[counts]] = lanes  # each leaf once
+        weights[leaves.leaf[counts]] = lanes  # each leaf is counted once
         return Visits(leaves.histories, look.histories.chance[leaves.histories, None, None] * weights)
 
     def _assemble(self, number: int, look: Forest, plan: Policy, adopted: BoolArray) -> None:
@@ -567,7 +569,7 @@ def _earned_outside(where: Cut, player: int, policy: Policy, reach: FloatArray) 
 
     Args:
       where: the cut.
-      player: the player, and the utility.
+      player: the player, in whose utility the value is.
       policy: its policies, L lanes.
       reach: `[sequences, L]` the models' reach of the opponent's sequences.
     """

@@ -94,7 +94,7 @@ class OffTreeLevel:
     """Solutions of one level. Lanes run over gadgets, then blueprints.
 
     Attributes:
-      level: k, the number of times that the opponent had left the menu.
+      level: k, the number of times that the opponent has left the menu.
       forests: the subgames; for `expensive`, one forest for each place.
       gap: `[S, lanes]` NashConv of each gadget game, concatenated over forests.
       has_decision: `[S, lanes]` False for unreachable subgames, which have no decision.
@@ -123,7 +123,7 @@ class OffTree(LaneResult):
       off_tree: the opponent's off-menu actions if restricted; else None.
       rule: translation rule for actions that no level answers.
       blueprint: the blueprints.
-      gadgets: the gadgets solved; none for a translation.
+      gadgets: the solved gadgets; none for a translation.
       policy: the assembled strategies, one per lane, in the game in which the defender has its menu; the
         opponent's half is the blueprint's.
       levels: solutions, by level; `certificate` is that of the last level.
@@ -170,8 +170,8 @@ class OffTree(LaneResult):
 
         Args:
           tree: of that game.
-          rule: translation rule for unanswered actions, if the game has bet sizes; otherwise uniform. By
-            default that by which exploitability was measured.
+          rule: translation rule for unanswered actions if the game has bet sizes; otherwise play is uniform.
+            By default the rule with which exploitability was measured.
 
         Raises:
           ValueError: as `lift` and `translate`.
@@ -184,7 +184,7 @@ class OffTree(LaneResult):
 
     @property
     def message(self) -> str:
-        """Number of levels and subgames solved, and the convergence of their solves, in a sentence."""
+        """One-sentence summary of the solved levels and subgames, and of their convergence."""
         if not self.levels:
             return f"{self.method}: no subgame was solved"
         gap = max(float(np.nanmax(level.gap, initial=0.0)) for level in self.levels)
@@ -332,7 +332,7 @@ class _OffTreeSetting:
     def place(self, tree: HistoryTree, k: int) -> IntArray:
         """`[n]` number of decisions of the opponent between its last two departures from the menu.
 
-        Of histories in which it has left the menu k times; before that, since it left the menu last.
+        For histories with fewer than k departures, the number of decisions since the last departure.
         """
         action, left = tree.action[self.opponent], self.left(tree)
         leaves = np.isin(action, self.off_tree_actions)
@@ -356,14 +356,14 @@ class _OffTreeSetting:
         return np.flatnonzero(leaves & (tree.actor != TERMINAL))
 
     def enumerated(self, game: Game) -> HistoryTree:
-        """A game's tree, made once."""
+        """A game's tree; cached."""
         known = self.tree.cache.setdefault("off the tree", {})
         if game.name not in known:
             known[game.name] = enumerate_game(game, max_histories=self.max_histories)
         return known[game.name]
 
     def fitting(self, make: Callable[[], HistoryTree]) -> HistoryTree | None:
-        """A tree, or None if it has too many histories."""
+        """The tree that `make` builds, or None if it has too many histories."""
         try:
             return make()
         except TooLargeError:
@@ -412,16 +412,16 @@ def nested_off_tree(
     iterations: int | None = None,
     algorithm: str | Rule | None = None,
 ) -> OffTree:
-    """Answers each action outside the opponent's menu by solving a subgame; see the module's docstring.
+    """Answers each action outside the opponent's menu by solving a subgame.
 
-    Source: Brown and Sandholm (2017), §7.
+    The module's docstring describes the methods. Source: Brown and Sandholm (2017), §7.
 
     Args:
       tree: histories of a `MenuAbstraction` that permits no departures, and in which the opponent has a menu.
       blueprint: profiles of the abstraction, one per lane, as in `refine`.
       gadgets: by default resolving and, except for `inexpensive` and `safe`, unsafe; resolving without prior,
         with a uniform prior and with a blueprint prior, which is the opponent's reach before the action.
-        Other priors and alternative values than these and `AbstractValues` (not with `safe`) are refused.
+        Only these priors are accepted, and of alternative values only `AbstractValues` (not with `safe`).
         With a spread (`Resolving.spread`) values are distributions; `best-response` uses the distance from a
         best response to the translated strategy of the previous level.
       player: the answering player, 0 or 1; the other leaves its menu.
@@ -508,7 +508,7 @@ def translate_off_tree(
     """Values guaranteed by translation alone, in the form of the results of `nested_off_tree`.
 
     Args:
-      tree: as in `nested_off_tree`; this and what follows.
+      tree: histories of a `MenuAbstraction`, as in `nested_off_tree`.
       blueprint: profiles of the abstraction, one per lane.
       rule: as in `translate`.
       player: the answering player.
@@ -551,7 +551,7 @@ def translate_off_tree(
 
 
 class _Answering:
-    """Strategies on their way through the levels, a lane for each gadget and blueprint."""
+    """State of `nested_off_tree`: strategies updated level by level, one lane per gadget and blueprint."""
 
     def __init__(
         self,
@@ -570,7 +570,7 @@ class _Answering:
         self.start(blueprint)
 
     def start(self, policy: Policy) -> None:
-        """Begins with strategies, a lane a blueprint."""
+        """Initialises the strategies, given one lane for each blueprint."""
         self._go_on(policy.take_lanes(self.lanes.blueprint))
 
     def answer(self, k: int) -> OffTreeLevel:
@@ -611,7 +611,7 @@ class _Answering:
         )
 
     def assembled(self, blueprint: Policy) -> Policy:
-        """The strategies, with the opponent's half of the blueprints."""
+        """The strategies, combined with the opponent's half of the blueprints."""
         opponent = 1 - self.setting.player
         theirs = lift(blueprint.take_lanes(self.lanes.blueprint), self.policy.histories).probabilities[
             opponent
@@ -622,7 +622,7 @@ class _Answering:
         self.policy = dataclasses.replace(policy, labels=self.labels)
 
     def _leaving(self, policy: Policy) -> Policy:
-        """The same policies, whose opponent leaves its menu half of the time wherever it may."""
+        """The policies with an opponent that leaves its menu with probability 1/2 wherever it may."""
         opponent, tree = self.setting.opponent, policy.tree
         infosets = tree.infosets[opponent]
         infoset, first = infosets.infoset[1:], infosets.first_sequence - 1
@@ -641,15 +641,15 @@ class _Answering:
         return policy.with_player(opponent, rows)
 
     def _before_leaving(self, tree: HistoryTree, k: int, at: BoolArray) -> tuple[Forest, IntArray]:
-        """Subgames that begin before the k-th way off the menu at one place.
+        """Builds the subgames that begin before the k-th departure from the menu at one place.
 
         Args:
-          tree: of level k.
+          tree: tree of level k.
           k: the level.
-          at: `[n]` which histories are at that place; see `_OffTreeSetting.place`.
+          at: `[n]` mask of the histories at that place; see `_OffTreeSetting.place`.
 
         Returns:
-          The forest, in the game in which the menu is left for the k-th time there and nowhere else; and the
+          The forest, in the game in which the k-th departure is possible only at that place; and the
           tree's infosets of the defender that follow.
         """
         setting, left = self.setting, self.setting.left(tree)
@@ -665,20 +665,20 @@ class _Answering:
     def _subgames(
         self, forest: Forest, policy: Policy, gadgets: tuple[Gadget, ...], held: IntArray | None = None
     ) -> Subgames:
-        """Gadget games in which every gadget has the lanes that are its own."""
+        """Gadget games in which each gadget is combined with its own lanes only."""
         lanes = dataclasses.replace(self.lanes, blueprint=np.arange(len(self.lanes)))
         return Subgames(forest, self.setting.player, policy, gadgets, combinations=lanes, held=held)
 
     def _solve(
         self, forest: Forest, policy: Policy, before: Policy, folder: str, held: IntArray | None = None
     ) -> SubgameSolutions:
-        """Solves subgames, where the policies are those of the level before.
+        """Solves subgames, with the policies of the previous level as blueprints.
 
         Args:
           forest: the subgames.
-          policy: of the forest's tree, one per lane.
-          before: the strategies of the level before, in its own tree.
-          folder: of checkpoints.
+          policy: policies of the forest's tree, one per lane.
+          before: the strategies of the previous level, in that level's tree.
+          folder: folder of checkpoints.
           held: the tree's infosets at which the defender is locked to the policy.
         """
         with self.watch.phase("build"):
@@ -718,7 +718,7 @@ class _Answering:
     def _with_values(
         self, forest: Forest, policy: Policy, mass: FloatArray, usual: FloatArray
     ) -> Iterator[Gadget]:
-        """The gadgets with values that are promised; `usual` are those of the level before."""
+        """The gadgets with their promised values; `usual` holds those of the previous level."""
         player = self.setting.player
         for gadget in self.gadgets:
             if isinstance(gadget, Unsafe):
@@ -744,7 +744,7 @@ class _Answering:
 
 
 class _Measured(NamedTuple):
-    """Values in the whole game; the fields of `OffTree` of the same names."""
+    """Values in the whole game; fields as in `OffTree`."""
 
     exploitability: FloatArray
     game_value: tuple[float, float] | None
@@ -759,12 +759,12 @@ def _measure(
     value: tuple[float, float] | None,
     solver: Solver,
 ) -> _Measured:
-    """Game values, and values of strategies in the whole game.
+    """Computes game values, and values of strategies in the whole game.
 
     Args:
       setting: the abstraction and the answering player.
       policy: the strategies.
-      certificate: `[lanes]` values that they guarantee.
+      certificate: `[lanes]` values guaranteed by the strategies.
       rule: translation rule for unanswered actions; None if all are answered.
       value: bracket of the whole game's value, if known.
       solver: settings for computing values.
@@ -792,7 +792,7 @@ def _measure(
 
 
 def _guaranteed(policy: Policy, player: int) -> FloatArray:
-    """`[lanes]` a player's value against a best response."""
+    """`[lanes]` value of a player's policies against a best response."""
     return -evaluate_policy(policy).best_response_values[player]
 
 
@@ -806,7 +806,7 @@ def _default_gadgets(method: str) -> tuple[Gadget, ...]:
 
 
 def check_gadget(gadget: Gadget, method: str, num_lanes: int) -> None:
-    """ValueError for a gadget that a method has no use for; `num_lanes` of blueprints."""
+    """Raises ValueError if a gadget cannot be used with a method and `num_lanes` blueprints."""
     provided = SOLVERS | {Capability.TRUNK}
     if method == "expensive":
         provided |= {Capability.RANGE}

@@ -1,7 +1,7 @@
 """Portfolios: K strategies for the rest of the game, from which a player chooses at a depth limit.
 
-A portfolio is a `Policy` with K lanes: player p's entry k is lane k of `probabilities[p]`, entry 0 the
-blueprint. The two players' entries are independent of each other, so a lane is no profile to be played.
+A portfolio is a `Policy` with K lanes: player p's entry k is lane k of `probabilities[p]`, and entry 0 is the
+blueprint. The two players choose their entries independently, so a lane is not a profile.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def make_portfolio(
     progress: bool | None = None,
     tree: HistoryTree | None = None,
 ) -> Policy:
-    """A portfolio of exactly `size` entries a player, made from a blueprint.
+    """Creates a portfolio of exactly `size` entries for each player from a blueprint.
 
     The kinds fill the slots after the blueprint in turn, one each, until all slots are filled; an exhausted
     kind is skipped. Entries are in the order of `entries`:
@@ -76,8 +76,8 @@ def make_portfolio(
     - `checkpoints[:ITERATIONS]`: averages of one run of CFR+ on the whole game, by default of 1,000
       iterations, after numbers of iterations that grow by a constant factor up to the last.
     - `draws[:ALPHA]`: Dirichlet(ALPHA) rows, by default uniform on the simplex.
-    - `best-responses`: one after the other, each a pure best response in the whole game to the mix of all
-      entries that the other player has so far, one drawn evenly before play.
+    - `best-responses`: in sequence, each a pure best response in the whole game to the uniform mixture of the
+      other player's entries so far, from which one entry is drawn before play.
 
     The default entries depend on the blueprint and the rules alone. Best responses matter most: nested search
     with exact leaves on Goofspiel 4 and Liar's Dice 1×4 was nearly always more exploitable with draws in
@@ -85,7 +85,7 @@ def make_portfolio(
     independent of the blueprint's quality; add them if the game can be solved and this is desired.
 
     Args:
-      blueprint: one lane; with a tree, anything that `as_policy` accepts.
+      blueprint: a policy of one lane; with a tree, anything that `as_policy` accepts.
       entries: specs as above, each at most once.
       size: K; 1 is the blueprint alone.
       seed: seed of the draws, an integer ≥ 0.
@@ -122,7 +122,7 @@ def make_portfolio(
 
 
 def biased(policy: Policy, actions: Sequence[int], factor: float = FACTOR) -> Policy:
-    """A policy with the probabilities of some actions multiplied and rows renormalised, in all lanes.
+    """Multiplies the probabilities of some actions and renormalises the rows, in all lanes.
 
     Args:
       policy: the policy to bias, for both players.
@@ -166,7 +166,7 @@ def _parse(entries: object) -> list[_Kind]:
         entry_kinds.append(_Kind(name, _number(text, rest) if colon else usual or 0.0))
     repeated = next((kind.name for i, kind in enumerate(entry_kinds) if kind in entry_kinds[:i]), None)
     if repeated is not None:
-        raise ValueError(f"entries={entries!r}: {repeated!r} stands there twice; expected it once")
+        raise ValueError(f"entries={entries!r}: duplicate {repeated!r}; expected it once")
     if not entry_kinds or entry_kinds[0].name != "blueprint":
         raise ValueError(f"entries={entries!r}: expected 'blueprint' first")
     return entry_kinds[1:]
@@ -216,7 +216,7 @@ def _make(
     seed: int,
     progress: bool | None,
 ) -> tuple[list[Entry], list[Entry]]:
-    """Both players' entries of a kind, so many each, after those made so far."""
+    """Creates the given number of entries of a kind for each player, after the existing entries."""
     if not any(counts):
         return [], []
     tree = blueprint.tree
@@ -228,7 +228,7 @@ def _make(
     if kind.name == "draws":
         policy = make_blueprints(tree, f"draws:{max(counts)}:{kind.number!r}", seed=seed)
         lanes = [list(range(count)) for count in counts]
-    else:  # checkpoints of one run for both players
+    else:  # both players' checkpoints are from one run
         iterations = [_spread(int(kind.number), count) for count in counts]
         together = sorted({*iterations[0], *iterations[1]})
         policy = cfr_checkpoints(tree, together, algorithm="cfr+", progress=progress)
@@ -249,7 +249,7 @@ def _biased(blueprint: Policy, player: int, count: int, factor: float) -> list[E
 
 
 def _classes(tree: HistoryTree, player: int, count: int) -> list[tuple[int, ...]]:
-    """Action classes of a player, up to a number, each an alternative to others at some infoset."""
+    """Up to `count` action classes of a player, each of which has alternatives at some infoset."""
     ids = _own_ids(tree, player)
     if count >= len(ids):
         return [(action,) for action in ids]
@@ -260,14 +260,14 @@ def _classes(tree: HistoryTree, player: int, count: int) -> list[tuple[int, ...]
 
 
 def _own_ids(tree: HistoryTree, player: int) -> list[int]:
-    """The action ids that a player has somewhere beside others, ascending."""
+    """The action ids that have alternatives at some infoset of a player, ascending."""
     infosets = tree.infosets[player]
     chosen = infosets.num_actions[infosets.infoset[1:]] > 1
     return np.unique(infosets.action[1:][chosen]).tolist()
 
 
 def _tilts(tree: HistoryTree, player: int, actions: Sequence[int]) -> BoolArray:
-    """`[Q]` mask of rows whose infoset has some of the actions and others."""
+    """`[Q]` mask of rows whose infoset has both some of the given actions and other ones."""
     infosets = tree.infosets[player]
     inside = np.isin(infosets.action[1:], np.asarray(actions, int))
     count = np.bincount(infosets.infoset[1:], weights=inside, minlength=len(infosets))
@@ -283,7 +283,7 @@ def _ids(actions: Sequence[int]) -> str:
 
 
 def _spread(last: int, count: int) -> list[int]:
-    """So many different numbers of iterations up to the last one, each as many times the one before."""
+    """`count` distinct numbers of iterations up to `last`, in geometric progression."""
     numbers: list[int] = []
     for nth in range(1, count + 1):
         least = numbers[-1] + 1 if numbers else 1
@@ -294,7 +294,7 @@ def _spread(last: int, count: int) -> list[int]:
 def _best_responses(
     blueprint: Policy, counts: tuple[int, int], made: tuple[list[Entry], list[Entry]]
 ) -> tuple[list[Entry], list[Entry]]:
-    """Best responses, up to a number, each to the mix of all entries before it."""
+    """Up to `count` best responses, each to the mixture of all previous entries."""
     tree, new = blueprint.tree, (list[Entry](), list[Entry]())
     for nth in range(1, max(counts) + 1):
         first, second = (_even_mix(blueprint, player, made[player] + new[player]) for player in (0, 1))
@@ -307,7 +307,7 @@ def _best_responses(
 
 
 def _even_mix(blueprint: Policy, player: int, entries: Sequence[Entry]) -> FloatArray:
-    """`[Q]` the policy of a player that draws an entry evenly before play and keeps to it.
+    """`[Q]` the policy of a player that draws an entry uniformly before play and follows it.
 
     At an infoset entries are weighted by their own reach, or equally if none reaches it.
     """

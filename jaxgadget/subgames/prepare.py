@@ -1,4 +1,4 @@
-"""Preparation before a gadget: a forest on the device, and the blueprints' ranges at its roots."""
+"""Preparation of a gadget's inputs: a forest on the device, and the blueprints' ranges at its roots."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from jaxgadget.tree.trunk import Trunk, build_trunk
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 RANGE_ARRAYS = 2.5
-"""Memory of a blueprint's ranges while they are computed, in arrays `[S_0 + S_1, lanes]` of float64."""
+"""Memory needed to compute a blueprint's ranges, in arrays `[S_0 + S_1, lanes]` of float64."""
 
 STRUCTURE_BYTES = 40
-"""Memory of a sequence in a forest's index arrays, payoffs aside."""
+"""Memory of a sequence in a forest's index arrays, without payoffs."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class Prepared:
 
 
 def body_rows(form: Treeplexes, policy: Policy, player: int) -> FloatArray:
-    """`[Q, lanes]` a player's policies as strategies of its treeplex, 0 for padding."""
+    """Converts a player's policies to strategies `[Q, lanes]` of its treeplex, 0 for padding."""
     sequence = form.action_sequences(player)
     return np.where(sequence[:, None] >= 0, policy.probabilities[player][sequence - 1], 0)
 
@@ -107,7 +107,7 @@ def prepare(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Base:
-    """Ranges of blueprints at a cut at which subgames of own infostates begin, in host memory.
+    """Ranges of blueprints at the cut where subgames of own infostates begin, in host memory.
 
     Attributes:
       forest: the subgames of the cut.
@@ -175,7 +175,7 @@ def _fitting(
 def prepare_known(
     base: Base, forest: Forest, *, root: IntArray | None = None, considered: BoolArray | None = None
 ) -> Prepared:
-    """`prepare` for subgames of own infostates, from the ranges of blueprints at their cut.
+    """Counterpart of `prepare` for subgames of own infostates, given the blueprints' ranges at their cut.
 
     Args:
       base: the ranges at the cut.
@@ -196,7 +196,7 @@ def prepare_known(
 
 
 def _in_turn(policy: Policy, count: int) -> Iterator[Policy]:
-    """So many lanes at a time; the last ones are filled up with copies."""
+    """Yields `count` lanes at a time; the last batch is padded with copies."""
     if count >= policy.num_lanes:
         yield policy
         return
@@ -211,13 +211,13 @@ def plan_ranges(
     """Largest number of blueprints whose ranges can be computed together.
 
     Args:
-      forest: the subgames, of which nothing is on the device yet.
+      forest: the subgames, in host memory.
       placement: the devices.
-      memory_limit: see `plan_batch`.
-      advice: likewise.
+      memory_limit: as in `plan_batch`.
+      advice: as in `plan_batch`.
 
     Raises:
-      DoesNotFit: if there is not enough memory for one.
+      DoesNotFit: if there is not enough memory for one blueprint.
     """
     available = find_memory(placement) if memory_limit is None else memory_limit
     sequences = forest.form.num_sequences
@@ -228,6 +228,6 @@ def plan_ranges(
     if available < entries + lane:
         raise DoesNotFit(
             f"{forest.num_subgames} subgame(s) of {forest.tree.game.name} take {megabytes(entries + lane)} "
-            f"of memory before they are solved, {megabytes(available)} may be taken; {advice}"
+            f"of memory before they are solved, but {megabytes(available)} is available; {advice}"
         )
     return min((available - entries) // lane, MANY_LANES)

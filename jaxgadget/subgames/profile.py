@@ -17,9 +17,9 @@ class Profile:
     """Both players' strategies in the game, and their choices at a limit; L lanes.
 
     Attributes:
-      policy: of the whole game, one per lane.
+      policy: policies of the whole game, one per lane.
       states: for both players, ids of the leaf infostates, ascending.
-      choice: for both players `[states, K, L]` probabilities of the entries there.
+      choice: for both players `[states, K, L]` probabilities of the entries at these infostates.
     """
 
     policy: Policy
@@ -28,7 +28,7 @@ class Profile:
 
     @staticmethod
     def of_blueprint(look: Forest, blueprint: Policy) -> Profile:
-        """The blueprint, and at the limit entry 0, which is the blueprint."""
+        """The profile that follows the blueprint, and at the limit entry 0, which is the blueprint."""
         choices: list[FloatArray] = []
         for states in look.leaves.states:
             choice = np.zeros((len(states), look.leaves.num_choices, blueprint.num_lanes))
@@ -42,26 +42,26 @@ class Profile:
         return self.policy.num_lanes
 
     def body(self, look: Forest, player: int) -> FloatArray:
-        """`[Q, L]` a player's strategy in a lookahead whose leaf infostates are all among these.
+        """`[Q, L]` a player's strategy in a lookahead whose leaf infostates are all in `states`.
 
         Raises:
-          ValueError: if one is not.
+          ValueError: if a leaf infostate is missing.
         """
         known, states = self.states[player], look.leaves.states[player]
         number = np.searchsorted(known, states)
         if not np.array_equal(known[number % max(len(known), 1)], states):
-            raise ValueError("profile: the lookahead has leaf infostates of which it says nothing")
+            raise ValueError("profile: the lookahead has leaf infostates that the profile lacks")
         limit = self.choice[player][number].reshape(-1, self.num_lanes)
         rows = np.concatenate([self.policy.probabilities[player], limit])
-        sequence = look.form.action_sequences(player)  # 1 is that of row 0
+        sequence = look.form.action_sequences(player)  # row 0 is sequence 1
         return np.where(sequence[:, None] > 0, rows[sequence - 1], 0)
 
     def bodies(self, look: Forest) -> tuple[FloatArray, FloatArray]:
-        """The same of both players."""
+        """Both players' strategies in a lookahead; see `body`."""
         return self.body(look, 0), self.body(look, 1)
 
     def extended(self, look: Forest) -> Profile:
-        """This profile, with entry 0 at leaf infostates of a lookahead that it lacks."""
+        """Extends this profile with entry 0 at the leaf infostates of a lookahead that it lacks."""
         states: list[IntArray] = []
         choices: list[FloatArray] = []
         for player in (0, 1):
@@ -80,11 +80,11 @@ class Profile:
         bodies: tuple[FloatArray, FloatArray],
         adopted: tuple[BoolArray, BoolArray] | None = None,
     ) -> Profile:
-        """This profile with the strategies of a lookahead, which may cover a part of the limit.
+        """Replaces strategies by those of a lookahead, which may cover a part of the limit.
 
         Args:
           look: the lookahead.
-          bodies: both players' strategies `[Q_p, L]` there.
+          bodies: both players' strategies `[Q_p, L]` in the lookahead.
           adopted: for each player `[R_p]` mask of the roots below which the strategies are adopted, if
             subgames overlap. By default all roots; if a player's decisions occur twice, its usual roots.
 
@@ -112,18 +112,18 @@ class Profile:
 
 
 def usual_roots(look: Forest) -> tuple[BoolArray, BoolArray]:
-    """For both players `[R_p]` all roots but the extra ones."""
+    """For each player `[R_p]` mask of all roots except the extra ones."""
     first, second = (np.ones(len(roots), np.bool_) for roots in look.roots)
     return first, second
 
 
 def actions_below(look: Forest, player: int, roots: BoolArray) -> BoolArray:
-    """`[Q]` which actions of a player in a lookahead lie below some of its roots, extra ones left out.
+    """`[Q]` mask of a player's actions below given roots of a lookahead, without those below extra roots.
 
     Args:
       look: the lookahead.
-      player: whose.
-      roots: `[R]` which roots.
+      player: the player.
+      roots: `[R]` mask of the roots.
     """
     treeplex = look.form.treeplex[player]
     wanted = pad_rows(roots, treeplex.num_roots, 0)

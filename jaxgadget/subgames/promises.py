@@ -38,12 +38,13 @@ class PromiseError(LaneResult):
       labels: labels of the blueprints.
       delta: `[L]` Δ of Theorem 2 (Brown and Sandholm 2017, §6): the largest difference between a promise and
         V*, divided by N(s), over root infostates with N(s) > 0. V* belongs to one optimal continuation;
-        others may have different values where the opponent has no need to go, so that the minimal Δ may be
-        smaller.
+        others may have different values at roots that the opponent need not reach, so that the minimal Δ may
+        be smaller.
       optimal_exploitability: `[L]` exploitability of the optimal continuation.
       theorem2_bound: `[L]` `optimal_exploitability` + 2Δ, an upper bound for max-margin without mistakes.
       promised_exploitability: `[L]` exploitability if all roots had the promised values.
-      bound: `[L]` `promised_exploitability` + Δ: a bound for the same, at most `theorem2_bound`.
+      bound: `[L]` `promised_exploitability` + Δ, another upper bound for max-margin without mistakes, at most
+        `theorem2_bound`.
     """
 
     failures = NO_FAILURES
@@ -70,7 +71,7 @@ class PromiseError(LaneResult):
 
     @property
     def message(self) -> str:
-        """Largest error and the bound that follows, in a sentence."""
+        """One-sentence summary of the largest error and the resulting bound."""
         return (
             f"largest error {self.delta.max():.3g}; max-margin is at most {self.bound.max():.3g} exploitable"
         )
@@ -82,7 +83,7 @@ class PromiseError(LaneResult):
 
     @property
     def bound(self) -> FloatArray:
-        """`[L]` exploitability if all roots were worth the promise, plus Δ."""
+        """`[L]` exploitability if all roots had the promised values, plus Δ."""
         return self.promised_exploitability + self.delta
 
 
@@ -156,7 +157,7 @@ def find_promises(
     dtype: DTypeLike,
     progress: bool | None,
 ) -> Promises:
-    """Promised values, and the opponent's best-response values with them."""
+    """Computes the promised values, and the opponent's best-response values with them."""
     solver = Solver(algorithm="cfr+", iterations=1, dtype=dtype, progress=progress)
     forest = build_forest(tree, cut(tree, where))
     context = ForestContext(Subgames(forest, player, blueprint, ()), solver, Stopwatch())

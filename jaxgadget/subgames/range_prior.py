@@ -1,4 +1,4 @@
-"""The range of a model of the opponent as a prior, looked up before gadgets are solved."""
+"""Priors from the range of an opponent model, loaded before gadgets are solved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jaxgadget.tree.public import Tree
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RangeOfSpec(RangePrior):
-    """The range of models that a SPEC names, before there is a game; `make_ranges` makes them.
+    """Range of the models that a SPEC names, before the game is known; `make_ranges` loads the models.
 
     Attributes:
       spec: the models.
@@ -29,16 +29,16 @@ class RangeOfSpec(RangePrior):
 
     @property
     def requires(self) -> frozenset[Capability]:
-        """Models that are made first."""
+        """Models, which must be loaded first."""
         return frozenset({Capability.MODEL_SPEC})
 
 
 def make_ranges(tree: Tree, gadgets: Sequence[Gadget], *, what: str) -> list[Gadget]:
-    """Gadgets with the ranges of models in place of their SPECs, a gadget for every model of a SPEC.
+    """Replaces SPECs by the ranges of their models, with one gadget for every model of a SPEC.
 
     Args:
-      tree: the game, by histories or by hands.
-      gadgets: those with another prior stay.
+      tree: the game, in history or hand form.
+      gadgets: the gadgets; those with other priors are unchanged.
       what: name of a SPEC in errors.
 
     Raises:

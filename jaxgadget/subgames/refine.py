@@ -1,7 +1,7 @@
-"""The main job: every subgame below a cut, re-solved for many blueprints and gadgets at once.
+"""Re-solves every subgame below a cut for many blueprints and gadgets at once.
 
-Cut → forest → gadget games → CFR → strategies spliced back, with exact exploitabilities
-before and after and a certificate for every one. All certificates are in float64.
+Cut → forest → gadget games → CFR → strategies inserted into the blueprint, with exact exploitabilities
+before and after and a certificate for every result. All certificates are in float64.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from jaxgadget.util.players import Bracket
 
 
 def default_gadgets(epsilon: float = DEFAULT_EPSILON) -> tuple[Gadget, ...]:
-    """Unsafe, and resolving and max-margin without, with a uniform and with a blueprint prior."""
+    """Unsafe resolving, and resolving and max-margin with no prior, a uniform prior and a blueprint prior."""
     priors = (NoPrior(), UniformPrior(), BlueprintPrior())
     gadget_classes = (Resolving, MaxMargin)
     return (Unsafe(), *(gadget_class(prior, epsilon) for gadget_class in gadget_classes for prior in priors))
@@ -70,15 +70,15 @@ class Refinement(LaneResult):
       forest: the subgames.
       player: the resolving player.
       blueprint: the blueprints.
-      gadgets: the gadgets solved.
+      gadgets: the solved gadgets.
       opponents: the opponents; by default one that only adapts.
       policy: the refined policies, one per lane; the opponent's half is the blueprint's.
       blueprint_exploitability: `[lanes]` the game's value minus the value that the blueprint guarantees.
       refined_exploitability: `[lanes]` the same after refinement.
       drawn_exploitability: `[draws, lanes]` exploitability of the result of each single draw of a generation;
         one draw without a generation. NaN without `knowledge`.
-      exploitability_bound: `[lanes]` upper bound given by the certificate; NaN if there is none, as against
-        an opponent that is locked to a model (p = 1).
+      exploitability_bound: `[lanes]` upper bound given by the certificate; NaN if there is none, for example
+        against an opponent that is locked to a model (p = 1).
       gain: `[lanes]` value of the refined strategy against the model, minus the game's value; NaN without a
         model.
       gadget_value: `[S, lanes]` value guaranteed by the refined strategy in each gadget game; with a model, p
@@ -140,12 +140,12 @@ class Refinement(LaneResult):
 
     @property
     def num_subgames(self) -> int:
-        """Subgames below the cut."""
+        """Number of subgames below the cut."""
         return self.forest.num_subgames
 
     @property
     def mean_exploitability(self) -> FloatArray:
-        """`[lanes]` the mean over draws, an upper bound for their mixture; NaN without `knowledge`."""
+        """`[lanes]` mean over draws, an upper bound for their mixture; NaN without `knowledge`."""
         return self.drawn_exploitability.mean(axis=0)
 
     @property
@@ -210,7 +210,7 @@ class Refinement(LaneResult):
     def number_columns(self) -> dict[str, Any]:
         """Exploitabilities and their bound, gain, and values and gaps over all subgames."""
         gadgets, missing = self._lane_gadgets, np.isnan(self.gadget_value)
-        missing[:, list(self.failures)] = False  # the numbers of failed lanes stay NaN
+        missing[:, list(self.failures)] = False  # failed lanes keep NaN
         value, gap = (np.ma.masked_array(rows, missing) for rows in (self.gadget_value, self.gap))
         return {
             "blueprint_exploitability": self.blueprint_exploitability,
@@ -332,7 +332,7 @@ def _of_cover(
     *,
     padded: bool,
 ) -> Subgames:
-    """The subgames of a cover; those that overlap or lack root histories are solved at once."""
+    """Creates the subgames of a cover; those that overlap or lack root histories are solved at once."""
     if cover.tree is not tree:
         raise ValueError("where: the cover is of another tree; expected a cover of a cut of this tree")
     closed = cover.as_cut()
@@ -399,12 +399,12 @@ def _bracket(forest: Forest, solver: Solver, value: tuple[float, float] | None) 
 def _report(
     task: Subgames | KnowledgeTask, solver: Solver, solutions: Solutions, watch: Stopwatch, **measured: Any
 ) -> Refinement:
-    """A refinement, with NaN where a solve failed.
+    """Creates a refinement, with NaN where a solve failed.
 
     Args:
       task: the subgames.
       solver: settings of the solve.
-      solutions: of the subgames.
+      solutions: solutions of the subgames.
       watch: stopwatch of the solve.
       **measured: further fields of `Refinement`; omitted fields are NaN.
     """
@@ -439,10 +439,10 @@ def refine_subgames(
 ) -> Refinement:
     """Solves subgames and measures the refined policies in the full game.
 
-    A gadget with a guard is solved with V̄, too, as one more gadget of the same batch.
+    A gadget with a guard is also solved with V̄, as an additional gadget of the same batch.
 
     Args:
-      subgames: forest, blueprints and gadgets, checked.
+      subgames: validated forest, blueprints and gadgets.
       solver: settings of the solve.
       value: bracket of player 0's value of the game, computed if it is not given.
       watch: measures the time.
@@ -454,11 +454,11 @@ def refine_subgames(
 
 
 def _keep_better(both: Refinement, guarded: list[int]) -> Refinement:
-    """The refinement of the gadgets that were asked for.
+    """The refinement of the requested gadgets, with the better result of each guard.
 
     Args:
-      both: of these, and behind them of those with V̄ for some of them.
-      guarded: the numbers of these, in order.
+      both: refinement of the requested gadgets, followed by the versions with V̄ of those with a guard.
+      guarded: indices of the gadgets with a guard, in order.
     """
     gained = np.where(both.p > 0, both.p * both.gain, 0.0)
     objective = gained - (1 - both.p) * both.refined_exploitability
@@ -482,7 +482,7 @@ def _keep_better(both: Refinement, guarded: list[int]) -> Refinement:
 def _refine_all(
     task: Subgames, solver: Solver, value: tuple[float, float] | None, watch: Stopwatch
 ) -> Refinement:
-    """The same without guards."""
+    """Counterpart of `refine_subgames` without guards."""
     resolved = resolve_gadgets(task, solver, watch)
     solutions = solve_subgames(resolved, solver, watch)
     for number, gadget in enumerate(resolved.gadgets):
@@ -503,7 +503,7 @@ def _refine_all(
             policy=policy,
             blueprint_exploitability=before[task.lanes.blueprint],
             refined_exploitability=exploitability(policy, player, value=bracket),
-            # Overlapping subgames change one another, so that none of their bounds holds.
+            # Overlapping subgames affect each other, so that none of their bounds holds.
             exploitability_bound=reference + (_loss_bound(task, solutions) if task.base is None else np.nan),
             gain=gain_against(policy, against, task.lanes.opponent, player, bracket),
             game_value=bracket,
@@ -511,7 +511,7 @@ def _refine_all(
 
 
 def _reference_exploitability(task: Subgames, before: FloatArray, value: tuple[float, float]) -> FloatArray:
-    """`[lanes]` exploitability of the strategies whose values are offered; `before`: the blueprints'."""
+    """`[lanes]` exploitability of the strategies whose values are offered; `before` is the blueprints'."""
     assert task.reference is not None
     distinct = list(dict.fromkeys(task.reference))
     measured = {task.blueprint: before}
@@ -523,7 +523,7 @@ def _reference_exploitability(task: Subgames, before: FloatArray, value: tuple[f
 
 
 def _loss_bound(task: Subgames, solutions: SubgameSolutions) -> FloatArray:
-    """`[lanes]` bound on the rise of exploitability, also with estimates of known error (Theorem 2)."""
+    """`[lanes]` bound on the rise of exploitability, including estimates of known error (Theorem 2)."""
     bound = solutions.loss_bound
     if not task.against.adapt:
         return bound
@@ -537,15 +537,15 @@ def _loss_bound(task: Subgames, solutions: SubgameSolutions) -> FloatArray:
 def list_gadgets(
     gadgets: Gadget | Sequence[Gadget] | None, exact: bool, players: Sequence[int] = ()
 ) -> tuple[Gadget, ...]:
-    """Gadgets as `refine` takes them, checked.
+    """Validates gadgets given to `refine` and returns them as a tuple.
 
     Args:
       gadgets: one or several; None for `default_gadgets()`.
       exact: True if linear programs solve them.
-      players: the resolving players, as far as they are known.
+      players: the resolving players, if known.
 
     Raises:
-      ValueError: if there are none, something is no gadget, or one requires another algorithm or player.
+      ValueError: if there are none, an element is not a gadget, or one requires another algorithm or player.
     """
     if gadgets is None:
         return default_gadgets()
@@ -579,7 +579,7 @@ class BothRefined:
     """Blueprints with all subgames of both players re-solved, each against the blueprint.
 
     Attributes:
-      players: player 0's refinement and player 1's, lanes alike.
+      players: player 0's and player 1's refinements, with the same lanes.
       policy: both players' refined halves together, one per lane.
       blueprint_nash_conv: `[lanes]` NashConv of the blueprints.
       nash_conv: `[lanes]` NashConv of `policy`: the sum of both refined exploitabilities; NaN where a
@@ -624,15 +624,15 @@ def refine_both(
     iterations: int | None = None,
     algorithm: str | Rule | None = None,
 ) -> BothRefined:
-    """Re-solves every subgame below a cut for both players, one after the other.
+    """Re-solves every subgame below a cut for each of the two players in turn.
 
     Args:
       tree: the game, in history or hand form.
       where: the cut.
       blueprint: profiles, one per lane, as in `refine`.
-      gadgets: as in `refine`; or `{0: …, 1: …}`, each player's own, of the same kinds in the same order, for
-        gadgets with arrays: an `ArrayPrior` or `ArrayValues` is for one player.
-      opponent: as in `refine`; its model is a profile, and each player meets the other's half.
+      gadgets: as in `refine`; or `{0: …, 1: …}`, separate gadgets for each player, of the same kinds in the
+        same order. Required for gadgets with arrays, as an `ArrayPrior` or `ArrayValues` is for one player.
+      opponent: as in `refine`; its model is a profile, and each player plays against the other's half.
       knowledge: as in `refine`.
       infostate: as in `refine`.
       value: as in `refine`.
@@ -642,7 +642,7 @@ def refine_both(
       algorithm: short for `Solver(algorithm=…)`.
 
     Raises:
-      ValueError: as `refine` does.
+      ValueError: as `refine`.
     """
     if isinstance(opponent, Mapping):
         raise ValueError(
@@ -681,7 +681,7 @@ def refine_both(
 def _gadgets_of_both(
     gadgets: Gadget | Sequence[Gadget] | Mapping[int, Gadget | Sequence[Gadget]] | None, exact: bool
 ) -> tuple[tuple[Gadget, ...], tuple[Gadget, ...]]:
-    """Each player's gadgets, lanes alike."""
+    """Each player's gadgets, with the same lanes."""
     if not isinstance(gadgets, Mapping):
         asked = list_gadgets(gadgets, exact, (0, 1))
         return asked, asked

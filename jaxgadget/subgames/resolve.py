@@ -1,4 +1,4 @@
-"""Resolution of gadgets: data for alternative values and priors beyond the ranges, computed before the solve.
+"""Resolution of gadgets: computes the data of alternative values and priors that ranges do not provide.
 
 Alternative values limit a safe gadget: they are the opponent's best-response values to a poor blueprint. With
 its values against the optimal continuation, resolving and max-margin reach that continuation's exploitability
@@ -35,7 +35,7 @@ from jaxgadget.values.trunk import solve_trunk
 
 
 def resolve_gadgets(subgames: Subgames, solver: Solver, watch: Stopwatch) -> Subgames:
-    """The subgames with the numbers of priors and alternative values, and their reference strategies.
+    """Computes the priors and alternative values of all gadgets, and their reference strategies.
 
     Args:
       subgames: the gadget games.
@@ -46,7 +46,7 @@ def resolve_gadgets(subgames: Subgames, solver: Solver, watch: Stopwatch) -> Sub
       ValueError: for a model or an abstraction of another game or number of lanes, or as `solve_subgames`.
 
     Warns:
-      UserWarning: of range values that are not to be relied on, such as unfinished networks.
+      UserWarning: for unreliable range values, such as those of unfinished networks.
     """
     priors = (gadget.prior for gadget in subgames.gadgets)
     sources = [prior.continuation for prior in priors if isinstance(prior, ContinuationPrior)]
@@ -59,7 +59,7 @@ def resolve_gadgets(subgames: Subgames, solver: Solver, watch: Stopwatch) -> Sub
 
 
 def reference_of(gadget: Gadget, blueprint: Any) -> Any:
-    """The strategies whose values a resolved gadget offers, a lane a blueprint."""
+    """The strategies whose values a resolved gadget offers, one lane per blueprint."""
     alternative = gadget.alternative
     if isinstance(alternative, PrecomputedValues) and alternative.strategy is not None:
         return alternative.strategy
@@ -67,7 +67,7 @@ def reference_of(gadget: Gadget, blueprint: Any) -> Any:
 
 
 def failures_of(gadget: Gadget) -> dict[int, str]:
-    """Blueprints for which a resolved gadget has no alternative values or prior, and why."""
+    """Blueprints for which a resolved gadget has no alternative values or prior, with the reason."""
     failures: dict[int, str] = {}
     if isinstance(gadget.alternative, PrecomputedValues):
         failures |= gadget.alternative.failures
@@ -77,13 +77,13 @@ def failures_of(gadget: Gadget) -> dict[int, str]:
 
 
 class ForestContext:
-    """The subgames of a forest as alternative values and priors use them; see `gadgets.context.Context`."""
+    """Implementation of `gadgets.context.Context` for the subgames of a forest."""
 
     def __init__(self, subgames: Subgames, solver: Solver, watch: Stopwatch):
         """Prepares the solve, without solving.
 
         Args:
-          subgames: the gadget games. Offers are for the share of a mixture in which the opponent adapts.
+          subgames: the gadget games. Offers apply to the share of a mixture in which the opponent adapts.
           solver: settings of the solve.
           watch: stopwatch.
         """
@@ -92,7 +92,7 @@ class ForestContext:
         self._continuations: dict[ContinuationValues, Continuation] = {}
 
     def continuation(self, values: ContinuationValues) -> Continuation:
-        """See `Context`; each is solved once.
+        """Solves a continuation of every blueprint, or returns the cached one.
 
         Raises:
           ValueError: as `solve_subgames` and `solve_trunk`; for range values of another number of lanes.
@@ -104,7 +104,7 @@ class ForestContext:
         return self._continuations[values]
 
     def abstract_values(self, values: AbstractValues) -> FloatArray:
-        """See `Context`.
+        """Looks up the values of the opponent's roots in an abstraction.
 
         Raises:
           ValueError: as `look_up`; if there is no policy, or one of another number of lanes.
@@ -120,7 +120,7 @@ class ForestContext:
         return values_at_roots(looked_up, root_mass(subgames.forest, subgames.player, subgames.blueprint))
 
     def model_reach(self, model: Any) -> ModelReach:
-        """See `Context`.
+        """Computes the reach of the opponent's roots under a model.
 
         Raises:
           ValueError: if the model is of another game, or has several lanes.
@@ -140,7 +140,7 @@ class ForestContext:
         return ModelReach(roots.reach(policy.reach(opponent))[roots.row >= 0], above)
 
     def _estimate(self, values: ContinuationValues) -> Continuation:
-        """Range values at the cut; nothing below it is solved."""
+        """Computes range values at the cut, without solving the subgames below it."""
         subgames, source = self._subgames, values.source
         assert callable(source)
         check_lanes(source, subgames.blueprint.num_lanes)
@@ -165,7 +165,7 @@ class ForestContext:
         return Continuation(subgames.blueprint, -found.values[other][row], reach[row], True, {})
 
     def _solve(self, values: ContinuationValues) -> Continuation:
-        """One continuation of every blueprint, in all subgames below the cut."""
+        """Solves one continuation of every blueprint, in all subgames below the cut."""
         subgames, source = self._subgames, values.source
         player = subgames.player
         solver = dataclasses.replace(self._solver, target_gap=None, chunk=None)
@@ -188,7 +188,7 @@ class ForestContext:
         )
         numbers, reach = (np.where(np.isfinite(x), x, 0.0) for x in (solutions.below, solutions.entered))
         strategy: Policy = assemble(game, solutions)
-        if not is_whole:  # elsewhere gadgets keep the blueprint
+        if not is_whole:  # outside these subgames gadgets keep the blueprint
             strategy = subgames.blueprint.splice(player, subgames.forest.infosets(player), strategy)
         ours, roots = subgames.forest.roots[1 - player], whole.roots[1 - player]
         row = roots.row[np.searchsorted(roots.infostate, ours.infostate[ours.row >= 0])]
@@ -196,9 +196,9 @@ class ForestContext:
 
 
 def undefined_lanes(below: FloatArray, labels: tuple[str, ...], known: dict[int, str]) -> dict[int, str]:
-    """Failures of continuations that are worth no finite number at some root, but for those known."""
+    """Failures of continuations without a finite value at some root, except those already known."""
     return {
-        lane: f"the continuation of blueprint {labels[lane]!r} is worth no finite number at some root"
+        lane: f"the continuation of blueprint {labels[lane]!r} has no finite value at some root"
         for lane in np.flatnonzero(~np.isfinite(below).all(axis=0)).tolist()
         if lane not in known
     }

@@ -1,4 +1,4 @@
-"""When a player searches again, and where each search ends: levels of roots, and a limit below each.
+"""Schedules of nested search: the levels of roots at which a player searches, and the limit below each.
 
 A player may search at every own decision, or after a fixed number of moves of either player. The result of a
 search is played from its roots down to those of the next level; deeper lookahead serves only for evaluation.
@@ -34,7 +34,7 @@ LimitValues: TypeAlias = "ValueFunction | Sequence[ValueFunction] | RangeValues 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Lookahead:
-    """Beginning and end of the searches of `nested_search`, and the values at their limit.
+    """Start and end of the searches of `nested_search`, and the values at their limit.
 
     By default a player searches at each own decision to the end of the game.
 
@@ -46,10 +46,10 @@ class Lookahead:
       limit: `own` (by default): a search ends where the player decides again, at least D moves down; `moves`:
         after exactly D moves of either player, the first search at the game's root. For range values, a cut;
         by default the network's.
-      step: distance between two searches: own decisions, by default 1, or with `moves` moves, at most and by
-        default D.
-      first: the player's first decision to search at, counted from 0; before it the blueprint is played.
-        Only with `limit="own"`.
+      step: distance between two searches: in own decisions, by default 1; with `moves`, in moves, at most D
+        and by default D.
+      first: index of the player's first decision with a search, counted from 0; before it the player follows
+        the blueprint. Only with `limit="own"`.
       visits: count visits of each leaf and pair of entries, K² numbers for each leaf; by default for values
         of histories, and only available for these.
 
@@ -95,7 +95,7 @@ class Lookahead:
             )
 
     def _check_cut(self) -> None:
-        """ValueError unless the limit is a cut, and there are no settings of other limits."""
+        """Raises ValueError unless the limit is a cut without settings of other kinds of limits."""
         if self.cut is None:
             raise ValueError(f"limit=None for values={self.values!r}: expected the cut where lookaheads end")
         if isinstance(self.cut, str) and self.cut in LIMIT_KINDS:
@@ -111,32 +111,32 @@ class Lookahead:
 
     @property
     def range_values(self) -> RangeValues | None:
-        """The values, if they are of ranges; else None."""
+        """The values if they are range values; else None."""
         return cast(RangeValues, self.values) if _are_of_ranges(self.values) else None
 
     @property
     def cut(self) -> CutSpec | None:
-        """The cut at which range values stand."""
+        """The cut to which range values apply."""
         return getattr(self.values, "cut", None) if self.limit is None else self.limit
 
     @property
     def kind(self) -> Any:
-        """`own` or `moves`, where the limit is no cut."""
+        """`own` or `moves`, if the limit is not a cut."""
         return "own" if self.limit is None else self.limit
 
 
 def _are_of_ranges(values: object) -> bool:
-    """True for values of ranges: callables that are no `ValueFunction`."""
+    """True for range values: callables that are not a `ValueFunction`."""
     return callable(values) and not isinstance(values, Leaf | ValueFunction)
 
 
 class SearchLevel(NamedTuple):
-    """Where a player searches for the n-th time: H nodes of the tree in S subgames.
+    """Roots of a player's n-th search: H nodes of the tree in S subgames.
 
     Attributes:
-      roots: `[H]` these nodes, ascending.
+      roots: `[H]` the nodes, ascending.
       subgame: `[H]` their subgames, numbered by first root.
-      name: name of the cut at them.
+      name: name of the cut at the roots.
     """
 
     roots: IntArray
@@ -149,7 +149,7 @@ class SearchLevel(NamedTuple):
         return int(self.subgame.max()) + 1
 
     def cut(self, tree: Tree, subgames: IntArray | None = None) -> Cut:
-        """The cut at these roots, or at those of some subgames."""
+        """The cut at these roots, or at those of the given subgames."""
         roots = self.roots if subgames is None else self.roots[np.isin(self.subgame, subgames)]
         return kept_subgames(tree, self.name, roots)
 
@@ -161,9 +161,9 @@ class Schedule:
     Attributes:
       tree: the game, by histories or by hands.
       player: the searching player.
-      kind: `own`: levels are the player's decisions, every `step` of them, and a search ends at the first of
-        them at least `depth` moves below its roots. `moves`: the first level is the game's root, the next
-        ones follow after `step` moves each, of either player; a search ends after exactly `depth` moves.
+      kind: `own`: levels are every `step`-th decision of the player, and a search ends at the player's first
+        decision at least `depth` moves below its roots. `moves`: the first level is the game's root, and each
+        further level follows after `step` moves of either player; a search ends after exactly `depth` moves.
       depth: D, moves of the players from a root down to the limit; None if searches extend to the end.
       step: distance between two searches.
       levels: the levels.
@@ -185,7 +185,7 @@ class Schedule:
         return limit_by_depth(self.tree, where, self.depth)
 
     def kept(self, number: int) -> BoolArray:
-        """`[num_infosets]` mask where the player plays a level's result: above the next level's roots."""
+        """`[num_infosets]` mask of infosets where a level's result is played: above the next level's."""
         history = self.tree.infosets[self.player].history
         kept = self.levels[number].cut(self.tree).root[history] >= 0
         if number + 1 < len(self.levels):
@@ -254,7 +254,7 @@ def make_schedule(
 
 
 def _first_late(schedule: Schedule) -> int | None:
-    """A decision that lies below the limit of the search that is to settle it; None if there is none."""
+    """A decision below the limit of the search that must determine it; None if there is none."""
     tree = schedule.tree
     for number in range(len(schedule.levels) if schedule.step > 1 else 0):
         where = schedule.levels[number].cut(tree)
@@ -267,7 +267,7 @@ def _first_late(schedule: Schedule) -> int | None:
 
 
 def _name_moves(tree: Tree, history: int) -> str:
-    """The moves to a history by name, chance's by number."""
+    """The moves to a history: players' moves by name, chance outcomes by number."""
     names = list[str]()
     while history:
         *actions, outcome = tree.action[:, history].tolist()
@@ -284,7 +284,7 @@ def _after_moves(tree: Tree, depth: int, step: int) -> list[SearchLevel]:
     most = int(tree.num_moves[acts].max(initial=-1))
     for moves in range(step, most + 1, step):
         if moves - step + depth > most:
-            break  # the search above went on to the end
+            break  # the search above extends to the end
         roots = np.nonzero(acts & (tree.num_moves == moves))[0]
         name = f"after {moves} moves"
         levels.append(SearchLevel(roots, cut_at(tree, name, roots).subgame, name))
@@ -292,10 +292,10 @@ def _after_moves(tree: Tree, depth: int, step: int) -> list[SearchLevel]:
 
 
 def decisions(tree: Tree, player: int) -> list[SearchLevel]:
-    """A player's first, second, … decisions on every line of play.
+    """Levels at a player's first, second, … decisions on every line of play.
 
     Raises:
-      ValueError: if an infoset of the opponent lies on both sides of one.
+      ValueError: if an infoset of the opponent lies on both sides of a level.
     """
     acts = np.flatnonzero(tree.actor & ACTOR_BIT[player])
     before = decisions_before(tree, player, acts)

@@ -1,4 +1,4 @@
-"""A player that searches at every decision of its matches, for games too large to search everywhere."""
+"""Player that searches at each decision of its matches, for games too large to search everywhere."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class SearchPlayer:
         return 0 if seat is None else sum(int(level.sum()) for level in seat.searched)
 
     def action_probabilities(self, tree: HistoryTree, player: int, histories: IntArray) -> FloatArray:
-        """Searches and plays; see `Player`.
+        """Action probabilities at some histories, after the searches that they require; see `Player`.
 
         Raises:
           ValueError: if the tree is of another game, truncated or not the one of the first call, or as
@@ -126,7 +126,7 @@ class SearchPlayer:
 
 
 def _search(tree: HistoryTree, seat: _Seat, level: int, histories: IntArray) -> None:
-    """Searches the subgames of decisions of one level, unless they were, after those above them."""
+    """Searches the subgames of one level's decisions that are not cached, after those above them."""
     run, where = seat.run, seat.run.schedule.levels[level]
     subgames = np.unique(where.subgame[np.searchsorted(where.roots, histories)])
     missing = subgames[~seat.searched[level][subgames]]

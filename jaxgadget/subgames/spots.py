@@ -74,18 +74,18 @@ class SpotRefinement:
       spot: the spot.
       player: the resolving player.
       gadget: the gadget.
-      policy: of `public_tree(spot)`: the refined strategy, and the opponent's blueprint, uniform if none is
-        known.
+      policy: policy of `public_tree(spot)`: the refined strategy, and the opponent's blueprint, or a uniform
+        strategy if it is unknown.
       alternative: `[H]` value promised to the opponent with each hand, in expected chips, or its
         best-response value if the gadget makes no promise; NaN for hands that it cannot have.
-      best_response: `[H]` its best-response value against the refined strategy, likewise.
+      best_response: `[H]` the opponent's best-response value against the refined strategy, in the same form.
       gadget_value: value guaranteed by the solution in the gadget game.
       gap: NashConv of the gadget game.
       margin: promised value minus the opponent's value, minimum over its hands.
       largest_rise: upper bound on the rise of exploitability in any game that contains the spot, if the
         blueprints are played above it: `Σ_s [V̄(s) − V(s)]⁺`. Requires that V̄ is the blueprint's value.
-      blueprint_exploitability: of the blueprint in the spot, by V̄.
-      refined_exploitability: of the refined strategy in the spot.
+      blueprint_exploitability: exploitability of the blueprint in the spot, according to V̄.
+      refined_exploitability: exploitability of the refined strategy in the spot.
       exploitability_bound: the blueprint's exploitability plus the rise allowed by the gadget's certificate;
         NaN if unknown.
       game_value: bracket of player 0's value of the spot, minus half of the pot.
@@ -123,7 +123,7 @@ class SpotRefinement:
 
     @functools.cached_property
     def solution(self) -> SpotSolution:
-        """Both players' strategies evaluated in the spot: EVs, strategies and pictures, hand by hand."""
+        """Both players' strategies evaluated in the spot, with EVs and strategies for each hand."""
         return evaluate_spot(self.spot, self.policy)
 
     def to_row(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class SpotRefinements(list[list[SpotRefinement]], LaneResult):
 
     @property
     def failures(self) -> dict[int, str]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Rows whose solve failed, and the reason."""
+        """Rows whose solve failed, with the reason."""
         return {
             row: refinement.failure
             for row, refinement in enumerate(self.refinements)
@@ -162,7 +162,7 @@ class SpotRefinements(list[list[SpotRefinement]], LaneResult):
 
     @property
     def lane_columns(self) -> dict[str, Any]:
-        """Columns that tell refinements apart."""
+        """Columns that identify a refinement."""
         rows = [refinement.to_row() for refinement in self.refinements]
         names = ("board", "player", "gadget", "prior", "epsilon")
         spots = [refinement.spot.name for refinement in self.refinements]
@@ -177,7 +177,7 @@ class SpotRefinements(list[list[SpotRefinement]], LaneResult):
 
     @property
     def message(self) -> str:
-        """Convergence of the solve and the remedy, in a sentence."""
+        """One-sentence summary of the solve's convergence, with a remedy if it is insufficient."""
         said = convergence_of_spots(
             [(each.spot, each.gap, each.iterations, each.algorithm) for each in self.refinements]
         )
@@ -191,7 +191,7 @@ NUMBERS = (
     *("blueprint_exploitability", "refined_exploitability", "exploitability_bound", "largest_rise"),
     *("margin", "gadget_value", "gap"),
 )
-"""Fields of a refinement that are numbers of chips."""
+"""Fields of a refinement in chips."""
 
 
 def refine_spots(
@@ -221,12 +221,12 @@ def refine_spots(
       player: the resolving player, 0 or 1.
       hands_in_range: restrict the opponent to hands in its range; by default it may have any hand, making
         the strategy safe in the larger game.
-      on_refined: callback; receives each completed batch's refinements, by the indices of their spots; those
-        of the checkpoint come first, an archive at a time.
+      on_refined: callback; receives the refinements of each completed batch, by the indices of their spots.
+        It is first called for each archive of the checkpoint.
       solver: settings; by default 1000 iterations of CFR+ in float32. Its `target_gap` is NashConv in chips,
         or as `1%` of the pot of each spot. Its `checkpoint` is a folder as for `solve_spots`, which may be
-        the same one: a spot is found again with the same gadgets, blueprint and values. Takes no `time_limit`
-        or `devices`.
+        the same one; a stored refinement is reused for the same gadgets, blueprint and values. Takes no
+        `time_limit` or `devices`.
       iterations: short for `Solver(iterations=…)`.
       algorithm: short for `Solver(algorithm=…)`.
 
@@ -235,7 +235,7 @@ def refine_spots(
 
     Raises:
       ValueError: if an argument is out of range, a spot has neither a blueprint nor alternative values, a
-        gadget needs the trunk, a spot does not fit the memory, or the checkpoint is damaged, in use or cannot
+        gadget needs the trunk, a spot does not fit in memory, or the checkpoint is damaged, in use or cannot
         be written.
     """
     check_player(player)
@@ -244,7 +244,7 @@ def refine_spots(
     for gadget in gadgets:
         if Capability.PLAYED in gadget.requires and any(member.policy is None for member in members):
             raise ValueError(
-                f"gadget {describe(gadget)}: it promises what both blueprints get; expected blueprints"
+                f"gadget {describe(gadget)}: its values require both players' blueprints; expected blueprints"
             )
     solver = choose_solver(
         solver,
@@ -267,7 +267,7 @@ class _Member(NamedTuple):
 
     Attributes:
       spot: the spot.
-      policy: of the spot's tree, one lane; None if unknown.
+      policy: policy of the spot's tree, one lane; None if unknown.
       alternative: `[H]` values promised to the opponent, in expected chips; None for best-response values.
       considered: `[H]` mask of the hands that the opponent may have.
     """
@@ -286,11 +286,11 @@ class _Member(NamedTuple):
 
 
 SPOT = frozenset({Capability.PLAYED, Capability.RANGE, Capability.ROOT_PRIOR})
-"""Capabilities of spots, of which only the ranges are known."""
+"""Capabilities of spots, which provide only ranges."""
 
 
 def check_spot_gadgets(gadgets: Gadget | Sequence[Gadget]) -> tuple[Gadget, ...]:
-    """The requested gadgets; ValueError for a gadget that needs data that a spot lacks."""
+    """The requested gadgets; raises ValueError for a gadget that needs data that a spot lacks."""
     listed = list_gadgets(gadgets, exact=False)
     check_capabilities(
         listed,
@@ -342,7 +342,7 @@ def _check_members(
 
 
 def _read_alternative(values: Any, spot: Spot, name: str) -> FloatArray:
-    """`[H]` of either form."""
+    """Reads alternative values in either form, as `[H]`."""
     array = np.asarray(values)
     if array.shape not in ((len(HANDS),), (len(spot.hands),)) or array.dtype.kind not in "fiu":
         raise ValueError(
@@ -360,7 +360,7 @@ def _read_alternative(values: Any, spot: Spot, name: str) -> FloatArray:
 
 
 def _read_blueprint(blueprint: Any, spot: Spot, name: str) -> Policy:
-    """A policy of the spot."""
+    """Reads a blueprint as a policy of the spot."""
     if isinstance(blueprint, SpotSolution):
         try:
             return translate_solution(blueprint, spot)
@@ -395,7 +395,7 @@ class _RefinedBatches(SpotBatches[list[SpotRefinement]]):
         self._members, self._gadgets, self._player = members, gadgets, player
 
     def describe(self, number: int) -> str:
-        """All that the result of a spot depends on besides its name and the solver's settings."""
+        """Description of all inputs of a spot's result, except its name and the solver's settings."""
         member = self._members[number]
         arrays: list[npt.NDArray[Any]] = [member.considered]
         if member.policy is not None:
@@ -407,7 +407,7 @@ class _RefinedBatches(SpotBatches[list[SpotRefinement]]):
         return f" {gadgets} {self._player} {digest(*arrays)}"
 
     def split(self, numbers: Sequence[int]) -> list[list[int]]:
-        """Batches of spots with trees of one shape; a lane for every gadget, and one for the spot itself."""
+        """Splits spots into batches with trees of one shape; each spot has a lane per gadget and its own."""
         groups: dict[tuple[int, bytes], list[int]] = collections.defaultdict(list)
         for number in numbers:
             groups[len(self.spots[number].cards), self.spots[number].betting.shape].append(number)
@@ -436,14 +436,14 @@ class _RefinedBatches(SpotBatches[list[SpotRefinement]]):
         ]
 
     def pack(self, result: list[SpotRefinement]) -> dict[str, Any]:
-        """The arrays of a spot's refinements that an archive keeps."""
+        """The arrays of a spot's refinements that an archive stores."""
         arrays = {name: np.stack([vars(each)[name] for each in result]) for name in _ARCHIVED}
         arrays["strategy"] = np.stack([each.policy.probabilities[self._player] for each in result])
         arrays["failure"] = np.array([each.failure or "" for each in result], "U512")
         return arrays
 
     def unpack(self, number: int, arrays: Mapping[str, Any]) -> list[SpotRefinement]:
-        """The refinements of a spot from its arrays."""
+        """Restores the refinements of a spot from its arrays."""
         spot, blueprint = self.spots[number], self._members[number].blueprint()
         refinements: list[SpotRefinement] = []
         for lane, gadget in enumerate(self._gadgets):
@@ -468,12 +468,12 @@ class _RefinedBatches(SpotBatches[list[SpotRefinement]]):
 
 
 _ARCHIVED = (*NUMBERS, "game_value", "alternative", "best_response", "iterations")
-"""Fields of a refinement that are stored as they are."""
+"""Fields of a refinement that are stored unchanged."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class _SpotBodies(Bodies):
-    """Spots whose trees have one shape, a lane each; every root is a hand."""
+    """Bodies of spots whose trees have one shape, one lane per spot; every root is a hand."""
 
     def payoff_of(self, blueprints: IntArray) -> Payoff:
         """The payoff of lanes with the given blueprints."""
@@ -482,7 +482,7 @@ class _SpotBodies(Bodies):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SpotSubgames(GadgetSubgames):
-    """Spots whose trees have one shape, as one subgame with a lane for each: see `GadgetSubgames`.
+    """Spots whose trees have one shape, represented as one subgame with a lane for each spot.
 
     Attributes:
       player: the resolving player.
@@ -529,32 +529,33 @@ class SpotSubgames(GadgetSubgames):
 
     @property
     def num_subgames(self) -> int:
-        """One, in every lane."""
+        """Number of subgames in every lane: one."""
         return 1
 
     @property
     def num_actions(self) -> int:
-        """The player's actions with all hands."""
+        """Number of the player's actions, counted for every hand."""
         return len(self.part.rows)
 
     @property
     def num_roots(self) -> int:
-        """The opponent's hands."""
+        """Number of the opponent's hands."""
         return len(self.part.ranges.subgame)
 
     def check(self) -> None:
-        """Raises ValueError for a gadget's array that does not fit."""
+        """Raises ValueError if a gadget's array has the wrong shape."""
         for gadget in self.gadgets:
             gadget.check(self.num_roots, len(self.spots))
 
     def place(self, numbers: IntArray, solver: Solver) -> Part:
-        """The batch of spots."""
+        """The batch of spots, which is already on the device."""
         return self.part
 
     def groups(self, solver: Solver) -> list[list[int]]:
-        """Numbers of gadgets that are solved at once: those with the same choices.
+        """Groups of indices of gadgets that are solved at once: gadgets with the same choices.
 
-        A pick that is forced among a thousand hands, by floors that sum to 1, would be rounded in float32.
+        A choice among a thousand hands that is forced by minimum probabilities with sum 1 would suffer from
+        rounding in float32.
         """
         groups: dict[tuple[str, bool, bool], list[int]] = collections.defaultdict(list)
         for number, gadget in enumerate(self.gadgets):
@@ -570,7 +571,7 @@ class SpotSubgames(GadgetSubgames):
 def _find_ranges(
     members: Sequence[_Member], bodies: Bodies, strategy: tuple[FloatArray, FloatArray], *, played: bool
 ) -> Ranges:
-    """Ranges of the blueprints at the spots, one lane per spot; roots are the opponent's hands."""
+    """Computes ranges of the blueprints at the spots, one lane per spot; roots are the opponent's hands."""
     player, other = bodies.player, 1 - bodies.player
     considered = np.stack([member.considered for member in members], axis=-1)
 
@@ -606,7 +607,7 @@ def _conclude(
     spot_lane: int,
     algorithm: str,
 ) -> SpotRefinement:
-    """The refinement of a spot with a gadget, in chips."""
+    """Creates the refinement of a spot with a gadget, in chips."""
     player, gadget, ranges = subgames.player, subgames.gadgets[number], subgames.part.ranges
     spot, weight = subgames.spots[spot_lane], ranges.opponent[:, spot_lane]
     lane, itself = (
@@ -654,13 +655,13 @@ def _conclude(
 
 
 def _assemble(blueprint: Policy, player: int, strategy: FloatArray, gadget: Gadget) -> Policy:
-    """The blueprint with a player's strategy `[Q, 1]`."""
+    """Replaces a player's half of the blueprint by its strategy `[Q, 1]`."""
     probabilities = replaced(blueprint.probabilities, player, strategy)
     return Policy(blueprint.tree, probabilities, (describe(gadget),))
 
 
 def _per_hand(values: FloatArray, ranges: Ranges, lane: int, pot: float) -> FloatArray:
-    """`[H]` the opponent's expected chips, of values in the other's utility; NaN for hands it cannot have."""
+    """`[H]` the opponent's expected chips, from the resolving player's utility; NaN for impossible hands."""
     mass = ranges.mass[:, lane]
     possible = mass > 0
     chips = np.full(len(mass), np.nan)

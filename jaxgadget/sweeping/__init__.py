@@ -1,1 +1,1 @@
-"""Many refinements, resumable."""
+"""Resumable sweeps over many refinements."""

@@ -27,7 +27,7 @@ DEFAULT_BLUEPRINTS = ("cfr-spread:25", "draws:20")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SweepGrid:
-    """Axes of a sweep, all crossed.
+    """Axes of a sweep, which computes all combinations.
 
     Attributes:
       games: games that `load` accepts; or a dict from game to its cut or cuts.
@@ -44,8 +44,8 @@ class SweepGrid:
       knowledge: as in `refine`, one or several; None selects common knowledge.
       players: resolving players.
       seeds: seeds of `draws:COUNT`; other blueprints occur once, with an empty seed.
-      iterations: one number of iterations or several, each solved by itself; linear programs ignore them.
-      max_histories: largest number of histories of a game, as in `enumerate_game`.
+      iterations: one number of iterations or several, each solved separately; linear programs ignore them.
+      max_histories: maximum number of histories of a game, as in `enumerate_game`.
       form: layout of all games: `histories`, or `hands`, see `jaxgadget.public_tree`.
     """
 

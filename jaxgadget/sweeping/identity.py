@@ -18,17 +18,17 @@ from jaxgadget.util.digest import digest
 from jaxgadget.util.registry import find
 
 DEFAULTS = {"form": "histories"}
-"""Items of a request that are not recorded, so that earlier sweeps go on."""
+"""Items of a request that are not recorded, so that earlier sweeps can be resumed."""
 
 FINGERPRINT = "fingerprint"
-"""Property of an object that names a folder: digest of the folder's content."""
+"""Name of the property that holds the digest of a folder's content, for objects that refer to a folder."""
 
 KINDS = {place: name for table in (GADGETS, PRIORS, ALTERNATIVES) for name, place in table.items()}
 """Names of gadgets, priors and alternative values: `module:object` → name."""
 
 
 def identity(thing: Any) -> Any:
-    """A gadget or `Knowledge` as JSON, equal for equal ones; arrays and folders by their digest.
+    """Converts a gadget or `Knowledge` to JSON, equal for equal objects; arrays and folders become digests.
 
     Raises:
       ValueError: for a value that is neither a dataclass nor a plain value.
@@ -47,7 +47,7 @@ def identity(thing: Any) -> Any:
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         fields = dataclasses.fields(thing)
         names = {field.name: None for field in fields} | getattr(thing, "__dict__", {})
-        for field in fields:  # sweeps that were begun before there was such a field go on
+        for field in fields:  # sweeps begun before the field existed can be resumed
             if field.metadata.get("later", False) and getattr(thing, field.name) is field.default:
                 del names[field.name]
         kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
@@ -70,7 +70,7 @@ def record_digest(record: Mapping[str, Any]) -> str:
 
 
 def fingerprint(tree: Tree) -> str:
-    """Digest of all that a game's rules say: its nodes, actions, payoffs, chances and names of infosets."""
+    """Digest of a game's rules: nodes, actions, payoffs, chance probabilities and names of infosets."""
     if "fingerprint" not in tree.cache:
         is_public = isinstance(tree, PublicTree)
         tree.cache["fingerprint"] = (
@@ -86,7 +86,7 @@ def _digest_histories(tree: HistoryTree) -> str:
 
 
 def _digest_hands(tree: PublicTree) -> str:
-    if tree.found is not None:  # its hands follow from the histories
+    if tree.found is not None:  # its hands are derived from the histories
         return record_digest({"form": "hands", "histories": fingerprint(tree.found.tree)})
     game, nodes = tree.hands_game, tree.nodes
     record = {
@@ -101,7 +101,7 @@ def _digest_hands(tree: PublicTree) -> str:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Differences between two records, a line each, with the names of tables."""
+    """Differences between two records, one line each, with names as in tables."""
     lines: list[str] = []
     for name in {**old, **new}:
         before, after = (record.get(name, DEFAULTS.get(name)) for record in (old, new))
@@ -110,7 +110,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         if isinstance(before, Mapping) and isinstance(after, Mapping):
             changes = differences(before, after)
         elif isinstance(before, list | None) and isinstance(after, list | None):
-            before, after = before or [], after or []  # nothing asked for: no line of its own
+            before, after = before or [], after or []  # items that are not requested have no line
             old_items = {label(item): item for item in before if item not in after}
             new_items = {label(item): item for item in after if item not in before}
             changes = [f"{name} only then" for name in old_items if name not in new_items]
@@ -124,14 +124,14 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def _change(thing: Any) -> str:
-    """Description of a change under the same name."""
+    """Description of a change of an object whose name is unchanged."""
     if f'"{FINGERPRINT}"' in json.dumps(thing):
         return "is not what it was: its folder holds another network now"
     return "is not what it was"
 
 
 def label(thing: Any) -> str:
-    """Name in tables of an item of a record; for gadgets and priors, see `identity`."""
+    """Name in tables of an item of a record, such as a gadget or prior converted by `identity`."""
     if isinstance(thing, list):
         return ", ".join(map(label, thing))
     if not isinstance(thing, Mapping):

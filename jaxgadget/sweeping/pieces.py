@@ -1,4 +1,4 @@
-"""The pieces into which a sweep is divided before anything is solved."""
+"""Pieces of a sweep, which is divided before anything is solved."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from jaxgadget.util.digest import digest
 class Piece:
     """A unit of work, lost if interrupted: gadgets that share lanes, for some blueprints.
 
-    All opponents are part of each.
+    Each piece covers all opponents.
 
     Attributes:
-      key: digest of all that its results depend on; the name of its file.
+      key: digest of all inputs of its results; the name of its file.
       gadgets: indices of gadgets in the request.
       blueprints: range of blueprints of the game, end exclusive.
       chunk: lanes that are solved at once.
@@ -50,7 +50,7 @@ class Piece:
 
     @staticmethod
     def read(record: Mapping[str, Any]) -> Piece:
-        """From a manifest; ValueError if that is damaged."""
+        """Reads a piece from a manifest; raises ValueError if the manifest is damaged."""
         try:
             lists: dict[str, Any] = {key: tuple(record[key]) for key in ("gadgets", "blueprints")}
             piece = Piece(**{**record, **lists})
@@ -74,20 +74,20 @@ class Piece:
 
     @property
     def num_rows(self) -> int:
-        """Results, one for each gadget, opponent and blueprint."""
+        """Number of results, one for each gadget, opponent and blueprint."""
         return len(self.gadgets) * self.opponents * (self.blueprints[1] - self.blueprints[0])
 
 
 def cut_pieces(request: Request, setup: Setup, forest: Forest, name: str, cut: str) -> list[Piece]:
-    """Pieces of one game and cut: blueprints in blocks of equal size, gadgets that are solved together.
+    """Divides one game and cut into pieces: blocks of blueprints of equal size, with gadgets solved together.
 
-    Their sizes depend on the request, the game, the kind of machine and its memory, never on free memory.
+    Sizes depend on the request, the game, the kind of machine and its total memory, but not on free memory.
     """
     num_blueprints = setup.blueprints.num_lanes
     num_blocks = -(-num_blueprints // request.blueprints_at_once)
     blocks = list(itertools.pairwise(num_blueprints * k // num_blocks for k in range(num_blocks + 1)))
     groups = group_gadgets(request.gadgets)
-    if request.exact:  # gadgets are solved one by one anyway: smaller pieces lose less
+    if request.exact:  # gadgets are solved separately, and interruptions lose less with smaller pieces
         groups = [[gadget_idx] for gadget_idx in range(len(request.gadgets))]
     searches = [
         (idx, player, *_known_subgames(forest, player, knowledge))
@@ -120,7 +120,7 @@ def cut_pieces(request: Request, setup: Setup, forest: Forest, name: str, cut: s
 
 
 def _known_subgames(forest: Forest, player: int, knowledge: Knowledge | None) -> tuple[Forest, int]:
-    """Subgames of a player's knowledge, and the number of searches of each."""
+    """Subgames of a player's knowledge, and the number of searches in each."""
     if knowledge is None:
         return forest, 1
     covered = knowledge_cover(forest.cut, player, knowledge.order, unfrozen=knowledge.unfrozen)
@@ -128,10 +128,10 @@ def _known_subgames(forest: Forest, player: int, knowledge: Knowledge | None) ->
 
 
 def piece_key(request: Request, setup: Setup, forest: Forest, piece: Piece) -> str:
-    """Digest of all that a piece's rows depend on, except versions and device.
+    """Digest of all inputs of a piece's rows, except versions and device.
 
     Raises:
-      ValueError: if the request has no such gadgets, blueprints or number of iterations.
+      ValueError: if gadgets, blueprints or the number of iterations are not in the request.
     """
     profiles, lanes = setup.blueprints, range(*piece.blueprints)
     try:
@@ -140,7 +140,7 @@ def piece_key(request: Request, setup: Setup, forest: Forest, piece: Piece) -> s
         knowledge = request.knowledge[piece.knowledge]
         blueprints = [[profiles.labels[k], setup.seeds[k], lane_digest(profiles, k)] for k in lanes]
     except (IndexError, KeyError) as error:
-        raise ValueError(f"{piece!r} is no piece of this sweep") from error
+        raise ValueError(f"{piece!r} is not a piece of this sweep") from error
     record: dict[str, Any] = {
         "format": FORMAT,
         "game": piece.game,

@@ -1,4 +1,4 @@
-"""The request of a sweep: its arguments, checked, and their record in the manifest."""
+"""The request of a sweep: its validated arguments, and their record in the manifest."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SweptGame:
     Attributes:
       rules: the game.
       cuts: names of its cuts.
-      is_own: True for a game of the caller's, whose rules may have changed since the sweep began.
+      is_own: True for a user-defined game, whose rules may have changed since the sweep began.
     """
 
     rules: Game
@@ -53,21 +53,21 @@ class SweptGame:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Request:
-    """Checked arguments of `jaxgadget.sweep`.
+    """Validated arguments of `jaxgadget.sweep`.
 
     Attributes:
-      games: loaded, by name.
+      games: loaded games, by name.
       form: layout of all games.
-      blueprints: SPECs.
+      blueprints: SPECs of blueprints.
       policies: blueprints given as policies, of the only game.
-      seeds: of `draws` blueprints; empty without any.
-      gadgets: all of them, in the order of the results.
-      opponents: as passed, with models of SPECs or policies; empty without models.
+      seeds: seeds of `draws` blueprints; empty if there are none.
+      gadgets: all gadgets, in the order of the results.
+      opponents: opponents as passed, with models as SPECs or policies; empty without models.
       knowledge: the players' knowledge; None for common knowledge.
       players: resolving players.
       solvers: solver settings for every number of iterations.
       blueprints_at_once: maximum number of blueprints in a piece.
-      max_histories: largest number of histories of a game.
+      max_histories: maximum number of histories of a game.
       record: the request as JSON.
     """
 
@@ -91,13 +91,13 @@ class Request:
         return any(solver.rule is None for solver in self.solvers.values())
 
     def game_key(self, name: str) -> str:
-        """Digest of all that a game's blueprints and value depend on."""
+        """Digest of all inputs of a game's blueprints and value."""
         keys = ("blueprints", "seeds", "files", "opponents", "form")
         inputs = {key: self.record[key] for key in keys if key in self.record}
         return record_digest({"format": FORMAT, "game": name, "exact": self.exact, **inputs})
 
     def lay_out(self, name: str) -> Tree:
-        """The tree of a game, that of the policies among the blueprints if there are any."""
+        """The tree of a game: that of the blueprints given as policies, if there are any."""
         if self.policies is not None:
             return self.policies.tree
         return lay_out(self.games[name].rules, self.form, max_histories=self.max_histories)
@@ -117,7 +117,7 @@ class Request:
 
 
 def make_request(grid: SweepGrid, solver: Solver, blueprints_at_once: int) -> Request:
-    """Checks everything that can be checked without a tree; arguments as `jaxgadget.sweep` has them."""
+    """Validates the arguments of `jaxgadget.sweep`, as far as possible without a tree."""
     if not isinstance(grid, SweepGrid):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"grid={grid!r}: expected a SweepGrid, such as SweepGrid(games='kuhn_poker')")
     if not isinstance(solver.algorithm, str):
@@ -160,7 +160,7 @@ def make_request(grid: SweepGrid, solver: Solver, blueprints_at_once: int) -> Re
 
 
 def _record(request: Request, grid: SweepGrid, solver: Solver) -> dict[str, Any]:
-    """The request as JSON, without items of later versions that have no effect: earlier sweeps go on."""
+    """The request as JSON; omits unused items of later versions, so that earlier sweeps can be resumed."""
     record: dict[str, Any] = {
         "games": {name: list(game.cuts) for name, game in request.games.items()},
         "files": _file_digests(grid.games, [*request.blueprints, *_model_specs(request.opponents)]),
@@ -184,7 +184,7 @@ def _record(request: Request, grid: SweepGrid, solver: Solver) -> dict[str, Any]
 
 
 def _several(name: str, values: Any) -> list[Any]:
-    """One or many, as a list without repetitions."""
+    """Converts one value or several to a list without duplicates."""
     alone = isinstance(values, str) or not isinstance(values, Iterable)
     listed = [values] if alone else list(values)
     if not listed:
@@ -211,7 +211,7 @@ def _is_policy(blueprint: Any) -> bool:
 
 
 def _policies(games: Mapping[str, SweptGame], blueprints: Sequence[Any], grid: SweepGrid) -> Policy:
-    """Blueprints that are policies, for the only game, each lane with a unique label."""
+    """The blueprints given as policies, for the only game, with a unique label for each lane."""
     if len(games) != 1:
         raise ValueError(
             f"blueprints: policies are for one game, and the sweep has {', '.join(games)}; sweep each game "
@@ -230,7 +230,7 @@ def _policies(games: Mapping[str, SweptGame], blueprints: Sequence[Any], grid: S
 
 
 def _opponents(games: Mapping[str, SweptGame], grid: SweepGrid) -> tuple[Opponent, ...]:
-    """Opponents whose models are a list of SPECs, or a policy for the only game."""
+    """The opponents, with models as lists of SPECs or as policies for the only game."""
     argument: Any = grid.opponent
     if argument is None:
         return ()
@@ -262,12 +262,12 @@ def _knowledge(
     for item in listed:
         if item is not None:
             check_knowledge(item, gadgets, opponents or None)
-    # a user's generation need not be hashable
+    # a user-defined generation need not be hashable
     return tuple(item for k, item in enumerate(listed) if item not in listed[:k])
 
 
 def _model_specs(opponents: Sequence[Opponent]) -> list[str]:
-    """The SPECs among their models."""
+    """The opponents' models that are SPECs."""
     models = [opponent.model for opponent in opponents if isinstance(opponent.model, list)]
     return [spec for model in models for spec in cast("list[str]", model)]
 
@@ -292,7 +292,7 @@ def _policy_records(policies: Policy | None) -> list[dict[str, str]]:
 def _kind(spec: Any) -> str:
     if not isinstance(spec, str):
         raise ValueError(
-            f"blueprints: {spec!r} is no text and no policy; expected {FORMS}; `Policy.save` makes a file"
+            f"blueprints: {spec!r} is neither text nor a policy; expected {FORMS}; `Policy.save` makes a file"
         )
     return parse_blueprint(spec).kind
 
@@ -350,7 +350,7 @@ def _gadgets(grid: SweepGrid, players: Sequence[int], *, exact: bool) -> tuple[G
 
 
 def _file_digests(games: Any, specs: Sequence[str]) -> dict[str, str]:
-    """Digests of the files of games and blueprints: a sweep depends on their content."""
+    """Digests of the files of games and blueprints, on whose content a sweep depends."""
     paths = [str(spec) for spec in _specs(games) if str(spec).lower().endswith(".efg")]
     paths += [parse_blueprint(spec).path for spec in specs if parse_blueprint(spec).path]
     digests: dict[str, str] = {}

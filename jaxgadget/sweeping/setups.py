@@ -1,4 +1,4 @@
-"""The blueprints, opponents and value of a game in a sweep: made once, and read by every process."""
+"""The blueprints, opponents and value of a game in a sweep, computed once and read by every process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GAME_FORMAT = Format(
 
 
 class Setup(NamedTuple):
-    """A game about to be swept: tree, blueprints, the seed of each (None for no seed), value, opponents."""
+    """Inputs of a game's pieces: tree, blueprints, the seed of each (None for no seed), value, opponents."""
 
     tree: Tree
     blueprints: Policy
@@ -44,7 +44,7 @@ class Setup(NamedTuple):
 
 
 def make_setup(request: Request, tree: Tree, progress: bool | None) -> Setup:
-    """Makes a game's blueprints and opponents, and finds its value.
+    """Creates a game's blueprints and opponents, and computes its value.
 
     Raises:
       ValueError: if a policy among the blueprints has the label of another one.
@@ -70,8 +70,8 @@ class SetupFiles:
     """The files of a game's setup: a record, and policies of blueprints and models.
 
     Args:
-      folder: of the games.
-      key: of the game, see `Request.game_key`.
+      folder: folder of the games.
+      key: key of the game, from `Request.game_key`.
     """
 
     def __init__(self, folder: pathlib.Path, key: str):
@@ -79,11 +79,11 @@ class SetupFiles:
         self.blueprints, self.models = folder / f"{key}.npz", folder / f"{key}.models.npz"
 
     def exist(self) -> bool:
-        """True if the setup was written; ValueError if its record is damaged or of another version."""
+        """True if the setup was written; raises ValueError if its record is damaged or of another version."""
         return read_record(self.record, GAME_FORMAT) is not None
 
     def write(self, name: str, setup: Setup) -> None:
-        """Writes the policies, and the record last: if it exists, all files are complete."""
+        """Writes the policies, then the record, whose existence shows that all files are complete."""
         setup.blueprints.save(self.blueprints)
         record: dict[str, Any] = {
             "game": name,
@@ -102,10 +102,10 @@ class SetupFiles:
         write_record(self.record, GAME_FORMAT, record)
 
     def read(self, name: str, tree: Tree) -> Setup:
-        """The setup of a game.
+        """Reads the setup of a game.
 
         Raises:
-          ValueError: if a file is damaged, or the rules differ from those with which the sweep began.
+          ValueError: if a file is damaged, or the rules have changed since the sweep began.
         """
         record = read_record(self.record, GAME_FORMAT) or {}
         try:
@@ -140,7 +140,7 @@ class SetupFiles:
 
 
 def _read_opponents(record: Mapping[str, Any], models: Policy) -> Opponents:
-    """Opponents of a game's record; ValueError if it is damaged."""
+    """Reads opponents from a game's record; raises ValueError if it is damaged."""
     try:
         model, p = np.asarray(record["model"], np.int64), np.asarray(record["p"], np.float64)
         labels, beyond = tuple(record["labels"]), tuple(record["beyond"])

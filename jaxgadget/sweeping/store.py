@@ -20,7 +20,7 @@ from jaxgadget.util.locks import Locks
 from jaxgadget.util.store import Format, checksum, read_record, write_record
 
 TIMES = ("build_seconds", "compile_seconds", "run_seconds")
-"""Columns that differ from run to run."""
+"""Columns that differ between runs."""
 
 _FORM, _FAILURE, _MODEL, _P, _GAIN, _GUARD_SHARE = "form", "failure", "model", "p", "gain", "guard_share"
 _ORDER, _UNFROZEN, _GENERATION, _COMBINE = "order", "unfrozen", "generation", "combine"
@@ -78,7 +78,7 @@ MANIFEST_FORMAT = Format(
     anonymous=True,
 )
 PIECE_FORMAT = Format(name="jaxgadget piece of a sweep", version=1, noun="piece", remedy=REMEDY)
-"""Pieces are Parquet; the format is used for their errors."""
+"""Format of pieces, which are Parquet files; used only for errors."""
 
 
 class Manifest(NamedTuple):
@@ -106,7 +106,7 @@ class Store:
                 make_folder(subfolder)
 
     def manifest(self) -> Manifest | None:
-        """The manifest, None if there is none; ValueError if it is damaged or of another version."""
+        """The manifest, or None; raises ValueError if it is damaged or of another version."""
         record = read_record(self.path, MANIFEST_FORMAT)
         if record is None:
             return None
@@ -117,7 +117,7 @@ class Store:
             raise MANIFEST_FORMAT.damaged(self.path, error) from error
 
     def settle(self, manifest: Manifest) -> None:
-        """Writes the manifest, and keeps a copy of the former one. Its lock must be held."""
+        """Writes the manifest and keeps a copy of the previous one. Its lock must be held."""
         if self.path.exists():
             count = sum(1 for _ in self.folder.glob("manifest-*.json")) + 1
             with atomic_writer(self.folder / f"manifest-{count}.json") as file:
@@ -144,7 +144,7 @@ class Store:
         return self.file(piece).exists()
 
     def finished(self) -> set[str]:
-        """Keys of all finished pieces, those of other requests included."""
+        """Keys of all finished pieces, including those of other requests."""
         try:
             names = os.listdir(self.pieces)
         except FileNotFoundError:
@@ -152,10 +152,10 @@ class Store:
         return {name.removesuffix(".parquet") for name in names if not name.startswith(".")}
 
     def write(self, piece: Piece, rows: pd.DataFrame) -> bool:
-        """Writes a finished piece whose lock is held; False if another holder took the claim over.
+        """Writes a finished piece whose lock is held; returns False if another process took the claim over.
 
-        A holder that was suspended for too long finds the piece written, or its partial file removed by the
-        new holder.
+        In that case, which requires a long suspension, the piece is already written, or the new holder has
+        removed the partial file.
         """
         if self.has(piece):
             return False
@@ -170,7 +170,7 @@ class Store:
         return True
 
     def collect(self, pieces: Sequence[Piece]) -> pd.DataFrame:
-        """All rows of some pieces, in their order."""
+        """All rows of the given pieces, in order."""
         tables = [self._read(piece) for piece in pieces]
         frame = pa.concat_tables([SCHEMA.empty_table(), *tables]).to_pandas()
         frame["seed"] = frame["seed"].astype("Int64")
@@ -185,11 +185,11 @@ class Store:
         try:
             table = pq.ParquetFile(pa.BufferReader(content)).read()
             metadata = table.schema.metadata or {}
-            if _CHECKSUM not in metadata and b"pandas" not in metadata:  # which versions up to 0.2 wrote
+            if _CHECKSUM not in metadata and b"pandas" not in metadata:  # written by versions up to 0.2
                 raise ValueError("its checksum is gone")
             if _CHECKSUM in metadata and metadata[_CHECKSUM].decode() != checksum(table.to_pydict()):
                 raise ValueError("its checksum is not that of its rows")
-        except Exception as error:  # pyarrow has many kinds of its own
+        except Exception as error:  # pyarrow raises many kinds of errors
             raise PIECE_FORMAT.damaged(path, error) from error
         for name in _LATER:
             if name not in table.column_names:
@@ -205,6 +205,6 @@ class Store:
 
 
 def _unknown(name: str, count: int) -> Any:
-    """Values for a column that a piece lacks."""
+    """Placeholder values for a column that a piece lacks."""
     value = {_FORM: "histories", _P: 0.0}.get(name)
     return pa.array([value] * count, SCHEMA.field(name).type)

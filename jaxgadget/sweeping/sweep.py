@@ -52,7 +52,7 @@ from jaxgadget.util.machine import describe_device, find_versions, source_digest
 from jaxgadget.util.progress import progress_bar
 
 BLUEPRINTS_AT_ONCE = 64
-"""In a piece, at most."""
+"""Default maximum number of blueprints in a piece."""
 
 PATIENCE, MAX_PATIENCE = 0.2, 5.0
 """Seconds between two polls of other processes' progress: initially, and after many polls."""
@@ -61,7 +61,7 @@ LOOK_EVERY = 1.0
 """Seconds between two polls of the workers' results."""
 
 MAX_CACHED_NODES = 1_000_000
-"""Largest size of several games in memory together, see `_size`; the first ones are dropped first."""
+"""Maximum total size of cached games (see `_size`); the oldest ones are dropped first."""
 
 log = logging.getLogger(__name__)
 
@@ -77,12 +77,12 @@ def sweep(
     workers: int | None = None,
     locks: bool | None = None,
 ) -> pd.DataFrame:
-    """Refines subgames for every combination, in pieces, and resumes an interrupted sweep.
+    """Refines subgames for every combination of the grid, in pieces, and resumes an interrupted sweep.
 
-    A piece is all gadgets that can share lanes (unsafe, resolving, max-margin and reach gadgets, with all
-    priors and ε) against all opponents, for one game, cut, player, number of iterations and some blueprints.
-    On one machine, rows (except times) are bitwise the same however often the sweep is interrupted. Several
-    processes may share a folder, on one machine or many; each piece is computed by one of them.
+    A piece consists of all gadgets that can share lanes (unsafe, resolving, max-margin and reach gadgets,
+    with all priors and ε) against all opponents, for one game, cut, player, number of iterations and some
+    blueprints. On one machine, rows (except times) are bitwise reproducible, regardless of interruptions.
+    Several processes may share a folder, on one machine or many; each piece is computed by one of them.
 
     Args:
       folder: folder of the sweep; created if missing.
@@ -131,8 +131,8 @@ def work_on(folder: str, worker: int = 0) -> str:
     """Computes pieces of a sweep until none is missing: the task that `sweep` submits to an executor.
 
     Args:
-      folder: of a sweep that began with an executor.
-      worker: its index, which keeps calls distinct: Dask merges equal calls.
+      folder: folder of a sweep that began with an executor.
+      worker: index of the worker, which makes calls distinct, as Dask merges equal calls.
 
     Returns:
       An empty string, or the message of the ValueError that stopped the worker.
@@ -140,7 +140,7 @@ def work_on(folder: str, worker: int = 0) -> str:
     try:
         store, manifest = _open_sweep(folder)
         workshop = Workshop(store, find_request(store, manifest.request), False)
-        ours = workshop.versions | {"device": manifest.versions.get("device")}  # a worker's may be another
+        ours = workshop.versions | {"device": manifest.versions.get("device")}  # a worker's device may differ
         if changed := differences(manifest.versions, ours):
             raise ValueError(
                 f"a worker has other versions than those with which the sweep in {folder!r} began "
@@ -153,7 +153,7 @@ def work_on(folder: str, worker: int = 0) -> str:
 
 
 def read_sweep(folder: str | os.PathLike[str]) -> pd.DataFrame:
-    """The rows of a sweep that are finished so far, also while it is running.
+    """Reads the finished rows of a sweep, even while it is running.
 
     Raises:
       ValueError: if the folder holds no sweep, or a damaged one.
@@ -164,7 +164,7 @@ def read_sweep(folder: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def _open_sweep(folder: str | os.PathLike[str]) -> tuple[Store, Manifest]:
-    """The store of a sweep and its manifest; ValueError if the folder holds none, or a damaged one."""
+    """The store and manifest of a sweep; raises ValueError if the folder holds none, or a damaged one."""
     store = Store(pathlib.Path(folder), create=False)
     if (manifest := store.manifest()) is None:
         raise ValueError(f"{os.fspath(folder)!r} holds no sweep: there is no manifest.json in it")
@@ -172,7 +172,7 @@ def _open_sweep(folder: str | os.PathLike[str]) -> tuple[Store, Manifest]:
 
 
 def describe_finished(folder: str | os.PathLike[str]) -> str:
-    """Number of finished pieces in a sweep's folder, in words; empty if there is no sweep."""
+    """Description of the finished pieces in a sweep's folder; empty if there is no sweep."""
     store = Store(pathlib.Path(folder), create=False)
     manifest = store.manifest()
     if manifest is None:
@@ -182,7 +182,7 @@ def describe_finished(folder: str | os.PathLike[str]) -> str:
 
 
 class Workshop:
-    """Builds the inputs of pieces, a game at a time, and solves them."""
+    """Builds the inputs of pieces, one game at a time, and solves the pieces."""
 
     def __init__(self, store: Store, request: Request, progress: bool | None):
         self.store, self.request, self.progress = store, request, progress
@@ -242,10 +242,10 @@ class Workshop:
         return pieces
 
     def check(self, piece: Piece) -> None:
-        """ValueError unless game, cut and blueprints are those with which the sweep began."""
+        """Raises ValueError if the game, cut or blueprints have changed since the sweep began."""
         game = self.request.games.get(piece.game)
         if game is None or piece.cut not in game.cuts:
-            raise ValueError(f"{piece!r} is no piece of this sweep")
+            raise ValueError(f"{piece!r} is not a piece of this sweep")
         setup = self.setup(piece.game)
         if piece_key(self.request, setup, self.forest(piece.game, piece.cut), piece) != piece.key:
             raise ValueError(
@@ -254,13 +254,13 @@ class Workshop:
             )
 
     def solve(self, piece: Piece) -> pd.DataFrame:
-        """A piece's rows."""
+        """Solves a piece; returns its rows."""
         watch, lanes = Stopwatch(), range(*piece.blueprints)
         with watch.phase("build"):
             self.check(piece)
             setup, forest = self.setup(piece.game), self.forest(piece.game, piece.cut)
         solver = self.request.solvers[piece.iterations]
-        # Not free memory: results must not depend on it.
+        # Total memory is used, as results must not depend on free memory.
         memory = solver.memory_limit or whole_memory(solver.placement)
         solver = dataclasses.replace(solver, chunk=piece.chunk, memory_limit=memory, progress=False)
         policy = Policy.stack([setup.blueprints.lane(lane) for lane in lanes])
@@ -301,7 +301,7 @@ class Workshop:
 
 
 def _size(tree: Tree) -> int:
-    """Histories, or pairs of a public node and a hand."""
+    """Size of a tree: number of histories, or of pairs of a public node and a hand."""
     return len(tree.parent) * max(tree.num_hands)
 
 
@@ -310,7 +310,7 @@ FORMER_MODULES = frozenset({"jaxgadget.gadgets.two_level", "jaxgadget.gadgets.re
 
 
 def _settle(workshop: Workshop, extend: bool) -> list[Piece]:
-    """Pieces of the manifest, which is written first if it is missing or extended."""
+    """The pieces of the manifest, which is written if it is missing or to be extended."""
     store, request = workshop.store, workshop.request
     with store.lock("manifest", wait=True):
         store.clean(store.folder, "manifest")
@@ -349,11 +349,11 @@ def _settle(workshop: Workshop, extend: bool) -> list[Piece]:
 
 
 def _other(store: Store, changed: Sequence[str], reason: str) -> ValueError:
-    """The error, with a note for every difference."""
+    """Creates the error for a folder with another sweep, with a note for every difference."""
     error = ValueError(
         f"the sweep in {str(store.folder)!r} {reason}: choose another folder, or "
         "extend=True (--extend on the command line) to keep what both have in common and add the rest; "
-        "only what is asked for then is returned, so ask for all that you want"
+        "only requested rows are then returned, so request all that you need"
     )
     for difference in changed:
         error.add_note(difference)
@@ -361,7 +361,7 @@ def _other(store: Store, changed: Sequence[str], reason: str) -> ValueError:
 
 
 def _work(workshop: Workshop, pieces: Sequence[Piece]) -> None:
-    """Does missing pieces; waits for those of other processes, and takes them over if these die."""
+    """Computes missing pieces; waits for those of other processes, and takes them over if these die."""
     num_pieces, patience = len({piece.key for piece in pieces}), PATIENCE
     with _watching(workshop, pieces) as look:
         done = look()
@@ -378,7 +378,7 @@ def _work(workshop: Workshop, pieces: Sequence[Piece]) -> None:
 
 
 def _delegate(workshop: Workshop, pieces: Sequence[Piece], executor: Executor, max_workers: int) -> None:
-    """Submits missing pieces to workers; ValueError or ChildProcessError if some stay missing."""
+    """Delegates missing pieces to workers; raises ValueError or ChildProcessError if some remain missing."""
     store = workshop.store
     with _watching(workshop, pieces) as look:
 
@@ -419,7 +419,7 @@ def _watching(workshop: Workshop, pieces: Sequence[Piece]) -> Generator[Callable
 
 
 def _try(workshop: Workshop, piece: Piece) -> bool:
-    """Does a piece unless it is finished or another process holds it; True if it was done here."""
+    """Computes a piece unless it is finished or claimed by another process; True if it was computed."""
     store = workshop.store
     with store.lock(piece.key, wait=False) as ours:
         if not ours or store.has(piece):

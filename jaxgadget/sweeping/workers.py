@@ -1,4 +1,4 @@
-"""Workers of a sweep on this and other machines: submitting their tasks, and waiting for completion.
+"""Workers of a sweep on this and other machines: submits their tasks and waits for completion.
 
 Workers receive only the path of the folder. The request is stored there, pickled, under the digest of the
 manifest's request. It may therefore contain user-defined games, gadgets and priors, and anyone with write
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     import submitit
 
 Task = Callable[[str, int], str]
-"""Work on the sweep in a folder by the worker of an index; returns an error, or "" if all is done."""
+"""Function of a folder and a worker's index that computes pieces; returns an error, or "" on completion."""
 
 GRACE = 10.0
-"""Seconds that workers have to end by themselves once no piece is missing."""
+"""Seconds to wait for workers to end after the last piece is finished."""
 
 
 class Executor(Protocol):
@@ -52,7 +52,7 @@ def check_executor(executor: object, workers: int | None) -> int:
     """Maximum number of workers; 0 without an executor.
 
     Raises:
-      ValueError: if the executor has no `submit`, or `workers` is invalid or has no executor.
+      ValueError: if the executor has no `submit`, or `workers` is invalid or given without an executor.
     """
     if executor is None:
         if workers is not None:
@@ -97,10 +97,10 @@ def leave_request(store: Store, request: Request) -> None:
 
 
 def find_request(store: Store, record: dict[str, Any]) -> Request:
-    """The request of a manifest from the folder; also enables the caller's compilation cache.
+    """Reads the request of a manifest from the folder; also enables the caller's compilation cache.
 
     Raises:
-      ValueError: if there is no such file, or it cannot be read.
+      ValueError: if the file is missing or cannot be read.
     """
     path = _request_path(store, record)
     try:
@@ -125,9 +125,9 @@ class Workers:
     """Tasks submitted to an executor.
 
     Args:
-      executor: to submit to.
-      task: called with the folder and the index of the worker.
-      folder: of a sweep.
+      executor: the executor.
+      task: function that is called with the folder and the index of the worker.
+      folder: folder of the sweep.
       num_workers: number of workers.
     """
 
@@ -145,7 +145,7 @@ class Workers:
             raise ChildProcessError(
                 f"worker {len(self._futures)} cannot be submitted: {_in_a_line(error)}"
             ) from error
-        # All are awaited concurrently: a dead process keeps its claims until its end is noticed.
+        # All are awaited concurrently, as a dead process keeps its claims until its end is detected.
         self._threads = [
             threading.Thread(target=self._wait_for, args=(worker,), name=f"worker {worker}", daemon=True)
             for worker in range(num_workers)
@@ -156,7 +156,7 @@ class Workers:
     def _wait_for(self, worker: int) -> None:
         try:
             self._ends[worker] = self._futures[worker].result()
-        except BaseException as error:  # also Dask's cancellation
+        except BaseException as error:  # includes Dask's cancellation
             self._ends[worker] = error
 
     def have_ended(self, seconds: float) -> bool:
@@ -171,11 +171,11 @@ class Workers:
         for future in self._futures:
             cancel = getattr(future, "cancel", None)
             if cancel is not None:
-                with contextlib.suppress(Exception):  # it may have ended, or its machine may be gone
+                with contextlib.suppress(Exception):  # it may have ended, or its machine may be unavailable
                     cancel()
 
     def explain(self) -> str:
-        """Reason why workers ended early; empty if none did."""
+        """The reasons why workers ended early; empty if none did."""
         reasons = [_in_a_line(end) if isinstance(end, BaseException) else end for end in self._early()]
         if not reasons:
             return ""
@@ -183,10 +183,10 @@ class Workers:
         return f"{many} ended early, {'the first ' if len(reasons) > 1 else ''}with: {reasons[0]}"
 
     def complain(self, missing: int) -> None:
-        """Raises the reason for missing pieces after all workers have ended.
+        """Raises an error that explains missing pieces after all workers have ended.
 
         Raises:
-          ValueError: if a worker refused the request.
+          ValueError: if a worker rejected the request.
           ChildProcessError: if workers died.
         """
         early = self._early()
@@ -221,7 +221,7 @@ class Processes:
 
 
 class _Process:
-    """A call in a process of its own, which ends with this one."""
+    """A call in a separate process, which ends with the current one."""
 
     def __init__(self, task: Callable[..., Any], arguments: tuple[Any, ...]):
         spawn = multiprocessing.get_context("spawn")  # JAX has threads, so no fork
@@ -231,7 +231,7 @@ class _Process:
         theirs.close()
 
     def result(self) -> Any:
-        """Result of the call; ChildProcessError if the process ended without one."""
+        """Result of the call; raises ChildProcessError if the process ended without one."""
         try:
             return self._answer.recv()
         except EOFError:
@@ -252,7 +252,7 @@ def slurm_executor(folder: pathlib.Path, parameters: dict[str, str]) -> submitit
     """Executor that submits jobs to Slurm, with the cluster's defaults for omitted options such as time.
 
     Args:
-      folder: of the jobs' scripts and logs, visible to all machines.
+      folder: folder of the jobs' scripts and logs, visible to all machines.
       parameters: options of sbatch by name, such as `partition`, `time`, `gpus-per-node`.
 
     Raises:

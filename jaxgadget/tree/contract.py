@@ -31,7 +31,7 @@ Describe = Callable[[int], tuple[Move, ...]]
 def check_moves(
     game: str, offset: IntArray, parent: IntArray, actor: IntArray, action: IntArray, describe: Describe
 ) -> None:
-    """Exactly the acting players move; levels are sorted by parent, then by moves, without duplicates."""
+    """Checks that exactly the acting players move, and that levels are sorted and without duplicates."""
     above = actor[parent]
     for mover, bit, mover_name in (
         (0, ACTOR_BIT[0], "player 0"),
@@ -63,7 +63,7 @@ def check_moves(
 def check_chance(
     game: str, parent: IntArray, actor: IntArray, action: IntArray, chance: FloatArray, describe: Describe
 ) -> None:
-    """Chance probabilities are in [0, 1], sum to 1 at every chance node, and are 1 elsewhere."""
+    """Checks that chance probabilities are in [0, 1], sum to 1 at chance nodes, and are 1 elsewhere."""
     wrong = chance != 1
     rows = np.nonzero(action[2] >= 0)[0]
     wrong[rows] = ~((chance[rows] >= 0) & (chance[rows] <= 1 + PROBABILITY_TOLERANCE))
@@ -124,7 +124,7 @@ def check_infostates(
     public: IntArray | None,
     describe: Describe,
 ) -> None:
-    """Every infostate has one last own sequence (perfect recall) and lies in one public state.
+    """Checks that every infostate has one last own sequence (perfect recall) and lies in one public state.
 
     Args:
       game: the game's name, for the message.
@@ -161,7 +161,7 @@ def check_leaves(
     depth: int | None,
     describe: Describe,
 ) -> None:
-    """No infoset lies on both sides of the depth limit of a truncated tree."""
+    """Checks that no infoset lies on both sides of the depth limit of a truncated tree."""
     acts = leaves[(actor[leaves] & ACTOR_BIT[player]) > 0]
     if len(acts) == 0:
         return
@@ -184,7 +184,7 @@ def check_children(
     num_actions: tuple[IntArray, IntArray],
     describe: Describe,
 ) -> None:
-    """Every history of an infoset has exactly the infoset's actions."""
+    """Checks that every history of an infoset has exactly the infoset's actions."""
     children = np.bincount(parent[1:], minlength=len(parent))
     expected = np.ones(len(parent), np.int64)
     for player in (0, 1):

@@ -43,12 +43,12 @@ class Cover:
 
     @property
     def tree(self) -> Tree:
-        """The game, by histories or by hands."""
+        """The game, in history or hand form."""
         return self.cut.tree
 
     @property
     def histories(self) -> HistoryTree:
-        """The tree; ValueError if it is by hands."""
+        """The tree; raises ValueError if it is in hand form."""
         return self.cut.histories
 
     @property
@@ -62,7 +62,7 @@ class Cover:
         return int(self.subgame.max()) + 1
 
     def take(self, subgames: IntArray) -> Cover:
-        """The cover that has only the given subgames, in this order."""
+        """The cover with only the given subgames, in this order."""
         new_subgame = np.full(self.num_subgames, -1)
         new_subgame[subgames] = np.arange(len(subgames))
         selected = new_subgame[self.subgame] >= 0
@@ -154,7 +154,7 @@ class Roots:
 
     @property
     def num_rows(self) -> int:
-        """Rows of users' arrays."""
+        """Number of rows of users' arrays."""
         return int(self.row.max(initial=-1)) + 1
 
     def reach(self, plan: FloatArray) -> FloatArray:

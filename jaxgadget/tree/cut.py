@@ -29,10 +29,10 @@ cut."""
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Cut:
-    """Root histories and their partition into subgames; by hands roots are public nodes, a subgame each.
+    """Root histories and their partition into subgames; in hand form, one public node for each subgame.
 
     Attributes:
-      tree: the game, by histories or by hands.
+      tree: the game, in history or hand form.
       name: the specification of the cut.
       roots: `[H]` root histories, ascending; none is an ancestor of another.
       subgame: `[H]` subgame of each root, numbered by first root.
@@ -50,7 +50,7 @@ class Cut:
 
     @property
     def histories(self) -> HistoryTree:
-        """The tree; ValueError if it is by hands."""
+        """The tree; raises ValueError if it is in hand form."""
         return check_histories(self.tree)
 
     @property
@@ -90,11 +90,11 @@ def cut(tree: Tree, spec: CutSpec) -> Cut:
     """Finds the subgames below a cut.
 
     Args:
-      tree: the game, by histories or by hands.
+      tree: the game, in history or hand form.
       spec: `depth:D` (roots at the first player decision after D moves of the players, past
-        any chance; a simultaneous move is one), `chance` (decisions right after a chance outcome that follows
-        a move of a player), a named cut of the game, nodes of the tree (histories or public nodes), or a
-        function of the tree that returns `[n]` booleans or such nodes.
+        any chance; a simultaneous move counts once), `chance` (decisions right after a chance outcome that
+        follows a move of a player), a named cut of the game, nodes of the tree (histories or public nodes),
+        or a function of the tree that returns `[n]` booleans or such nodes.
 
     Raises:
       ValueError: if the spec is unknown, there is no root, one root lies below another, a

@@ -106,12 +106,12 @@ class Forest:
 
     @property
     def histories(self) -> HistoryTree:
-        """The tree; ValueError if it is by hands."""
+        """The tree; raises ValueError if it is in hand form."""
         return self.cut.histories
 
     @property
     def tree(self) -> Tree:
-        """The game, by histories or by hands."""
+        """The game, in history or hand form."""
         return self.cover.tree
 
     @property
@@ -143,8 +143,8 @@ class Forest:
 
         The infoset's name (`tree.infoset_names`) if the player acts at the root. Otherwise its last infoset
         and action (`0, then Bet`); if these lead to several roots, its first infoset below the root; or `root
-        infostate 3` if it never acts. By hands the hand and the public actions. Infostates in several
-        subgames have the suffix ` | subgame 2`.
+        infostate 3` if it never acts. In hand form, names consist of the hand and the public actions.
+        Infostates in several subgames have the suffix ` | subgame 2`.
         """
         roots, cut = self.roots[player], self.cut
         names = self.tree.name_roots(player, roots.infostate, cut.roots, cut.root, self.infosets(player))
@@ -217,7 +217,7 @@ class Forest:
         terminals = self.terminals
         if values.size == 0:
             return terminals
-        assert isinstance(terminals, Entries)  # by hands there are no leaves
+        assert isinstance(terminals, Entries)  # hand form has no leaves
         leaf, shape = self.leaves.leaf, terminals.shape
         weighted = self.histories.chance[self.leaves.histories, None, None] * values
         weighted = weighted if len(leaf) == len(values) else weighted[leaf]
@@ -245,7 +245,7 @@ def build_forest(
     """Builds the sequence form of all subgames.
 
     Args:
-      tree: the game, by histories or by hands.
+      tree: the game, in history or hand form.
       where: a cut specification as for `jaxgadget.cut`, or a cover.
       limit: depth limit, `[H]` leaf histories at or below the roots, ascending, none below another, or a cut
         at them; set their values with `with_values`. By default the forest extends to the end of the game.
@@ -257,7 +257,7 @@ def build_forest(
     Raises:
       ValueError: as `cut`, or if the tree is truncated and `limit` is None, an infoset lies on both sides of
         the limit, a leaf infostate lies below two root infostates of its player, or `second` is given with a
-        cover that is not a cut; by hands, if subgames overlap, or `limit` or `second` is given.
+        cover that is not a cut; in hand form, if subgames overlap, or `limit` or `second` is given.
     """
     cover = where if isinstance(where, Cover) else cover_of(cut(check_tree(tree), where))
     if cover.tree is not tree:
@@ -419,7 +419,7 @@ def find_copies(forest: Forest, copies: Forest, player: int, subgame: IntArray |
 
 
 def _sequence_keys(forest: Forest, player: int, subgame: IntArray, size: int) -> IntArray:
-    """`[S]` a key for each sequence, of its root's subgame and its sequence in the tree; -1 for padding."""
+    """`[S]` a key of each sequence from its root's subgame and its sequence in the tree; -1 for padding."""
     tree, treeplex, roots = forest.histories, forest.form.treeplex[player], forest.roots[player]
     action, count = forest.form.action_sequences(player), tree.infosets[player].num_sequences
     states = np.append(forest.leaves.states[player], 0).astype(np.int64)
@@ -445,7 +445,7 @@ def followed_payoff(forest: Forest, player: int) -> Entries | HandEntries:
       player: the player; payoffs are in its utility.
 
     Returns:
-      Of the player the sequences are those of its treeplex, of the opponent the tree's.
+      The payoff matrix, with sequences of the player's treeplex, and of the tree for the opponent.
     """
     tree, cover, other = forest.tree, forest.cover, 1 - player
     frontier = _find_frontier(cover, forest.leaves.histories, forest.leaves.num_choices)

@@ -1,8 +1,8 @@
 """HistoryTree → HandsGame: the hands and the public tree of a game whose private information is dealt first.
 
-A hand is what a player knows when chance has dealt and the first player is to act. The game is one by hands
-if everything is public from there on: then a public node is a line of play after the deal, and an
-infoset is a public node with a hand. Where that fails, two histories show it.
+A hand is a player's information after the deal, when the first player is to act. The game has a hand form if
+all later moves are public: a public node is then a line of play after the deal, and an infoset is a public
+node with a hand. Otherwise, the error shows two histories that violate this condition.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 MAX_PAYS = 1 << 26
-"""Ends × hands × hands that are written down at most: half a gigabyte."""
+"""Maximum number of tabulated payoffs, terminal nodes × hands × hands: half a gigabyte."""
 
 SAME_TABLE_DIGITS = 12
-"""Tables of two ends that agree to so many digits, but for a factor, are one."""
+"""Number of digits to which the tables of two terminal nodes must agree, up to a factor, to be merged."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class FoundHands:
-    """A game by hands and the histories that it stands for.
+    """A game in hand form, with the mapping from its histories.
 
     Attributes:
       tree: the histories.
-      game: the same game by hands.
-      node: `[histories]` the public node of each, -1 before the deal is done.
-      hand: `[2, histories]` both players' hands, likewise.
+      game: the same game in hand form.
+      node: `[histories]` the public node of each history, -1 before the end of the deal.
+      hand: `[2, histories]` both players' hands, -1 before the end of the deal.
     """
 
     tree: HistoryTree
@@ -46,7 +46,7 @@ class FoundHands:
 
 
 def hands_of(tree: HistoryTree) -> FoundHands:
-    """The hands of an enumerated game, found once; see `find_hands`."""
+    """The hands of an enumerated game, from `find_hands`; cached."""
     if "hands" not in tree.cache:
         tree.cache["hands"] = find_hands(tree)
     return tree.cache["hands"]
@@ -56,7 +56,7 @@ def find_hands(tree: HistoryTree) -> FoundHands:
     """Finds the hands and the public tree of an enumerated game.
 
     Raises:
-      ValueError: if the tree is truncated, or not all that follows the deal is public; it says what is not.
+      ValueError: if the tree is truncated, or a move after the deal is not public; the message names it.
     """
     check_whole(tree)
     step = _steps_after_deal(tree)
@@ -94,12 +94,12 @@ def _refuse(tree: HistoryTree, why: str, first: int, second: int | None = None) 
     others = "" if second is None else f" and {tree.moves(second)}"
     return ValueError(
         f"{tree.game.name} is no game by hands: {why} (history {tree.moves(first)}{others}); expected "
-        "private information to be dealt first and all else to be public; use the form of histories"
+        "private information to be dealt first and all else to be public; use the history form"
     )
 
 
 def _steps_after_deal(tree: HistoryTree) -> IntArray:
-    """`[histories]` moves since the first player was to act, -1 before."""
+    """`[histories]` number of moves since the end of the deal, -1 before it."""
     simultaneous = np.flatnonzero(tree.actor == SIMULTANEOUS)
     if len(simultaneous):
         raise _refuse(tree, "both players act at once", int(simultaneous[0]))
@@ -113,7 +113,7 @@ def _steps_after_deal(tree: HistoryTree) -> IntArray:
 
 
 def _find_hands(tree: HistoryTree, step: IntArray) -> tuple[IntArray, tuple[int, int]]:
-    """`[2, histories]` both players' hands, and how many there are."""
+    """`[2, histories]` both players' hands, and the number of hands of each player."""
     dealt = np.flatnonzero(step == 0)
     hand = np.full((2, tree.num_histories), -1, np.int64)
     count = [0, 0]
@@ -126,7 +126,7 @@ def _find_hands(tree: HistoryTree, step: IntArray) -> tuple[IntArray, tuple[int,
 
 
 def _find_nodes(tree: HistoryTree, step: IntArray) -> tuple[IntArray, list[PublicLevel]]:
-    """`[histories]` the line of play after the deal that each has, -1 before; and these lines by length."""
+    """`[histories]` index of the line of play since the deal, -1 before it; and the lines by length."""
     node = np.full(tree.num_histories, -1, np.int64)
     rows = np.flatnonzero(step == 0)
     node[rows] = 0
@@ -134,7 +134,7 @@ def _find_nodes(tree: HistoryTree, step: IntArray) -> tuple[IntArray, list[Publi
     levels = [PublicLevel(np.zeros(1, np.int64), tree.actor[rows[:1]], np.zeros(1, np.int64))]
     begin = 0
     while len(rows := np.flatnonzero(step == len(levels))):
-        action = tree.action[:, rows].max(axis=0).astype(np.int64)  # one of three acted
+        action = tree.action[:, rows].max(axis=0).astype(np.int64)  # exactly one of the three acted
         width = int(action.max()) + 1
         line, count = dense_ids(node[tree.parent[rows]] * width + action)
         begin += len(levels[-1].parent)
@@ -154,21 +154,21 @@ def _check_actor(tree: HistoryTree, rows: IntArray, node: IntArray) -> None:
     differs = np.flatnonzero(tree.actor[usual] != tree.actor[rows])
     if len(differs):
         k = differs[0]
-        raise _refuse(tree, "who acts depends on what is private", int(usual[k]), int(rows[k]))
+        raise _refuse(tree, "the acting player depends on private information", int(usual[k]), int(rows[k]))
 
 
 def _check_public(
     tree: HistoryTree, node: IntArray, hand: IntArray, public: PublicNodes, num_hands: tuple[int, int]
 ) -> tuple[BoolArray | None, BoolArray | None]:
-    """Possible hands of each player by public node; ValueError unless infosets are nodes with hands."""
+    """Possible hands of each player by public node; checks that infosets are nodes with hands."""
     possible: list[BoolArray | None] = []
     for player in (0, 1):
         acts = np.flatnonzero(tree.actor == ACTOR_BIT[player])
         infoset = tree.infoset[player, acts].astype(np.int64)
         pair = node[acts] * num_hands[player] + hand[player, acts]
         for label, by, why in (
-            (infoset, pair, f"player {player} learns something in private after the deal"),
-            (pair, infoset, f"player {player} does not see all that is done or shown after the deal"),
+            (infoset, pair, f"player {player} has a private observation after the deal"),
+            (pair, infoset, f"player {player} does not see all moves after the deal"),
         ):
             group, count = dense_ids(by)
             first = first_positions(group, count)
@@ -179,7 +179,7 @@ def _check_public(
         width = tree.infosets[player].num_actions[infoset]
         fewer = np.flatnonzero(width != public.num_children[node[acts]])
         if len(fewer):
-            raise _refuse(tree, f"what player {player} may do depends on its hand", int(acts[fewer[0]]))
+            raise _refuse(tree, f"actions of player {player} depend on its hand", int(acts[fewer[0]]))
         held = np.zeros((len(public), num_hands[player]), np.bool_)
         inside = np.flatnonzero(node >= 0)
         held[node[inside], hand[player, inside]] = True
@@ -190,7 +190,7 @@ def _check_public(
 def _find_ends(
     tree: HistoryTree, node: IntArray, hand: IntArray, public: PublicNodes, num_hands: tuple[int, int]
 ) -> tuple[PublicEnds, ...]:
-    """Payoffs of every end; tables that differ by a factor are merged."""
+    """Payoffs of all terminal nodes; tables that differ by a factor are merged."""
     end = np.searchsorted(public.ends, node[tree.terminals])
     earned = tree.chance[tree.terminals] * tree.payoff[tree.terminals]
     pays = _sum_pairs(tree, end, hand[:, tree.terminals], earned, (len(public.ends), *num_hands))
@@ -208,7 +208,7 @@ def _find_ends(
 def _find_boards(
     tree: HistoryTree, node: IntArray, hand: IntArray, public: PublicNodes, num_hands: tuple[int, int]
 ) -> tuple[FloatArray, IntArray]:
-    """Chance's probability of pairs of hands by boards, and `[n]` the board at every public node."""
+    """Chance's probability of pairs of hands for every board, and `[n]` the board at every public node."""
     after = np.flatnonzero(node >= 0)
     shape = (len(public), *num_hands)
     chance = _sum_pairs(tree, node[after], hand[:, after], tree.chance[after], shape)
@@ -221,12 +221,12 @@ def _find_boards(
 def _sum_pairs(
     tree: HistoryTree, node: IntArray, hand: IntArray, value: FloatArray, shape: tuple[int, int, int]
 ) -> FloatArray:
-    """`[nodes, H_0 × H_1]` sums by pairs of hands; ValueError if the table is too large."""
+    """`[nodes, H_0 × H_1]` sums by pairs of hands; raises ValueError if the table is too large."""
     size, (count, first, second) = int(np.prod(shape)), shape
     if size > MAX_PAYS:
         raise ValueError(
             f"{tree.game.name} has {count} public nodes and {first} × {second} hands: expected at most "
-            f"{MAX_PAYS:,} payoffs; use the form of histories"
+            f"{MAX_PAYS:,} payoffs; use the history form"
         )
     total = np.bincount((node * first + hand[0]) * second + hand[1], value, minlength=size)
     return np.asarray(total, np.float64).reshape(count, first * second)

@@ -49,8 +49,8 @@ class HistoryTree:
       parent: `[n]` the parent history; the root is its own.
       actor: `[n]` bits as in `games.game.HistoryLevel`.
       action: `[3, n]` actions of player 0, player 1 and chance at the parent, -1 for none.
-      num_moves: `[n]` moves of the players so far; a simultaneous move is one, chance none.
-      chance: `[n]` chance's part of the history's reach.
+      num_moves: `[n]` number of players' moves so far; a simultaneous move counts once, chance moves do not.
+      chance: `[n]` chance's contribution to the history's reach.
       payoff: `[n]` player 0's return at terminals minus `constant / 2`, 0 elsewhere.
       constant: the sum of both players' returns, 0 in a zero-sum game and in a truncated tree without
         terminals.
@@ -141,7 +141,7 @@ class HistoryTree:
 
     @lazy
     def infoset_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Both players' infosets by name, in the order of `infosets`; unique within a player.
+        """Names of both players' infosets, in the order of `infosets`; unique within a player.
 
         A name is the game's infostate string. If several infosets of a player share it (as in OpenSpiel's
         Leduc with `action_mapping` and Goofspiel without `imp_info`), the suffix ` | own actions 0 2 1` lists
@@ -240,7 +240,7 @@ class HistoryTree:
 
         Args:
           name: the infoset's name.
-          player: whose infoset; needed only where both players have one of that name.
+          player: its player; required only if both players have an infoset of that name.
 
         Raises:
           ValueError: if there is no such infoset, or both players have one and `player` is not given.
@@ -281,7 +281,7 @@ class HistoryTree:
 
 
 def check_histories(tree: object, purpose: str = "this") -> HistoryTree:
-    """The tree; ValueError unless it lists histories, which `purpose` needs."""
+    """Returns the tree if it is in history form, which `purpose` needs; raises ValueError otherwise."""
     if not isinstance(tree, HistoryTree):
         what = repr(tree) if isinstance(tree, str) else f"a {type(tree).__name__}"
         raise ValueError(
@@ -292,7 +292,7 @@ def check_histories(tree: object, purpose: str = "this") -> HistoryTree:
 
 
 def check_whole(tree: object) -> HistoryTree:
-    """The tree; ValueError unless it lists the histories of the whole game."""
+    """Returns the tree if it has all histories of the whole game; raises ValueError otherwise."""
     histories = check_histories(tree)
     check_ends(histories)
     return histories

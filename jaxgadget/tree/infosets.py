@@ -12,7 +12,7 @@ from jaxgadget.util.arrays import IntArray
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Infosets:
-    """One player's infosets (where it acts), sorted by (depth, number of legal actions).
+    """One player's infosets (infostates at which it acts), sorted by (depth, number of legal actions).
 
     A sequence is an (infoset, action) pair; sequence 0 is the empty one. Infoset `j` has the sequences
     `first_sequence[j] + k` for its k-th legal action; those of infosets 0, 1, … are consecutive.
@@ -61,7 +61,7 @@ def find_infosets(
     action: IntArray,
     infostate: IntArray,
 ) -> tuple[Infosets, IntArray, IntArray]:
-    """One player's infosets and sequences.
+    """Finds one player's infosets and sequences.
 
     Args:
       player: 0 or 1.

@@ -124,7 +124,7 @@ def knowledge_cover(
 
     Args:
       cut: the root histories.
-      player: whose infostates.
+      player: the player of the infostates.
       order: k: 1, 3, 5, … or `math.inf`. Orders beyond the widest component are equivalent to `math.inf`.
       unfrozen: solve for all kept infostates, not only freed ones.
       apart: `[I]` group ids: infostates of different groups do not share a subgame of a finite order.
@@ -222,7 +222,7 @@ def colour_classes(cut: Cut, player: int) -> IntArray:
 
     Args:
       cut: the root histories.
-      player: whose infostates.
+      player: the player of the infostates.
 
     Returns:
       `[I]` the class of each infostate, in order of their ids; 0, 1, … without gaps.
@@ -254,9 +254,10 @@ def shares(cut: Cut, player: int, method: str = "degree") -> FloatArray:
 
     Args:
       cut: the root histories.
-      player: whose infostates.
-      method: `degree`: 1 / the largest number of own infostates that meet one that I meets. `program`: the
-        largest sum of shares, a linear program, whose vertices may give most infostates a share of 0.
+      player: the player of the infostates.
+      method: `degree`: the reciprocal of the largest number of own infostates that meet an opponent's
+        infostate which I meets. `program`: a linear program that maximises the sum of shares, whose vertices
+        may give most infostates a share of 0.
 
     Returns:
       `[I]` the share of each infostate, in order of their ids.

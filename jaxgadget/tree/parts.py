@@ -1,4 +1,4 @@
-"""Parts of a forest: some of its subgames by themselves, where all of them do not fit."""
+"""Parts of a forest: subsets of its subgames, for forests that do not fit in memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from jaxgadget.util.arrays import IntArray
 
 
 def take_part(forest: Forest, subgames: IntArray) -> Forest:
-    """The forest of some subgames alone; they are numbered in ascending order."""
+    """The forest of the given subgames only, which are numbered in ascending order."""
     if len(subgames) == forest.num_subgames:
         return forest
     return build_forest(forest.tree, forest.cover.take(subgames), padded=forest.padded)
@@ -17,8 +17,8 @@ def root_numbers(part: Forest, whole: Forest, subgames: IntArray, player: int) -
     """`[R]` index in the whole forest of each root infostate of a part.
 
     Args:
-      part: some of the subgames.
-      whole: all of them.
+      part: forest of some of the subgames.
+      whole: forest of all subgames.
       subgames: the part's subgames in the whole forest, ascending.
       player: the player of the roots.
     """

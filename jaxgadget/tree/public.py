@@ -1,9 +1,9 @@
 # pyright: reportIncompatibleVariableOverride=false
 # Arrays of `PublicInfosets` are made on demand: those of Liar's Dice with two dice have 16 million rows.
-"""Game → PublicTree: a game by hands laid out as public nodes, each with a block of hands.
+"""Game → PublicTree: a game in hand form, laid out as public nodes, each with a block of hands.
 
-Histories are the product of public nodes and pairs of hands and are never listed. An infoset is a public node
-with a hand that the player may hold there; those of a node are consecutive, and so are their actions.
+Histories are the product of public nodes and pairs of hands and are never enumerated. An infoset is a public
+node with a hand that the player may hold there; infosets of a node are consecutive, and so are their actions.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from jaxgadget.util.arrays import BoolArray, IntArray
 
 
 class _Blocks(NamedTuple):
-    """One player's decisions with one hand, D of them, and the numbers of the infosets and sequences by hand.
+    """One player's D decisions with one hand, and the ids of infosets and sequences for each hand.
 
     Attributes:
-      decisions: the public nodes where it acts, ascending.
+      decisions: the public nodes where the player acts, ascending.
       rank: `[D, H]` or `[1, H]` index of each hand among the possible ones, -1 if it is impossible.
-      num_hands: `[D]` hands that are possible there.
-      first_infoset: `[D]` infoset of the first of these hands; those of the others follow.
+      num_hands: `[D]` number of possible hands.
+      first_infoset: `[D]` infoset of the first possible hand; those of the other hands follow.
       first_sequence: `[D]` first sequence of that infoset.
     """
 
@@ -66,13 +66,13 @@ class _Layout(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PublicTree:
-    """A game by hands: n public nodes in breadth-first order, each with all hands.
+    """A game in hand form: n public nodes in breadth-first order, each with all hands.
 
     Attributes:
-      hands_game: the public nodes, and the payoff at each end for every pair of hands.
+      hands_game: the public nodes, and the payoff at each terminal node for every pair of hands.
       game: the rules, for names.
-      found: the histories that it stands for, if it was made from these.
-      cache: results computed once from this tree, by name.
+      found: the mapping from histories, if the tree was derived from these.
+      cache: values computed from this tree, by name.
     """
 
     hands_game: HandsGame
@@ -81,7 +81,7 @@ class PublicTree:
     cache: dict[object, Any] = dataclasses.field(default_factory=dict[object, Any], repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickled without the cache, which holds what cannot be pickled, and is computed anew."""
+        """Pickles the tree without the cache, whose values cannot all be pickled."""
         return {**self.__dict__, "cache": {}}
 
     def __repr__(self) -> str:
@@ -151,7 +151,7 @@ class PublicTree:
 
     @property
     def decisions(self) -> tuple[Infosets, Infosets]:
-        """Both players' decisions with one hand, a public node each; `history` is the node."""
+        """Both players' decisions with one hand, one for each public node; `history` is the node."""
         first, second = self._layout.blocks
         return first.decisions, second.decisions
 
@@ -182,7 +182,7 @@ class PublicTree:
 
     @property
     def leaves(self) -> IntArray:
-        """No nodes: the tree is never truncated."""
+        """Empty, as the tree is never truncated."""
         return np.zeros(0, np.int64)
 
     @property
@@ -202,7 +202,7 @@ class PublicTree:
         }
 
     def moves(self, node: int, /) -> tuple[Move, ...]:
-        """Actions and chance outcomes on the way to a public node."""
+        """Actions and chance outcomes on the path to a public node."""
         return self.nodes.moves(node)
 
     @functools.cached_property
@@ -286,7 +286,7 @@ class PublicTree:
         rows: tuple[IntArray, IntArray],
         num_rows: tuple[int, int],
     ) -> HandEntries:
-        """A matrix by hands; `nodes` are those of `ends` that count."""
+        """A matrix over pairs of hands; only the nodes of `ends` that are in `nodes` are included."""
         if len(np.unique(nodes)) < len(nodes):
             raise ValueError(f"subgames of {self!r} overlap; expected every public node in one subgame")
         blocks = rows if rows[0].ndim == 1 else (np.arange(len(nodes)), np.arange(len(nodes)))
@@ -306,12 +306,12 @@ class PublicTree:
 
     @lazy
     def infostate_strings(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Both players' infosets by name, see `infoset_names`."""
+        """Names of both players' infosets, as in `infoset_names`."""
         return self.infoset_names
 
     @lazy
     def infoset_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Names of both players' infosets: those of the histories, or a hand and the public actions."""
+        """Names of both players' infosets: those in history form, or a hand and the public actions."""
         return self._name_infosets(0), self._name_infosets(1)
 
     def _name_infosets(self, player: int) -> tuple[str, ...]:
@@ -389,7 +389,7 @@ class PublicInfosets(Infosets):
     """
 
     def __init__(self, tree: PublicTree, player: int):
-        """Takes the tree and the player; see `PublicTree.infosets`."""
+        """Stores the tree and the player; use `PublicTree.infosets` instead."""
         self._tree: PublicTree
         self._player: int
         self._blocks: _Blocks
@@ -401,7 +401,7 @@ class PublicInfosets(Infosets):
 
     @property
     def num_sequences(self) -> int:
-        """Actions of all infosets, and the empty sequence."""
+        """Number of sequences: the actions of all infosets, and the empty sequence."""
         return 1 + int((self._blocks.num_hands * self._blocks.decisions.num_actions).sum())
 
     def _per_infoset(self, x: IntArray) -> IntArray:
@@ -507,15 +507,16 @@ def _number_hands(decisions: Infosets, possible: BoolArray | None, hands: int) -
 
 
 def public_tree(game: Game | HandsGame | DealsHands | Tree) -> PublicTree:
-    """Lays a game out by hands, without its histories.
+    """Lays a game out in hand form, without its histories.
 
     Args:
-      game: a game that deals hands and then goes on in public: Kuhn and Leduc poker and Liar's Dice, which
-        know their hands, a spot of hold'em, or the tree of any other game; a public tree is returned.
+      game: a game in which hands are dealt first and all later moves are public: Kuhn and Leduc poker and
+        Liar's Dice, which define a hand form, a hold'em spot, or the tree of any other game. A public tree is
+        returned unchanged.
 
     Raises:
-      ValueError: if the game does not know its hands, or something after the deal is private; the message
-        says which.
+      ValueError: if the game defines no hand form, or a move after the deal is private (named in the
+        message).
     """
     if isinstance(game, PublicTree):
         return game
@@ -540,12 +541,12 @@ def lay_out(game: Game, form: Form = "histories", *, max_histories: int = DEFAUL
 
     Args:
       game: the game.
-      form: `histories`, or `hands` for a game that deals hands, or whose histories show that all that follows
-        a private deal is public.
-      max_histories: as in `enumerate_game`; has no effect on a game that deals hands and is laid out by them.
+      form: `histories`, or `hands` for a game that defines a hand form, or whose histories show that all
+        moves after a private deal are public.
+      max_histories: as in `enumerate_game`; has no effect on the hand form of a game that defines one.
 
     Raises:
-      ValueError: if the game has too many histories, or is no game by hands.
+      ValueError: if the game has too many histories, or no hand form.
     """
     if form == "hands" and isinstance(game, DealsHands):
         return public_tree(game)
@@ -554,7 +555,7 @@ def lay_out(game: Game, form: Form = "histories", *, max_histories: int = DEFAUL
 
 
 def check_tree(tree: object) -> Tree:
-    """The tree; ValueError unless it is one."""
+    """Returns the tree; raises ValueError for other objects."""
     if not isinstance(tree, HistoryTree | PublicTree):
         what = repr(tree) if isinstance(tree, str) else f"a {type(tree).__name__}"
         raise ValueError(
@@ -565,7 +566,7 @@ def check_tree(tree: object) -> Tree:
 
 
 def other_layout(tree: Tree) -> Tree | None:
-    """The same game by hands if a tree lists histories, or the histories if it was made from these."""
+    """The hand form of a tree in history form; or the histories from which a tree was derived, if any."""
     if isinstance(tree, PublicTree):
         return None if tree.found is None else tree.found.tree
     return public_tree(tree)
@@ -574,13 +575,13 @@ def other_layout(tree: Tree) -> Tree | None:
 def match_sequences(tree: Tree, other: Tree, name: str) -> tuple[IntArray, IntArray]:
     """For both players `[num_sequences]` the sequence of another tree for each sequence of this tree.
 
-    One of the two trees is public, the other one public or a whole game's histories. Hands of `tree` that are
-    impossible in the other one have -1.
+    One of the two trees is in hand form; the other one is in either form, for the whole game. The result is
+    -1 for hands of `tree` that are impossible in the other one.
 
     Args:
-      tree: whose sequences.
-      other: the same game laid out otherwise.
-      name: the argument, for messages.
+      tree: the tree of the sequences.
+      other: the same game in another layout.
+      name: name of the argument, for messages.
 
     Raises:
       ValueError: if the trees are of different games.
@@ -597,7 +598,7 @@ def match_sequences(tree: Tree, other: Tree, name: str) -> tuple[IntArray, IntAr
 
 
 def _sequences_of(tree: Tree, player: int, public: PublicTree) -> IntArray:
-    """`[num_sequences]` a number for every sequence of a player that is the same in all trees of the game."""
+    """`[num_sequences]` an id for every sequence of a player, which is the same in all trees of the game."""
     num_hands = public.num_hands[player]
     infosets = tree.infosets[player]
     if isinstance(tree, HistoryTree):
@@ -611,7 +612,7 @@ def _sequences_of(tree: Tree, player: int, public: PublicTree) -> IntArray:
 
 
 def _check_same(ours: PublicTree, theirs: PublicTree, name: str) -> None:
-    """ValueError unless both have the same public nodes and as many hands."""
+    """Raises ValueError unless both trees have the same public nodes and numbers of hands."""
     same = ours.num_hands == theirs.num_hands and all(
         np.array_equal(getattr(ours.nodes, field), getattr(theirs.nodes, field))
         for field in ("parent", "actor", "action")

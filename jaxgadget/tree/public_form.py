@@ -17,20 +17,20 @@ def hand_entries(
     block: tuple[IntArray, IntArray],
     num_blocks: tuple[int, int],
 ) -> HandEntries:
-    """A matrix by hands whose blocks are both players' sequences; see `HandEntries`."""
+    """Creates a matrix over pairs of hands whose blocks are both players' sequences; see `HandEntries`."""
     num_rows = hands[0] * num_blocks[0], hands[1] * num_blocks[1]
     return HandEntries(ends=tuple(ends), block=block, num_blocks=num_blocks, hands=hands, num_rows=num_rows)
 
 
 def keep_nodes(groups: Sequence[PublicEnds], kept: BoolArray) -> tuple[PublicEnds, ...]:
-    """Some of the nodes of groups, those where `kept` `[n]` is true; tables that lose nodes stand alone."""
+    """Selects the nodes of groups by the mask `kept[n]`; tables that lose nodes form separate groups."""
     parts: list[PublicEnds] = []
     for group in groups:
         inside = kept[group.node]
         if inside.all():
             parts.append(group)
         elif not isinstance(group.pays, np.ndarray):
-            # An operator takes all its nodes: those left out have weight 0.
+            # An operator needs all of its nodes: omitted ones have weight 0.
             parts.append(group._replace(scale=np.where(inside, group.scale, 0.0)))
         else:
             parts += [

@@ -1,8 +1,8 @@
 """Tree → SequenceForm: two treeplexes and a payoff, for the whole game or below a cut.
 
-Treeplexes are laid out with one hand, then repeated for every hand: all hands of a public node lie side by
-side, so its reaches and values are slices, and links between nodes move blocks. An infoset whose hand public
-chance has made impossible is there like padding: its reach never counts, so it earns nothing.
+Treeplexes are laid out with one hand, then repeated for every hand: all hands of a public node are adjacent,
+so that its reaches and values are slices, and links between nodes move blocks. An infoset whose hand is
+impossible after a public chance outcome is treated as padding: its reach and value are never used.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Treeplexes:
 
     @property
     def num_sequences(self) -> int:
-        """Sequences of both players, padding included."""
+        """Number of sequences of both players, including padding."""
         return sum(treeplex.num_sequences for treeplex in self.treeplex)
 
     def action_sequences(self, player: int) -> IntArray:
         """`[num_sequences - num_roots]` the tree's sequence of every action, -1 for padding.
 
-        Choices at a limit number on after the tree's sequences: K for the first leaf infostate, K for the
-        next one, …. Impossible hands count as padding.
+        Ids of choices at a limit follow the tree's sequences: K for the first leaf infostate, K for the next
+        one, …. Impossible hands are treated as padding.
         """
         sequences = self._named_sequences(player)
         if self._lists_hands(player):
@@ -56,11 +56,11 @@ class Treeplexes:
         return self.tree.sequences_by_hand(player, sequences).ravel()
 
     def _lists_hands(self, player: int) -> bool:
-        """True if infosets of a treeplex are those of the tree hand by hand, not blocks of hands."""
+        """True if the infosets of a treeplex are individual infosets of the tree, not blocks of hands."""
         return self.treeplex[player].one_hand is self.treeplex[player]
 
     def _infosets(self, player: int) -> Infosets:
-        """The tree's infosets that `one_hand.infoset` of a treeplex holds indices of."""
+        """The tree's infosets to which `one_hand.infoset` of a treeplex refers."""
         return (self.tree.infosets if self._lists_hands(player) else self.tree.decisions)[player]
 
     def _named_sequences(self, player: int) -> IntArray:
@@ -81,10 +81,10 @@ class Treeplexes:
     def below_roots(self, player: int, copy: IntArray, root: IntArray, sequence: IntArray) -> IntArray:
         """The treeplex's sequences below given roots, elementwise; the root itself for sequences above it.
 
-        Where roots and infosets are blocks of hands, so are sequences.
+        If roots and infosets are blocks of hands, sequences are as well.
 
         Args:
-          player: whose.
+          player: the player.
           copy: `[R]` as returned by `Layout.copy`.
           root: `[m]` indices of roots.
           sequence: `[m]` the player's last sequence in the tree, or its choice at a limit.
@@ -95,7 +95,7 @@ class Treeplexes:
         count = np.bincount(source, minlength=int(sequence.max(initial=0)) + 1)  # number of copies
         first = np.cumsum(count) - count
         by_copy = np.zeros(len(source) + 1, np.int64)  # the last entry: none
-        if not copy.any():  # as in a cut: `root` is not needed
+        if not copy.any():  # for a cut, `root` is not needed
             by_copy[first[source]] = treeplex.num_roots + actions
             below = np.where(count > 0, by_copy[first], -1)[sequence]
             return np.where(below >= 0, below, root)
@@ -263,7 +263,7 @@ def spread_runs(first: IntArray, count: IntArray, group: IntArray) -> tuple[IntA
 
 
 def build_treeplexes(layout: Layout, rounding: Rounding) -> Treeplexes:
-    """Both players' decisions in a layout, by hands with a block for every root, infoset and sequence."""
+    """Builds both players' decisions; in hand form, with a block per root, infoset and sequence."""
     tree = layout.cover.tree
     first, second = (
         tree.treeplex_by_hand(player, _build_decisions(layout, player, tree.decisions[player], rounding))
@@ -273,14 +273,14 @@ def build_treeplexes(layout: Layout, rounding: Rounding) -> Treeplexes:
 
 
 def list_hands(layout: Layout) -> Treeplexes:
-    """Both players' decisions hand by hand; `layout` has one root, that of the game."""
+    """Builds both players' decisions hand by hand; `layout` has one root, that of the game."""
     tree = layout.cover.tree
     first, second = (_build_decisions(layout, player, tree.infosets[player], exact_size) for player in (0, 1))
     return Treeplexes(tree=tree, treeplex=(first, second))
 
 
 def _build_decisions(layout: Layout, player: int, infosets: Infosets, rounding: Rounding) -> HostTreeplex:
-    """One player's infosets, then its choices at the frontier; one copy per root of its infostate."""
+    """Builds one player's infosets, then its choices at the frontier; one copy per root of its infostate."""
     roots, extra = layout.roots[player], layout.extra_of(player)
     inside = np.nonzero(layout.inside(infosets.history))[0]
     history, parent, num_actions = (
@@ -356,7 +356,7 @@ def below_extra(
     Args:
       form: the treeplexes.
       layout: the layout, with extra roots of this player.
-      player: whose.
+      player: the player.
       histories: `[m]` below the extra roots' histories.
       sequence: `[m]` the player's last sequence in the tree, or its choice at a limit.
     """

@@ -1,4 +1,4 @@
-"""The contract of trees, whether by histories or by hands, and the names of infosets."""
+"""The protocol of trees, in history or hand form, and lookup of infosets by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jaxgadget.util.arguments import check_player, near_names
 from jaxgadget.util.arrays import BoolArray, IntArray
 
 if TYPE_CHECKING:
-    lazy = property  # which a protocol accepts as a property
+    lazy = property  # equivalent to a property for a protocol
 else:
     lazy = functools.cached_property
 
@@ -26,7 +26,7 @@ Form: TypeAlias = Literal["histories", "hands"]
 
 @runtime_checkable
 class TreeGame(Protocol):
-    """The part of a game's rules that a tree keeps: names."""
+    """The part of a game's rules that a tree needs: names and named cuts."""
 
     @property
     def name(self) -> str:
@@ -45,10 +45,10 @@ class TreeGame(Protocol):
 class Tree(Protocol):
     """A game laid out as arrays over n nodes in breadth-first order: histories, or public nodes.
 
-    A node stands for every pair of the players' hands: one pair in a tree by histories (`HistoryTree`), all
-    deals in a tree by hands (`PublicTree`). `infostate`, `infoset`, `sequence` and `decisions` describe the
-    nodes with one hand; the methods `…_by_hand` repeat them for H hands, where H is `num_hands[player]`, 1
-    by histories. Policies have a row for each sequence of `infosets`, hand by hand.
+    A node represents every pair of the players' hands: one pair in history form (`HistoryTree`), all deals in
+    hand form (`PublicTree`). `infostate`, `infoset`, `sequence` and `decisions` describe the nodes with one
+    hand; the methods `…_by_hand` repeat them for H hands, where H is `num_hands[player]`, which is 1 in
+    history form. Policies have a row for each sequence of `infosets`, hand by hand.
     """
 
     @property
@@ -100,7 +100,7 @@ class Tree(Protocol):
 
     @property
     def num_moves(self) -> IntArray:
-        """`[n]` moves of the players so far; a simultaneous move is one, chance none."""
+        """`[n]` number of players' moves so far; a simultaneous move counts once, chance moves do not."""
         ...
 
     @property
@@ -135,7 +135,7 @@ class Tree(Protocol):
 
     @property
     def payoff_range(self) -> float:
-        """Their difference, at least a tiny positive number."""
+        """Range of player 0's payoff, at least a tiny positive number."""
         ...
 
     @property
@@ -151,7 +151,7 @@ class Tree(Protocol):
 
     @property
     def infostate(self) -> IntArray:
-        """`[2, n]` id of each player's observations and actions so far, the hand left aside."""
+        """`[2, n]` id of each player's observations and actions so far, without its hand."""
         ...
 
     @property
@@ -173,7 +173,7 @@ class Tree(Protocol):
 
     @property
     def num_hands(self) -> tuple[int, int]:
-        """H_0 and H_1; 1 and 1 by histories."""
+        """H_0 and H_1; 1 and 1 in history form."""
         ...
 
     @property
@@ -213,7 +213,7 @@ class Tree(Protocol):
     def payoff_entries(
         self, nodes: IntArray, rows: tuple[IntArray, IntArray], num_rows: tuple[int, int], player: int = 0
     ) -> Entries | HandEntries:
-        """Chance's reach × payoff of terminal nodes, likewise, in the utility of `player`."""
+        """Chance's reach × payoff of terminal nodes in `player`'s utility; see `chance_entries`."""
         ...
 
     # --- names ------------------------------------------------------------------------
@@ -239,7 +239,7 @@ class Tree(Protocol):
 
         Args:
           player: 0 or 1.
-          infostates: `[R]` ids of infostates; by hands `infostate × H + hand`.
+          infostates: `[R]` ids of infostates; in hand form `infostate × H + hand`.
           roots: root nodes, with all of these infostates.
           root: `[n]` the root at or above each node.
           infosets: the player's infosets in the subgames.
@@ -259,8 +259,8 @@ def check_ends(tree: Tree) -> None:
     """Raises ValueError if a tree is truncated."""
     if tree.is_truncated:
         raise ValueError(
-            f"tree={tree!r}: expected a tree of the whole game, as nothing is known of what follows the "
-            "leaves; call enumerate_game without depth"
+            f"tree={tree!r}: expected a tree of the whole game, as the game below the leaves is "
+            "unknown; call enumerate_game without depth"
         )
 
 

@@ -1,4 +1,4 @@
-"""The trunk above a cut: both players' decisions before any subgame, and the roots they lead to.
+"""The trunk above a cut: both players' decisions before any subgame, and the roots to which they lead.
 
 Used by gadgets with the opponent's real trunk (full, optimal continuation) or with its forgone alternatives
 (reach gadgets), and by CFR-D, which solves the trunk itself.
@@ -27,7 +27,8 @@ class Trunk:
     """Both players' decisions above a cut.
 
     Attributes:
-      form: their sequence form, with one root each; its payoff is that of terminals outside all subgames.
+      form: their sequence form, with one root per player; its payoff is that of terminals outside all
+        subgames.
       link: for both players `[R]` the trunk's sequence that leads to each root of the forest.
       terminates: for both players `[num_actions]` True if the action ends the game at every history of its
         infoset.
@@ -89,7 +90,7 @@ def build_trunk(forest: Forest) -> Trunk:
 
 
 def _goes_on(tree: Tree, player: int) -> BoolArray:
-    """`[sequences of the tree]` True if the game goes on at some node right after a player's action."""
+    """`[sequences of the tree]` True if some node right after a player's action is not terminal."""
     moved = np.nonzero(tree.action[player] >= 0)[0]
     moved = moved[tree.actor[moved] != TERMINAL]
     sequence = tree.sequences_by_hand(player, tree.sequence[player, moved])

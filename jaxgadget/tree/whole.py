@@ -10,9 +10,9 @@ from jaxgadget.tree.tree import Tree, check_ends
 
 
 def whole_treeplexes(tree: Tree) -> Treeplexes:
-    """Both players' decisions in a whole game, built once.
+    """Both players' decisions in a whole game; cached.
 
-    Each player has one root, the empty sequence; by hands a root for each hand.
+    Each player has one root, the empty sequence; in hand form, one root for each hand.
 
     Raises:
       ValueError: if the tree is truncated.
@@ -23,7 +23,7 @@ def whole_treeplexes(tree: Tree) -> Treeplexes:
 
 
 def sequence_form(tree: Tree) -> SequenceForm:
-    """Both players' decisions and the payoff of a whole game, likewise."""
+    """Both players' decisions and the payoff of a whole game; cached."""
     if "sequence form" not in tree.cache:
         tree.cache["sequence form"] = with_terminals(whole_treeplexes(tree), _whole_layout(tree))
     return tree.cache["sequence form"]
