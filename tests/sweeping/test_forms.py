@@ -1,5 +1,6 @@
 """Sweeps by hands: the rows of the same sweep by histories, which say their form."""
 
+import json
 import pathlib
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 import jaxgadget as jg
 from jaxgadget.sweeping.identity import fingerprint
-from jaxgadget.sweeping.store import SCHEMA, TIMES
+from jaxgadget.sweeping.store import SCHEMA, TIMES, Store
 from tests.solving import sweeping
 
 KUHN: dict[str, Any] = {
@@ -81,3 +82,18 @@ def test_fingerprints_by_hands_are_of_the_rules() -> None:
     assert len({fingerprint(tree) for tree in (kuhn, again, leduc)}) == 2
     coin_toss = jg.enumerate_game(jg.load("coin_toss"))
     assert fingerprint(jg.public_tree(coin_toss)) != fingerprint(coin_toss)
+
+
+def test_a_sweep_of_version_0_4_is_read_but_not_added_to(tmp_path: pathlib.Path) -> None:
+    few = KUHN | {"blueprints": "uniform", "gadgets": "resolving", "opponent": None, "players": 0}
+    rows = jg.sweep(tmp_path, **sweeping(**few))
+    store = Store(tmp_path)
+    manifest = store.manifest()
+    assert manifest is not None
+    request = json.loads(json.dumps(manifest.request).replace("root_gadgets", "two_level"))
+    assert request != manifest.request
+    store.settle(manifest._replace(request=request))
+    for extend in (False, True):
+        with pytest.raises(ValueError, match=r"was written by version 0\.4"):
+            jg.sweep(tmp_path, **sweeping(**few), extend=extend)
+    assert jg.read_sweep(tmp_path).equals(rows)
