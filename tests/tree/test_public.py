@@ -32,7 +32,7 @@ from jaxgadget.util.store import write_archive
 TOLERANCE = 1e-12
 
 
-@pytest.fixture(scope="module", params=["kuhn_poker", "leduc_poker"])
+@pytest.fixture(scope="module", params=["kuhn_poker", pytest.param("leduc_poker", marks=pytest.mark.slow)])
 def both(request: pytest.FixtureRequest) -> tuple[HistoryTree, PublicTree]:
     return enumerate_game(load(request.param)), public_tree(load(request.param))
 
