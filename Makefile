@@ -48,7 +48,8 @@ format: $(STAMP)  ## format, and mend what ruff can mend
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 
-docs: $(DOCS_STAMP)  ## build the documentation into build/site, its notebooks executed
+docs: $(DOCS_STAMP)  ## build the documentation into build/site; executes the notebooks, a quarter of an hour of processor time
+	@test "$$DOCS_EXECUTE" = false || echo "Executing the notebooks takes a quarter of an hour of processor time; DOCS_EXECUTE=false omits their outputs"
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 clean:  ## remove caches and build products

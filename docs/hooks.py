@@ -74,13 +74,18 @@ def _expanded(nav: Any, named: frozenset[str]) -> list[Any]:
             part = _expanded(part, named) if isinstance(part, list) else part
             found += [{title: part}] if part else []
         elif "*" in item:
-            paths = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob(item))
-            found += [path for path in paths if path not in named]
+            paths = (path.relative_to(ROOT).as_posix() for path in ROOT.glob(item))
+            found += [path for path in sorted(paths, key=_in_order) if path not in named]
         elif (ROOT / item).exists() or (ROOT / "docs" / item).exists():
             found.append(item)
         else:
             raise PluginError(f"mkdocs.yml, nav: {item!r} is no file of the project or of docs/")
     return found
+
+
+def _in_order(path: str) -> list[tuple[int, str]]:
+    """Sort key by which notebook 10 follows notebook 9."""
+    return [(int(digits or 0), text) for digits, text in re.findall(r"(\d+)|(\D+)", path)]
 
 
 @event_priority(100)  # mkdocs-jupyter is to see the notebooks

@@ -137,7 +137,7 @@ def test_a_policy_of_an_own_game_is_read_again(folder: pathlib.Path):
 
 @pytest.mark.slow
 def test_the_commands_of_the_guide(folder: pathlib.Path):
-    guide = pathlib.Path(__file__).parents[2] / "docs/guide.md"
+    guide = pathlib.Path(__file__).parents[2] / "docs/guide/own_games.md"
     (block,) = (
         text for text in re.findall(r"```sh\n(.*?)```", guide.read_text(), re.DOTALL) if "guess.py" in text
     )

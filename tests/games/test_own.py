@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 GUESS = next(
     program
     for program in re.findall(
-        r"^```python\n(.*?)^```", (ROOT / "docs/guide.md").read_text(), re.MULTILINE | re.DOTALL
+        r"^```python\n(.*?)^```", (ROOT / "docs/guide/own_games.md").read_text(), re.MULTILINE | re.DOTALL
     )
     if "class Guess" in program
 )

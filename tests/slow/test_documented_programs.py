@@ -7,7 +7,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 PROGRAMS = {
-    f"{path.stem}-{number}": program
+    f"{path.relative_to(ROOT).with_suffix('').as_posix()}-{number}": program
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
     for number, program in enumerate(
         re.findall(r"^```python\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
