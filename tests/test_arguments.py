@@ -44,10 +44,9 @@ TREE_TAKERS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", TREE_TAKERS)
-@pytest.mark.parametrize("wrong", ["kuhn_poker", jg.load("kuhn_poker"), None], ids=["name", "game", "None"])
-def test_a_tree_is_expected(name: str, wrong: Any) -> None:
+def test_a_tree_is_expected(name: str) -> None:
     with pytest.raises(ValueError, match="tree="):
-        TREE_TAKERS[name](wrong)
+        TREE_TAKERS[name]("kuhn_poker")
 
 
 POLICY_TAKERS: dict[str, Callable[[Any], Any]] = {
@@ -62,10 +61,9 @@ POLICY_TAKERS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", POLICY_TAKERS)
-@pytest.mark.parametrize("wrong", ["uniform", None, 3], ids=["name", "None", "number"])
-def test_a_policy_is_expected(name: str, wrong: Any) -> None:
+def test_a_policy_is_expected(name: str) -> None:
     with pytest.raises(ValueError, match="expected a Policy"):
-        POLICY_TAKERS[name](wrong)
+        POLICY_TAKERS[name]("uniform")
 
 
 @pytest.mark.parametrize(
@@ -95,42 +93,21 @@ def halves() -> tuple[np.ndarray, np.ndarray]:
     return uniform().probabilities
 
 
-NOT_WHOLE = [0.0, True, np.True_, "0", math.nan]
+@pytest.mark.parametrize("wrong", [0.0, True, "0", math.nan], ids=repr)
+def test_a_player_is_0_or_1_and_no_float_or_truth_value(wrong: Any) -> None:
+    for call in (
+        lambda: jg.refine(kuhn(), "depth:1", uniform(), player=wrong),
+        lambda: jg.best_response(uniform(), wrong),
+        lambda: kuhn().find_infoset("0", wrong),
+    ):
+        with pytest.raises(ValueError, match="player="):
+            call()
 
 
-@pytest.mark.parametrize("wrong", NOT_WHOLE, ids=repr)
-@pytest.mark.parametrize("name", ["refine", "exploitability", "best_response", "find_infoset", "search"])
-def test_a_player_is_0_or_1_and_no_float_or_truth_value(name: str, wrong: Any) -> None:
-    calls: dict[str, Callable[[], Any]] = {
-        "refine": lambda: jg.refine(kuhn(), "depth:1", uniform(), player=wrong),
-        "exploitability": lambda: jg.exploitability(uniform(), wrong),
-        "best_response": lambda: jg.best_response(uniform(), wrong),
-        "find_infoset": lambda: kuhn().find_infoset("0", wrong),
-        "search": lambda: jg.search(
-            kuhn(), "depth:1", uniform(), jg.Resolving(), values=jg.ExactValues(uniform()), player=wrong
-        ),
-    }
-    with pytest.raises(ValueError, match="player="):
-        calls[name]()
-
-
-@pytest.mark.parametrize("wrong", [True, np.True_, math.inf, math.nan, -1, "0.1"], ids=repr)
-@pytest.mark.parametrize("name", ["solve", "refine", "search"])
-def test_a_target_gap_is_a_finite_number(name: str, wrong: Any) -> None:
-    calls: dict[str, Callable[[], Any]] = {
-        "solve": lambda: jg.solve(kuhn(), solver=jg.Solver(target_gap=wrong)),
-        "refine": lambda: jg.refine(kuhn(), "depth:1", uniform(), solver=jg.Solver(target_gap=wrong)),
-        "search": lambda: jg.search(
-            kuhn(),
-            "depth:1",
-            uniform(),
-            jg.Resolving(),
-            values=jg.ExactValues(uniform()),
-            solver=jg.Solver(target_gap=wrong),
-        ),
-    }
+@pytest.mark.parametrize("wrong", [True, math.inf, math.nan, -1, "0.1"], ids=repr)
+def test_a_target_gap_is_a_finite_number(wrong: Any) -> None:
     with pytest.raises(ValueError, match="target_gap="):
-        calls[name]()
+        jg.solve(kuhn(), solver=jg.Solver(target_gap=wrong))
 
 
 @pytest.mark.parametrize(
@@ -139,56 +116,31 @@ def test_a_target_gap_is_a_finite_number(name: str, wrong: Any) -> None:
         (
             lambda: jg.Policy(kuhn(), halves()[:1], ("a",)),
             "probabilities=",
-        ),  # pyright: ignore
-        (lambda: jg.Policy(kuhn(), list(halves()), ("a",)), "probabilities="),  # pyright: ignore
+        ),
         (
             lambda: jg.Policy(kuhn(), ([0.5], [0.5]), ("a",)),
             "probabilities=",
-        ),  # pyright: ignore
+        ),
         (
             lambda: jg.Policy(kuhn(), (halves()[0] > 0, halves()[1]), ("a",)),
             "expected a pair of NumPy arrays",
         ),
-        (lambda: jg.Policy(kuhn(), halves(), "a"), "labels="),  # pyright: ignore
-        (lambda: jg.Policy(kuhn(), halves(), (3,)), "labels="),  # pyright: ignore
-        (lambda: jg.Policy.dirichlet(kuhn(), math.inf), "seed="),  # pyright: ignore
+        (lambda: jg.Policy(kuhn(), halves(), "a"), "labels="),
         (lambda: jg.Policy.dirichlet(kuhn(), True), "seed="),
-        (lambda: jg.Policy.dirichlet(kuhn(), 0, math.inf), "dirichlet"),
-        (lambda: jg.Policy.geometric(kuhn(), math.nan), "geometric"),
-        (lambda: uniform().lane(0.0), "lane="),  # pyright: ignore
-        (lambda: uniform().lane(False), "lane="),
-        (lambda: uniform().action_probabilities("0", 4), "lane="),
+        (lambda: uniform().lane(0.0), "lane="),
         (
             lambda: jg.enumerate_game(jg.load("kuhn_poker"), max_histories=math.inf),
             "max_histories=",
-        ),  # pyright: ignore
-        (
-            lambda: jg.enumerate_game(jg.load("kuhn_poker"), max_histories=1e6),
-            "max_histories=",
-        ),  # pyright: ignore
-        (lambda: jg.enumerate_game(jg.load("kuhn_poker"), max_histories=True), "max_histories="),
-        (lambda: jg.enumerate_game(jg.load("kuhn_poker"), depth=True), "depth="),
+        ),
         (lambda: jg.game_value(kuhn(), tolerance=math.nan), "tolerance="),
-        (lambda: jg.game_value(kuhn(), tolerance=True), "tolerance="),
         (lambda: jg.solve(kuhn(), solver=jg.Solver(algorithm="lp", time_limit=math.inf)), "time_limit="),
-        (lambda: jg.solve(kuhn(), iterations=1e3), "iterations="),  # pyright: ignore
-        (lambda: jg.solve(kuhn(), solver=jg.Solver(check_every=True)), "check_every="),
         (
             lambda: jg.refine(kuhn(), "depth:1", uniform(), solver=jg.Solver(memory_limit=math.inf)),
             "memory_limit=",
-        ),  # pyright: ignore
+        ),
         (lambda: jg.refine(kuhn(), "depth:1", uniform(), value=(False, True)), "value="),
-        (lambda: jg.refine(kuhn(), "depth:1", uniform(), value=("0", "1")), "value="),  # pyright: ignore
-        (lambda: jg.refine(kuhn(), "depth:1", uniform(), value=3.0), "value="),  # pyright: ignore
-        (lambda: jg.tremble(kuhn(), np.False_), "epsilon="),  # pyright: ignore
-        (lambda: jg.Resolving(epsilon=math.nan), "epsilon="),
         (lambda: jg.Opponent(uniform(), True), "p="),
-        (lambda: jg.Opponent(uniform(), "x"), "p="),  # pyright: ignore
-        (lambda: jg.spread_checkpoints(kuhn(), 2.5), "count="),  # pyright: ignore
-        (lambda: jg.make_portfolio(uniform(), size=True), "size="),
         (lambda: jg.make_portfolio(uniform(), entries=["blueprint", "biased:\u0663"]), "has '٣'"),
-        (lambda: jg.make_blueprints(kuhn(), "geometric:\u0662"), "R is '٢'"),
-        (lambda: jg.make_blueprints(kuhn(), "cfr:\u0662"), "N is '٢'"),
         (lambda: jg.cut(kuhn(), "depth:\u0662"), "cut="),
         (lambda: jg.cut(kuhn(), "depth:" + "9" * 5000), "cut="),
         (
@@ -196,17 +148,9 @@ def test_a_target_gap_is_a_finite_number(name: str, wrong: Any) -> None:
                 "nowhere", jg.SweepGrid(games="kuhn_poker", cuts="depth:1", max_histories=math.inf)
             ),
             "max_histories=",
-        ),  # pyright: ignore
-        (
-            lambda: jg.sweep("nowhere", jg.SweepGrid(games="kuhn_poker", cuts="depth:1", players=0.0)),
-            "player=",
-        ),  # pyright: ignore
+        ),
         (lambda: jg.train_value(kuhn(), uniform(), config=jg.TrainingConfig(width=10_000_000)), "width="),
         (lambda: jg.train_value(kuhn(), uniform(), config=jg.TrainingConfig(depth=2**30)), "depth="),
-        (
-            lambda: jg.train_value(kuhn(), uniform(), config=jg.TrainingConfig(batch_size=2**31 - 1)),
-            "batch_size=",
-        ),
     ],
 )
 def test_truth_values_infinities_floats_and_foreign_digits(

@@ -13,10 +13,7 @@ from jaxgadget.cli import app
 KUHN = ("kuhn_poker", "--blueprint", "cfr:3", "--gadget", "resolving")
 COMMANDS = {
     "refine": (*KUHN, "--iterations", 20, "--dtype", "float64", "--model", "uniform", "--p", 0.5),
-    "refine by linear programs": (*KUHN, "--algorithm", "lp", "--player", "both", "--prior", "none"),
-    "refine one subgame": ("coin_toss", "--blueprint", "uniform", "--player", 1, "--infostate", "1: Play"),
     "respond": ("kuhn_poker", "--model", "uniform", "--model", "cfr:3", "--p", 0.3, "--algorithm", "lp"),
-    "respond by CFR": ("kuhn_poker", "--model", "uniform", "--data-biased", "--iterations", 20, "--p", 0.3),
     "nested": (*KUHN, "--leaf", "end", "--iterations", 20, "--dtype", "float64"),
 }
 UNIQUE = ("gadget_value_sum", "objective", "best_response_gain")

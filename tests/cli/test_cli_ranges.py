@@ -14,7 +14,6 @@ from typer.testing import CliRunner, Result
 import jaxgadget as jg
 from jaxgadget.cli import app
 from jaxgadget.learn import range_training
-from jaxgadget.values import solved
 
 pytestmark = pytest.mark.slow
 
@@ -105,27 +104,6 @@ def test_the_same_command_goes_on_and_another_is_refused(trained: Trained) -> No
     assert "jaxgadget nested kuhn_poker --leaf ranges:" in shown
 
 
-def test_an_interrupt_while_solving_says_what_is_kept(
-    trained: Trained, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of two pieces one is whole; before it, nothing is."""
-    out, solve, calls = tmp_path / "ranges", solved.RangeSolver.solve, list[None]()
-    command = (*changed(TRAIN, "--samples", 260), "--out", out)
-
-    def interrupted(self: Any, ranges: Any, report: Any = None) -> Any:
-        calls.append(None)
-        if len(calls) in (1, 3):
-            raise KeyboardInterrupt
-        return solve(self, ranges, report)
-
-    monkeypatch.setattr(solved.RangeSolver, "solve", interrupted)
-    for kept in ("nothing yet", "256 solved pairs of ranges"):
-        cut_off = run(*command)
-        assert (cut_off.exit_code, cut_off.stdout) == (130, "")
-        told = cut_off.stderr.splitlines()
-        assert told == [f"Interrupted. {str(out)!r} keeps {kept}; repeat the same command to resume."]
-
-
 def test_nested_with_its_values(trained: Trained, tmp_path: pathlib.Path) -> None:
     out = trained[0]
     files = ("--player", "both", "--save", tmp_path / "nested.npz", "--plot", tmp_path / "nested.svg")
@@ -151,13 +129,7 @@ def test_bad_input(trained: Trained, tmp_path: pathlib.Path) -> None:
         ((*NESTED, "--leaf", f"ranges:{tmp_path / 'nothing'}"), "does not exist"),
         ((*NESTED, "--leaf", f"ranges:{tmp_path}"), "has no network.json"),
         ((*NESTED, "--leaf", out), f"{str(out)!r} holds a network of ranges, from train_ranges; expected"),
-        ((*NESTED, "--leaf", out), f"It is for `--alternative values:{out}`, `nested --leaf ranges:{out}`"),
         ((*NESTED, "--leaf", f"ranges:{out / 'solved' / 'drawn'}"), "holds solved ranges, from solve_ranges"),
-        *(
-            ((*command, ""), "'' is not a path; expected one")
-            for command in ((*TRAIN, "--out"), ("refine", "kuhn_poker", "--checkpoint"))
-        ),
-        ((*TRAIN, "--out", out / "solved" / "drawn"), "expected a network of ranges"),
         (
             (*REFINE, "--gadget", "optimal-continuation", "--alternative", f"values:{out}"),
             f"--alternative values:{out} has no effect with --gadget optimal-continuation",
@@ -170,35 +142,11 @@ def test_bad_input(trained: Trained, tmp_path: pathlib.Path) -> None:
             for option in ("--depth", "--k", "--step")
         ),
         (("nested", other, "--leaf", f"ranges:{out}", "--blueprint", "uniform"), "for 'kuhn_poker'"),
-        ((*NESTED, "--leaf", f"values:{out}"), "are for `nested` alone, with a folder: ranges:DIR"),
-        ((*NESTED, "--leaf", ""), "--leaf '': expected exact, the folder of a network, or ranges:DIR"),
         (("sweep", out, "--game", "kuhn_poker"), "expected an empty folder, or one with a sweep"),
-        (("nested", "kuhn_poker", "--leaf", "ranges:"), "with a folder: ranges:DIR"),
-        ((*REFINE, "--alternative", "values:"), "or values:DIR"),
         ((*changed(REFINE, "--cut", "depth:1"), "--alternative", f"values:{out}"), "the cut 'depth:2'"),
-        ((*changed(TRAIN, "--samples", 3), "--out", tmp_path / "a"), "--samples"),
-        ((*TRAIN, "--network", "deep", "--out", tmp_path / "a"), "--network"),
         (TRAIN, "--out"),
     ):
         result = run(*arguments)
         assert result.exit_code == 2 and message in re.sub(r"\s+", " ", result.stderr), arguments
         assert "Traceback" not in result.stderr and "FolderRanges(" not in result.stderr
     assert not (tmp_path / "a").exists() or not list((tmp_path / "a").iterdir()), "nothing was begun"
-
-
-def test_a_network_of_histories_is_told_apart(tmp_path: pathlib.Path) -> None:
-    out = tmp_path / "histories"
-    train = ("train-value", "kuhn_poker", "--blueprint", "cfr:3", "--k", 2, "--steps", 3, "--width", 8)
-    trained = run(*train, "--blocks", 2, "--batch-size", 4, "--iterations", 5, "--out", out)
-    assert trained.exit_code == 0, trained.stderr
-    assert json.loads((out / "network.json").read_text())["architecture"]["depth"] == 2
-    held = f"{str(out)!r} holds a network of histories, from train_value; expected"
-    for arguments in (
-        (*NESTED, "--leaf", f"ranges:{out}"),
-        (*REFINE, "--gadget", "resolving", "--alternative", f"values:{out}"),
-        (*TRAIN, "--out", out),
-    ):
-        result = run(*arguments)
-        assert result.exit_code == 2 and held in result.stderr, arguments
-        assert f"It is for `--leaf {out}` or load_values" in result.stderr
-        assert "Traceback" not in result.stderr

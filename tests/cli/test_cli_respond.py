@@ -72,16 +72,10 @@ def test_bad_input_is_one_line(tmp_path: pathlib.Path, monkeypatch: pytest.Monke
     given = ("--model", "uniform")
     for arguments, told in (
         ((), "--model is missing: expected a strategy"),
-        (("--model", "nosuch"), "--model 'nosuch' is unknown"),
         ((*given, "--p", 2), "--p 2: expected a number from 0 to 1"),
-        ((*given, "--p", "nan"), "--p nan: expected a number from 0 to 1"),
         ((*given, "--tolerance", 1), "--tolerance has no effect without --best-nash"),
-        ((*given, "--algorithm", "lp", "--dtype", "float32"), "--dtype has no effect with --algorithm lp"),
         ((*given, "--time-limit", 1), "--time-limit has no effect with --algorithm cfr+"),
-        ((*given, "--algorithm", "lp", "--target-gap", 1), "--target-gap 1.0 with algorithm='lp'"),
-        ((*given, "--plot", "x.txt"), "expected a file name that ends in one of"),
         ((*given, "--save", "x.npz", "--player", "both"), "strategies of one player; choose 0 or 1"),
-        (("--model", "file:missing.npz"), "missing.npz"),
     ):
         result = run("respond", "kuhn_poker", *arguments)
         assert result.exit_code == 2 and told in result.stderr, (arguments, result.stderr)

@@ -96,28 +96,6 @@ def test_a_folder_without_locks(tmp_path: pathlib.Path):
     assert other.exit_code == 2 and "began with locks=True" in words(other.stderr)
 
 
-@pytest.mark.slow
-def test_workers_read_the_file_of_a_game_by_path(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "mygame.py").write_text(
-        "from tests.sweeping.crew import Pennies\n\n\nclass Own(Pennies):\n    pass\n"
-    )
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.chdir(tmp_path)
-    game = (
-        "--game",
-        "mygame.py:Own",
-        "--cut",
-        "depth:1",
-        *FAST,
-        "--blueprint",
-        "cfr:3",
-        "--gadget",
-        "unsafe",
-    )
-    result = run(tmp_path / "s", *game, "--player", 0, "--workers", 2)
-    assert (result.exit_code, len(read_sweep(tmp_path / "s"))) == (0, 2), result.stderr
-
-
 def test_workers_are_processes_or_jobs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     asked: list[dict[str, Any]] = []
 
@@ -171,29 +149,14 @@ def test_an_interrupt_says_how_to_go_on(tmp_path: pathlib.Path, monkeypatch: pyt
     ("arguments", "complaint"),
     [
         (("--game", "whist"), "whist"),
-        ((*CUT, "--cut", "turn"), "turn"),
-        ((*CUT, "--blueprint", "steep"), "blueprint 'steep' is unknown"),
-        ((*CUT, "--gadget", "trap"), "'trap' is not one of"),
-        ((*CUT, "--epsilon", "2"), "epsilon=2"),
         ((*CUT, "--blueprint", "draws:1", "--seed", "-1"), "seeds=-1: expected a whole number >= 0"),
-        ((*CUT, "--iterations", "0"), "iterations=0"),
-        ((*CUT, "--player", "2"), "'2' is not one of"),
         ((*CUT, "--algorithm", "lp"), "--iterations has no effect with --algorithm lp; leave it out"),
-        ((*CUT[:6], "--algorithm", "lp", "--dtype", "float32"), "--dtype has no effect with --algorithm lp"),
-        (
-            (*CUT[:6], "--algorithm", "lp", "--memory-limit", 9),
-            "--memory-limit has no effect with --algorithm",
-        ),
-        ((*CUT, "--prior", "none", "--epsilon", "0.5"), "--epsilon has no effect where all gadgets have"),
         ((*CUT, "--seed", "3"), "--seed has no effect without --blueprint draws:COUNT"),
-        ((*CUT, "--dtype", "float32", "--dtype", "float64"), "'--dtype': given more than once"),
         ((*CUT, "--plot", "picture.gif"), "--plot: picture 'picture.gif': expected a file name that ends in"),
-        ((*CUT, "--csv", "no/such/folder.csv"), "--csv: cannot write 'no/such/folder.csv'"),
         ((*CUT, "--workers", "0"), "Invalid value for '--workers'"),
         ((*CUT, "--slurm", "partition=cpu"), "--slurm 'partition=cpu': expected --workers with it"),
         ((*CUT, "--workers", "2", "--slurm", "cpu"), "--slurm 'cpu': expected options of sbatch, such as"),
         ((*CUT, "--csv", "same", "--parquet", "same"), "--csv and --parquet both name 'same'"),
-        ((), "Missing option '--game'"),
     ],
 )
 def test_bad_input_is_status_2_and_a_sentence(
@@ -203,10 +166,3 @@ def test_bad_input_is_status_2_and_a_sentence(
     assert result.exit_code == 2
     assert complaint in words(result.stderr)
     assert "Traceback" not in result.stderr and result.stdout == ""
-
-
-def test_a_folder_that_is_a_file(tmp_path: pathlib.Path):
-    (tmp_path / "s").write_text("")
-    result = run(tmp_path / "s", *CUT)
-    assert result.exit_code == 2
-    assert "as a folder" in words(result.stderr)

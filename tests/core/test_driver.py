@@ -40,12 +40,10 @@ from jaxgadget.core.driver import Finished, run_all, solve
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.policy.evaluate import whole_problem
-from jaxgadget.subgames import engine
 from jaxgadget.subgames.prepare import prepare
 from jaxgadget.util import compilation
 from jaxgadget.util.precision import precision
 from jaxgadget.util.store import write_record
-from tests.cases import slow_after
 from tests.subgames.test_refine import check_equal, counted, forget, solved
 
 
@@ -98,7 +96,7 @@ def test_a_small_solve_is_one_chunk() -> None:
         assert plan.available is not None and plan.bytes < plan.available
 
 
-@pytest.mark.parametrize(("workers", "padded"), slow_after(2, [(2, True), (1, True), (2, False)]))
+@pytest.mark.parametrize(("workers", "padded"), [(2, True), (1, True)])
 def test_chunks_change_nothing(workers: int, padded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     for iterations in range(1, 6):
         found = split(monkeypatch, workers, iterations=iterations, padded=padded)
@@ -182,12 +180,7 @@ def test_chunks_of_another_solve_are_refused(tmp_path: pathlib.Path, monkeypatch
     ("options", "match"),
     [
         ({"memory_limit": 1000}, "memory_limit"),
-        ({"memory_limit": 0}, "memory_limit="),
-        ({"memory_limit": 1e9}, "memory_limit="),
-        ({"memory_limit": True}, "memory_limit="),
-        ({"devices": ()}, "devices="),
         ({"devices": "cpu"}, "devices="),
-        ({"devices": [0]}, "devices="),
         ({"devices": jax.devices()[:1] * 2}, "devices"),
     ],
 )
@@ -304,13 +297,13 @@ def test_several_chunks_give_no_state_and_take_none() -> None:
             solve(kuhn(), options_of(chunk=2), average_bodies, **asked)
 
 
-@pytest.mark.parametrize("workers", slow_after(1, [2, 1]))
 @pytest.mark.parametrize("caller", ["float32", "float64"])
-@pytest.mark.parametrize("options", [{}, {"dtype": "float32"}, {"target_gap": 0.0, "check_every": 2}])
+@pytest.mark.parametrize("options", [{"dtype": "float32"}, {"target_gap": 0.0, "check_every": 2}])
 def test_precision_is_the_callers_where_it_is_told(
-    options: dict[str, Any], caller: str, workers: int, monkeypatch: pytest.MonkeyPatch
+    options: dict[str, Any], caller: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between two parts of a solve; what is made of a chunk is made in float64."""
+    workers = 2
     told, finished = list[str](), list[str]()
 
     def in_use() -> str:
@@ -326,19 +319,6 @@ def test_precision_is_the_callers_where_it_is_told(
         assert in_use() == caller
     assert told and set(told) == {caller}
     assert finished == ["float64"] * 2
-
-
-@pytest.mark.slow
-def test_a_solve_in_chunks_that_goes_on_is_not_planned_anew(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever the compiled loop says of its chunks by then."""
-    expected = whole(iterations=7)
-    split(monkeypatch, 1, checkpoint=tmp_path)
-    monkeypatch.setattr(engine, "checked_plan", lambda *_: pytest.fail("its chunks are settled"))
-    resumed = split(monkeypatch, 1, iterations=7, checkpoint=tmp_path)
-    assert [plan.chunk for plan in resumed.plans] == list(CHUNKS)
-    check_equal(resumed, expected)
 
 
 # Threads

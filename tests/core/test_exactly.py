@@ -199,7 +199,7 @@ def test_an_ordinary_approximate_equilibrium_is_refined_exactly() -> None:
         assert (result.refined_exploitability <= result.exploitability_bound + 1e-8).all()
 
 
-@pytest.mark.parametrize("share", [1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("share", [1e-2, 1e-6])
 @pytest.mark.parametrize("epsilon", ["auto", 1e-3, 1e-5])
 def test_small_floors_still_choose_the_equilibrium(share: float, epsilon: Any) -> None:
     """Figure 1 of the refinement paper: nobody who trembles at all ever forfeits."""

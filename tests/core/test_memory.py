@@ -22,21 +22,16 @@ from jaxgadget.core.devices import HOME
 from jaxgadget.core.driver import Finished, checked_plan, solve
 from jaxgadget.core.memory import (
     DoesNotFit,
-    Needs,
     Plan,
-    Size,
-    batch_size,
     choose_chunk,
     find_memory,
     fits_compiled,
     loop_size,
     plan_batch,
-    plan_game,
     problem_shape,
 )
 from jaxgadget.core.problem import Problem
 from jaxgadget.core.regret import CFR_PLUS, Bounds, Rule, find_rule
-from jaxgadget.core.rows import array_bytes
 from jaxgadget.core.solver import Solver
 from jaxgadget.core.treeplex import Treeplex
 from jaxgadget.gadgets.gadget import Gadget
@@ -45,7 +40,6 @@ from jaxgadget.policy.evaluate import whole_problem
 from jaxgadget.subgames.prepare import prepare
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.util.precision import precision
-from tests.cases import slow_after
 from tests.core import test_by_hand
 
 pytestmark = pytest.mark.optimised
@@ -80,21 +74,8 @@ DICE = ("liars_dice(numdice=1,dice_sides=4)", "depth:1")
 GOOFSPIEL = ("goofspiel(num_cards=4,imp_info=True,points_order=descending)", "depth:1")
 
 
-@pytest.mark.parametrize(
-    ("where", "gadgets", "player", "lanes", "dtype"),
-    slow_after(
-        1,
-        [
-            (LEDUC, [Resolving()], 0, 64, "float32"),
-            (DICE, [OptimalContinuation()], 1, 64, "float64"),
-            (GOOFSPIEL, [MaxMargin()], 0, 64, "float64"),
-        ],
-    ),
-)
-def test_the_planned_bytes_are_those_of_the_compiled_loop(
-    where: tuple[str, str], gadgets: list[Gadget], player: int, lanes: int, dtype: str
-) -> None:
-    check_planned_bytes(where, gadgets, player, lanes, dtype)  # others: tests/slow
+def test_the_planned_bytes_are_those_of_the_compiled_loop() -> None:
+    check_planned_bytes(LEDUC, [Resolving()], 0, 64, "float32")  # others: tests/slow
 
 
 def check_planned_bytes(
@@ -146,9 +127,8 @@ def test_a_rule_with_more_arrays_is_planned_larger() -> None:
         plan_batch(batch, "float32", rule=rule, memory_limit=limit)
 
 
-@pytest.mark.parametrize(("game", "lanes"), slow_after(1, [("leduc_poker", 1), (DICE[0], 64)]))
-def test_the_planned_bytes_of_whole_games(game: str, lanes: int) -> None:
-    tree = jaxgadget.enumerate_game(jaxgadget.load(game))
+def test_the_planned_bytes_of_a_whole_game() -> None:
+    tree, lanes = jaxgadget.enumerate_game(jaxgadget.load("leduc_poker")), 1
     problem = whole_problem(tree, lanes, np.float32)
     ratio = loop_size(problem).total(lanes) / measured(problem, "pcfr+")
     assert 1 / WITHIN <= ratio <= WITHIN, ratio
@@ -185,13 +165,6 @@ def test_shapes_are_those_of_the_games(make: Callable[[], Batch]) -> None:
     assert sizes[0] == sizes[1]
 
 
-def test_bytes_of_arrays() -> None:
-    once = np.zeros((2, 3), np.float32)
-    assert array_bytes({"a": once, "b": [once, np.zeros(5, np.int8)]}) == 24 + 5
-    assert array_bytes(jax.ShapeDtypeStruct((4, 2), np.float64)) == 64
-    assert Size(100, 7).total(3) == 121
-
-
 # Splitting
 
 
@@ -214,16 +187,6 @@ def test_chunk_sizes(lanes: int, most: int, devices: int, workers: int, overhead
     assert choose_chunk(lanes, most, devices, workers, overhead) == expected
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 8])
-@pytest.mark.parametrize("devices", [1, 8])
-def test_every_chunk_fits(workers: int, devices: int) -> None:
-    for lanes in range(1, 400, 7):
-        for most in (devices, 5 * devices, 16 * devices, 100 * devices):
-            chunk = choose_chunk(lanes, most, devices, workers, 8)
-            assert 0 < chunk <= most and chunk % devices == 0
-            assert chunk % (16 * devices) == 0 or chunk >= lanes or most < 16 * devices
-
-
 @pytest.fixture(scope="module")
 def kuhn() -> Batch:
     """300 lanes: 100 gadgets for three blueprints."""
@@ -244,45 +207,6 @@ def test_a_plan_keeps_to_the_memory(kuhn: Batch, monkeypatch: pytest.MonkeyPatch
         assert last is None or plan.workers * plan.chunk >= last.workers * last.chunk
         last = plan
     assert f"{free.num_chunks} chunk(s) of {free.chunk}, 4 at a time" in repr(free)
-
-
-def test_chunks_of_games_by_hands_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hands fill vectors: four to eight lanes, whole lanes shared out among workers."""
-    size = Size(0, 1000)
-
-    def plan(lanes: int, workers: int, hands: int, cached: int = 100) -> int:
-        monkeypatch.setattr(planning, "find_workers", lambda place: workers)
-        monkeypatch.setattr(planning, "CACHE_BYTES", cached * size.lane)
-        return planning.plan_lanes(
-            lanes, Needs("{}", size, size.lane, 0, hands=hands), HOME, None, None
-        ).chunk
-
-    assert [plan(64, 1, hands) for hands in (1, 15, 16, 1081)] == [64, 64, 8, 8]
-    assert [plan(lanes, 1, 1081) for lanes in (1, 5, 7, 8, 9, 64)] == [1, 5, 7, 8, 4, 8]
-    assert [plan(lanes, 2, 1081) for lanes in (2, 8, 16)] == [2, 4, 8]
-    assert plan(64, 1, 1081, cached=1) == 4
-
-
-def test_hands_of_both_players_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One player's many hands fill no vectors of the other's treeplex."""
-    monkeypatch.setattr(planning, "find_workers", lambda place: 1)
-    monkeypatch.setattr(planning, "CACHE_BYTES", 1 << 40)
-    problem = whole_problem(jaxgadget.public_tree(jaxgadget.load("kuhn_poker")), 1, np.float32)
-    many = [
-        dataclasses.replace(side, body=dataclasses.replace(side.body, hands=16)) for side in problem.sides
-    ]
-    for sides, expected in ((problem.sides, 64), ((many[0], problem.sides[1]), 64), (tuple(many), 8)):
-        assert plan_game(dataclasses.replace(problem, sides=sides), 64).chunk == expected
-
-
-def test_a_plan_keeps_to_the_cache(kuhn: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "find_workers", lambda place: 1)
-    loop, _ = batch_size(kuhn, np.float32)
-    for lanes, expected in ((300, 300), (100, 80), (20, 16), (2, 16)):
-        monkeypatch.setattr(planning, "CACHE_BYTES", lanes * loop.lane + 1)
-        assert plan_batch(kuhn, np.float32).chunk <= expected
-    assert plan_batch(kuhn, np.float32).chunk == 16
-    assert plan_batch(kuhn, np.float32, chunk=100).chunk == 100  # as an earlier part of the solve
 
 
 def nothing(ended: Finished) -> tuple[()]:

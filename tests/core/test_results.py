@@ -43,11 +43,6 @@ def test_saved_tables_are_read_back(tmp_path: pathlib.Path, suffix: str):
     assert read["gap"][0] == 0.5 and read["iterations"].tolist() == [3, 4]
 
 
-def test_only_tables_are_saved(tmp_path: pathlib.Path):
-    with pytest.raises(ValueError, match="path="):
-        Halves().save(tmp_path / "rows.txt")
-
-
 def test_convergence_advises_where_it_helps():
     gap = np.array([0.2, np.nan])
     advised = convergence(gap, 10, "cfr+", small=0.1)

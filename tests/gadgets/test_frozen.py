@@ -23,7 +23,6 @@ from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.knowledge import knowledge_cover
 from jaxgadget.util.precision import precision
 from jaxgadget.util.registry import find
-from tests.cases import slow_after
 from tests.core import grove
 from tests.gadgets.test_against_reference import ITERATIONS, ROUNDING, TOLERANCE, WORST, smallest_regrets
 from tests.reference import cfr as reference
@@ -70,10 +69,10 @@ def test_ranges_are_those_of_whole_infostates(player: int) -> None:
         assert split > 0
 
 
-@pytest.mark.parametrize("player", [1])
 @pytest.mark.slow
-def test_constants_are_what_the_frozen_part_earns(player: int) -> None:
+def test_constants_are_what_the_frozen_part_earns() -> None:
     """Best responses to the blueprint are worth as much in each subgame as in the whole game."""
+    player = 1
     here = known(player)
     base = prepare(grove.forest(SEED, padded=False), player, here.blueprint)
     plan = base.forest.form.treeplex[player].realise(base.ranges.resolver, base.rows(player))
@@ -94,9 +93,9 @@ def test_constants_are_what_the_frozen_part_earns(player: int) -> None:
 
 
 @pytest.mark.parametrize(("kind", "player"), [(kind, number % 2) for number, kind in enumerate(KINDS)])
-@pytest.mark.parametrize("share", slow_after(1, [0.6, 1.0]))
-def test_five_iterations_equal_those_on_the_explicit_tree(kind: str, player: int, share: float) -> None:
+def test_five_iterations_equal_those_on_the_explicit_tree(kind: str, player: int) -> None:
     """All own infostates, entry and body, both players' strategies; all or some roots are considered."""
+    share = 0.6
     here, make = known(player), find(GADGETS, kind, "gadget")
     priors, roots = KINDS[kind], here.forest.roots[1 - player]
     asked = [make() if kind == "unsafe" else make(PRIORS[prior], EPSILON) for prior in priors]

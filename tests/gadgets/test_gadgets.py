@@ -44,7 +44,6 @@ from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.registry import GADGETS
 from jaxgadget.util.precision import precision
 from jaxgadget.util.registry import find
-from tests.cases import slow_after
 from tests.core import grove, twins
 from tests.reference import cuts, efg, gadgets, lp
 from tests.reference.efg import Array, Label
@@ -59,7 +58,7 @@ players = pytest.mark.parametrize("player", [0, 1])
 kinds = pytest.mark.parametrize("kind", list(GADGETS))
 once = pytest.mark.parametrize(  # each kind for one player in `make test`, for the other in `make test-slow`
     ("kind", "player"),
-    slow_after(len(GADGETS), [(kind, (k + more) % 2) for more in (0, 1) for k, kind in enumerate(GADGETS)]),
+    [(kind, k % 2) for k, kind in enumerate(GADGETS)],
 )
 CLASSES = {name: find(GADGETS, name, "gadget") for name in GADGETS}
 

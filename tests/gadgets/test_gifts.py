@@ -26,7 +26,6 @@ from jaxgadget import (
     UniformPrior,
 )
 from jaxgadget.gadgets.alternative import GIFT_RULES, Alternative, GiftRule, WithGifts, find_gifts
-from jaxgadget.gadgets.capabilities import Capability
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.subgames.prepare import Prepared, prepare
 from jaxgadget.tree.cut import cut
@@ -262,12 +261,6 @@ def test_scaled_gifts_are_for_a_single_subgame() -> None:
         WithGifts(BestResponseValues(), scaled=True).values(ranges)
 
 
-@pytest.mark.parametrize("kind", [ReachResolving, ReachMaxMargin])
-def test_gift_rules_have_names(kind: Any) -> None:
-    with pytest.raises(ValueError, match="gifts="):
-        kind(gifts="some")
-
-
 @pytest.mark.parametrize("kind", [Resolving, ReachMaxMargin])
 @pytest.mark.parametrize("alternative", [BestResponseValues, None, 3])
 def test_alternatives_are_instances(kind: Any, alternative: Any) -> None:
@@ -290,15 +283,6 @@ def test_array_values_must_fit(kind: Any) -> None:
             ValueError, match=rf"ArrayValues of shape .*expected \[{roots}\] or \[{roots}, 3\]"
         ):
             gadget.check(roots, here.ranges.cbv.shape[1])
-
-
-def test_ranges_say_what_was_not_asked_for() -> None:
-    ranges = dataclasses.replace(prepared(0).ranges, trunk=None, played=None)
-    with pytest.raises(ValueError, match=r"list Capability\.TRUNK"):
-        ReachResolving(NoPrior()).tables(ranges)
-    with pytest.raises(ValueError, match=r"list Capability\.PLAYED"):
-        Resolving(NoPrior(), alternative=BlueprintValues()).tables(ranges)
-    assert ReachResolving(alternative=BlueprintValues()).requires == {Capability.TRUNK, Capability.PLAYED}
 
 
 UNPROVEN: list[Gadget] = [

@@ -41,25 +41,6 @@ def test_an_array_from_names(kuhn, player):
     )
 
 
-@pytest.mark.parametrize("weight", [-1.0, np.nan, "0.5", None, True])
-def test_weights_that_are_none(kuhn, weight):
-    forest = jg.build_forest(kuhn, "depth:1")
-    with pytest.raises(ValueError, match="weight"):
-        jg.ArrayPrior.from_function(forest, 0, lambda name: weight)
-
-
-def test_players_that_are_none(kuhn):
-    forest = jg.build_forest(kuhn, "depth:1")
-    for player in (2, True, 1.0, "1", [0]):
-        with pytest.raises(ValueError, match="player="):
-            jg.ArrayPrior.from_function(forest, player, by_card)  # pyright: ignore
-        with pytest.raises(ValueError, match="player="):
-            jg.ArrayPrior(np.ones(6), player=player)  # pyright: ignore
-    with pytest.raises(ValueError, match="player="):
-        jg.ArrayPrior.from_function(forest, None, by_card)  # pyright: ignore
-    assert jg.ArrayPrior(np.ones(6), player=None).player is None
-
-
 def test_a_prior_is_for_one_player(kuhn):
     """In Kuhn poker both players' arrays have the same shape, so nothing else would notice."""
     forest, uniform = jg.build_forest(kuhn, "depth:1"), jg.Policy.uniform(kuhn)

@@ -19,11 +19,6 @@ def test_every_name_is_that_of_what_it_stands_for(table: dict[str, str]) -> None
         assert find(table, name, "name")().name == name
 
 
-def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="prior"):
-        find(PRIORS, "own", "prior")
-
-
 @dataclasses.dataclass(frozen=True)
 class Timid:
     """A gadget that knows only small ε, and no prior but `uniform`."""

@@ -74,11 +74,6 @@ def test_infostate_of_a_player_who_does_not_act_is_its_last_action(write):
     assert at[(0, 0)][1] == at[(0, 1)][1]
 
 
-def test_name_loads_the_file_again(write):
-    path = write(CORNERS)
-    assert enumerate_game(load(load(path).name)).num_histories == 11
-
-
 def test_kuhn_exported_by_openspiel(write):
     pyspiel = pytest.importorskip("pyspiel")
     gambit = pytest.importorskip("open_spiel.python.algorithms.gambit")
@@ -129,37 +124,20 @@ P = 'p "" 1 1 "" { "a" "b" } 0\n'
 MALFORMED = [
     ("", 1, "the file ends where .* starts with EFG 2 R was expected"),
     ("NFG 1 R", 1, "expected 'EFG' .*, got 'NFG'"),
-    ("EFG 1 R", 1, "expected '2' .*, got '1'"),
-    ("EFG 2 X", 1, "expected R or D"),
-    ("EFG 2 R coin", 1, "expected the game's title in quotes, got 'coin'"),
-    ('EFG 2 R "coin', 1, "quotes around the game's title"),
     ('EFG 2 R "coin"\n{ "A" "B" "C" }', 2, "the game has 3 players; expected 2"),
-    ('EFG 2 R "coin"\n{ "A" "B" ', 2, "the file ends where the players' names was expected"),
     (COIN, 1, "the file ends where a node: c, p or t was expected"),
     (COIN + "q", 2, r"expected a node \(c, p or t\), got 'q'"),
-    (COIN + 'p 1 1 "" { "a" }', 2, "expected the player node's name in quotes, got '1'"),
     (COIN + 'p "" 3 1 "" { "a" } 0', 2, "player number 3: expected 1 or 2"),
-    (COIN + 'p "" one 1', 2, "expected the player's number, an integer of at least 1, got 'one'"),
-    (COIN + 'p "" 1 0', 2, "expected the infoset's number, an integer of at least 1, got '0'"),
-    (COIN + 'p "" 1 1 "" 0', 2, "expected the actions of infoset 1 in { }, got '0'"),
     (COIN + 'p "" 1 1 "" { } 0', 2, "a node that is not terminal has no actions; expected at least one"),
-    (COIN + 'p "" 1 1 "" { a } 0', 2, "expected the names of the actions in quotes, got 'a'"),
     (COIN + P + 'p "" 1 1 "" { "a" "c" } 0', 3, r"infoset 1 has .* expected \['a', 'b'\]"),
     (COIN + 'c "" 1 "" { "a" 0.5 "b" 0.6 } 0', 2, "chance probabilities sum to 1.1; expected"),
     (COIN + 'c "" 1 "" { "a" 2 "b" -1 } 0', 2, "chance probabilities sum to 1; expected numbers >= 0"),
-    (COIN + 'c "" 1 "" { "a" "b" } 0', 2, "expected a probability, such as .*, got '\"b\"'"),
-    (COIN + 'c "" 1 "" { } 0', 2, "a node that is not terminal has no actions"),
-    (COIN + 'c "" 1 "" "a" 0.5', 2, "expected the actions of infoset 1"),
     (COIN + P + 't "" 1', 3, "outcome 1 is not defined"),
-    (COIN + P + 't "" -1', 3, "expected the outcome's number, an integer of at least 0, got '-1'"),
     (COIN + P + 't "" 1 "" { 1 }', 3, "outcome 1 has 1 payoffs; expected 2"),
     (COIN + P + 't "" 1 "" { 1/0 0 }', 3, "expected a payoff, such as 2, -0.5 or 1/3, got '1/0'"),
-    (COIN + P + 't "" 1 "" { 1e999 0 }', 3, "expected a payoff, such as 2, -0.5 or 1/3, got '1e999'"),
     (COIN + P + 't "" 1 "" { nan 0 }', 3, "expected a payoff, .* got 'nan'"),
     (COIN + P + 't "" 1 "" { 1 -1 }\nt "" 1 "" { 2 -2 }', 4, "outcome 1 has different payoffs"),
-    (COIN + P + 't "" 0 "" { 2 -2 }', 3, "outcome 0 has different payoffs"),
     (COIN + P + 't "" 1 "" { 1 -1', 3, "the file ends where a payoff was expected"),
-    (COIN + P + 't "" 1 "" { 1 -1 }', 3, "the file ends where a node"),
     (COIN + P + LEAVES + 't "" 1', 5, "expected the end of the file, as the tree is complete, got 't'"),
 ]
 
@@ -183,12 +161,6 @@ def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path):
     assert enumerate_game(load(path)).num_histories == 3
 
 
-def test_a_folder_is_no_file(tmp_path):
-    (tmp_path / "folder.efg").mkdir()
-    with pytest.raises(ValueError, match="folder"):
-        load(tmp_path / "folder.efg")
-
-
 # --- hostile files ------------------------------------------------------------------------
 
 NINES = "9" * 5000
@@ -200,24 +172,16 @@ HOSTILE = [
         r"expected a payoff, such as .*, got '1e99999999' \(at most",
     ),
     (COIN + P + 't "" 1 "" { 1e-99999999 -1 }', 3, "expected a payoff, such as .*, got '1e-99999999'"),
-    (COIN + 'c "" 1 "" { "a" 1e99999999 "b" 0 } 0', 2, "expected a probability, such as .* '1e99999999'"),
     (COIN + P + f't "" 1 "" {{ {NINES} -1 }}', 3, "expected a payoff, such as .*, got '999.*999'"),
-    (COIN + P + f't "" 1 "" {{ 1/{NINES} -1 }}', 3, "expected a payoff, such as .*, got '1/99.*999'"),
     (
         COIN + P + 't "" 1 "" { 1.7e308 -1.7e308 }',
         3,
         "expected a payoff, .* got '1.7e308' .at most 1e.30 in size",
     ),
     (COIN + f'p "" {NINES} 1 "" {{ "a" }} 0', 2, "expected the player's number, an integer .* got '999"),
-    (COIN + f'p "" 1 {NINES} "" {{ "a" }} 0', 2, "expected the infoset's number, an integer .* got '999"),
-    (COIN + P + f't "" {NINES} "" {{ 1 -1 }}', 3, "expected the outcome's number, an integer .* got '999"),
     (COIN + P + 't "" \u0661 "" { 1 -1 }', 3, "expected the outcome's number, an integer .* got '\u0661'"),
-    (COIN + P + 't "" 1 "" { \u0661 -1 }', 3, "expected a payoff, such as .* got '\u0661'"),
-    (COIN + P + 't "" 1 "" { 1_0 -1 }', 3, "expected a payoff, such as .* got '1_0'"),
     (COIN + FAR, 2, "quotes around a comment"),
-    ("EFG 2 R " + FAR, 1, "quotes around the game's title"),
     (COIN + 'p "" 1 1 "" { "a" "b" } 0\n' * 100_000, 2002, "more than 2,000 steps"),
-    (COIN + 'c "" 1 "" { "a" 1 } 1 "" { 1/3 0 }\n' * 100_000, 2002, "more than 2,000 steps"),
 ]
 
 
@@ -293,8 +257,3 @@ def test_actions_are_numbered_depth_first_in_the_order_of_their_numbers(write):
 def test_names_made_up_for_equal_actions_are_nobodys(write):
     game = load(write(COIN + 'p "" 1 1 "" { "a" "a" "a#2" } 0 t "" 1 "" { 1 -1 } t "" 1 t "" 1'))
     assert [game.action_string(0, a) for a in range(3)] == ["a", "a#2#", "a#2"]
-
-
-def test_a_label_like_the_name_of_an_infoset_with_one_of_its_own_is_kept(write):
-    text = COIN + 'p "" 1 1 "0:2" { "a" "b" } 0 t "" 1 "" { 1 -1 } p "" 1 2 "own" { "c" } 0 t "" 1'
-    assert enumerate_game(load(write(text))).infoset_names[0] == ("0:2", "own")

@@ -4,7 +4,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import textwrap
 
 import numpy as np
 import pytest
@@ -128,12 +127,6 @@ def test_the_name_loads_it_again_from_any_folder(folder, tmp_path_factory, monke
     assert done.stdout.strip() == "17"
 
 
-def test_names_have_the_parameters_that_are_not_the_defaults(folder):
-    assert load("guess.py:Guess(size=3)").name == load("guess.py:Guess").name == f"{folder}/guess.py:Guess"
-    name = load("more.py:Kuhn(word=b, flag=True, share=.25)").name
-    assert name == f"{folder}/more.py:Kuhn(flag=True,share=0.25,word=b)" and load(name).name == name
-
-
 def test_parameters_have_the_type_of_their_default_or_annotation(folder):
     made = load("more.py:Kuhn(flag=true,share=2,word=3,count=4,anything=1.5)").game
     assert (made.flag, made.share, made.word, made.count, made.anything) == (True, 2.0, "3", 4, 1.5)
@@ -175,38 +168,15 @@ def test_a_changed_file_is_read_again(folder):
     [
         ("nowhere.py:Guess", "nowhere"),
         ("no_such_module:Guess", "no_such_module"),
-        ("jaxgadget.nothing:Guess", "jaxgadget"),
         ("guess.py:Gess", "guess"),
-        ("more.py:NUMBER", "NUMBER"),
         ("more.py:Nothing", "Nothing"),
         ("more.py:Raises(size=2)", "size="),
-        ("more.py:typed", "typed"),
         ("more.py:typed(count=1.5,share=1)", "count"),
         ("guess.py:Guess(size=\u0663)", "size"),
-        ("guess.py:Guess(size=inf)", "size"),
         ("guess.py:Guess(length=2)", "Guess"),
-        ("guess.py:Guess(size)", "parameter="),
-        ("guess.py:Guess(size=1,size=2)", "size"),
         ("broken.py:Game", "broken"),
-        ("leaves.py:Game", "leaves"),
-        ("imports.py:Game", "imports"),
-        ("guess.py", "guess"),
     ],
 )
 def test_what_goes_wrong(folder, spec, message):
     with pytest.raises(ValueError, match=message):
         load(spec)
-
-
-def test_exceptions_of_the_user_s_are_the_cause(folder):
-    with pytest.raises(ValueError, match="ZeroDivisionError") as caught:
-        load("more.py:Raises")
-    assert isinstance(caught.value.__cause__, ZeroDivisionError)
-
-
-def test_a_path_may_have_anything_in_it(tmp_path):
-    place = tmp_path / "a (b)=c,d: e"
-    place.mkdir()
-    (place / "my game.py").write_text(textwrap.dedent(GUESS))
-    game = load(f"{place}/my game.py:Guess(size=2)")
-    assert game.name == f"{place}/my game.py:Guess(size=2)" and load(game.name).name == game.name

@@ -7,13 +7,11 @@ import tracemalloc
 import pytest
 
 from jaxgadget.games import registry
-from jaxgadget.games.examples import TreeRules, Turn, coin_toss
+from jaxgadget.games.examples import coin_toss
 from jaxgadget.games.game import Game
-from jaxgadget.games.kuhn import KuhnPoker
 from jaxgadget.games.leduc.rules import LeducPoker
 from jaxgadget.games.parameters import parse_spec
 from jaxgadget.games.registry import list_games, load
-from jaxgadget.games.stepwise import StepwiseGame
 from jaxgadget.tree.history import enumerate_game
 
 
@@ -42,17 +40,9 @@ def test_specs_are_taken_apart(spec, name, parameters):
 @pytest.mark.parametrize(
     ("spec", "problem"),
     [
-        ("", "expected name or name"),
         ("leduc_poker(", "expected name or name"),
-        ("(a=1)", "expected name or name"),
-        ("a b", "expected name or name"),
-        ("leduc_poker)", "expected name or name"),
         ("leduc_poker(a=b()", "parentheses"),
-        ("leduc_poker(a=b))", "parentheses"),
-        ("leduc_poker(a=))(b=1)", "parentheses"),
         ("leduc_poker(players)", "got the parameter 'players'; write it as parameter=value"),
-        ("leduc_poker(players=)", "got the parameter 'players='"),
-        ("leduc_poker(players=2,)", "got the parameter ''"),
         ("leduc_poker(players=2,players=2)", "duplicate parameter 'players'"),
     ],
 )
@@ -73,24 +63,12 @@ def test_parameters_reach_the_game():
     ("spec", "message"),
     [
         ("leduk_poker", "leduk_poker"),
-        ("xyzzy(a=1)", "a="),
         ("kuhn_poker(cards=4)", "players="),
-        ("sequential_rps(n=3)", "sequential_rps"),
         ("leduc_poker(num_ranks=4.5)", "num_ranks="),
-        ("leduc_poker(num_ranks=many)", "num_ranks="),
-        ("leduc_poker(suit_isomorphism=1)", "suit_isomorphism="),
         ("coin_toss(sell_heads=x)", "sell_heads="),
-        ("kuhn_poker(players=3)", "players="),
         ("leduc_poker(num_ranks=\u0664)", "num_ranks="),
-        ("leduc_poker(num_ranks=1_0)", "num_ranks="),
-        ("coin_toss(sell_heads=\u0664)", "sell_heads="),
-        ("coin_toss(sell_heads=inf)", "sell_heads="),
         ("goofspiel(num_cards=1500000000)", "num_cards="),
-        ("liars_dice(dice_sides=1500000000)", "dice_sides="),
-        ("liars_dice(numdice=1500000000)", "numdice="),
         ("liars_dice(numdice=80,dice_sides=80)", "make 12,800 bids"),
-        ("leduc_poker(num_ranks=1500000000)", "num_ranks="),
-        ("leduc_poker(num_suits=1500000000)", "num_suits="),
         ("leduc_poker(num_ranks=200,num_suits=100)", "make 20000 cards"),
         (
             "leduc_poker(raise_sizes=" + "9" * 5000 + "-1)",
@@ -169,21 +147,6 @@ def test_names_have_the_parameters_that_are_not_the_defaults():
     assert load("coin_toss(sell_heads=0.5,sell_tails=-0.5)").name == "coin_toss"
 
 
-def test_games_and_rules_are_taken_as_they_are():
-    game = KuhnPoker()
-    assert load(game) is game
-    rules = TreeRules("mine", ("a", "b"), Turn(0, {"a": 1.0, "b": 2.0}))
-    lifted = load(rules)
-    assert isinstance(lifted, StepwiseGame) and lifted.rules is rules
-    assert enumerate_game(lifted).num_histories == 3
-
-
-@pytest.mark.parametrize("spec", [None, 3, KuhnPoker, coin_toss])
-def test_other_things_are_no_games(spec):
-    with pytest.raises(ValueError, match="spec="):
-        load(spec)
-
-
 def test_a_missing_module_leaves_the_others(monkeypatch):
     monkeypatch.setitem(sys.modules, "jaxgadget.games.leduc.rules", None)
     assert load("kuhn_poker").name == "kuhn_poker"
@@ -193,12 +156,6 @@ def test_openspiel_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspiel", None)
     with pytest.raises(ImportError, match="pip install"):
         load("openspiel:kuhn_poker")
-
-
-@pytest.mark.parametrize("price", [float("inf"), float("nan"), True, "0.5", None])
-def test_prices_are_finite_numbers(price):
-    with pytest.raises(ValueError, match="sell_tails="):
-        coin_toss(0.5, price)
 
 
 def test_the_largest_games_are_refused_before_they_take_memory():

@@ -154,11 +154,6 @@ def test_strings_tell_apart_what_only_looks_alike():
     ]
 
 
-def test_own_infostate_strings():
-    tree = enumerate_game(StepwiseGame(Toy(strings=lambda state, player: f"player {player} at move {state}")))
-    assert tree.infoset_names == (("player 0 at move 0",), ("player 1 at move 1",))
-
-
 def test_what_is_not_noticed_leaves_the_infostate():
     tree = enumerate_game(StepwiseGame(Toy()))
     assert len(set(tree.infostate[1, :3].tolist())) == 1  # player 0's move, at another length
@@ -192,17 +187,6 @@ def test_rewards_add_up_and_may_be_constant_sum():
     for level in tree.game.levels(Budget("toy")):
         assert (level.returns[:, level.actor != TERMINAL] == 0).all()
     np.testing.assert_array_equal(tree.payoff[3:], np.array([0, 10, 1, 11]) - 5)
-
-
-def test_a_game_may_end_at_once():
-    tree = enumerate_game(StepwiseGame(Toy(actors_of={0: ()})))
-    assert (tree.num_histories, tree.num_terminals) == (1, 1)
-
-
-def test_enumerating_twice_gives_the_same():
-    game = StepwiseGame(Kuhn())
-    first, second = enumerate_game(game), enumerate_game(game)
-    np.testing.assert_array_equal(first.infostate, second.infostate)
 
 
 def test_the_budget_stops_an_endless_game_before_it_is_made():
@@ -312,31 +296,3 @@ def test_histories_that_are_none_are_refused():
     for history in ((0, 2), (0, 0, 0), ((0, 0),)):
         with pytest.raises(ValueError, match="history="):
             game.infostate_string(0, history)
-
-
-class _Peeks(Rules[tuple[int, ...]]):
-    """Player 1, who does not see the card, has one action after the first and two after the second."""
-
-    name = "peeks"
-    actions = ("a", "b")
-
-    def initial_state(self) -> tuple[int, ...]:
-        return ()
-
-    def actors(self, state):
-        return ((CHANCE,), (0, 1), ())[len(state)]
-
-    def chance_outcomes(self, state):
-        return [(0, 0.5), (1, 0.5)]
-
-    def legal_actions(self, state, player):
-        return (0,) if player == 1 and state[0] == 0 else (0, 1)
-
-    def step(self, state, move):
-        return Step((move,), private=(move, None)) if not state else Step((*state, 0))
-
-
-def test_unequal_actions_are_laid_to_the_one_who_has_them():
-    expected = r"infoset of player 1: history \(0,\) has 2 of the 4 .*, unlike \(1,\)"
-    with pytest.raises(ValueError, match=expected):
-        enumerate_game(StepwiseGame(_Peeks()))

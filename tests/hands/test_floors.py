@@ -1,6 +1,5 @@
 """Floors by hands are those of the histories: the same iterates, gaps and exact solutions."""
 
-import re
 from typing import Any
 
 import numpy as np
@@ -38,28 +37,3 @@ def test_solutions_are_those_of_the_histories(kind: str, algorithm: str):
         assert abs(solution.nash_conv - expected.nash_conv) < 1e-12
     for rows, least in zip(solution.policy.probabilities, check_floors(public, ours), strict=True):
         assert (rows[:, 0] >= least - 1e-12).all()
-
-
-def test_no_floors_change_nothing():
-    plain, none = (solve(alike.public(KUHN), iterations=5, floors=floors) for floors in (None, 0.0))
-    assert plain.nash_conv == none.nash_conv == none.gap
-
-
-@pytest.mark.parametrize(
-    ("floors", "expected"),
-    [
-        (
-            (np.zeros((4, 3)), np.zeros(12)),
-            "floors of player 0 have shape (4, 3): expected (12,), the",
-        ),
-        ((np.full(12, 0.5), np.zeros(12)), "expected numbers >= 0 that sum to less than 1"),
-    ],
-)
-def test_bad_floors(floors: Any, expected: str):
-    with pytest.raises(ValueError, match=re.escape(expected)):
-        solve(alike.public(KUHN), iterations=1, floors=floors)
-
-
-def test_a_prior_of_another_game():
-    with pytest.raises(ValueError, match="is for <PublicTree of leduc_poker"):
-        tremble(alike.public(KUHN), 0.1, Policy.uniform(alike.public("leduc_poker")))

@@ -76,13 +76,9 @@ def test_cards_are_read_as_they_are_written():
 @pytest.mark.parametrize(
     ("board", "message"),
     [
-        ("Td9d6hQc2", "nothing after '2' is not a suit: expected one of cdhs"),
         ("Td9d6hQc2x", "'x' at character 10 after '2' is not a suit"),
-        ("Td9d1hQc2s", "'1' at character 5 is not a rank: expected one of 23456789TJQKA"),
         ("Td9d6hTd2s", "duplicate card Td"),
         ("Td9d", "has 2 cards: expected 4 for a turn or 5 for a river"),
-        ("", "has 0 cards"),
-        ("Td9d6hQc2s3s", "has 6 cards"),
     ],
 )
 def test_bad_boards_are_refused(board: str, message: str):

@@ -350,21 +350,6 @@ def test_what_answers_a_bet_that_is_never_made_has_weights():
     np.testing.assert_array_equal(never.weights("check")[0], pairs / pairs.sum())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"target_gap": -1}, "target_gap=-1: expected a number >= 0"),
-        ({"target_gap": "x%"}, "target_gap='x%'"),
-        ({"iterations": 0}, "iterations=0: expected a whole number >= 1"),
-        ({"algorithm": "lp"}, "algorithm='lp'"),
-    ],
-)
-def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str):
-    with pytest.raises(ValueError, match=r".") as error:
-        solve_spots([BLUFFS], **settings(**arguments))
-    assert message in str(error.value)
-
-
 @pytest.mark.parametrize("changes", [{"menus": ALL}, {"board": "2s3h4d6c7d"}, {"stack": 11}])
 def test_a_policy_of_another_spot_is_refused(changes: dict[str, Any]):
     """Another tree; the same tree and number of hands, but other hands; other chips."""

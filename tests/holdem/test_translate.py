@@ -150,9 +150,3 @@ def test_other_spots_are_refused(changes: dict[str, Any], message: str):
     solution = evaluate_spot(COARSE, random_play(COARSE, 2))
     with pytest.raises(ValueError, match=message):
         translate_solution(solution, dataclasses.replace(COARSE, **changes))
-
-
-def test_unknown_rules_are_refused():
-    solution = evaluate_spot(COARSE, random_play(COARSE, 2))
-    with pytest.raises(ValueError, match="rule="):
-        translate_solution(solution, COARSE, "never")

@@ -1,7 +1,6 @@
 """Training: it learns, it is reproducible and survives kills, its errors are what they say, its refusals."""
 
 import dataclasses
-import json
 
 import jax
 import jax.numpy as jnp
@@ -98,11 +97,11 @@ def test_it_learns(goofspiel):
     assert found.train_rmse < 0.02 * found.payoff_range  # 0.0094 to 0.0126 with six seeds
 
 
-@pytest.mark.parametrize("targets", ["exact", "sampled"])
-def test_a_seed_decides_everything(kuhn, targets):
+def test_a_seed_decides_everything(kuhn):
     tree, portfolio = kuhn
     first, again, other = (
-        train_value(tree, portfolio, targets=targets, **configured(**SMALL, seed=seed)) for seed in (1, 1, 2)
+        train_value(tree, portfolio, targets="sampled", **configured(**SMALL, seed=seed))
+        for seed in (1, 1, 2)
     )
     assert same_weights(first, again)
     assert first.log.drop(columns=["seconds", "examples_per_second"]).equals(
@@ -111,67 +110,19 @@ def test_a_seed_decides_everything(kuhn, targets):
     assert not same_weights(first, other)
 
 
-def test_parts_do_not_matter(kuhn):
-    tree, portfolio = kuhn
-    whole, parts = (
-        train_value(tree, portfolio, **configured(**{**SMALL, "every": every})) for every in (60, 7)
-    )
-    assert same_weights(whole, parts)
-    assert list(parts.log["step"]) == [*range(7, 60, 7), 60]
-
-
 class Killed(BaseException):
     """Like a signal: nothing of ours catches it."""
-
-
-@pytest.mark.parametrize(
-    ("targets", "owner", "name", "call", "is_after"),
-    [
-        ("exact", checkpoints.TrainingFolder, "save", 2, False),  # before the second row of the log
-        ("exact", checkpoints, "_checkpointer", 2, False),  # the second row is written, its checkpoint is not
-        ("sampled", checkpoints.TrainingFolder, "save", 2, True),  # after the second checkpoint
-    ],
-)
-@pytest.mark.slow
-def test_a_killed_training_goes_on_to_the_same_weights(
-    kuhn, tmp_path, monkeypatch, targets, owner, name, call, is_after
-):
-    pytest.importorskip("orbax.checkpoint")
-    tree, portfolio = kuhn
-    settings = {**SMALL, "targets": targets}
-    undisturbed = train_value(tree, portfolio, **configured(**settings))
-    original, calls = getattr(owner, name), []
-
-    def kill(*args, **keywords):
-        calls.append(None)
-        if len(calls) == call and not is_after:
-            raise Killed
-        result = original(*args, **keywords)
-        if len(calls) == call:
-            raise Killed
-        return result
-
-    with monkeypatch.context() as patch:
-        patch.setattr(owner, name, kill)
-        with pytest.raises(Killed):
-            train_value(tree, portfolio, folder=tmp_path, **configured(**settings))
-    resumed = train_value(tree, portfolio, folder=tmp_path, **configured(**settings))
-    assert same_weights(resumed, undisturbed)
-    assert list(resumed.log["step"]) == [20, 40, 60]
-    assert resumed.log["loss"].equals(undisturbed.log["loss"])
-    assert resumed.train_rmse == undisturbed.train_rmse
-    histories, loaded = decision_histories(tree), load_values(tmp_path, tree)
-    np.testing.assert_array_equal(loaded(tree, histories), undisturbed.values(tree, histories))
-    done = train_value(tree, portfolio, folder=tmp_path, **configured(**settings))  # nothing is left to do
-    assert same_weights(done, undisturbed)
-    assert done.log.equals(resumed.log)
 
 
 # --- sampled returns --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "spec", ["kuhn_poker", GOOFSPIEL, "leduc_poker(num_ranks=2)", "goofspiel(num_cards=3)"]
+    "spec",
+    [
+        GOOFSPIEL,
+        "leduc_poker(num_ranks=2)",
+    ],
 )
 def test_the_mean_of_sampled_returns_is_the_exact_value(spec):
     tree, portfolio = make(spec)
@@ -243,19 +194,6 @@ def test_the_formula_of_the_noise(kuhn):
     assert noise > 0.2
 
 
-@pytest.mark.slow
-def test_sampled_targets_teach_the_same(kuhn):
-    tree, portfolio = kuhn
-    settings = {**SMALL, "steps": 3000, "every": 1000, "heldout": 0}
-    exact = train_value(tree, portfolio, **configured(**settings))
-    sampled = train_value(tree, portfolio, targets="sampled", **configured(**settings))
-    histories = decision_histories(tree)
-    assert rmse(exact.values, tree, portfolio, histories) < 0.05
-    assert rmse(sampled.values, tree, portfolio, histories) < 0.25
-    assert np.isnan(exact.heldout_rmse)
-    assert exact.log["heldout_rmse"].isna().all()
-
-
 # --- targets, histories, visits ---------------------------------------------------------
 
 
@@ -324,8 +262,7 @@ def test_numbers_that_are_not_finite_stop_it(kuhn, tmp_path, monkeypatch):
     )
 
 
-@pytest.mark.parametrize("target", [np.nan, 3e19])
-def test_what_is_not_finite_is_not_learnt_from(kuhn, monkeypatch, target):
+def test_what_is_not_finite_is_not_learnt_from(kuhn, monkeypatch):
     """Of targets as large as 3e19 the loss overflows, its gradient does not."""
     tree, portfolio = kuhn
     calls = []
@@ -341,26 +278,11 @@ def test_what_is_not_finite_is_not_learnt_from(kuhn, monkeypatch, target):
     first = begin(initial_weights(lesson.shape, 0), schedule)
     before = original(first, lesson, jnp.int32(3), schedule=schedule)
     weights, moments = jax.device_get((before.weights, before.optimiser))
-    bad = dataclasses.replace(lesson, targets=jnp.full_like(lesson.targets, target))
+    bad = dataclasses.replace(lesson, targets=jnp.full_like(lesson.targets, 3e19))
     after = original(before, bad, jnp.int32(50), schedule=schedule)
     assert int(after.step) == 3 and np.isnan(after.loss_sum)
     for kept, expected in ((after.weights, weights), (after.optimiser, moments)):
         assert jax.tree.all(jax.tree.map(np.array_equal, jax.device_get(kept), expected))
-
-
-def test_a_log_without_held_out_errors_is_json_and_goes_on(kuhn, tmp_path):
-    pytest.importorskip("orbax.checkpoint")
-    tree, portfolio = kuhn
-    settings = {**SMALL, "heldout": 0}
-
-    def strict(constant):
-        raise AssertionError(f"{constant} is no JSON")
-
-    train_value(tree, portfolio, folder=tmp_path, **configured(**settings))
-    rows = json.loads((tmp_path / checkpoints.LOG).read_text(), parse_constant=strict)
-    assert [row["heldout_rmse"] for row in rows] == [None] * 3
-    again = train_value(tree, portfolio, folder=tmp_path, **configured(**settings))
-    assert again.log["heldout_rmse"].isna().all() and again.log["loss"].notna().all()
 
 
 def test_another_training_in_the_folder_is_refused(kuhn, goofspiel, tmp_path, monkeypatch):
@@ -429,21 +351,11 @@ def test_a_network_knows_its_blueprint_and_folder(kuhn, tmp_path):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"steps": 0}, "steps="),
-        ({"batch_size": 2.5}, "batch_size="),
-        ({"width": 0}, "width="),
         ({"depth": -1}, "depth="),
-        ({"seed": -1}, "seed="),
         ({"pairs": True}, "pairs="),
-        ({"every": 0}, "every="),
-        ({"learning_rate": 0}, "learning_rate="),
-        ({"learning_rate": float("nan")}, "learning_rate="),
-        ({"heldout": 1}, "heldout="),
-        ({"targets": "guessed"}, "targets="),
         ({"targets": OwnValues(lambda t, h: np.zeros((len(h), 2, 2)), 2)}, "with num_entries = 3"),
         ({"histories": [-1]}, "histories="),
         ({"histories": []}, "at least one"),
-        ({"histories": [[1]]}, "histories"),
     ],
 )
 def test_bad_settings(kuhn, setting, message):

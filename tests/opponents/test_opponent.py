@@ -14,11 +14,8 @@ from tests.solving import nested_exactly
     ("arguments", "told"),
     [
         ({"p": 0.5}, "without a model"),
-        ({"p": 1.5}, "p="),
         ({"p": (0.5, -0.1)}, "expected a number in"),
-        ({"p": float("nan")}, "expected a number in"),
         ({"p": ()}, "expected a number in"),
-        ({"p": "half"}, "expected a number in"),
         ({"beyond": "the sea"}, "expected 'rational' or 'model'"),
     ],
 )

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from jaxgadget.games.abstraction import Abstraction
-from jaxgadget.games.examples import coin_toss, off_tree_coin_toss
-from jaxgadget.games.kuhn import KuhnPoker
 from jaxgadget.games.leduc.no_limit import NoLimitLeduc
 from jaxgadget.games.menu import MenuAbstraction
 from jaxgadget.policy.lift import lift
@@ -91,15 +89,6 @@ def test_downwards_what_is_left_is_normalised():
             assert by_name(lowered, player, name) == pytest.approx(expected)
 
 
-def test_downwards_nothing_left_is_uniform():
-    tree = enumerate_game(KuhnPoker())
-    bets = Policy.from_function(tree, lambda player, infoset, count: np.array([0.0, 1.0]), "bets")
-    menu = enumerate_game(MenuAbstraction(tree.game, {0: ["Pass"]}))
-    lowered = lift(bets, menu)
-    assert all(lowered[0, name] == {0: 1.0} for name in menu.infoset_names[0])
-    assert all(lowered[1, name] == {0: 0.0, 1: 1.0} for name in menu.infoset_names[1])
-
-
 def test_up_and_down_again_is_the_policy():
     policy = Policy.dirichlet(small(), 2)
     for tree in (small(1), small(2), large()):
@@ -133,13 +122,6 @@ def test_menus_and_buckets_together():
     twice = lift(lift(policy, enumerate_game(menu)), tree)
     for mine, its in zip(lift(policy, tree).probabilities, twice.probabilities, strict=True):
         np.testing.assert_array_equal(mine, its)
-
-
-def test_a_player_who_never_acts_on_the_menu():
-    policy = Policy.uniform(enumerate_game(off_tree_coin_toss()))
-    lifted = lift(policy, enumerate_game(coin_toss()))
-    assert lifted[0, "0: [Heads]"] == {3: 1.0, 4: 0.0}
-    assert lifted[1, "1: Play"] == pytest.approx({0: 1 / 3, 1: 1 / 3, 2: 1 / 3})
 
 
 def test_unlike_games_are_refused():

@@ -195,17 +195,6 @@ def test_a_match_does_not_depend_on_the_batch(policies, monkeypatch, batch):
     assert (play_matches(policy, matches=97, seed=5).ends != whole.ends).any(axis=2).all()
 
 
-def test_pairs_and_their_mirrors_are_the_same_matches(policies):
-    policy = policies["liars_dice(dice_sides=3)"]
-    played = play_matches(policy, matches=60, seed=0, pairs=[(0, 1), (1, 0), (2, 2)])
-    np.testing.assert_array_equal(played.ends[0], played.ends[1, ::-1])
-    np.testing.assert_array_equal(played.ends[2, 0], played.ends[2, 1])
-    mine, theirs, even = played.frame.to_dict("records")
-    assert mine["win_rate"] + theirs["win_rate"] == pytest.approx(1)
-    assert (even["win_rate"], even["ci95"], even["mean_return"]) == (0.5, 0.0, 0.0)
-    assert even["win_rate_first"] != 0.5
-
-
 def test_the_seatings_share_chance_even_where_betting_takes_longer(policies):
     """Leduc: the same two private cards, and the same public card wherever both seatings see one."""
     policy = policies["leduc_poker"]
@@ -347,32 +336,7 @@ def test_answers_that_are_no_distribution(policies, change, message):
         play_players(policy.tree, players, matches=5, seed=0)
 
 
-def test_a_players_policy_must_be_of_the_game(policies):
-    players = {name: PolicyPlayer(policies["kuhn_poker"]) for name in "ab"}
-    with pytest.raises(ValueError, match="leduc_poker"):
-        play_players(policies["leduc_poker"].tree, players, matches=1, seed=0)
-    with pytest.raises(ValueError, match="lane="):
-        PolicyPlayer(policies["kuhn_poker"], 4)
-
-
 # Random numbers
-
-
-def test_random_numbers_are_uniform_and_unrelated():
-    count = 20_000
-    found = np.stack(
-        [
-            play._uniforms(seed, who, np.full(count, k), range(count), np.arange(count))
-            for seed, who, k in itertools.product((0, 2**64 - 1), (0, 1, 2), (0, 1))
-        ]
-    )
-    assert (found >= 0).all() and (found < 1).all()
-    from scipy.stats import kstest
-
-    assert min(kstest(row, "uniform").pvalue for row in found) > 1e-4
-    lagged = np.concatenate([found, np.roll(found[:1], 1, axis=1)])
-    correlation = np.corrcoef(lagged) - np.eye(len(lagged))
-    assert np.abs(correlation).max() < 5 / np.sqrt(count)
 
 
 def test_random_numbers_are_those_of_philox():
@@ -427,16 +391,9 @@ def test_the_worst_matchup_of_every_row(policies):
     ("arguments", "message"),
     [
         ({"matches": 0}, "matches="),
-        ({"matches": 2.5}, "matches="),
-        ({"matches": True}, "matches="),
-        ({"seed": -1}, "seed="),
-        ({"seed": 2**64}, "seed="),
         ({"seed": None}, "seed="),
-        ({"pairs": []}, "pairs"),
         ({"pairs": [(0, 4)]}, r"pair \(0, 4\)"),
-        ({"pairs": [("uniform", "nobody")]}, "uniform"),
         ({"pairs": [(0, 1, 2)]}, r"pair \(0, 1, 2\)"),
-        ({"pairs": ["ab"]}, "pair 'ab'"),
     ],
 )
 def test_bad_arguments(policies, arguments, message):
@@ -473,11 +430,3 @@ def test_bad_policies_and_replays(policies):
         played.moves(0, 1, 3)
     with pytest.raises(ValueError, match="row="):
         played.moves(0, 2, 0)
-
-
-def test_a_truncated_tree_has_no_matches():
-    tree = enumerate_game(load("kuhn_poker"), depth=1)
-    policy = Policy.uniform(tree)
-    for function in (expected_matches, lambda p, q: play_matches(p, matches=1, seed=0, pairs=q)):
-        with pytest.raises(ValueError, match="whole game"):
-            function(policy, [(0, 0)])

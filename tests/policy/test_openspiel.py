@@ -8,7 +8,7 @@ from jaxgadget import Policy
 from jaxgadget.policy.openspiel import is_state_policy
 from jaxgadget.policy.player import PolicyPlayer
 from jaxgadget.tree.history import HistoryTree
-from tests.solving import nested_search, sweeping
+from tests.solving import sweeping
 
 pyspiel = pytest.importorskip("pyspiel")
 
@@ -158,65 +158,6 @@ def test_what_is_no_distribution_is_refused():
 # --- wherever a blueprint is taken ---------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_it_is_a_blueprint_wherever_one_is_taken(tmp_path):
-    tree = tree_of("kuhn_poker")
-    made = solver(pyspiel.load_game("kuhn_poker"), 20)
-    theirs = made.average_policy()
-    policy = Policy.from_openspiel(tree, theirs)
-    rows = {name: policy[player, name] for player in (0, 1) for name in tree.infoset_names[player]}
-    values = jg.ExactValues(jg.make_portfolio(policy, size=2))
-    gadget = jg.Resolving(epsilon=0.1)
-
-    def nested(blueprint):
-        return nested_search(tree, blueprint, gadget, values=values, iterations=5).nested_exploitability
-
-    def swept(blueprint, folder):
-        how = {"gadgets": "unsafe", "priors": "none", "players": 0, "iterations": 5}
-        rows = jg.sweep(
-            tmp_path / folder, **sweeping(games={"kuhn_poker": "depth:1"}, blueprints=blueprint, **how)
-        )
-        return rows["refined_exploitability"].to_numpy()
-
-    calls = {
-        "refine": lambda b: jg.refine(tree, "depth:1", b, gadget, iterations=5).refined_exploitability,
-        "refine_both": lambda b: jg.refine_both(tree, "depth:1", [b], gadget, iterations=5).nash_conv,
-        "nash_conv": lambda b: jg.nash_conv(b, tree=tree),
-        "evaluate_policy": lambda b: jg.evaluate_policy(b, tree=tree).value,
-        "exploitability": lambda b: jg.exploitability(b, 1, tree=tree),
-        "best_response": lambda b: jg.best_response(b, 1, tree=tree).value,
-        "search": lambda b: jg.search(tree, "depth:1", b, gadget, values=values, iterations=5).gap,
-        "nested_search": nested,
-        "make_portfolio": lambda b: jg.make_portfolio(b, size=2, tree=tree).probabilities[0],
-        "tremble": lambda b: jg.tremble(tree, 0.1, b)[1],
-        "stack": lambda b: Policy.stack([b, policy], tree=tree).probabilities[1],
-        "best_nash": lambda b: jg.best_nash(tree, b).value_against_model,
-        "solve_trunk": lambda b: jg.solve_trunk(
-            tree, "depth:1", jg.FixedValues(jg.ExactValues(policy)), blueprint=b, iterations=5
-        ).policy.probabilities[1],
-        "expected_matches": lambda b: jg.expected_matches([b, Policy.uniform(tree)], tree=tree)[
-            "mean_return"
-        ],
-        "play_players": lambda b: (
-            jg.play_players(tree, {"a": b, "b": Policy.uniform(tree)}, matches=20, seed=1).ends
-        ),
-        "SearchPlayer": lambda b: jg.SearchPlayer(
-            b, gadget, values=values, iterations=5, tree=tree
-        ).blueprint.probabilities[0],
-    }
-    for name, call in calls.items():
-        expected = np.asarray(call(policy))
-        for given in (theirs, rows):
-            np.testing.assert_allclose(np.asarray(call(given)), expected, err_msg=name, atol=1e-6)
-    expected = swept(policy, "policy")
-    assert swept(theirs, "theirs") == pytest.approx(expected, abs=1e-6)
-    assert swept(rows, "rows") == pytest.approx(expected, abs=1e-6)
-    with pytest.raises(ValueError, match="tree="):
-        jg.nash_conv(theirs)
-    with pytest.raises(ValueError, match="expected a Policy"):
-        jg.refine(tree, "depth:1", made)
-
-
 def test_a_sweep_goes_on_with_policies(tmp_path):
     tree = tree_of("kuhn_poker")
     first, second = Policy.dirichlet(tree, 1), Policy.dirichlet(tree, 2)
@@ -253,11 +194,3 @@ def test_a_table_of_the_turn_based_version():
         for name in tree.infoset_names[player]:
             row = table.action_probability_array[table.state_lookup[f"Current player: {player}\n{name}"]]
             assert policy[player, name] == pytest.approx({a: row[a] for a in policy[player, name]})
-
-
-def test_a_table_of_one_player_alone_is_refused():
-    from open_spiel.python.policy import TabularPolicy
-
-    table = TabularPolicy(pyspiel.load_game("kuhn_poker"), players=[0])
-    with pytest.raises(ValueError, match="player 1"):
-        Policy.from_openspiel(tree_of("kuhn_poker"), table)

@@ -78,25 +78,14 @@ def test_dirichlet_draws_follow_the_documented_recipe(trees, name, seed, alpha):
     assert policy.labels == (f"dirichlet:{seed}" if alpha == 1 else f"dirichlet:{seed}:{alpha}",)
 
 
-def test_dirichlet_seeds_and_alphas_differ(trees):
-    tree = trees["kuhn_poker"]
-    drawn = [Policy.dirichlet(tree, *args).probabilities[0] for args in ((0,), (1,), (0, 2.0))]
-    assert all(np.abs(a - b).max() > 0.01 for a, b in ((drawn[0], drawn[1]), (drawn[0], drawn[2])))
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda tree: Policy.geometric(tree, 0), "geometric"),
-        (lambda tree: Policy.geometric(tree, -1.5), "geometric"),
-        (lambda tree: Policy.geometric(tree, float("nan")), "geometric"),
-        (lambda tree: Policy.geometric(tree, float("inf")), "geometric"),
         (lambda tree: Policy.dirichlet(tree, 0, 0), "dirichlet"),
-        (lambda tree: Policy.dirichlet(tree, 0, float("nan")), "dirichlet"),
         (lambda tree: Policy.dirichlet(tree, -1), "seed="),
         (lambda tree: Policy.stack([]), "stack"),
     ],
-    ids=range(8),
 )
 def test_bad_arguments_are_refused(trees, make, message):
     with pytest.raises(ValueError, match=message):
@@ -110,18 +99,13 @@ def test_bad_arguments_are_refused(trees, make, message):
     ("row", "shown"),
     [
         ([0.5, 0.4], r"\[0\.5, 0\.4\]"),
-        ([0.6, 0.5], r"\[0\.6, 0\.5\]"),
         ([1.5, -0.5], r"\[1\.5, -0\.5\]"),
         ([float("nan"), 1.0], r"\[nan, 1\.0\]"),
-        ([float("nan")] * 2, r"\[nan, nan\]"),
-        ([float("inf"), 0.0], r"\[inf, 0\.0\]"),
-        ([0.0, 0.0], r"\[0\.0, 0\.0\]"),
         ([1.0 + 2e-5, 0.0], r"\[1\.00002, 0\.0\]"),
     ],
 )
-@pytest.mark.parametrize("player", [0, 1])
-def test_rows_that_are_no_distributions_are_refused(trees, player, row, shown):
-    tree = trees["kuhn_poker"]
+def test_rows_that_are_no_distributions_are_refused(trees, row, shown):
+    player, tree = 1, trees["kuhn_poker"]
     good = Policy.stack([Policy.uniform(tree), Policy.dirichlet(tree, 0)])
     rows = [part.copy() for part in good.probabilities]
     rows[player][4:6, 1] = row  # the third infoset, the second lane
@@ -137,7 +121,13 @@ def test_rounding_in_rows_is_allowed(trees):
     assert Policy(tree, (rows[0], rows[1]), ("rounded",)).num_lanes == 1
 
 
-@pytest.mark.parametrize("shape", [(12, 2), (11, 1), (12,)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (12, 2),
+        (11, 1),
+    ],
+)
 def test_wrong_shapes_are_refused(trees, shape):
     good = Policy.uniform(trees["kuhn_poker"]).probabilities[0]
     with pytest.raises(ValueError, match="shape"):
@@ -145,18 +135,6 @@ def test_wrong_shapes_are_refused(trees, shape):
 
 
 # Lanes
-
-
-def test_a_row_of_another_length_names_its_infoset(trees):
-    tree = trees["kuhn_poker"]
-    second = tree.infoset_names[1][2]
-
-    def row(player, infoset, count):
-        return np.full(3 if (player, infoset) == (1, 2) else count, 0.5)
-
-    message = rf"of player 1 in infoset '{re.escape(second)}' of kuhn_poker has shape \(3,\), expected \(2,\)"
-    with pytest.raises(ValueError, match=message):
-        Policy.from_function(tree, row, "half")
 
 
 def test_lanes_are_stacked_and_taken_apart(trees):
@@ -316,19 +294,9 @@ def test_policies_of_another_game_are_refused(trees, tmp_path):
     ("changes", "message"),
     [
         ({"version": 3}, "version"),
-        ({"format": "recipe"}, "recipe"),
-        ({"infostates_0": lambda old: old[::-1]}, r"is a policy of 'kuhn_poker', not of 'kuhn_poker'"),
-        ({"actions_1": lambda old: 1 - old}, r"is a policy of"),
         ({"probabilities_0": lambda old: old * 0.9}, "distribution"),
-        ({"probabilities_1": lambda old: old * np.nan}, "distribution"),
-        ({"probabilities_0": lambda old: old[:, :0]}, "shape"),
-        ({"probabilities_0": lambda old: old[:-2]}, r"policy\.npz"),
         ({"labels": 3}, "damaged"),
-        ({"labels": [3]}, "damaged"),
-        ({"probabilities_0": lambda old: old.astype(str)}, "damaged"),
-        ({"labels": ["a", "b"]}, "shape"),
     ],
-    ids=range(12),
 )
 def test_changed_files_are_refused(trees, tmp_path, changes, message):
     assert (POLICY_FILE.name, POLICY_FILE.version) == ("jaxgadget policy", 2)
@@ -408,13 +376,6 @@ def test_wrapped_games_convert_too(trees):
     assert Policy.from_openspiel(tree, table).labels == ("openspiel",)
 
 
-def test_tables_of_another_game_are_refused(trees):
-    pytest.importorskip("pyspiel")
-    table = Policy.uniform(trees["kuhn_poker"]).to_openspiel()
-    with pytest.raises(ValueError, match="leduc_poker"):
-        Policy.from_openspiel(trees["leduc_poker"], table)
-
-
 @pytest.mark.parametrize("name", ["coin_toss", "leduc_poker(num_ranks=4)"])
 def test_games_that_openspiel_has_not_are_refused(name):
     pytest.importorskip("pyspiel")
@@ -430,11 +391,3 @@ def test_games_whose_strings_do_not_tell_infosets_apart_are_refused(name):
     policy = Policy.dirichlet(enumerate_game(load(name)), 0)
     with pytest.raises(ValueError, match="several infosets"):
         policy.to_openspiel()
-
-
-@pytest.mark.parametrize("name", ["goofspiel(num_cards=3)", "leduc_poker(action_mapping=True)"])
-def test_their_files_hold_every_infoset(name, tmp_path):
-    tree = enumerate_game(load(name))
-    policy = Policy.dirichlet(tree, 0)
-    policy.save(tmp_path / "policy.npz")
-    assert_equal(Policy.load(tmp_path / "policy.npz", tree), policy)

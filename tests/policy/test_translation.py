@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from jaxgadget.games.stepwise import StepwiseGame
 from jaxgadget.policy.evaluate import exploitability
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.policy.lift import lift
-from jaxgadget.policy.player import play_games
 from jaxgadget.policy.policy import Policy
 from jaxgadget.policy.translation import RULES, TranslatingPlayer, translate
 from jaxgadget.tree.history import HistoryTree, enumerate_game
@@ -326,43 +324,11 @@ def test_draws_depend_on_the_seed_and_on_nothing_else():
     np.testing.assert_allclose(by_lane, rows, atol=1e-12)
 
 
-def test_it_plays_matches():
-    tree, policy = large(), Policy.dirichlet(small(), 0)
-    players = [("pot", TranslatingPlayer(policy)), ("half", TranslatingPlayer(policy, "nearest", 3, 0))]
-    ends = play_games(tree, players, [(0, 1), (1, 0)], 5, range(200))
-    assert (tree.actor[ends] == 0).all() and len(np.unique(ends)) > 20
-
-
 # What is refused
-
-
-@pytest.mark.parametrize("rule", ["harmonic", 3, None])
-def test_unknown_rules(rule: object):
-    message = re.escape(f"rule={rule!r}: expected one of pseudo-harmonic, linear, nearest, or a function")
-    with pytest.raises(ValueError, match=message):
-        translate(caller(), tree_of("clairvoyance"), rule)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=message):
-        TranslatingPlayer(caller(), rule)  # type: ignore[arg-type]
-
-
-def test_bad_seeds_and_lanes():
-    with pytest.raises(ValueError, match="seed="):
-        TranslatingPlayer(caller(), seed=-1)
-    with pytest.raises(ValueError, match="lane="):
-        TranslatingPlayer(caller(), lane=1)
 
 
 def uniform_on(game: Game) -> Policy:
     return Policy.uniform(enumerate_game(game))
-
-
-def test_what_is_no_policy_is_refused():
-    for other in (small(), small().game):
-        message = f"policy=a {type(other).__name__}: expected a Policy of the game with fewer bets"
-        with pytest.raises(ValueError, match=message):
-            translate(other, large())  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match=message):
-            TranslatingPlayer(other)  # type: ignore[arg-type]
 
 
 def test_another_game_is_refused():

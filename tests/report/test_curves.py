@@ -62,17 +62,6 @@ def test_what_cannot_be_told_from_zero_is_drawn_at_the_edge_and_said():
     assert not any("drawn there" in text for text in labels(convergence_curves(results(), new_axes())))
 
 
-def test_bad_tables():
-    with pytest.raises(ValueError, match="columns"):
-        convergence_curves(results().drop(columns="iterations"))
-    with pytest.raises(ValueError, match="no rows"):
-        convergence_curves(results().iloc[:0])
-    with pytest.raises(ValueError, match="finite"):
-        convergence_curves(results(blueprints=(np.inf,)))
-    with pytest.raises(ValueError, match="iterations"):
-        convergence_curves(results().assign(iterations=0))
-
-
 @given(st.lists(st.floats(-0.2, 1.2), min_size=1, max_size=12), st.floats(0.01, 0.08))
 def test_spread_keeps_order_distance_and_range(places: list[float], apart: float):
     moved = spread(np.sort(places), apart)

@@ -3,8 +3,8 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 
-from jaxgadget.report import paired_t_tests, pairwise_heatmap
-from tests.report.test_plots import new_axes, results
+from jaxgadget.report import pairwise_heatmap
+from tests.report.test_plots import new_axes
 
 NAMES = ["unsafe", "resolving, no prior", "max-margin, blueprint prior"]
 VALUES = [[np.nan, 0.999, 0.5], [0.001, np.nan, 0.0], [0.25, 1.0, np.nan]]
@@ -49,8 +49,3 @@ def test_bad_matrices():
         values[0][1] = wrong
         with pytest.raises(ValueError, match=r"'unsafe' against 'resolving, no prior' is"):
             pairwise_heatmap(matrix(values))
-
-
-def test_takes_what_the_t_tests_give():
-    ax = pairwise_heatmap(paired_t_tests(results([0.1, 0.2, 0.4])), new_axes())
-    assert len(ax.texts) == 7 * 6

@@ -14,7 +14,6 @@ from jaxgadget.holdem.spots import Spot
 from jaxgadget.policy.policy import Policy
 from jaxgadget.report.holdem import (
     frequencies_table,
-    grid_picture,
     hands_table,
 )
 from jaxgadget.tree.public import public_tree
@@ -25,13 +24,6 @@ def solution() -> SpotSolution:
     menus = (BetMenu(bets=(0.5, ALL_IN), raises=()), BetMenu(bets=(), raises=()))
     spot = Spot(board="2s3h4d6c7c", oop="AA,QJs:0.5", ip="KK", pot=20, stack=50, menus=menus)
     return evaluate_spot(spot, Policy.uniform(public_tree(spot)))
-
-
-def test_what_cannot_be_drawn_is_refused(solution: SpotSolution):
-    with pytest.raises(ValueError, match="show="):
-        grid_picture(solution, show="chips")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match="no player acts there"):
-        grid_picture(solution, "check, check")
 
 
 def cells(table: Table) -> list[list[str]]:

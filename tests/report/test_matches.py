@@ -1,7 +1,6 @@
 import pandas as pd
-import pytest
 
-from jaxgadget.report.matches import SEATS, draw_matches
+from jaxgadget.report.matches import draw_matches
 from tests.report.test_heatmap import cells
 from tests.report.test_plots import new_axes
 
@@ -40,26 +39,3 @@ def test_a_cell_for_every_pair_none_for_oneself():
     }
     assert ax.get_title() == "Goofspiel"
     assert "12,000 matches a pair,\n± 0.006 at most" in ax.get_xlabel()
-
-
-def test_seats_apart():
-    for value, row_b in (("win_rate_first", "0.50"), ("win_rate_second", "<.01")):
-        ax = draw_matches(table().assign(win_rate_second=0.004), new_axes(), value=value)
-        assert cells(ax)[1, 0] == row_b
-        assert SEATS[value] in ax.get_xlabel() and "±" not in ax.get_xlabel()
-
-
-@pytest.mark.parametrize(
-    ("frame", "value", "message"),
-    [
-        (table(), "losses", "value="),
-        (table()[:0], "win_rate", "has no rows"),
-        (table().drop(columns=["row", "win_rate"]), "win_rate", "columns"),
-        (table()[1:], "win_rate", "win_rate"),
-        (pd.concat([table(), table()[2:3]]), "win_rate", "several rows for 'b' against 'a'"),
-        (table().assign(win_rate=2.0), "win_rate", r"is 2.0"),
-    ],
-)
-def test_tables_that_cannot_be_drawn(frame, value, message):
-    with pytest.raises(ValueError, match=message):
-        draw_matches(frame, new_axes(), value=value)

@@ -12,7 +12,6 @@ from matplotlib.colors import to_hex
 import jaxgadget as jg
 from jaxgadget import Opponent, Policy
 from jaxgadget.report import plot_responses
-from jaxgadget.report.opponents import responses_record
 from jaxgadget.report.styles import PALETTE
 from tests.report.test_plots import legend, new_axes
 
@@ -53,12 +52,6 @@ def test_a_curve_a_model_in_the_order_of_p_with_its_bound():
     assert legend(ax) == ["uniform", "dirichlet:3", "bound G·p/(1−p)", "p = 1: no bound"]
 
 
-def test_a_result_is_as_good_as_its_table_and_best_nash_alone_will_do():
-    tree = jg.enumerate_game(jg.load("kuhn_poker"))
-    ax = plot_responses(jg.best_nash(tree, Policy.uniform(tree)), new_axes())
-    assert len(ax.lines) == 0 and legend(ax) == ["uniform", "best-nash"]
-
-
 def test_what_cannot_be_drawn_is_left_out_or_refused():
     rows = table().query("player == 0 and method == 'restricted-nash'").copy()
     rows.loc[rows["model"] == "uniform", ["gain", "failure"]] = [np.nan, "no time"]
@@ -68,18 +61,3 @@ def test_what_cannot_be_drawn_is_left_out_or_refused():
     tree = jg.enumerate_game(jg.load("kuhn_poker"))
     with pytest.raises(ValueError, match="no rows with a gain"):
         plot_responses(jg.respond(tree, Opponent(), algorithm="lp"))
-
-
-def test_records_say_failures_only_if_there_are_some():
-    tree = jg.enumerate_game(jg.load("kuhn_poker"))
-    to, value = Opponent(Policy.uniform(tree), 0.5), (-1 / 18, -1 / 18)
-    solved = jg.respond(tree, to, algorithm="lp", value=value)
-    failed = jg.respond(tree, to, solver=jg.Solver(algorithm="lp", time_limit=1e-9), value=value)
-    assert "failure" not in responses_record([solved])["rows"][0]
-    rows = responses_record([solved, failed])["rows"]
-    assert rows[0]["failure"] is None and "not solved in time" in rows[1]["failure"]
-
-
-def test_nothing_is_no_result():
-    with pytest.raises(ValueError, match="responses="):
-        plot_responses(None)  # pyright: ignore[reportArgumentType]

@@ -104,10 +104,3 @@ def test_bad_endings_and_places(tmp_path: pathlib.Path):
         check_picture(tmp_path / "missing" / "x.png")
     check_picture(tmp_path / "x.png")
     assert not os.listdir(tmp_path)
-
-
-def notes(ax: Axes) -> str:
-    """What stands above the legend's entries."""
-    legend = ax.get_legend()
-    assert legend is not None
-    return legend.get_title().get_text()

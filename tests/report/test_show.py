@@ -79,12 +79,3 @@ def test_a_map_for_each_decision_point_with_a_row_for_each_hand(tmp_path):
     assert len(set(titles)) == 6 and all("Public: 5" in title for title in titles)
     save_picture(figure, tmp_path / "subgame.png")
     assert (tmp_path / "subgame.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_errors(kuhn, policy):
-    forest = jg.build_forest(kuhn, "depth:1")
-    for call in (roots_frame, decisions_frame, subgame_picture):
-        with pytest.raises(ValueError, match="subgame="):
-            call(forest, policy, 2)
-        with pytest.raises(ValueError, match="policy"):
-            call(forest, [policy, policy], 0)

@@ -63,21 +63,3 @@ def test_equal_differences(shift: float, better: float):
     likely = paired_t_tests(table([1 + shift, 2 + shift], [1, 2]), value="value")
     assert likely.loc[FIRST, SECOND] == better
     assert likely.loc[SECOND, FIRST] == 1 - better
-
-
-def test_bad_tables():
-    good = table([1, 2], [3, 5])
-    with pytest.raises(ValueError, match=r"max-margin, no prior has no row for game 'g', blueprint 'cfr:1'"):
-        paired_t_tests(good.iloc[:-1], value="value")
-    with pytest.raises(ValueError, match=r"resolving, no prior has no row for game 'g', blueprint 'cfr:0'"):
-        paired_t_tests(good.iloc[1:], value="value")
-    with pytest.raises(ValueError, match="at least two"):
-        paired_t_tests(table([1], [2]), value="value")
-    with pytest.raises(ValueError, match="game"):
-        paired_t_tests(good, value="value", keys=("game",))
-    with pytest.raises(ValueError, match="seed"):
-        paired_t_tests(good, value="value", keys=("seed",))
-    with pytest.raises(ValueError, match="lacks the columns refined_exploitability"):
-        paired_t_tests(good)
-    with pytest.raises(ValueError, match="value"):
-        paired_t_tests(table([1, np.nan], [3, 5]), value="value")

@@ -73,13 +73,6 @@ def test_strategy_frame(player: int, subgame: int):
     assert frame["action"].tolist() == [0, 1] * len(expected[player, subgame])
 
 
-def test_the_refined_strategy_is_another_one():
-    frame = strategy_frame(refined(1), 0, LANE)
-    assert not np.allclose(frame["blueprint"], frame["refined"], atol=0.05)
-    other = strategy_frame(refined(1), 0, LANE - 1)
-    assert not np.allclose(frame["blueprint"], other["blueprint"], atol=0.01), "the lane's own blueprint"
-
-
 def best_pure_reaches(policy: jg.Policy, player: int, histories: list[int]) -> list[list[float]]:
     """Reaches of histories under every pure strategy of a player that is best against a policy."""
     tree = policy.tree
@@ -185,21 +178,6 @@ def rows_of(ax: Axes) -> list[str]:
     return [label.get_text() for label in ax.get_yticklabels()]
 
 
-def test_only_the_most_reached_infostates():
-    refinement = refined(1)
-    frame = strategy_frame(refinement, 0, LANE).drop_duplicates("infoset")
-    least = frame[["reach_blueprint", "reach_refined"]].max(axis=1).idxmin()
-    ax = strategy_picture(refinement, 0, LANE, new_axes(), most=2, title="Kuhn")
-    assert rows_of(ax) == frame["infostate"].drop(least).tolist()
-    assert "2 of 3 infostates" in ax.get_xlabel()
-    assert ax.get_title() == "Kuhn"
-    shares = range_frame(refinement, 0, LANE)[["blueprint", "response"]].max(axis=1)
-    ax = range_picture(refinement, 0, LANE, new_axes(), most=1)
-    assert len(rows_of(ax)) == 1
-    assert max(bar.get_width() for bar in ax.patches) == pytest.approx(shares.max())
-    assert "1 of 3 infostates" in ax.get_xlabel()
-
-
 def test_errors():
     for call in (strategy_frame, range_frame, strategy_picture, range_picture):
         for subgame in (2, -1, True):
@@ -232,13 +210,6 @@ def test_short_names_leave_out_what_does_not_tell_apart():
     assert short_names(["0, then Bet", "1, then Bet"]) == (["0", "1"], "then Bet")
     assert short_names(["[Private: 1][Public: 2]"]) == (["Private: 1, Public: 2"], "")
     assert short_names(["a, b", "a|b"]) == (["a, b", "a|b"], "a, b"), "unlike only in between"
-
-
-def test_long_names_lose_their_middle_unless_they_differ_there():
-    (name,), _ = short_names(["x" * 30 + "y" * 30], 11)
-    assert name == "xxxxx…yyyyy"
-    twins = ["x" * 9 + middle + "y" * 9 for middle in "ab"]
-    assert short_names(twins, 11) == (twins, "")
 
 
 def test_matplotlib_is_not_imported_with_the_module():

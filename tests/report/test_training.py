@@ -34,8 +34,3 @@ def test_both_curves_are_in_per_cent_of_the_range():
 def test_a_table_that_is_no_log_is_refused(log):
     with pytest.raises(ValueError, match="expected at least one row with step, loss, heldout_rmse"):
         draw_training(log)
-
-
-def test_a_range_of_0_is_refused():
-    with pytest.raises(ValueError, match="payoff_range="):
-        draw_training(LOG, payoff_range=0)

@@ -14,7 +14,6 @@ from tests.core import grove
 from tests.subgames import deals
 from tests.subgames.test_knowledge import (
     GADGETS,
-    SPOTS,
     check_generated,
     check_optima,
     check_safe,
@@ -25,18 +24,24 @@ from tests.subgames.test_knowledge import (
 )
 
 
-@pytest.mark.parametrize("player", [0, 1])
 @pytest.mark.parametrize(
-    ("seed", "order", "unfrozen"),
-    [*((seed, 1, False) for seed in SPOTS), *itertools.product((0, 3), (1, 3), (True,)), (0, 3, False)],
+    ("seed", "order", "unfrozen", "player"),
+    [
+        (-1, 1, False, 0),
+        (2, 1, False, 0),
+        (5, 1, False, 1),
+        (0, 3, True, 0),
+        (3, 1, True, 1),
+        (0, 3, False, 1),
+    ],
 )
 def test_optima_equal_those_of_explicit_trees(seed: int, order: int, unfrozen: bool, player: int) -> None:
     check_optima(seed, order, unfrozen, player)
 
 
-@pytest.mark.parametrize(("seed", "player"), [(seed, seed % 2) for seed in range(200)])
+@pytest.mark.parametrize(("seed", "player"), [(seed, seed % 2) for seed in range(24)])
 def test_damped_and_in_turn_never_raise_exploitability(seed: int, player: int) -> None:
-    """200 games, each from drawn blueprints and from an equilibrium."""
+    """24 games, each from drawn blueprints and from an equilibrium."""
     check_safe(seed, player)
 
 

@@ -25,7 +25,6 @@ from jaxgadget import (
     OptimalContinuation,
     OptimalValues,
     Policy,
-    ReachResolving,
     Resolving,
     UniformPrior,
     Unsafe,
@@ -109,16 +108,8 @@ def check_definition(tree: HistoryTree, player: int, knowledge: Knowledge, depth
         )
 
 
-@pytest.mark.parametrize(
-    ("depth", "follow"),
-    [
-        (1, "believed"),
-        (None, "assembled"),
-        pytest.param(1, "assembled", marks=pytest.mark.slow),
-        pytest.param(None, "believed", marks=pytest.mark.slow),
-    ],
-)
-def test_five_iterations_equal_those_of_one_search_at_a_time(depth: int | None, follow: Any) -> None:
+def test_five_iterations_equal_those_of_one_search_at_a_time() -> None:
+    depth, follow = (1, "believed")
     check_definition(deals.rounds(0), 0, Knowledge(follow=follow), depth)  # others: tests/slow
 
 
@@ -270,10 +261,10 @@ def check_parts(knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch) -> None:
         assert visits.weights.sum() == pytest.approx(2, abs=1e-9), "play gets to both levels' limits"
 
 
-@pytest.mark.parametrize("knowledge", [BELIEVED, Knowledge(1, True), Knowledge(3, follow="assembled")])
 @pytest.mark.slow
-def test_room_is_planned_for_beliefs_too(knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_room_is_planned_for_beliefs_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Payoffs of lookaheads and beliefs are counted before any of them is made."""
+    knowledge = Knowledge(1, True)
     planned, needed = list[int](), list[tuple[int, int]]()
     count, find = NestedRun._count_payoffs, NestedRun._find_spot
 
@@ -303,25 +294,18 @@ def test_bad_input() -> None:
     tree = deals.rounds(0)
     uniform = Policy.uniform(tree)
     bad: list[tuple[dict[str, Any], str]] = [
-        ({"knowledge": 1}, r"knowledge=1: expected Knowledge\(\)"),
         ({"opponent": Opponent(uniform, 0.5)}, "opponent: models cannot"),
         ({"values": OptimalValues()}, r"knowledge with values=OptimalValues\(.*expected values of histories"),
         (
             {"knowledge": Knowledge(generate=DiverseGeneration(2))},
             r"generate=DiverseGeneration\(num=2\): nested search considers all infostates; leave it out",
         ),
-        (
-            {"values": lambda ranges: ranges, "limit": "depth:1"},
-            "knowledge with values=.* expected values of histories, or none",
-        ),
         ({"gadgets": OptimalContinuation()}, "gadgets: optimal-continuation requires"),
-        ({"gadgets": ReachResolving()}, "gadgets: reach-resolving requires the opponent's decisions above"),
         (
             {"gadgets": Resolving(alternative=ContinuationValues())},
             "gadgets: resolving requires",
         ),
         ({"depth": 2}, "depth=2 without values: .* expected values at the limit, or no depth"),
-        ({"limit": "moves"}, "limit='moves' without values: .* expected values at the limit, or no limit"),
     ]
     for options, message in bad:
         with pytest.raises(ValueError, match=message):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import pathlib
 import re
 from typing import Any
 
@@ -24,7 +23,7 @@ from tests.core.grove import to_policy
 from tests.reference import cfr, efg
 from tests.reference.gadgets import Above, optimal_continuation
 from tests.reference.random_games import SHAPES, random_policy, random_tree
-from tests.solving import nested_search, settings, sweeping
+from tests.solving import settings
 
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
 SAFE = (jg.Resolving, jg.MaxMargin, jg.ReachResolving, jg.ReachMaxMargin)
@@ -47,11 +46,9 @@ def refined(name: str, cut: str, player: int, gadgets: list[Any], **options: Any
 
 
 @pytest.mark.parametrize("player", [0, 1])
-@pytest.mark.parametrize(("name", "cut"), [("kuhn_poker", "depth:2"), (GOOFSPIEL, "depth:1")])
 @pytest.mark.slow
-def test_with_exact_values_safe_gadgets_are_the_optimal_continuation(
-    name: str, cut: str, player: int
-) -> None:
+def test_with_exact_values_safe_gadgets_are_the_optimal_continuation(player: int) -> None:
+    name, cut = "kuhn_poker", "depth:2"  # larger games: tests/slow
     settings: list[Any] = [(jg.NoPrior(), 0.0), (jg.UniformPrior(), "auto"), (jg.BlueprintPrior(), "auto")]
     asked = [make(*setting, alternative=ContinuationValues()) for make in SAFE for setting in settings]
     optimal, without = jg.OptimalContinuation(jg.NoPrior()), jg.Resolving(jg.NoPrior())
@@ -62,7 +59,7 @@ def test_with_exact_values_safe_gadgets_are_the_optimal_continuation(
     bounds = found.exploitability_bound.reshape(-1, 2)[2:]
     assert (bounds <= numbers[0] + 1e-6).all(), "the bound is that of the continuation, not of the blueprint"
     assert [g.name for g in found.gadgets] == ["optimal-continuation", "resolving", *(g.name for g in asked)]
-    if (name, player) == ("kuhn_poker", 0):
+    if player == 0:
         assert (numbers[1] > numbers[0] + 1e-3).any(), "best responses to the blueprint promise too much"
 
 
@@ -82,25 +79,19 @@ def test_a_few_iterations_are_as_safe_as_the_continuation_that_they_make(algorit
     assert set(found.table["alternative"]) == {"continuation:20"}
 
 
-@pytest.mark.parametrize("source", [0, -3, 2.5, True, "network", None])
+@pytest.mark.parametrize(
+    "source",
+    [
+        0,
+        "network",
+    ],
+)
 def test_a_source_is_exact_a_number_of_iterations_or_range_values(source: Any) -> None:
     with pytest.raises(ValueError, match=re.escape(f"source={source!r}): expected 'exact', a number of")):
         ContinuationValues(source)
 
 
-def test_only_refine_solves_the_continuation() -> None:
-    tree = game("kuhn_poker")
-    values = jg.ExactValues(jg.Policy.stack([jg.Policy.uniform(tree), jg.Policy.dirichlet(tree, 0)]))
-    with pytest.raises(ValueError, match="requires the optimal continuation"):
-        nested_search(
-            tree, jg.Policy.uniform(tree), jg.Resolving(alternative=ContinuationValues()), values=values
-        )
-    with pytest.raises(ValueError, match="for the optimal continuation: play never leaves it"):
-        jg.OptimalContinuation(alternative=ContinuationValues())
-
-
-@pytest.mark.parametrize("algorithm", ["cfr+", "lp"])
-@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize(("algorithm", "player"), [("cfr+", 0), ("lp", 1)])
 @pytest.mark.slow
 def test_the_bound_holds_with_mistakes(algorithm: str, player: int) -> None:
     settings: list[Any] = [(jg.NoPrior(), 0.0), (jg.UniformPrior(), 0.05), (jg.BlueprintPrior(), 0.3)]
@@ -108,46 +99,6 @@ def test_the_bound_holds_with_mistakes(algorithm: str, player: int) -> None:
     asked = [make(*setting, alternative=v) for v in sources for make in SAFE for setting in settings]
     found = refined("kuhn_poker", "depth:1", player, asked, algorithm=algorithm)
     assert (found.refined_exploitability <= found.exploitability_bound + 1e-9).all()
-
-
-@pytest.mark.slow
-def test_checkpoints_are_of_one_continuation_and_sweeps_say_the_same(tmp_path: pathlib.Path) -> None:
-    values, how = [ContinuationValues(5), ContinuationValues(6)], {"iterations": 40}
-    asked = [jg.Resolving(jg.NoPrior(), alternative=value) for value in values]
-    plain = refined("kuhn_poker", "depth:1", 0, asked, **how)
-    for _ in range(2):
-        kept = refined("kuhn_poker", "depth:1", 0, asked, checkpoint=tmp_path / "kept", **how)
-        np.testing.assert_array_equal(kept.refined_exploitability, plain.refined_exploitability)
-    names = ["continuation:5", "continuation:6"]
-    one: dict[str, Any] = {"gadgets": "resolving", "priors": "none", "players": 0, **how}
-    rows = jg.sweep(
-        tmp_path / "rows",
-        **sweeping(games="kuhn_poker", cuts="depth:1", blueprints="dirichlet:0", alternatives=names, **one),
-    )
-    assert rows["alternative"].tolist() == names
-    np.testing.assert_allclose(
-        rows["refined_exploitability"] - rows["blueprint_exploitability"],
-        (plain.refined_exploitability - plain.blueprint_exploitability).reshape(2, 2)[:, 0],
-        rtol=0,
-        atol=1e-9,
-    )
-
-
-@pytest.mark.slow
-def test_a_continuation_that_fails_leaves_the_other_lanes_alone() -> None:
-    """Reaches of 1e-40 have no inverse in float32, but the continuation needs none: only max-margin fails."""
-    tree = game(GOOFSPIEL)
-    first, second = (rows.copy() for rows in jg.Policy.uniform(tree).probabilities)
-    infosets = tree.infosets[0]
-    first[:] = 1e-40
-    first[infosets.first_sequence - 1, 0] = 1 - 1e-40 * (infosets.num_actions - 1)
-    policies = [jg.Policy(tree, (first, second), ("rare",)), jg.Policy.uniform(tree)]
-    asked = [make(jg.NoPrior(), alternative=ContinuationValues(5)) for make in (jg.Resolving, jg.MaxMargin)]
-    found = jg.refine(tree, "depth:1", policies, asked, iterations=10, value=(0.0, 0.0))
-    assert list(found.failures) == [2]
-    assert np.isnan(found.exploitability_bound).tolist() == [False, False, True, False]
-    alone = jg.refine(tree, "depth:1", policies[:1], asked[1], iterations=10, value=(0.0, 0.0))
-    assert alone.message.startswith("no result is defined: max-margin, alternative continuation:5 after")
 
 
 def test_nothing_else_may_claim_to_be_a_continuation() -> None:
@@ -253,34 +204,17 @@ def test_names_tell_guards_and_iterations_apart() -> None:
     assert not ContinuationValues().is_estimate
 
 
-@pytest.mark.parametrize(
-    ("source", "options", "message"),
-    [
-        (30, {"iterations": 20}, "iterations="),
-    ],
-    ids=str,
-)
-def test_what_only_range_values_have_is_refused(source: Any, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
-        ContinuationValues(source, **options)
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_range_values_of_another_number_of_lanes_are_refused(count: int) -> None:
-    tree = game("kuhn_poker")
+def test_range_values_of_another_number_of_lanes_are_refused() -> None:
+    tree, count = game("kuhn_poker"), 3
     fixed = jg.FixedValues([jg.ExactValues(jg.Policy.uniform(tree))] * count)
     asked = jg.Resolving(jg.NoPrior(), alternative=ContinuationValues(fixed))
     with pytest.raises(ValueError, match=rf"have num_lanes={count} for 2 blueprint\(s\)"):
         refined("kuhn_poker", "depth:2", 0, [asked], iterations=2)
-    if count > 1:
-        with pytest.raises(ValueError, match=rf"have num_lanes={count} for 1 blueprint\(s\)"):
-            jg.refine(tree, "depth:2", jg.Policy.uniform(tree), asked, iterations=2)
 
 
-@pytest.mark.parametrize("guard", [0.05, 1, float("nan"), "yes", None])
-def test_wrong_guards_are_refused(guard: Any) -> None:
-    with pytest.raises(ValueError, match=re.escape(f"guard={guard!r}: expected True, to solve with V̄, too")):
-        ContinuationValues(RESOLVED, guard=guard)
+def test_wrong_guards_are_refused() -> None:
+    with pytest.raises(ValueError, match="guard="):
+        ContinuationValues(RESOLVED, guard=0.05)
     with pytest.raises(ValueError, match="iterations="):
         ContinuationValues(RESOLVED, iterations=0)
     with pytest.raises(ValueError, match=r"expected 'exact', a number of iterations >= 1, or range values"):
@@ -354,8 +288,7 @@ def test_the_bound_of_one_subgame_starts_from_the_continuation_there() -> None:
     np.testing.assert_allclose(alone.exploitability_bound, base, rtol=0, atol=1e-7)
 
 
-@pytest.mark.parametrize("player", [0, 1])
-@pytest.mark.parametrize(("name", "cut"), CUTS)
+@pytest.mark.parametrize(("name", "cut", "player"), [(*CUTS[0], 0), (*CUTS[1], 1)])
 @pytest.mark.slow
 def test_the_reach_in_a_continuation_is_its_average(name: str, cut: str, player: int) -> None:
     """By an explicit tree's CFR+, whose iterations are the same."""
@@ -388,8 +321,11 @@ def test_an_exact_continuation_brings_an_optimal_opponents_reach(player: int) ->
     assert (reach > 1e-3).any()
 
 
-@pytest.mark.parametrize("source", [ContinuationValues(), ContinuationValues(20)], ids=str)
-@pytest.mark.parametrize("make", SAFE)
+@pytest.mark.parametrize(
+    ("make", "source"),
+    [(jg.Resolving, ContinuationValues()), (jg.ReachMaxMargin, ContinuationValues(20))],
+    ids=str,
+)
 @pytest.mark.slow
 def test_priors_of_continuations_are_arrays_of_the_same_numbers(
     make: Any, source: ContinuationValues
@@ -446,24 +382,3 @@ def test_the_prior_is_the_opponents_reach_in_the_continuation(monkeypatch: pytes
         "kuhn_poker", "depth:2", 0, [jg.Resolving(ContinuationPrior(values), 0.3, array)], **how
     )
     assert np.abs(uniform.policy.probabilities[0] - resolving.policy.probabilities[0]).max() > 1e-3
-
-
-@pytest.mark.parametrize("given", [3, RESOLVED, "network", None], ids=str)
-def test_wrong_continuations_of_a_prior_are_refused(given: Any) -> None:
-    with pytest.raises(ValueError, match=r"expected ContinuationValues, such as ContinuationValues\(100\)"):
-        ContinuationPrior(given)
-
-
-def test_a_prior_of_a_continuation_has_no_numbers_of_its_own() -> None:
-    values = ContinuationValues(RESOLVED)
-    with pytest.raises(ValueError, match="clip="):
-        ContinuationPrior(values, clip=0)
-    tree = game("kuhn_poker")
-    with pytest.raises(ValueError, match="resolving requires values of ranges"):
-        nested_search(
-            tree,
-            jg.Policy.uniform(tree),
-            jg.Resolving(ContinuationPrior(values)),
-            values=jg.ExactValues(jg.Policy.uniform(tree)),
-            iterations=2,
-        )

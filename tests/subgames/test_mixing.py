@@ -92,19 +92,6 @@ def test_against_a_locked_opponent_subgames_add_up_under_any_gadget() -> None:
     assert np.isnan(alone.gain).all() and (alone.table["p"] == 0).all()
 
 
-def test_what_values_do_not_say_and_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    tree, _ = random_tree("betting", 2)
-    uniform = Policy.uniform(tree)
-    own = jg.OwnValues(lambda tree, histories: np.zeros((len(histories), 1, 1)), 1)
-    how: dict[str, Any] = {"iterations": 2, "value": (0.0, 0.0)}
-    with pytest.raises(ValueError, match="beyond="):
-        nested_search(tree, uniform, values=own, opponent=Opponent(uniform, 1.0, "model"), **settings(**how))
-    monkeypatch.setattr("jaxgadget.subgames.nested_run.PART_CELLS", 1)
-    joint: dict[str, Any] = {"opponent": Opponent(uniform, 0.5), "limit": "moves"}
-    with pytest.raises(ValueError, match="memory"):
-        nested_search(tree, uniform, values=own, **settings(**joint, **how))
-
-
 @pytest.mark.parametrize("p", [1.0, 0.5])
 @pytest.mark.slow
 def test_objectives_of_searches_part_by_part_are_those_of_all_at_once(

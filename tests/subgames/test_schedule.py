@@ -63,27 +63,6 @@ def test_without_a_depth_searches_go_on_to_the_end() -> None:
             np.testing.assert_array_equal(schedule.kept(number), deep.kept(number))
 
 
-def test_bad_schedules_are_refused() -> None:
-    tree = enumerate_game(load("kuhn_poker"))
-    for arguments, message in (
-        ((0, "moves", None), "depth=0"),
-        ((2, "turns", None), "limit='turns': expected 'own'"),
-        ((2, "moves", 3), "step=3: a search looks ahead depth=2 moves; expected a step of 1 to 2"),
-        ((2, "moves", 0), "step=0"),
-        ((1, "own", 1.5), "step=1.5"),
-        (
-            (None, "moves", None),
-            "depth=None for limit='moves': .* expected a number of moves, or limit='own'",
-        ),
-    ):
-        with pytest.raises(ValueError, match=message):
-            make_schedule(tree, 0, *arguments)  # pyright: ignore[reportArgumentType]
-    leduc = enumerate_game(load("leduc_poker"))
-    for depth, step in ((1, 2), (2, 4), (3, 9)):
-        with pytest.raises(ValueError, match="step="):
-            make_schedule(leduc, 0, depth, "own", step)
-
-
 def test_too_large_a_step_names_the_moves_and_the_largest_that_fits() -> None:
     """Kuhn poker's third move is player 0's again: one move down its plan has ended."""
     tree = enumerate_game(load("kuhn_poker"))

@@ -56,23 +56,6 @@ def test_a_folder_has_one_form(tmp_path: pathlib.Path) -> None:
         jg.sweep(tmp_path / "t", **sweeping(**few, form="hand"))
 
 
-def test_blueprints_and_models_by_hands(tmp_path: pathlib.Path) -> None:
-    """Policies are blueprints and models of a sweep by hands, too, whichever form they have."""
-    histories = jg.enumerate_game(jg.load("kuhn_poker"))
-    blueprint, model = jg.make_blueprints(histories, "cfr:3"), jg.make_blueprints(histories, "dirichlet:1")
-    asked = KUHN | {"blueprints": blueprint, "opponent": jg.Opponent(model, 0.5), "players": 0}
-    expected = jg.refine(
-        histories,
-        "depth:1",
-        blueprint,
-        [jg.Unsafe(), jg.Resolving(jg.UniformPrior(), 0.01), jg.MaxMargin(jg.UniformPrior(), 0.01)],
-        opponent=jg.Opponent(model, 0.5),
-        solver=jg.Solver(iterations=20, dtype="float64"),
-    )
-    rows = jg.sweep(tmp_path / "s", **sweeping(**asked, form="hands"))
-    np.testing.assert_allclose(rows["gain"], expected.gain, rtol=0, atol=1e-9)
-
-
 def test_fingerprints_by_hands_are_of_the_rules() -> None:
     kuhn = jg.public_tree(jg.load("kuhn_poker"))
     assert fingerprint(kuhn) == fingerprint(jg.public_tree(jg.load("kuhn_poker")))

@@ -100,15 +100,3 @@ def test_a_generation_of_ones_own(tmp_path: pathlib.Path) -> None:
         jg.sweep(tmp_path / "sweep", **sweeping(knowledge=jg.Knowledge(generate=First(2)), **asked))
     with pytest.raises(ValueError, match="name"):
         jg.Knowledge(generate=First(1, name=3))  # pyright: ignore[reportArgumentType]
-
-
-def test_what_cannot_be_known_is_refused_before_anything_is_solved(tmp_path: pathlib.Path) -> None:
-    for asked, message in [
-        ({"knowledge": []}, "is empty: expected at least one"),
-        ({"knowledge": 1}, "knowledge=1: expected Knowledge"),
-        ({"knowledge": KNOWN[0], "opponent": jg.Opponent(["uniform"], 0.5)}, "opponent: models cannot"),
-        ({"knowledge": KNOWN[0], "gadgets": "full"}, "full requires"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            jg.sweep(tmp_path / "sweep", **sweeping(**(KUHN | asked)))
-    assert not (tmp_path / "sweep").exists()

@@ -349,12 +349,11 @@ def test_a_finished_sweep_solves_nothing(finished: Finished, folder: pathlib.Pat
     assert solved == []
 
 
-@pytest.mark.parametrize("seed", range(3))
 def test_what_is_missing_is_solved_again_and_only_that(
-    finished: Finished, folder: pathlib.Path, solved: list[str], seed: int
+    finished: Finished, folder: pathlib.Path, solved: list[str]
 ):
     keys = finished.rows["piece"].unique().tolist()
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     gone = [key for key in keys if rng.random() < 0.3]
     assert 0 < len(gone) < len(keys)
     for key in gone:
@@ -390,23 +389,12 @@ def test_blueprints_that_were_exchanged_are_noticed(finished: Finished, folder: 
     ("change", "complaint"),
     [
         ({"iterations": [4]}, "iterations: 7 only then"),
-        ({"seeds": (0, 6)}, "seeds: 5 only then\nseeds: 6 only now"),
-        ({"players": 1}, "players: 0 only then"),
         ({"players": (1, 0)}, "players: in another order"),
-        ({"dtype": "float64"}, "dtype: float32 then, float64 now"),
-        ({"cuts": "depth:2"}, "games: kuhn_poker: depth:1 only then\ngames: kuhn_poker: depth:2 only now"),
-        ({"gadgets": "resolving"}, "gadgets: unsafe only then"),
         (
             {"epsilons": 0.1},
             "gadgets: resolving, uniform prior, epsilon 0.01 only then\ngadgets: resolving, uni",
         ),
-        (
-            {"blueprints": ["uniform", "draws:2", "cfr:4"]},
-            "blueprints: cfr:3 only then\nblueprints: cfr:4 only",
-        ),
-        ({"memory_limit": 10**9}, "memory_limit: none then, 1000000000 now"),
         ({"blueprints_at_once": 3}, "blueprints_at_once: 4 then, 3 now"),
-        ({"algorithm": "dcfr"}, r"algorithm: cfr\+ then, dcfr now"),
     ],
 )
 def test_another_configuration_is_refused(folder: pathlib.Path, change: dict[str, Any], complaint: str):
@@ -511,7 +499,13 @@ def test_a_blueprint_file_that_changed(tmp_path: pathlib.Path):
 # --- damage -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", ["foreign", "short", "half", "text"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "foreign",
+        "half",
+    ],
+)
 def test_a_broken_piece_is_named(finished: Finished, folder: pathlib.Path, what: str):
     keys = finished.rows["piece"].unique()
     path, other = (folder / "pieces" / f"{key}.parquet" for key in keys[:2])
@@ -528,48 +522,6 @@ def test_a_broken_piece_is_named(finished: Finished, folder: pathlib.Path, what:
         read_sweep(folder)
     path.unlink()
     assert_same_rows(sweep(folder, **sweeping(**KUHN)), finished.rows)
-
-
-def test_other_files_among_the_pieces_are_left_alone(finished: Finished, folder: pathlib.Path):
-    (folder / "pieces" / "notes.txt").write_text("mine")
-    (folder / "pieces" / "0123456789abcdef.parquet").write_text("of another request")
-    assert_frame_equal(sweep(folder, **sweeping(**KUHN)), finished.rows, check_exact=True)
-    assert (folder / "pieces" / "notes.txt").read_text() == "mine"
-
-
-def test_a_changed_manifest_is_noticed_by_its_checksum(finished: Finished, folder: pathlib.Path):
-    """And one without a checksum, as version 0.2 wrote it, is read, its types are checked."""
-    path = folder / "manifest.json"
-    whole = path.read_text()
-    manifest = json.loads(whole)
-    del manifest["pieces"][0]
-    path.write_text(json.dumps(manifest))
-    with pytest.raises(ValueError, match="damaged"):
-        read_sweep(folder)
-    manifest = json.loads(whole)
-    for name in ("checksum", "written_by", "version"):
-        del manifest[name]
-    manifest["format"] = 2
-    path.write_text(json.dumps(manifest))
-    assert_frame_equal(sweep(folder, **sweeping(**KUHN)), finished.rows, check_exact=True)
-    for name, wrong in WRONG_TYPES.items():
-        changed = [manifest["pieces"][0] | {name: wrong}, *manifest["pieces"][1:]]
-        path.write_text(json.dumps(manifest | {"pieces": changed}))
-        with pytest.raises(ValueError, match="damaged"):
-            read_sweep(folder)
-
-
-WRONG_TYPES: dict[str, Any] = {
-    "key": "../../rows",
-    "game": 3,
-    "cut": None,
-    "player": 2,
-    "iterations": 4.0,
-    "gadgets": ["unsafe"],
-    "blueprints": [3, 1],
-    "chunk": 0,
-    "work": "much",
-}
 
 
 def test_numbers_that_were_changed_in_a_piece_are_noticed(finished: Finished, folder: pathlib.Path):
@@ -745,32 +697,12 @@ def test_a_resumed_sweep_keeps_to_the_chunks_of_its_manifest(
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"games": "whist"}, "whist"),
         ({"games": ["kuhn_poker", "kuhn_poker"]}, "kuhn_poker"),
-        ({"games": []}, "games"),
-        ({"cuts": None}, "cuts="),
-        ({"cuts": []}, "cuts"),
-        ({"cuts": "turn"}, "turn"),
         ({"cuts": [lambda tree: tree]}, "has no name by which a resumed sweep could know it"),
-        ({"blueprints": []}, "blueprints="),
-        ({"blueprints": "steep"}, "steep"),
-        ({"blueprints": 3}, "blueprints"),
-        ({"gadgets": "trap"}, "trap"),
-        ({"gadgets": [3]}, "3 is no gadget"),
-        ({"priors": "hope"}, "hope"),
         ({"gadgets": [MaxMargin(Loose())]}, "a sweep must tell it from others"),
-        ({"epsilons": 1.5}, r"1\.5"),
-        ({"epsilons": "auto"}, "epsilon="),
         ({"players": 2}, "player="),
-        ({"seeds": -1}, "seeds="),
-        ({"seeds": 0.5}, "seeds="),
-        ({"algorithm": "magic"}, "magic"),
         ({"algorithm": CFR_PLUS}, "algorithm="),
-        ({"iterations": 0}, "iterations="),
         ({"dtype": "int8"}, "int8"),
-        ({"blueprints_at_once": 0}, "blueprints_at_once="),
-        ({"memory_limit": -5}, "memory_limit="),
-        ({"max_histories": 3}, "max_histories="),
     ],
 )
 def test_bad_input(tmp_path: pathlib.Path, change: dict[str, Any], complaint: str):

@@ -358,8 +358,6 @@ def test_subgames_that_overlap_make_no_policy() -> None:
     ("roots", "subgame", "message"),
     [
         ([1, 2], [0], r"cover: roots \(2,\), subgame \(1,\)"),
-        ([], [], "expected arrays of equal length >= 1"),
-        ([0, 1], [0, 0], "history"),
         ([1, 2], [0, 2], r"cover: subgames \[0, 2\]"),
         ([1, 2, 1], [0, 1, 0], "cover: root 1 is duplicate in subgame 0"),
     ],
@@ -374,19 +372,6 @@ def test_a_cover_of_another_tree_is_refused() -> None:
     cover = cover_by(cut(game("pennies 4"), "depth:0"), 1)
     with pytest.raises(ValueError, match="cover"):
         build_forest(pennies(4), cover)
-
-
-@pytest.mark.parametrize(
-    ("limit", "num_choices", "message"),
-    [
-        ([0], 2, "history"),
-        ([], -1, "num_choices="),
-        ([], 1.5, "num_choices="),
-    ],
-)
-def test_limits_that_are_none(limit: Any, num_choices: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        build_forest(game("kuhn_poker"), "depth:1", limit=np.array(limit, int), num_choices=num_choices)
 
 
 def test_values_replace_those_that_were_there() -> None:

@@ -32,9 +32,10 @@ from jaxgadget.util.store import write_archive
 TOLERANCE = 1e-12
 
 
-@pytest.fixture(scope="module", params=["kuhn_poker", pytest.param("leduc_poker", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module")
 def both(request: pytest.FixtureRequest) -> tuple[HistoryTree, PublicTree]:
-    return enumerate_game(load(request.param)), public_tree(load(request.param))
+    name = getattr(request, "param", "kuhn_poker")
+    return enumerate_game(load(name)), public_tree(load(name))
 
 
 def two_policies(tree: HistoryTree) -> Policy:
@@ -69,6 +70,7 @@ def test_five_iterations(both, floors):
     assert [x.shape for x in floor] == [x[:, 0].shape for x in ours.policy.probabilities]
 
 
+@pytest.mark.parametrize("both", ["kuhn_poker", "leduc_poker"], indirect=True)
 def test_files(both, tmp_path: pathlib.Path):
     tree, public = both
     policy = two_policies(tree)
@@ -96,7 +98,7 @@ def save_as_before(policy: Policy, path: pathlib.Path) -> None:
 
 def test_refine_against_models_with_checkpoints(both, tmp_path: pathlib.Path):
     tree, public = both
-    policy, cut = two_policies(tree), "flop" if "leduc" in tree.game.name else "depth:1"
+    policy, cut = two_policies(tree), "depth:1"
     gadgets = [Unsafe(), Resolving(epsilon=0.02), MaxMargin(), Full()]
     model = Opponent(Policy.dirichlet(tree, 3), 0.3)
     asked = {"opponent": model, "player": 1, "value": (-0.01, 0.01)}

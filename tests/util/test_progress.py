@@ -35,12 +35,6 @@ def test_what_was_done_before_does_not_count_as_speed(
     assert "sweep" in text and "95%" in text and "0:01:00" in text
 
 
-def test_nobody_watches(capsys: pytest.CaptureFixture[str]):
-    with progress_bar("hidden", 10, False, coarse=True) as report:
-        report(3)
-    assert capsys.readouterr().err == ""
-
-
 # --- lines in a log -----------------------------------------------------------------------
 
 

@@ -84,12 +84,6 @@ def test_what_lies_there_is_not_solved_again(folder: pathlib.Path, solves: list[
     assert np.isnan(again.subgames_per_second)
 
 
-def test_files_have_an_array_a_field_lanes_last(folder: pathlib.Path) -> None:
-    with np.load(folder / "shard-00001.npz") as archive:
-        values = archive["values_1"]
-    np.testing.assert_array_equal(values, undisturbed().values[1][:, SHARD : 2 * SHARD])
-
-
 def test_folders_of_releases_0_3_and_0_4_are_refused(folder: pathlib.Path) -> None:
     """Their shards are Parquet."""
     (folder / MANIFEST).write_text(json.dumps({"format": "jaxgadget solved ranges 1", "shard": 3}))
@@ -193,11 +187,7 @@ def test_the_default_is_the_size_that_the_folder_has(tmp_path: pathlib.Path, fol
     ("changes", "message"),
     [
         ({"iterations": 7}, "iterations is 6, not 7"),
-        ({"algorithm": "pcfr+"}, "algorithm is "),
-        ({"dtype": "float64"}, "dtype is 'float32', not 'float64'"),
         ({"shard": 4}, "shard is 3, not 4"),
-        ({"target_gap": 0.5}, "target_gap is None, not 0.5"),
-        ({"check_every": 5}, "check_every is 25, not 5"),
     ],
     ids=str,
 )
@@ -249,9 +239,3 @@ def test_a_shard_of_another_place_is_noticed(folder: pathlib.Path) -> None:
     second.write_bytes(first.read_bytes())
     with pytest.raises(ValueError, match=r"its ranges are not those of the request.*delete it"):
         kept(folder)
-
-
-def test_shards_without_a_manifest_are_those_of_their_request(folder: pathlib.Path) -> None:
-    (folder / MANIFEST).unlink()
-    with pytest.raises(ValueError, match=r"of another request, and no manifest\.json"):
-        kept(folder, iterations=7)

@@ -10,7 +10,6 @@ import pytest
 
 import jaxgadget as jg
 from jaxgadget import ExactValues, FixedValues, HistoryTree, Policy, ResolvedValues, Solver, solve_trunk
-from tests.cases import slow_after
 from tests.solving import settings
 
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
@@ -65,8 +64,8 @@ def check_what_the_opponent_gets(name: str, where: str, player: int) -> None:
     np.testing.assert_allclose(found.best_response_values[player], best, rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("player", slow_after(1, [1, 0]))
-def test_the_fixed_player_follows_the_blueprint(player: int) -> None:
+def test_the_fixed_player_follows_the_blueprint() -> None:
+    player = 1
     tree, blueprint = game("kuhn_poker"), blueprints("kuhn_poker")
     found = solve_trunk(
         tree,
@@ -91,9 +90,9 @@ def test_the_fixed_player_follows_the_blueprint(player: int) -> None:
     assert found.message in repr(found)
 
 
-@pytest.mark.parametrize("player", slow_after(1, [1, 0]))
-def test_against_values_that_do_not_depend_on_ranges_it_is_a_best_response(player: int) -> None:
+def test_against_values_that_do_not_depend_on_ranges_it_is_a_best_response() -> None:
     """Both follow the blueprint below: the opponent's best reply above the cut, in every lane by itself."""
+    player = 1
     tree, blueprint = game(GOOFSPIEL), blueprints(GOOFSPIEL)
     values = FixedValues([ExactValues(blueprint.lane(lane)) for lane in range(3)])
     found = solve_trunk(

@@ -44,14 +44,6 @@ def test_losses_lie_between_zero_and_the_gap(frame: pd.DataFrame):
     assert reached["loss_iterations"].isin(study.LOOKS).all()
 
 
-def test_better_is_never_worse(frame: pd.DataFrame):
-    lane = [*study.KEY, "prior", "epsilon", "blueprint"]
-    wide = frame.pivot_table(index=lane, columns="strategy", values=["gap_end", "loss_end"])
-    for column in ("gap_end", "loss_end"):
-        for other in ("average", "last"):
-            assert (wide[column]["better"] <= wide[column][other] + 1e-7).all()
-
-
 def test_a_run_is_what_refine_does(frame: pd.DataFrame):
     """The first method is `refine`'s: same gaps and values, at the last look, added up."""
     tree, blueprint = cases.load_tree(KUHN), cases.load_blueprints(KUHN)
@@ -94,13 +86,6 @@ def test_annealed_games_differ_in_the_floors_only(resolving: cases.Games):
     for ours, theirs in zip(before, other, strict=True):
         np.testing.assert_array_equal(ours.scale, theirs.scale)
         np.testing.assert_array_equal(ours.constant, theirs.constant)
-
-
-def test_schedules():
-    annealed, finished = (methods.METHODS[f"SAPCFR+ quadratic, annealed{how}"] for how in ("", " till 2,500"))
-    assert [methods.epsilon_at(annealed, t) for t in (0, 100, 5_000)] == [(0.5, 1), (0.01, 1), (0, 1)]
-    assert [methods.epsilon_at(finished, t) for t in (0, 100, 5_000)] == [(0, 1_250), (0, 25), (0, 1)]
-    assert methods.epsilon_at(methods.METHODS["DCFR"], 10) == (0, 1)
 
 
 def test_rules():

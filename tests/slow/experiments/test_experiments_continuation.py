@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.continuation import closing, play
+from experiments.continuation import closing
 from experiments.continuation.__main__ import STUDY
 from experiments.continuation.common import network
 from experiments.refinements.common import SMOKE_BLUEPRINTS
@@ -42,21 +42,6 @@ def test_the_largest_error_is_what_the_package_measures(settings: Settings):
     rows = rows[rows["method"] == "max-margin, blueprint prior"]
     np.testing.assert_allclose(rows["delta"], measured.delta, rtol=0, atol=1e-4)
     np.testing.assert_allclose(rows["theorem2_bound"], measured.theorem2_bound, rtol=0, atol=1e-3)
-
-
-def test_at_play_both_ways_take_as_long(settings: Settings):
-    frame = settings.data_of("play", "this test")
-    assert (frame[["trunk_seconds", "iteration_seconds", "subgame_seconds"]] > 0).all().all()
-    equal = (frame["trunk_seconds"] / frame["iteration_seconds"]).round().clip(1, play.MOST)
-    np.testing.assert_allclose(frame["equal_iterations"], equal, rtol=0, atol=1)
-    shares = frame[["network", "iterations"]].dropna()
-    assert len(shares) and (shares <= 1 + 1e-3).all().all(), "nothing is better than the optimum"
-
-
-def test_networks_tell_their_errors(settings: Settings):
-    (row,) = settings.data_of("networks", "this test").to_dict("records")
-    assert all(0 < row[name] < math.inf for name in ("train_rmse", "visited_rmse", "value_rmse", "gap_max"))
-    assert row["samples"] == 16 + 2 * 4 * 4, "drawn, and after 4 blueprints 4 searches of either player"
 
 
 def test_shares_are_of_the_way_and_near_blueprints_have_none():

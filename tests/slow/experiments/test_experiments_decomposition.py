@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -60,17 +57,6 @@ def test_nothing_of_the_subgames_is_kept():
         expected = np.where(discarded, uniform, policy.probabilities[player][:, 0])
         np.testing.assert_array_equal(kept.probabilities[player][:, 0], expected)
         assert discarded.any() and not discarded.all()
-
-
-def test_a_shorter_line_can_be_solved_after_a_longer_one(tmp_path: pathlib.Path) -> None:
-    """Lines that only differ in length have checkpoints apart; a longer one goes on from a shorter."""
-    key: dict[str, Any] = {"algorithm": "cfr", "subgame_iterations": (1, 2)}
-    longest, shortest, middle = (key | {"trunk_iterations": trunk} for trunk in (8, 2, 4))
-    figure4.find_checkpoint(tmp_path, longest).write_text("8", encoding="utf-8")
-    assert not figure4.find_checkpoint(tmp_path, shortest).exists()
-    figure4.find_checkpoint(tmp_path, shortest).write_text("2", encoding="utf-8")
-    assert figure4.find_checkpoint(tmp_path, middle).read_text(encoding="utf-8") == "2"
-    assert figure4.find_checkpoint(tmp_path, longest).read_text(encoding="utf-8") == "8"
 
 
 def test_recorded_data_are_what_the_experiment_computes() -> None:

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from experiments.off_tree import common, estimates, games, spreads
+from experiments.off_tree import common, estimates, games
 from experiments.off_tree.__main__ import STUDY
-from experiments.off_tree.cost import ALONE, BATCH
 from experiments.study import Settings
 from jaxgadget.tree.cut import cut
 from tests.slow.experiments.frame import every_experiment_is_whole
 
 test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
-
-
-def test_every_method_answers_the_same_lanes(settings: Settings) -> None:
-    for name in ("games", "menus"):
-        frame = settings.data_of(name, "this test")
-        assert frame["failure"].isna().all()
-        assert set(frame["method"]) == set(common.METHODS)
-        lanes = frame.groupby(["menu", "player", "method"]).size().unstack("method")
-        assert (lanes[list(common.TRANSLATIONS)] == len(common.SMOKE_BLUEPRINTS)).all(axis=None)
-        assert (lanes["expensive"] - lanes["inexpensive"] == len(common.SMOKE_BLUEPRINTS)).all()
 
 
 def test_the_certificate_is_the_exploitability_and_nothing_beats_the_menu(settings: Settings) -> None:
@@ -34,12 +22,6 @@ def test_the_certificate_is_the_exploitability_and_nothing_beats_the_menu(settin
         np.testing.assert_allclose(frame["exploitability"], swept, rtol=0, atol=1e-9)
         assert (frame["exploitability"] >= frame["menu_exploitability"] - 1e-9).all()
         assert (frame["exploitability"] >= frame["on_menu"] - 1e-9).all()
-
-
-def test_a_larger_menu_costs_no_more(settings: Settings) -> None:
-    frame = settings.data_of("menus", "this test")
-    best = frame.groupby(["player", "menu_size"])["menu_exploitability"].first().unstack()
-    assert (best.diff(axis=1).iloc[:, 1:] <= 1e-9).all(axis=None)
 
 
 def test_values_are_those_of_the_abstraction(settings: Settings) -> None:
@@ -85,37 +67,3 @@ def test_promising_what_the_optimum_has_is_as_good_but_for_gaps(settings: Settin
     ]
     allowed = plain["gap_max"] * plain["gadget"].map(times)
     assert len(plain) and (plain["refined_exploitability"] <= plain["optimum"] + allowed + 1e-9).all()
-
-
-def test_without_a_spread_nothing_has_changed(settings: Settings) -> None:
-    frame, known = (settings.data_of(name, "this test") for name in ("spreads", "estimates"))
-    keys = ["player", "blueprint", "prior"]
-    known = known[(known["gadget"] == "resolving") & (known["alternative"] == estimates.ESTIMATE)]
-    found = frame[frame["spread"] == spreads.NO_SPREAD].set_index(keys)["refined_exploitability"]
-    expected = known.set_index(keys)["refined_exploitability"].reindex(found.index)
-    np.testing.assert_allclose(found, expected, rtol=1e-3)
-    assert frame["failure"].isna().all() and frame.groupby("spread").size().nunique() == 1
-
-
-def test_both_ways_solve_the_same_subgames(settings: Settings) -> None:
-    frame = settings.data_of("cost", "this test")
-    assert (frame.groupby(["gadget", "turn"])["subgames"].nunique() == 1).all()
-    programs = frame.groupby(["way", "turn"])["programs"].sum().unstack("way")
-    assert (programs.loc[0, BATCH] < programs.loc[0, ALONE]).all() and (programs.loc[1:] == 0).all(axis=None)
-    assert (frame["seconds"] > 0).all()
-
-
-def test_large_says_what_it_took(settings: Settings) -> None:
-    frame = settings.data_of("large", "this test")
-    assert set(frame["method"]) == set(common.METHODS) and set(frame["player"]) == {0, 1}
-    assert (frame["memory"] > 0).all() and (frame["value_width"] >= 0).all()
-
-
-def test_games_in_words() -> None:
-    assert common.short(common.leduc(ranks=6)) == "6×2, 4 bets, stack 13, 2 raises"
-    assert common.short(common.leduc(raises=1, stack=7)) == "3×2, 4 bets, stack 7, 1 raise"
-
-
-def test_means_are_geometric_and_nothing_counts_as_less_than_gaps() -> None:
-    assert common.mean(pd.Series([0.04, 0.01])) == pytest.approx(0.02)
-    assert common.mean(pd.Series([0.0, common.LEAST])) == pytest.approx(common.LEAST)

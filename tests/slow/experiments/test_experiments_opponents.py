@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
-from experiments.common import tree_of
-from experiments.opponents import breaker, gadgets, gains, speed, tradeoff
+from experiments.opponents import breaker
 from experiments.opponents.__main__ import STUDY
-from experiments.opponents.common import LEDUC, goofspiel, in_words, is_drawn, turn_based
 from experiments.study import Settings
 from tests.slow.experiments.frame import every_experiment_is_whole
 
 test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
-
-
-def test_speed_compares_the_same_lanes(settings: Settings) -> None:
-    frame = settings.data_of("speed", "this test").set_index("way")
-    assert frame.loc["one batch", "lanes"] == 12
-    assert frame.loc["one by one", "lanes"] == frame.loc["linear programs", "lanes"] == 2
-    assert (frame["largest_gap"] <= speed.GAP).all() and (frame["seconds"] > 0).all()
 
 
 def test_what_gadgets_take_actions_for_is_what_they_are_solved_for(settings: Settings) -> None:
@@ -54,23 +44,3 @@ def test_methods_are_compared_with_the_same_models(settings: Settings) -> None:
         frame = settings.data_of(name, "this test")
         keys = ["game", "model", "p"]
         assert frame.groupby(keys).size().nunique() == 1, name
-
-
-def test_round_by_round_a_game_is_searched_twice() -> None:
-    schedule = tradeoff.round_schedule(tree_of(LEDUC), 0)
-    first, second = (schedule.leaves(level.cut(schedule.tree)) for level in schedule.levels)
-    assert len(first) == len(schedule.levels[1].roots) and not len(second)
-    assert schedule.levels[1].num_subgames == 30 and schedule.kept(0).sum() + schedule.kept(1).sum() == 468
-
-
-def test_shares_are_of_the_best_response() -> None:
-    rows = [("m", gains.BEST, 2.0), ("m", "CDBR, own 1", 0.5)]
-    frame = pd.DataFrame(rows, columns=["model", "method", "gain"]).assign(game="g", player=0)
-    assert gains.shares(frame)["share"].tolist() == [1.0, 0.25]
-
-
-def test_games_and_models_in_words() -> None:
-    assert in_words(turn_based(goofspiel(4))) == "Goofspiel 4, turn by turn"
-    assert in_words(LEDUC) == "Leduc"
-    assert is_drawn(pd.Series(["cfr:3", "dirichlet:0", "draw 1"])).tolist() == [False, True, True]
-    assert set(gadgets.PRIORS) == {"none", "uniform", "blueprint"}

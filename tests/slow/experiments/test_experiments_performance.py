@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pathlib
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,8 +11,7 @@ from experiments.performance.__main__ import STUDY
 from experiments.performance.commits import compare, summarise
 from experiments.performance.gadgets import FEW, time_iterations
 from experiments.performance.grid import blueprints
-from experiments.performance.machine import best_seconds
-from experiments.performance.profile import PARTS, used_bytes
+from experiments.performance.profile import PARTS
 from experiments.study import Settings
 from jaxgadget import enumerate_game, evaluate_policy, load
 from tests.slow.experiments.frame import every_experiment_is_whole
@@ -27,18 +25,6 @@ def test_an_iteration_is_its_parts(settings: Settings) -> None:
     parts = table.loc[list(PARTS)].sum(numeric_only=True)
     assert 0.5 < parts["flops"] / table.loc["iteration", "flops"] < 2
     assert (table["bytes"] >= 0.5 * table["bytes_once"]).all()
-
-
-def test_only_arguments_that_are_looked_at_are_counted() -> None:
-    problem, state = jnp.zeros(10, jnp.float32), jnp.zeros(3, jnp.float32)
-    assert used_bytes(lambda p, s: s + 1, problem, state) == 12
-    assert used_bytes(lambda p, s: (p * 2, s), problem, state) == 40
-
-
-def test_the_fastest_turn_counts() -> None:
-    asked: list[int] = []
-    spent, times = best_seconds(lambda n: asked.append(n), 1e-9)
-    assert asked == [1, 1] + [times] * 5 and spent > 0
 
 
 def test_the_grids_blueprints_are_many_and_different() -> None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import pathlib
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.refinements import claims, closing, figure2, figure18, figures14_17, sensitivity
+from experiments.refinements import claims, closing, figure18, figures14_17, sensitivity
 from experiments.refinements.__main__ import STUDY
 from experiments.refinements.common import HERE
 from experiments.study import Settings
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.registry import DEFAULT_PRIORS
-from jaxgadget.sweeping.store import TIMES
 from tests.slow.experiments.frame import every_experiment_is_whole
 
 test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
@@ -27,13 +24,6 @@ def test_bounds_hold(settings: Settings) -> None:
         unsure = 1e-6 + safe["game_value_high"] - safe["game_value_low"]
         assert len(safe), name
         assert (safe["refined_exploitability"] <= safe["exploitability_bound"] + unsure).all(), name
-
-
-def test_data_regenerate_bit_for_bit(settings: Settings, tmp_path: pathlib.Path) -> None:
-    again = figure2.compute(STUDY.settings(smoke=True, folder=tmp_path)).drop(columns=list(TIMES))
-    kept = settings.data_of("figure2", "this test").drop(columns=list(TIMES))
-    again["seed"] = again["seed"].astype(kept["seed"].dtype)
-    pd.testing.assert_frame_equal(again, kept, check_exact=True)
 
 
 def test_differences_and_distances_by_hand() -> None:

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from experiments.__main__ import STUDIES, main
-from experiments.study import Settings, Study, markdown
+from experiments.study import Settings, Study
 
 
 def settings_in(folder: pathlib.Path, ending: str = "parquet") -> Settings:
@@ -126,11 +126,6 @@ def test_a_smoke_test_leaves_the_real_data_alone(tmp_path: pathlib.Path):
     settings = study_in(tmp_path).settings(smoke=True)
     assert settings.smoke and tmp_path not in settings.folder.parents
     assert settings.folder in settings.work.parents
-
-
-def test_cells_have_four_digits():
-    table = pd.DataFrame({"name": ["a"], "value": [np.pi]})
-    assert markdown(table) == "| name | value |\n| --- | --- |\n| a | 3.142 |\n"
 
 
 def test_all_studies_are_behind_one_command():
