@@ -142,7 +142,7 @@ def nested(
         refuse_unused(context, "without --gadget, where levels are searched jointly", "prior", "epsilon")
     knowledge = knowing.make(context, knowing.order)
     blueprint_specs = blueprints.parse()
-    tree, _ = game.lay_out(context)
+    tree, _ = game.lay_out(context, solver.memory_limit)
     from jaxgadget.policy.blueprints import make_blueprints
     from jaxgadget.policy.evaluate import nash_conv
     from jaxgadget.report import search as report

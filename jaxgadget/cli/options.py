@@ -117,8 +117,7 @@ class GameOptions(SizeOptions):
         from jaxgadget.tree.history import enumerate_game
 
         began = time.perf_counter()
-        with working(f"enumerating {self.game}"):
-            tree = enumerate_game(self.load(), max_histories=self.max_histories)
+        tree = enumerate_game(self.load(), max_histories=self.max_histories, progress=True)
         return tree, time.perf_counter() - began
 
 
@@ -126,8 +125,12 @@ class GameOptions(SizeOptions):
 class TreeOptions(GameOptions, FormOptions):
     """A game, its layout and the limit of its size."""
 
-    def lay_out(self, context: typer.Context) -> tuple[Tree, float]:
+    def lay_out(self, context: typer.Context, memory_limit: int | None = None) -> tuple[Tree, float]:
         """Lays the game out; returns the tree and the time taken, in seconds.
+
+        Args:
+          context: of the command.
+          memory_limit: as in `jaxgadget.tree.public.lay_out`.
 
         Raises:
           ValueError: as `jaxgadget.tree.public.lay_out` and `check_form`.
@@ -141,7 +144,7 @@ class TreeOptions(GameOptions, FormOptions):
         with working(f"laying out {self.game}"):
             rules = self.load()
             self.check_form(context, [rules])
-            tree = lay_out(rules, self.form, max_histories=self.max_histories)
+            tree = lay_out(rules, self.form, max_histories=self.max_histories, memory_limit=memory_limit)
         return tree, time.perf_counter() - began
 
 
@@ -331,15 +334,15 @@ class KnowledgeSettings:
         blueprint; not safe.
       generate: with `--order`, the opponent's infostates to consider: `diverse:N`, N infostates with the most
         diverse values, or `random:N[:DRAWS[:SEED]]`; not safe.
-      combine: with `--order`, method of combining the strategies of own infostates: at order 1 `damped` and
-        `in-turn` are safe, and `together` is not; at higher orders no method is safe.
+      combine: with `--order`, method of combining the strategies of own infostates: at order 1 all but
+        `together` are safe; at higher orders none is. `one-by-one` takes a solve for each infostate.
       follow: with `--order`, assumption of a later search about the player's own play: the result of its
         previous search, or the results of the searches from all own infostates.
     """
 
     unfrozen: bool = False
     generate: str | None = option(None, metavar="SPEC", default="all")
-    combine: Literal["damped", "in-turn", "together"] = "damped"
+    combine: Literal["damped", "in-turn", "one-by-one", "together"] = "damped"
     follow: Literal["believed", "assembled"] = "believed"
 
     def make(self, context: typer.Context, order: str | None) -> Knowledge | None:

@@ -95,7 +95,7 @@ def respond(
         raise ValueError("--save with --player both: strategies of one player; choose 0 or 1")
     output.check(folder=solver.checkpoint_path)
     specs = modelled.parse()
-    tree, _ = game.lay_out(context)
+    tree, _ = game.lay_out(context, solver.memory_limit)
     models = make_models(tree, specs)
     solving: dict[str, Any] = {"solver": solver}
     by_player: list[list[Responses]] = []

@@ -47,7 +47,7 @@ def solve(
     if game.form == "histories":
         refuse_unused(context, "without --form hands", "memory_limit")
     output.check(checkpoint=solver.checkpoint_path)
-    tree, build = game.lay_out(context)
+    tree, build = game.lay_out(context, solver.memory_limit)
     from jaxgadget.policy.solve import solve as solve_game
     from jaxgadget.report import tables
 

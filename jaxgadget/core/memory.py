@@ -21,6 +21,7 @@ from jaxgadget.core.problem import Problem
 from jaxgadget.core.regret import CFR_PLUS, Rule
 from jaxgadget.core.rows import array_bytes
 from jaxgadget.core.treeplex import Treeplex
+from jaxgadget.util.memory import host_memory, megabytes
 from jaxgadget.util.precision import precision
 
 STATE_ARRAYS = 3.0
@@ -50,9 +51,6 @@ CHUNK_LANES = 8
 
 LAUNCH_LANES = 1024
 """Fixed cost of an iteration on an accelerator, where every operation is a launch, in lanes."""
-
-HOST_SHARE = 0.5
-"""Maximum share of the physical memory that a solve takes on a CPU."""
 
 DEVICE_SHARE = 0.75
 """Maximum share of an accelerator's free memory; the rest is for the planner's error and for gaps."""
@@ -143,14 +141,6 @@ class Plan:
         )
 
 
-def megabytes(count: int) -> str:
-    """Bytes with a unit, such as `1.5 GB`."""
-    unit, name = next(
-        pair for pair in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if count >= pair[0] or pair[1] == "kB"
-    )
-    return f"{count / unit:.3g} {name}"
-
-
 def find_memory(placement: Placement, allocated: int = 0) -> int | None:
     """Bytes that a solve may take on each device; None if unknown.
 
@@ -162,11 +152,8 @@ def find_memory(placement: Placement, allocated: int = 0) -> int | None:
     if stats is not None:
         free = min(device["bytes_limit"] - device.get("bytes_in_use", 0) for device in stats)
         return int(DEVICE_SHARE * (free + allocated))
-    try:
-        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not available on every system
-        return None
-    return int(HOST_SHARE * physical) // len(placement.devices)
+    memory = host_memory()
+    return None if memory is None else memory // len(placement.devices)
 
 
 def whole_memory(placement: Placement) -> int | None:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+from jaxgadget.util.memory import host_memory, megabytes
 
 Move: TypeAlias = int | tuple[int, int]
 """One step of a history: an action or a chance outcome, or both players' actions at once."""
@@ -192,16 +193,39 @@ def _listens(generated: object) -> TypeGuard[GeneratorType[HistoryLevel, Any, An
     return generated.gi_yieldfrom is None or _listens(generated.gi_yieldfrom)
 
 
+HISTORY_BYTES = 230
+"""Memory of a history while a game is enumerated, if whole levels are computed in NumPy; measured."""
+
+
 class TooLargeError(ValueError):
-    """A game exceeds the maximum number of histories."""
+    """A game has more histories than allowed, or than fit in memory."""
 
 
 class Budget:
-    """Limits the number of histories of an enumeration."""
+    """Limits the number of histories of an enumeration, and their memory.
 
-    def __init__(self, game: str, max_histories: int = DEFAULT_MAX_HISTORIES):
+    Args:
+      game: the game's name.
+      max_histories: maximum number of histories.
+      history_bytes: memory of a history.
+      memory: available memory in bytes; by default the share of the host's that `host_memory` grants.
+      report: progress callback; receives the number of histories enumerated so far.
+    """
+
+    def __init__(
+        self,
+        game: str,
+        max_histories: int = DEFAULT_MAX_HISTORIES,
+        *,
+        history_bytes: int = HISTORY_BYTES,
+        memory: int | None = None,
+        report: Callable[[int], None] | None = None,
+    ):
         self.game = game
         self.max_histories = check_whole_number("max_histories", max_histories, 1)
+        self.history_bytes = history_bytes
+        self.memory = host_memory() if memory is None else memory
+        self.report = (lambda done: None) if report is None else report
         self.num_histories = 0
         self.num_levels = 0
 
@@ -212,20 +236,45 @@ class Budget:
           TooLargeError: if the game has more than `max_histories` histories so far.
           ValueError: if the histories are too long.
         """
-        self.num_histories += int(count)
+        self.report(self.num_histories)
         self.num_levels += 1
         if self.num_levels > MAX_LEVELS:
             raise ValueError(
                 f"{self.game} has histories of more than {MAX_LEVELS:,} steps and may never end; make every "
                 "sequence of moves reach a terminal history"
             )
-        if self.num_histories > self.max_histories:
-            raise TooLargeError(
-                f"{self.game} has at least {self.num_histories:,} histories (reached at level "
-                f"{self.num_levels - 1}), more than max_histories={self.max_histories:,}: raise "
-                "max_histories (--max-histories on the command line) if the memory allows, about "
-                "150 bytes a history, or choose smaller game parameters"
+        self.foresee(count, self.num_levels - 1)
+        self.num_histories += int(count)
+
+    def foresee(self, count: int, level: int | None = None) -> None:
+        """Checks the limits for a level of at least `count` histories that is still being counted.
+
+        Args:
+          count: number of histories known so far.
+          level: its number, by default that of the level after the last claimed one.
+
+        Raises:
+          TooLargeError: if the game has more histories than allowed, or than fit in memory.
+        """
+        found = self.num_histories + int(count)
+        needed = found * self.history_bytes
+        if found > self.max_histories:
+            problem = (
+                f"more than max_histories={self.max_histories:,}: raise max_histories (--max-histories on "
+                f"the command line) if the memory allows, about {self.history_bytes} bytes a history, or "
+                "choose smaller game parameters"
             )
+        elif self.memory is not None and needed > self.memory:
+            problem = (
+                f"which take {megabytes(needed)} of memory, {megabytes(self.memory)} may be taken: choose "
+                "smaller game parameters, or a machine with more memory"
+            )
+        else:
+            return
+        reached = self.num_levels if level is None else level
+        raise TooLargeError(
+            f"{self.game} has at least {found:,} histories (reached at level {reached}), {problem}"
+        )
 
     def release(self, count: int) -> None:
         """Subtracts `count` histories that were claimed and then dropped."""

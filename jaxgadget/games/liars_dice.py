@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, cast
 
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, Budget, CutRule, HistoryLevel, Move, dense_ids
-from jaxgadget.games.hands import HandsGame, PublicLevel, PublicNodes, group_ends, pair_names
+from jaxgadget.games.hands import HandsGame, PublicLevel, PublicNodes, PublicSize, group_ends, pair_names
 from jaxgadget.games.parameters import (
     MAX_ACTIONS,
     canonical_name,
@@ -29,7 +30,6 @@ from jaxgadget.games.parameters import (
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 _BIDDING_RULES = ("reset-face", "reset-quantity")
-_MAX_LISTED_BIDS = 24  # 2^24 bidding sequences: two dice of six faces; one more face multiplies this by 16
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -162,18 +162,15 @@ class LiarsDice:
         """No named cuts."""
         return {}
 
-    def by_hands(self) -> HandsGame:
-        """The game in hand form; a hand is a player's sorted dice, weighted by the number of its rolls.
+    @property
+    def public_size(self) -> PublicSize:
+        """Size of the hand form: sets of bids, and non-empty ones followed by "Liar"."""
+        num_nodes = 2 ** (self.num_bids + 1) - 1
+        num_hands = math.comb(self.numdice + self.dice_sides - 1, self.numdice)
+        return PublicSize(num_nodes, (num_nodes + 1) * num_hands)
 
-        Raises:
-          ValueError: if there are too many bids, since all 2^bids bidding sequences are enumerated.
-        """
-        if self.num_bids > _MAX_LISTED_BIDS:
-            raise ValueError(
-                f"{self.short_name}: numdice={self.numdice} and dice_sides={self.dice_sides} make "
-                f"{self.num_bids} bids and 2^{self.num_bids} bidding sequences: expected at most "
-                f"{_MAX_LISTED_BIDS} bids for the hand form; lower one of the two"
-            )
+    def by_hands(self) -> HandsGame:
+        """The game in hand form; a hand is a player's sorted dice, weighted by the number of its rolls."""
         levels: list[PublicLevel] = []
         scales: list[FloatArray] = []
         doubts: list[IntArray] = []

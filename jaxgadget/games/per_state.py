@@ -15,6 +15,9 @@ import numpy as np
 from jaxgadget.games.game import TERMINAL, Budget, HistoryLevel, Move
 from jaxgadget.util.arrays import BoolArray
 
+REPORT_EVERY = 1000
+"""Histories between reports of progress."""
+
 
 class Branch(NamedTuple):
     """A legal move: the actions of player 0, player 1 and chance, -1 for none."""
@@ -46,6 +49,9 @@ class PerStateGame(abc.ABC):
     says_public: ClassVar[bool] = False
     """True if `Node.public` is defined."""
 
+    history_bytes: ClassVar[int] = 1000
+    """Memory of a history while the game is enumerated: OpenSpiel's states take 640 to 1,000 bytes."""
+
     @abc.abstractmethod
     def root(self) -> Node:
         """The first history."""
@@ -65,6 +71,7 @@ class PerStateGame(abc.ABC):
     def levels(self, budget: Budget) -> Generator[HistoryLevel, BoolArray | None, None]:
         """Yields levels as `game.Game.levels`; expands only the histories selected by `send`."""
         budget.claim(1)
+        enumerated = 0
         arrivals: Iterable[tuple[int, Branch, Node]] = [(0, Branch((-1, -1, -1)), self.root())]
         while True:
             integers, reals = array.array("q"), array.array("d")
@@ -75,13 +82,21 @@ class PerStateGame(abc.ABC):
                 reals.extend((branch.chance, *(node.returns if is_terminal else (0.0, 0.0))))
                 if not is_terminal:
                     decisions.append((row, node))
+                enumerated += 1
+                if enumerated % REPORT_EVERY == 0:
+                    budget.report(enumerated)
             expand = yield _level(integers, reals, self.says_public)
             if expand is not None:
                 decisions = [(row, node) for row, node in decisions if expand[row]]
             if not decisions:
                 return
-            branches = [self.branches(node) for _, node in decisions]
-            budget.claim(sum(map(len, branches)))
+            branches: list[list[Branch]] = []
+            num_below = 0
+            for _, node in decisions:
+                branches.append(self.branches(node))
+                num_below += len(branches[-1])
+                budget.foresee(num_below)
+            budget.claim(num_below)
             arrivals = (
                 (row, branch, self.child(node, branch))
                 for (row, node), moves in zip(decisions, branches, strict=True)

@@ -6,11 +6,12 @@ import dataclasses
 from typing import Any, ClassVar, Self
 
 from jaxgadget.core.devices import HOME
-from jaxgadget.core.memory import find_memory, megabytes
+from jaxgadget.core.memory import find_memory
 from jaxgadget.core.solver import check_iterations
 from jaxgadget.learn.optimiser import CONSTANTS, LearningSchedule
 from jaxgadget.learn.perceptron import count_weights
 from jaxgadget.util.arguments import check_whole_number, is_finite_number
+from jaxgadget.util.memory import megabytes
 
 LARGEST = 2**31 - 1
 """Limit on seeds, which are 32-bit on the device, and on depths."""

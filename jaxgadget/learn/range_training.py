@@ -23,7 +23,7 @@ from jax.tree_util import Partial
 
 from jaxgadget.core.devices import HOME
 from jaxgadget.core.driver import Report
-from jaxgadget.core.memory import find_memory, megabytes
+from jaxgadget.core.memory import find_memory
 from jaxgadget.core.regret import CFR_PLUS, Rule
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.prior import NoPrior
@@ -53,6 +53,7 @@ from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.interrupts import telling_what_is_kept
+from jaxgadget.util.memory import megabytes
 from jaxgadget.util.players import replaced
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar

@@ -19,12 +19,11 @@ from jaxgadget.core.memory import (
     STATE_ARRAYS,
     DoesNotFit,
     find_memory,
-    megabytes,
 )
 from jaxgadget.core.regret import RegretMatching, Rule, find_rule
 from jaxgadget.core.results import convergence
 from jaxgadget.core.solver import LP, Solver, check_iterations, choose_solver
-from jaxgadget.games.hands import HandsGame
+from jaxgadget.games.hands import NODE_BYTES, HandsGame
 from jaxgadget.policy.evaluate import (
     average_bodies,
     evaluate_parts,
@@ -40,11 +39,9 @@ from jaxgadget.tree.public import PublicTree, Tree, check_tree
 from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.memory import megabytes
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
-
-PUBLIC_BYTES = 250
-"""Memory per public node: the tree and its layout in both treeplexes."""
 
 REGRET_ARRAYS = 1.0
 """Arrays of a regret-matching rule's state."""
@@ -214,7 +211,7 @@ def check_fits(
     )
     loop = (STATE_ARRAYS + REGRET_ARRAYS + LOOP_ARRAYS + STRUCTURE_ARRAYS) * np.dtype(dtype).itemsize
     final = (FINAL_ARRAYS + policies) * 8
-    needed = PUBLIC_BYTES * len(tree) + round(max(loop, final) * sequences * lanes)
+    needed = NODE_BYTES * len(tree) + round(max(loop, final) * sequences * lanes)
     available = find_memory(HOME) if memory_limit is None else memory_limit
     if available is not None and needed > available:
         raise DoesNotFit(

@@ -10,11 +10,12 @@ import sys
 import numpy as np
 
 from jaxgadget.core.devices import Placement
-from jaxgadget.core.memory import find_memory, megabytes
+from jaxgadget.core.memory import find_memory
 from jaxgadget.games.game import ACTOR_BIT, SIMULTANEOUS
 from jaxgadget.tree.cut import Cut, first_below
 from jaxgadget.tree.public import Tree
 from jaxgadget.util.arrays import BoolArray, IntArray
+from jaxgadget.util.memory import megabytes
 
 CELL_BYTES = 490
 """Bytes of host and device memory for each payoff during transfer; measured in Goofspiel 6: 350 with 10

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from jaxgadget.core.devices import HOME, Placement
-from jaxgadget.core.memory import ADVICE, MANY_LANES, DoesNotFit, find_memory, megabytes
+from jaxgadget.core.memory import ADVICE, MANY_LANES, DoesNotFit, find_memory
 from jaxgadget.core.payoff import payoff_bytes
 from jaxgadget.gadgets.capabilities import Capability
 from jaxgadget.gadgets.frozen import Frozen, find_frozen, split_ranges
@@ -21,6 +21,7 @@ from jaxgadget.tree.parts import root_numbers, take_part
 from jaxgadget.tree.sequence import Treeplexes
 from jaxgadget.tree.trunk import Trunk, build_trunk
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+from jaxgadget.util.memory import megabytes
 
 RANGE_ARRAYS = 2.5
 """Memory needed to compute a blueprint's ranges, in arrays `[S_0 + S_1, lanes]` of float64."""

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from jaxgadget.core.host import Entries, HostTreeplex, merge_entries
 from jaxgadget.games.game import (
     DEFAULT_MAX_HISTORIES,
+    HISTORY_BYTES,
     SIMULTANEOUS,
     TERMINAL,
     Budget,
@@ -34,6 +35,7 @@ from jaxgadget.tree.infosets import Infosets, find_infosets
 from jaxgadget.tree.tree import check_ends, find_named, lazy
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.players import sign_of
+from jaxgadget.util.progress import progress_bar
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -299,7 +301,11 @@ def check_whole(tree: object) -> HistoryTree:
 
 
 def enumerate_game(
-    game: Game, *, max_histories: int = DEFAULT_MAX_HISTORIES, depth: int | None = None
+    game: Game,
+    *,
+    max_histories: int = DEFAULT_MAX_HISTORIES,
+    depth: int | None = None,
+    progress: bool | None = None,
 ) -> HistoryTree:
     """Enumerates all histories of a game, or those down to a depth limit.
 
@@ -311,16 +317,22 @@ def enumerate_game(
       max_histories: maximum number of histories.
       depth: number of players' moves above the leaves, which are the next decisions, past any chance; a
         simultaneous move counts once. None for the whole game.
+      progress: the number of histories after two seconds, or a line a minute in a log; by default only on a
+        terminal or in a notebook.
 
     Raises:
-      ValueError: if the game is larger than `max_histories`, an infoset lies on both sides of the
+      TooLargeError: if the game has more histories than `max_histories`, or than fit in memory.
+      ValueError: if an infoset lies on both sides of the
         limit, or the game breaks the contract: chance probabilities that do not sum to 1, returns
         that are not constant-sum or not finite, imperfect recall, unequal legal actions in an
         infoset, a public state that is finer than common knowledge.
     """
     if isinstance(game, type) or not hasattr(game, "levels"):
         raise ValueError(f"game={game!r}: expected a game, from load(…)")
-    levels, leaves = _generate(game, Budget(game.name, max_histories), depth)
+    each = getattr(game, "history_bytes", HISTORY_BYTES)
+    with progress_bar(f"enumerating {game.name}", None, progress) as report:
+        budget = Budget(game.name, max_histories, history_bytes=each, report=report)
+        levels, leaves = _generate(game, budget, depth)
     sizes = [len(level.parent) for level in levels]
     offset = np.append(0, np.cumsum(sizes))
     parent = _join(levels, "parent") + np.repeat(np.append(0, offset[:-2]), sizes)

@@ -17,13 +17,23 @@ import numpy.typing as npt
 
 from jaxgadget.core.host import HandEntries, HandTreeplex, HostTreeplex
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, DEFAULT_MAX_HISTORIES, Game, Move
-from jaxgadget.games.hands import DealsHands, HandsGame, PublicEnds, PublicNodes, group_ends
+from jaxgadget.games.hands import (
+    NODE_BYTES,
+    SEQUENCE_BYTES,
+    DealsHands,
+    HandsGame,
+    KnowsPublicSize,
+    PublicEnds,
+    PublicNodes,
+    group_ends,
+)
 from jaxgadget.tree.hands import FoundHands, hands_of
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.tree.infosets import Infosets
 from jaxgadget.tree.public_form import hand_entries, keep_nodes
 from jaxgadget.tree.tree import Form, Tree, TreeGame, find_named, lazy
 from jaxgadget.util.arrays import BoolArray, IntArray
+from jaxgadget.util.memory import host_memory, megabytes
 
 
 class _Blocks(NamedTuple):
@@ -506,17 +516,18 @@ def _number_hands(decisions: Infosets, possible: BoolArray | None, hands: int) -
     )
 
 
-def public_tree(game: Game | HandsGame | DealsHands | Tree) -> PublicTree:
+def public_tree(game: Game | HandsGame | DealsHands | Tree, *, memory_limit: int | None = None) -> PublicTree:
     """Lays a game out in hand form, without its histories.
 
     Args:
       game: a game in which hands are dealt first and all later moves are public: Kuhn and Leduc poker and
         Liar's Dice, which define a hand form, a hold'em spot, or the tree of any other game. A public tree is
         returned unchanged.
+      memory_limit: bytes that the tree and a solve of it may take; by default half of the physical memory.
 
     Raises:
-      ValueError: if the game defines no hand form, or a move after the deal is private (named in the
-        message).
+      ValueError: if the game defines no hand form, is known to be too large, or a move after the deal is
+        private (named in the message).
     """
     if isinstance(game, PublicTree):
         return game
@@ -526,6 +537,8 @@ def public_tree(game: Game | HandsGame | DealsHands | Tree) -> PublicTree:
     if isinstance(game, HandsGame):
         return PublicTree(hands_game=game, game=game)
     if isinstance(game, DealsHands):
+        if isinstance(game, KnowsPublicSize):
+            _check_size(game, memory_limit)
         hands_game = game.by_hands()
         return PublicTree(hands_game=hands_game, game=game if isinstance(game, TreeGame) else hands_game)
     name = getattr(game, "name", None)
@@ -536,7 +549,27 @@ def public_tree(game: Game | HandsGame | DealsHands | Tree) -> PublicTree:
     )
 
 
-def lay_out(game: Game, form: Form = "histories", *, max_histories: int = DEFAULT_MAX_HISTORIES) -> Tree:
+def _check_size(game: KnowsPublicSize, memory_limit: int | None) -> None:
+    """Raises ValueError if the hand form of a game and a solve of it need more memory than there is."""
+    num_nodes, num_sequences = game.public_size
+    needed = NODE_BYTES * num_nodes + SEQUENCE_BYTES * num_sequences
+    available = host_memory() if memory_limit is None else memory_limit
+    if available is not None and needed > available:
+        raise ValueError(
+            f"{getattr(game, 'name', game)} by hands: {num_nodes:,} public nodes and {num_sequences:,} "
+            f"sequences take at least {megabytes(needed)} of memory, {megabytes(available)} may be taken; "
+            "expected a larger memory_limit, or a smaller game"
+        )
+
+
+def lay_out(
+    game: Game,
+    form: Form = "histories",
+    *,
+    max_histories: int = DEFAULT_MAX_HISTORIES,
+    memory_limit: int | None = None,
+    progress: bool | None = None,
+) -> Tree:
     """Lays a game out in the requested form.
 
     Args:
@@ -544,13 +577,15 @@ def lay_out(game: Game, form: Form = "histories", *, max_histories: int = DEFAUL
       form: `histories`, or `hands` for a game that defines a hand form, or whose histories show that all
         moves after a private deal are public.
       max_histories: as in `enumerate_game`; has no effect on the hand form of a game that defines one.
+      memory_limit: as in `public_tree`; has no effect on histories.
+      progress: as in `enumerate_game`.
 
     Raises:
       ValueError: if the game has too many histories, or no hand form.
     """
     if form == "hands" and isinstance(game, DealsHands):
-        return public_tree(game)
-    tree = enumerate_game(game, max_histories=max_histories)
+        return public_tree(game, memory_limit=memory_limit)
+    tree = enumerate_game(game, max_histories=max_histories, progress=progress)
     return public_tree(tree) if form == "hands" else tree
 
 

@@ -29,7 +29,7 @@ PAUSE = 10.0
 
 @contextlib.contextmanager
 def progress_bar(
-    label: str, total: int, show: bool | None = None, *, coarse: bool = False
+    label: str, total: int | None, show: bool | None = None, *, coarse: bool = False
 ) -> Generator[Callable[[int], None]]:
     """Yields a progress callback, to be called with the completed amount.
 
@@ -38,7 +38,7 @@ def progress_bar(
 
     Args:
       label: name of the task.
-      total: total amount.
+      total: total amount; None if unknown.
       show: show a bar, or write lines (`LogLines`) if standard error is neither a terminal nor a notebook; by
         default a bar, and no lines.
       coarse: for long steps of unequal size: show the bar with the first call, and a percentage only.
@@ -69,11 +69,12 @@ def progress_bar(
             now = time.perf_counter()
             calls[1:] = [(now, done)]
             (first, before), (last, _) = calls[0], calls[-1]
-            if not shown and now - began > patience and done < total:
+            if not shown and now - began > patience and (total is None or done < total):
                 bar = stack.enter_context(Progress(*columns, console=console, transient=True))
                 shown.append((bar, bar.add_task(label, total=total, completed=done, left="")))
             for bar, task in shown:
-                bar.update(task, completed=done, left=time_left(last - first, done - before, total - done))
+                left = "" if total is None else time_left(last - first, done - before, total - done)
+                bar.update(task, completed=done, left=left)
 
         yield report
 
@@ -85,11 +86,11 @@ class LogLines:
 
     Args:
       label: name of the task.
-      total: total amount.
+      total: total amount; None if unknown.
       coarse: percentage only.
     """
 
-    def __init__(self, label: str, total: int, *, coarse: bool = False):
+    def __init__(self, label: str, total: int | None, *, coarse: bool = False):
         self.label, self.total, self.coarse = label, total, coarse
         self.began = self.last_line = time.perf_counter()
         self.before: tuple[float, int] | None = None  # time and progress of the first call
@@ -119,7 +120,7 @@ class LogLines:
                 self._write(time.perf_counter())
 
     def _num_tenths(self) -> int:
-        return 10 * self.done // max(self.total, 1)
+        return 0 if self.total is None else 10 * self.done // max(self.total, 1)
 
     def _write_if_due(self, now: float) -> None:
         waited = now - self.last_line
@@ -127,11 +128,14 @@ class LogLines:
             self._write(now)
 
     def _write(self, now: float) -> None:
-        percent = f"{self.done / max(self.total, 1):.0%}"
-        texts = [percent if self.coarse else f"{self.done}/{self.total} ({percent})"]
+        if self.total is None:
+            texts = [f"{self.done}"]
+        else:
+            percent = f"{self.done / max(self.total, 1):.0%}"
+            texts = [percent if self.coarse else f"{self.done}/{self.total} ({percent})"]
         texts.append(f"{datetime.timedelta(seconds=round(now - self.began))} so far")
         first, before = self.before or (now, 0)
-        if first < now and before < self.done < self.total:
+        if self.total is not None and first < now and before < self.done < self.total:
             texts.append(f"{time_left(now - first, self.done - before, self.total - self.done)} left")
         with contextlib.suppress(OSError, ValueError):  # a full or closed log must not stop the work
             print(f"{self.label}: {', '.join(texts)}", file=sys.stderr, flush=True)
@@ -158,7 +162,7 @@ def _in_log(lines: LogLines) -> Generator[Callable[[int], None]]:
 
 
 @contextlib.contextmanager
-def _in_notebook(label: str, total: int, patience: float) -> Generator[Callable[[int], None]]:
+def _in_notebook(label: str, total: int | None, patience: float) -> Generator[Callable[[int], None]]:
     """An HTML progress bar, removed at the end; rich's bar would require ipywidgets."""
     from IPython.display import HTML, DisplayHandle
 
@@ -170,10 +174,14 @@ def _in_notebook(label: str, total: int, patience: float) -> Generator[Callable[
     def report(done: int) -> None:
         now = time.perf_counter()
         calls[1:] = [(now, done)]
-        if now - (shown[-1] if shown else began + patience - STEP) <= STEP or (not shown and done >= total):
+        is_over = total is not None and done >= total
+        if now - (shown[-1] if shown else began + patience - STEP) <= STEP or (not shown and is_over):
             return
-        left = time_left(now - calls[0][0], done - calls[0][1], total - done)
-        bar = f'<progress value="{done}" max="{total}"></progress> {done / max(total, 1):.0%} {left}'
+        if total is None:
+            bar = f"{done}"
+        else:
+            left = time_left(now - calls[0][0], done - calls[0][1], total - done)
+            bar = f'<progress value="{done}" max="{total}"></progress> {done / max(total, 1):.0%} {left}'
         (handle.update if shown else handle.display)(HTML(f"{html.escape(label)} {bar}"))
         shown.append(now)
 

@@ -8,7 +8,9 @@ import pytest
 
 from jaxgadget.games.game import CHANCE
 from jaxgadget.games.hands import PublicEnds, PublicLevel, PublicNodes
+from jaxgadget.games.liars_dice import LiarsDice
 from jaxgadget.games.registry import load
+from jaxgadget.tree.public import public_tree
 
 
 def test_public_tree_of_kuhn():
@@ -94,8 +96,21 @@ def test_what_everybody_does_not_see_is_refused():
     with pytest.raises(ValueError, match="action_mapping") as error:
         load("leduc_poker(action_mapping=True)").by_hands()
     assert "leave action_mapping out" in str(error.value)
-    with pytest.raises(ValueError, match=re.escape("at most 24 bids")):
-        load("liars_dice(numdice=2,dice_sides=7)").by_hands()
+
+
+@pytest.mark.parametrize("spec", ["liars_dice(dice_sides=3)", "liars_dice(numdice=2,dice_sides=2)"])
+def test_the_size_of_a_hand_form_is_known_before_it_is_laid_out(spec):
+    game = load(spec)
+    tree = public_tree(game)
+    num_sequences = sum(infosets.num_sequences - 1 for infosets in tree.infosets) + sum(tree.num_hands)
+    assert game.public_size == (len(tree.nodes), num_sequences)
+
+
+def test_a_hand_form_that_does_not_fit_is_refused_before_it_is_laid_out(monkeypatch):
+    monkeypatch.setattr(LiarsDice, "by_hands", lambda game: pytest.fail("laid out"))
+    with pytest.raises(ValueError, match=re.escape("33,554,431 public nodes")) as error:
+        public_tree(load("liars_dice(numdice=2,dice_sides=6)"), memory_limit=4 << 30)
+    assert "64.8 GB of memory, 4.29 GB may be taken" in str(error.value)
 
 
 def chain() -> PublicNodes:

@@ -4,12 +4,13 @@ import dataclasses
 import enum
 import itertools
 import math
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from jaxgadget.games.game import TERMINAL, Budget
+from jaxgadget.games.game import TERMINAL, Budget, TooLargeError
 from jaxgadget.games.kuhn import KuhnPoker
 from jaxgadget.games.stepwise import CHANCE, Rules, Step, StepwiseGame
 from jaxgadget.tree.cut import cut
@@ -201,6 +202,31 @@ def test_the_budget_stops_an_endless_game_before_it_is_made():
         for _ in game.levels(Budget(game.name, 100)):
             pass
     assert len(made) == 62  # levels 1 … 5
+
+
+def test_a_level_that_does_not_fit_in_memory_is_refused_while_its_moves_are_counted():
+    counted = []
+
+    class Counted(StepwiseGame):
+        def branches(self, node):
+            counted.append(node)
+            return super().branches(node)
+
+    game = Counted(Toy(result=lambda state, move: Step(0)))
+    budget = Budget(game.name, history_bytes=game.history_bytes, memory=50_000)
+    with pytest.raises(TooLargeError, match=re.escape("51 kB of memory, 50 kB may be taken")):
+        for _ in game.levels(budget):
+            pass
+    assert len(counted) == 25  # two moves each: the root's, and those of 24 histories of which 51 are made
+
+
+def test_progress_of_an_enumeration_is_reported_history_by_history():
+    reports = []
+    game = StepwiseGame(Toy(result=lambda state, move: Step(0)))
+    with pytest.raises(TooLargeError):
+        for _ in game.levels(Budget(game.name, 3000, report=reports.append)):
+            pass
+    assert {1000, 2000} <= set(reports) and sorted(reports) == reports
 
 
 class Plain:
