@@ -1,4 +1,4 @@
-"""Two-player zero- or constant-sum games of OpenSpiel with information state strings.
+"""Two-player zero- or constant-sum games of OpenSpiel.
 
 Simultaneous moves are kept: one step is a joint action. At a history where a player
 acts, its infostate is its `information_state_string`. Elsewhere (the other player's turn, chance, the
@@ -8,6 +8,10 @@ length. If an acting player has one string after different own actions, the game
 and `tree.enumerate_game` raises a ValueError: for example `openspiel:leduc_poker(action_mapping=True)`
 and `openspiel:goofspiel(imp_info=False)` from four cards on (the built-in games have perfect recall),
 and `openspiel:dark_hex(num_cols=3,num_rows=2)` (perfect recall with `obstype=reveal-numturns`).
+
+With `?observations` after the name, an infostate is instead the sequence of a player's own actions, its
+observation strings where they change, and whether it is to act. This is perfect recall by definition, and
+the only choice for games without information state strings, such as `openspiel:dark_chess?observations`.
 """
 
 from __future__ import annotations
@@ -21,8 +25,12 @@ from typing import Any, NamedTuple, Protocol, TypeGuard
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, SIMULTANEOUS, TERMINAL, CutRule, Move
 from jaxgadget.games.multiplayer import CHANCE_SEAT, MultiplayerRules, MultiplayerStep
 from jaxgadget.games.per_state import Branch, Node, PerStateGame
+from jaxgadget.games.stepwise import infostate_text, noticed_text, text_of
 
 PREFIX = "openspiel:"
+
+OBSERVATIONS = "?observations"
+"""Ending of the name of a game whose infostates are sequences of observations."""
 
 
 class PyspielGame(Protocol):
@@ -44,22 +52,46 @@ def is_pyspiel_game(thing: object) -> TypeGuard[PyspielGame]:
 
 
 class _StateAndPast(NamedTuple):
+    """An OpenSpiel state, and for both players an infostate and an action.
+
+    They are the player's last own ones; for infostates by observations, those of the last step, the action -1
+    for none.
+    """
+
     state: Any
-    past: tuple[tuple[int, int], tuple[int, int]]  # both players' last own (infostate, action)
+    past: tuple[tuple[int, int], tuple[int, int]]
+
+
+class _Observed(NamedTuple):
+    """The last step of an infostate by observations."""
+
+    previous: int
+    action: int
+    acts: bool
+    text: str | None
 
 
 class OpenSpielGame(PerStateGame):
     """An OpenSpiel game, given by its string or as a pyspiel object.
 
+    Args:
+      spec: the game; a string may end with `?observations`.
+      observations: make infostates from observations, as by that ending.
+
     Raises:
       ImportError: if OpenSpiel is not installed.
-      ValueError: if OpenSpiel has no such game, or the game is not for two players, not
-        constant-sum, has sampled chance, or has no information state strings.
+      ValueError: if OpenSpiel has no such game, or the game is not for two players, not constant-sum, has
+        sampled chance, or does not have the strings that infostates are made from.
     """
 
-    def __init__(self, spec: str | PyspielGame):
+    def __init__(self, spec: str | PyspielGame, *, observations: bool = False):
+        if isinstance(spec, str) and spec.strip().endswith(OBSERVATIONS):
+            spec, observations = spec.strip().removesuffix(OBSERVATIONS), True
         self._game: Any
-        self._game, self.name, self._error = _open(spec, two_players=True)
+        self._game, name, self._error = _open(spec, two_players=True, observations=observations)
+        self.name = name + OBSERVATIONS if observations else name
+        self.observations = observations
+        self._observed: tuple[list[_Observed], list[_Observed]] = ([], [])  # by infostate
         self._ids: tuple[dict[object, int], dict[object, int]] = ({}, {})
         self._acting: tuple[dict[str, int], dict[str, int]] = ({}, {})
         self._action_names: dict[tuple[int, int], str] = {}
@@ -77,7 +109,9 @@ class OpenSpielGame(PerStateGame):
         return name
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
-        """OpenSpiel's information state string after the history."""
+        """OpenSpiel's information state string after the history, or all steps by observations."""
+        if self.observations:
+            return self._observations_text(player, self.replay(history).infostate[player])
         state = self._game.new_initial_state()
         for length, move in enumerate(history):
             joint = move if isinstance(move, tuple) else None
@@ -127,8 +161,8 @@ class OpenSpielGame(PerStateGame):
             state.apply_action(move)
         first, second, _ = branch.action
         past = (
-            (node.infostate[0], first) if first >= 0 else position.past[0],
-            (node.infostate[1], second) if second >= 0 else position.past[1],
+            (node.infostate[0], first) if first >= 0 or self.observations else position.past[0],
+            (node.infostate[1], second) if second >= 0 or self.observations else position.past[1],
         )
         return self._arrive(_StateAndPast(state, past))
 
@@ -150,6 +184,8 @@ class OpenSpielGame(PerStateGame):
 
     def _infostate(self, position: _StateAndPast, player: int, actor: int) -> int:
         acts = bool(actor & ACTOR_BIT[player])
+        if self.observations:
+            return self._after_observation(position, player, acts)
         try:
             text = str(position.state.information_state_string(player))
         except self._error:
@@ -159,6 +195,31 @@ class OpenSpielGame(PerStateGame):
         ids = self._ids[player]
         number = ids.setdefault((position.past[player], text), len(ids))
         return self._acting[player].setdefault(text, number) if acts and text is not None else number
+
+    def _after_observation(self, position: _StateAndPast, player: int, acts: bool) -> int:
+        """The infostate after an observation; the previous one if the player did and learned nothing."""
+        try:
+            text = str(position.state.observation_string(player))
+        except self._error:  # some games have no string where the player does not act
+            text = None
+        step = _Observed(*position.past[player], acts, text)
+        observed = self._observed[player]
+        if step.action < 0 and step.previous >= 0 and observed[step.previous][2:] == step[2:]:
+            return step.previous
+        number = self._ids[player].setdefault(step, len(observed))
+        if number == len(observed):
+            observed.append(step)
+        return number
+
+    def _observations_text(self, player: int, infostate: int) -> str:
+        steps: list[str] = []
+        while infostate >= 0:
+            step = self._observed[player][infostate]
+            own = self.action_string(player, step.action) if step.action >= 0 else None
+            seen = None if step.text is None else text_of(step.text)
+            steps.append(noticed_text(own, seen, None))
+            infostate = step.previous
+        return infostate_text(player, steps[::-1])
 
     def _legal(self, state: Any, player: int) -> list[int]:
         legal = sorted(state.legal_actions(player))
@@ -186,7 +247,7 @@ class OpenSpielRules(MultiplayerRules[Any]):
 
     def __init__(self, spec: str | PyspielGame):
         self._game: Any
-        self._game, self.name, self._error = _open(spec, two_players=False)
+        self._game, self.name, self._error = _open(spec, two_players=False, observations=False)
         self.num_players = int(self._game.num_players())
         numbers = range(self._game.num_distinct_actions())
         names = [str(self._game.action_to_string(0, action)) for action in numbers]
@@ -236,7 +297,9 @@ class OpenSpielRules(MultiplayerRules[Any]):
             return ""
 
 
-def _open(spec: str | PyspielGame, *, two_players: bool) -> tuple[Any, str, type[Exception]]:
+def _open(
+    spec: str | PyspielGame, *, two_players: bool, observations: bool
+) -> tuple[Any, str, type[Exception]]:
     """Loads a pyspiel game; returns it with its canonical name and the error class that pyspiel raises."""
     pyspiel: Any = _import_pyspiel()
     if isinstance(spec, str):
@@ -244,7 +307,7 @@ def _open(spec: str | PyspielGame, *, two_players: bool) -> tuple[Any, str, type
         game: Any = _load(pyspiel, spec)
     else:
         game, spec = spec, str(spec)
-    _check_type(game, spec, two_players)
+    _check_type(game, spec, two_players, observations)
     return game, PREFIX + _canonical(pyspiel, game, spec), pyspiel.SpielError
 
 
@@ -275,7 +338,7 @@ def _load(pyspiel: Any, spec: str) -> Any:
         ) from error
 
 
-def _check_type(game: Any, spec: str, two_players: bool) -> None:
+def _check_type(game: Any, spec: str, two_players: bool, observations: bool) -> None:
     kind = game.get_type()
     dynamics, utility, chance = (
         str(k).rpartition(".")[2] for k in (kind.dynamics, kind.utility, kind.chance_mode)
@@ -289,10 +352,15 @@ def _check_type(game: Any, spec: str, two_players: bool) -> None:
         problem = f"its utility is {utility}; expected ZERO_SUM or CONSTANT_SUM"
     elif chance == "SAMPLED_STOCHASTIC":
         problem = f"its chance is {chance}; expected explicit outcomes with probabilities"
-    elif not kind.provides_information_state_string:
+    elif observations and not kind.provides_observation_string:
+        problem = "it has no observation_string; expected a game that has one"
+    elif not observations and not kind.provides_information_state_string:
+        alternative = "write the game as jaxgadget.games.stepwise.Rules"
+        if two_players and kind.provides_observation_string:
+            alternative = f"make infostates from observations, as {PREFIX}{spec}{OBSERVATIONS}"
         problem = (
-            "it has no information_state_string, so nothing says what a player remembers; choose a game "
-            "that has one, or write this one down as jaxgadget.games.stepwise.Rules"
+            "it has no information_state_string, which defines what a player remembers; expected a game that "
+            f"has one, or {alternative}"
         )
     else:
         return

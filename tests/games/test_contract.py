@@ -59,6 +59,7 @@ OPENSPIEL = [
     "oshi_zumo(coins=3,size=1,horizon=3)",
     "coordinated_mp",
     "dark_hex(board_size=2)",
+    "breakthrough(rows=3,columns=2)?observations",
     "start_at(history=0;4;1;2;6;3;5;7,game=phantom_ttt())",
     "restricted_nash_response(game=kuhn_poker())",
 ]

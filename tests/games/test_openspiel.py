@@ -287,12 +287,75 @@ def test_action_names_come_from_the_game_or_its_states():
         ("leduc_poker(foo=1)", "foo="),
         ("kuhn_poker(players=3)", "players="),
         ("mfg_crowd_modelling", "dynamics are MEAN_FIELD"),
-        ("backgammon", r"it has no information_state_string, .*stepwise\.Rules"),
+        ("backgammon", r"it has no information_state_string, .*openspiel:backgammon\?observations"),
+        ("liars_dice(dice_sides=2)?observations", "it has no observation_string"),
     ],
 )
 def test_games_that_cannot_be_solved_are_refused(spec, message):
     with pytest.raises(ValueError, match=message):
         load("openspiel:" + spec)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "kuhn_poker",
+        "leduc_poker",
+        "goofspiel(imp_info=True,num_cards=4,points_order=descending)",
+        "dark_hex(board_size=2)",
+    ],
+)
+def test_infostates_by_observations_are_those_of_perfect_recall(spec):
+    """Two decisions share an infoset if, and only if, the player's actions and observations were the same."""
+    tree = enumerate_game(load(f"openspiel:{spec}?observations"))
+    game = pyspiel.load_game(spec)
+    for player in (0, 1):
+        acting = np.nonzero(tree.actor & ACTOR_BIT[player])[0]
+        memories = [remembered(game, tree.moves(h), player) for h in acting.tolist()]
+        _, ours = np.unique(tree.infoset[player, acting], return_inverse=True)
+        _, theirs = np.unique([repr(memory) for memory in memories], return_inverse=True)
+        pairs = set(zip(ours.tolist(), theirs.tolist(), strict=True))
+        assert len(pairs) == ours.max() + 1 == theirs.max() + 1
+    if spec != "dark_hex(board_size=2)":  # whose own strings say more than its observations
+        assert [len(i) for i in tree.infosets] == [len(i) for i in enumerate_game(load(spec)).infosets]
+
+
+def remembered(game, moves, player):
+    """A player's actions, observations and turns along a history, repeated observations left out."""
+    state, memory = game.new_initial_state(), []
+    for move in (None, *moves):
+        own = -1
+        if move is not None:
+            if isinstance(move, tuple):
+                own = move[player]
+                state.apply_actions(list(move))
+            else:
+                own = move if state.current_player() == player else -1
+                state.apply_action(move)
+        acts = state.is_simultaneous_node() or state.current_player() == player
+        try:
+            seen = state.observation_string(player)
+        except pyspiel.SpielError:
+            seen = None
+        if own >= 0 or not memory or memory[-1][1:] != (acts, seen):
+            memory.append((own, acts, seen))
+    return memory
+
+
+def test_a_game_without_information_states_is_solved_by_observations():
+    game = load("openspiel:breakthrough(rows=3,columns=2)?observations")
+    solution = jaxgadget.solve(enumerate_game(game), algorithm="lp")
+    assert solution.value == pytest.approx(perfect_information_value(game.replay(()).state.state))
+    assert load(game.name).name == game.name
+    assert "?observations" in solution.policy.tree.game.name
+
+
+def perfect_information_value(state):
+    """Player 0's value of a game of perfect information without chance, by minimax."""
+    if state.is_terminal():
+        return state.returns()[0]
+    best = max if state.current_player() == 0 else min
+    return best(perfect_information_value(state.child(action)) for action in state.legal_actions())
 
 
 @pytest.mark.parametrize("spec", ["liars_dice_ir(numdice=1,dice_sides=3)", "dark_hex_ir(board_size=2)"])
