@@ -53,7 +53,8 @@ def mixture_bound(gain: FloatArray, p: FloatArray, gap: FloatArray, value: tuple
 
     An equilibrium strategy gets at least v in the mixture's game: p·(v + G) + (1−p)·(v − E) ≥ v − gap. Gain
     and exploitability are measured from the middle of the value's bracket, so half of its width is added to
-    the gap (Milec, Kubíček and Lisý 2024, Theorem 5.3, with the errors that its proof leaves out).
+    the gap; then the bound holds for every value in the bracket (Milec, Kubíček and Lisý 2024, Theorem 5.3,
+    with the errors that its proof leaves out).
 
     Args:
       gain: `[L]` against the models, over the middle of the bracket; NaN without a model.
@@ -64,5 +65,5 @@ def mixture_bound(gain: FloatArray, p: FloatArray, gap: FloatArray, value: tuple
     Returns:
       NaN for p = 1.
     """
-    earned = np.where(p > 0, p * gain, 0.0) + gap + (value[1] - value[0]) / 2
+    earned = np.where(p > 0, p * gain, 0.0) + gap + Bracket(*value).half_width
     return np.where(p < 1, earned / np.where(p < 1, 1 - p, 1.0), np.nan)

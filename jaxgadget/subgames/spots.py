@@ -646,7 +646,7 @@ def _conclude(
         largest_rise=spot.pot * float(np.maximum((best - got)[possible], 0).sum()),
         blueprint_exploitability=before,
         refined_exploitability=after,
-        exploitability_bound=before + in_chips(solutions.losses, lane),
+        exploitability_bound=before + in_chips(solutions.losses, lane) + bracket.half_width,
         game_value=bracket.for_player(player),
         algorithm=algorithm,
         iterations=int(solutions.iterations[lane]),

@@ -33,6 +33,11 @@ class Bracket(NamedTuple):
         """The estimate with the smallest possible error."""
         return (self.low + self.high) / 2
 
+    @property
+    def half_width(self) -> float:
+        """The largest possible error of the middle."""
+        return (self.high - self.low) / 2
+
     def for_player(self, player: int) -> Bracket:
         """The bounds in a player's utility, of bounds in player 0's; and the other way round."""
         return self if player == 0 else Bracket(-self.high, -self.low)

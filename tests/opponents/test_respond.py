@@ -499,3 +499,22 @@ def foreign() -> Policy:
 
 def with_nan(policy: Policy) -> Policy:
     return Policy(policy.tree, (policy.probabilities[0], policy.probabilities[1] * np.nan), ("nan",))
+
+
+def test_bounds_hold_for_every_value_in_the_bracket():
+    """`refine` and `respond` count the width of the game's bracket alike: half of it around the middle."""
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    exact = jg.solve(tree, algorithm="lp").value
+    wide = (exact - 0.02, exact + 0.04)
+    blueprint = jg.Policy.uniform(tree)
+    gadget = jg.Resolving(jg.NoPrior())
+    found, narrow = (
+        jg.refine(tree, "depth:1", blueprint, gadget, player=1, algorithm="lp", value=value)
+        for value in (wide, (exact, exact))
+    )
+    assert (narrow.refined_exploitability <= narrow.exploitability_bound + 1e-9).all()
+    assert found.exploitability_bound - found.blueprint_exploitability == pytest.approx(
+        narrow.exploitability_bound - narrow.blueprint_exploitability + 0.03, abs=1e-9
+    )
+    responses = jg.respond(tree, jg.Opponent(), player=1, algorithm="lp", value=wide)
+    assert responses.exploitability_bound == pytest.approx(responses.gap + 0.03, abs=1e-9)
