@@ -97,6 +97,8 @@ from .subgames.off_tree import translate_off_tree as translate_off_tree
 from .subgames.portfolio import make_portfolio as make_portfolio
 from .subgames.promises import PromiseError as PromiseError
 from .subgames.promises import measure_promise as measure_promise
+from .subgames.recommended import Recommendation as Recommendation
+from .subgames.recommended import recommended as recommended
 from .subgames.refine import BothRefined as BothRefined
 from .subgames.refine import Refinement as Refinement
 from .subgames.refine import refine as refine

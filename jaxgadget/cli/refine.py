@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,16 +26,20 @@ from jaxgadget.cli.options import (
     make_range_priors,
 )
 from jaxgadget.core.solver import Solver
+from jaxgadget.gadgets.registry import DEFAULT_GADGETS, GADGETS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from jaxgadget.gadgets.gadget import Gadget
     from jaxgadget.subgames.refine import BothRefined, Refinement
 
 REFINE_EXAMPLES = """\
 Examples:
 
 `jaxgadget refine leduc_poker --plot leduc.png`
+
+`jaxgadget refine leduc_poker --gadget auto`
 
 `jaxgadget refine leduc_poker --cut flop --player 1 --blueprint cfr:10 --blueprint uniform --gadget resolving`
 
@@ -47,6 +52,36 @@ Examples:
 `jaxgadget refine leduc_poker --player both --blueprint cfr:100 --gadget resolving --gadget
 optimal-continuation --algorithm lp --epsilon auto`
 """
+
+
+AUTO = "auto"
+"""Name of the recommended gadget."""
+
+
+@request
+class RefineGadgetOptions(GadgetOptions):
+    """Gadgets of `refine`.
+
+    Attributes:
+      gadget: the gadget by which the opponent enters a subgame; `auto` chooses one by the size of the game.
+    """
+
+    gadget: tuple[str, ...] = option(DEFAULT_GADGETS, choices=(*GADGETS, AUTO))
+
+    @property
+    def is_auto(self) -> bool:
+        """True for the recommended gadget alone."""
+        return self.gadget == (AUTO,)
+
+    def make(self, context: typer.Context) -> list[Gadget]:
+        """Creates the gadgets, none for `auto`; raises ValueError for `auto` with anything else."""
+        if not self.is_auto:
+            if AUTO in self.gadget:
+                raise ValueError("--gadget auto: expected no other gadget with it")
+            return super().make(context)
+        others = (field.name for field in dataclasses.fields(GadgetOptions) if field.name != "gadget")
+        refuse_unused(context, "with --gadget auto, which chooses it", *others)
+        return []
 
 
 @request
@@ -80,7 +115,7 @@ def refine(
     cuts: CutOptions,
     options: RefineOptions,
     blueprints: BlueprintOptions,
-    gadgets: GadgetOptions,
+    gadgets: RefineGadgetOptions,
     models: ModelOptions,
     knowing: Annotated[KnowledgeOptions, Fields(without=("follow",))],
     solver: Annotated[Solver, Fields(algorithm="cfr+", iterations=2000, dtype="float32", progress=True)],
@@ -98,16 +133,20 @@ def refine(
     model_specs, specs = models.parse(), blueprints.parse()
     games = gadgets.make(context)
     knowledge = knowing.make(context, knowing.order)
-    tree, build = game.lay_out(context)
+    tree, build = game.lay_out(context, solver.memory_limit)
     from jaxgadget.policy.blueprints import make_blueprints
+    from jaxgadget.subgames.recommended import recommended
     from jaxgadget.subgames.refine import refine as refine_subgames
     from jaxgadget.subgames.refine import refine_both
     from jaxgadget.tree.cut import cut
     from jaxgadget.util.clock import Stopwatch
 
-    subgames = cut(tree, cuts.of(tree.game))
+    subgames, reason = cut(tree, cuts.of(tree.game)), ""
     with (watch := Stopwatch()).phase("build"):
         profiles = make_blueprints(tree, specs, progress=True)
+        if gadgets.is_auto:
+            chosen = recommended(tree, subgames, memory_limit=solver.memory_limit)
+            games, reason = [chosen.gadget], chosen.reason
         arguments = (tree, subgames, profiles, make_range_priors(tree, games))
     solving: dict[str, Any] = {
         "solver": solver,
@@ -126,7 +165,7 @@ def refine(
             policy = results[0].policy
     failures = {lane for result in results for lane in result.failures}
     output = output.save_defined(policy, failures)
-    _report(results, both_refined, spent, output)
+    _report(results, both_refined, spent, output, reason)
     exit_if_failed(results)
 
 
@@ -135,6 +174,7 @@ def _report(
     both_refined: BothRefined | None,
     spent: Mapping[str, float],
     output: RefineOutput,
+    reason: str,
 ) -> None:
     """Writes the files and prints the tables.
 
@@ -143,6 +183,7 @@ def _report(
       both_refined: both players' refinements combined, if both re-solved.
       spent: seconds before re-solving, by phase.
       output: the output files.
+      reason: why the gadget was chosen; empty if the user chose it.
     """
     from jaxgadget.report import plots, tables
 
@@ -161,7 +202,7 @@ def _report(
             name: value + (spent[name] if number == 0 else 0) for name, value in result.seconds.items()
         }
         table = tables.refinement_table(result, every_row=output.rows)
-        shown.append((table, tables.refinement_notes(result, seconds)))
+        shown.append((table, [*filter(None, [reason]), *tables.refinement_notes(result, seconds)]))
     if both_refined is not None:
         shown.append((tables.both_table(both_refined), []))
     output.print(*shown, warnings=[tables.constant_note(tree)])

@@ -4,10 +4,10 @@ Zhang and Sandholm, *Subgame solving without common knowledge* (2021), order 1: 
 infostate I contains the opponent's infostates that meet I, and other own infostates there follow the
 blueprint. Re-solving a single I is safe. Re-solving all of them at once is not, as each search improves
 against the opponent's infostates independently of the others. Two combinations are safe: a sufficiently short
-step towards all new strategies (`damped`), and solving classes of infostates in sequence, where no two
-infostates of a class meet a common infostate of the opponent (`in-turn`). At order k ≥ 3, and unfrozen,
-several own infostates are solved together, but only the strategy at I is adopted, which is unsafe even for a
-single I.
+step towards all new strategies (`damped`), and solving infostates in sequence: classes in which no two
+infostates meet a common infostate of the opponent (`in-turn`), or each by itself (`one-by-one`). At order
+k ≥ 3, and unfrozen, several own infostates are solved together, but only the strategy at I is adopted, which
+is unsafe even for a single I.
 
 A generation (Ge et al. 2023) omits some of the opponent's infostates from a search. Each draw is a separate
 search, and the resulting strategy is their mixture, sampled once before the game. It has no safety guarantee.
@@ -52,8 +52,8 @@ from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.compilation import drop_many_programs
 from jaxgadget.util.lanes import Lanes
 
-Combine = Literal["together", "damped", "in-turn"]
-COMBINE: tuple[Combine, ...] = ("together", "damped", "in-turn")
+Combine = Literal["together", "damped", "in-turn", "one-by-one"]
+COMBINE: tuple[Combine, ...] = ("together", "damped", "in-turn", "one-by-one")
 """Methods of combining the strategies of own infostates."""
 
 Follow = Literal["believed", "assembled"]
@@ -69,7 +69,7 @@ PRIVATE = SOLVERS | ARRAYS | {Capability.PLAYED, Capability.RANGE}
 class Knowledge:
     """Re-solving based on the player's knowledge in place of common knowledge.
 
-    `damped` and `in-turn` are safe at order 1, frozen and without a generation: with ε = 0 and no gap,
+    All but `together` are safe at order 1, frozen and without a generation: with ε = 0 and no gap,
     exploitability never rises.
 
     Attributes:
@@ -82,7 +82,8 @@ class Knowledge:
         considered history leads keep the blueprint. For `refine`.
       combine: method of combining the strategies of all own infostates: `together`, all at once; `damped`,
         each by its share, in realisation plans; `in-turn`, by classes of infostates that do not meet a common
-        infostate of the opponent, each class against the result of the previous ones. For `refine`.
+        infostate of the opponent, each class against the result of the previous ones; `one-by-one`, the same
+        with a class for each infostate, and so as many solves as infostates. For `refine`.
       shares: method by which `damped` sets each infostate's step size: by `degree`, or by a linear `program`
         that maximises the sum; see `jaxgadget.tree.knowledge.shares`.
       follow: belief of later searches about the player's own play: `believed`, the result of its previous
@@ -238,13 +239,15 @@ class KnowledgeTask:
     def steps(self) -> list[_SolvedAtOnce]:
         """Groups of infostates solved in sequence; components need no combination."""
         count, combine = len(self.known.infostate), self.knowledge.combine
-        if combine == "in-turn" and self.known.order < math.inf:
-            colour = colour_classes(self.where, self.player)
+        if combine in ("in-turn", "one-by-one") and self.known.order < math.inf:
+            by_colour = combine == "in-turn"
+            turn = colour_classes(self.where, self.player) if by_colour else np.arange(count)
+            name = "class" if by_colour else "infostate"
             return [
                 _SolvedAtOnce(
-                    np.flatnonzero(colour == number), (colour == number).astype(np.float64), f"class-{number}"
+                    np.flatnonzero(turn == number), (turn == number).astype(np.float64), f"{name}-{number}"
                 )
-                for number in range(int(colour.max()) + 1)
+                for number in range(int(turn.max()) + 1)
             ]
         is_damped = combine == "damped" and self.known.order < math.inf
         share = shares(self.where, self.player, self.knowledge.shares) if is_damped else np.ones(count)
@@ -414,8 +417,8 @@ def solve_knowledge(task: KnowledgeTask, watch: Stopwatch) -> KnowledgeSolution:
     """Re-solves all own infostates and combines their strategies.
 
     `together` adopts all strategies at once, without a guarantee. `damped` moves each infostate towards its
-    strategy by its share. `in-turn` solves one colour class at a time, each against the result of the
-    previous classes, which differs between gadgets and draws. `damped` and `in-turn` are safe at order 1,
+    strategy by its share. `in-turn` solves one colour class at a time and `one-by-one` one infostate, each
+    against the previous result, which differs between gadgets and draws. These three are safe at order 1,
     frozen; in all other cases not even a single infostate is. Components need no combination: they are
     solved at once, as in `refine`.
 

@@ -77,8 +77,8 @@ class Refinement(LaneResult):
       refined_exploitability: `[lanes]` the same after refinement.
       drawn_exploitability: `[draws, lanes]` exploitability of the result of each single draw of a generation;
         one draw without a generation. NaN without `knowledge`.
-      exploitability_bound: `[lanes]` upper bound given by the certificate; NaN if there is none, for example
-        against an opponent that is locked to a model (p = 1).
+      exploitability_bound: `[lanes]` upper bound given by the certificate, for every value in the bracket
+        `game_value`; NaN if there is none, for example against an opponent that is locked to a model (p = 1).
       gain: `[lanes]` value of the refined strategy against the model, minus the game's value; NaN without a
         model.
       gadget_value: `[S, lanes]` value guaranteed by the refined strategy in each gadget game; with a model, p
@@ -383,7 +383,7 @@ def refine_known(task: KnowledgeTask, value: tuple[float, float] | None, watch: 
         blueprint_exploitability=before,
         refined_exploitability=refined,
         drawn_exploitability=drawn,
-        exploitability_bound=before + solution.rise_bound,
+        exploitability_bound=before + solution.rise_bound + bracket.half_width,
         game_value=bracket,
         knowledge=task.knowledge,
     )
@@ -494,6 +494,8 @@ def _refine_all(
         policy = assemble(task, solutions)
         before = exploitability(task.blueprint, player, value=bracket)
         reference = _reference_exploitability(resolved, before, bracket)
+        # Overlapping subgames affect each other, so that none of their bounds holds.
+        rise = _loss_bound(task, solutions) if task.base is None else np.nan
         return _report(
             task,
             solver,
@@ -503,8 +505,7 @@ def _refine_all(
             policy=policy,
             blueprint_exploitability=before[task.lanes.blueprint],
             refined_exploitability=exploitability(policy, player, value=bracket),
-            # Overlapping subgames affect each other, so that none of their bounds holds.
-            exploitability_bound=reference + (_loss_bound(task, solutions) if task.base is None else np.nan),
+            exploitability_bound=reference + rise + bracket.half_width,
             gain=gain_against(policy, against, task.lanes.opponent, player, bracket),
             game_value=bracket,
         )

@@ -208,7 +208,7 @@ def check_safe(seed: int, player: int) -> None:
     task = make_task(cut(tree, "depth:0"), player, blueprint, NO_MISTAKES, EXACT, Knowledge())
     together = solve_as(task, "together")
     check_worth(equilibrium, together.policy, player)
-    for how in ("damped", "in-turn"):
+    for how in ("damped", "in-turn", "one-by-one"):
         result = solve_as(task, how)
         assert not result.failures
         assert (rise(tree, result.policy, blueprint, player) <= 1e-9 * scale).all(), how
@@ -309,7 +309,7 @@ def test_all_at_once_may_overshoot() -> None:
 def test_pennies() -> None:
     """20 states, the uniform blueprint, max-margin: all at once doubles what half the way takes to .2375.
 
-    How much the others lose hangs on which of several optima is found; two classes in turn get further.
+    How much the others lose depends on which of several optima is found; infostates in turn get further.
     """
     tree = pennies(20)
     blueprint, value = Policy.uniform(tree), (3.3125, 3.3125)
@@ -319,6 +319,7 @@ def test_pennies() -> None:
     assert lost["together"] > 1.2
     assert lost["damped"] == pytest.approx(0.2375, abs=1e-6)
     assert 0 <= lost["in-turn"] < 0.15
+    assert 0 <= lost["one-by-one"] < 0.15
 
 
 # --- what is kept and what is refused -----------------------------------------------------
