@@ -66,7 +66,7 @@ COMBINED = ("together", "damped", "in-turn")
 WAYS = [(known, how) for known in KNOWN for how in COMBINED if known != COMPONENTS or how == COMBINED[0]]
 """Knowledge and combination; components have nothing to combine."""
 
-SAFE = {("order 1", "damped"), ("order 1", "in-turn"), (COMPONENTS, "together")}
+SAFE = {("order 1", "damped"), ("order 1", "in-turn"), ("order 1", "one-by-one"), (COMPONENTS, "together")}
 """In which of these ways exploitability never rises, by gadgets that are safe."""
 
 COLORS = {
@@ -74,6 +74,7 @@ COLORS = {
     "order 1, together": "#D55E00",
     "order 1, damped": "#56B4E9",
     "order 1, in-turn": "#0072B2",
+    "order 1, one-by-one": "#882255",
     "order 3, together": "#CC79A7",
     "order 3, in-turn": "#E69F00",
     "order 1, unfrozen, together": "#999999",

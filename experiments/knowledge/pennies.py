@@ -32,6 +32,9 @@ WORSE = 1e-6
 ROUNDING = 1e-12
 """Numbers of linear programs that are no larger are 0."""
 
+ONE_BY_ONE = ("order 1", "one-by-one")
+"""In turn, with a class for each infostate."""
+
 SHOWN = ("max-margin", "resolving, blueprint")
 """The gadgets in the picture."""
 
@@ -51,7 +54,7 @@ def compute(settings: Settings) -> pd.DataFrame:
     keys = [
         {"num_deals": n, "player": player, "algorithm": algorithm, "known": known, "combine": combine}
         for n, player, algorithm in solves
-        for known, combine in WAYS
+        for known, combine in (*WAYS, ONE_BY_ONE)
     ]
     return settings.gather(NAME, keys, solve)
 
@@ -99,7 +102,13 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 LINES = {
-    "order 1": ("order 1, together", "order 1, damped", "order 1, in-turn", common.COMPONENTS),
+    "order 1": (
+        "order 1, together",
+        "order 1, damped",
+        "order 1, in-turn",
+        "order 1, one-by-one",
+        common.COMPONENTS,
+    ),
     "beyond": (
         "order 3, together",
         "order 3, in-turn",
