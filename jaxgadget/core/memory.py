@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -67,11 +68,17 @@ FOREST_BYTES = 250
 MANY_LANES = 1 << 16
 """Ranges of more blueprints than this are always computed in several passes."""
 
-ADVICE = "expected a larger memory_limit, or dtype='float32'"
-"""Remedy for any solve."""
+FLOAT32 = "dtype='float32'"
 
-ONE_SUBGAME = "expected a larger memory_limit, dtype='float32', or a single subgame, by its infostate"
-"""Remedy for a solve of several subgames."""
+ADVICE = ("a larger memory_limit", FLOAT32)
+"""Remedies for any solve."""
+
+ONE_SUBGAME = (*ADVICE, "a single subgame, by its infostate")
+"""Remedies for a solve of several subgames."""
+
+HANDS_FINAL_ARRAYS = 8.0
+"""Memory of the certificate of a game by hands, in arrays of float64 over all sequences: 6.5 by XLA in a
+turn, and the strategies, which are copied to the host."""
 
 
 class DoesNotFit(ValueError):
@@ -218,7 +225,8 @@ def batch_size(batch: Batch, dtype: DTypeLike, rule: Rule = CFR_PLUS) -> tuple[S
     loop = loop_size(problem, rule)
     exact = array_bytes(jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, np.float64), problem.terms))
     _, lane_payoff = batch.payoff.num_bytes()
-    final = round(FINAL_ARRAYS * 8 * _num_sequences(problem))
+    arrays = FINAL_ARRAYS if _num_hands(batch) == 1 else HANDS_FINAL_ARRAYS
+    final = round(arrays * 8 * _num_sequences(problem))
     return loop, Size(loop.fixed, exact + lane_payoff + max(loop.lane, final))
 
 
@@ -254,7 +262,7 @@ def plan_batch(
     rule: Rule = CFR_PLUS,
     memory_limit: int | None = None,
     chunk: int | None = None,
-    advice: str = ADVICE,
+    advice: tuple[str, ...] = ADVICE,
 ) -> Plan:
     """Splits the lanes of a batch into chunks.
 
@@ -265,7 +273,7 @@ def plan_batch(
       rule: the regret-matching rule.
       memory_limit: bytes that the solve may take on each device; by default the available ones.
       chunk: lanes of a chunk, if an earlier part of the solve has determined it.
-      advice: remedy where not even one lane fits, for the error.
+      advice: remedies where not even one lane fits, for the error.
 
     Raises:
       DoesNotFit: if there is not enough memory for one lane.
@@ -274,8 +282,14 @@ def plan_batch(
     loop, size = batch_size(batch, dtype, rule)
     shared = array_bytes((batch.sides, batch.payoff))
     description = f"{batch.name}: {{}} lane(s) of {batch.num_games} game(s)"
-    needs = Needs(description, size, loop.lane, shared, advice, _num_hands(batch))
+    needs = Needs(description, size, loop.lane, shared, remedies(advice, dtype), _num_hands(batch))
     return plan_lanes(batch.num_lanes, needs, placement, memory_limit, chunk)
+
+
+def remedies(advice: Sequence[str], dtype: DTypeLike) -> str:
+    """The remedies of a solve in a precision, for an error."""
+    *others, last = (remedy for remedy in advice if remedy != FLOAT32 or np.dtype(dtype) != np.float32)
+    return f"expected {', '.join(others)}, or {last}" if others else f"expected {last}"
 
 
 def plan_game(problem: Problem, lanes: int, rule: Rule = CFR_PLUS) -> Plan:
@@ -336,7 +350,7 @@ class Needs(NamedTuple):
     size: Size
     loop: int
     shared: int
-    advice: str = ADVICE
+    advice: str = "expected a larger memory_limit"
     hands: int = 1
 
 

@@ -130,7 +130,7 @@ class GadgetSubgames(abc.ABC):
         return None
 
     @property
-    def advice(self) -> str:
+    def advice(self) -> tuple[str, ...]:
         """Remedy in error messages for a solve that does not fit in memory."""
         return ADVICE
 
@@ -205,7 +205,7 @@ class Subgames(GadgetSubgames):
         )
 
     @property
-    def advice(self) -> str:
+    def advice(self) -> tuple[str, ...]:
         """Remedy in error messages for a solve that does not fit in memory."""
         return ADVICE if self.around is None or self.forest.num_subgames == 1 else ONE_SUBGAME
 

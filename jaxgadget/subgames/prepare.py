@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from jaxgadget.core.devices import HOME, Placement
-from jaxgadget.core.memory import ADVICE, MANY_LANES, DoesNotFit, find_memory
+from jaxgadget.core.memory import ADVICE, MANY_LANES, DoesNotFit, find_memory, remedies
 from jaxgadget.core.payoff import payoff_bytes
 from jaxgadget.gadgets.capabilities import Capability
 from jaxgadget.gadgets.frozen import Frozen, find_frozen, split_ranges
@@ -207,7 +207,11 @@ def _in_turn(policy: Policy, count: int) -> Iterator[Policy]:
 
 
 def plan_ranges(
-    forest: Forest, placement: Placement, memory_limit: int | None = None, *, advice: str = ADVICE
+    forest: Forest,
+    placement: Placement,
+    memory_limit: int | None = None,
+    *,
+    advice: tuple[str, ...] = ADVICE,
 ) -> int:
     """Largest number of blueprints whose ranges can be computed together.
 
@@ -229,6 +233,7 @@ def plan_ranges(
     if available < entries + lane:
         raise DoesNotFit(
             f"{forest.num_subgames} subgame(s) of {forest.tree.game.name} take {megabytes(entries + lane)} "
-            f"of memory before they are solved, but {megabytes(available)} is available; {advice}"
+            f"of memory before they are solved, but {megabytes(available)} is available; "
+            f"{remedies(advice, np.float32)}"  # ranges are computed in float64 in any case
         )
     return min((available - entries) // lane, MANY_LANES)
