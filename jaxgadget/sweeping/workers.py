@@ -221,7 +221,7 @@ class Processes:
 
 
 class _Process:
-    """A call in a separate process, which ends with the current one."""
+    """A call in a separate process, which ends with the current one, even if that is killed."""
 
     def __init__(self, task: Callable[..., Any], arguments: tuple[Any, ...]):
         spawn = multiprocessing.get_context("spawn")  # JAX has threads, so no fork
@@ -245,7 +245,16 @@ class _Process:
 
 
 def _answer(answer: Connection, task: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     answer.send(task(*arguments))
+
+
+def _end_with_parent() -> None:
+    """Ends this process when its parent ends, which terminates its children only if it is not killed."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def slurm_executor(folder: pathlib.Path, parameters: dict[str, str]) -> submitit.SlurmExecutor:

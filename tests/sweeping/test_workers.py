@@ -6,6 +6,7 @@ Executors that start processes on a cluster's machines, and workers that are kil
 import concurrent.futures
 import multiprocessing
 import pathlib
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -281,6 +282,21 @@ def test_a_process_that_dies_says_how(capfd: pytest.CaptureFixture[str]):
     waits.cancel()
     with pytest.raises(ChildProcessError, match=r"ended with status (-15|1)$"):
         waits.result()
+
+
+@pytest.mark.slow
+def test_a_process_ends_with_its_parent_that_is_killed():
+    script = (
+        "import time\n"
+        "from jaxgadget.sweeping.workers import Processes\n"
+        "task = Processes().submit(time.sleep, 90)\n"
+        "print('started', flush=True)\n"
+        "task.result()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None and parent.stdout.readline() == b"started\n"
+        parent.kill()
+        parent.communicate(timeout=60)  # until every process that has the pipe has ended
 
 
 def test_slurm_says_what_is_missing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
