@@ -25,8 +25,8 @@ TIMES = ("build_seconds", "compile_seconds", "run_seconds")
 _FORM, _FAILURE, _MODEL, _P, _GAIN, _GUARD_SHARE = "form", "failure", "model", "p", "gain", "guard_share"
 _ORDER, _UNFROZEN, _GENERATION, _COMBINE = "order", "unfrozen", "generation", "combine"
 _MEAN = "mean_exploitability"
-_LATER = (_FORM, _MODEL, _P, _GUARD_SHARE, _ORDER, _UNFROZEN, _GENERATION, _COMBINE, _MEAN, _GAIN, _FAILURE)
-"""Columns that pieces of earlier versions lack, in order."""
+LATER = (_FORM, _MODEL, _P, _GUARD_SHARE, _ORDER, _UNFROZEN, _GENERATION, _COMBINE, _MEAN, _GAIN, _FAILURE)
+"""Columns that pieces of earlier versions lack, in order; release 0.2, which wrote no checksums, had none."""
 _TEXT, _FLOAT, _WHOLE = pa.string(), pa.float64(), pa.int64()
 SCHEMA = pa.schema(
     [
@@ -185,13 +185,14 @@ class Store:
         try:
             table = pq.ParquetFile(pa.BufferReader(content)).read()
             metadata = table.schema.metadata or {}
-            if _CHECKSUM not in metadata and b"pandas" not in metadata:  # written by versions up to 0.2
-                raise ValueError("its checksum is gone")
-            if _CHECKSUM in metadata and metadata[_CHECKSUM].decode() != checksum(table.to_pydict()):
-                raise ValueError("its checksum is not that of its rows")
+            if _CHECKSUM in metadata:
+                if metadata[_CHECKSUM].decode() != checksum(table.to_pydict()):
+                    raise ValueError("its checksum is not that of its rows")
+            elif b"pandas" not in metadata or not set(LATER).isdisjoint(table.column_names):
+                raise ValueError("its checksum is gone, and only release 0.2 wrote none")
         except Exception as error:  # pyarrow raises many kinds of errors
             raise PIECE_FORMAT.damaged(path, error) from error
-        for name in _LATER:
+        for name in LATER:
             if name not in table.column_names:
                 table = table.add_column(SCHEMA.get_field_index(name), name, _unknown(name, table.num_rows))
         is_consistent = (

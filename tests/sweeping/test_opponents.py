@@ -14,7 +14,7 @@ from pandas.testing import assert_frame_equal
 import jaxgadget as jg
 from jaxgadget.sweeping.store import MANIFEST_FORMAT, SCHEMA, TIMES, Store
 from jaxgadget.sweeping.sweep import Workshop
-from jaxgadget.util.store import read_record, write_record
+from jaxgadget.util.store import checksum, read_record, write_record
 from tests.solving import sweeping
 
 KUHN: dict[str, Any] = {
@@ -100,7 +100,7 @@ def test_pieces_that_were_written_before_there_were_opponents_are_read(tmp_path:
     rows = jg.sweep(tmp_path, **sweeping(**settings))
     (path,) = (tmp_path / "pieces").glob("*.parquet")
     table = pq.read_table(path).drop_columns(["model", "p", "gain"])
-    pq.write_table(table.replace_schema_metadata({b"pandas": b"{}"}), path)
+    pq.write_table(table.replace_schema_metadata({b"checksum": checksum(table.to_pydict())}), path)
     manifest = read_record(tmp_path / "manifest.json", MANIFEST_FORMAT)
     assert manifest is not None
     pieces = [{k: v for k, v in piece.items() if k != "opponents"} for piece in manifest["pieces"]]
