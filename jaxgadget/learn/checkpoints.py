@@ -61,7 +61,7 @@ SUMS = Format(
     name="jaxgadget training checkpoint",
     version=1,
     noun="checksums",
-    remedy="delete this checkpoint's folder to continue from the one before, or train in another folder",
+    remedy="restore the checkpoint, or train in another folder",
 )
 CONTENT = dataclasses.replace(SUMS, noun="checkpoint")
 """Errors for the files of a checkpoint other than its checksums."""
@@ -70,7 +70,7 @@ OLDER_SUMS = Format(
     name="jaxgadget checksums",
     version=1,
     noun="checksums",
-    remedy="restore the file, or train in another folder",
+    remedy=SUMS.remedy,
     anonymous=True,
 )
 """Of all checkpoints, as releases 0.3 and 0.4 wrote them."""
@@ -361,11 +361,16 @@ def restore_weights(folder: str | os.PathLike[str], like: Weights, kind: Network
       ImportError: if orbax is not installed.
     """
     path, label = pathlib.Path(folder), kind.label(folder)
-    step = last_step(path)
-    if step is None:
-        raise ValueError(f"{label} has no checkpoint yet; train it longer")
-    _check_files(path, step)
-    return _restore(path, step, {"weights": like}, label)["weights"]
+    while True:
+        step = last_step(path)
+        if step is None:
+            raise ValueError(f"{label} has no checkpoint yet; train it longer")
+        try:
+            _check_files(path, step)
+            return _restore(path, step, {"weights": like}, label)["weights"]
+        except (OSError, ValueError):
+            if last_step(path) == step:  # otherwise another process is training, and has deleted this one
+                raise
 
 
 def _find_description(folder: pathlib.Path, kind: NetworkKind) -> dict[str, Any] | None:

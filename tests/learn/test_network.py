@@ -174,6 +174,23 @@ def test_a_damaged_older_checkpoint_does_no_harm(kuhn, tmp_path):
     assert sorted(path.name for path in (tmp_path / CHECKPOINTS).iterdir()) == ["2", "3"]
 
 
+def test_a_network_is_read_while_another_process_trains_it(kuhn, tmp_path, monkeypatch):
+    """And deletes the checkpoint that was the newest."""
+    values = make(kuhn)
+    kept, progress = save(tmp_path, values, 1)
+    check = checkpoints._check_step
+
+    def check_late(folder, step):
+        for later in (2, 3) if step == 1 else ():
+            kept.save(dataclasses.replace(progress, step=np.int32(later)), [])
+        return check(folder, step)
+
+    monkeypatch.setattr(checkpoints, "_check_step", check_late)
+    found = load_values(tmp_path, kuhn)
+    assert jax.tree.all(jax.tree.map(np.array_equal, found.weights, progress.weights))
+    assert not (tmp_path / CHECKPOINTS / "1").exists()
+
+
 def test_a_damaged_newest_checkpoint_names_the_one_before(kuhn, tmp_path):
     for step in (1, 2):
         save(tmp_path, make(kuhn), step)
