@@ -110,17 +110,27 @@ class SpotBatches(abc.ABC, Generic[Result]):
                 if folder is None:
                     batch = dict(zip(numbers, self.solve(numbers, settings, tell), strict=True))
                 else:
-                    archive = folder / f"{self._name([keys[number] for number in numbers])}.npz"
-                    with hold(archive.with_suffix(""), "checkpoint"):
-                        states = archive.with_suffix(".states")
-                        make_folder(states)
-                        settings = dataclasses.replace(settings, checkpoint=states)
-                        batch = dict(zip(numbers, self.solve(numbers, settings, tell), strict=True))
-                        self._write(archive, {keys[number]: result for number, result in batch.items()})
-                        shutil.rmtree(states)
+                    wanted = {number: keys[number] for number in numbers}
+                    batch = self._solve_in(folder, wanted, settings, tell)
                 yield batch
                 del batch
                 report((done + 1) * iterations)
+
+    def _solve_in(
+        self, folder: pathlib.Path, keys: Mapping[int, str], settings: Solver, report: Report
+    ) -> dict[int, Result]:
+        """Solves a batch of spots, given with their keys, and writes its archive."""
+        archive = folder / f"{self._name(keys.values())}.npz"
+        states = archive.with_suffix(".states")
+        with hold(archive.with_suffix(""), "checkpoint"):
+            batch = self._read(archive, keys)
+            if not batch:  # otherwise another process has solved it in the meantime
+                make_folder(states)
+                settings = dataclasses.replace(settings, checkpoint=states)
+                batch = dict(zip(keys, self.solve(list(keys), settings, report), strict=True))
+                self._write(archive, {keys[number]: result for number, result in batch.items()})
+                shutil.rmtree(states)
+        return batch
 
     def _target_in_pots(self, numbers: Iterable[int]) -> float | None:
         """The smallest target gap of the given spots, as a share of the pot; None without a target."""
@@ -151,18 +161,21 @@ class SpotBatches(abc.ABC, Generic[Result]):
         """Yields the results of a checkpoint, one archive at a time."""
         wanted = set(keys)
         for path, archived in find_spots(folder, self.format).items():
+            # Those of a process that was killed between the archive and their removal.
+            shutil.rmtree(path.with_suffix(".states"), ignore_errors=True)
             if not wanted.isdisjoint(archived):
-                yield self._read(path, [key if key in wanted else "" for key in keys])
+                yield self._read(path, {number: key for number, key in enumerate(keys) if key in wanted})
                 wanted.difference_update(archived)
 
-    def _read(self, path: pathlib.Path, keys: Sequence[str]) -> dict[int, Result]:
+    def _read(self, path: pathlib.Path, keys: Mapping[int, str]) -> dict[int, Result]:
+        """Results of an archive by number, for those of the given keys that it has."""
         archive = read_archive(path, self.format)
         if archive is None:
             return {}
         lanes = {key: lane for lane, key in enumerate(archive.header["keys"])}
         return {
             number: self.unpack(number, {name: rows[lanes[key]] for name, rows in archive.arrays.items()})
-            for number, key in enumerate(keys)
+            for number, key in keys.items()
             if key in lanes
         }
 

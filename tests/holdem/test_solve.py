@@ -268,6 +268,23 @@ def test_a_batch_that_another_process_solves_is_refused(tmp_path: pathlib.Path):
     assert archive.exists()
 
 
+def test_a_batch_that_another_process_has_solved_meanwhile_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+):
+    """Even if it was killed before it removed its states, which the next process does."""
+    solving = Solver(iterations=2, checkpoint=tmp_path)
+    before = solve_spots([BLUFFS], solver=solving)
+    (archive,) = tmp_path.glob("spots-*.npz")
+    archive.with_suffix(".states").mkdir()
+    sizes = batches_built(monkeypatch)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "find_spots", lambda *of: {})  # pyright: ignore
+        again = solve_spots([BLUFFS], solver=solving)
+    assert sizes == [] and again[0].to_row() == before[0].to_row()
+    solve_spots([BLUFFS], solver=solving)
+    assert list(tmp_path.iterdir()) == [archive]
+
+
 def test_archives_of_a_checkpoint_are_read_one_by_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ):
