@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import logging
 import math
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,6 +32,7 @@ from jaxgadget.tree.forest import Forest
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.digest import digest
+from jaxgadget.util.files import make_folder
 from jaxgadget.util.interrupts import telling_what_is_kept
 from jaxgadget.util.locks import hold
 from jaxgadget.util.precision import precision
@@ -172,18 +172,33 @@ def solve_ranges(
     folder, solver = solver.checkpoint_path, dataclasses.replace(solver, checkpoint=None)
     ranges = check_ranges(forest, ranges)
     range_solver = RangeSolver(forest, solver)
-    store = None if folder is None else Shards(folder, _request(forest, ranges, solver, shard))
-    size, lanes = (shard or SHARD) if store is None else store.shard, ranges[0].shape[1]
+    with contextlib.ExitStack() as stack:
+        store = None
+        if folder is not None:
+            make_folder(folder)
+            stack.enter_context(hold(folder, "folder"))
+            store = Shards(folder, _request(forest, ranges, solver, shard))
+        parts = _solve_shards(range_solver, ranges, store, (shard or SHARD) if store is None else store.shard)
+    return _joined(parts, range_solver.seconds)
+
+
+def _solve_shards(
+    range_solver: RangeSolver, ranges: tuple[FloatArray, FloatArray], store: Shards | None, size: int
+) -> list[SolvedRanges]:
+    """Reads or solves the shards, of so many lanes each, in order; the lock of their folder is held."""
+    solver, lanes = range_solver.solver, ranges[0].shape[1]
     pairs = [(ranges[0][:, k : k + size], ranges[1][:, k : k + size]) for k in range(0, lanes, size)]
     parts: dict[int, SolvedRanges] = {}
     for shard_idx, pair in enumerate(pairs):
         if store is not None and (stored := store.read(shard_idx, pair)) is not None:
-            parts[shard_idx] = SolvedRanges(forest=forest, seconds={}, num_read=stored["gap"].size, **stored)
-    if 0 < len(parts) < len(pairs):
-        log.info("Going on in %r after %d of %d shards.", os.fspath(folder or ""), len(parts), len(pairs))
+            num_read = stored["gap"].size
+            parts[shard_idx] = SolvedRanges(
+                forest=range_solver.forest, seconds={}, num_read=num_read, **stored
+            )
+    if store is not None and 0 < len(parts) < len(pairs):
+        log.info("Going on in %r after %d of %d shards.", str(store.folder), len(parts), len(pairs))
     bar = progress_bar("solving ranges", len(pairs) * solver.num_iterations, solver.progress)
-    lock = contextlib.nullcontext() if store is None else hold(store.folder, "folder")
-    with lock, telling_what_is_kept(lambda: _describe_kept(folder, parts, lanes)), bar as report:
+    with telling_what_is_kept(lambda: _describe_kept(store, parts, lanes)), bar as report:
         # The first report counts the shards that were read; the remaining time is estimated from there.
         for shard_idx in [idx for idx in range(len(pairs)) if idx not in parts]:
             before = len(parts) * solver.num_iterations
@@ -192,17 +207,15 @@ def solve_ranges(
                 store.write(shard_idx, solved.arrays())
             parts[shard_idx] = solved
             report(len(parts) * solver.num_iterations)
-    return _joined([parts[shard_idx] for shard_idx in range(len(pairs))], range_solver.seconds)
+    return [parts[shard_idx] for shard_idx in range(len(pairs))]
 
 
-def _describe_kept(
-    folder: str | os.PathLike[str] | None, parts: Mapping[int, SolvedRanges], lanes: int
-) -> str:
+def _describe_kept(store: Shards | None, parts: Mapping[int, SolvedRanges], lanes: int) -> str:
     """Describes the results that an interrupted solve has stored."""
-    if folder is None:
+    if store is None:
         return ""
     count = sum(part.gap.shape[1] for part in parts.values())
-    return f"{os.fspath(folder)!r} keeps {count} of {lanes} pairs of ranges"
+    return f"{str(store.folder)!r} keeps {count} of {lanes} pairs of ranges"
 
 
 def _request(

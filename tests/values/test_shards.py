@@ -167,6 +167,7 @@ def test_an_interrupt_inside_a_shard_says_what_is_kept_and_changes_no_number(
 def test_a_folder_in_use_names_the_process(tmp_path: pathlib.Path) -> None:
     with hold(tmp_path, "folder"), pytest.raises(ValueError, match=f"in use by process {os.getpid()} on"):
         kept(tmp_path)
+    assert not list(tmp_path.iterdir()), "a process that is refused writes nothing"
     assert_same(kept(tmp_path))
 
 
