@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 UNDEFINED = 3
 """Exit status 3: completed, but some results are undefined."""
 
+EXHAUSTED = "RESOURCE_EXHAUSTED"
+"""Beginning of the error that JAX raises if the device, or the process, has too little memory."""
+
 MAX_REASONS = 3
 """Maximum number of printed reasons; `--json` has all of them."""
 
@@ -126,8 +129,8 @@ def clear_errors() -> Generator[None]:
         except KeyboardInterrupt as interrupt:
             typer.echo(" ".join(["Interrupted.", *notes(interrupt)]), err=True)
             raise typer.Exit(130) from None
-        except (ValueError, ImportError, OSError, MemoryError) as error:
-            if isinstance(error, OSError) and error.errno == errno.EPIPE:  # standard output was closed
+        except Exception as error:
+            if not _is_expected(error):
                 raise
             typer.echo("\n  ".join([f"Error: {_sentence(error)}", *notes(error)]), err=True)
             raise typer.Exit(2) from None
@@ -138,10 +141,27 @@ def notes(error: BaseException) -> list[str]:
     return getattr(error, "__notes__", [])
 
 
-def _sentence(error: BaseException) -> str:
+def _is_expected(error: Exception) -> bool:
+    """True for an error of the input or of the system, and not of the program."""
+    if isinstance(error, OSError):
+        return error.errno != errno.EPIPE  # standard output was closed
+    return isinstance(error, ValueError | ImportError) or _is_exhausted(error)
+
+
+def _is_exhausted(error: Exception) -> bool:
+    """True if there is too little memory."""
+    return isinstance(error, MemoryError) or str(error).startswith(EXHAUSTED)
+
+
+def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{os.fspath(error.filename)!r}: {error.strerror}"
-    return " ".join(line.strip() for line in str(error).splitlines()) or type(error).__name__
+    text = " ".join(line.strip() for line in str(error).splitlines()) or type(error).__name__
+    if _is_exhausted(error):
+        text = f"too little memory ({text.removeprefix(EXHAUSTED).lstrip(': ')}); expected a smaller game, "
+        text += "fewer blueprints or gadgets at once, --dtype float32, or a larger limit of the process "
+        text += "(`ulimit -v`)"
+    return text
 
 
 class _ToStandardError(logging.Handler):

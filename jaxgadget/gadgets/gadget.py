@@ -25,6 +25,7 @@ from jaxgadget.gadgets.entry import Entry, TwoLevelEntry
 from jaxgadget.gadgets.prior import ArrayPrior, BlueprintPrior, Mistakes, NoPrior, Prior
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.structure import Bodies
+from jaxgadget.util.arguments import is_finite_number
 
 DEFAULT_EPSILON = 1e-3
 """ε of the paper's experiments (Kubíček et al. 2026, §8)."""
@@ -138,8 +139,7 @@ def check_epsilon(epsilon: object) -> None:
     """Raises ValueError unless ε is a number in [0, 1) or `auto`."""
     if isinstance(epsilon, str) and epsilon == AUTO:
         return
-    value = float(epsilon) if isinstance(epsilon, float | int | np.floating | np.integer) else np.nan
-    if isinstance(epsilon, bool) or not 0 <= value < 1:
+    if not is_finite_number(epsilon) or not 0 <= epsilon < 1:
         raise ValueError(
             f"epsilon={epsilon!r}: expected a number in [0, 1), for example {DEFAULT_EPSILON}, or 'auto'"
         )

@@ -223,7 +223,7 @@ class StepwiseGame(PerStateGame):
         outcomes = (
             _distinct_integers([pair[0] for pair in returned]) if all(map(_is_pair, returned)) else None
         )
-        probabilities = [float(pair[1]) for pair in returned] if outcomes else []
+        probabilities = [_as_float(pair[1]) for pair in returned] if outcomes else []
         total = math.fsum(probabilities)
         if not outcomes or min(probabilities) < 0 or not abs(total - 1) <= PROBABILITY_TOLERANCE:
             fault = f"whose probabilities sum to {total:.12g}"
@@ -241,7 +241,7 @@ class StepwiseGame(PerStateGame):
     def _rewards(self, reward: Any, moves: tuple[Move, ...]) -> tuple[float, float]:
         try:
             first, second = map(float, reward if isinstance(reward, tuple) else (reward, 0.0 - reward))
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             first = second = math.nan
         if not (math.isfinite(first) and math.isfinite(second)):
             raise self._error(
@@ -292,6 +292,14 @@ class StepwiseGame(PerStateGame):
 
     def _error(self, moves: tuple[Move, ...], problem: str, remedy: str) -> ValueError:
         return ValueError(f"{self.name}: {problem} after history {moves!r}; {remedy}")
+
+
+def _as_float(value: Any) -> float:
+    """The value as a float; NaN for one that is not a number, or an integer beyond the largest float."""
+    try:
+        return float(value)
+    except (OverflowError, TypeError, ValueError):
+        return math.nan
 
 
 def _is_pair(value: object) -> bool:

@@ -203,7 +203,7 @@ class TeamRules(Rules[TeamState]):
         returned: Any = self.policies[seat](memory, legal)
         try:
             probabilities = [float(p) for p in returned]
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             probabilities = []
         is_distribution = abs(math.fsum(probabilities) - 1) <= PROBABILITY_TOLERANCE
         if len(probabilities) != len(legal) or not (is_distribution and min(probabilities) >= 0):
@@ -256,7 +256,7 @@ class TeamRules(Rules[TeamState]):
         is_step = isinstance(step, MultiplayerStep) and len(step.private) in (0, count)
         try:
             rewards = [float(reward) for reward in step.rewards] or [0.0] * count if is_step else []
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             rewards = []
         if len(rewards) != count or not all(map(math.isfinite, rewards)):
             raise ValueError(

@@ -8,7 +8,7 @@ import functools
 import numpy as np
 
 from jaxgadget.core.rows import on_host
-from jaxgadget.games.game import TERMINAL
+from jaxgadget.games.game import LARGEST_RETURN, TERMINAL
 from jaxgadget.games.hands import HandsGame, PublicEnds
 from jaxgadget.holdem.betting import PLAYERS, BetMenu, BettingTree, SpotBetting, build_betting
 from jaxgadget.holdem.cards import HANDS, NUM_CARDS, card_name, cards_left, hand_name, hands_left, parse_board
@@ -65,8 +65,10 @@ class Spot:
                 raise ValueError(f"{name}={menus!r}: expected a BetMenu, or one for either player")
         for name in ("pot", "stack"):
             chips = getattr(self, name)
-            if not is_finite_number(chips) or chips <= 0:
-                raise ValueError(f"{name}={chips!r}: expected a finite number of chips > 0")
+            if not is_finite_number(chips) or not 0 < chips <= LARGEST_RETURN:
+                raise ValueError(
+                    f"{name}={chips!r}: expected a finite number of chips > 0, at most {LARGEST_RETURN:g}"
+                )
         if self.river_menus is not None and len(self.cards) == 5:
             raise ValueError(
                 f"river_menus on the river {self.board!r}: expected None; menus (--bets, --raises) are "

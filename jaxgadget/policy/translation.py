@@ -316,7 +316,7 @@ class _Translator:
             answer: Any = self.rule(x, low, high)  # a user's function may return anything
             try:
                 shares[case] = float(answer)
-            except (TypeError, ValueError):
+            except (OverflowError, TypeError, ValueError):
                 shares[case] = math.nan
             if not 0 <= shares[case] <= 1:
                 raise ValueError(

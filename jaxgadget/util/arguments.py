@@ -47,9 +47,13 @@ def check_player(player: object, name: str = "player") -> int:
 
 
 def is_finite_number(value: Any) -> TypeGuard[float]:
-    """True for a real, finite number."""
-    is_number = isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)
+    """True for a real, finite number; False for an integer beyond the largest float."""
+    if not isinstance(value, float | int | np.floating | np.integer) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def read_whole_number(text: str) -> int | None:

@@ -304,8 +304,12 @@ def _open(path: str | os.PathLike[str], format: Format) -> Generator[Any]:
             _check_sizes(file)
             with np.load(file, allow_pickle=False) as archive:
                 yield archive
-        except (DamagedError, ForeignError, MemoryError):
+        except (DamagedError, ForeignError):
             raise
+        except MemoryError as error:
+            raise MemoryError(
+                f"{format.label(path)} cannot be read: {str(error) or 'no memory is left'}"
+            ) from error
         except Exception as error:  # zipfile, zlib, NumPy and JSON raise errors of their own
             raise format.damaged(path, error) from error
 

@@ -3,8 +3,10 @@
 import importlib
 import logging
 import pathlib
+import re
 from typing import Any
 
+import jax
 import pytest
 import typer
 from typer.testing import CliRunner, Result
@@ -60,6 +62,19 @@ def test_notes_of_an_error_are_lines_below(capsys: pytest.CaptureFixture[str]):
         raise error
     assert caught.value.exit_code == 2
     assert capsys.readouterr().err == "Error: one line\n  first\n  second\n"
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError("12 GiB"), jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory, 12 GiB")]
+)
+def test_too_little_memory_is_a_sentence(error: Exception, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(typer.Exit) as caught, clear_errors():
+        raise error
+    assert caught.value.exit_code == 2
+    said = capsys.readouterr().err
+    assert re.fullmatch(r"Error: too little memory \(.*12 GiB\); expected .*\n", said)
+    with pytest.raises(jax.errors.JaxRuntimeError), clear_errors():
+        raise jax.errors.JaxRuntimeError("INTERNAL: another error")
 
 
 @pytest.mark.parametrize(

@@ -614,7 +614,7 @@ def test_no_prior_means_no_mistakes() -> None:
         *(
             (lambda kind=kind, epsilon=epsilon: kind(UniformPrior(), epsilon), "epsilon=")
             for kind in (kind for name, kind in CLASSES.items() if name != "unsafe")
-            for epsilon in (-0.1, 1.0, 2.0, np.nan, True, "small")
+            for epsilon in (-0.1, 1.0, 2.0, np.nan, True, "small", 10**400)
         ),
         (lambda: Unsafe(epsilon=5), "epsilon="),
         *((lambda clip=clip: BlueprintPrior(clip=clip), "clip=") for clip in (0.0, -1.0, 2.0, np.nan)),

@@ -260,6 +260,7 @@ BAD = [
     ),
     ({"actors_of": {0: (CHANCE,), 1: ()}, "outcomes": ((0, 1.5), (1, -0.5))}, r"probabilities >= 0"),
     ({"actors_of": {0: (CHANCE,), 1: ()}, "outcomes": ((0, math.nan),)}, r"sum to nan"),
+    ({"actors_of": {0: (CHANCE,), 1: ()}, "outcomes": ((0, 10**400),)}, r"sum to nan"),
     ({"actors_of": {0: (CHANCE,), 1: ()}, "outcomes": ((0, 0.5), (0, 0.5))}, r"distinct integers"),
     ({"actors_of": {0: (CHANCE,), 1: ()}, "outcomes": (("a", 1.0),)}, r"distinct integers"),
     ({"actors_of": {0: (CHANCE,), 1: ()}, "outcomes": (0.5, 0.5)}, r"expected pairs"),
@@ -268,6 +269,7 @@ BAD = [
     ({"result": {"reward": (0.0, math.inf)}}, r"reward=\(0.0, inf\) of player 1 after history \(0,\)"),
     ({"result": {"reward": (0.0,)}}, r"reward=\(0.0,\)"),
     ({"result": {"reward": "much"}}, r"reward='much'"),
+    ({"result": {"reward": 10**400}}, r"reward=10+ of player 0 after history"),
     (
         {"result": {"public": [1]}},
         r"the observation \[1\] of both players is not hashable after history \(0,\)",

@@ -29,6 +29,8 @@ def spot(**changes: Any) -> Spot:
         ({"oop": "TdTs,9d2c"}, "oop='TdTs,9d2c': no hand is left on 'Td9d6hQc7s'"),
         ({"oop": "AsKs:0.3", "ip": "AsQs:0.7,KsJs:0.1"}, "no pair of hands is compatible on 'Td9d6hQc7s'"),
         ({"pot": -60}, "pot=-60: expected a finite number of chips > 0"),
+        ({"pot": 10**400}, f"pot={10**400}: expected a finite number of chips > 0, at most 1e+30"),
+        ({"stack": 1e31}, "stack=1e+31: expected a finite number of chips > 0, at most 1e+30"),
         ({"menus": NEVER}, "menus have no bet sizes"),
         ({"river_menus": HALF}, "river_menus on the river 'Td9d6hQc7s': expected None"),
     ],

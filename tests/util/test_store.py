@@ -215,6 +215,19 @@ def test_an_array_that_claims_more_numbers_than_it_has(tmp_path: pathlib.Path):
         read(path)
 
 
+def test_an_archive_that_does_not_fit_in_memory_is_named(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    def no_room(*args: Any, **more: Any) -> None:
+        raise MemoryError
+
+    path = tmp_path / "archive.npz"
+    write_archive(path, THINGS, RECORD, ARRAYS)
+    monkeypatch.setattr("numpy.load", no_room)
+    with pytest.raises(MemoryError, match=r"things '.*archive\.npz' cannot be read: no memory is left"):
+        read(path)
+
+
 def test_large_archives_are_not_packed_so_that_they_can_be_read(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ):
