@@ -399,7 +399,7 @@ class Rows:
                 if not isinstance(record, dict) or not isinstance(record.get(KEY), str):
                     raise ForeignError("it is not a row of this command")
             except (ValueError, RecursionError) as error:
-                if line_number == len(lines) > 1 and rows and not isinstance(error, ForeignError):
+                if line_number == len(lines) and self._is_cut(line) and not isinstance(error, ForeignError):
                     log.warning(
                         "%s: line %d is cut off and left out.", self.format.label(self.path), line_number
                     )
@@ -411,6 +411,11 @@ class Rows:
             row: dict[str, Any] = record
             rows[row[KEY]] = self._unseal(row, line_number)
         return rows
+
+    def _is_cut(self, line: bytes) -> bool:
+        """True if a text is, or could be, the beginning of a row of this format."""
+        begin = json.dumps({FORMAT: self.format.name}, ensure_ascii=False).encode()[:-1]
+        return line.startswith(begin) or begin.startswith(line)
 
     def _unseal(self, row: dict[str, Any], line_number: int) -> dict[str, Any]:
         line = dataclasses.replace(self.format, noun=f"line {line_number} of {self.format.noun}")

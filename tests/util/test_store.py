@@ -322,15 +322,20 @@ def test_no_change_of_a_row_is_silent(tmp_path: pathlib.Path):
 def test_a_last_line_that_is_cut_off_loses_no_other(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture):
     rows = Rows(tmp_path / "rows.jsonl", THINGS)
     rows.add({"a": {"ev": 12.5}, "b": {"ev": 3.5}})
-    rows.path.write_bytes(rows.path.read_bytes()[:-9])
+    whole, found = rows.path.read_bytes(), rows.read()
+    for place in range(len(whole)):
+        rows.path.write_bytes(whole[:place])
+        lines = (whole[:place] + b"\n").count(b"}\n")
+        assert rows.read() == {key: found[key] for key in list(found)[:lines]}
+    rows.path.write_bytes(whole[:-9])
     assert rows.read() == {"a": {"ev": 12.5}}
-    assert "line 2 is cut off" in caplog.text
+    assert "line 1 is cut off" in caplog.text and "line 2 is cut off" in caplog.text
     assert rows.add({"c": {"ev": 1.0}}).keys() == {"a", "c"} == rows.read().keys()
 
 
 def test_other_files_are_left_as_they_are(tmp_path: pathlib.Path):
     path = tmp_path / "notes.txt"
-    for text in ("mine\n", '{"key": 3}\n', "[]\n"):
+    for text in ("mine\n", "mine", '{"key": 3', '{"key": 3}\n', "[]\n"):
         path.write_text(text)
         with pytest.raises(ForeignError, match=r"notes\.txt', line 1, is not a result of this command"):
             Rows(path, THINGS).add({"a": {}})
