@@ -129,7 +129,7 @@ class SpotBatches(abc.ABC, Generic[Result]):
                 settings = dataclasses.replace(settings, checkpoint=states)
                 batch = dict(zip(keys, self.solve(list(keys), settings, report), strict=True))
                 self._write(archive, {keys[number]: result for number, result in batch.items()})
-                shutil.rmtree(states)
+                shutil.rmtree(states, ignore_errors=True)  # another process may do the same
         return batch
 
     def _target_in_pots(self, numbers: Iterable[int]) -> float | None:
