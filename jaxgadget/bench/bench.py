@@ -108,7 +108,7 @@ class Benchmark:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _BenchOptions:
+class _BenchSettings:
     """Validated settings of `bench`."""
 
     engines: tuple[str, ...]
@@ -155,7 +155,7 @@ def bench(
       ValueError: if an argument is out of range, or an engine in `engines` lacks a game or the algorithm.
       ImportError: if an engine in `engines` is not installed.
     """
-    options = _BenchOptions(
+    options = _BenchSettings(
         engines=_check_engines(engines, find_rule(algorithm)),
         named=engines is not None,
         lanes=_check_lanes(lanes),
@@ -216,7 +216,7 @@ def _check_seconds(seconds: object) -> float:
 
 
 def _runners(
-    tree: HistoryTree, options: _BenchOptions, skipped: list[str], progress: bool | None
+    tree: HistoryTree, options: _BenchSettings, skipped: list[str], progress: bool | None
 ) -> list[Runner]:
     """Builds a game in every engine; engines that were not requested explicitly are skipped on failure."""
     name, runners = tree.game.name, list[Runner]()
@@ -298,7 +298,7 @@ def _solve_bytes(loop: jax.stages.Compiled, plan: Plan, states: Sequence[State])
 
 
 def _race(
-    tree: HistoryTree, runners: Sequence[Runner], options: _BenchOptions, report: Callable[[int], None]
+    tree: HistoryTree, runners: Sequence[Runner], options: _BenchSettings, report: Callable[[int], None]
 ) -> list[Row]:
     """Times all runners in turns; returns the fastest row of every engine and number of lanes."""
     share = options.seconds / options.repeats

@@ -198,7 +198,7 @@ def exit_if_undefined(failures: Collection[str], total: int) -> None:
     raise typer.Exit(UNDEFINED)
 
 
-class Solved(Protocol):
+class MayFail(Protocol):
     """A result with a policy whose lanes may have failed."""
 
     @property
@@ -212,7 +212,7 @@ class Solved(Protocol):
         ...
 
 
-def exit_if_failed(results: Sequence[Solved]) -> None:
+def exit_if_failed(results: Sequence[MayFail]) -> None:
     """Prints the reasons and exits with status `UNDEFINED` if some lanes of the results failed."""
     reasons = [reason for result in results for reason in result.failures.values()]
     exit_if_undefined(reasons, sum(result.policy.num_lanes for result in results))

@@ -351,7 +351,7 @@ def earned_alone(side: Side, terms: Terms, plan: Parts) -> jax.Array:
     return earned + jax.ops.segment_sum(below, subgame, num_segments=side.entry.num_roots)
 
 
-class Values(NamedTuple):
+class SideValues(NamedTuple):
     """Values of one player's actions, infosets and roots, in its own utility."""
 
     actions: Parts
@@ -362,7 +362,7 @@ class Values(NamedTuple):
     """`[num_subgames, lanes]` at the entry's roots."""
 
 
-def values_up(side: Side, terms: Terms, gradient: jax.Array, strategy: Parts) -> Values:
+def values_up(side: Side, terms: Terms, gradient: jax.Array, strategy: Parts) -> SideValues:
     """Values of a strategy.
 
     Args:
@@ -375,7 +375,7 @@ def values_up(side: Side, terms: Terms, gradient: jax.Array, strategy: Parts) ->
     return _values_up(side, terms, gradient, (entry, body))
 
 
-def best_values_up(side: Side, terms: Terms, gradient: jax.Array) -> Values:
+def best_values_up(side: Side, terms: Terms, gradient: jax.Array) -> SideValues:
     """Values of a best response within the bounds; arguments as in `values_up`."""
     return _values_up(side, terms, gradient, (terms.entry.best, terms.body.best))
 
@@ -387,10 +387,10 @@ def _expectation(bounds: Bounds, strategy: jax.Array) -> Reduce:
     return expected
 
 
-def _values_up(side: Side, terms: Terms, gradient: jax.Array, reduce: tuple[Reduce, Reduce]) -> Values:
+def _values_up(side: Side, terms: Terms, gradient: jax.Array, reduce: tuple[Reduce, Reduce]) -> SideValues:
     """Bottom-up through the body, then through the entry, each with its own `Reduce`: (entry, body)."""
     earned = gradient if terms.body_constant is None else gradient + terms.body_constant
     actions, infosets, roots = sweep_up(side.body, earned, reduce[1])
     top = terms.constant + side.linked(terms.scale * roots)
     entry_actions, entry_infosets, subgames = sweep_up(side.entry, top, reduce[0])
-    return Values(Parts(entry_actions, actions), Parts(entry_infosets, infosets), roots, subgames)
+    return SideValues(Parts(entry_actions, actions), Parts(entry_infosets, infosets), roots, subgames)

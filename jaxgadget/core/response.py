@@ -10,7 +10,7 @@ import jax
 from jaxgadget.core.problem import (
     Parts,
     Problem,
-    Values,
+    SideValues,
     best_values_up,
     check_precision,
     earned_alone,
@@ -48,8 +48,8 @@ def evaluate(problem: Problem, strategy: tuple[Parts, Parts], payoff_state: Any 
     check_precision(problem)
     plan = tuple(follow(problem.sides[p], problem.terms[p], strategy[p]) for p in (0, 1))
     reach = payoff_reaches(problem, (plan[0], plan[1]))
-    best: list[Values] = []
-    played: list[Values] = []
+    best: list[SideValues] = []
+    played: list[SideValues] = []
     for player in (0, 1):
         side, terms = problem.sides[player], problem.terms[player]
         gradient, _ = problem.payoff.gradient(player, reach, payoff_state)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.certificate import Certificate, Fallbacks, certify, certify_average, find_overflows
 from jaxgadget.core.driver import Finished, Report, solve
-from jaxgadget.core.lp.solve import Goal, ProgramError, Rows, refined, solve_program
+from jaxgadget.core.lp.solve import Behaviour, Goal, ProgramError, refined, solve_program
 from jaxgadget.core.memory import Plan
 from jaxgadget.core.problem import Parts, Problem, Side, Terms, earned_alone, follow
 from jaxgadget.core.solver import Solver
@@ -142,7 +142,7 @@ def _solve_exactly(
     A lane whose linear program is not solved leaves the others alone.
     """
     num_lanes = batch.num_lanes
-    strategies, failures = list[tuple[Rows, Rows]](), dict[int, str]()
+    strategies, failures = list[tuple[Behaviour, Behaviour]](), dict[int, str]()
     iterations, epsilon = np.zeros(num_lanes, np.int64), np.full(num_lanes, np.nan)
     with precision(np.float64):
         problem, fallbacks = batch.problem(), fallback(np.arange(num_lanes))
@@ -184,16 +184,16 @@ def _solve_exactly(
     )
 
 
-def _undefined_rows(problem: Problem) -> tuple[Rows, Rows]:
+def _undefined_rows(problem: Problem) -> tuple[Behaviour, Behaviour]:
     """Strategies of a lane that is not solved: NaN."""
     first, second = (
-        Rows(np.full(side.entry.num_actions, np.nan), np.full(side.body.num_actions, np.nan))
+        Behaviour(np.full(side.entry.num_actions, np.nan), np.full(side.body.num_actions, np.nan))
         for side in problem.sides
     )
     return first, second
 
 
-def _stack_lanes(rows: Sequence[Rows]) -> Parts:
+def _stack_lanes(rows: Sequence[Behaviour]) -> Parts:
     """Strategies of one player in every lane, on the device."""
     entry, body = (np.stack(lanes, axis=1) for lanes in zip(*rows, strict=True))
     return Parts(jax.device_put(entry), jax.device_put(body))

@@ -36,7 +36,7 @@ from jaxgadget.util.arrays import BoolArray, IntArray
 from jaxgadget.util.memory import host_memory, megabytes
 
 
-class _Blocks(NamedTuple):
+class _HandBlocks(NamedTuple):
     """One player's D decisions with one hand, and the ids of infosets and sequences for each hand.
 
     Attributes:
@@ -58,7 +58,7 @@ class _Blocks(NamedTuple):
         return self.rank if len(self.rank) == 1 else self.rank[decisions]
 
 
-class _Layout(NamedTuple):
+class _PublicLayout(NamedTuple):
     """Both players' decisions in a public tree.
 
     Attributes:
@@ -68,7 +68,7 @@ class _Layout(NamedTuple):
       num_moves: `[n]` decisions of both players above each node.
     """
 
-    blocks: tuple[_Blocks, _Blocks]
+    blocks: tuple[_HandBlocks, _HandBlocks]
     infoset: IntArray
     sequence: IntArray
     num_moves: IntArray
@@ -216,7 +216,7 @@ class PublicTree:
         return self.nodes.moves(node)
 
     @functools.cached_property
-    def _layout(self) -> _Layout:
+    def _layout(self) -> _PublicLayout:
         return _lay_out(self.hands_game)
 
     @lazy
@@ -402,7 +402,7 @@ class PublicInfosets(Infosets):
         """Stores the tree and the player; use `PublicTree.infosets` instead."""
         self._tree: PublicTree
         self._player: int
-        self._blocks: _Blocks
+        self._blocks: _HandBlocks
         blocks = tree._layout.blocks[player]  # pyright: ignore[reportPrivateUsage]  # two halves of one layout
         self.__dict__.update(_tree=tree, _player=player, _blocks=blocks)
 
@@ -464,12 +464,12 @@ class PublicInfosets(Infosets):
         return np.append(self._narrow(np.array([-1])), self._narrow(action))
 
 
-def _lay_out(game: HandsGame) -> _Layout:
+def _lay_out(game: HandsGame) -> _PublicLayout:
     """Both players' decisions in a public tree."""
     tree = game.nodes
     infoset, sequence = np.full((2, len(tree)), -1, np.int32), np.zeros((2, len(tree)), np.int32)
     depth = np.zeros((2, len(tree)), np.int32)
-    blocks: list[_Blocks] = []
+    blocks: list[_HandBlocks] = []
     for player in (0, 1):
         nodes = tree.decisions(player)
         num_actions = tree.num_children[nodes].astype(np.int32)
@@ -493,10 +493,10 @@ def _lay_out(game: HandsGame) -> _Layout:
             infoset=np.append(-1, infoset[player, tree.parent[children]]).astype(np.int32),
         )
         blocks.append(_number_hands(decisions, game.possible[player], game.num_hands[player]))
-    return _Layout((blocks[0], blocks[1]), infoset, sequence, depth.sum(axis=0, dtype=np.int32))
+    return _PublicLayout((blocks[0], blocks[1]), infoset, sequence, depth.sum(axis=0, dtype=np.int32))
 
 
-def _number_hands(decisions: Infosets, possible: BoolArray | None, hands: int) -> _Blocks:
+def _number_hands(decisions: Infosets, possible: BoolArray | None, hands: int) -> _HandBlocks:
     """Numbers a player's infosets and sequences, decision by decision and hand by hand."""
     if possible is None:
         rank = np.arange(hands)[None]
@@ -507,7 +507,7 @@ def _number_hands(decisions: Infosets, possible: BoolArray | None, hands: int) -
         num_hands = held.sum(axis=1)
     num_sequences = num_hands * decisions.num_actions
     dtype = np.int32 if num_sequences.sum() < np.iinfo(np.int32).max else np.int64
-    return _Blocks(
+    return _HandBlocks(
         decisions=decisions,
         rank=rank.astype(dtype),
         num_hands=num_hands,

@@ -30,7 +30,7 @@ ROUNDING = 1e-11
 """Largest weight of a solver's plan that counts as 0."""
 
 
-class Rows(NamedTuple):
+class Behaviour(NamedTuple):
     """One player's behaviour in one lane: entry `[Q_entry]` and body `[Q_body]`, 0 at padding."""
 
     entry: FloatArray
@@ -97,9 +97,9 @@ class Decisions:
         """`[S - G]` the sequence above the infoset of every action."""
         return self.treeplex.parent[self.infoset]
 
-    def split(self, rows: FloatArray) -> Rows:
+    def split(self, rows: FloatArray) -> Behaviour:
         """Rows `[S - G]` as those of entry and body."""
-        return Rows(*np.split(rows, [self.num_entry - self.num_games]))
+        return Behaviour(*np.split(rows, [self.num_entry - self.num_games]))
 
     def sum_actions(self, rows: FloatArray) -> FloatArray:
         """Sums over the actions of every infoset, `[S - G]` → `[I]`."""

@@ -13,14 +13,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from jaxgadget.core.lp.decisions import Rows
+from jaxgadget.core.lp.decisions import Behaviour
 from jaxgadget.core.lp.highs import TOLERANCE, Model, ProgramError, ProgramSolution, run, stays_optimal
 from jaxgadget.core.lp.program import Goal, Plans, Program, build_program
 from jaxgadget.core.problem import Problem
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.players import pair_for
 
-__all__ = ["Goal", "Optimum", "ProgramError", "Rows", "refined", "solve_program"]
+__all__ = ["Behaviour", "Goal", "Optimum", "ProgramError", "refined", "solve_program"]
 
 GAP_TOLERANCE = 1e-7
 """Largest gap of a solution, as a share of the game's largest payoff or constant."""
@@ -52,7 +52,7 @@ class Optimum:
 
     value: FloatArray
     gap: FloatArray
-    strategy: tuple[Rows, Rows]
+    strategy: tuple[Behaviour, Behaviour]
     iterations: int
     epsilon: FloatArray | None = None
 
