@@ -90,6 +90,7 @@ from .subgames.local_best_response import call_down as call_down
 from .subgames.local_best_response import local_best_response as local_best_response
 from .subgames.nested import Nested as Nested
 from .subgames.nested import nested_search as nested_search
+from .subgames.off_tree import Answering as Answering
 from .subgames.off_tree import OffTree as OffTree
 from .subgames.off_tree import OffTreeLevel as OffTreeLevel
 from .subgames.off_tree import nested_off_tree as nested_off_tree

@@ -8,16 +8,17 @@ from typing import Any
 from jaxgadget.core.solver import SETTINGS, Solver
 from jaxgadget.learn.options import TrainingConfig
 from jaxgadget.policy.policy import Policy
-from jaxgadget.subgames import nested
+from jaxgadget.subgames import nested, off_tree
 from jaxgadget.subgames.leaves import OptimalValues
 from jaxgadget.subgames.schedule import Lookahead
 from jaxgadget.sweeping.grid import SweepGrid
+from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.public import Tree
 
 
 def settings(**keywords: Any) -> dict[str, Any]:
     """The keywords, settings of the solve among them bundled in `solver`; there need not be any."""
-    bundled = {name: keywords.pop(name) for name in SETTINGS if name in keywords}
+    bundled = {name: keywords.pop(name) for name in (*SETTINGS, "padded") if name in keywords}
     return {**keywords, "solver": Solver(**bundled)} if bundled else keywords
 
 
@@ -41,6 +42,13 @@ def nested_search(tree: Tree, *arguments: Any, **keywords: Any) -> nested.Nested
     lookahead = Lookahead(**{name: keywords.pop(name) for name in names & set(keywords)})
     keywords = keywords if "solver" in keywords else settings(**keywords)
     return nested.nested_search(tree, *arguments, lookahead=lookahead, **keywords)
+
+
+def nested_off_tree(tree: HistoryTree, *arguments: Any, **keywords: Any) -> off_tree.OffTree:
+    """`jaxgadget.nested_off_tree`, settings of its answers and its solve as keywords."""
+    names = {field.name for field in dataclasses.fields(off_tree.Answering)}
+    answering = off_tree.Answering(**{name: keywords.pop(name) for name in names & set(keywords)})
+    return off_tree.nested_off_tree(tree, *arguments, answering=answering, **settings(**keywords))
 
 
 def nested_exactly(

@@ -16,7 +16,7 @@ PROMISED = {
     *("SolvedRanges", "RangeNetwork", "RangeTraining", "FolderRanges", "ContinuationPrior"),
     *("Opponent", "RangePrior"),
     *("Knowledge", "RandomGeneration", "DiverseGeneration"),
-    *("AbstractValues", "nested_off_tree", "translate_off_tree", "OffTree"),
+    *("AbstractValues", "Answering", "nested_off_tree", "translate_off_tree", "OffTree"),
     *("Spot", "HandRange", "BetMenu", "solve_spots", "evaluate_spot", "SpotSolution"),
     *("refine_spots", "SpotRefinement", "translate_solution"),
 }

@@ -33,7 +33,7 @@ from jaxgadget import (
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.games.menu import read_menu
 from jaxgadget.policy.exact import find_value, solve_exactly
-from jaxgadget.subgames.off_tree import TRANSLATION, Method
+from jaxgadget.subgames.off_tree import TRANSLATION, Answering, Method
 from jaxgadget.util.players import Bracket
 
 HERE = pathlib.Path(__file__).parent
@@ -155,7 +155,7 @@ def answer(
         solver = Solver(algorithm=algorithm, iterations=iterations, progress=False)
         given = all_gadgets(method) if gadgets is None else list(gadgets)
         known: Any = method
-        found = nested_off_tree(tree, blueprint, given, method=known, solver=solver, **asked)
+        found = nested_off_tree(tree, blueprint, given, Answering(known), solver=solver, **asked)
     middle = Bracket(*value_of(game)).for_player(player).middle
     kept = dict(zip(blueprint.labels, middle - on_menu(blueprint, player), strict=True))
     table = found.table

@@ -27,6 +27,7 @@ from jaxgadget import (
     translate_off_tree,
 )
 from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.subgames.off_tree import Answering
 from jaxgadget.util.players import Bracket
 
 NAME = "large"
@@ -74,7 +75,7 @@ def _measure(game: str, player: int, method: str, iterations: int) -> pd.DataFra
             tree,
             blueprint,
             given,
-            method=known,
+            Answering(known),
             solver=Solver(iterations=iterations, progress=False),
             **asked,
         )

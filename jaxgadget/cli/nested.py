@@ -153,13 +153,13 @@ def nested(
     profiles = make_blueprints(tree, blueprint_specs, progress=True)
     values = leaves.make(context, tree, profiles)
     opponent = make_opponent(tree, specs, models.p, options.beyond)
-    searching: dict[str, Any] = {"opponent": opponent, "knowledge": knowledge, "solver": solver}
+    searching: dict[str, Any] = {"opponent": opponent, "solver": solver}
     if leaves.leaf == END:
-        lookahead = Lookahead(step=options.step)
+        lookahead = Lookahead(step=options.step, knowledge=knowledge)
     elif leaves.leaf.startswith(f"{RANGES}:"):
-        lookahead = Lookahead(values)
+        lookahead = Lookahead(values, knowledge=knowledge)
     else:
-        lookahead = Lookahead(values, leaves.depth, options.limit, options.step)
+        lookahead = Lookahead(values, leaves.depth, options.limit, options.step, knowledge=knowledge)
     searches: list[Nested] = []
     for player in options.players:
         searches.append(nested_search(tree, profiles, offers, lookahead, player=player, **searching))

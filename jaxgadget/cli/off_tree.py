@@ -197,7 +197,7 @@ def _answer(
     solving: dict[str, Any],
 ) -> OffTree:
     """Runs one method for one player, with checkpoints in a separate folder."""
-    from jaxgadget.subgames.off_tree import nested_off_tree, translate_off_tree
+    from jaxgadget.subgames.off_tree import Answering, nested_off_tree, translate_off_tree
 
     kind, _, rule = method.partition(":")
     if kind == TRANSLATION:
@@ -210,11 +210,9 @@ def _answer(
         tree,
         profiles,
         gadgets[method],
+        Answering(known, levels=levels, **solving),
         player=player,
-        method=known,
-        levels=levels,
         solver=solver,
-        **solving,
     )
 
 

@@ -73,7 +73,7 @@ FLOAT32 = "dtype='float32'"
 ADVICE = ("a larger memory_limit", FLOAT32)
 """Remedies for any solve."""
 
-ONE_SUBGAME = (*ADVICE, "a single subgame, by its infostate")
+ONE_SUBGAME = (*ADVICE, "a single subgame, cut(tree, …).only(infostate)")
 """Remedies for a solve of several subgames."""
 
 HANDS_FINAL_ARRAYS = 8.0

@@ -60,6 +60,7 @@ class Solver:
       progress: show a progress bar, or a line a minute in a log; by default a bar on a terminal or in a
         notebook.
       chunk: lanes solved together; by default as many as memory and cores allow. Internal.
+      padded: round the sizes of subgames up, so that forests of similar shape share a program. Internal.
 
     Raises:
       ValueError: if a setting is out of range or cannot be combined with linear programs.
@@ -99,6 +100,7 @@ class Solver:
     chunk: int | None = dataclasses.field(
         default=None, repr=False, metadata={"internal": True, "option": False}
     )
+    padded: bool = dataclasses.field(default=True, repr=False, metadata={"internal": True, "option": False})
 
     def __post_init__(self) -> None:
         if self.iterations is not None:

@@ -153,11 +153,10 @@ class Decomposition(LaneResult):
             kept = ArrayValues(-self._opponent_values(resolver, infostate))
             refinement = refine(
                 self.forest.histories,
-                self.forest.cut,
+                self.forest.cut if infostate is None else self.forest.cut.only(infostate),
                 self.trunk,
                 dataclasses.replace(kind, alternative=kept),
                 player=resolver,
-                infostate=infostate,
                 solver=solver,
                 value=self.forest.tree.payoff_bounds,  # exploitabilities are not requested
             )

@@ -28,7 +28,7 @@ from jaxgadget.subgames.refine import list_gadgets
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, check_histories
-from jaxgadget.util.arguments import check_player
+from jaxgadget.util.arguments import check_player, moved
 from jaxgadget.util.arrays import BoolArray, FloatArray
 from jaxgadget.util.lanes import Lanes
 from jaxgadget.util.progress import progress_bar
@@ -125,6 +125,7 @@ class Search(LaneResult):
         }
 
 
+@moved(infostate="where=cut(tree, …).only(infostate)")
 def search(
     tree: HistoryTree,
     where: CutSpec,
@@ -134,7 +135,6 @@ def search(
     values: ValueFunction | Sequence[ValueFunction],
     depth: int = 1,
     player: int = 0,
-    infostate: str | None = None,
     solver: Solver | None = None,
     iterations: int | None = None,
     algorithm: str | Rule | None = None,
@@ -146,8 +146,8 @@ def search(
     continued by entry 0. A depth beyond the end solves the subgames as `jaxgadget.refine` does.
 
     The tree must contain all histories from the game's root to the limit, even when a single public state
-    (`infostate`) is searched. `enumerate_game(game, depth=…)` can stop at the limit; a blueprint and values
-    for the whole game can be used with such a tree.
+    (`cut(tree, …).only(infostate)`) is searched. `enumerate_game(game, depth=…)` can stop at the limit; a
+    blueprint and values for the whole game can be used with such a tree.
 
     Args:
       tree: the game's histories, at least down to the limit.
@@ -158,7 +158,6 @@ def search(
         0 is that blueprint. Only a network records this, and a warning is issued if the two differ.
       depth: D >= 1.
       player: the searching player, 0 or 1.
-      infostate: search only the subgame that contains this infostate.
       solver: settings; by default 2000 iterations of CFR+ in float32. Takes no `checkpoint` or `time_limit`.
       iterations: short for `Solver(iterations=…)`.
       algorithm: short for `Solver(algorithm=…)`.
@@ -180,7 +179,6 @@ def search(
     asked = list_gadgets(gadgets, False, (player,))
     leaf = [at_limit.values for at_limit in history_leaves(values, profiles)]
     spot = cut(tree, where)
-    spot = spot if infostate is None else spot.only(infostate)
     leaves, num_entries = limit_by_depth(tree, spot, check_depth(depth)), leaf[0].num_entries
     check_room(leaves, num_entries, tree.game.name, solver.placement)
     look = build_forest(tree, spot, limit=leaves, num_choices=num_entries)

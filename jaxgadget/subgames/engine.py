@@ -46,7 +46,6 @@ from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy
 from jaxgadget.subgames.prepare import Base, Prepared, body_rows, plan_ranges, prepare, prepare_known
-from jaxgadget.tree.cut import Cut
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.parts import root_numbers, take_part
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
@@ -157,7 +156,6 @@ class Subgames(GadgetSubgames):
       player: the resolving player.
       blueprint: profiles, one per lane.
       gadgets: the gadgets; each is combined with all blueprints.
-      around: the cut, of which `forest` may hold a subset of the subgames; by default all.
       opponents: the opponents; each is combined with all gadgets. By default one that only adapts.
       reference: for each gadget the strategies whose values it offers, one lane for each blueprint; by
         default the blueprints.
@@ -179,7 +177,6 @@ class Subgames(GadgetSubgames):
     player: int
     blueprint: Policy
     gadgets: tuple[Gadget, ...]
-    around: Cut | None = None
     opponents: Opponents | None = None
     reference: tuple[Policy, ...] | None = None
     base: Base | None = None
@@ -189,11 +186,6 @@ class Subgames(GadgetSubgames):
     combinations: Lanes | None = None
     adopted: BoolArray | None = None
     held: IntArray | None = None
-
-    @property
-    def whole(self) -> Cut:
-        """The cut with all its subgames, including those that are not solved."""
-        return self.forest.cut if self.around is None else self.around
 
     @functools.cached_property
     def against(self) -> Opponents:
@@ -207,7 +199,7 @@ class Subgames(GadgetSubgames):
     @property
     def advice(self) -> tuple[str, ...]:
         """Remedy in error messages for a solve that does not fit in memory."""
-        return ADVICE if self.around is None or self.forest.num_subgames == 1 else ONE_SUBGAME
+        return ADVICE if self.forest.num_subgames == 1 or self.adopted is not None else ONE_SUBGAME
 
     @functools.cached_property
     def lanes(self) -> Lanes:

@@ -394,8 +394,6 @@ def make_task(
     gadgets: Sequence[Gadget],
     solver: Solver,
     knowledge: Knowledge,
-    *,
-    padded: bool = True,
 ) -> KnowledgeTask:
     """Builds the subgames of all own infostates; see `KnowledgeTask` and `tree.knowledge.knowledge_cover`.
 
@@ -406,10 +404,9 @@ def make_task(
       gadgets: gadgets that `check_knowledge` accepts.
       solver: settings of the solve.
       knowledge: the player's knowledge.
-      padded: see `build_forest`.
     """
     known = knowledge_cover(where, player, knowledge.order, unfrozen=knowledge.unfrozen)
-    base, forest = (build_forest(where.tree, what, padded=padded) for what in (where, known.cover))
+    base, forest = (build_forest(where.tree, what, padded=solver.padded) for what in (where, known.cover))
     return KnowledgeTask(knowledge, known, blueprint, tuple(gadgets), solver, base, forest)
 
 

@@ -44,7 +44,7 @@ from jaxgadget.subgames.schedule import Lookahead, Schedule, make_schedule
 from jaxgadget.tree.cut import CutSpec
 from jaxgadget.tree.history import check_histories, check_whole
 from jaxgadget.tree.public import PublicTree, Tree, check_tree
-from jaxgadget.util.arguments import check_player
+from jaxgadget.util.arguments import check_player, moved
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.lanes import Lanes
@@ -200,6 +200,7 @@ class Nested(LaneResult):
         }
 
 
+@moved(knowledge="lookahead=Lookahead(knowledge=…)")
 def nested_search(
     tree: Tree,
     blueprint: PolicyLike | Sequence[PolicyLike],
@@ -207,7 +208,6 @@ def nested_search(
     lookahead: Lookahead | None = None,
     *,
     opponent: Opponent | Opponents | Sequence[Opponent] | None = None,
-    knowledge: Knowledge | None = None,
     player: int = 0,
     value: tuple[float, float] | None = None,
     solver: Solver | None = None,
@@ -226,11 +226,11 @@ def nested_search(
     default, then searches all subgames of a level jointly, which is safe. Other gadgets search each subgame
     separately; the assembled policy is not safe.
 
-    With `knowledge` a player searches from each own infostate separately, using its knowledge there up to an
-    order. Its belief about its own play at other infostates is the result of its previous search wherever
-    that search was free, and otherwise the blueprint of that search (`follow="believed"`), or the results of
-    the searches from those infostates (`assembled`). In lookaheads frozen infostates continue with the
-    blueprint, which is entry 0 at the limit. The result is not safe, and no bound is known. At order
+    With `Lookahead.knowledge` a player searches from each own infostate separately, using its knowledge there
+    up to an order. Its belief about its own play at other infostates is the result of its previous search
+    wherever that search was free, and otherwise the blueprint of that search (`follow="believed"`), or the
+    results of the searches from those infostates (`assembled`). In lookaheads frozen infostates continue with
+    the blueprint, which is entry 0 at the limit. The result is not safe, and no bound is known. At order
     `math.inf` searches start from public states.
 
     With range values the search is DeepStack's: from the game's root down to the limit, then again from the
@@ -243,10 +243,9 @@ def nested_search(
       gadgets: by default those of `refine` (with ε of 1e-3; the paper's nested solving has 2e-2); with an
         opponent, or with optimal values, `OptimalContinuation(NoPrior())`.
       lookahead: beginning and end of the searches, and the values at their limit; by default a search at each
-        own decision, to the end of the game.
+        own decision, to the end of the game. Its `knowledge` cannot be combined with `opponent`, or with
+        gadgets that need the trunk or the optimal continuation.
       opponent: one or several, each with models and p; by default one that adapts.
-      knowledge: search from own infostates in place of public states, with values of histories or to the end.
-        Cannot be combined with `opponent`, or with gadgets that need the trunk or the optimal continuation.
       player: the searching player, 0 or 1.
       value: bracket of player 0's value of the game, if known; else `game_value(tree)`.
       solver: settings of every search; by default 3000 iterations of CFR+ in float32. Takes no `target_gap`,
@@ -278,10 +277,10 @@ def nested_search(
         Opponent() if opponent is None else opponent, check_tree(tree), name="opponent"
     )
     profiles = as_policy(blueprint, tree, name="blueprint")
-    _check_tree(tree, lookahead, knowledge, asked, opponents, profiles.num_lanes, solver)
+    _check_tree(tree, lookahead, asked, opponents, profiles.num_lanes, solver)
     check_value(value, tree)
-    if knowledge is not None:
-        _check_known(knowledge, asked, lookahead, opponent)
+    if lookahead.knowledge is not None:
+        check_knowledge(lookahead.knowledge, asked, opponent)
     if (ranged := lookahead.range_values) is not None:
         warn_of_doubts([ranged])
         at_limit: Any = lookahead.cut
@@ -301,9 +300,9 @@ def nested_search(
         _leaves(cast("Leaf | ValueFunction | None", lookahead.values), profiles),
         solver,
         visits=lookahead.visits is not False and not optimal,
-        knowledge=knowledge,
+        knowledge=lookahead.knowledge,
     )
-    return _measured(profiles, asked, opponents, schedule, value, _joined(runs), knowledge)
+    return _measured(profiles, asked, opponents, schedule, value, _joined(runs), lookahead.knowledge)
 
 
 def _leaves(
@@ -320,7 +319,6 @@ def _leaves(
 def _check_tree(
     tree: Tree,
     lookahead: Lookahead,
-    knowledge: Knowledge | None,
     gadgets: Sequence[Gadget],
     opponents: Opponents,
     num_blueprints: int,
@@ -330,7 +328,7 @@ def _check_tree(
     if not isinstance(tree, PublicTree):
         check_whole(tree)
         return
-    if knowledge is not None:
+    if lookahead.knowledge is not None:
         check_histories(tree, "search from own infostates")
     if lookahead.values is not None and not isinstance(lookahead.values, OptimalValues):
         check_histories(tree, f"a limit with values={lookahead.values!r}")
@@ -338,23 +336,6 @@ def _check_tree(
         check_histories(tree, "a limit for an opponent that follows a model")
     lanes = len(gadgets) * len(opponents) * num_blueprints
     check_fits(tree.hands_game, solver.precision, solver.memory_limit, lanes=lanes, policies=SEARCH_ARRAYS)
-
-
-def _check_known(
-    knowledge: Knowledge, gadgets: Sequence[Gadget], lookahead: Lookahead, opponent: Any
-) -> None:
-    """Raises ValueError unless search from own infostates is possible."""
-    if isinstance(lookahead.values, OptimalValues) or lookahead.range_values is not None:
-        raise ValueError(
-            f"knowledge with values={lookahead.values!r}: these are of public states, but searches from "
-            "own infostates have only parts of these; expected values of histories, or none for searches to "
-            "the end of the game"
-        )
-    check_knowledge(knowledge, gadgets, opponent)
-    if knowledge.generate is not None:
-        raise ValueError(
-            f"generate={knowledge.generate!r}: nested search considers all infostates; leave it out"
-        )
 
 
 def _run(

@@ -76,7 +76,7 @@ from jaxgadget.subgames.refine import list_gadgets
 from jaxgadget.tree.cut import cut_at
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, check_whole, enumerate_game
-from jaxgadget.util.arguments import check_player, check_whole_number, function_name
+from jaxgadget.util.arguments import check_player, check_whole_number, function_name, moved
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.lanes import Lanes
@@ -87,6 +87,36 @@ METHODS: tuple[Method, ...] = get_args(Method)
 
 TRANSLATION = "translation"
 """Prefix of the method name in tables for translation; the rule follows."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Answering:
+    """Method by which `nested_off_tree` answers actions off the menu, and the actions that it answers.
+
+    Attributes:
+      method: `inexpensive`, `expensive` or `safe`; see the module's docstring.
+      off_tree_actions: the opponent's off-menu actions, by name or id; by default all.
+      levels: number of departures to answer; by default all that are possible.
+      rule: translation rule, for `safe` and for actions that no level answers.
+      max_histories: maximum size of an enumerated game. A larger whole game is not enumerated.
+
+    Raises:
+      ValueError: if a method or rule is unknown, or a number is out of range.
+    """
+
+    method: Method = "inexpensive"
+    off_tree_actions: Sequence[int | str] | None = None
+    levels: int | None = None
+    rule: str | TranslationRule = "pseudo-harmonic"
+    max_histories: int = DEFAULT_MAX_HISTORIES
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"method={self.method!r}: expected one of {', '.join(METHODS)}")
+        if self.levels is not None:
+            check_whole_number("levels", self.levels, 0)
+        check_rule(self.rule)
+        check_whole_number("max_histories", self.max_histories, 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -396,25 +426,22 @@ def _set_up(
     )
 
 
+@moved(**{field.name: f"answering=Answering({field.name}=…)" for field in dataclasses.fields(Answering)})
 def nested_off_tree(
     tree: HistoryTree,
     blueprint: PolicyLike | Sequence[PolicyLike],
     gadgets: Gadget | Sequence[Gadget] | None = None,
+    answering: Answering | None = None,
     *,
     player: int = 1,
-    method: Method = "inexpensive",
-    off_tree_actions: Sequence[int | str] | None = None,
-    levels: int | None = None,
-    rule: str | TranslationRule = "pseudo-harmonic",
     value: tuple[float, float] | None = None,
-    max_histories: int = DEFAULT_MAX_HISTORIES,
     solver: Solver | None = None,
     iterations: int | None = None,
     algorithm: str | Rule | None = None,
 ) -> OffTree:
     """Answers each action outside the opponent's menu by solving a subgame.
 
-    The module's docstring describes the methods. Source: Brown and Sandholm (2017), §7.
+    Source: Brown and Sandholm (2017), §7.
 
     Args:
       tree: histories of a `MenuAbstraction` that permits no departures, and in which the opponent has a menu.
@@ -424,13 +451,9 @@ def nested_off_tree(
         Only these priors are accepted, and of alternative values only `AbstractValues` (not with `safe`).
         With a spread (`Resolving.spread`) values are distributions; `best-response` uses the distance from a
         best response to the translated strategy of the previous level.
+      answering: the method, and the actions and levels that are answered; by default `Answering()`.
       player: the answering player, 0 or 1; the other leaves its menu.
-      method: `inexpensive`, `expensive` or `safe`.
-      off_tree_actions: the opponent's off-menu actions, by name or id; by default all.
-      levels: number of departures to answer; by default all that are possible.
-      rule: translation rule, for `safe` and for actions that no level answers.
       value: bracket of player 0's value of the whole game, if known; else it is computed.
-      max_histories: maximum size of an enumerated game. A larger whole game is not enumerated.
       solver: settings; by default 2000 iterations of CFR+ in float32. Its `checkpoint` is a folder with a
         folder for each level and place; as each level depends on the result of the previous one, a checkpoint
         can only be continued with the same number of iterations.
@@ -442,27 +465,19 @@ def nested_off_tree(
         players act simultaneously where the menu may be left, a gadget cannot be used, an argument is out of
         range, or the game with its off-tree actions has more than `max_histories` histories.
     """
-    setting = _set_up(tree, player, off_tree_actions, max_histories)
+    answering = Answering() if answering is None else answering
+    method, rule = answering.method, answering.rule
+    setting = _set_up(tree, player, answering.off_tree_actions, answering.max_histories)
     profiles = as_policy(blueprint, tree, name="blueprint")
-    if method not in METHODS:
-        raise ValueError(f"method={method!r}: expected one of {', '.join(METHODS)}")
-    if levels is not None:
-        check_whole_number("levels", levels, 0)
-    check_rule(rule)
-    solver = choose_solver(
-        solver,
-        Solver(iterations=2000),
-        iterations=iterations,
-        algorithm=algorithm,
-    )
+    solver = choose_solver(solver, Solver(iterations=2000), iterations=iterations, algorithm=algorithm)
     asked = list_gadgets(
         _default_gadgets(method) if gadgets is None else gadgets, solver.rule is None, (player,)
     )
     for gadget in asked:
         check_gadget(gadget, method, profiles.num_lanes)
-    nested = _Answering(setting, profiles, asked, method, solver, rule)
+    nested = _Answers(setting, profiles, asked, answering, solver)
     with nested.watch.phase("build"):
-        answered = setting.depth(levels)
+        answered = setting.depth(answering.levels)
         if method == "safe":
             tree = setting.with_menu()
             nested.start(lift(profiles, tree, elsewhere=translate(profiles, tree, rule)))
@@ -550,7 +565,7 @@ def translate_off_tree(
     )
 
 
-class _Answering:
+class _Answers:
     """State of `nested_off_tree`: strategies updated level by level, one lane per gadget and blueprint."""
 
     def __init__(
@@ -558,12 +573,11 @@ class _Answering:
         setting: _OffTreeSetting,
         blueprint: Policy,
         gadgets: tuple[Gadget, ...],
-        method: Method,
+        answering: Answering,
         solver: Solver,
-        rule: str | TranslationRule,
     ):
-        self.setting, self.gadgets, self.method, self.solver = setting, gadgets, method, solver
-        self.watch, self.rule = Stopwatch(), rule
+        self.setting, self.gadgets, self.solver, self.watch = setting, gadgets, solver, Stopwatch()
+        self.method, self.rule = answering.method, answering.rule
         self.lanes = Lanes.product(gadgets=len(gadgets), blueprints=blueprint.num_lanes)
         self.labels = self.lanes.labels(blueprint.labels, [describe(gadget) for gadget in gadgets])
         self.failures: dict[int, str] = {}

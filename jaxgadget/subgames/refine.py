@@ -45,7 +45,7 @@ from jaxgadget.tree.cover import Cover
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.public import Tree
-from jaxgadget.util.arguments import check_player
+from jaxgadget.util.arguments import check_player, moved
 from jaxgadget.util.arrays import BoolArray, FloatArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.lanes import Lanes
@@ -235,6 +235,7 @@ class Refinement(LaneResult):
         return [self.gadgets[gadget] for gadget in self.lanes.gadget.tolist()]
 
 
+@moved(infostate="where=cut(tree, …).only(infostate)", padded="solver=Solver(padded=…)")
 def refine(
     tree: Tree,
     where: CutSpec | Cover,
@@ -244,9 +245,7 @@ def refine(
     opponent: Opponent | Sequence[Opponent] | None = None,
     knowledge: Knowledge | None = None,
     player: int = 0,
-    infostate: str | None = None,
     value: tuple[float, float] | None = None,
-    padded: bool = True,
     solver: Solver | None = None,
     iterations: int | None = None,
     algorithm: str | Rule | None = None,
@@ -258,11 +257,12 @@ def refine(
 
     Args:
       tree: the game, in history or hand form.
-      where: the cut, as for `jaxgadget.cut`, or a `Cover` of your own, in which each of the resolving
-        player's infostates is in one subgame, with all of its root histories. Where subgames overlap or
-        lack root histories of the opponent's infostates, all are solved at once, against the blueprint
-        outside of each; no bound is then known, and gadgets may read neither the trunk nor the optimal
-        continuation.
+      where: the cut, as for `jaxgadget.cut`. `cut(tree, …).only(infostate)` re-solves a single subgame; a
+        gadget's `ContinuationValues` still cover all subgames of the cut. Or a `Cover` of your own, in which
+        each of the resolving player's infostates is in one subgame, with all of its root histories. Where
+        subgames overlap or lack root histories of the opponent's infostates, all are solved at once, against
+        the blueprint outside of each; no bound is then known, and gadgets may read neither the trunk nor the
+        optimal continuation.
       blueprint: profiles, one per lane; the opponent's half gives its prior and unsafe range. A `Policy`, or
         anything that `as_policy` accepts: OpenSpiel policies, dictionaries, or several of these.
       gadgets: by default unsafe, and resolving and max-margin with every prior.
@@ -272,18 +272,15 @@ def refine(
         knowledge, and combine the strategies. Cannot be combined with `opponent`, or with gadgets that need
         the trunk or the optimal continuation.
       player: the resolving player, 0 or 1.
-      infostate: re-solve only the subgame that contains this infostate. A gadget's `ContinuationValues` still
-        cover all subgames below the cut.
       value: bracket of player 0's value of the game, if known; else `game_value(tree)`.
-      padded: round sizes up, so that similar forests share programs.
       solver: settings; by default 2000 iterations of CFR+ in float32. Its `checkpoint` is a folder, with a
         file for each chunk of lanes; with `lp`, a linear program for every gadget and blueprint.
       iterations: short for `Solver(iterations=…)`.
       algorithm: short for `Solver(algorithm=…)`.
 
     Raises:
-      ValueError: for another game's blueprint or model, a cut or infostate that is unknown or crosses an
-        infoset, an argument out of range, or too little memory for one lane of a subgame.
+      ValueError: for another game's blueprint or model, a cut that is unknown or crosses an infoset, an
+        argument out of range, or too little memory for one lane of a subgame.
 
     Warns:
       UserWarning: for unreliable range values, such as those of unfinished networks.
@@ -302,22 +299,20 @@ def refine(
     if knowledge is not None:
         check_knowledge(knowledge, asked, opponents)
     if isinstance(where, Cover):
-        for name, given in (("infostate", infostate), ("knowledge", knowledge)):
-            if given is not None:
-                raise ValueError(f"{name}={given!r} cannot be combined with where={where!r}; expected a cut")
+        if knowledge is not None:
+            raise ValueError(
+                f"knowledge={knowledge!r} cannot be combined with where={where!r}; expected a cut"
+            )
         with watch.phase("build"):
-            subgames = _of_cover(tree, where, player, profiles, asked, solver, opponents, padded=padded)
+            subgames = _of_cover(tree, where, player, profiles, asked, solver, opponents)
         return refine_subgames(subgames, solver, value, watch)
-    with watch.phase("build"):
-        below = cut(tree, where)
-        inside = below if infostate is None else below.only(infostate)
     if knowledge is not None:
         with watch.phase("build"):
-            known = make_task(inside, player, profiles, asked, solver, knowledge, padded=padded)
+            known = make_task(cut(tree, where), player, profiles, asked, solver, knowledge)
         return refine_known(known, value, watch)
     with watch.phase("build"):
-        forest = build_forest(tree, inside, padded=padded)
-    subgames = Subgames(forest, player, profiles, asked, below, opponents)
+        forest = build_forest(tree, where, padded=solver.padded)
+    subgames = Subgames(forest, player, profiles, asked, opponents)
     return refine_subgames(subgames, solver, value, watch)
 
 
@@ -329,16 +324,14 @@ def _of_cover(
     gadgets: tuple[Gadget, ...],
     solver: Solver,
     opponents: Opponents | None,
-    *,
-    padded: bool,
 ) -> Subgames:
     """Creates the subgames of a cover; those that overlap or lack root histories are solved at once."""
     if cover.tree is not tree:
         raise ValueError("where: the cover is of another tree; expected a cover of a cut of this tree")
     closed = cover.as_cut()
     if closed is not None:
-        forest = build_forest(tree, closed, padded=padded)
-        return Subgames(forest, player, blueprint, gadgets, cover.cut, opponents)
+        forest = build_forest(tree, closed, padded=solver.padded)
+        return Subgames(forest, player, blueprint, gadgets, opponents)
     check_private(gadgets, opponents)
     complete = cover.is_complete(player)
     if not complete.all():
@@ -349,14 +342,14 @@ def _of_cover(
             "player's infostates in one subgame, with all of its root histories"
         )
     base = prepare_base(
-        build_forest(tree, cover.cut, padded=padded),
+        build_forest(tree, cover.cut, padded=solver.padded),
         player,
         blueprint,
         gadgets,
         placement=solver.placement,
         memory_limit=solver.memory_limit,
     )
-    forest = build_forest(tree, cover, padded=padded)
+    forest = build_forest(tree, cover, padded=solver.padded)
     adopted = np.ones(len(forest.roots[player]), np.bool_)
     return Subgames(forest, player, blueprint, gadgets, base=base, adopted=adopted)
 
@@ -610,6 +603,7 @@ class BothRefined:
         return pd.concat(tables, ignore_index=True)
 
 
+@moved(infostate="where=cut(tree, …).only(infostate)", padded="solver=Solver(padded=…)")
 def refine_both(
     tree: Tree,
     where: CutSpec,
@@ -618,9 +612,7 @@ def refine_both(
     *,
     opponent: Opponent | Sequence[Opponent] | None = None,
     knowledge: Knowledge | None = None,
-    infostate: str | None = None,
     value: tuple[float, float] | None = None,
-    padded: bool = True,
     solver: Solver | None = None,
     iterations: int | None = None,
     algorithm: str | Rule | None = None,
@@ -635,9 +627,7 @@ def refine_both(
         same order. Required for gadgets with arrays, as an `ArrayPrior` or `ArrayValues` is for one player.
       opponent: as in `refine`; its model is a profile, and each player plays against the other's half.
       knowledge: as in `refine`.
-      infostate: as in `refine`.
       value: as in `refine`.
-      padded: as in `refine`.
       solver: as in `refine`; a checkpoint is a folder with a folder for each player.
       iterations: short for `Solver(iterations=…)`.
       algorithm: short for `Solver(algorithm=…)`.
@@ -664,9 +654,7 @@ def refine_both(
             opponent=opponent,
             knowledge=knowledge,
             player=player,
-            infostate=infostate,
             value=value,
-            padded=padded,
             solver=dataclasses.replace(solver, checkpoint=folder),
         )
         value = refinement.game_value

@@ -147,7 +147,7 @@ class ForestContext:
         with self._watch.phase("run"):
             found = solve_trunk(
                 check_histories(subgames.forest.tree, "ContinuationValues of range values"),
-                subgames.whole,
+                subgames.forest.cut.whole,
                 source,
                 blueprint=subgames.blueprint,
                 fixed=subgames.player,
@@ -178,8 +178,9 @@ class ForestContext:
             assert source == EXACT
             solver = dataclasses.replace(solver, algorithm=LP, checkpoint=None)
         with self._watch.phase("build"):
-            is_whole = subgames.whole is subgames.forest.cut
-            whole = subgames.forest if is_whole else build_forest(subgames.forest.tree, subgames.whole)
+            forest = subgames.forest
+            is_whole = forest.cut.part_of is None
+            whole = forest if is_whole else build_forest(forest.tree, forest.cut.whole, padded=forest.padded)
         gadgets = (OptimalContinuation(NoPrior()),)
         game = dataclasses.replace(subgames, forest=whole, gadgets=gadgets)
         solutions = solve_subgames(game, solver, self._watch)

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, SIMULTANEOUS
+from jaxgadget.subgames.knowledge import Knowledge
 from jaxgadget.subgames.leaves import Leaf, OptimalValues
 from jaxgadget.subgames.limits import check_depth, limit_at_decisions, limit_by_depth
 from jaxgadget.tree.cut import Cut, CutSpec, cut_at, kept_subgames, leaf_above
@@ -52,6 +53,8 @@ class Lookahead:
         the blueprint. Only with `limit="own"`.
       visits: count visits of each leaf and pair of entries, K² numbers for each leaf; by default for values
         of histories, and only available for these.
+      knowledge: search from each own infostate, based on the player's knowledge there, in place of public
+        states; with values of histories, or to the end of the game.
 
     Raises:
       ValueError: if a number is out of range, or a setting has no effect with the values.
@@ -63,6 +66,7 @@ class Lookahead:
     step: int | None = None
     first: int = 0
     visits: bool | None = None
+    knowledge: Knowledge | None = None
 
     def __post_init__(self) -> None:
         if self.depth is not None:
@@ -89,9 +93,26 @@ class Lookahead:
                 f"visits=True with values={values!r}: visits are counted for values of histories alone; "
                 "leave it out"
             )
+        if self.knowledge is not None:
+            self._check_knowledge(self.knowledge)
         if self.first and self.kind != "own":
             raise ValueError(
                 f"first={self.first} with limit={self.limit!r}: expected limit='own', or no first"
+            )
+
+    def _check_knowledge(self, knowledge: object) -> None:
+        """Raises ValueError unless searches can start from own infostates."""
+        if not isinstance(knowledge, Knowledge):
+            raise ValueError(f"knowledge={knowledge!r}: expected Knowledge(), such as Knowledge(order=3)")
+        if isinstance(self.values, OptimalValues) or self.range_values is not None:
+            raise ValueError(
+                f"knowledge with values={self.values!r}: these are of public states, but searches from own "
+                "infostates have only parts of these; expected values of histories, or none for searches to "
+                "the end of the game"
+            )
+        if knowledge.generate is not None:
+            raise ValueError(
+                f"generate={knowledge.generate!r}: nested search considers all infostates; leave it out"
             )
 
     def _check_cut(self) -> None:

@@ -73,7 +73,8 @@ class Cover:
         if not all(self.is_complete(player).all() for player in (0, 1)):
             return None
         root = np.where(np.isin(self.cut.root, self.roots), self.cut.root, -1)
-        return dataclasses.replace(self.cut, roots=self.roots, subgame=self.subgame, root=root)
+        whole = None if len(self.roots) == len(self.cut.roots) else self.cut.whole
+        return dataclasses.replace(self.cut, roots=self.roots, subgame=self.subgame, root=root, part_of=whole)
 
     def is_complete(self, player: int) -> BoolArray:
         """`[P]` True where a pair's subgame has all root histories of its infostate, and is the only one."""

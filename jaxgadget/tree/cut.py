@@ -37,6 +37,7 @@ class Cut:
       roots: `[H]` root histories, ascending; none is an ancestor of another.
       subgame: `[H]` subgame of each root, numbered by first root.
       root: `[n]` the root at or above each history of the tree, -1 if there is none.
+      part_of: the cut of which this one has some of the subgames (`only`); None for a cut with all of them.
     """
 
     tree: Tree
@@ -44,6 +45,7 @@ class Cut:
     roots: IntArray
     subgame: IntArray
     root: IntArray
+    part_of: Cut | None = None
 
     def __repr__(self) -> str:
         return f"<Cut {self.name} of {self.tree.game.name}: {self.num_subgames} subgame(s)>"
@@ -54,12 +56,17 @@ class Cut:
         return check_histories(self.tree)
 
     @property
+    def whole(self) -> Cut:
+        """The cut with all its subgames: this one, or the one of which it is a part."""
+        return self if self.part_of is None else self.part_of
+
+    @property
     def num_subgames(self) -> int:
         """Number of connected components of the roots."""
         return int(self.subgame.max()) + 1
 
     def only(self, infostate: str, player: int | None = None) -> Cut:
-        """The cut restricted to the subgame that contains an infoset.
+        """The cut restricted to the subgame that contains an infoset, for functions that take a cut.
 
         Args:
           infostate: one of the tree's `infoset_names`.
@@ -73,7 +80,8 @@ class Cut:
         numbers = [self._subgame_of(infostate, p) for p in owners]
         if player is not None or len(set(numbers)) != 1:
             numbers = [self._subgame_of(infostate, player)]
-        return kept_subgames(self.tree, self.name, self.roots[self.subgame == numbers[0]])
+        alone = kept_subgames(self.tree, self.name, self.roots[self.subgame == numbers[0]])
+        return dataclasses.replace(alone, part_of=self.whole)
 
     def _subgame_of(self, infostate: str, player: int | None) -> int:
         player, infoset = self.tree.find_infoset(infostate, player)

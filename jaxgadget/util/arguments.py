@@ -6,13 +6,17 @@ Numbers in text must have ASCII digits, of limited length.
 from __future__ import annotations
 
 import difflib
+import functools
 import itertools
 import math
 import re
-from collections.abc import Iterable
-from typing import Any, TypeGuard
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeGuard, TypeVar
 
 import numpy as np
+
+Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
 
 MAX_COMPARED = 20_000
 """Maximum number of names to compare with an unknown one."""
@@ -28,6 +32,27 @@ def function_name(function: object) -> str:
     """Name of a function or class; empty for a lambda."""
     name = getattr(function, "__name__", type(function).__name__)
     return "" if name == "<lambda>" else name
+
+
+def moved(**places: str) -> Callable[[Callable[Arguments, Returned]], Callable[Arguments, Returned]]:
+    """Decorator of a function whose keywords of earlier versions have moved: they raise a TypeError.
+
+    Args:
+      **places: for each former keyword what to write in its place.
+    """
+
+    def decorate(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+        @functools.wraps(function)
+        def call(*positional: Arguments.args, **keywords: Arguments.kwargs) -> Returned:
+            for name in places.keys() & keywords.keys():
+                raise TypeError(
+                    f"{function.__name__}() has no argument {name!r}: expected {places[name]} in its place"
+                )
+            return function(*positional, **keywords)
+
+        return call
+
+    return decorate
 
 
 def check_whole_number(name: str, value: object, minimum: int, maximum: int | None = None) -> int:

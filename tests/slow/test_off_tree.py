@@ -16,7 +16,7 @@ from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.games.leduc.no_limit import NoLimitLeduc
 from jaxgadget.games.menu import MenuAbstraction
 from jaxgadget.policy.exact import solve_exactly
-from tests.solving import settings
+from tests.solving import nested_off_tree, settings
 from tests.subgames.test_off_tree import (
     POT,
     assert_certified,
@@ -87,7 +87,7 @@ def test_translation_is_many_times_worse_than_nested_solving(
         jg.translate_off_tree(tree, blueprint, rule, **settings(**asked)).exploitability[0]
         for rule in ("pseudo-harmonic", "linear", "nearest")
     ]
-    found = jg.nested_off_tree(tree, blueprint, gadgets, **settings(**asked))
+    found = nested_off_tree(tree, blueprint, gadgets, **settings(**asked))
     assert min(translated) > least * found.exploitability.max() > 0
     assert translated == sorted(translated)
     own = blueprint.probabilities[player]
@@ -102,7 +102,7 @@ def test_by_cfr_relation_1_holds_but_for_the_gap() -> None:
     gadgets = [make(jg.NoPrior(), alternative=values) for make in (jg.Resolving, jg.MaxMargin)]
     blueprint = jg.lift(solution.policy, menu_tree)
     for iterations in (5, 50, 500):
-        rough = jg.nested_off_tree(
+        rough = nested_off_tree(
             menu_tree,
             blueprint,
             gadgets,
@@ -129,7 +129,7 @@ def test_what_was_interrupted_goes_on_to_the_same_end(
     size = jg.enumerate_game(deeper).num_histories  # the whole game is not looked at
     policy, gadget = jg.Policy.dirichlet(tree, 3), jg.MaxMargin(jg.NoPrior())
     asked: dict[str, Any] = {"player": 1, "method": method, "iterations": 20, "max_histories": size}
-    undisturbed = jg.nested_off_tree(tree, policy, gadget, **settings(**asked))
+    undisturbed = nested_off_tree(tree, policy, gadget, **settings(**asked))
     assert len(undisturbed.levels) == 2
     saved: list[pathlib.Path] = []
     kills: list[pathlib.Path] = []
@@ -147,16 +147,16 @@ def test_what_was_interrupted_goes_on_to_the_same_end(
     monkeypatch.setattr(driver, "save_checkpoint", killing)
     for _ in range(3):
         with pytest.raises(Killed):
-            jg.nested_off_tree(tree, policy, gadget, **settings(checkpoint=folder, **asked))
+            nested_off_tree(tree, policy, gadget, **settings(checkpoint=folder, **asked))
     first = [path for path in saved if "level-1" in str(path)]
-    resumed = jg.nested_off_tree(tree, policy, gadget, **settings(checkpoint=folder, **asked))
+    resumed = nested_off_tree(tree, policy, gadget, **settings(checkpoint=folder, **asked))
     again = [path for path in saved if "level-1" in str(path)]
     assert len(again) == len(first) + len(undisturbed.levels[0].forests)  # each once more, as it ended
     np.testing.assert_array_equal(resumed.certificate, undisturbed.certificate)
     for mine, its in zip(resumed.policy.probabilities, undisturbed.policy.probabilities, strict=True):
         np.testing.assert_array_equal(mine, its)
     with pytest.raises(ValueError, match="of another"):
-        jg.nested_off_tree(tree, jg.Policy.dirichlet(tree, 4), gadget, **settings(checkpoint=folder, **asked))
+        nested_off_tree(tree, jg.Policy.dirichlet(tree, 4), gadget, **settings(checkpoint=folder, **asked))
 
 
 def test_a_spread_is_how_far_values_are_from_a_best_response_to_translation() -> None:
@@ -173,7 +173,7 @@ def test_a_spread_is_how_far_values_are_from_a_best_response_to_translation() ->
             return tables
 
     asked = [Recording(jg.NoPrior(), spread="best-response"), jg.Resolving(jg.NoPrior())]
-    found = jg.nested_off_tree(
+    found = nested_off_tree(
         tree,
         policy,
         asked,
@@ -209,7 +209,7 @@ def test_unsafe_is_everywhere_alike_where_the_blueprint_never_comes() -> None:
     total = np.bincount(infoset, passive[:, 0])[infoset]
     passive = np.where(total[:, None] > 0, passive, uniform.probabilities[0])
     never_bets = jg.Policy(tree, (passive, uniform.probabilities[1]), ("never bets",))
-    found = jg.nested_off_tree(tree, never_bets, jg.Unsafe(), player=1, method="expensive", algorithm="lp")
+    found = nested_off_tree(tree, never_bets, jg.Unsafe(), player=1, method="expensive", algorithm="lp")
     assert found.levels[0].has_decision.all()
     assert (
         found.certificate

@@ -17,6 +17,7 @@ from jaxgadget.gadgets.context import Continuation
 from jaxgadget.subgames import resolve
 from jaxgadget.subgames.engine import Subgames
 from jaxgadget.subgames.resolve import ForestContext
+from jaxgadget.tree.cut import CutSpec
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
 from tests.core.grove import to_policy
@@ -38,7 +39,7 @@ def blueprints(tree: jg.HistoryTree) -> jg.Policy:
     return jg.Policy.stack([jg.Policy.dirichlet(tree, 0), jg.cfr_checkpoints(tree, [10], progress=False)])
 
 
-def refined(name: str, cut: str, player: int, gadgets: list[Any], **options: Any) -> jg.Refinement:
+def refined(name: str, cut: CutSpec, player: int, gadgets: list[Any], **options: Any) -> jg.Refinement:
     tree = game(name)
     return jg.refine(
         tree, cut, blueprints(tree), gadgets, player=player, value=(0.0, 0.0), **settings(**options)
@@ -124,7 +125,7 @@ def continuation_of(
     forest = jg.build_forest(tree, where if infostate is None else where.only(infostate))
     gadgets = (jg.Resolving(jg.NoPrior(), alternative=values),)
     options = Solver(algorithm="cfr+", iterations=10, dtype="float64", progress=False)
-    task = Subgames(forest, player, blueprints(tree), gadgets, where)
+    task = Subgames(forest, player, blueprints(tree), gadgets)
     return ForestContext(task, options, Stopwatch()).continuation(values)
 
 
@@ -263,9 +264,8 @@ def test_one_subgame_gets_the_numbers_of_the_whole(values: ContinuationValues) -
     prior = ContinuationPrior(values)
     gadget = jg.Resolving(prior, 0.1, values)
     how: dict[str, Any] = {"iterations": 50, "dtype": "float64"}
-    alone, all_of_it = (
-        refined(GOOFSPIEL, "depth:1", 0, [gadget], **more, **how) for more in ({"infostate": infostate}, {})
-    )
+    only = jg.cut(tree, "depth:1").only(infostate)
+    alone, all_of_it = (refined(GOOFSPIEL, where, 0, [gadget], **how) for where in (only, "depth:1"))
     number = int(whole.roots[1].subgame[np.argmax(rows)])
     np.testing.assert_allclose(alone.gadget_value[0], all_of_it.gadget_value[number], rtol=0, atol=1e-9)
     for found in (alone, all_of_it):
@@ -284,7 +284,7 @@ def test_the_bound_of_one_subgame_starts_from_the_continuation_there() -> None:
     np.testing.assert_allclose(found.probabilities[0], expected.probabilities[0], rtol=0, atol=1e-9)
     base = jg.exploitability(expected, 0, value=(0.0, 0.0))
     gadget = jg.Resolving(jg.NoPrior(), alternative=exact)
-    alone = refined(GOOFSPIEL, "depth:1", 0, [gadget], infostate=infostate, algorithm="lp")
+    alone = refined(GOOFSPIEL, jg.cut(tree, "depth:1").only(infostate), 0, [gadget], algorithm="lp")
     np.testing.assert_allclose(alone.exploitability_bound, base, rtol=0, atol=1e-7)
 
 

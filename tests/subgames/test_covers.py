@@ -46,7 +46,7 @@ def test_a_subgame_of_a_cover_is_that_of_an_infostate() -> None:
     acts = tree.infoset[1, where.roots[0]]
     found = jg.refine(tree, cover_of(where).take(np.array([number])), blueprint, continued, player=1, **HOW)
     name = tree.infoset_names[1][acts]
-    alike(found, jg.refine(tree, where, blueprint, continued, player=1, infostate=name, **HOW))
+    alike(found, jg.refine(tree, where.only(name), blueprint, continued, player=1, **HOW))
 
 
 @pytest.mark.parametrize("player", [0, 1])

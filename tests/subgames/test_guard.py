@@ -59,7 +59,7 @@ def estimates(tree: jg.HistoryTree, seed: int) -> list[Any]:
 
 def refined(gadgets: list[Any], **options: Any) -> jg.Refinement:
     how: dict[str, Any] = {"value": VALUE, "iterations": 60, "dtype": "float64", "progress": False}
-    return jg.refine(TREE, CUT, BLUEPRINTS, gadgets, **settings(**how | options))
+    return jg.refine(TREE, options.pop("where", CUT), BLUEPRINTS, gadgets, **settings(**how | options))
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ def test_against_models_the_larger_objective_is_kept() -> None:
 def test_only_one_subgame_is_guarded_too() -> None:
     infostate = TREE.infoset_names[0][-1]
     gadgets = [jg.MaxMargin(jg.NoPrior(), alternative=v) for v in (VALUES, BARE)]
-    found = refined([*gadgets, jg.MaxMargin(jg.NoPrior())], infostate=infostate)
+    found = refined([*gadgets, jg.MaxMargin(jg.NoPrior())], where=jg.cut(TREE, CUT).only(infostate))
     guarded, estimated, safe = found.refined_exploitability.reshape(3, -1)
     np.testing.assert_allclose(guarded, np.minimum(estimated, safe), rtol=0, atol=1e-12)
 

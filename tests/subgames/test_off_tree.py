@@ -23,7 +23,7 @@ from jaxgadget.subgames.abstract import look_up, root_mass
 from jaxgadget.subgames.off_tree import METHODS
 from jaxgadget.tree.cut import cut_at
 from jaxgadget.tree.forest import build_forest
-from tests.solving import settings
+from tests.solving import nested_off_tree, settings
 
 POT = ["Fold", "Call", "Bet 1", "AllIn"]
 SAFE = (jg.Resolving(jg.NoPrior()), jg.MaxMargin(jg.NoPrior()))
@@ -63,7 +63,7 @@ def guaranteed(policy: jg.Policy, tree: jg.HistoryTree, player: int) -> Any:
 @functools.cache
 def solved(shape: str, player: int, method: str) -> jg.OffTree:
     gadgets = (*ALL, jg.Unsafe()) if method == "expensive" else ALL
-    return jg.nested_off_tree(
+    return nested_off_tree(
         small(shape), blueprints(shape), gadgets, player=player, method=method, algorithm="lp"
     )
 
@@ -124,9 +124,7 @@ def test_safe_answers_never_guarantee_less_than_translation() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_without_off_tree_actions_nothing_changes(method: str) -> None:
     tree, policy = small("two ways off"), blueprints("two ways off")
-    found = jg.nested_off_tree(
-        tree, policy, SAFE, player=1, method=method, off_tree_actions=[], algorithm="lp"
-    )
+    found = nested_off_tree(tree, policy, SAFE, player=1, method=method, off_tree_actions=[], algorithm="lp")
     assert found.levels == () and found.num_subgames == 0
     rows = jg.lift(found.policy, tree).probabilities[1]
     np.testing.assert_array_equal(rows, np.tile(policy.probabilities[1], 2))
@@ -142,7 +140,7 @@ def test_without_off_tree_actions_nothing_changes(method: str) -> None:
 def test_coin_toss(prices: tuple[float, float], heads: float, make: Any, method: str) -> None:
     """Only Sell is in the abstraction: what it earns is promised."""
     tree = jg.enumerate_game(off_tree_coin_toss(*prices))
-    found = jg.nested_off_tree(
+    found = nested_off_tree(
         tree, jg.Policy.uniform(tree), make(jg.NoPrior()), player=1, method=method, algorithm="lp"
     )
     assert found.certificate == pytest.approx([0], abs=1e-9)
@@ -165,7 +163,7 @@ def test_with_values_of_an_exact_solution_exploitability_is_at_most_the_gap() ->
     values = jg.AbstractValues(solution.policy)
     gadgets = [make(jg.NoPrior(), alternative=values) for make in (jg.Resolving, jg.MaxMargin)]
     blueprint = jg.lift(solution.policy, menu_tree)
-    found = jg.nested_off_tree(menu_tree, blueprint, gadgets, player=1, levels=1, algorithm="lp")
+    found = nested_off_tree(menu_tree, blueprint, gadgets, player=1, levels=1, algorithm="lp")
     np.testing.assert_allclose(found.certificate, -solution.value, rtol=0, atol=1e-9)
 
 
@@ -194,7 +192,7 @@ def test_values_of_the_optimal_answers_are_as_good_as_they_are() -> None:
         for make in (jg.Resolving, jg.MaxMargin, jg.ReachMaxMargin)
     ]
     policy = exact("two ways off", "small").policy
-    found = jg.nested_off_tree(tree, policy, gadgets, player=1, levels=1, algorithm="lp")
+    found = nested_off_tree(tree, policy, gadgets, player=1, levels=1, algorithm="lp")
     np.testing.assert_allclose(found.certificate, best, rtol=0, atol=1e-9)
     again = jg.refine(larger, optimal.forest.cut, blueprint, gadgets, player=1, algorithm="lp")
     np.testing.assert_allclose(guaranteed(again.policy, larger, 1), best, rtol=0, atol=1e-9)
@@ -220,7 +218,7 @@ def test_max_margin_loses_at_most_twice_the_error_of_the_values(shift: float) ->
     error = np.abs(known.value[reached] / known.mass[reached] - true.value[reached] / mass[reached]).max()
     assert error > 1e-3
     gadget = jg.MaxMargin(jg.NoPrior(), alternative=jg.AbstractValues(promised, error=error))
-    found = jg.nested_off_tree(tree, policy, [gadget, SAFE[0]], player=1, levels=1, algorithm="lp")
+    found = nested_off_tree(tree, policy, [gadget, SAFE[0]], player=1, levels=1, algorithm="lp")
     assert found.above_optimum[0] == pytest.approx(2 * error, abs=1e-9) and np.isnan(found.above_optimum[1])
     assert best - found.certificate[0] <= found.above_optimum[0] + 1e-9
     again = jg.refine(larger, forest.cut, jg.lift(policy, larger), gadget, player=1, algorithm="lp")
@@ -249,7 +247,7 @@ def test_what_is_promised_is_the_value_before_the_action_without_it() -> None:
 def test_a_level_knows_nothing_of_the_next() -> None:
     """What is promised and answered at level 1 is the same however often the menu may be left."""
     tree, policy = small("two ways off"), blueprints("two ways off")
-    once = jg.nested_off_tree(tree, policy, SAFE, player=1, levels=1, algorithm="lp")
+    once = nested_off_tree(tree, policy, SAFE, player=1, levels=1, algorithm="lp")
     np.testing.assert_array_equal(
         once.certificate, solved("two ways off", 1, "inexpensive").levels[0].certificate[:4]
     )
@@ -264,7 +262,7 @@ def test_a_level_knows_nothing_of_the_next() -> None:
 def test_what_no_level_answers_is_translated() -> None:
     tree, policy = small("two ways off"), blueprints("two ways off")
     translated = jg.translate_off_tree(tree, policy, player=1, algorithm="lp")
-    none = jg.nested_off_tree(tree, policy, SAFE, player=1, levels=0, algorithm="lp")
+    none = nested_off_tree(tree, policy, SAFE, player=1, levels=0, algorithm="lp")
     assert none.levels == () and none.num_subgames == 0
     np.testing.assert_allclose(none.exploitability, np.tile(translated.exploitability, 2), atol=1e-9)
     np.testing.assert_allclose(none.certificate, np.tile(guaranteed(policy, tree, 1), 2), atol=1e-9)
@@ -275,7 +273,7 @@ def test_strategies_on_the_whole_tree_are_those_that_were_measured() -> None:
     tree, policy = small("two bets off"), blueprints("two bets off")
     asked = {"player": 1, "levels": 0, "algorithm": "lp"}
     usual, linear = (
-        jg.nested_off_tree(tree, policy, SAFE, **settings(**asked, **r)) for r in ({}, {"rule": "linear"})
+        nested_off_tree(tree, policy, SAFE, **settings(**asked, **r)) for r in ({}, {"rule": "linear"})
     )
     for found in (usual, linear):
         played = found.on(whole("two bets off"))
@@ -286,7 +284,7 @@ def test_strategies_on_the_whole_tree_are_those_that_were_measured() -> None:
 
 def test_at_each_level_the_safe_method_holds_what_follows_the_next() -> None:
     tree, policy = small("two ways off"), blueprints("two ways off")
-    once = jg.nested_off_tree(tree, policy, SAFE, player=1, method="safe", levels=1, algorithm="lp")
+    once = nested_off_tree(tree, policy, SAFE, player=1, method="safe", levels=1, algorithm="lp")
     larger = once.policy.tree
     left = np.zeros(larger.num_histories, int)
     off_tree = [a for a in range(larger.game.num_actions) if larger.game.action_string(0, a) not in POT]
@@ -301,12 +299,12 @@ def test_at_each_level_the_safe_method_holds_what_follows_the_next() -> None:
 def test_by_cfr_the_certificate_holds_and_another_blueprint_compiles_nothing() -> None:
     tree, asked = small("two ways off"), [jg.MaxMargin(jg.NoPrior()), jg.MaxMargin()]
     options: dict[str, Any] = {"player": 1, "levels": 1, "iterations": 200, "value": (0.0, 0.0)}
-    found = jg.nested_off_tree(tree, jg.Policy.dirichlet(tree, 3), asked, **settings(**options))
+    found = nested_off_tree(tree, jg.Policy.dirichlet(tree, 3), asked, **settings(**options))
     assert [len(level.forests) for level in found.levels] == [1] and 0 < found.table.gap_max.max() < 0.05
     larger = found.policy.tree
     np.testing.assert_allclose(found.certificate, guaranteed(found.policy, larger, 1), rtol=0, atol=1e-9)
     assert list(found.table.prior) == ["none", "blueprint"]
-    again = jg.nested_off_tree(tree, jg.Policy.dirichlet(tree, 4), asked, **settings(**options))
+    again = nested_off_tree(tree, jg.Policy.dirichlet(tree, 4), asked, **settings(**options))
     assert again.seconds["compile"] == 0
 
 
@@ -338,7 +336,7 @@ def test_all_off_tree_actions_of_a_level_are_one_program() -> None:
 
     def answer(policy: jg.Policy, **more: Any) -> collections.Counter[str]:
         return lowered(
-            lambda: found.append(jg.nested_off_tree(tree, policy, gadgets, **settings(**asked, **more)))
+            lambda: found.append(nested_off_tree(tree, policy, gadgets, **settings(**asked, **more)))
         )
 
     together = answer(policy)
@@ -360,9 +358,7 @@ def test_the_blueprint_prior_is_the_reach_before_the_action() -> None:
             seen.append((ranges.subgame, self.prior.weight(ranges)))
             return super().tables(ranges)
 
-    found = jg.nested_off_tree(
-        tree, policy, Recording(jg.BlueprintPrior(1e-9), 0.5), player=1, algorithm="lp"
-    )
+    found = nested_off_tree(tree, policy, Recording(jg.BlueprintPrior(1e-9), 0.5), player=1, algorithm="lp")
     assert len(found.levels) == len(seen) == 2
     own = dict(zip(tree.infoset_names[0], tree.infosets[0].first_sequence.tolist(), strict=True))
     for level, (subgame, weight) in zip(found.levels, seen, strict=True):
@@ -391,19 +387,19 @@ def test_what_does_not_fit_is_unknown() -> None:
     fresh = jg.enumerate_game(tree.game)
     policy = jg.Policy(fresh, policy.probabilities, policy.labels)
     asked: dict[str, Any] = {"player": 1, "algorithm": "lp", "max_histories": size}
-    limited = jg.nested_off_tree(fresh, policy, SAFE[0], **settings(**asked))
+    limited = nested_off_tree(fresh, policy, SAFE[0], **settings(**asked))
     np.testing.assert_allclose(limited.certificate, found.certificate[:1], atol=1e-9)
     assert np.isnan(limited.exploitability).all() and limited.game_value is None
     assert limited.table.game_value.isna().all()
     value = exact("two ways off", "whole").value
-    known = jg.nested_off_tree(fresh, policy, SAFE[0], value=(value, value), **settings(**asked))
+    known = nested_off_tree(fresh, policy, SAFE[0], value=(value, value), **settings(**asked))
     np.testing.assert_allclose(known.exploitability, found.exploitability[:1], atol=1e-9)
 
 
 def refused(text: str, tree: jg.HistoryTree | None = None, gadget: Any = SAFE[0], **options: Any) -> None:
     tree = small("two ways off") if tree is None else tree
     with pytest.raises(ValueError, match=re.escape(text)):
-        jg.nested_off_tree(
+        nested_off_tree(
             tree, jg.Policy.uniform(tree), gadget, **settings(**{"player": 1, "algorithm": "lp", **options})
         )
 
@@ -460,6 +456,6 @@ def test_an_opponent_that_plays_off_the_menu_already_goes_on_doing_so() -> None:
     may = np.bincount(infoset, bets)[infoset] > 0
     rows = np.where(may, bets, uniform.probabilities[0][:, 0])[:, None]
     policy = jg.Policy(tree, (rows, uniform.probabilities[1]), ("bets",))
-    found = jg.nested_off_tree(tree, policy, SAFE[0], player=1, method="safe", levels=1, algorithm="lp")
+    found = nested_off_tree(tree, policy, SAFE[0], player=1, method="safe", levels=1, algorithm="lp")
     translated = jg.translate_off_tree(tree, policy, player=1, algorithm="lp")
     assert found.certificate[0] >= translated.certificate[0] - 1e-9

@@ -357,9 +357,7 @@ def test_the_whole_gift_in_one_subgame_is_still_safe() -> None:
         assert (found >= face.optimum - 1e-9) == solves
     assert exploited(always, 1) <= exploited(blueprint, 1) + 1e-9
     asked = [ReachResolving(NoPrior(), scaled=True), ReachMaxMargin(NoPrior(), scaled=True)]
-    result = jaxgadget.refine(
-        tree, "play", blueprint, asked, player=1, infostate=infostate, algorithm="lp", value=(0.0, 0.0)
-    )
+    result = jaxgadget.refine(tree, one, blueprint, asked, player=1, algorithm="lp", value=(0.0, 0.0))
     assert (result.refined_exploitability <= result.blueprint_exploitability + 1e-9).all()
     assert np.isnan(result.exploitability_bound).all()
 

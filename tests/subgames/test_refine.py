@@ -181,7 +181,8 @@ def solved(seed: int = 0, asked: Sequence[Gadget] = ASKED, lanes: Policy | None 
     """`refine` on the small game in float64; only rises matter, so the game's value is put at 0."""
     tree, _ = small(seed)
     options = {"iterations": 5, "dtype": "float64", "value": (0.0, 0.0), **options}
-    return refine(tree, CUT, blueprints(seed) if lanes is None else lanes, asked, **settings(**options))
+    where = options.pop("where", CUT)
+    return refine(tree, where, blueprints(seed) if lanes is None else lanes, asked, **settings(**options))
 
 
 @functools.cache
@@ -267,7 +268,7 @@ def test_a_single_subgame_is_solved_as_in_the_forest() -> None:
     rows = inside[tree.infosets[0].infoset[1:]]
     before = np.tile(blueprints().probabilities[0], (1, len(ASKED) - 1))
     for iterations in range(1, 6):
-        alone = solved(asked=ASKED[1:], infostate=name, iterations=iterations)
+        alone = solved(asked=ASKED[1:], where=cut(tree, CUT).only(name), iterations=iterations)
         forest = forest_of_three(0, iterations)
         assert alone.num_subgames == 1 and forest.num_subgames == SHAPES[SHAPE].subgames
         found, expected = alone.policy.probabilities[0], forest.policy.probabilities[0][:, 3:]
@@ -517,7 +518,6 @@ def test_table_and_message() -> None:
     [
         ({"asked": ()}, "is empty"),
         ({"check_every": 0, "target_gap": 1.0}, "check_every="),
-        ({"infostate": "nowhere"}, "infostate"),
         ({"lanes": []}, r"no policies to stack"),
         ({"value": (float("nan"), 1.0)}, "value="),
         ({"asked": (MaxMargin,)}, "is no gadget"),
@@ -542,4 +542,14 @@ def test_an_infostate_above_the_cut_lies_in_no_subgame() -> None:
     tree, _ = small()
     above = int(np.nonzero(build_forest(tree, CUT).infoset_subgame(0) < 0)[0][0])
     with pytest.raises(ValueError, match="above"):
-        solved(infostate=tree.infoset_names[0][above])
+        cut(tree, CUT).only(tree.infoset_names[0][above])
+
+
+@pytest.mark.parametrize(
+    ("former", "new"),
+    [({"infostate": "K"}, r"cut\(tree, …\).only"), ({"padded": False}, r"Solver\(padded=…")],
+)
+def test_keywords_of_earlier_versions_name_their_new_places(former: dict[str, Any], new: str) -> None:
+    for function in (refine, jaxgadget.refine_both):
+        with pytest.raises(TypeError, match=new):
+            function(small()[0], CUT, blueprints(), **former)
