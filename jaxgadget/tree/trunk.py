@@ -1,21 +1,21 @@
 """The trunk above a cut: both players' decisions before any subgame, and the roots to which they lead.
 
 Used by gadgets with the opponent's real trunk (full, optimal continuation) or with its forgone alternatives
-(reach gadgets), and by CFR-D, which solves the trunk itself.
+(reach gadgets), and by `solve_trunk` and CFR-D, which solve the trunk itself.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Protocol
 
 import numpy as np
 
 from jaxgadget.core.host import Entries, HandEntries, HostTreeplex, Rounding, build_treeplex
 from jaxgadget.games.game import TERMINAL
-from jaxgadget.tree.cover import cover_of
-from jaxgadget.tree.cut import whole_cut
-from jaxgadget.tree.forest import Forest
+from jaxgadget.tree.cover import Roots, cover_of
+from jaxgadget.tree.cut import Cut, whole_cut
 from jaxgadget.tree.sequence import Frontier, Layout, SequenceForm, list_hands
 from jaxgadget.tree.tree import Tree
 from jaxgadget.util.arrays import BoolArray, IntArray
@@ -29,7 +29,7 @@ class Trunk:
     Attributes:
       form: their sequence form, with one root per player; its payoff is that of terminals outside all
         subgames.
-      link: for both players `[R]` the trunk's sequence that leads to each root of the forest.
+      link: for both players `[R]` the trunk's sequence that leads to each root below it.
       terminates: for both players `[num_actions]` True if the action ends the game at every history of its
         infoset.
       presence: for both players, chance's reach of the histories of each of its infosets (positions in its
@@ -46,9 +46,23 @@ class Trunk:
         return np.append(0, self.form.action_sequences(player))
 
 
-def build_trunk(forest: Forest) -> Trunk:
-    """Builds the trunk of a forest: the game from its root down to the forest's cut."""
-    cut, tree = forest.cut, forest.tree
+class BelowTrunk(Protocol):
+    """The part of a game below a trunk: a forest, or a depth limit."""
+
+    @property
+    def cut(self) -> Cut:
+        """The cut at which the trunk ends."""
+        ...
+
+    @property
+    def roots(self) -> tuple[Roots, Roots]:
+        """Both players' infostates there."""
+        ...
+
+
+def build_trunk(below: BelowTrunk) -> Trunk:
+    """Builds the trunk above a forest or a depth limit: the game from its root down to the cut."""
+    cut, tree = below.cut, below.cut.tree
     layout = Layout.of(cover_of(whole_cut(tree)), Frontier.at(cut, 0))
     decisions = list_hands(layout)
     sequence_of = (
@@ -83,7 +97,7 @@ def build_trunk(forest: Forest) -> Trunk:
     )
     return Trunk(
         form=SequenceForm(tree=tree, treeplex=decisions.treeplex, payoff=payoff),
-        link=(sequence_of[0][forest.roots[0].sequence], sequence_of[1][forest.roots[1].sequence]),
+        link=(sequence_of[0][below.roots[0].sequence], sequence_of[1][below.roots[1].sequence]),
         terminates=(~goes_on[0], ~goes_on[1]),
         presence=(presence(0), presence(1)),
     )

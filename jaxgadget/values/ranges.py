@@ -13,16 +13,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial, all_leaves
 
-from jaxgadget.core.host import Entries
+from jaxgadget.core.host import Entries, merge_entries
 from jaxgadget.core.payoff import MatrixPayoff, build_payoff
 from jaxgadget.core.regret import Rule, find_rule
-from jaxgadget.core.rows import Sums, build_sums
+from jaxgadget.core.rows import build_sums
 from jaxgadget.core.solver import check_iterations
 from jaxgadget.games.game import dense_ids
 from jaxgadget.tree.cover import Roots, cover_of, find_roots
 from jaxgadget.tree.cut import Cut
-from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.trunk import Trunk
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.values.decomposition import solved_subgames
 from jaxgadget.values.histories import ValueFunction, leaf_values, one_each
@@ -182,31 +183,37 @@ def _as_arrays(values: RangeValues, answer: object) -> list[jax.Array]:
     return arrays
 
 
-def ranged_payoff(look: Forest, limit: Limit, function: RangeFunction, weighting: Rule) -> RangedPayoff:
-    """Transfers a lookahead's payoff to the device; call inside `precision(limit.dtype)`.
+def ranged_payoff(trunk: Trunk, limit: Limit, function: RangeFunction, weighting: Rule) -> RangedPayoff:
+    """The payoff of a trunk on the device; call inside `precision(limit.dtype)`.
 
     Args:
-      look: the lookahead, with K = 1: no choices at the limit.
-      limit: its depth limit.
+      trunk: the game above the limit.
+      limit: the depth limit.
       function: the function returned by `function_at`.
       weighting: the rule of the solve.
     """
-    most = float(np.abs(look.histories.payoff).max())
-    bound = look.with_values(np.full((len(look.leaves), 1, 1), most)).form.payoff
-    sequence: list[jax.Array] = []
-    linked: list[Sums] = []
-    for player in (0, 1):
-        leaf_sequence = np.empty(len(limit.roots[player]), np.int64)
-        leaf_sequence[limit.row[player]] = look.leaves.sequence[player][:, 0]
-        total = look.form.treeplex[player].num_sequences
-        sequence.append(jax.device_put(leaf_sequence.astype(np.int32)))
-        linked.append(build_sums(leaf_sequence, np.ones(len(leaf_sequence), np.bool_), total, limit.dtype))
+    outside, chance = trunk.form.payoff, limit.matrix()
+    assert isinstance(outside, Entries)
+    most = float(np.abs(limit.tree.payoff).max())
+    bound = merge_entries(
+        np.concatenate([outside.row, trunk.link[0][chance.row]]),
+        np.concatenate([outside.column, trunk.link[1][chance.column]]),
+        np.concatenate([np.abs(outside.value), most * chance.value]),
+        outside.shape,
+    )
+    first, second = (
+        build_sums(link, np.ones(len(link), np.bool_), treeplex.num_sequences, limit.dtype)
+        for link, treeplex in zip(trunk.link, trunk.form.treeplex, strict=True)
+    )
     return RangedPayoff(
         weighting=jax.tree.map(jnp.asarray, weighting),
-        outside=build_payoff(look.terminals, limit.dtype),
+        outside=build_payoff(outside, limit.dtype),
         function=function,
-        sequence=(sequence[0], sequence[1]),
-        linked=(linked[0], linked[1]),
+        sequence=(
+            jax.device_put(trunk.link[0].astype(np.int32)),
+            jax.device_put(trunk.link[1].astype(np.int32)),
+        ),
+        linked=(first, second),
         bound=build_payoff(bound, limit.dtype),
     )
 
@@ -256,12 +263,17 @@ class ResolvedValues:
     """Equilibrium values below the limit, re-solved in every update: CFR-D (`jaxgadget.cfr_d`).
 
     Attributes:
-      iterations: CFR iterations below the limit per update.
+      iterations: CFR iterations below the limit per update; or one number for each lane.
       algorithm: name of the regret rule, or a `Rule`.
     """
 
-    iterations: int
+    iterations: int | tuple[int, ...]
     algorithm: str | Rule = "cfr+"
+
+    @property
+    def num_lanes(self) -> int | None:
+        """Number of lanes, L; None for any number."""
+        return len(self.iterations) if isinstance(self.iterations, tuple) else None
 
     def __call__(self, limit: Limit) -> RangeFunction:
         """The function that re-solves the subgames below a limit.
@@ -269,6 +281,7 @@ class ResolvedValues:
         Raises:
           ValueError: for a truncated tree, an unknown algorithm, or a number out of range.
         """
-        count, rule = check_iterations(self.iterations), find_rule(self.algorithm)
+        counts = self.iterations if isinstance(self.iterations, tuple) else (self.iterations,)
+        counts, rule = [check_iterations(count) for count in counts], find_rule(self.algorithm)
         forest = build_forest(limit.tree, limit.cut, padded=False)
-        return solved_subgames(forest, (count,), rule, limit.dtype)
+        return solved_subgames(forest, counts, rule, limit.dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -20,13 +21,14 @@ from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
-from jaxgadget.tree.cut import Cut, CutSpec, cut, first_below, whole_cut
-from jaxgadget.tree.forest import Forest, build_forest, followed_payoff
+from jaxgadget.tree.cut import CutSpec, cut, first_below, whole_cut
 from jaxgadget.tree.history import HistoryTree, check_histories
+from jaxgadget.tree.trunk import Trunk, build_trunk
 from jaxgadget.util.arguments import check_player, check_whole_number
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.lanes import Lanes
+from jaxgadget.util.players import sign_of
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 from jaxgadget.values.ranged_payoff import (
@@ -61,6 +63,8 @@ class LimitedTrunk(LaneResult):
         in the ranges and both players are solved for; otherwise NaN.
       iterations: number of iterations.
       algorithm: the rule's name.
+      num_values: numbers stored for each lane between iterations: regrets, strategies and their sums above
+        the limit, and one value for each leaf infostate.
       seconds: `build`, `compile` and `run`.
     """
 
@@ -73,10 +77,11 @@ class LimitedTrunk(LaneResult):
     gap: FloatArray
     iterations: int
     algorithm: str
+    num_values: int
     seconds: dict[str, float]
 
     def __repr__(self) -> str:
-        return f"<LimitedTrunk above {self.limit.cut!r}: {self.message}>"
+        return f"<{type(self).__name__} above {self.limit.cut!r}: {self.message}>"
 
     @property
     def trunk_gap(self) -> FloatArray:
@@ -141,7 +146,7 @@ def solve_trunk(
       against: a player and its opponents, which follow models down to the limit. Values there are computed
         for the mixed range, p × the model's range + (1−p) × the free opponent's.
       solver: settings; by default 1000 iterations of CFR+ in float64. Takes `algorithm`, `iterations`,
-        `dtype` and `progress`.
+        `dtype`, `checkpoint` and `progress`.
       iterations: short for `Solver(iterations=…)`.
       algorithm: short for `Solver(algorithm=…)`.
 
@@ -151,7 +156,7 @@ def solve_trunk(
     """
     check_histories(tree)
     default = Solver(iterations=1000, dtype="float64", devices=HOME.devices)
-    without = ("target_gap", "check_every", "time_limit", "memory_limit", "devices", "checkpoint")
+    without = ("target_gap", "check_every", "time_limit", "memory_limit", "devices")
     solver = choose_solver(solver, default, iterations=iterations, algorithm=algorithm, without=without)
     rule = solver.iterative_rule()
     count = _check_values(values)
@@ -166,10 +171,10 @@ def solve_trunk(
     watch = Stopwatch()
     with watch.phase("build"), precision(solver.precision):
         at_limit = Limit.of(cut(tree, limit), solver.precision)
-        look = _above(at_limit.cut)
-        problem = _problem(look, at_limit, values, rule, num_lanes, fixed_policy)
+        trunk = _above(at_limit)
+        problem = trunk_problem(trunk, at_limit, values, rule, num_lanes, fixed_policy)
         if against is not None:
-            problem = _mixed(problem, look, at_limit, *against)
+            problem = _mixed(problem, trunk, at_limit, *against)
         game = Batch.of(problem, "trunk", no_values(problem))
     linear = bool(getattr(values, "linear", False))
 
@@ -180,7 +185,8 @@ def solve_trunk(
 
     with watch.phase("run"), progress_bar("trunk", solver.num_iterations, solver.progress) as report:
         plan = one_chunk(num_lanes)  # values are asked for all lanes' ranges at once
-        solved = solve(game, solver, finish, plan=plan, report=report).outcome
+        ended = solve(game, solver, finish, plan=plan, keep_state=True, report=report)
+        solved, state = ended.outcome, ended.state
         first, second = (np.asarray(part, np.float64) for part in solved.values)
         best = np.stack([np.asarray(part, np.float64) for part in solved.best[::-1]])
         gap = np.array(solved.gap, np.float64)
@@ -188,16 +194,16 @@ def solve_trunk(
             best[1 - fixed], gap[:] = np.nan, np.nan
         if against is not None:
             best[:], gap[:] = np.nan, np.nan
+    label = f"{rule.name}:{solver.num_iterations} to {at_limit.cut.name}"
     return LimitedTrunk(
         limit=at_limit,
-        policy=_policy(
-            look, below, solved.strategy, f"{rule.name}:{solver.num_iterations} to {at_limit.cut.name}", fixed
-        ),
+        policy=_policy(trunk, below, solved.strategy, label, fixed),
         values=(first, second),
         best_response_values=best,
         gap=gap,
         iterations=solver.num_iterations,
         algorithm=rule.name,
+        num_values=sum(leaf.size // (leaf.shape or (1,))[-1] for leaf in jax.tree.leaves(state)),
         seconds=watch.seconds,
     )
 
@@ -227,34 +233,41 @@ def _broadcast(rows: Policy, num_lanes: int | None) -> Policy:
     return rows if rows.num_lanes == num_lanes else Policy.stack([rows] * num_lanes)
 
 
-def _above(where: Cut) -> Forest:
-    """The game from its root down to a cut, with K = 1."""
-    tree, top = where.histories, whole_cut(where.histories)
+def _above(limit: Limit) -> Trunk:
+    """The game from its root down to a depth limit; raises ValueError if its tree is truncated above it."""
+    tree = limit.tree
     marked = np.zeros(tree.num_histories, np.bool_)
-    marked[where.roots] = True
-    first_below(tree, top, marked)  # raises an error for a tree truncated above the cut
-    return build_forest(tree, top, limit=where, num_choices=1, padded=False)
+    marked[limit.cut.roots] = True
+    first_below(tree, whole_cut(tree), marked)
+    return build_trunk(limit)
 
 
-def _problem(
-    look: Forest,
+def trunk_problem(
+    trunk: Trunk,
     limit: Limit,
     values: RangeValues,
     rule: Rule,
     num_lanes: int,
-    fixed_policy: tuple[int, Policy] | None,
+    fixed_policy: tuple[int, Policy] | None = None,
 ) -> Problem:
-    """The depth-limited game; a fixed policy is a floor on all probabilities, so it is never updated."""
-    payoff = ranged_payoff(look, limit, function_at(values, limit, num_lanes), rule)
-    game = evaluation_game(look.form.treeplex, payoff, num_lanes, limit.dtype)
+    """The depth-limited game; call inside `precision(limit.dtype)`.
+
+    Args:
+      trunk: the game above the limit.
+      limit: the limit.
+      values: values there.
+      rule: the rule of the solve.
+      num_lanes: number of lanes.
+      fixed_policy: a player and its policy, which is a floor on all probabilities, so it is never updated.
+    """
+    payoff = ranged_payoff(trunk, limit, function_at(values, limit, num_lanes), rule)
+    game = evaluation_game(trunk.form.treeplex, payoff, num_lanes, limit.dtype)
     if fixed_policy is not None:
         player, policy = fixed_policy
-        sequence, rows = look.form.action_sequences(player), policy.probabilities[player]
-        real = (sequence > 0) & (sequence <= len(rows))  # excludes padding and the single choice at the limit
+        rows = policy.probabilities[player][trunk.form.action_sequences(player) - 1]
         # Slightly less than 1, so that rounding cannot make the remaining probability negative.
         least = 1 - 8 * float(np.finfo(limit.dtype).eps)
-        floor = least * np.where(real[:, None], rows[np.where(real, sequence, 1) - 1], 0)
-        floor = floor.astype(limit.dtype)
+        floor = (least * rows).astype(limit.dtype)
         terms = list(game.terms)
         terms[player] = dataclasses.replace(terms[player], body=Bounds(floor=jnp.asarray(floor)))
         game = dataclasses.replace(game, order=(1 - player,), terms=(terms[0], terms[1]))
@@ -281,12 +294,12 @@ def _lanes(opponents: Opponents, blueprints: int) -> Lanes:
     return Lanes.product(opponents=len(opponents), blueprints=blueprints)
 
 
-def _mixed(problem: Problem, look: Forest, limit: Limit, player: int, opponents: Opponents) -> Problem:
+def _mixed(problem: Problem, trunk: Trunk, limit: Limit, player: int, opponents: Opponents) -> Problem:
     """The depth-limited game against mixtures; both copies of the opponent reach the limit."""
     other = 1 - player
     opponent = _lanes(opponents, problem.num_lanes // len(opponents)).opponent
     p, reach = opponents.p[opponent], opponents.policy.reach(other)[:, opponent]
-    earned = multiply(followed_payoff(look, player), player, reach)
+    earned = sign_of(player) * multiply(trunk.form.payoff, player, reach[trunk.sequences(other)])
     terms = list(problem.terms)
     terms[player] = dataclasses.replace(
         terms[player], body_constant=jnp.asarray((p * earned).astype(limit.dtype))
@@ -315,18 +328,15 @@ def _check_finite(values: RangeValues, limit: Limit, sums: RootSums) -> None:
             )
 
 
-def _policy(look: Forest, below: Policy, strategy: Pair, label: str, fixed: int | None) -> Policy:
+def _policy(trunk: Trunk, below: Policy, strategy: Pair, label: str, fixed: int | None) -> Policy:
     """The strategies above the limit, normalised in float64, and the blueprint elsewhere."""
-    tree, pair = look.tree, list[FloatArray]()
+    tree, pair = trunk.form.tree, list[FloatArray]()
     for player in (0, 1):
-        if player == fixed:
-            pair.append(below.probabilities[player])
-            continue
-        rows, sequence = below.probabilities[player].copy(), look.form.action_sequences(player)
-        above = (sequence > 0) & (sequence <= len(rows))
-        taken = sequence[above] - 1
-        rows[taken] = np.asarray(strategy[player], np.float64)[above]
-        rows[taken] = normalise_rows(rows, tree.infosets[player].infoset[1:])[taken]
+        rows = below.probabilities[player]
+        if player != fixed:
+            rows, above = rows.copy(), trunk.form.action_sequences(player) - 1
+            rows[above] = np.asarray(strategy[player], np.float64)
+            rows[above] = normalise_rows(rows, tree.infosets[player].infoset[1:])[above]
         pair.append(rows)
     lanes = range(below.num_lanes)
     labels = tuple(f"{label} #{lane}" for lane in lanes) if len(lanes) > 1 else (label,)

@@ -22,8 +22,10 @@ from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.trunk import Trunk, build_trunk
 from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.precision import precision
-from jaxgadget.values.decomposition import solved_subgames, trunk_problem
+from jaxgadget.values.decomposition import solved_subgames
 from jaxgadget.values.ranged_payoff import RootSums, TrunkSolution, conclude_trunk, no_values
+from jaxgadget.values.ranges import Limit, ResolvedValues
+from jaxgadget.values.trunk import trunk_problem
 from tests.core import grove
 from tests.reference import cfr as reference
 from tests.reference import efg, lp
@@ -110,19 +112,19 @@ def explicit(game: efg.Game, roots: list[int], rule: str, inner: int, iterations
 
 
 @functools.cache
-def trunk(padded: bool) -> Trunk:
-    return build_trunk(grove.forest(SEED, padded))
+def limit() -> Limit:
+    return Limit.of(grove.forest(SEED, False).cut, np.dtype(np.float64))
 
 
-def problem(padded: bool, rule: str, iterations: tuple[int, ...]) -> Problem:
+@functools.cache
+def trunk() -> Trunk:
+    return build_trunk(limit())
+
+
+def problem(rule: str, iterations: tuple[int, ...]) -> Problem:
     with precision(np.float64):
         return trunk_problem(
-            grove.forest(SEED, padded),
-            trunk(padded),
-            iterations=iterations,
-            rule=find_rule(rule),
-            weighting=find_rule(rule),
-            dtype=np.float64,
+            trunk(), limit(), ResolvedValues(iterations, rule), find_rule(rule), len(iterations)
         )
 
 
@@ -143,19 +145,17 @@ def by_state(forest: Forest, player: int, values: Array) -> dict[Label, float]:
 
 def by_label(player: int, rows: Array) -> dict[Label, Array]:
     """A lane of the trunk's `[Q]` strategies by infoset."""
-    treeplex = trunk(False).form.treeplex[player]
+    treeplex = trunk().form.treeplex[player]
     return {
         (player, infoset): rows[treeplex.rows(number)]
         for number, infoset in enumerate(treeplex.infoset.tolist())
     }
 
 
-@pytest.mark.parametrize(
-    ("rule", "padded"), [("cfr+", False), pytest.param("cfr", True, marks=pytest.mark.slow)]
-)
-def test_equals_the_algorithm_written_out(rule: str, padded: bool) -> None:
-    """Lanes solve the subgames with different numbers of iterations; padding does not matter."""
-    made = problem(padded, rule, LANES)
+@pytest.mark.parametrize("rule", ["cfr+", pytest.param("cfr", marks=pytest.mark.slow)])
+def test_equals_the_algorithm_written_out(rule: str) -> None:
+    """Lanes solve the subgames with different numbers of iterations."""
+    made = problem(rule, LANES)
     with precision(np.float64):
         before = cfr.start(made, find_rule(rule), no_values(made))
         batch = Batch.of(made, "trunk", no_values(made))
@@ -163,7 +163,7 @@ def test_equals_the_algorithm_written_out(rule: str, padded: bool) -> None:
     solved = solve(batch, options, concluded, plan=one_chunk(len(LANES)), keep_state=True)
     found = solved.outcome
     assert [x.shape for x in jax.tree.leaves(solved.state)] == [x.shape for x in jax.tree.leaves(before)]
-    forest, game = grove.forest(SEED, padded), grove.grove(SEED)[1]
+    forest, game = grove.forest(SEED, False), grove.grove(SEED)[1]
     for lane, inner in enumerate(LANES):
         expected = explicit(game, grove.roots(SEED), rule, inner, TRUNK_ITERATIONS)
         compared = 0
@@ -202,11 +202,10 @@ def test_nothing_below_the_cut_is_kept_but_root_values() -> None:
     """Every axis of the state is one of the trunk's or the number of roots, and none is a body's."""
     tree = jaxgadget.enumerate_game(jaxgadget.load("leduc_poker"))
     forest = build_forest(tree, "before-flop", padded=False)
-    above, lanes, plus = build_trunk(forest), 2, find_rule("cfr+")
+    at_limit = Limit.of(forest.cut, np.dtype(np.float64))
+    above, lanes, plus = build_trunk(at_limit), 2, find_rule("cfr+")
     with precision(np.float64):
-        made = trunk_problem(
-            forest, above, iterations=(7,) * lanes, rule=plus, weighting=plus, dtype=np.float64
-        )
+        made = trunk_problem(above, at_limit, ResolvedValues(7), plus, lanes)
         begin = jax.eval_shape(cfr.start, made, plus, no_values(made))
         after = jax.eval_shape(lambda state: cfr.step(made, plus, state), begin)
         form = sequence_form(tree)

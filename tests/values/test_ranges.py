@@ -24,7 +24,6 @@ from jaxgadget.core.response import evaluate
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.alternative import ArrayValues
 from jaxgadget.policy.evaluate import to_policy, whole_problem
-from jaxgadget.subgames.cfr_d import cfr_d
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.arrays import FloatArray
@@ -159,22 +158,6 @@ def test_nothing_below_the_limit_is_looked_at() -> None:
 
 
 # --- equilibria below the limit -----------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_resolved_values_are_cfr_d() -> None:
-    """The same numbers from two pieces of code: strategies, values, and best responses above the limit."""
-    tree = game("kuhn_poker")
-    found = solve_trunk(tree, "depth:1", ResolvedValues(7), iterations=4)
-    other = cfr_d(tree, "depth:1", solver=Solver(iterations=4, progress=False), subgame_iterations=7)
-    for player in (0, 1):
-        np.testing.assert_allclose(found.values[player], other.values[player], rtol=0, atol=ROUNDING)
-        np.testing.assert_allclose(
-            found.policy.probabilities[player], other.trunk.probabilities[player], rtol=0, atol=ROUNDING
-        )
-    np.testing.assert_allclose(found.best_response_values, other.best_response_values, rtol=0, atol=ROUNDING)
-    assert np.isnan(found.gap).all() and found.trunk_gap > 0.01
-    assert "gap of the trunk" in found.message
 
 
 def resolved(found: LimitedTrunk, iterations: int) -> Policy:
