@@ -11,7 +11,8 @@ from experiments.continuation.common import cases, network
 from experiments.study import Settings
 from jaxgadget import NoPrior, Policy, ResolvedValues, Resolving, nash_conv
 from jaxgadget.core.solver import Solver
-from jaxgadget.subgames.continual import resolve_continually
+from jaxgadget.opponents.opponent import Opponent, list_opponents
+from jaxgadget.subgames.continual import search_continually
 from jaxgadget.values.ranges import RangeValues
 
 NAME = "trunks"
@@ -36,9 +37,10 @@ def compute(settings: Settings) -> pd.DataFrame:
         for name, values in kinds.items():
             halves, seconds = [], 0.0
             for player in (0, 1):
-                trunk, refined = resolve_continually(
+                trunk, refined = search_continually(
                     profile,
                     [Resolving(NoPrior())],
+                    list_opponents(Opponent(), tree),
                     values,
                     cut,
                     player,

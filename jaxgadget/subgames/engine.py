@@ -14,7 +14,7 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -219,6 +219,21 @@ class Subgames(GadgetSubgames):
     def num_actions(self) -> int:
         """Number of rows of `SubgameSolutions.strategy`: the player's actions in the whole tree."""
         return self.forest.tree.infosets[self.player].num_sequences - 1
+
+    def with_gadgets(self, more: Mapping[int, Gadget]) -> Subgames:
+        """Appends gadgets, each with the lanes of the gadget whose index is its key."""
+        lanes = self.lanes.take(
+            np.concatenate([np.arange(len(self.lanes)), self.lanes.of_gadgets(list(more))])
+        )
+        gadget, count = lanes.gadget.copy(), len(self.gadgets)
+        gadget[len(self.lanes) :] = np.repeat(
+            np.arange(count, count + len(more)), [len(self.lanes.where(gadget=number)) for number in more]
+        )
+        return dataclasses.replace(
+            self,
+            gadgets=(*self.gadgets, *more.values()),
+            combinations=dataclasses.replace(lanes, gadget=gadget),
+        )
 
     def check(self) -> None:
         """Raises ValueError for a gadget's array that does not fit, or for subgames that overlap."""

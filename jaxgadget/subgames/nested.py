@@ -34,14 +34,12 @@ from jaxgadget.policy.evaluate import check_value, exploitability
 from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.policy.solve import check_fits
-from jaxgadget.subgames.continual import resolve_continually, respond_continually
+from jaxgadget.subgames.continual import search_continually
 from jaxgadget.subgames.knowledge import Knowledge, check_knowledge, knowledge_columns
 from jaxgadget.subgames.leaves import GameEnd, Leaf, OptimalValues, history_leaves
-from jaxgadget.subgames.lookahead import SolvedLookahead
 from jaxgadget.subgames.nested_run import NestedRun, Visits
-from jaxgadget.subgames.refine import Refinement, list_gadgets
+from jaxgadget.subgames.refine import list_gadgets
 from jaxgadget.subgames.schedule import Lookahead, Schedule, make_schedule
-from jaxgadget.tree.cut import CutSpec
 from jaxgadget.tree.history import check_histories, check_whole
 from jaxgadget.tree.public import PublicTree, Tree, check_tree
 from jaxgadget.util.arguments import check_player, moved
@@ -51,7 +49,6 @@ from jaxgadget.util.lanes import Lanes
 from jaxgadget.util.progress import progress_bar
 from jaxgadget.values.histories import ValueFunction
 from jaxgadget.values.ranges import RangeValues, check_lanes, warn_of_doubts
-from jaxgadget.values.trunk import LimitedTrunk
 
 ITERATIONS = 3000
 """As the paper's nested solving (Kubíček et al. 2026, Table 1)."""
@@ -283,11 +280,9 @@ def nested_search(
         check_knowledge(lookahead.knowledge, asked, opponent)
     if (ranged := lookahead.range_values) is not None:
         warn_of_doubts([ranged])
-        at_limit: Any = lookahead.cut
-        if opponent is not None:
-            return _responded(profiles, asked, opponents, ranged, at_limit, player, solver, value)
-        check_lanes(ranged, profiles.num_lanes)
-        return _search_continually(profiles, asked, ranged, at_limit, player, solver, value)
+        if opponent is None:
+            check_lanes(ranged, profiles.num_lanes)
+        return _search_to_cut(profiles, asked, opponents, ranged, lookahead.cut, player, solver, value)
     depth = 1 if lookahead.depth is None and lookahead.values is not None else lookahead.depth
     schedule = make_schedule(tree, player, depth, lookahead.kind, lookahead.step, lookahead.first)
     if value is None:
@@ -441,30 +436,6 @@ def _joined(runs: Sequence[tuple[IntArray, NestedRun]]) -> _AllSearches:
     )
 
 
-def _searched_below(
-    trunk: LimitedTrunk,
-    below: Refinement | SolvedLookahead,
-    policy: Policy,
-    player: int,
-    values: RangeValues,
-    algorithm: str,
-    seconds: float,
-) -> _AllSearches:
-    """Joins the results of a search down to a cut, with range values there, and of the searches below it."""
-    lanes = policy.num_lanes
-    return _AllSearches(
-        player=player,
-        rows=policy.probabilities[player],
-        gap_max=np.nanmax(below.gap, axis=0, initial=0.0),
-        failures=below.failures,
-        leaf=f"{getattr(values, 'name', type(values).__name__)} at {trunk.limit.cut.name}",
-        searches=1 + below.has_decision.sum(axis=0),
-        algorithm=algorithm,
-        iterations=np.maximum(below.iterations, trunk.iterations),
-        seconds=np.full(lanes, seconds / lanes),
-    )
-
-
 def _measured(
     profiles: Policy,
     gadgets: tuple[Gadget, ...],
@@ -526,43 +497,32 @@ def _measured(
     )
 
 
-def _search_continually(
-    profiles: Policy,
-    gadgets: tuple[Gadget, ...],
-    values: RangeValues,
-    limit: CutSpec,
-    player: int,
-    solver: Solver,
-    value: tuple[float, float] | None,
-) -> Nested:
-    """Continual re-solving with range values."""
-    with (watch := Stopwatch()).phase("run"):
-        trunk, refined = resolve_continually(profiles, gadgets, values, limit, player, solver, value)
-    nobody = list_opponents(Opponent(), profiles.histories)
-    searched = _searched_below(
-        trunk, refined, refined.policy, player, values, refined.algorithm, watch.seconds["run"]
-    )
-    return _measured(profiles, gadgets, nobody, None, refined.game_value, searched)
-
-
-def _responded(
+def _search_to_cut(
     profiles: Policy,
     gadgets: tuple[Gadget, ...],
     opponents: Opponents,
     values: RangeValues,
-    limit: CutSpec,
+    limit: Any,
     player: int,
     solver: Solver,
     value: tuple[float, float] | None,
 ) -> Nested:
-    """Continual responses to models, with range values."""
+    """A search down to a cut, with range values there, and searches below it."""
     with (watch := Stopwatch()).phase("run"):
-        trunk, policy, searched = respond_continually(
-            profiles, gadgets, opponents, values, limit, player, solver
-        )
-    value = find_value(profiles.tree, False, solver.progress) if value is None else value
-    brought = _searched_below(trunk, searched, policy, player, values, solver.name, watch.seconds["run"])
-    return _measured(profiles, gadgets, opponents, None, value, brought)
+        trunk, below = search_continually(profiles, gadgets, opponents, values, limit, player, solver, value)
+    lanes = below.policy.num_lanes
+    searched = _AllSearches(
+        player=player,
+        rows=below.policy.probabilities[player],
+        gap_max=np.nanmax(below.gap, axis=0, initial=0.0),
+        failures=below.failures,
+        leaf=f"{getattr(values, 'name', type(values).__name__)} at {trunk.limit.cut.name}",
+        searches=1 + below.has_decision.sum(axis=0),
+        algorithm=below.algorithm,
+        iterations=np.maximum(below.iterations, trunk.iterations),
+        seconds=np.full(lanes, watch.seconds["run"] / lanes),
+    )
+    return _measured(profiles, gadgets, opponents, None, below.game_value, searched)
 
 
 def _join_visits(run: NestedRun) -> Visits:

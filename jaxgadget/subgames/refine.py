@@ -63,8 +63,7 @@ def default_gadgets(epsilon: float = DEFAULT_EPSILON) -> tuple[Gadget, ...]:
 class Refinement(LaneResult):
     """Blueprints with all subgames of one player re-solved.
 
-    Lanes are all combinations of gadgets, opponents and blueprints; see `lanes`. S subgames;
-    everything is in the resolving player's utility, in units of the game's payoff.
+    S subgames; everything is in the resolving player's utility, in units of the game's payoff.
 
     Attributes:
       forest: the subgames.
@@ -72,6 +71,7 @@ class Refinement(LaneResult):
       blueprint: the blueprints.
       gadgets: the solved gadgets.
       opponents: the opponents; by default one that only adapts.
+      lanes: the gadget, opponent and blueprint of every lane; from `refine` all combinations.
       policy: the refined policies, one per lane; the opponent's half is the blueprint's.
       blueprint_exploitability: `[lanes]` the game's value minus the value that the blueprint guarantees.
       refined_exploitability: `[lanes]` the same after refinement.
@@ -113,6 +113,7 @@ class Refinement(LaneResult):
     blueprint: Policy
     gadgets: tuple[Gadget, ...]
     opponents: Opponents
+    lanes: Lanes
     policy: Policy
     blueprint_exploitability: FloatArray
     refined_exploitability: FloatArray
@@ -157,13 +158,6 @@ class Refinement(LaneResult):
     def p(self) -> FloatArray:
         """`[lanes]` probability that each opponent follows its model."""
         return self.opponents.p[self.lanes.opponent]
-
-    @property
-    def lanes(self) -> Lanes:
-        """The gadget, opponent and blueprint of every lane."""
-        return Lanes.product(
-            gadgets=len(self.gadgets), opponents=len(self.opponents), blueprints=self.blueprint.num_lanes
-        )
 
     @property
     def message(self) -> str:
@@ -364,14 +358,15 @@ def refine_known(task: KnowledgeTask, value: tuple[float, float] | None, watch: 
         refined = drawn[0]
         if task.knowledge.draws > 1:
             refined = exploitability(solution.policy, task.player, value=bracket)
-        before = exploitability(task.blueprint, task.player, value=bracket)
-        before = before[task.lanes.take(task.lanes.where(draw=0)).blueprint]
+        lanes = task.lanes.take(task.lanes.where(draw=0))
+        before = exploitability(task.blueprint, task.player, value=bracket)[lanes.blueprint]
     return _report(
         task,
         task.solver,
         solution,
         watch,
         opponents=list_opponents(Opponent(), task.where.tree, name="opponent"),
+        lanes=lanes,
         policy=solution.policy,
         blueprint_exploitability=before,
         refined_exploitability=refined,
@@ -441,9 +436,10 @@ def refine_subgames(
       watch: measures the time.
     """
     safe = without_estimates(subgames.gadgets)
-    both = dataclasses.replace(subgames, gadgets=(*subgames.gadgets, *safe.values()))
-    refinement = _refine_all(both, solver, value, watch)
-    return _keep_better(refinement, list(safe)) if safe else refinement
+    if not safe:
+        return _refine_all(subgames, solver, value, watch)
+    refinement = _refine_all(subgames.with_gadgets(safe), solver, value, watch)
+    return _keep_better(refinement, list(safe))
 
 
 def _keep_better(both: Refinement, guarded: list[int]) -> Refinement:
@@ -464,6 +460,7 @@ def _keep_better(both: Refinement, guarded: list[int]) -> Refinement:
     return dataclasses.replace(
         both,
         gadgets=both.gadgets[: -len(guarded)],
+        lanes=both.lanes.take(np.arange(policy.num_lanes)),
         policy=dataclasses.replace(policy, labels=both.policy.labels[: policy.num_lanes]),
         guard_share=kept.share,
         failures=kept.failures,
@@ -495,6 +492,7 @@ def _refine_all(
             solutions,
             watch,
             opponents=against,
+            lanes=task.lanes,
             policy=policy,
             blueprint_exploitability=before[task.lanes.blueprint],
             refined_exploitability=exploitability(policy, player, value=bracket),
