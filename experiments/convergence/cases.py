@@ -25,13 +25,13 @@ from jaxgadget.core.driver import cast_arrays
 from jaxgadget.core.problem import Problem, with_regret_tolerance
 from jaxgadget.gadgets.entry import BoundRule
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.gadgets.games import GadgetGames, build_games
+from jaxgadget.gadgets.games import GadgetGames, Prepared, build_games
 from jaxgadget.gadgets.prior import PRIOR_CLIP, BlueprintPrior, UniformPrior
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.registry import GADGETS
 from jaxgadget.policy.blueprints import make_blueprints
 from jaxgadget.policy.evaluate import normalise_rows
-from jaxgadget.subgames.prepare import Prepared, prepare
+from jaxgadget.subgames.prepare import prepare
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.precision import precision
@@ -172,8 +172,8 @@ class Games:
     def fallback(self) -> Fallback:
         """The blueprint, where no average is taken."""
         with precision(np.float64):
-            rows = self.prepared.rows(self.player)
-            return jax.device_put(self.games.fallback(rows, np.arange(self.games.num_lanes)))
+            lanes = np.arange(self.games.num_lanes)
+            return jax.device_put(self.games.fallbacks(lanes, (self.player,))[self.player])
 
     @property
     def lanes(self) -> list[tuple[str, float, str]]:
@@ -194,7 +194,7 @@ class Games:
     def blueprint(self, player: int) -> jax.Array:
         """A player's blueprints below the cut, repeated for every gadget."""
         with precision(np.float64):
-            return jax.device_put(np.tile(self.prepared.rows(player), (1, len(self.gadgets))))
+            return jax.device_put(np.tile(self.prepared.rows[player], (1, len(self.gadgets))))
 
     def exploitability(self, strategy: FloatArray) -> FloatArray:
         """`[lanes]` of the refined policies in the full game, from strategies `[Q, lanes]` below the cut."""
@@ -221,7 +221,7 @@ def build(case: Case, player: int, kind: str, family: str) -> Games:
 
 
 def _build(prepared: Prepared, gadgets: Sequence[Gadget]) -> GadgetGames:
-    return build_games(prepared.structure, prepared.ranges, gadgets)
+    return build_games(prepared, gadgets)
 
 
 def problem_of(games: GadgetGames, dtype: str) -> Problem:

@@ -37,7 +37,7 @@ TURNS, SMOKE_TURNS = 9, 2
 def problem_of(task: Subgames) -> Problem:
     """A task's games on the device, in float32."""
     here = task.prepare(task.forest)
-    games = build_games(here.structure, here.ranges, task.gadgets, frozen=here.frozen, lanes=task.lanes)
+    games = build_games(here, task.gadgets, lanes=task.lanes)
     with precision(np.float32):
         return with_regret_tolerance(jax.device_put(cast_arrays(games.batch.problem(), np.float32)))
 

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from jaxgadget.core.batch import Batch
-from jaxgadget.core.certificate import Fallback
+from jaxgadget.core.certificate import Fallback, Fallbacks
 from jaxgadget.core.problem import Side, Terms, attach, fixed_entry
 from jaxgadget.core.regret import Bounds
 from jaxgadget.core.rows import on_host, pad_rows
@@ -21,7 +21,8 @@ from jaxgadget.gadgets.frozen import Frozen
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.models import Mixtures
 from jaxgadget.gadgets.ranges import Ranges, largest_rows
-from jaxgadget.gadgets.structure import Bodies
+from jaxgadget.gadgets.structure import Bodies, Structure
+from jaxgadget.tree.forest import Forest
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.lanes import Lanes
 from jaxgadget.util.players import pair_for
@@ -29,33 +30,69 @@ from jaxgadget.util.precision import precision
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class GadgetGames:
-    """Gadgets that share an entry. S subgames, L lanes.
+class Prepared:
+    """Subgames on the device, with everything that gadgets read from blueprints; in float64.
 
     Attributes:
-      structure: the subgames on the device.
-      ranges: of the blueprints.
-      gadgets: the gadgets.
-      lanes: indices of each lane's gadget, mixture and blueprint.
-      entry: the opponent's decisions above its roots.
-      batch: the games.
+      structure: the subgames.
+      ranges: ranges of the blueprints at their roots.
+      rows: both players' blueprints below the roots, `[Q_p, blueprints]` by actions of the bodies.
       mixtures: opponents that follow models; None if all adapt.
       frozen: contribution of frozen infostates, in subgames of own infostates; None in those of a cut.
+      floor: `[Q, blueprints]` minimum probabilities of the resolving player's actions; None for 0.
     """
 
     structure: Bodies
     ranges: Ranges
-    gadgets: tuple[Gadget, ...]
-    lanes: Lanes
-    entry: Entry
-    batch: Batch
+    rows: tuple[FloatArray, FloatArray]
     mixtures: Mixtures | None = None
     frozen: Frozen | None = None
+    floor: FloatArray | None = None
 
     @property
     def player(self) -> int:
         """The resolving player."""
         return self.structure.player
+
+    @property
+    def forest(self) -> Forest:
+        """The subgames, which are those of a forest."""
+        assert isinstance(self.structure, Structure)
+        return self.structure.forest
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class GadgetGames:
+    """Gadgets that share an entry. S subgames, L lanes.
+
+    Attributes:
+      prepared: the subgames, with ranges of the blueprints.
+      gadgets: the gadgets.
+      lanes: indices of each lane's gadget, mixture and blueprint.
+      entry: the opponent's decisions above its roots.
+      batch: the games.
+    """
+
+    prepared: Prepared
+    gadgets: tuple[Gadget, ...]
+    lanes: Lanes
+    entry: Entry
+    batch: Batch
+
+    @property
+    def player(self) -> int:
+        """The resolving player."""
+        return self.prepared.player
+
+    @property
+    def ranges(self) -> Ranges:
+        """Ranges of the blueprints."""
+        return self.prepared.ranges
+
+    @property
+    def mixtures(self) -> Mixtures | None:
+        """Opponents that follow models; None if all adapt."""
+        return self.prepared.mixtures
 
     @property
     def num_lanes(self) -> int:
@@ -71,7 +108,7 @@ class GadgetGames:
         """
         ranges, count = self.ranges, self.ranges.num_lanes
         smallest = float(np.finfo(dtype).tiny) / float(np.finfo(dtype).eps)
-        own = self.structure.root_subgames(self.player)[: len(ranges.resolver)]
+        own = self.prepared.structure.root_subgames(self.player)[: len(ranges.resolver)]
         resolver = largest_rows(own, ranges.resolver, ranges.num_subgames)
         underflows: dict[int, int] = {}
         for gadget_idx in range(len(self.gadgets)):
@@ -94,32 +131,46 @@ class GadgetGames:
         """`[S, lanes]` True for subgames with a decision to solve; elsewhere the blueprint stays."""
         taken = self.lanes.take(lanes)
         alone = by_gadget(taken, lambda gadget, blueprints: self.entry.has_decision(gadget)[:, blueprints])
-        if self.frozen is not None:
-            alone = alone & self.frozen.reached[:, taken.blueprint]
+        if (frozen := self.prepared.frozen) is not None:
+            alone = alone & frozen.reached[:, taken.blueprint]
         if self.mixtures is None:
             return alone
         return self.mixtures.has_decision(taken.opponent, alone, self.ranges, taken.blueprint)
 
-    def fallback(self, rows: FloatArray, lanes: IntArray) -> Fallback:
-        """The blueprint's rows, and where a solution replaces them: in subgames with a decision.
+    def fallbacks(self, lanes: IntArray, players: Sequence[int] = (0, 1)) -> Fallbacks:
+        """The blueprints' rows of some players, and where a solution replaces them; None for other players.
 
-        The blueprint also stays at infosets that only histories below unconsidered roots reach.
+        For the resolving player, that is in subgames with a decision, except at infosets that only histories
+        below unconsidered roots reach. For the opponent, it is wherever its average has mass.
 
         Args:
-          rows: `[Q, blueprints]` of the resolving player's body.
           lanes: indices of the lanes.
+          players: players whose strategies are requested.
         """
-        blueprint = self.lanes.blueprint[lanes]
-        solved = self.has_decision(lanes)[self.structure.action_subgames(self.player)]
+        player, blueprint, structure = self.player, self.lanes.blueprint[lanes], self.prepared.structure
+        solved = self.has_decision(lanes)[structure.action_subgames(player)]
         if self.seen is not None:
             solved = solved & self.seen[:, blueprint]
-        return Fallback(on_host(rows[:, blueprint]), on_host(solved))
+        found: list[Fallback | None] = [None, None]
+        for p in players:
+            rows = self.prepared.rows[p][:, blueprint]
+            replaced = solved if p == player else np.ones(rows.shape, np.bool_)
+            found[p] = Fallback(on_host(rows), on_host(replaced))
+        return found[0], found[1]
+
+    def with_epsilon(self, epsilon: float) -> GadgetGames:
+        """The games of the same gadgets with another ε."""
+        gadgets: list[Any] = list(self.gadgets)
+        gadgets = [dataclasses.replace(gadget, epsilon=epsilon) for gadget in gadgets]
+        return build_games(self.prepared, gadgets, lanes=self.lanes)
 
     @functools.cached_property
     def seen(self) -> BoolArray | None:
         """`[Q, blueprints]` which actions of the resolving player lie below a considered root; None: all."""
         considered = self.ranges.considered
-        return None if considered is None else self.structure.action_roots_considered(considered)
+        if considered is None:
+            return None
+        return self.prepared.structure.action_roots_considered(considered)
 
     def losses(self, gap: FloatArray, values: FloatArray, gained: FloatArray | None = None) -> FloatArray:
         """`[games, L]` bound on each solution's contribution to exploitability, NaN if no bound is known.
@@ -172,30 +223,19 @@ def group_gadgets(gadgets: Sequence[Gadget]) -> list[list[int]]:
     return list(groups.values())
 
 
-def build_games(
-    structure: Bodies,
-    ranges: Ranges,
-    gadgets: Sequence[Gadget],
-    *,
-    mixtures: Mixtures | None = None,
-    frozen: Frozen | None = None,
-    floor: FloatArray | None = None,
-    lanes: Lanes | None = None,
-) -> GadgetGames:
+def build_games(prepared: Prepared, gadgets: Sequence[Gadget], *, lanes: Lanes | None = None) -> GadgetGames:
     """The gadget games of every gadget, opponent and blueprint.
 
     Args:
-      structure: the subgames on the device.
-      ranges: of the blueprints, with the trunk if a gadget requires it.
+      prepared: the subgames; with the trunk in their ranges if a gadget requires it.
       gadgets: of one `entry_name`, with numbers for ε.
-      mixtures: opponents that follow models; by default one that adapts.
-      frozen: contribution of frozen infostates, in subgames of own infostates; by default none.
-      floor: `[Q, blueprints]` least probabilities of the resolving player's actions; by default 0.
       lanes: combinations of gadgets, mixtures and blueprints; by default all of them.
 
     Raises:
       ValueError: if a gadget refuses the ranges.
     """
+    structure, ranges, mixtures = prepared.structure, prepared.ranges, prepared.mixtures
+    frozen, floor = prepared.frozen, prepared.floor
     if lanes is None:
         opponents = 1 if mixtures is None else len(mixtures)
         lanes = Lanes.product(gadgets=len(gadgets), opponents=opponents, blueprints=ranges.num_lanes)
@@ -235,16 +275,7 @@ def build_games(
         num_games=entry.num_games,
         terms=terms,
     )
-    return GadgetGames(
-        structure=structure,
-        ranges=ranges,
-        gadgets=tuple(gadgets),
-        lanes=all_lanes,
-        entry=entry,
-        batch=batch,
-        mixtures=mixtures,
-        frozen=frozen,
-    )
+    return GadgetGames(prepared=prepared, gadgets=tuple(gadgets), lanes=all_lanes, entry=entry, batch=batch)
 
 
 def _sides(structure: Bodies, entry: Entry, num_roots: int) -> tuple[Side, Side]:

@@ -18,6 +18,7 @@ from jaxgadget.core.regret import Rule
 from jaxgadget.core.results import LaneResult
 from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
+from jaxgadget.gadgets.games import Prepared
 from jaxgadget.gadgets.structure import build_structure, find_ranges
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.subgames.leaves import history_leaves
@@ -206,7 +207,8 @@ def _solve(
         blueprint = spread(profiles.lane(number), gadgets)
         structure = build_structure(look.with_values(known[id(function)]), player, solver.placement.platform)
         before = Profile.of_blueprint(look, blueprint)
-        ranges = find_ranges(structure, before.bodies(look), root_reach(look, blueprint))
+        rows = before.bodies(look)
+        ranges = find_ranges(structure, rows, root_reach(look, blueprint))
 
         def told(done: int, number: int = number) -> None:
             report(number * solver.num_iterations + done)
@@ -214,14 +216,12 @@ def _solve(
         names = [name_lane(gadget, profiles.labels[number]) for gadget in gadgets]
         results.append(
             solve_lookahead(
-                structure,
-                ranges,
-                before.bodies(look),
+                Prepared(structure=structure, ranges=ranges, rows=rows),
                 gadgets,
                 Lanes.product(gadgets=len(gadgets)),
+                names,
                 solver,
                 told,
-                names=names,
             )
         )
         plans.append(before.with_bodies(look, results[-1].strategy))

@@ -13,14 +13,12 @@ import abc
 import contextlib
 import dataclasses
 import functools
-import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.core.certificate import Fallbacks
 from jaxgadget.core.checkpoint import load_chunk, load_parts, save_chunk, save_parts
 from jaxgadget.core.driver import Report, checked_plan
 from jaxgadget.core.memory import (
@@ -34,53 +32,23 @@ from jaxgadget.core.memory import (
 from jaxgadget.core.rows import pad_rows
 from jaxgadget.core.solution import BatchSolution, find_earnings, solve_batch
 from jaxgadget.core.solver import Solver
+from jaxgadget.gadgets.alternative import PrecomputedValues
 from jaxgadget.gadgets.capabilities import Capability
 from jaxgadget.gadgets.entry import BoundRule
-from jaxgadget.gadgets.frozen import Frozen
 from jaxgadget.gadgets.gadget import AUTO, Gadget, describe
-from jaxgadget.gadgets.games import GadgetGames, build_games, by_gadget, group_gadgets
+from jaxgadget.gadgets.games import GadgetGames, Prepared, build_games, by_gadget, group_gadgets
 from jaxgadget.gadgets.models import Mixtures, find_mixtures
-from jaxgadget.gadgets.ranges import Ranges
-from jaxgadget.gadgets.structure import Bodies, Structure
 from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy
-from jaxgadget.subgames.prepare import Base, Prepared, body_rows, plan_ranges, prepare, prepare_known
+from jaxgadget.subgames.prepare import Base, body_rows, plan_ranges, prepare, prepare_known
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.parts import root_numbers, take_part
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.files import make_folder
 from jaxgadget.util.lanes import Lanes
-from jaxgadget.util.players import pair_for
 from jaxgadget.util.progress import progress_bar
-
-
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Part:
-    """Some of the subgames on the device, with the blueprints' ranges at their roots.
-
-    Attributes:
-      subgames: indices of the subgames, ascending.
-      structure: their decisions and payoffs.
-      ranges: ranges of the blueprints.
-      rows: `[Q, blueprints]` the resolving player's blueprints, by actions of its body.
-      adopted: actions of the body whose strategy is adopted.
-      actions: `[adopted]` their rows in `SubgameSolutions.strategy`.
-      frozen: contributions of frozen infostates in subgames of own infostates; None for those of a cut.
-      mixtures: the opponents over these subgames; None if all of them only adapt.
-      floor: `[Q, blueprints]` minimum probabilities of the player's actions; None if no infoset is locked.
-    """
-
-    subgames: IntArray
-    structure: Bodies
-    ranges: Ranges
-    rows: FloatArray
-    adopted: IntArray
-    actions: IntArray
-    frozen: Frozen | None = None
-    mixtures: Mixtures | None = None
-    floor: FloatArray | None = None
 
 
 class GadgetSubgames(abc.ABC):
@@ -117,14 +85,19 @@ class GadgetSubgames(abc.ABC):
         """Raises ValueError if a gadget's array has the wrong shape, or if subgames overlap."""
 
     @abc.abstractmethod
-    def place(self, numbers: IntArray, solver: Solver) -> Part:
+    def place(self, numbers: IntArray, solver: Solver) -> Prepared:
         """Places selected subgames on the device and computes the blueprints' ranges at their roots."""
+
+    def adopted_actions(self, numbers: IntArray, prepared: Prepared) -> tuple[IntArray, IntArray]:
+        """Actions of the body whose strategy is adopted, and their rows in `SubgameSolutions.strategy`."""
+        actions = np.arange(self.num_actions)
+        return actions, actions
 
     @abc.abstractmethod
     def describe(self, gadget: Gadget, opponent: int, blueprint: int) -> str:
         """A lane in words, for messages."""
 
-    def reference_rows(self, part: Part, gadget: int) -> FloatArray | None:
+    def reference_rows(self, prepared: Prepared, gadget: int) -> FloatArray | None:
         """`[Q, blueprints]` strategies whose values a gadget offers; None if no opponent follows a model."""
         return None
 
@@ -147,6 +120,27 @@ class GadgetSubgames(abc.ABC):
         return dataclasses.replace(lanes, gadget=position[lanes.gadget])
 
 
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Overlap:
+    """Additional inputs of subgames of own infostates, which may overlap.
+
+    Attributes:
+      base: ranges of the blueprints at the cut.
+      adopted: `[R]` mask of the player's roots below which the strategy is adopted.
+      considered: `[R, lanes]` mask of the opponent's roots considered for each blueprint; by default all.
+      within: the larger forest that contains these subgames, and their indices in it, if users' gadget arrays
+        have one row for each of the opponent's roots in it; by default these subgames.
+      copies: number of consecutive copies in the blueprints of the policies for which users' gadget arrays
+        have columns.
+    """
+
+    base: Base
+    adopted: BoolArray
+    considered: BoolArray | None = None
+    within: tuple[Forest, IntArray] | None = None
+    copies: int = 1
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Subgames(GadgetSubgames):
     """Gadget games of subgames, for every gadget, opponent and blueprint.
@@ -155,21 +149,10 @@ class Subgames(GadgetSubgames):
       forest: the subgames.
       player: the resolving player.
       blueprint: profiles, one per lane.
-      gadgets: the gadgets; each is combined with all blueprints.
-      opponents: the opponents; each is combined with all gadgets. By default one that only adapts.
-      reference: for each gadget the strategies whose values it offers, one lane for each blueprint; by
-        default the blueprints.
-      base: ranges of the blueprints at the cut if `forest` is a knowledge cover (subgames of own infostates);
-        else None.
-      considered: `[R, lanes]` mask of the opponent's roots in `forest` considered for each blueprint, if
-        there is a base; by default all.
-      within: the larger forest that contains these subgames, and their indices in it, if users' gadget arrays
-        have one row for each of the opponent's roots in it; by default `forest`.
-      copies: number of consecutive copies in `blueprint` of the policies for which users' gadget arrays have
-        columns.
+      gadgets: the gadgets.
+      opponents: the opponents; by default one that only adapts.
       combinations: combinations of gadgets, opponents and blueprints, in order of gadgets; by default all.
-      adopted: `[R]` mask of the player's roots in `forest` below which the strategy is adopted, if an
-        infostate is in several subgames; by default all.
+      overlap: inputs of subgames of own infostates; None for those of a cut.
       held: the tree's infosets at which the player is locked to the blueprint; by default none.
     """
 
@@ -178,13 +161,8 @@ class Subgames(GadgetSubgames):
     blueprint: Policy
     gadgets: tuple[Gadget, ...]
     opponents: Opponents | None = None
-    reference: tuple[Policy, ...] | None = None
-    base: Base | None = None
-    considered: BoolArray | None = None
-    within: tuple[Forest, IntArray] | None = None
-    copies: int = 1
     combinations: Lanes | None = None
-    adopted: BoolArray | None = None
+    overlap: Overlap | None = None
     held: IntArray | None = None
 
     @functools.cached_property
@@ -199,7 +177,7 @@ class Subgames(GadgetSubgames):
     @property
     def advice(self) -> tuple[str, ...]:
         """Remedy in error messages for a solve that does not fit in memory."""
-        return ADVICE if self.forest.num_subgames == 1 or self.adopted is not None else ONE_SUBGAME
+        return ADVICE if self.forest.num_subgames == 1 or self.overlap is not None else ONE_SUBGAME
 
     @functools.cached_property
     def lanes(self) -> Lanes:
@@ -237,12 +215,13 @@ class Subgames(GadgetSubgames):
 
     def check(self) -> None:
         """Raises ValueError for a gadget's array that does not fit, or for subgames that overlap."""
+        copies = 1 if self.overlap is None else self.overlap.copies
         for gadget in self.gadgets:
-            gadget.check(self.num_roots, self.blueprint.num_lanes // self.copies)
-        if self.adopted is None:
+            gadget.check(self.num_roots, self.blueprint.num_lanes // copies)
+        if self.overlap is None:
             self.forest.check_disjoint()
 
-    def place(self, numbers: IntArray, solver: Solver) -> Part:
+    def place(self, numbers: IntArray, solver: Solver) -> Prepared:
         """Places selected subgames on the device and computes the blueprints' ranges at their roots."""
         if solver.rule is None:
             forest, prepared = self.forest, self.prepare(self.forest)
@@ -257,26 +236,31 @@ class Subgames(GadgetSubgames):
                 at_once=min(room, solver.chunk or MANY_LANES),
                 platform=solver.placement.platform,
             )
-        adopted = np.flatnonzero(self.actions(forest, numbers))
-        return Part(
-            subgames=numbers,
-            structure=prepared.structure,
-            ranges=prepared.ranges,
-            rows=prepared.rows(self.player),
-            adopted=adopted,
-            actions=forest.form.action_sequences(self.player)[adopted] - 1,
-            frozen=prepared.frozen,
-            mixtures=self.mixtures(forest),
-            floor=self.floor(prepared),
-        )
+        return dataclasses.replace(prepared, mixtures=self.mixtures(forest), floor=self.floor(prepared))
 
-    def reference_rows(self, part: Part, gadget: int) -> FloatArray | None:
+    def adopted_actions(self, numbers: IntArray, prepared: Prepared) -> tuple[IntArray, IntArray]:
+        """Actions of the body whose strategy is adopted, and their rows in `SubgameSolutions.strategy`."""
+        forest = prepared.forest
+        treeplex, action = forest.form.treeplex[self.player], forest.form.action_sequences(self.player)
+        taken = action >= 0
+        if self.overlap is not None:
+            number = root_numbers(forest, self.forest, numbers, self.player)
+            adopted = pad_rows(self.overlap.adopted[number], treeplex.num_roots, 0)
+            taken &= adopted[treeplex.root_of()[treeplex.num_roots :]]
+        actions = np.flatnonzero(taken)
+        return actions, action[actions] - 1
+
+    def reference(self, gadget: int) -> Policy:
+        """The strategies whose values a gadget offers: a continuation's, or the blueprints."""
+        values: Any = self.gadgets[gadget].alternative
+        is_known = isinstance(values, PrecomputedValues) and values.strategy is not None
+        return values.strategy if is_known else self.blueprint
+
+    def reference_rows(self, prepared: Prepared, gadget: int) -> FloatArray | None:
         """`[Q, blueprints]` strategies whose values a gadget offers; None if no opponent follows a model."""
         if self.against.adapt:
             return None
-        assert isinstance(part.structure, Structure)
-        policy = self.blueprint if self.reference is None else self.reference[gadget]
-        return body_rows(part.structure.forest.form, policy, self.player)
+        return body_rows(prepared.forest.form, self.reference(gadget), self.player)
 
     def floor(self, prepared: Prepared) -> FloatArray | None:
         """`[Q, blueprints]` minimum probabilities of the player's actions; None if no infoset is locked."""
@@ -284,7 +268,7 @@ class Subgames(GadgetSubgames):
             return None
         treeplex = prepared.forest.form.treeplex[self.player]
         held = np.isin(treeplex.infoset[treeplex.sequence_infoset], self.held)
-        return np.where(held[:, None], prepared.rows(self.player), 0.0)
+        return np.where(held[:, None], prepared.rows[self.player], 0.0)
 
     def mixtures(self, forest: Forest) -> Mixtures | None:
         """The opponents over the given subgames; None if all of them only adapt."""
@@ -302,7 +286,8 @@ class Subgames(GadgetSubgames):
         platform: str | None = None,
     ) -> Prepared:
         """Places selected subgames on the device and computes the ranges at their roots; see `prepare`."""
-        if self.base is None:
+        overlap = self.overlap
+        if overlap is None:
             return prepare(
                 forest,
                 self.player,
@@ -312,42 +297,29 @@ class Subgames(GadgetSubgames):
                 at_once=at_once,
                 platform=platform,
             )
-        considered = self.considered
+        considered = overlap.considered
         if considered is not None and root is not None:
             considered = considered[root]
-        if self.within is not None:
-            number = root_numbers(self.forest, *self.within, 1 - self.player)
+        if overlap.within is not None:
+            number = root_numbers(self.forest, *overlap.within, 1 - self.player)
             root = number if root is None else number[root]
-        return prepare_known(self.base, forest, root=root, considered=considered)
+        return prepare_known(overlap.base, forest, root=root, considered=considered)
 
     @property
     def num_roots(self) -> int:
         """Number of rows of users' arrays: the opponent's roots, including those outside these subgames."""
-        forest = self.forest if self.within is None else self.within[0]
+        within = None if self.overlap is None else self.overlap.within
+        forest = self.forest if within is None else within[0]
         return forest.roots[1 - self.player].num_rows
 
     @property
     def infosets(self) -> IntArray:
         """The tree's infosets of the player at which the strategy is adopted."""
-        if self.adopted is None:
+        if self.overlap is None:
             return self.forest.infosets(self.player)
         infoset = self.forest.form.treeplex[self.player].infoset
-        taken = self.adopted[self.forest.root_of_infoset(self.player)]
+        taken = self.overlap.adopted[self.forest.root_of_infoset(self.player)]
         return np.unique(infoset[(infoset >= 0) & taken])
-
-    def actions(self, forest: Forest, subgames: IntArray) -> BoolArray:
-        """`[Q]` mask of the player's actions in the given subgames whose strategy is adopted.
-
-        Args:
-          forest: forest of the subgames.
-          subgames: their indices, ascending.
-        """
-        treeplex, real = forest.form.treeplex[self.player], forest.form.action_sequences(self.player) >= 0
-        if self.adopted is None:
-            return real
-        number = root_numbers(forest, self.forest, subgames, self.player)
-        adopted = pad_rows(self.adopted[number], treeplex.num_roots, 0)
-        return real & adopted[treeplex.root_of()[treeplex.num_roots :]]
 
     def describe(self, gadget: Gadget, opponent: int, blueprint: int) -> str:
         """A lane in words, for messages."""
@@ -453,31 +425,23 @@ class SubgameSolutions(Solutions):
             bounds[lanes] = np.where(unknown, np.nan, together)
         return bounds
 
-    def put(
-        self, subgames: GadgetSubgames, piece: _Piece, solution: BatchSolution, dtype: np.dtype[Any]
-    ) -> None:
-        """Checks the solution of a piece and stores it in the rows of its subgames and lanes.
-
-        Args:
-          subgames: all subgames.
-          piece: some of the subgames, with gadgets that share an entry.
-          solution: solution of the piece.
-          dtype: precision of the solve.
-        """
-        games, player, part = piece.games, subgames.player, piece.part
-        numbers = part.subgames
+    def put(self, subgames: GadgetSubgames, group: GadgetGroup, solution: BatchSolution) -> None:
+        """Checks the solution of a group of gadgets and stores it in the rows of its subgames and lanes."""
+        games, player, numbers = group.games, subgames.player, group.subgames
+        prepared, dtype = games.prepared, group.precision
         gap, rows, gained = solution.gap, solution.strategy[player], None
-        reference = piece.reference_rows(subgames)
+        reference = group.reference_rows(subgames)
         if reference is not None:
             earned, offered = find_earnings(games.batch, player, (rows, reference), solution.plan)
             gained = earned - offered
-        lanes, names = self.lanes.of_gadgets(piece.gadgets), piece.names(subgames)
+        lanes, names = self.lanes.of_gadgets(group.gadgets), group.names(subgames)
         self.failures |= {int(lanes[lane]): why for lane, why in solution.failures.items()}
         for what, failed in {"over": solution.overflows, "under": games.underflows(dtype)}.items():
             for lane, subgame in failed.items():
                 why = f"the solve of subgame {numbers[subgame]} {what}flowed in {dtype}{_remedy(dtype)}"
                 self.failures.setdefault(int(lanes[lane]), f"{names[lane]}: {why}")
-        self.strategy[np.ix_(part.actions, lanes)] = rows[part.adopted]
+        adopted, actions = subgames.adopted_actions(numbers, prepared)
+        self.strategy[np.ix_(actions, lanes)] = rows[adopted]
         solved = np.ix_(numbers[: games.batch.num_games], lanes)
         self.value[solved] = solution.guaranteed[player]
         self.gap[solved] = np.maximum(gap, 0)  # negative gaps are rounding errors
@@ -488,7 +452,7 @@ class SubgameSolutions(Solutions):
         with np.errstate(invalid="ignore"):  # NaN in failed lanes
             self.losses[solved] = games.losses(gap, below, gained)
         self.has_decision[np.ix_(numbers, lanes)] = games.has_decision(np.arange(games.num_lanes))
-        for position, number in enumerate(piece.gadgets):
+        for position, number in enumerate(group.gadgets):
             self.bound_rules[number] = games.entry.bound_rule(position)
         epsilon = solution.epsilon
         if epsilon is None:
@@ -500,24 +464,29 @@ class SubgameSolutions(Solutions):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class _Piece:
+class GadgetGroup:
     """Gadgets that share an entry in some of the subgames, which are solved at once.
 
     Attributes:
-      part: the subgames on the device.
+      subgames: indices of the subgames, ascending.
       gadgets: indices of the gadgets.
-      games: the gadget games; with epsilon 0 if linear programs determine it.
-      perturbed: makes the games with another epsilon; None unless linear programs determine it.
+      games: the gadget games; with ε = 0 if linear programs determine it.
+      solver: settings of the solve, with the folder of checkpoints of these subgames.
       plan: division of the lanes into chunks; None for linear programs.
-      folder: folder of checkpoints.
+      is_auto: True if linear programs determine ε.
     """
 
-    part: Part
+    subgames: IntArray
     gadgets: list[int]
     games: GadgetGames
-    perturbed: Callable[[float], GadgetGames] | None = None
-    plan: Plan | None = None
-    folder: pathlib.Path | None = None
+    solver: Solver
+    plan: Plan | None
+    is_auto: bool
+
+    @property
+    def precision(self) -> np.dtype[Any]:
+        """Precision of the solve."""
+        return np.dtype(np.float64) if self.solver.rule is None else self.solver.precision
 
     def names(self, subgames: GadgetSubgames) -> list[str]:
         """Names of the lanes in messages."""
@@ -531,7 +500,7 @@ class _Piece:
 
     def reference_rows(self, subgames: GadgetSubgames) -> FloatArray | None:
         """`[Q, lanes]` strategies whose values the gadgets offer; None if no opponent follows a model."""
-        rows = [subgames.reference_rows(self.part, number) for number in self.gadgets]
+        rows = [subgames.reference_rows(self.games.prepared, number) for number in self.gadgets]
         if any(each is None for each in rows):
             return None
         offered: list[Any] = rows
@@ -559,7 +528,7 @@ def solve_subgames(
     with watch.phase("build"):
         if solver.checkpoint_path is not None:
             make_folder(solver.checkpoint_path)
-        parts, pieces = _split(subgames, solver)
+        parts, groups = _split(subgames, solver)
     total, done = len(parts) * len(subgames.groups(solver)), 0
     with contextlib.ExitStack() as stack:
         tell, solves = report, total
@@ -567,32 +536,34 @@ def solve_subgames(
             bar = progress_bar("refining", solver.num_iterations * total, solver.progress)
             tell, solves = stack.enter_context(bar), 1
         for part in parts:
-            if pieces is None:
+            if groups is None:
                 with watch.phase("build"):
-                    pieces = _build_pieces(subgames, solver, part, is_split=len(parts) > 1)
-            for piece in pieces:
+                    groups = _build_groups(subgames, solver, part, is_split=len(parts) > 1)
+            for group in groups:
 
-                def report_piece(now: int, before: int = done * solver.num_iterations) -> None:
+                def report_group(now: int, before: int = done * solver.num_iterations) -> None:
                     tell((before + now) // solves)
 
-                _solve_piece(subgames, solver, piece, solutions, watch, report_piece)
+                with watch.phase("run"):
+                    solution = _solve_group(subgames, group, report_group)
+                solutions.put(subgames, group, solution)
                 done += 1
-            pieces = None
+            groups = None
     return solutions
 
 
-def _split(subgames: GadgetSubgames, solver: Solver) -> tuple[list[IntArray], list[_Piece] | None]:
+def _split(subgames: GadgetSubgames, solver: Solver) -> tuple[list[IntArray], list[GadgetGroup] | None]:
     """Splits the subgames into as few parts as fit in memory; a resumed solve keeps its parts.
 
     Returns:
-      The indices of each part's subgames; and the pieces of the part if there is only one, else None.
+      The indices of each part's subgames; and the groups of the part if there is only one, else None.
     """
     folder, everything = solver.checkpoint_path, np.arange(subgames.num_subgames)
     parts = None if folder is None else load_parts(folder, len(everything))
     if parts is not None:
         return parts, None
     try:
-        return [everything], _build_pieces(subgames, solver, everything, is_split=False)
+        return [everything], _build_groups(subgames, solver, everything, is_split=False)
     except DoesNotFit:
         parts = _halves(subgames, solver, everything)
     if folder is not None:
@@ -603,147 +574,104 @@ def _split(subgames: GadgetSubgames, solver: Solver) -> tuple[list[IntArray], li
 def _halves(subgames: GadgetSubgames, solver: Solver, part: IntArray) -> list[IntArray]:
     """Halves a part until it fits in memory; gadgets that read the trunk need all subgames at once."""
     if len(part) == 1 or any(Capability.TRUNK in gadget.requires for gadget in subgames.gadgets):
-        _build_pieces(subgames, solver, part, is_split=True)  # raises: too little memory
+        _build_groups(subgames, solver, part, is_split=True)  # raises: too little memory
     middle = len(part) // 2
     parts: list[IntArray] = []
     for half in (part[:middle], part[middle:]):
         try:
-            _build_pieces(subgames, solver, half, is_split=True)
+            _build_groups(subgames, solver, half, is_split=True)
             parts.append(half)
         except DoesNotFit:
             parts += _halves(subgames, solver, half)
     return parts
 
 
-def _build_pieces(
+def _build_groups(
     subgames: GadgetSubgames, solver: Solver, numbers: IntArray, *, is_split: bool
-) -> list[_Piece]:
+) -> list[GadgetGroup]:
     """Places selected subgames on the device and builds the games of every group of gadgets.
 
-    Args:
-      subgames: all of them.
-      solver: settings of the solve.
-      numbers: indices of the selected subgames.
-      is_split: True if there are other parts, with checkpoints in the same folder.
+    With other parts, `is_split`, their checkpoints have a folder of their own.
     """
-    part, folder = subgames.place(numbers, solver), solver.checkpoint_path
+    prepared, folder = subgames.place(numbers, solver), solver.checkpoint_path
     if folder is not None and is_split:
         folder /= f"subgames-{numbers[0]}-to-{numbers[-1]}"
-
-    def games_of(gadgets: Sequence[Gadget], lanes: Lanes) -> GadgetGames:
-        return build_games(
-            part.structure,
-            part.ranges,
-            gadgets,
-            mixtures=part.mixtures,
-            frozen=part.frozen,
-            floor=part.floor,
-            lanes=lanes,
-        )
-
-    pieces: list[_Piece] = []
+        solver = dataclasses.replace(solver, checkpoint=folder)
+    groups: list[GadgetGroup] = []
     for group in subgames.groups(solver):
         gadgets: list[Any] = [subgames.gadgets[number] for number in group]
-        lanes, plan, perturbed = subgames.lanes_of(group), None, None
-        if gadgets[0].epsilon == AUTO:
-            perturbed = functools.partial(_perturbed, games_of, gadgets[0], lanes)
-        games = games_of(gadgets, lanes) if perturbed is None else perturbed(0.0)
+        is_auto, plan = gadgets[0].epsilon == AUTO, None
+        if is_auto:
+            gadgets = [dataclasses.replace(gadget, epsilon=0.0) for gadget in gadgets]
+        games = build_games(prepared, gadgets, lanes=subgames.lanes_of(group))
         if solver.rule is not None:
             batch = games.batch
-            chunk = solver.chunk if folder is None else load_chunk(folder, batch.name, batch.num_lanes)
             plan = plan_batch(
                 batch,
                 solver.precision,
                 solver.placement,
                 rule=solver.iterative_rule(),
                 memory_limit=solver.memory_limit,
-                chunk=chunk,
+                chunk=solver.chunk if folder is None else load_chunk(folder, batch.name, batch.num_lanes),
                 advice=subgames.advice,
             )
-        pieces.append(
-            _Piece(
-                part=part,
-                gadgets=group,
-                games=games,
-                perturbed=perturbed,
-                plan=plan,
-                folder=folder,
+        groups.append(
+            GadgetGroup(
+                subgames=numbers, gadgets=group, games=games, solver=solver, plan=plan, is_auto=is_auto
             )
         )
-    return pieces
+    return groups
 
 
-def _perturbed(
-    games_of: Callable[[Sequence[Gadget], Lanes], GadgetGames], gadget: Any, lanes: Lanes, epsilon: float
-) -> GadgetGames:
-    """The games of a gadget with another epsilon."""
-    return games_of([dataclasses.replace(gadget, epsilon=epsilon)], lanes)
-
-
-def _solve_piece(
-    subgames: GadgetSubgames,
-    solver: Solver,
-    piece: _Piece,
-    solutions: SubgameSolutions,
-    watch: Stopwatch,
-    report: Report,
-) -> None:
-    """Solves a piece and stores its solutions."""
-    games, plan, folder = piece.games, piece.plan, piece.folder
-    with watch.phase("run"):
-        solver = dataclasses.replace(solver, checkpoint=folder)
-        if plan is not None:
-            if folder is None or load_chunk(folder, games.batch.name, games.num_lanes) is None:
-                plan = checked_plan(games.batch, solver, plan)  # otherwise it keeps its initial chunks
-            if folder is not None:
-                make_folder(folder)
-                save_chunk(folder, games.batch.name, games.num_lanes, plan.chunk)
-        solution = solve_games(
-            games,
-            piece.part.rows,
-            solver,
-            plan=plan,
-            names=piece.names(subgames),
-            perturbed=piece.perturbed,
-            report=report,
-        )
-    dtype = np.dtype(np.float64) if solver.rule is None else solver.precision
-    solutions.put(subgames, piece, solution, dtype)
+def _solve_group(subgames: GadgetSubgames, group: GadgetGroup, report: Report) -> BatchSolution:
+    """Solves a group of gadgets; the resolving player keeps its blueprint where there is no strategy."""
+    games, solver, plan, folder = group.games, group.solver, group.plan, group.solver.checkpoint_path
+    if plan is not None:
+        if folder is None or load_chunk(folder, games.batch.name, games.num_lanes) is None:
+            plan = checked_plan(games.batch, solver, plan)  # otherwise it keeps its initial chunks
+        if folder is not None:
+            make_folder(folder)
+            save_chunk(folder, games.batch.name, games.num_lanes, plan.chunk)
+    return solve_games(
+        games,
+        solver,
+        players=(games.player,),
+        plan=plan,
+        names=group.names(subgames),
+        is_auto=group.is_auto,
+        report=report,
+    )
 
 
 def solve_games(
     games: GadgetGames,
-    rows: FloatArray,
     solver: Solver,
     *,
+    players: tuple[int, ...] = (0, 1),
     plan: Plan | None = None,
     names: Sequence[str] | None = None,
-    perturbed: Callable[[float], GadgetGames] | None = None,
+    is_auto: bool = False,
     report: Report,
 ) -> BatchSolution:
-    """Solves games for the resolving player, which keeps its blueprint where a solution has no strategy.
+    """Solves gadget games; the blueprints stay where a solution has no strategy.
 
     Args:
-      games: the games.
-      rows: `[Q, blueprints]` the resolving player's blueprints, by actions of the body.
+      games: the games; with ε = 0 if linear programs determine it.
       solver: settings of the solve.
+      players: players whose strategies are requested.
       plan: division of the lanes into chunks; by default as memory allows.
       names: names of the lanes, for errors of linear programs.
-      perturbed: makes the games with another ε; see `solve_batch`.
+      is_auto: True if linear programs determine ε.
       report: see `solve_batch`.
     """
-
-    def fallback(lanes: IntArray) -> Fallbacks:
-        return pair_for(games.player, games.fallback(rows, lanes), None)
-
     return solve_batch(
         games.batch,
         solver,
-        fallback,
-        players=(games.player,),
+        functools.partial(games.fallbacks, players=players),
+        players=players,
         plan=plan,
         names=names,
-        perturbed=None if perturbed is None else lambda epsilon: perturbed(epsilon).batch,
+        perturbed=(lambda epsilon: games.with_epsilon(epsilon).batch) if is_auto else None,
         report=report,
     )
 

@@ -33,7 +33,7 @@ from jaxgadget.gadgets.generation import Generation, check_generation, considere
 from jaxgadget.gadgets.ranges import Ranges, divide
 from jaxgadget.opponents.mixtures import mix_rows
 from jaxgadget.policy.policy import Policy
-from jaxgadget.subgames.engine import Solutions, Subgames, SubgameSolutions, assemble, solve_subgames
+from jaxgadget.subgames.engine import Overlap, Solutions, Subgames, SubgameSolutions, assemble, solve_subgames
 from jaxgadget.subgames.prepare import prepare_base
 from jaxgadget.tree.cover import cover_of, find_roots
 from jaxgadget.tree.cut import Cut
@@ -290,18 +290,14 @@ class KnowledgeTask:
         if self.knowledge.generate is not None:
             ranges = split_ranges(base.ranges, self.base, forest, player)
             considered = self._considered(self.knowledge.generate, ranges, subgames, profiles.draw)
-        return Subgames(
-            forest,
-            player,
-            blueprint,
-            self.gadgets,
+        overlap = Overlap(
             base=base,
+            adopted=adopted,
             considered=considered,
             within=(self.forest, subgames),
             copies=blueprint.num_lanes // self.blueprint.num_lanes,
-            combinations=combinations,
-            adopted=adopted,
         )
+        return Subgames(forest, player, blueprint, self.gadgets, combinations=combinations, overlap=overlap)
 
     def solver_of(self, step: _SolvedAtOnce) -> Solver:
         """Settings of a step's solve, with its own folder of checkpoints."""

@@ -5,28 +5,21 @@ Each lane has its own gadget, opponent and ranges; all lanes share the values at
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.core.certificate import Fallback, Fallbacks, find_overflows
+from jaxgadget.core.certificate import find_overflows
 from jaxgadget.core.driver import Report
-from jaxgadget.core.rows import on_host
-from jaxgadget.core.solution import solve_batch
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.capabilities import Capability, check_capabilities
-from jaxgadget.gadgets.frozen import Frozen
 from jaxgadget.gadgets.gadget import Gadget, describe
-from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets
-from jaxgadget.gadgets.models import Mixtures
-from jaxgadget.gadgets.ranges import Ranges
-from jaxgadget.gadgets.structure import Bodies
-from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+from jaxgadget.gadgets.games import Prepared, build_games, group_gadgets
+from jaxgadget.subgames.engine import solve_games
+from jaxgadget.util.arrays import BoolArray, FloatArray
 from jaxgadget.util.lanes import Lanes
-from jaxgadget.util.players import pair_for
 
 
 def name_lane(gadget: Gadget, blueprint: str, against: str = "") -> str:
@@ -66,38 +59,30 @@ class SolvedLookahead(NamedTuple):
 
 
 def solve_lookahead(
-    structure: Bodies,
-    ranges: Ranges,
-    rows: tuple[FloatArray, FloatArray],
+    prepared: Prepared,
     gadgets: Sequence[Gadget],
     lanes: Lanes,
+    names: Sequence[str],
     solver: Solver,
     report: Report,
-    *,
-    mixtures: Mixtures | None = None,
-    frozen: Frozen | None = None,
-    names: Sequence[str],
 ) -> SolvedLookahead:
     """Solves the gadget games of all lanes; each lane has its gadget and ranges.
 
     Args:
-      structure: the lookahead, on the device.
-      ranges: ranges of L lanes.
-      rows: both players' strategies `[Q, L]` in the bodies, unchanged where a search has no result.
-      gadgets: the gadgets; those that need the trunk are refused if `ranges` have none.
+      prepared: the lookahead, with ranges and strategies of L lanes; these stay where a search has no result.
+      gadgets: the gadgets; those that need the trunk are refused if the ranges have none.
       lanes: the gadget and opponent of each of the L lanes.
+      names: L lane names for messages.
       solver: settings of the solve.
       report: progress callback; receives the number of completed iterations in each group of gadgets.
-      mixtures: opponents that follow models; by default all only adapt.
-      frozen: contributions of frozen infostates in subgames of own infostates, L lanes; by default none.
-      names: L lane names for messages.
 
     Raises:
       ValueError: for a gadget that requires data that a search does not provide.
     """
+    ranges, rows, player = prepared.ranges, prepared.rows, prepared.player
     trunk = frozenset({Capability.TRUNK, Capability.WAY}) if ranges.trunk is not None else frozenset()
     check_capabilities(gadgets, SEARCH | trunk, "a search", "Unsafe(), Resolving() or MaxMargin()")
-    player, count, num_subgames = structure.player, len(lanes), ranges.num_subgames
+    count, num_subgames = len(lanes), ranges.num_subgames
     strategy = np.zeros_like(rows[0]), np.zeros_like(rows[1])
     value, gap = np.zeros((num_subgames, count)), np.zeros((num_subgames, count))
     has_decision = np.zeros((num_subgames, count), np.bool_)
@@ -105,11 +90,8 @@ def solve_lookahead(
     for group in group_gadgets(gadgets):
         solved_lanes = lanes.of_gadgets(group)
         games = build_games(
-            structure,
-            ranges,
+            prepared,
             [gadgets[number] for number in group],
-            mixtures=mixtures,
-            frozen=frozen,
             lanes=Lanes(
                 gadget=np.searchsorted(group, lanes.gadget[solved_lanes]),
                 opponent=lanes.opponent[solved_lanes],
@@ -117,13 +99,8 @@ def solve_lookahead(
                 draw=np.zeros_like(solved_lanes),
             ),
         )
-        solved = solve_batch(
-            games.batch,
-            solver,
-            functools.partial(_fallback, games, rows),
-            names=[names[int(lane)] for lane in solved_lanes],
-            report=report,
-        )
+        group_names = [names[int(lane)] for lane in solved_lanes]
+        solved = solve_games(games, solver, names=group_names, report=report)
         num_games = games.batch.num_games
         for p in (0, 1):
             strategy[p][:, solved_lanes] = solved.strategy[p]
@@ -141,12 +118,3 @@ def solve_lookahead(
             strategy[p][:, lane] = rows[p][:, lane]
         value[:, lane], gap[:, lane], has_decision[:, lane] = np.nan, np.nan, False
     return SolvedLookahead(strategy, value, np.maximum(gap, 0), has_decision, iterations, failures)
-
-
-def _fallback(games: GadgetGames, rows: tuple[FloatArray, FloatArray], lanes: IntArray) -> Fallbacks:
-    """Both players' rows of the given lanes; the opponent's are used where its average has no mass."""
-    player = games.player
-    theirs = rows[1 - player][:, games.lanes.blueprint[lanes]]
-    opponent = Fallback(on_host(theirs), on_host(np.ones(theirs.shape, np.bool_)))
-    resolver = games.fallback(rows[player], lanes)
-    return pair_for(player, resolver, opponent)

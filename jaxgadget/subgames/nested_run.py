@@ -29,6 +29,7 @@ from jaxgadget.core.rows import pad_rows
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.capabilities import Capability
 from jaxgadget.gadgets.gadget import Gadget, describe
+from jaxgadget.gadgets.games import Prepared
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.root_gadgets import Unsafe
 from jaxgadget.gadgets.structure import Structure, build_structure, find_ranges, trunk_ranges
@@ -386,18 +387,14 @@ class NestedRun:
         mixtures = None
         if self.opponents is not None:
             mixtures = opponent_mixtures(look, player, self.opponents, self.leaf)
-        solved = solve_lookahead(
-            structure,
-            ranges,
-            plan.bodies(look),
-            gadgets,
-            self.lanes,
-            self.solver,
-            report,
+        prepared = Prepared(
+            structure=structure,
+            ranges=ranges,
+            rows=plan.bodies(look),
             mixtures=mixtures,
             frozen=None if spot is None else spot.frozen,
-            names=self._names,
         )
+        solved = solve_lookahead(prepared, gadgets, self.lanes, self._names, self.solver, report)
         adopted = usual_roots(look) if spot is None else spot.adopted
         plan = plan.with_bodies(look, solved.strategy, adopted)
         if self.visits is not None and len(leaves):

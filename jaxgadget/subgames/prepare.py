@@ -11,15 +11,16 @@ from jaxgadget.core.devices import HOME, Placement
 from jaxgadget.core.memory import ADVICE, MANY_LANES, DoesNotFit, find_memory, remedies
 from jaxgadget.core.payoff import payoff_bytes
 from jaxgadget.gadgets.capabilities import Capability
-from jaxgadget.gadgets.frozen import Frozen, find_frozen, split_ranges
+from jaxgadget.gadgets.frozen import find_frozen, split_ranges
 from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.games import Prepared
 from jaxgadget.gadgets.ranges import Ranges, join_lanes, join_roots
-from jaxgadget.gadgets.structure import Structure, build_structure, find_ranges, trunk_ranges
+from jaxgadget.gadgets.structure import build_structure, find_ranges, trunk_ranges
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.parts import root_numbers, take_part
 from jaxgadget.tree.sequence import Treeplexes
-from jaxgadget.tree.trunk import Trunk, build_trunk
+from jaxgadget.tree.trunk import build_trunk
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.memory import megabytes
 
@@ -28,39 +29,6 @@ RANGE_ARRAYS = 2.5
 
 STRUCTURE_BYTES = 40
 """Memory of a sequence in a forest's index arrays, without payoffs."""
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Prepared:
-    """Inputs of a gadget, in float64.
-
-    Attributes:
-      structure: the forest on the device.
-      trunk: the game above the subgames, if a gadget needs it.
-      blueprint: the blueprints, one per lane.
-      ranges: their ranges at the roots.
-      frozen: contributions of frozen infostates in subgames of own infostates; None for those of a cut.
-    """
-
-    structure: Structure
-    trunk: Trunk | None
-    blueprint: Policy
-    ranges: Ranges
-    frozen: Frozen | None = None
-
-    @property
-    def forest(self) -> Forest:
-        """The subgames."""
-        return self.structure.forest
-
-    @property
-    def player(self) -> int:
-        """The resolving player."""
-        return self.structure.player
-
-    def rows(self, player: int) -> FloatArray:
-        """`[Q, lanes]` a player's blueprints below the cut."""
-        return body_rows(self.forest.form, self.blueprint, player)
 
 
 def body_rows(form: Treeplexes, policy: Policy, player: int) -> FloatArray:
@@ -103,7 +71,11 @@ def prepare(
             theirs = profiles.probabilities[other][trunk.form.action_sequences(other) - 1]
             ranges = dataclasses.replace(ranges, trunk=trunk_ranges(trunk, player, own, theirs))
         parts.append(ranges if root is None else dataclasses.replace(ranges, root=root))
-    return Prepared(structure, trunk, blueprint, join_lanes(parts, blueprint.num_lanes))
+    return Prepared(
+        structure=structure,
+        ranges=join_lanes(parts, blueprint.num_lanes),
+        rows=(body_rows(forest.form, blueprint, 0), body_rows(forest.form, blueprint, 1)),
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -193,7 +165,12 @@ def prepare_known(
     ranges = ranges if root is None else dataclasses.replace(ranges, root=root)
     if considered is not None:
         ranges = ranges.considering(considered)
-    return Prepared(structure, None, blueprint, ranges, frozen)
+    return Prepared(
+        structure=structure,
+        ranges=ranges,
+        rows=(body_rows(forest.form, blueprint, 0), body_rows(forest.form, blueprint, 1)),
+        frozen=frozen,
+    )
 
 
 def _in_turn(policy: Policy, count: int) -> Iterator[Policy]:

@@ -28,7 +28,7 @@ from jaxgadget.policy.evaluate import check_value, exploitability, nash_conv
 from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.subgames.abstract import above_optimum
-from jaxgadget.subgames.engine import Solutions, Subgames, SubgameSolutions, assemble, solve_subgames
+from jaxgadget.subgames.engine import Overlap, Solutions, Subgames, SubgameSolutions, assemble, solve_subgames
 from jaxgadget.subgames.guard import keep_better, without_estimates
 from jaxgadget.subgames.knowledge import (
     Knowledge,
@@ -344,8 +344,8 @@ def _of_cover(
         memory_limit=solver.memory_limit,
     )
     forest = build_forest(tree, cover, padded=solver.padded)
-    adopted = np.ones(len(forest.roots[player]), np.bool_)
-    return Subgames(forest, player, blueprint, gadgets, base=base, adopted=adopted)
+    overlap = Overlap(base=base, adopted=np.ones(len(forest.roots[player]), np.bool_))
+    return Subgames(forest, player, blueprint, gadgets, overlap=overlap)
 
 
 def refine_known(task: KnowledgeTask, value: tuple[float, float] | None, watch: Stopwatch) -> Refinement:
@@ -485,7 +485,7 @@ def _refine_all(
         before = exploitability(task.blueprint, player, value=bracket)
         reference = _reference_exploitability(resolved, before, bracket)
         # Overlapping subgames affect each other, so that none of their bounds holds.
-        rise = _loss_bound(task, solutions) if task.base is None else np.nan
+        rise = _loss_bound(task, solutions) if task.overlap is None else np.nan
         return _report(
             task,
             solver,
@@ -504,13 +504,12 @@ def _refine_all(
 
 def _reference_exploitability(task: Subgames, before: FloatArray, value: tuple[float, float]) -> FloatArray:
     """`[lanes]` exploitability of the strategies whose values are offered; `before` is the blueprints'."""
-    assert task.reference is not None
-    distinct = list(dict.fromkeys(task.reference))
+    reference = [task.reference(number) for number in range(len(task.gadgets))]
     measured = {task.blueprint: before}
-    for policy in distinct:
+    for policy in reference:
         if policy not in measured:
             measured[policy] = exploitability(policy, task.player, value=value)
-    by_gadget = np.stack([measured[policy] for policy in task.reference])
+    by_gadget = np.stack([measured[policy] for policy in reference])
     return by_gadget[task.lanes.gadget, task.lanes.blueprint]
 
 

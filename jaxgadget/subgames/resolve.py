@@ -35,7 +35,7 @@ from jaxgadget.values.trunk import solve_trunk
 
 
 def resolve_gadgets(subgames: Subgames, solver: Solver, watch: Stopwatch) -> Subgames:
-    """Computes the priors and alternative values of all gadgets, and their reference strategies.
+    """Computes the priors and alternative values of all gadgets.
 
     Args:
       subgames: the gadget games.
@@ -54,16 +54,7 @@ def resolve_gadgets(subgames: Subgames, solver: Solver, watch: Stopwatch) -> Sub
     warn_of_doubts([source.source for source in sources])
     context = ForestContext(subgames, solver, watch)
     gadgets = tuple(gadget.resolve(context) for gadget in subgames.gadgets)
-    reference = tuple(reference_of(gadget, subgames.blueprint) for gadget in gadgets)
-    return dataclasses.replace(subgames, gadgets=gadgets, reference=reference)
-
-
-def reference_of(gadget: Gadget, blueprint: Any) -> Any:
-    """The strategies whose values a resolved gadget offers, one lane per blueprint."""
-    alternative = gadget.alternative
-    if isinstance(alternative, PrecomputedValues) and alternative.strategy is not None:
-        return alternative.strategy
-    return blueprint
+    return dataclasses.replace(subgames, gadgets=gadgets)
 
 
 def failures_of(gadget: Gadget) -> dict[int, str]:

@@ -31,6 +31,7 @@ from jaxgadget.core.results import LaneResult
 from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.gadgets.capabilities import Capability, check_capabilities
 from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
+from jaxgadget.gadgets.games import Prepared
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.root_gadgets import MaxMargin, Resolving, Unsafe
 from jaxgadget.gadgets.structure import Bodies, values_at_roots
@@ -50,7 +51,7 @@ from jaxgadget.holdem.spots import Spot
 from jaxgadget.holdem.strategies import body_to_rows, rows_to_probabilities
 from jaxgadget.holdem.translate import translate_solution
 from jaxgadget.policy.policy import Policy
-from jaxgadget.subgames.engine import GadgetSubgames, Part, SubgameSolutions, solve_subgames
+from jaxgadget.subgames.engine import GadgetSubgames, SubgameSolutions, solve_subgames
 from jaxgadget.subgames.refine import list_gadgets
 from jaxgadget.tree.public import PublicTree, public_tree
 from jaxgadget.tree.sequence import SequenceForm
@@ -489,14 +490,14 @@ class SpotSubgames(GadgetSubgames):
       gadgets: each is combined with all spots.
       spots: the spots.
       form: sequence form of the public tree of one of them.
-      part: the spots on the device with any hand for both players, and ranges of the blueprints; in pots.
+      prepared: the spots on the device with any hand for both players, with the blueprints; in pots.
     """
 
     player: int
     gadgets: tuple[Gadget, ...]
     spots: Sequence[Spot]
     form: SequenceForm
-    part: Part
+    prepared: Prepared
 
     @staticmethod
     def of(
@@ -510,17 +511,9 @@ class SpotSubgames(GadgetSubgames):
         pairs = [policy_to_bodies(blueprint) for blueprint in blueprints]
         first, second = (np.concatenate(rows, axis=1) for rows in zip(*pairs, strict=True))
         played = any(Capability.PLAYED in gadget.requires for gadget in gadgets)
-        rows = (first, second)[player]
-        actions = np.arange(len(rows))
-        part = Part(
-            subgames=np.zeros(1, np.int64),
-            structure=bodies,
-            ranges=_find_ranges(members, bodies, (first, second), played=played),
-            rows=rows,
-            adopted=actions,
-            actions=actions,
-        )
-        return SpotSubgames(player, gadgets, [member.spot for member in members], form, part)
+        ranges = _find_ranges(members, bodies, (first, second), played=played)
+        prepared = Prepared(structure=bodies, ranges=ranges, rows=(first, second))
+        return SpotSubgames(player, gadgets, [member.spot for member in members], form, prepared)
 
     @functools.cached_property
     def lanes(self) -> Lanes:
@@ -535,21 +528,21 @@ class SpotSubgames(GadgetSubgames):
     @property
     def num_actions(self) -> int:
         """Number of the player's actions, counted for every hand."""
-        return len(self.part.rows)
+        return len(self.prepared.rows[self.player])
 
     @property
     def num_roots(self) -> int:
         """Number of the opponent's hands."""
-        return len(self.part.ranges.subgame)
+        return len(self.prepared.ranges.subgame)
 
     def check(self) -> None:
         """Raises ValueError if a gadget's array has the wrong shape."""
         for gadget in self.gadgets:
             gadget.check(self.num_roots, len(self.spots))
 
-    def place(self, numbers: IntArray, solver: Solver) -> Part:
+    def place(self, numbers: IntArray, solver: Solver) -> Prepared:
         """The batch of spots, which is already on the device."""
-        return self.part
+        return self.prepared
 
     def groups(self, solver: Solver) -> list[list[int]]:
         """Groups of indices of gadgets that are solved at once: gadgets with the same choices.
@@ -559,7 +552,7 @@ class SpotSubgames(GadgetSubgames):
         """
         groups: dict[tuple[str, bool, bool], list[int]] = collections.defaultdict(list)
         for number, gadget in enumerate(self.gadgets):
-            table = gadget.tables(self.part.ranges)
+            table = gadget.tables(self.prepared.ranges)
             groups[gadget.entry_name, table.pick is None, table.leave is None].append(number)
         return list(groups.values())
 
@@ -608,7 +601,7 @@ def _conclude(
     algorithm: str,
 ) -> SpotRefinement:
     """Creates the refinement of a spot with a gadget, in chips."""
-    player, gadget, ranges = subgames.player, subgames.gadgets[number], subgames.part.ranges
+    player, gadget, ranges = subgames.player, subgames.gadgets[number], subgames.prepared.ranges
     spot, weight = subgames.spots[spot_lane], ranges.opponent[:, spot_lane]
     lane, itself = (
         int(subgames.lanes.where(gadget=each, blueprint=spot_lane)[0])

@@ -17,8 +17,8 @@ import numpy as np
 from jaxgadget import OptimalContinuation, Policy, ReachResolving
 from jaxgadget.core.problem import Problem, with_regret_tolerance
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.gadgets.games import GadgetGames, build_games
-from jaxgadget.subgames.prepare import Prepared, prepare
+from jaxgadget.gadgets.games import GadgetGames, Prepared, build_games
+from jaxgadget.subgames.prepare import prepare
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
@@ -153,7 +153,7 @@ EVERYTHING: tuple[Gadget, ...] = (ReachResolving(), OptimalContinuation())
 
 def games(here: Prepared, asked: Sequence[Gadget]) -> GadgetGames:
     """The gadget games of gadgets that share an entry."""
-    return build_games(here.structure, here.ranges, asked)
+    return build_games(here, asked)
 
 
 def problem_of(games: GadgetGames) -> Problem:

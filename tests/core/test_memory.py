@@ -66,7 +66,7 @@ def batch_of(game: str, where: str, *gadgets: Gadget, player: int = 0, blueprint
     """Gadgets that share an entry, each after so many uniform blueprints."""
     blueprint = Policy.stack([Policy.uniform(forest(game, where).tree)] * blueprints)
     prepared = prepare(forest(game, where), player, blueprint, gadgets)
-    return build_games(prepared.structure, prepared.ranges, gadgets).batch
+    return build_games(prepared, gadgets).batch
 
 
 LEDUC = ("leduc_poker", "flop")

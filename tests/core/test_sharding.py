@@ -72,7 +72,7 @@ prepared = prepare(build_forest(small()[0], CUT), 0, blueprints(), asked)
 none = np.zeros(16, np.int64)
 lanes = Lanes(gadget=none, opponent=none, blueprint=np.arange(16) % 3, draw=none)
 chunks = []
-games = build_games(prepared.structure, prepared.ranges, asked[:1], lanes=lanes)
+games = build_games(prepared, asked[:1], lanes=lanes)
 solve(games.batch, Solver(algorithm="cfr+", iterations=1), lambda ended: chunks.append(ended))
 problem, state = chunks[0].problem, chunks[0].state
 with precision(np.float32):

@@ -17,11 +17,11 @@ from jaxgadget.core.host import HostTreeplex
 from jaxgadget.core.problem import Problem
 from jaxgadget.gadgets.entry import Entry, TwoLevelEntry
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.gadgets.games import GadgetGames
+from jaxgadget.gadgets.games import GadgetGames, Prepared
 from jaxgadget.gadgets.prior import Prior
 from jaxgadget.gadgets.registry import GADGETS
 from jaxgadget.gadgets.trunk_gadgets import WayEntry
-from jaxgadget.subgames.prepare import Prepared
+from jaxgadget.tree.trunk import build_trunk
 from jaxgadget.util.registry import find
 from tests.core import grove
 from tests.reference import gadgets
@@ -101,8 +101,8 @@ def _pick(built: Built, number: int, above: gadgets.Above) -> Rows:
 
 
 def _way(built: Built, number: int, above: gadgets.Above) -> Rows:
-    trunk, entry = built.here.trunk, built.entry
-    assert trunk is not None and isinstance(entry, WayEntry)
+    trunk, entry = build_trunk(built.here.forest), built.entry
+    assert isinstance(entry, WayEntry)
     names, way, found = trunk.form.treeplex[built.opponent].infoset, entry.treeplex, {}
     for infoset, game in enumerate(way.root_of()[way.first_sequence].tolist()):
         copied = int(entry.infoset[infoset])
@@ -119,8 +119,7 @@ def _of_roots(rng: np.random.Generator, here: Prepared) -> Array:
 
 def _of_actions(rng: np.random.Generator, here: Prepared) -> Array:
     """Numbers for every action of the opponent above the cut and blueprint, some of them 0."""
-    assert here.trunk is not None
-    count = here.trunk.form.treeplex[1 - here.player].num_sequences - 1
+    count = build_trunk(here.forest).form.treeplex[1 - here.player].num_sequences - 1
     shape = (count, grove.NUM_BLUEPRINTS)
     return rng.uniform(0.01, 1.0, shape) * (rng.random(shape) < 0.8)
 
@@ -131,9 +130,8 @@ def _by_root(built_for: Prepared, values: Array) -> Mapping[Label, float]:
 
 
 def _by_infoset(built_for: Prepared, values: Array) -> Mapping[Label, Array]:
-    assert built_for.trunk is not None
     other = 1 - built_for.player
-    treeplex: HostTreeplex = built_for.trunk.form.treeplex[other]
+    treeplex: HostTreeplex = build_trunk(built_for.forest).form.treeplex[other]
     return {
         (other, infoset): values[treeplex.rows(number)]
         for number, infoset in enumerate(treeplex.infoset.tolist())

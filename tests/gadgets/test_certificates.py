@@ -33,6 +33,7 @@ from jaxgadget import (
 )
 from jaxgadget.gadgets.alternative import GIFT_RULES
 from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.tree.trunk import build_trunk
 from tests.core import grove, twins
 from tests.reference import efg, gadgets
 from tests.reference.efg import Array, Label
@@ -213,8 +214,7 @@ NAMED = [kind(prior, epsilon) for kind in KINDS for prior, epsilon in PRIORS]
 def drawn_priors(draw: st.DrawFn, kind: type[Any], player: int) -> ArrayPrior:
     """Numbers in [0, 1] for every root or action, or for every one and blueprint, 0 where they may be."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    trunk = grove.prepared(SEED, player).trunk
-    assert trunk is not None
+    trunk = build_trunk(grove.forest(SEED))
     count = len(grove.forest(SEED).roots[1 - player])
     if kind is OptimalContinuation:
         count = trunk.form.treeplex[1 - player].num_sequences - 1

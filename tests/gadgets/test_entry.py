@@ -119,7 +119,7 @@ def test_groups() -> None:
 )
 def test_levels_without_a_choice_are_left_out(profiles: Policy, gadgets: Any, depths: list[int]) -> None:
     here = prepare(build_forest(profiles.tree, "depth:1"), 0, profiles, gadgets)
-    entry = build_games(here.structure, here.ranges, gadgets).entry
+    entry = build_games(here, gadgets).entry
     assert list(range(len(entry.treeplex.levels))) == depths
     picks, leaves = entry.picked is not None, entry.left is not None
     assert picks == any(isinstance(gadget, MaxMargin) for gadget in gadgets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -16,9 +17,9 @@ from jaxgadget.core.regret import find_rule
 from jaxgadget.core.response import evaluate
 from jaxgadget.gadgets.entry import TwoLevelEntry
 from jaxgadget.gadgets.frozen import find_frozen
-from jaxgadget.gadgets.games import GadgetGames, build_games
+from jaxgadget.gadgets.games import GadgetGames, Prepared, build_games
 from jaxgadget.gadgets.registry import GADGETS
-from jaxgadget.subgames.prepare import Prepared, prepare, prepare_base, prepare_known
+from jaxgadget.subgames.prepare import prepare, prepare_base, prepare_known
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.knowledge import knowledge_cover
 from jaxgadget.util.precision import precision
@@ -74,18 +75,19 @@ def test_constants_are_what_the_frozen_part_earns() -> None:
     """Best responses to the blueprint are worth as much in each subgame as in the whole game."""
     player = 1
     here = known(player)
-    base = prepare(grove.forest(SEED, padded=False), player, here.blueprint)
-    plan = base.forest.form.treeplex[player].realise(base.ranges.resolver, base.rows(player))
+    policy = grove.to_policy(here.forest.tree, grove.blueprints(SEED))
+    base = prepare(grove.forest(SEED, padded=False), player, policy)
+    plan = base.forest.form.treeplex[player].realise(base.ranges.resolver, base.rows[player])
     numbers = find_frozen(base.forest, here.forest, player, plan)
     assert np.abs(numbers.earned).max() > 0.01
     padding = here.forest.form.action_sequences(1 - player) < 0
     assert padding.any() and not numbers.earned[len(numbers.earned) - len(padding) :][padding].any()
     assert not numbers.earned[len(here.ranges.cbv) : len(numbers.earned) - len(padding)].any()
-    games = build_games(here.structure, here.ranges, [find(GADGETS, "unsafe", "gadget")()], frozen=numbers)
+    games = build_games(dataclasses.replace(here, frozen=numbers), [find(GADGETS, "unsafe", "gadget")()])
     problem = grove.problem_of(games)
     with precision(np.float64):
         parts = [
-            Parts(np.zeros((side.entry.num_actions, grove.NUM_BLUEPRINTS)), here.rows(p))
+            Parts(np.zeros((side.entry.num_actions, grove.NUM_BLUEPRINTS)), here.rows[p])
             for p, side in enumerate(problem.sides)
         ]
         below = np.asarray(evaluate(problem, (parts[0], parts[1])).below[player])
@@ -102,7 +104,7 @@ def test_five_iterations_equal_those_on_the_explicit_tree(kind: str, player: int
     ranges, considered = here.ranges, np.random.default_rng(3).random(here.ranges.cbv.shape) <= share
     if share < 1:
         ranges = ranges.considering(considered)
-    games = build_games(here.structure, ranges, asked, frozen=here.frozen)
+    games = build_games(dataclasses.replace(here, ranges=ranges), asked)
     problem, rule = grove.problem_of(games), find_rule("cfr+")
     with precision(np.float64):
         state = cfr.start(problem, rule)
@@ -151,7 +153,7 @@ def test_five_iterations_equal_those_on_the_explicit_tree(kind: str, player: int
 
 def entry_rows(games: GadgetGames, number: int, whole: gadgets.Subgame) -> dict[Label, list[int]]:
     """The opponent's entry decisions in a subgame's explicit tree → positions of their actions."""
-    entry, roots = games.entry, games.structure.forest.roots[1 - games.player]
+    entry, roots = games.entry, games.prepared.forest.roots[1 - games.player]
     assert isinstance(entry, TwoLevelEntry)
     rows = np.flatnonzero(roots.subgame == number).tolist()
     row_of = {int(roots.infostate[row]): row for row in rows}

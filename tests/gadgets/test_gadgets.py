@@ -302,7 +302,7 @@ def test_values_and_gaps_of_strategies(kind: str, player: int) -> None:
         for p in (0, 1):
             size = (problem.sides[p].entry.num_actions, problem.num_lanes)
             above = jnp.asarray(played(kind, player).entry if p == other else np.zeros(size))
-            pair.append(Parts(above, jnp.tile(prepared.rows(p), (1, copies))))
+            pair.append(Parts(above, jnp.tile(prepared.rows[p], (1, copies))))
         found = jax.tree.map(np.asarray, evaluate(problem, (pair[0], pair[1])))
     for one in lanes(kind, player):
         for number, gadget in enumerate(trees(kind, player, one.lane)):

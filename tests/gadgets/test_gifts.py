@@ -27,9 +27,11 @@ from jaxgadget import (
 )
 from jaxgadget.gadgets.alternative import GIFT_RULES, Alternative, GiftRule, WithGifts, find_gifts
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.subgames.prepare import Prepared, prepare
+from jaxgadget.gadgets.games import Prepared
+from jaxgadget.subgames.prepare import prepare
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import build_forest
+from jaxgadget.tree.trunk import build_trunk
 from tests.core import grove
 from tests.reference import efg, gadgets, lp
 from tests.reference.efg import Array, Label
@@ -70,8 +72,9 @@ def compare(ours: dict[Label, float], theirs: dict[Label, float]) -> None:
 def test_the_trunk_has_the_counterfactual_values_of_the_whole_game(player: int) -> None:
     """`CBV(I', a)`, `N(I')`, A_z and the opponent's blueprint, at each of its decisions above the cut."""
     here, other, game = prepared(player), 1 - player, grove.grove(SEED)[1]
-    assert here.trunk is not None and here.ranges.trunk is not None
-    above, treeplex = here.ranges.trunk, here.trunk.form.treeplex[other]
+    assert here.ranges.trunk is not None
+    trunk = build_trunk(here.forest)
+    above, treeplex = here.ranges.trunk, trunk.form.treeplex[other]
     q, v, root = above.best_values(here.ranges.cbv)
     empty = 0
     for b, blueprint in enumerate(grove.blueprints(SEED)):
@@ -85,7 +88,7 @@ def test_the_trunk_has_the_counterfactual_values_of_the_whole_game(player: int) 
             np.testing.assert_allclose(explicit.cbv[label], whole[label], rtol=0, atol=TOLERANCE)
             assert v[number, b] == pytest.approx(whole[label].max(), abs=TOLERANCE)
             assert above.mass[number, b] == pytest.approx(explicit.mass[label], abs=TOLERANCE)
-            np.testing.assert_array_equal(here.trunk.terminates[other][actions], explicit.ends[label])
+            np.testing.assert_array_equal(trunk.terminates[other][actions], explicit.ends[label])
             np.testing.assert_array_equal(np.asarray(above.strategy)[actions, b], blueprint[label])
             empty += explicit.mass[label] == 0
         assert root[0, b] == pytest.approx(

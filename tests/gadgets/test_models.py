@@ -1,5 +1,6 @@
 """Opponents who follow a model as numbers of a gadget game: values that the definitions give."""
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -30,7 +31,7 @@ def objective(tree: HistoryTree, model: jg.Policy, p: float, moves: int | None, 
     whole = jg.OptimalContinuation(jg.NoPrior())
     prepared = prepare(forest, player, jg.Policy.uniform(tree), (whole,))
     mixtures = find_mixtures(forest, player, np.array([p]), np.array([0]), model.reach(1 - player))
-    games = build_games(prepared.structure, prepared.ranges, [whole], mixtures=mixtures)
+    games = build_games(dataclasses.replace(prepared, mixtures=mixtures), [whole])
     with precision(np.float64):
         optimum = solve_program(games.batch.problem(), 0, Goal(maximiser=player), name="mixture")
     return float(optimum.value[0])

@@ -33,9 +33,9 @@ from jaxgadget.core.problem import Parts, Problem
 from jaxgadget.core.response import evaluate
 from jaxgadget.gadgets.alternative import find_gifts
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.gadgets.games import build_games
+from jaxgadget.gadgets.games import Prepared, build_games
 from jaxgadget.policy.exact import solve_exactly
-from jaxgadget.subgames.prepare import Prepared, prepare
+from jaxgadget.subgames.prepare import prepare
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.history import HistoryTree
@@ -112,7 +112,7 @@ def built(blueprint: Policy, where: CutSpec, gadget: Gadget, player: int) -> tup
     """A blueprint on a forest, and its gadget games."""
     forest = build_forest(blueprint.tree, where, padded=False)
     prepared = prepare(forest, player, blueprint, [gadget])
-    games = build_games(prepared.structure, prepared.ranges, [gadget])
+    games = build_games(prepared, [gadget])
     with precision(np.float64):
         return prepared, jax.device_put(games.batch.problem())
 
@@ -130,7 +130,7 @@ def value_in(given: Policy, blueprint: Policy, where: CutSpec, gadget: Gadget, p
         sequence = prepared.forest.form.action_sequences(player)
         rows = given.probabilities[player][sequence - 1]
         entry = problem.sides[1 - player].entry
-        theirs = Parts(entry.share[:, None], jax.device_put(prepared.rows(1 - player)))
+        theirs = Parts(entry.share[:, None], jax.device_put(prepared.rows[1 - player]))
         ours = Parts(jax.device_put(np.zeros((0, 1))), jax.device_put(rows))
         guaranteed = evaluate(problem, (ours, theirs) if player == 0 else (theirs, ours)).guaranteed
     return float(np.asarray(guaranteed[player]).sum())
