@@ -26,6 +26,7 @@ from jaxgadget.gadgets.prior import ArrayPrior, BlueprintPrior, Mistakes, NoPrio
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.structure import Bodies
 from jaxgadget.util.arguments import is_finite_number
+from jaxgadget.util.arrays import IntArray
 
 DEFAULT_EPSILON = 1e-3
 """ε of the paper's experiments (Kubíček et al. 2026, §8)."""
@@ -279,3 +280,17 @@ def prior_name(gadget: Gadget) -> str:
         if shown and isinstance(value, int | float) and value != field.default:
             words.append(f"{field.name} {value:g}")
     return ", ".join(words)
+
+
+def gadget_columns(gadgets: Sequence[Gadget | None], lanes: IntArray) -> dict[str, list[Any]]:
+    """Columns of result tables: name, prior and ε of the gadget of each lane; None and NaN for none.
+
+    Args:
+      gadgets: the gadgets.
+      lanes: `[lanes]` index of each lane's gadget.
+    """
+    names = [None if gadget is None else gadget.name for gadget in gadgets]
+    priors = [None if gadget is None else prior_name(gadget) for gadget in gadgets]
+    epsilons = [np.nan if gadget is None else gadget.epsilon for gadget in gadgets]
+    columns = {"gadget": names, "prior": priors, "epsilon": epsilons}
+    return {name: [values[gadget] for gadget in lanes.tolist()] for name, values in columns.items()}

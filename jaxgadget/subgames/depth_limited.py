@@ -17,7 +17,7 @@ from jaxgadget.core.driver import Report
 from jaxgadget.core.regret import Rule
 from jaxgadget.core.results import LaneResult
 from jaxgadget.core.solver import Solver, choose_solver
-from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
+from jaxgadget.gadgets.gadget import Gadget, describe, gadget_columns
 from jaxgadget.gadgets.games import Prepared
 from jaxgadget.gadgets.structure import build_structure, find_ranges
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
@@ -104,13 +104,10 @@ class Search(LaneResult):
     @property
     def lane_columns(self) -> dict[str, Any]:
         """Player, blueprint, and gadget with its prior and ε of each lane."""
-        gadgets = [self.gadgets[gadget] for gadget in self.lanes.gadget.tolist()]
         return {
             "player": self.player,
             "blueprint": [self.blueprint.labels[blueprint] for blueprint in self.lanes.blueprint.tolist()],
-            "gadget": [gadget.name for gadget in gadgets],
-            "prior": [prior_name(gadget) for gadget in gadgets],
-            "epsilon": [gadget.epsilon for gadget in gadgets],
+            **gadget_columns(self.gadgets, self.lanes.gadget),
         }
 
     @property

@@ -24,7 +24,7 @@ from jaxgadget.core.regret import Rule
 from jaxgadget.core.results import LaneResult, convergence
 from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.gadgets.capabilities import Capability, check_capabilities
-from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
+from jaxgadget.gadgets.gadget import Gadget, describe, gadget_columns
 from jaxgadget.gadgets.games import group_gadgets
 from jaxgadget.gadgets.prior import NoPrior
 from jaxgadget.gadgets.trunk_gadgets import OptimalContinuation
@@ -157,7 +157,6 @@ class Nested(LaneResult):
     def lane_columns(self) -> dict[str, Any]:
         """Blueprint, opponent, gadget, knowledge and schedule of each lane."""
         lanes, opponents, schedule = self.lanes, self.opponents, self.schedule
-        gadgets = [self.gadgets[gadget_idx] for gadget_idx in lanes.gadget.tolist()]
         knowledge = knowledge_columns(self.knowledge)
         if self.knowledge is not None:
             knowledge["combine"] = self.knowledge.follow
@@ -167,9 +166,7 @@ class Nested(LaneResult):
             "model": [opponents.labels[opponent] for opponent in lanes.opponent.tolist()],
             "p": opponents.p[lanes.opponent],
             "beyond": [opponents.beyond[opponent] for opponent in lanes.opponent.tolist()],
-            "gadget": [gadget.name for gadget in gadgets],
-            "prior": [prior_name(gadget) for gadget in gadgets],
-            "epsilon": [gadget.epsilon for gadget in gadgets],
+            **gadget_columns(self.gadgets, lanes.gadget),
             **knowledge,
             "limit": None if schedule is None else schedule.kind,
             "depth": self.depth,
@@ -297,7 +294,7 @@ def nested_search(
         visits=lookahead.visits is not False and not optimal,
         knowledge=lookahead.knowledge,
     )
-    return _measured(profiles, asked, opponents, schedule, value, _joined(runs), lookahead.knowledge)
+    return _measured(profiles, asked, opponents, value, knowledge=lookahead.knowledge, **_joined(runs))
 
 
 def _leaves(
@@ -382,119 +379,31 @@ def _run(
     return runs
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class _AllSearches:
-    """Results of searches, in all lanes; fields as in `Nested` unless described here.
-
-    Attributes:
-      rows: `[Q, lanes]` strategies of the searching player.
-      gaps: `[lanes]` sum of the gaps of all games, NaN where they give no bound; None: NaN in all lanes.
-      objectives: as in `Nested`; None if no search has objectives.
-      num_entries: as in `Nested`; 1 if the values at the limit leave no choice.
-      value_seconds: as in `Nested`; NaN if the value function is not timed separately.
-    """
-
-    player: int
-    rows: FloatArray
-    gap_max: FloatArray
-    failures: Mapping[int, str]
-    leaf: str
-    searches: IntArray
-    algorithm: str
-    iterations: IntArray
-    seconds: FloatArray
-    gaps: FloatArray | None = None
-    objectives: FloatArray | None = None
-    num_entries: int = 1
-    value_seconds: float = float("nan")
-    visits: tuple[Visits, ...] = ()
-
-
-def _joined(runs: Sequence[tuple[IntArray, NestedRun]]) -> _AllSearches:
-    """Joins the results of runs, in the order of all lanes."""
+def _joined(runs: Sequence[tuple[IntArray, NestedRun]]) -> dict[str, Any]:
+    """Joins the results of runs, in the order of all lanes; arguments of `_measured`."""
     order = np.argsort(np.concatenate([numbers for numbers, _ in runs]))
     first = runs[0][1]
 
     def join(of_run: Callable[[NestedRun], FloatArray | IntArray]) -> Any:
         return np.concatenate([of_run(run) for _, run in runs], axis=-1)[..., order]
 
-    return _AllSearches(
-        player=first.player,
-        rows=join(lambda run: run.assembled.probabilities[run.player]),
-        gap_max=join(lambda run: run.gap_max),
-        gaps=join(lambda run: run.gaps),
-        failures={int(numbers[lane]): why for numbers, run in runs for lane, why in run.failures.items()},
-        leaf=first.leaf.name,
-        num_entries=first.leaf.num_entries,
-        searches=join(lambda run: run.searches),
-        algorithm=first.solver.name,
-        iterations=join(lambda run: run.iterations),
-        seconds=join(lambda run: np.full(len(run.lanes), run.seconds / len(run.lanes))),
-        value_seconds=np.nan if first.leaf.is_continued else sum(run.value_seconds for _, run in runs),
-        objectives=join(lambda run: run.objectives),
-        visits=() if first.leaf.is_continued else tuple(_join_visits(run) for _, run in runs),
-    )
-
-
-def _measured(
-    profiles: Policy,
-    gadgets: tuple[Gadget, ...],
-    opponents: Opponents,
-    schedule: Schedule | None,
-    value: tuple[float, float],
-    searched: _AllSearches,
-    knowledge: Knowledge | None = None,
-) -> Nested:
-    """Evaluates the results in the full game.
-
-    Args:
-      profiles: the blueprints.
-      gadgets: the gadgets.
-      opponents: the opponents.
-      schedule: schedule of the searches; None if they ended at a cut.
-      value: bracket of player 0's value of the game.
-      searched: results of the searches.
-      knowledge: the player's knowledge.
-    """
-    player, rows = searched.player, searched.rows
-    lanes = Lanes.product(gadgets=len(gadgets), opponents=len(opponents), blueprints=profiles.num_lanes)
-    labels = lanes.labels(profiles.labels, [describe(gadget) for gadget in gadgets], opponents.descriptions)
-    before = profiles.take_lanes(lanes.blueprint)
-    policy = dataclasses.replace(before.with_player(player, rows), labels=labels)
-    after = exploitability(policy, player, value=value)
-    gain = gain_against(policy, opponents, lanes.opponent, player, value)
-    best_gain = best_gain_against(opponents, player, value)[lanes.opponent]
-    gaps = np.full(len(lanes), np.nan) if searched.gaps is None else searched.gaps
-    bound = mixture_bound(gain, opponents.p[lanes.opponent], gaps, value)
-    objectives = np.zeros((0, len(lanes))) if searched.objectives is None else searched.objectives
-    for measured in (after, gain, searched.gap_max, bound, objectives.T):
-        measured[list(searched.failures)] = np.nan
-    return Nested(
-        player=player,
-        blueprint=profiles,
-        gadgets=gadgets,
-        opponents=opponents,
-        schedule=schedule,
-        policy=policy,
-        blueprint_exploitability=exploitability(profiles, player, value=value)[lanes.blueprint],
-        nested_exploitability=after,
-        gain=gain,
-        best_response_gain=best_gain,
-        exploitability_bound=bound,
-        objectives=objectives,
-        gap_max=searched.gap_max,
-        num_entries=searched.num_entries,
-        leaf=searched.leaf,
-        game_value=value,
-        searches=searched.searches,
-        algorithm=searched.algorithm,
-        iterations=searched.iterations,
-        seconds=searched.seconds,
-        value_seconds=searched.value_seconds,
-        visits=searched.visits,
-        failures=searched.failures,
-        knowledge=knowledge,
-    )
+    return {
+        "player": first.player,
+        "rows": join(lambda run: run.assembled.probabilities[run.player]),
+        "gaps": join(lambda run: run.gaps),
+        "schedule": first.schedule,
+        "gap_max": join(lambda run: run.gap_max),
+        "failures": {int(numbers[lane]): why for numbers, run in runs for lane, why in run.failures.items()},
+        "leaf": first.leaf.name,
+        "num_entries": first.leaf.num_entries,
+        "searches": join(lambda run: run.searches),
+        "algorithm": first.solver.name,
+        "iterations": join(lambda run: run.iterations),
+        "seconds": join(lambda run: np.full(len(run.lanes), run.seconds / len(run.lanes))),
+        "value_seconds": np.nan if first.leaf.is_continued else sum(run.value_seconds for _, run in runs),
+        "objectives": join(lambda run: run.objectives),
+        "visits": () if first.leaf.is_continued else tuple(_join_visits(run) for _, run in runs),
+    }
 
 
 def _search_to_cut(
@@ -511,18 +420,75 @@ def _search_to_cut(
     with (watch := Stopwatch()).phase("run"):
         trunk, below = search_continually(profiles, gadgets, opponents, values, limit, player, solver, value)
     lanes = below.policy.num_lanes
-    searched = _AllSearches(
+    return _measured(
+        profiles,
+        gadgets,
+        opponents,
+        below.game_value,
         player=player,
         rows=below.policy.probabilities[player],
+        gaps=np.full(lanes, np.nan),
+        schedule=None,
         gap_max=np.nanmax(below.gap, axis=0, initial=0.0),
         failures=below.failures,
         leaf=f"{getattr(values, 'name', type(values).__name__)} at {trunk.limit.cut.name}",
+        num_entries=1,
         searches=1 + below.has_decision.sum(axis=0),
         algorithm=below.algorithm,
         iterations=np.maximum(below.iterations, trunk.iterations),
         seconds=np.full(lanes, watch.seconds["run"] / lanes),
+        value_seconds=np.nan,
+        objectives=np.zeros((0, lanes)),
+        visits=(),
     )
-    return _measured(profiles, gadgets, opponents, None, below.game_value, searched)
+
+
+def _measured(
+    profiles: Policy,
+    gadgets: tuple[Gadget, ...],
+    opponents: Opponents,
+    value: tuple[float, float],
+    *,
+    player: int,
+    rows: FloatArray,
+    gaps: FloatArray,
+    **searched: Any,
+) -> Nested:
+    """Evaluates the results in the full game.
+
+    Args:
+      profiles: the blueprints.
+      gadgets: the gadgets.
+      opponents: the opponents.
+      value: bracket of player 0's value of the game.
+      player: the searching player.
+      rows: `[Q, lanes]` its strategies.
+      gaps: `[lanes]` sum of the gaps of all games, NaN where they give no bound.
+      **searched: further fields of `Nested`.
+    """
+    lanes = Lanes.product(gadgets=len(gadgets), opponents=len(opponents), blueprints=profiles.num_lanes)
+    labels = lanes.labels(profiles.labels, [describe(gadget) for gadget in gadgets], opponents.descriptions)
+    before = profiles.take_lanes(lanes.blueprint)
+    policy = dataclasses.replace(before.with_player(player, rows), labels=labels)
+    after = exploitability(policy, player, value=value)
+    gain = gain_against(policy, opponents, lanes.opponent, player, value)
+    bound = mixture_bound(gain, opponents.p[lanes.opponent], gaps, value)
+    for measured in (after, gain, searched["gap_max"], bound, searched["objectives"].T):
+        measured[list(searched["failures"])] = np.nan
+    return Nested(
+        player=player,
+        blueprint=profiles,
+        gadgets=gadgets,
+        opponents=opponents,
+        policy=policy,
+        blueprint_exploitability=exploitability(profiles, player, value=value)[lanes.blueprint],
+        nested_exploitability=after,
+        gain=gain,
+        best_response_gain=best_gain_against(opponents, player, value)[lanes.opponent],
+        exploitability_bound=bound,
+        game_value=value,
+        **searched,
+    )
 
 
 def _join_visits(run: NestedRun) -> Visits:

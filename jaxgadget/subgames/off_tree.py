@@ -49,7 +49,7 @@ from jaxgadget.gadgets.alternative import (
 )
 from jaxgadget.gadgets.capabilities import SOLVERS, Capability, check_capabilities
 from jaxgadget.gadgets.entry import EntryTables
-from jaxgadget.gadgets.gadget import Gadget, Perturbed, describe, prior_name
+from jaxgadget.gadgets.gadget import Gadget, Perturbed, describe, gadget_columns
 from jaxgadget.gadgets.prior import BlueprintPrior, NoPrior, UniformPrior
 from jaxgadget.gadgets.ranges import Ranges, divide
 from jaxgadget.gadgets.root_gadgets import Resolving, Unsafe
@@ -224,20 +224,14 @@ class OffTree(LaneResult):
     def lane_columns(self) -> dict[str, Any]:
         """Player, blueprint, method, and gadget with its prior and ε of each lane."""
         lanes = Lanes.product(gadgets=max(len(self.gadgets), 1), blueprints=self.blueprint.num_lanes)
-        gadgets = [self.gadgets[gadget] if self.gadgets else None for gadget in lanes.gadget.tolist()]
+        spreads = [_spread_of(gadget) for gadget in self.gadgets] or [None]
+        names = [None if spread is None else spread_name(spread) for spread in spreads]
         return {
             "player": self.player,
             "blueprint": [self.blueprint.labels[blueprint] for blueprint in lanes.blueprint.tolist()],
             "method": self.method,
-            "gadget": [None if gadget is None else gadget.name for gadget in gadgets],
-            "prior": [None if gadget is None else prior_name(gadget) for gadget in gadgets],
-            "epsilon": [np.nan if gadget is None else gadget.epsilon for gadget in gadgets],
-            "spread": [
-                spread_name(gadget.spread)
-                if isinstance(gadget, Resolving) and gadget.spread is not None
-                else None
-                for gadget in gadgets
-            ],
+            **gadget_columns(self.gadgets or (None,), lanes.gadget),
+            "spread": [names[gadget] for gadget in lanes.gadget.tolist()],
         }
 
     @property
@@ -810,7 +804,7 @@ def _guaranteed(policy: Policy, player: int) -> FloatArray:
     return -evaluate_policy(policy).best_response_values[player]
 
 
-def _spread_of(gadget: Gadget) -> object:
+def _spread_of(gadget: Gadget) -> Any:
     return gadget.spread if isinstance(gadget, Resolving) else None
 
 

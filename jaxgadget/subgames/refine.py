@@ -19,7 +19,7 @@ from jaxgadget.core.regret import Rule
 from jaxgadget.core.results import LaneResult
 from jaxgadget.core.solver import LP, Solver, choose_solver
 from jaxgadget.gadgets.capabilities import ARRAYS, SOLVERS, Capability, check_capabilities, of_solver
-from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Gadget, check_arrays, is_gadget, prior_name
+from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Gadget, check_arrays, gadget_columns, is_gadget
 from jaxgadget.gadgets.prior import BlueprintPrior, NoPrior, UniformPrior
 from jaxgadget.gadgets.root_gadgets import MaxMargin, Resolving, Unsafe
 from jaxgadget.opponents.gains import gain_against
@@ -189,12 +189,10 @@ class Refinement(LaneResult):
     @property
     def lane_columns(self) -> dict[str, Any]:
         """Player, blueprint, gadget with its prior and ε, and opponent of each lane."""
-        gadgets = self._lane_gadgets
         return {
             "player": self.player,
             "blueprint": [self.blueprint.labels[blueprint] for blueprint in self.lanes.blueprint.tolist()],
-            "gadget": [gadget.name for gadget in gadgets],
-            "prior": [prior_name(gadget) for gadget in gadgets],
+            **gadget_columns(self.gadgets, self.lanes.gadget),
             "epsilon": self.epsilon,
             "model": self.model,
             "p": self.p,
@@ -203,7 +201,8 @@ class Refinement(LaneResult):
     @property
     def number_columns(self) -> dict[str, Any]:
         """Exploitabilities and their bound, gain, and values and gaps over all subgames."""
-        gadgets, missing = self._lane_gadgets, np.isnan(self.gadget_value)
+        gadgets = [self.gadgets[gadget] for gadget in self.lanes.gadget.tolist()]
+        missing = np.isnan(self.gadget_value)
         missing[:, list(self.failures)] = False  # failed lanes keep NaN
         value, gap = (np.ma.masked_array(rows, missing) for rows in (self.gadget_value, self.gap))
         return {
@@ -223,10 +222,6 @@ class Refinement(LaneResult):
             **knowledge_columns(self.knowledge),
             "mean_exploitability": self.mean_exploitability,
         }
-
-    @property
-    def _lane_gadgets(self) -> list[Gadget]:
-        return [self.gadgets[gadget] for gadget in self.lanes.gadget.tolist()]
 
 
 @moved(infostate="where=cut(tree, …).only(infostate)", padded="solver=Solver(padded=…)")
