@@ -46,6 +46,8 @@ from .learn.training import Training as Training
 from .learn.training import train_value as train_value
 from .learn.training import visited_rmse as visited_rmse
 from .opponents.estimate import estimate_policy as estimate_policy
+from .opponents.local_best_response import call_down as call_down
+from .opponents.local_best_response import local_best_response as local_best_response
 from .opponents.mixtures import mix as mix
 from .opponents.opponent import Opponent as Opponent
 from .opponents.respond import best_nash as best_nash
@@ -75,6 +77,7 @@ from .policy.player import Player as Player
 from .policy.player import PolicyPlayer as PolicyPlayer
 from .policy.policy import Policy as Policy
 from .policy.policy import as_policy as as_policy
+from .policy.portfolio import make_portfolio as make_portfolio
 from .policy.solve import Solution as Solution
 from .policy.solve import cfr_checkpoints as cfr_checkpoints
 from .policy.solve import solve as solve
@@ -86,8 +89,6 @@ from .subgames.depth_limited import Search as Search
 from .subgames.depth_limited import search as search
 from .subgames.knowledge import Knowledge as Knowledge
 from .subgames.leaves import OptimalValues as OptimalValues
-from .subgames.local_best_response import call_down as call_down
-from .subgames.local_best_response import local_best_response as local_best_response
 from .subgames.nested import Nested as Nested
 from .subgames.nested import nested_search as nested_search
 from .subgames.off_tree import Answering as Answering
@@ -95,7 +96,6 @@ from .subgames.off_tree import OffTree as OffTree
 from .subgames.off_tree import OffTreeLevel as OffTreeLevel
 from .subgames.off_tree import nested_off_tree as nested_off_tree
 from .subgames.off_tree import translate_off_tree as translate_off_tree
-from .subgames.portfolio import make_portfolio as make_portfolio
 from .subgames.promises import PromiseError as PromiseError
 from .subgames.promises import measure_promise as measure_promise
 from .subgames.recommended import Recommendation as Recommendation

@@ -12,8 +12,8 @@ from jaxgadget import HistoryTree, Policy, Solver, enumerate_game, game_value, l
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.registry import DEFAULT_GADGETS
 from jaxgadget.gadgets.specs import make_gadgets
+from jaxgadget.policy.portfolio import make_portfolio
 from jaxgadget.subgames.nested import Nested, nested_search
-from jaxgadget.subgames.portfolio import make_portfolio
 from jaxgadget.subgames.schedule import Lookahead
 from jaxgadget.values.histories import ExactValues
 

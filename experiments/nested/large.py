@@ -20,8 +20,8 @@ from experiments.nested.common import DEPTH, ENTRIES, SMALL, enumerated, gadgets
 from experiments.study import Settings
 from jaxgadget import Policy, Solver, enable_compilation_cache, make_blueprints, solve
 from jaxgadget.gadgets.gadget import describe
+from jaxgadget.policy.portfolio import make_portfolio
 from jaxgadget.subgames.nested import Nested, nested_search
-from jaxgadget.subgames.portfolio import make_portfolio
 from jaxgadget.subgames.schedule import Lookahead
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.values.histories import ExactValues

@@ -103,7 +103,7 @@ class LeafOptions(SeedOptions):
     def make_histories(self, tree: Tree, profiles: Policy) -> list[ValueFunction]:
         """Values of histories at the limit, one for each blueprint."""
         if self.leaf == EXACT:
-            from jaxgadget.subgames.portfolio import make_portfolio
+            from jaxgadget.policy.portfolio import make_portfolio
             from jaxgadget.values.histories import ExactValues
 
             size, blueprints = self.k or DEFAULT_ENTRIES, map(profiles.lane, range(profiles.num_lanes))

@@ -518,8 +518,8 @@ def _check_gadgets(context: typer.Context, gadgets: Sequence[Gadget]) -> None:
 
 def _make_prior(text: str) -> str | Prior:
     """Parses `--prior`: returns a name unchanged, or the range of models that are loaded later."""
+    from jaxgadget.opponents.range_prior import RangeOfSpec
     from jaxgadget.policy.blueprints import parse_blueprint
-    from jaxgadget.subgames.range_prior import RangeOfSpec
 
     name, colon, spec = text.partition(":")
     return RangeOfSpec(spec=parse_blueprint(spec, RANGE_OF)) if name == RANGE and colon else text
@@ -527,7 +527,7 @@ def _make_prior(text: str) -> str | Prior:
 
 def make_range_priors(tree: Tree, gadgets: Sequence[Gadget]) -> list[Gadget]:
     """Replaces SPECs of `--prior range:SPEC` by the ranges of their models; raises as `make_models`."""
-    from jaxgadget.subgames.range_prior import make_ranges
+    from jaxgadget.opponents.range_prior import make_ranges
 
     return make_ranges(tree, gadgets, what=RANGE_OF)
 

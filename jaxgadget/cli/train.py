@@ -124,8 +124,8 @@ def train_value(
     tree, profile = blueprints.make_one(game)
     from jaxgadget.learn.options import TrainingConfig
     from jaxgadget.learn.training import train_value as train
+    from jaxgadget.policy.portfolio import make_portfolio
     from jaxgadget.report import search as report
-    from jaxgadget.subgames.portfolio import make_portfolio
 
     with working("portfolio"):
         portfolio = make_portfolio(profile, size=options.k, seed=training.seed, progress=True)

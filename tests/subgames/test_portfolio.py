@@ -9,8 +9,8 @@ import pytest
 
 import jaxgadget
 from jaxgadget import Policy, best_response, enumerate_game, evaluate_policy
+from jaxgadget.policy.portfolio import DEFAULT_ENTRIES, biased, make_portfolio
 from jaxgadget.policy.solve import cfr_checkpoints
-from jaxgadget.subgames.portfolio import DEFAULT_ENTRIES, biased, make_portfolio
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.values.histories import ExactValues
 from tests.reference import efg
