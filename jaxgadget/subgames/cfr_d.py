@@ -182,10 +182,8 @@ def cfr_d(
     solver = dataclasses.replace(solver, devices=None)
     solved = solve_trunk(tree, where, ResolvedValues(counts, below), solver=solver)
     labels = tuple(f"cfr-d:{iterations}:{count}" for count in counts)
-    policy = dataclasses.replace(solved.policy, labels=labels)
-    return Decomposition(
-        **{**vars(solved), "policy": policy}, subgame_iterations=counts, subgame_algorithm=below.name
-    )
+    fields: dict[str, Any] = {**vars(solved), "policy": dataclasses.replace(solved.policy, labels=labels)}
+    return Decomposition(**fields, subgame_iterations=counts, subgame_algorithm=below.name)
 
 
 def _counts(subgame_iterations: int | Sequence[int]) -> tuple[int, ...]:

@@ -252,9 +252,10 @@ class Subgames(GadgetSubgames):
 
     def reference(self, gadget: int) -> Policy:
         """The strategies whose values a gadget offers: a continuation's, or the blueprints."""
-        values: Any = self.gadgets[gadget].alternative
-        is_known = isinstance(values, PrecomputedValues) and values.strategy is not None
-        return values.strategy if is_known else self.blueprint
+        values = self.gadgets[gadget].alternative
+        if isinstance(values, PrecomputedValues) and values.strategy is not None:
+            return values.strategy
+        return self.blueprint
 
     def reference_rows(self, prepared: Prepared, gadget: int) -> FloatArray | None:
         """`[Q, blueprints]` strategies whose values a gadget offers; None if no opponent follows a model."""

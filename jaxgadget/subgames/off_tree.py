@@ -30,9 +30,10 @@ Deviations and readings:
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -294,6 +295,11 @@ class _OffTreeSetting:
         return self.tree.game
 
     @property
+    def menus(self) -> dict[int, Sequence[int | str]]:
+        """The menus of the players that have one."""
+        return {player: menu for player, menu in enumerate(self.game.menus) if menu is not None}
+
+    @property
     def opponent(self) -> int:
         """The player that leaves the menu."""
         return 1 - self.player
@@ -301,8 +307,7 @@ class _OffTreeSetting:
     @property
     def limited_to(self) -> tuple[str, ...] | None:
         """Names of the opponent's off-menu actions; None if all are allowed."""
-        menus = {player: menu for player, menu in enumerate(self.game.menus) if menu is not None}
-        free = MenuAbstraction(self.game.game, menus, off_tree=1, off_tree_player=self.opponent)
+        free = MenuAbstraction(self.game.game, self.menus, off_tree=1, off_tree_player=self.opponent)
         if set(self.off_tree_actions) == set(free.off_tree_actions):
             return None
         return tuple(free.action_string(self.opponent, action) for action in self.off_tree_actions)
@@ -311,11 +316,10 @@ class _OffTreeSetting:
         """The game in which the opponent may leave its menu k times."""
         if k == 0:
             return self.tree
-        menus = {player: menu for player, menu in enumerate(self.game.menus) if menu is not None}
         return self.enumerated(
             MenuAbstraction(
                 self.game.game,
-                menus,
+                self.menus,
                 off_tree=k,
                 off_tree_player=self.opponent,
                 off_tree_actions=self.off_tree_actions,
@@ -331,15 +335,12 @@ class _OffTreeSetting:
 
     def is_last(self, k: int) -> bool:
         """True if the opponent cannot leave its menu more than k times; False if that game does not fit."""
-        tree = self.fitting(lambda: self.level(k + 1))
+        tree = self.fitting(functools.partial(self.level, k + 1))
         return tree is not None and int(self.left(tree).max()) <= k
 
     def with_menu(self) -> HistoryTree:
         """The game in which the defender has its menu, and the opponent also has its off-menu actions."""
-        menus: dict[int, Sequence[int | str]] = {}
-        if (menu := self.game.menus[self.player]) is not None:
-            menus[self.player] = menu
-        return self._freed(menus)
+        return self._freed({player: menu for player, menu in self.menus.items() if player == self.player})
 
     def whole(self) -> HistoryTree:
         """The game in which the defender has all actions, too."""
@@ -483,7 +484,7 @@ def nested_off_tree(
         above = np.concatenate([above_optimum(*pair) for pair in zip(asked, gaps, strict=True)])
     is_complete = method == "safe" or setting.is_last(answered)
     measured = _measure(setting, nested.policy, certificate, None if is_complete else rule, value, solver)
-    for numbers in (certificate, measured.exploitability, above):
+    for numbers in (certificate, measured["exploitability"], above):
         numbers[list(nested.failures)] = np.nan
     return OffTree(
         player=player,
@@ -498,7 +499,7 @@ def nested_off_tree(
         above_optimum=above,
         failures=nested.failures,
         seconds=nested.watch.seconds,
-        **measured._asdict(),
+        **measured,
     )
 
 
@@ -555,7 +556,7 @@ def translate_off_tree(
         above_optimum=np.full(profiles.num_lanes, np.nan),
         failures={},
         seconds=watch.seconds,
-        **measured._asdict(),
+        **measured,
     )
 
 
@@ -702,46 +703,35 @@ class _Answers:
     def _with_numbers(self, forest: Forest, policy: Policy, before: Policy) -> Iterator[Gadget]:
         """The gadgets, with promised values and their uncertainty.
 
-        `safe` promises the opponent's best-response value exactly. A spread of `best-response` is the
-        difference between the promised value and the opponent's value with all of its actions against the
-        translated strategy of the previous level.
+        `safe` promises the opponent's best-response value exactly. Other methods promise its values of the
+        previous level, or in an abstraction that the gadget names where that is ever reached. A spread of
+        `best-response` is the difference between the promised value and the opponent's value with all of its
+        actions against the translated strategy of the previous level.
         """
-        player = self.setting.player
+        player, lanes = self.setting.player, self.lanes.blueprint
         if self.method == "safe":
             yield from self.gadgets
             return
         mass = root_mass(forest, player, policy)
         usual = values_at_roots(look_up(before, forest, player), mass)
         responses: FloatArray | None = None
-        if any(_spread_of(gadget) == TO_BEST_RESPONSE for gadget in self.gadgets):
-            translated = translate(before, self.setting.with_menu(), self.rule)
-            responses = values_at_roots(look_up(translated, forest, player), mass)
-        for gadget in self._with_values(forest, policy, mass, usual):
-            if responses is not None and _spread_of(gadget) == TO_BEST_RESPONSE:
-                assert isinstance(gadget, Resolving) and isinstance(gadget.alternative, PrecomputedValues)
-                error = np.abs(gadget.alternative.array - responses)
-                gadget = dataclasses.replace(gadget, spread=PrecomputedValues(error, TO_BEST_RESPONSE))
-            yield gadget
-
-    def _with_values(
-        self, forest: Forest, policy: Policy, mass: FloatArray, usual: FloatArray
-    ) -> Iterator[Gadget]:
-        """The gadgets with their promised values; `usual` holds those of the previous level."""
-        player = self.setting.player
         for gadget in self.gadgets:
             if isinstance(gadget, Unsafe):
                 yield _UnsafeAnyway()
                 continue
             asked, values = gadget.alternative, usual
             if isinstance(asked, AbstractValues) and asked.policy is not None:
-                abstraction = policy_of(asked, int(self.lanes.blueprint.max()) + 1)
-                known = look_up(abstraction, forest, player)
-                is_one = abstraction.num_lanes == 1
-                lane = np.zeros(policy.num_lanes, np.int64) if is_one else self.lanes.blueprint
-                by_lane = RootValues(known.value[:, lane], known.mass[:, lane])
-                values = values_at_roots(by_lane, mass, usual)
+                abstraction = policy_of(asked, int(lanes.max()) + 1)
+                known, lane = look_up(abstraction, forest, player), lanes * (abstraction.num_lanes > 1)
+                values = values_at_roots(RootValues(known.value[:, lane], known.mass[:, lane]), mass, usual)
+            promised: dict[str, Any] = {"alternative": PrecomputedValues(values, ABSTRACT)}
+            if _spread_of(gadget) == TO_BEST_RESPONSE:
+                if responses is None:
+                    translated = translate(before, self.setting.with_menu(), self.rule)
+                    responses = values_at_roots(look_up(translated, forest, player), mass)
+                promised["spread"] = PrecomputedValues(np.abs(values - responses), TO_BEST_RESPONSE)
             assert isinstance(gadget, Perturbed)
-            yield dataclasses.replace(gadget, alternative=PrecomputedValues(values, ABSTRACT))
+            yield dataclasses.replace(gadget, **promised)
 
     def _swept(self, after: Forest) -> FloatArray:
         """`[lanes]` values guaranteed by the strategies, given their values after off-menu actions."""
@@ -751,14 +741,6 @@ class _Answers:
         return -ranges.above.best_values(ranges.cbv)[2][0]
 
 
-class _Measured(NamedTuple):
-    """Values in the whole game; fields as in `OffTree`."""
-
-    exploitability: FloatArray
-    game_value: tuple[float, float] | None
-    menu_value: tuple[float, float] | None
-
-
 def _measure(
     setting: _OffTreeSetting,
     policy: Policy,
@@ -766,8 +748,8 @@ def _measure(
     rule: str | TranslationRule | None,
     value: tuple[float, float] | None,
     solver: Solver,
-) -> _Measured:
-    """Computes game values, and values of strategies in the whole game.
+) -> dict[str, Any]:
+    """Exploitabilities and the values of the games, as fields of `OffTree`.
 
     Args:
       setting: the abstraction and the answering player.
@@ -777,26 +759,26 @@ def _measure(
       value: bracket of the whole game's value, if known.
       solver: settings for computing values.
     """
-    player = setting.player
+    player, whole = setting.player, setting.fitting(setting.whole)
 
     def value_of(tree: HistoryTree | None) -> tuple[float, float] | None:
         if tree is None:
             return None
         return find_value(tree, solver.rule is None, solver.progress, time_limit=solver.time_limit)
 
-    menu_value, whole = value_of(setting.fitting(setting.with_menu)), setting.fitting(setting.whole)
-    if whole is None:
-        guaranteed = certificate if rule is None else np.full_like(certificate, np.nan)
-    else:
+    guaranteed = np.full_like(certificate, np.nan)
+    if whole is not None:
         check_value(value, whole)
-        guaranteed = np.full_like(certificate, np.nan)
         if rule is None:
             guaranteed = _guaranteed(lift(policy, whole), player)
         elif hasattr(setting.game.game, "bet_fraction"):
             guaranteed = _guaranteed(lift(policy, whole, elsewhere=translate(policy, whole, rule)), player)
+    elif rule is None:
+        guaranteed = certificate
+    menu_value = value_of(setting.fitting(setting.with_menu))
     bracket = value_of(whole) if value is None else value
     middle = np.nan if bracket is None else Bracket(*bracket).for_player(player).middle
-    return _Measured(middle - guaranteed, bracket, menu_value)
+    return {"exploitability": middle - guaranteed, "game_value": bracket, "menu_value": menu_value}
 
 
 def _guaranteed(policy: Policy, player: int) -> FloatArray:
