@@ -9,6 +9,7 @@ import contextlib
 import functools
 import json
 import pathlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -546,10 +547,15 @@ def test_an_infostate_above_the_cut_lies_in_no_subgame() -> None:
 
 
 @pytest.mark.parametrize(
-    ("former", "new"),
-    [({"infostate": "K"}, r"cut\(tree, …\).only"), ({"padded": False}, r"Solver\(padded=…")],
+    ("function", "former", "new"),
+    [
+        (jaxgadget.refine, "infostate", "cut(tree, …).only"),
+        (jaxgadget.refine_both, "padded", "Solver(padded=…"),
+        (jaxgadget.search, "infostate", "cut(tree, …).only"),
+        (jaxgadget.nested_search, "knowledge", "Lookahead(knowledge=…"),
+        (jaxgadget.nested_off_tree, "levels", "Answering(levels=…"),
+    ],
 )
-def test_keywords_of_earlier_versions_name_their_new_places(former: dict[str, Any], new: str) -> None:
-    for function in (refine, jaxgadget.refine_both):
-        with pytest.raises(TypeError, match=new):
-            function(small()[0], CUT, blueprints(), **former)
+def test_keywords_of_earlier_versions_name_their_new_places(function: Any, former: str, new: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(new)):
+        function(small()[0], CUT, blueprints(), **{former: None})
