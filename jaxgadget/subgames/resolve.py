@@ -78,7 +78,7 @@ class ForestContext:
           solver: settings of the solve.
           watch: stopwatch.
         """
-        self._subgames = dataclasses.replace(subgames, opponents=None)
+        self._subgames = dataclasses.replace(subgames, opponents=None, combinations=None)
         self._solver, self._watch = solver, watch
         self._continuations: dict[ContinuationValues, Continuation] = {}
 
