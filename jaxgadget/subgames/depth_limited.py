@@ -1,39 +1,40 @@
 """Depth-limited solving: re-solves every subgame below a cut down to a limit, with a value function below it.
 
-`search` is the depth-limited counterpart of `jaxgadget.refine`. Its gaps hold for the depth-limited
-games; its policies follow the blueprint below the limit, so that no bound on exploitability is known.
+`search` is the depth-limited counterpart of `jaxgadget.refine`, and one level of nested search. Its gaps hold
+for the depth-limited games; its policies follow the blueprint below the limit, so that no bound on
+exploitability is known.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.core.driver import Report
 from jaxgadget.core.regret import Rule
 from jaxgadget.core.results import LaneResult
 from jaxgadget.core.solver import Solver, choose_solver
-from jaxgadget.gadgets.gadget import Gadget, describe, gadget_columns
-from jaxgadget.gadgets.games import Prepared
-from jaxgadget.gadgets.structure import build_structure, find_ranges
+from jaxgadget.gadgets.capabilities import check_capabilities
+from jaxgadget.gadgets.gadget import Gadget, gadget_columns
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.subgames.leaves import history_leaves
-from jaxgadget.subgames.limits import check_depth, check_room, limit_by_depth
-from jaxgadget.subgames.lookahead import SolvedLookahead, name_lane, solve_lookahead
-from jaxgadget.subgames.profile import Profile, root_reach
+from jaxgadget.subgames.limits import check_depth
+from jaxgadget.subgames.lookahead import SEARCH, SolvedLookahead
+from jaxgadget.subgames.nested_run import Handover, NestedRun
+from jaxgadget.subgames.profile import Profile
 from jaxgadget.subgames.refine import list_gadgets
+from jaxgadget.subgames.schedule import Schedule, SearchLevel
 from jaxgadget.tree.cut import CutSpec, cut
-from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.history import HistoryTree, check_histories
 from jaxgadget.util.arguments import check_player, moved
-from jaxgadget.util.arrays import BoolArray, FloatArray
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.lanes import Lanes
 from jaxgadget.util.progress import progress_bar
-from jaxgadget.values.histories import ValueFunction, leaf_values
+from jaxgadget.values.histories import ValueFunction
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -175,77 +176,62 @@ def search(
         without=("checkpoint", "time_limit"),
     ).iterative()
     asked = list_gadgets(gadgets, False, (player,))
-    leaf = [at_limit.values for at_limit in history_leaves(values, profiles)]
-    spot = cut(tree, where)
-    leaves, num_entries = limit_by_depth(tree, spot, check_depth(depth)), leaf[0].num_entries
-    check_room(leaves, num_entries, tree.game.name, solver.placement)
-    look = build_forest(tree, spot, limit=leaves, num_choices=num_entries)
-    with progress_bar("search", len(leaf) * solver.num_iterations, solver.progress) as report:
-        return _solve(look, profiles, asked, leaf, player, solver, report)
+    check_capabilities(asked, SEARCH, "a search", "Unsafe(), Resolving() or MaxMargin()")
+    leaves, where = history_leaves(values, profiles), cut(tree, where)
+    level, depth = SearchLevel(where.roots, where.subgame, where.name), check_depth(depth)
+    schedule = Schedule(tree, player, "moves", depth, depth, (level,))
+    lanes = Lanes.product(gadgets=len(asked), blueprints=profiles.num_lanes)
+    shared: dict[int, list[int]] = {}  # blueprints with the same values are searched together
+    for number, leaf in enumerate(leaves):
+        shared.setdefault(id(leaf.values), []).append(number)
+    found = list[tuple[IntArray, Handover]]()
+    with progress_bar("search", len(shared) * solver.num_iterations, solver.progress) as report:
+        for done, blueprints in enumerate(shared.values()):
+            numbers = np.flatnonzero(np.isin(lanes.blueprint, blueprints))
+            run = NestedRun(
+                schedule, leaves[blueprints[0]], profiles, asked, solver=solver, lanes=lanes.take(numbers)
+            )
+
+            def told(now: int, before: int = done * solver.num_iterations) -> None:
+                report(before + now)
+
+            found.append((numbers, run.search(0, where, None, told, unsafe_first=False)))
+    return _joined(found, lanes, profiles, asked, player)
 
 
-def _solve(
-    look: Forest,
+def _joined(
+    found: Sequence[tuple[IntArray, Handover]],
+    lanes: Lanes,
     profiles: Policy,
     gadgets: tuple[Gadget, ...],
-    values: Sequence[ValueFunction],
     player: int,
-    solver: Solver,
-    report: Report,
 ) -> Search:
-    """Solves blueprints in sequence, with all gadgets in one batch; `report` receives total iterations."""
-    distinct = {id(function): function for function in values}
-    known = {
-        key: leaf_values(function, look.histories, look.leaves.histories, solver.precision)
-        for key, function in distinct.items()
-    }
-    plans, results = list[Profile](), list[SolvedLookahead]()
-    for number, function in enumerate(values):
-        blueprint = spread(profiles.lane(number), gadgets)
-        structure = build_structure(look.with_values(known[id(function)]), player, solver.placement.platform)
-        before = Profile.of_blueprint(look, blueprint)
-        rows = before.bodies(look)
-        ranges = find_ranges(structure, rows, root_reach(look, blueprint))
+    """The searches of all lanes, given those of some lanes each."""
+    order = np.argsort(np.concatenate([numbers for numbers, _ in found]))
 
-        def told(done: int, number: int = number) -> None:
-            report(number * solver.num_iterations + done)
+    def join(of_solved: Callable[[SolvedLookahead], Any]) -> Any:
+        return np.concatenate([of_solved(handover.solved) for _, handover in found], axis=-1)[..., order]
 
-        names = [name_lane(gadget, profiles.labels[number]) for gadget in gadgets]
-        results.append(
-            solve_lookahead(
-                Prepared(structure=structure, ranges=ranges, rows=rows),
-                gadgets,
-                Lanes.product(gadgets=len(gadgets)),
-                names,
-                solver,
-                told,
-            )
-        )
-        plans.append(before.with_bodies(look, results[-1].strategy))
-
-    def by_gadget(arrays: Sequence[Any]) -> Any:
-        return np.stack(arrays, axis=-1).reshape(len(arrays[0]), -1)
-
+    plans, values = dict[int, Profile](), dict[int, FloatArray]()
+    for numbers, handover in found:
+        for blueprint in np.unique(lanes.blueprint[numbers]).tolist():
+            plans[blueprint] = handover.plan.take_lanes(np.flatnonzero(lanes.blueprint[numbers] == blueprint))
+            values[blueprint] = handover.payoffs
+    failures = [handover.solved.failures for _, handover in found]
     return Search(
-        lookahead=look,
-        values=tuple(known[id(function)] for function in values),
+        lookahead=found[0][1].look,
+        values=tuple(values[blueprint] for blueprint in range(profiles.num_lanes)),
         player=player,
         blueprint=profiles,
         gadgets=gadgets,
-        profiles=tuple(plans),
-        gadget_value=by_gadget([result.value for result in results]),
-        gap=by_gadget([result.gap for result in results]),
-        has_decision=by_gadget([result.has_decision for result in results]),
-        iterations=np.stack([result.iterations for result in results], axis=-1).reshape(-1),
+        profiles=tuple(plans[blueprint] for blueprint in range(profiles.num_lanes)),
+        gadget_value=join(lambda solved: solved.value),
+        gap=join(lambda solved: solved.gap),
+        has_decision=join(lambda solved: solved.has_decision),
+        iterations=join(lambda solved: solved.iterations),
         failures={
-            gadget * profiles.num_lanes + number: why
-            for number, result in enumerate(results)
-            for gadget, why in result.failures.items()
+            int(numbers[lane]): why
+            for (numbers, _), failed in zip(found, failures, strict=True)
+            for lane, why in failed.items()
         },
     )
-
-
-def spread(blueprint: Policy, gadgets: Sequence[Gadget]) -> Policy:
-    """Repeats one blueprint in lanes, one for each gadget."""
-    labels = tuple(f"{blueprint.labels[0]} | {describe(gadget)}" for gadget in gadgets)
-    return dataclasses.replace(blueprint.take_lanes(np.zeros(len(gadgets), np.int64)), labels=labels)

@@ -86,6 +86,8 @@ class Handover:
         from own infostates, only the searching player's.
       leaves: `[H]` histories at the lookaheads' limits; empty if they extend to the end of the game.
       payoffs: `[H, K, K]` payoffs at these leaves.
+      look: the lookahead of the searches.
+      solved: their solutions.
       followed: `[I]` mask of the opponent's infosets at which plans follow a model, if the leaf is continued.
       own: searches from own infostates; None if they are from public states.
     """
@@ -94,6 +96,8 @@ class Handover:
     plan: Profile
     leaves: IntArray
     payoffs: FloatArray
+    look: Forest
+    solved: SolvedLookahead
     followed: BoolArray | None = None
     own: OwnSearches | None = None
 
@@ -267,19 +271,16 @@ class NestedRun:
         inside = where.root[level.roots] >= 0
         subgames = np.unique(level.subgame[inside])
         across = subgames[np.isin(subgames, level.subgame[~inside])]
-        if len(across) and self._is_apart:
-            root = int(level.roots[level.subgame == across[0]][0])
-            raise ValueError(
-                f"{self.tree.game.name}: the subgame at {self.tree.moves(root)} lies below two subgames of "
-                "the search before, which the full gadget searches by themselves; expected "
-                "OptimalContinuation(), or another step"
-            )
         if len(across):
             root = int(level.roots[level.subgame == across[0]][0])
+            why = f"do not fit together ({self._most_payoffs()} payoffs); expected a larger memory_limit"
+            if self._is_apart:
+                why = (
+                    "the full gadget searches by themselves; expected OptimalContinuation(), or another step"
+                )
             raise ValueError(
                 f"{self.tree.game.name}: the subgame at {self.tree.moves(root)} lies below two subgames of "
-                f"the decision before, which do not fit together ({self._most_payoffs()} payoffs); "
-                "expected a larger memory_limit"
+                f"the search before, which {why}"
             )
         return subgames
 
@@ -348,7 +349,14 @@ class NestedRun:
         return max(1, min(PART_CELLS, most_payoffs(self.solver.placement, self.solver.memory_limit)))
 
     def search(
-        self, number: int, where: Cut, above: Handover | None, report: Report, beside: Handover | None = None
+        self,
+        number: int,
+        where: Cut,
+        above: Handover | None,
+        report: Report,
+        beside: Handover | None = None,
+        *,
+        unsafe_first: bool = True,
     ) -> Handover:
         """Searches the given subgames of one level in one batch.
 
@@ -358,6 +366,8 @@ class NestedRun:
           above: data from the level above; None at the first one.
           report: progress callback; receives the number of completed iterations in each group of gadgets.
           beside: data from other searches of this level, into which the result is merged.
+          unsafe_first: use unsafe search, which is exact, at the first level if the opponent has not
+            acted before it.
         """
         ends, player, other = self.schedule.leaves(where), self.player, 1 - self.player
         leaves = self._limit(ends)
@@ -382,7 +392,7 @@ class NestedRun:
         structure = build_structure(look.with_values(payoffs), player, self.solver.placement.platform)
         ranges = self.find_ranges(structure, above, plan) if spot is None else spot.ranges
         gadgets = self.gadgets
-        if above is None and not self._has_acted(where.roots).any():
+        if unsafe_first and above is None and not self._has_acted(where.roots).any():
             gadgets = tuple(gadget if Capability.TRUNK in gadget.requires else _UNSAFE for gadget in gadgets)
         mixtures = None
         if self.opponents is not None:
@@ -405,7 +415,7 @@ class NestedRun:
             leaves, payoffs = beside.joined(leaves, payoffs)
         self._drop_programs()
         own = None if spot is None else OwnSearches(spot, solved.strategy)
-        return Handover(self.assembled, plan, leaves, payoffs, own=own)
+        return Handover(self.assembled, plan, leaves, payoffs, look, solved, own=own)
 
     def _limit(self, ends: IntArray) -> IntArray:
         """`[H]` the histories at the schedule's limit that need payoffs."""

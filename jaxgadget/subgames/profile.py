@@ -41,6 +41,11 @@ class Profile:
         """L."""
         return self.policy.num_lanes
 
+    def take_lanes(self, lanes: IntArray) -> Profile:
+        """The given lanes."""
+        first, second = (choice[:, :, lanes] for choice in self.choice)
+        return Profile(self.policy.take_lanes(lanes), self.states, (first, second))
+
     def body(self, look: Forest, player: int) -> FloatArray:
         """`[Q, L]` a player's strategy in a lookahead whose leaf infostates are all in `states`.
 
