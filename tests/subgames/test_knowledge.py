@@ -466,7 +466,8 @@ def check_generated(seed: int, order: float, unfrozen: bool, player: int) -> Non
     task = make_task(where, player, policy, GADGETS, EXACT, knowledge)
     cfr = make_task(where, player, policy, GADGETS, options(iterations=50), knowledge)
     alone, known, count = task.subgames(), task.known, len(blueprints)
-    assert alone.considered is not None and not alone.considered.all()
+    considered = None if alone.overlap is None else alone.overlap.considered
+    assert considered is not None and not considered.all()
     exact, averages = (solve_subgames(t.subgames(), t.solver, Stopwatch()) for t in (task, cfr))
     assert not exact.failures and exact.has_decision.any()
     rows = assemble(alone, exact).probabilities[player]
@@ -477,7 +478,7 @@ def check_generated(seed: int, order: float, unfrozen: bool, player: int) -> Non
         kind, prior = LANES[number]
         for row, own in enumerate(frozen.own_infostates(above[b])):
             subgame = int(known.subgame[row])
-            mine = (roots.subgame == subgame) & alone.considered[:, draw * count + b]
+            mine = (roots.subgame == subgame) & considered[:, draw * count + b]
             states = set(roots.infostate[mine].tolist())
             gadget = frozen.build(kind, above[b], own, prior, EPSILON, order, unfrozen, states)
             expected = lp.solve(gadget.root, player, gadget.floors).value
