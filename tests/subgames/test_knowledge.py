@@ -528,7 +528,9 @@ def test_a_generation_sees_what_the_opponent_can_get(player: int) -> None:
         return values > 0
 
     task = make_task(where, player, policy, NO_MISTAKES, EXACT, Knowledge(generate=Chosen(watch)))
-    assert np.array_equal(task.subgames().considered, seen[0][0] > 0)
+    overlap = task.subgames().overlap
+    assert overlap is not None and overlap.considered is not None
+    assert np.array_equal(overlap.considered, seen[0][0] > 0)
     ((values, subgame),) = seen
     np.testing.assert_array_equal(subgame, task.forest.roots[1 - player].subgame)
     for b, blueprint in enumerate(blueprints):
