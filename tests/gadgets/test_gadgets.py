@@ -32,7 +32,7 @@ from jaxgadget import (
     Unsafe,
 )
 from jaxgadget.core import response
-from jaxgadget.core.certificate import Certificate, Fallbacks, certify_average
+from jaxgadget.core.certificate import Certificate, certify_average
 from jaxgadget.core.cfr import run, start
 from jaxgadget.core.problem import Parts, Side, Terms, follow, payoff_reach
 from jaxgadget.core.regret import find_rule
@@ -344,8 +344,7 @@ certify = jax.jit(certify_average)
 def solved(kind: str, player: int) -> tuple[Solution, ...]:
     """CFR+ on all lanes, after each number of `ITERATIONS`."""
     games, problem = built(kind, player).games, built(kind, player).problem
-    fallback = games.fallback(grove.prepared(SEED, player).rows(player), np.arange(games.num_lanes))
-    pair: Fallbacks = (fallback, None) if player == 0 else (None, fallback)
+    pair = games.fallbacks(np.arange(games.num_lanes), (player,))
     solutions: list[Solution] = []
     with precision(np.float64):
         state = start(problem, find_rule("cfr+"))
