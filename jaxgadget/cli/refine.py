@@ -142,15 +142,15 @@ def refine(
     from jaxgadget.util.clock import Stopwatch
 
     subgames, reason = cut(tree, cuts.of(tree.game)), ""
+    subgames = subgames if options.infostate is None else subgames.only(options.infostate)
     with (watch := Stopwatch()).phase("build"):
         profiles = make_blueprints(tree, specs, progress=True)
         if gadgets.is_auto:
-            chosen = recommended(tree, subgames, memory_limit=solver.memory_limit)
+            chosen = recommended(tree, subgames.whole, memory_limit=solver.memory_limit)
             games, reason = [chosen.gadget], chosen.reason
         arguments = (tree, subgames, profiles, make_range_priors(tree, games))
     solving: dict[str, Any] = {
         "solver": solver,
-        "infostate": options.infostate,
         "opponent": make_opponent(tree, model_specs, models.p),
         "knowledge": knowledge,
     }
