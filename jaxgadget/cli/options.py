@@ -29,8 +29,8 @@ from jaxgadget.gadgets.registry import (
     RANGE_VALUES,
 )
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
+from jaxgadget.report.names import INFINITE
 from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, warn, working, write_json
-from jaxgadget.report.tables import INFINITE
 from jaxgadget.tree.tree import Form
 from jaxgadget.util.arguments import read_number
 

@@ -57,7 +57,8 @@ from jaxgadget.util.memory import megabytes
 from jaxgadget.util.players import replaced
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
-from jaxgadget.util.store import Format, jsonable, read_archive, write_archive, write_record
+from jaxgadget.util.records import jsonable
+from jaxgadget.util.store import Format, read_archive, write_archive, write_record
 from jaxgadget.values.draws import CONCENTRATIONS, RangePair, draw_ranges, random_policies, reach_of
 from jaxgadget.values.ranged_payoff import Pair, RangeFunction
 from jaxgadget.values.ranges import Limit, RangeValues, function_at

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 NAME_WIDTH = 40
 """Maximum length of a name, unless more letters are needed to distinguish it from others."""
 
+INFINITE = "inf"
+"""The order of common knowledge, in records."""
+
 
 def short_names(names: Sequence[str], width: int = NAME_WIDTH) -> tuple[list[str], str]:
     """Omits the parts of names that are not needed to distinguish infostates.

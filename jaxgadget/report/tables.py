@@ -27,7 +27,8 @@ from jaxgadget.report.layout import (
     table_title,
     text,
 )
-from jaxgadget.util.store import jsonable
+from jaxgadget.report.names import INFINITE
+from jaxgadget.util.records import jsonable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,9 +49,6 @@ DEFAULTS: dict[str, str | bool] = {"alternative": "best-response", "gifts": "low
 
 KNOWLEDGE = ("order", "unfrozen", "generation", "combine", "mean_exploitability")
 """Columns of re-solving by what a player knows, written only for an order below infinity."""
-
-INFINITE = "inf"
-"""The order of common knowledge, in records."""
 
 NOISE = 1e-9
 """Largest change of exploitability, as a fraction of the payoff range, that counts as none."""

@@ -27,6 +27,7 @@ import numpy.typing as npt
 from jaxgadget.util.digest import digest
 from jaxgadget.util.files import atomic_writer, check_regular, check_writable
 from jaxgadget.util.locks import wait_for
+from jaxgadget.util.records import jsonable, null_to_nan
 
 FORMAT, VERSION, RELEASE, CHECKSUM = "format", "version", "written_by", "checksum"
 """Fields of a record that describe the file; readers do not return them."""
@@ -420,7 +421,7 @@ class Rows:
     def _unseal(self, row: dict[str, Any], line_number: int) -> dict[str, Any]:
         line = dataclasses.replace(self.format, noun=f"line {line_number} of {self.format.noun}")
         content = line.unseal(self.path, row)
-        return {name: _null_to_nan(value) for name, value in content.items() if name != KEY}
+        return {name: null_to_nan(value) for name, value in content.items() if name != KEY}
 
     def add(self, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         """Adds rows by key to what the file holds by then, and returns all rows.
@@ -441,24 +442,3 @@ class Rows:
         for key, row in rows.items():
             sealed = self.format.seal({KEY: key, **jsonable(row)})
             yield (json.dumps(sealed, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-
-def jsonable(value: Any) -> Any:
-    """A value as JSON has it: NumPy scalars as numbers, NaN and infinity as null, no negative zero."""
-    if isinstance(value, Mapping):
-        return {str(key): jsonable(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    if isinstance(value, list | tuple):
-        return [jsonable(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
-    if hasattr(value, "item"):  # a scalar of NumPy or JAX
-        value = value.item()
-    if isinstance(value, float):
-        return value + 0.0 if math.isfinite(value) else None
-    return value
-
-
-def _null_to_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _null_to_nan(item) for name, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, list):
-        return [_null_to_nan(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
-    return math.nan if value is None else value

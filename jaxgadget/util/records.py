@@ -1,0 +1,29 @@
+"""Values of JSON records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+
+def jsonable(value: Any) -> Any:
+    """A value as JSON has it: NumPy scalars as numbers, NaN and infinity as null, no negative zero."""
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if isinstance(value, list | tuple):
+        return [jsonable(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    if hasattr(value, "item"):  # a scalar of NumPy or JAX
+        value = value.item()
+    if isinstance(value, float):
+        return value + 0.0 if math.isfinite(value) else None
+    return value
+
+
+def null_to_nan(value: Any) -> Any:
+    """A value from JSON, with NaN for null."""
+    if isinstance(value, dict):
+        return {name: null_to_nan(item) for name, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, list):
+        return [null_to_nan(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    return math.nan if value is None else value
