@@ -83,7 +83,8 @@ def check_refinement(gadgets: Sequence[jg.Gadget], player: int, iterations: int 
         value = float(expected.gadget_value[0, lane])
         assert share * refinement.gadget_value == pytest.approx(value, rel=1e-9)
         rise = float(expected.exploitability_bound[lane] - expected.blueprint_exploitability[lane])
-        own = refinement.exploitability_bound - refinement.blueprint_exploitability
+        low, high = refinement.game_value
+        own = refinement.exploitability_bound - refinement.blueprint_exploitability - (high - low) / 2
         assert share * own == pytest.approx(rise, rel=1e-9, nan_ok=True)
         risen = expected.refined_exploitability[lane] - expected.blueprint_exploitability[lane]
         assert risen <= chance * refinement.largest_rise + 1e-10
