@@ -25,7 +25,7 @@ class ExportOptions:
     """Files to write.
 
     Attributes:
-      file: output file; its name should end in `.efg`.
+      file: output file; its name must end in `.efg`.
       blueprint: strategy to write to `--profile`, as for `refine`.
       profile: write the strategies in the format of Gambit's tools, one line per strategy: `NE` and all
         probabilities.
@@ -39,6 +39,8 @@ class ExportOptions:
 def export(game: GameOptions, options: ExportOptions) -> None:
     """Write a game as a Gambit file, and strategies as Gambit's behaviour profiles."""
     file, profile, blueprint = options.file, options.profile, options.blueprint
+    if file.suffix != ".efg":
+        raise ValueError(f"FILE {str(file)!r}: expected a name that ends in .efg, Gambit's format")
     check_outputs({"FILE": file, "--profile": profile})
     if (profile is None) != (not blueprint):
         raise ValueError("--blueprint says which strategies --profile holds; give both of them, or neither")

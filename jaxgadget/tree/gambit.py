@@ -31,8 +31,8 @@ def write_efg(tree: HistoryTree, path: str | os.PathLike[str]) -> None:
 
     Infosets have the tree's names and are numbered in depth-first order, as in Gambit. White space in names
     is reduced to single spaces, and equal names are numbered, as Gambit requires. Gambit requires chance
-    probabilities that sum to exactly 1, so they are written as fractions, such as 1/3, as close to the game's
-    floats as such a sum allows. Payoffs are the returns.
+    probabilities that sum to exactly 1, so they are written as fractions, such as 1/3, or with all decimals
+    needed. Payoffs are the returns. OpenSpiel reads the file, too (`pyspiel.load_efg_game`).
 
     Args:
       tree: the whole game's histories.
@@ -91,7 +91,7 @@ def _lines(tree: HistoryTree, own_chance: FloatArray, returns: FloatArray) -> It
     yield '""'
     headers: dict[tuple[int, int], str] = {}
     numbers, chance_nodes = (itertools.count(1), itertools.count(1)), itertools.count(1)
-    outcomes: dict[tuple[str, str], int] = {("0", "0"): 0}
+    outcomes: dict[tuple[str, str], int] = {}
     action_names = _action_names(tree)
     infoset_names = [_labels(dict(enumerate(names))) for names in tree.infoset_names]
     begin, end = _children(tree)
@@ -107,14 +107,15 @@ def _lines(tree: HistoryTree, own_chance: FloatArray, returns: FloatArray) -> It
             yield headers[player, infoset]
         elif tree.actor[history] == CHANCE:
             children = slice(begin[history], end[history])
-            shares = _fractions(own_chance[children].tolist())
+            shares = _shares(own_chance[children].tolist())
             names = tree.action[2, children].tolist()
             actions = " ".join(f'"{name}" {share}' for name, share in zip(names, shares, strict=True))
             yield f'c "" {next(chance_nodes)} "" {{ {actions} }} 0'
         else:
             first, second = (decimal(number + 0.0) for number in returns[:, history].tolist())
-            outcome = outcomes.setdefault((first, second), len(outcomes))
-            yield f't "" {outcome} "" {{ {first}, {second} }}' if outcome else 't "" 0'
+            # OpenSpiel reads no terminal without payoffs, so that zeros are an outcome, too.
+            outcome = outcomes.setdefault((first, second), len(outcomes) + 1)
+            yield f't "" {outcome} "" {{ {first}, {second} }}'
 
 
 def _children(tree: HistoryTree) -> tuple[list[int], list[int]]:
@@ -144,18 +145,21 @@ def _action_names(tree: HistoryTree) -> tuple[list[list[str]], list[list[str]]]:
     return names_of_player[0], names_of_player[1]
 
 
-def _fractions(probabilities: Sequence[float]) -> list[Fraction]:
-    """Fractions that sum to 1: simple ones if they equal the floats, otherwise within half an ulp."""
-    shares = [_simple(p) for p in probabilities]
-    missing = 1 - sum(shares)
-    if not missing:
-        return shares
+def _shares(probabilities: Sequence[float]) -> list[str]:
+    """Numbers that sum to exactly 1 and read back as the same floats.
+
+    Fractions of small numbers where these sum to 1; otherwise decimals, as OpenSpiel reads no long fractions.
+    """
+    simple = [_simple(p) for p in probabilities]
+    if sum(simple) == 1:
+        return [str(x) if x.denominator <= _SIMPLE else decimal(float(x)) for x in simple]
     exact = [Fraction(p) for p in probabilities]
-    missing = 1 - sum(exact)
     room = [Fraction(math.ulp(p)) if p > 0 else Fraction(0) for p in probabilities]
-    return [
-        share + missing * share_of_room / sum(room) for share, share_of_room in zip(exact, room, strict=True)
-    ]
+    missing = (1 - sum(exact)) / sum(room)  # in units of the last place of each
+    digits = 4 - math.floor(math.log10(min(filter(None, map(float, room)))))
+    scaled = [round((x + missing * ulp) * 10**digits) for x, ulp in zip(exact, room, strict=True)]
+    scaled[scaled.index(max(scaled))] += 10**digits - sum(scaled)
+    return [f"0.{x:0{digits}d}".rstrip("0").rstrip(".") if x < 10**digits else "1" for x in scaled]
 
 
 @functools.lru_cache(maxsize=1024)

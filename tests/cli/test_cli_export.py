@@ -36,6 +36,7 @@ def test_a_game_and_strategies_are_written_for_gambit(tmp_path: pathlib.Path):
 def test_export_refuses(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     for arguments, message in (
+        (("kuhn_poker", "x.xyz"), "expected a name that ends in .efg"),
         (("kuhn_poker", "missing/x.efg"), "FILE: cannot write 'missing/x.efg'"),
         (("kuhn_poker", "x.efg", "--profile", "y.txt"), "give both of them, or neither"),
         (("kuhn_poker", "x.efg", "--blueprint", "uniform", "--profile", "./x.efg"), "both name"),

@@ -179,3 +179,28 @@ def test_gambit_reads_the_same_game(name: str, tmp_path: pathlib.Path):
     payoffs = tree.payoff[tree.terminals]
     extremes = float(game.get_min_payoff("Player 0")), float(game.get_max_payoff("Player 0"))
     assert extremes == (payoffs.min() + tree.constant / 2, payoffs.max() + tree.constant / 2)
+
+
+def ends(state: Any, chance: float = 1.0) -> list[tuple[float, ...]]:
+    """Probability of chance and returns of every end of an OpenSpiel game."""
+    if state.is_terminal():
+        return [(chance, *state.returns())]
+    shares = (
+        dict(state.chance_outcomes()) if state.is_chance_node() else dict.fromkeys(state.legal_actions(), 1.0)
+    )
+    return [end for action, share in shares.items() for end in ends(state.child(action), chance * share)]
+
+
+@pytest.mark.parametrize("name", ["kuhn", "goofspiel", "coin toss", "forfeit", *SHAPES])
+def test_openspiel_reads_the_same_game(name: str, tmp_path: pathlib.Path):
+    """With ends that pay nothing, too, as a draw in Goofspiel does."""
+    pyspiel: Any = pytest.importorskip("pyspiel")
+    tree = enumerate_game(GAMES[name]())
+    write_efg(tree, tmp_path / "game.efg")
+    game = pyspiel.load_efg_game((tmp_path / "game.efg").read_text())
+    first = tree.payoff[tree.terminals] + tree.constant / 2
+    expected = np.array([tree.chance[tree.terminals], first, tree.constant - first]).T
+    found = np.array(ends(game.new_initial_state()))
+    for rows in (expected, found):
+        rows[:] = rows[np.lexsort(rows.round(9).T)]
+    np.testing.assert_allclose(found, expected, atol=1e-9)
