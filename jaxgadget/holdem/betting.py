@@ -24,8 +24,11 @@ from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 ALL_IN = math.inf
 """The size of an all-in bet."""
 
-MAX_NODES = 1 << 18
-"""Maximum number of public nodes of a tree."""
+MAX_SIZE = 20.0
+"""Maximum size of a bet or raise, as a fraction of the pot; larger numbers are percentages by mistake."""
+
+MAX_NODES = 1 << 22
+"""Maximum number of public nodes of a tree: with fewer, memory is the limit (`solve_spots`)."""
 
 MAX_MOVES = 64
 """Maximum depth of a tree: compilation time grows with it."""
@@ -67,6 +70,11 @@ class BetMenu:
                 if not (is_finite_number(size) or size == ALL_IN) or size <= 0:
                     raise ValueError(
                         f"{name}={sizes!r}: {size!r} is not a size: expected fractions of the pot > 0"
+                    )
+                if MAX_SIZE < size < ALL_IN:
+                    raise ValueError(
+                        f"{name}={sizes!r}: {size!r} is {size:.0%} of the pot; expected fractions of the pot "
+                        f"up to {MAX_SIZE:g}, such as 0.5 for 50%, or ALL_IN"
                     )
             object.__setattr__(self, name, tuple(sizes))
         if self.cap is not None:
@@ -147,6 +155,7 @@ class BettingTree:
       put_in: `[n, 2]` chips of both players in the pot since the start.
       folded: `[n]` the player that folded, -1 for none.
       card: `[n]` the dealt card, -1 before the deal.
+      pot: chips in the pot at the start.
     """
 
     tree: PublicNodes
@@ -154,6 +163,7 @@ class BettingTree:
     put_in: FloatArray
     folded: IntArray
     card: IntArray
+    pot: float
 
     @property
     def shows(self) -> BoolArray:
@@ -256,20 +266,11 @@ def build_betting(betting: SpotBetting, cards: Sequence[int] = ()) -> BettingTre
     Raises:
       ValueError: if there is no decision, or the tree is too large or too deep.
     """
+    _check_size(betting, cards)
     states, parents, labels = [_Standing(actor=0, street=0)], [0], [""]
     levels: list[tuple[list[_Standing], list[int], list[str]]] = []
-    total = 0
     while states:
         levels.append((states, parents, labels))
-        total += len(states)
-        if len(levels) > MAX_MOVES + 1:
-            raise ValueError(
-                f"menus: more than {MAX_MOVES} consecutive moves: expected larger raises, or a cap on raises"
-            )
-        if total > MAX_NODES:
-            raise ValueError(
-                f"menus: more than {MAX_NODES:,} public nodes: expected fewer sizes, or a cap on raises"
-            )
         below = [(row, *move) for row, state in enumerate(states) for move in _moves(betting, cards, state)]
         parents = [row for row, _, _ in below]
         labels, states = [label for _, label, _ in below], [state for _, _, state in below]
@@ -295,7 +296,29 @@ def build_betting(betting: SpotBetting, cards: Sequence[int] = ()) -> BettingTre
         put_in=np.array([state.put_in for state in every]),
         folded=np.array([state.folded for state in every]),
         card=np.array([state.card for state in every]),
+        pot=betting.pot,
     )
+
+
+def _check_size(betting: SpotBetting, cards: Sequence[int]) -> None:
+    """Raises ValueError if the tree is too large or too deep; below the cards, one is counted for all."""
+    states = [(_Standing(actor=0, street=0), 1)]
+    total = depth = 0
+    while states:
+        total, depth = total + sum(count for _, count in states), depth + 1
+        if depth > MAX_MOVES + 1:
+            raise ValueError(
+                f"menus: more than {MAX_MOVES} consecutive moves: expected larger raises, or a cap on raises"
+            )
+        if total > MAX_NODES:
+            raise ValueError(
+                f"menus: more than {MAX_NODES:,} public nodes: expected fewer sizes, or a cap on raises"
+            )
+        states = [
+            (below, count * (len(cards) if state.actor == _DEALS else 1))
+            for state, count in states
+            for _, below in _moves(betting, cards[:1], state)
+        ]
 
 
 def _is_bet(label: str) -> bool:

@@ -60,6 +60,8 @@ class SpotBatches(abc.ABC, Generic[Result]):
     """Format of the archives."""
 
     def __init__(self, spots: Sequence[Spot], solver: Solver) -> None:
+        if not isinstance(spots, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"spots={spots!r}: expected a list of spots, such as [spot]")
         for number, spot in enumerate(spots):
             if not isinstance(spot, Spot):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ValueError(f"spots[{number}]={spot!r}: expected a Spot")
@@ -100,11 +102,15 @@ class SpotBatches(abc.ABC, Generic[Result]):
                 yield stored
                 del stored
         batches, iterations = self.split(left), solver.num_iterations
-        with progress_bar(self.label, len(batches) * iterations, solver.progress) as report:
-            for done, numbers in enumerate(batches):
+        completed, total = 0, len(batches) * iterations
+        with progress_bar(self.label, total, solver.progress) as report:
+            for numbers in batches:
                 settings = dataclasses.replace(solver, target_gap=self._target_in_pots(numbers))
+                last = 0
 
-                def tell(now: int, before: int = done * iterations) -> None:
+                def tell(now: int, before: int = completed) -> None:
+                    nonlocal last
+                    last = now
                     report(before + now)
 
                 if folder is None:
@@ -112,9 +118,11 @@ class SpotBatches(abc.ABC, Generic[Result]):
                 else:
                     wanted = {number: keys[number] for number in numbers}
                     batch = self._solve_in(folder, wanted, settings, tell)
+                completed += last
+                total -= iterations - last  # a batch may reach its target gap early
+                report(completed, total)
                 yield batch
                 del batch
-                report((done + 1) * iterations)
 
     def _solve_in(
         self, folder: pathlib.Path, keys: Mapping[int, str], settings: Solver, report: Report

@@ -82,9 +82,14 @@ class Spot:
                     "without its cards"
                 )
         if self.weight_of_pairs <= _NO_PAIR * self.range_weights[0].sum() * self.range_weights[1].sum():
-            first, second = (
-                hand_name(int(live[np.flatnonzero(weights)[0]])) for weights in self.range_weights
-            )
+            held = [weights > 0 for weights in self.range_weights]
+            if held[0] @ self.compatible_with(held[1].astype(np.float64)) > 0.5:
+                raise ValueError(
+                    f"oop and ip: the compatible pairs of hands on {self.board!r} have a weight of "
+                    f"{self.weight_of_pairs:.2g}, which is too small beside the others or beside 1; expected "
+                    "larger weights (they are relative), or ranges without the hands that share cards"
+                )
+            first, second = (hand_name(int(live[np.flatnonzero(weights)[0]])) for weights in held)
             raise ValueError(
                 f"oop and ip: no pair of hands is compatible on {self.board!r}, as {first} and {second}; "
                 "expected ranges with hands that share no card"

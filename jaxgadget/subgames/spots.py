@@ -38,12 +38,13 @@ from jaxgadget.gadgets.structure import Bodies, values_at_roots
 from jaxgadget.holdem.cards import HANDS
 from jaxgadget.holdem.checkpoint import REFINED_SPOTS, SpotBatches
 from jaxgadget.holdem.solve import (
+    CHECK_EVERY,
     SpotSolution,
     build_batch,
+    check_policy_of,
     convergence_of_spots,
     evaluate_spot,
     in_pieces,
-    is_policy_of,
     most_at_once,
     policy_to_bodies,
 )
@@ -249,7 +250,7 @@ def refine_spots(
             )
     solver = choose_solver(
         solver,
-        Solver(iterations=1000, devices=HOME.devices),
+        Solver(iterations=1000, check_every=CHECK_EVERY, devices=HOME.devices),
         iterations=iterations,
         algorithm=algorithm,
         without=("time_limit", "devices"),
@@ -367,8 +368,8 @@ def _read_blueprint(blueprint: Any, spot: Spot, name: str) -> Policy:
             return translate_solution(blueprint, spot)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
-    if isinstance(blueprint, Policy) and is_policy_of(spot, blueprint):
-        return blueprint
+    if isinstance(blueprint, Policy):
+        return check_policy_of(spot, blueprint, name)
     raise ValueError(
         f"{name}={blueprint!r}: expected a SpotSolution, a single policy of public_tree(spot), or None"
     )

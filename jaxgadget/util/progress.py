@@ -8,8 +8,8 @@ import html
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator
-from typing import Any
+from collections.abc import Generator
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TaskProgressColumn, TextColumn
@@ -27,11 +27,19 @@ PAUSE = 10.0
 """Minimum number of seconds between lines of a log."""
 
 
+class Progressed(Protocol):
+    """Progress callback; takes the completed amount, and the total if that has changed."""
+
+    def __call__(self, done: int, total: int | None = None, /) -> None:
+        """Reports progress."""
+        ...
+
+
 @contextlib.contextmanager
 def progress_bar(
     label: str, total: int | None, show: bool | None = None, *, coarse: bool = False
-) -> Generator[Callable[[int], None]]:
-    """Yields a progress callback, to be called with the completed amount.
+) -> Generator[Progressed]:
+    """Yields a progress callback, to be called with the completed amount, and the total if that changes.
 
     The remaining time is extrapolated from the progress since the first call, so that resumed work does not
     count.
@@ -46,7 +54,7 @@ def progress_bar(
     console = Console(stderr=True, file=sys.stderr)
     is_watched = console.is_jupyter or (console.is_terminal and not console.is_dumb_terminal)
     if not (is_watched if show is None else show):
-        yield lambda done: None
+        yield lambda done, total=None: None
         return
     if not is_watched:
         with _in_log(LogLines(label, total, coarse=coarse)) as write:
@@ -65,8 +73,9 @@ def progress_bar(
         shown: list[tuple[Progress, TaskID]] = []
         calls: list[tuple[float, int]] = []
 
-        def report(done: int) -> None:
-            now = time.perf_counter()
+        def report(done: int, new_total: int | None = None) -> None:
+            nonlocal total
+            total, now = total if new_total is None else new_total, time.perf_counter()
             calls[1:] = [(now, done)]
             (first, before), (last, _) = calls[0], calls[-1]
             if not shown and now - began > patience and (total is None or done < total):
@@ -74,7 +83,7 @@ def progress_bar(
                 shown.append((bar, bar.add_task(label, total=total, completed=done, left="")))
             for bar, task in shown:
                 left = "" if total is None else time_left(last - first, done - before, total - done)
-                bar.update(task, completed=done, left=left)
+                bar.update(task, completed=done, total=total, left=left)
 
         yield report
 
@@ -97,11 +106,11 @@ class LogLines:
         self.done = self.written = self.tenths = 0
         self._lock = threading.Lock()
 
-    def report(self, done: int) -> None:
+    def report(self, done: int, total: int | None = None) -> None:
         """Progress callback; writes a line if one is due."""
         with self._lock:
             now = time.perf_counter()
-            self.done = done
+            self.done, self.total = done, self.total if total is None else total
             if self.before is None:
                 self.before, self.written, self.tenths = (now, done), done, self._num_tenths()
             self._write_if_due(now)
@@ -143,7 +152,7 @@ class LogLines:
 
 
 @contextlib.contextmanager
-def _in_log(lines: LogLines) -> Generator[Callable[[int], None]]:
+def _in_log(lines: LogLines) -> Generator[Progressed]:
     """Writes lines from a separate thread, also between reports: a step may take an hour."""
     ended = threading.Event()
 
@@ -162,7 +171,7 @@ def _in_log(lines: LogLines) -> Generator[Callable[[int], None]]:
 
 
 @contextlib.contextmanager
-def _in_notebook(label: str, total: int | None, patience: float) -> Generator[Callable[[int], None]]:
+def _in_notebook(label: str, total: int | None, patience: float) -> Generator[Progressed]:
     """An HTML progress bar, removed at the end; rich's bar would require ipywidgets."""
     from IPython.display import HTML, DisplayHandle
 
@@ -171,8 +180,9 @@ def _in_notebook(label: str, total: int | None, patience: float) -> Generator[Ca
     calls: list[tuple[float, int]] = []
     shown: list[float] = []
 
-    def report(done: int) -> None:
-        now = time.perf_counter()
+    def report(done: int, new_total: int | None = None) -> None:
+        nonlocal total
+        total, now = total if new_total is None else new_total, time.perf_counter()
         calls[1:] = [(now, done)]
         is_over = total is not None and done >= total
         if now - (shown[-1] if shown else began + patience - STEP) <= STEP or (not shown and is_over):

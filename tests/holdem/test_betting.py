@@ -140,6 +140,7 @@ def test_sizes_that_are_none_are_refused(text: str):
         ({"bets": "50%"}, "bets='50%': expected fractions of the pot, such as (0.5, 1.0)"),
         ({"bets": 0.5}, "bets=0.5: expected fractions of the pot"),
         ({"raises": (True,)}, "True is not a size"),
+        ({"bets": (50, 100)}, "50 is 5000% of the pot; expected fractions of the pot up to 20"),
         ({"cap": -1}, "cap=-1: expected a whole number >= 0"),
         ({"add_all_in": -1}, "add_all_in=-1: expected a number of pots >= 0"),
         ({"force_all_in": "x"}, "force_all_in='x'"),
@@ -159,6 +160,16 @@ def test_menus_without_a_choice_and_trees_that_are_too_large_are_refused(monkeyp
     monkeypatch.setattr(betting, "MAX_NODES", 50)
     with pytest.raises(ValueError, match="more than 50 public nodes"):
         river(200, 900, BetMenu())
+
+
+def test_the_nodes_below_every_card_are_counted(monkeypatch: pytest.MonkeyPatch):
+    spot, cards = SpotBetting(100, 150, ((HALF,) * 2,) * 2), range(48)
+    nodes = len(build_betting(spot, cards).tree.parent)
+    monkeypatch.setattr(betting, "MAX_NODES", nodes)
+    build_betting(spot, cards)
+    monkeypatch.setattr(betting, "MAX_NODES", nodes - 1)
+    with pytest.raises(ValueError, match="public nodes"):
+        build_betting(spot, cards)
 
 
 def test_a_line_that_cannot_be_is_refused():

@@ -1,5 +1,6 @@
 """Spots solved: against definitions, linear programs and figures from elsewhere; units and independence."""
 
+import contextlib
 import dataclasses
 import importlib
 import os
@@ -365,6 +366,49 @@ def test_what_answers_a_bet_that_is_never_made_has_weights():
     first, second = never.played("check")  # where pairs come they are what counts
     pairs = first * spot.compatible_with(second)
     np.testing.assert_array_equal(never.weights("check")[0], pairs / pairs.sum())
+
+
+def test_a_spot_alone_is_no_list():
+    with pytest.raises(ValueError, match=r"expected a list of spots, such as \[spot\]"):
+        solve_spots(BLUFFS)  # pyright: ignore[reportArgumentType]
+
+
+def test_each_spot_stops_at_its_target_and_progress_is_what_was_done(monkeypatch: pytest.MonkeyPatch):
+    """The second one is at an equilibrium from the start: nothing can be won with a bet."""
+    told: list[tuple[int, ...]] = []
+
+    @contextlib.contextmanager
+    def spy(*arguments: Any):
+        yield lambda *done: told.append(done)
+
+    monkeypatch.setattr(checkpoint, "progress_bar", spy)
+    monkeypatch.setattr(solve, "ALONE", 1)
+    easy = dataclasses.replace(BLUFFS, oop="AsAh", ip="AdAc")
+    target = Solver(algorithm="cfr+", iterations=5000, target_gap="0.1%")
+    hard, first = solve_spots([BLUFFS, easy], solver=target)
+    assert max(hard.gap, first.gap) <= 0.001 * BLUFFS.pot
+    assert first.iterations < hard.iterations < 5000
+    done, total = told[-1]
+    assert done == total < hard.iterations + first.iterations + 1
+    (alone,) = solve_spots([BLUFFS], solver=target)
+    assert (alone.iterations, alone.gap) == (hard.iterations, hard.gap)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"menus": BetMenu(bets=(0.4,), raises=())},
+            "is of another menu: it lacks 'all-in 10' and has 'bet 8'",
+        ),
+        ({"menus": ALL}, "is of another menu: the same bets are allowed elsewhere"),
+        ({"board": "2s3h4d6c7d"}, "has the hand .*, which 2s3h4d6c7c excludes|excludes"),
+    ],
+)
+def test_the_difference_of_another_spot_is_named(changes: dict[str, Any], message: str):
+    other = dataclasses.replace(BLUFFS, **changes)
+    with pytest.raises(ValueError, match=message):
+        evaluate_spot(BLUFFS, Policy.uniform(public_tree(other)))
 
 
 @pytest.mark.parametrize("changes", [{"menus": ALL}, {"board": "2s3h4d6c7d"}, {"stack": 11}])

@@ -62,6 +62,13 @@ def test_hands_that_meet_nobody_weigh_nothing():
     assert both == pytest.approx(1)
 
 
+def test_weights_that_are_too_small_are_told_apart_from_hands_that_share_cards():
+    with pytest.raises(ValueError, match="have a weight of 0, which is too small"):
+        spot(oop="AsKd:1e-300", ip="QhQs:1e-300")
+    with pytest.raises(ValueError, match=r"no pair of hands is compatible .* as AsKd and AsQs"):
+        spot(oop="AsKd", ip="AsQs")
+
+
 @pytest.mark.parametrize(("menus", "ev"), [((HALF, NEVER), 37.5), (HALF, 33.75)])
 def test_uniform_play_is_worth_what_others_computed(menus: Any, ev: float):
     """Menus are per player: where only the first may bet, it gets 37.5 of 60 chips."""
