@@ -28,6 +28,7 @@ from jaxgadget import (
 from jaxgadget.gadgets.alternative import ArrayValues
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.policy.evaluate import game_value
+from jaxgadget.report.styles import at_edge_note
 from jaxgadget.subgames.prepare import prepare
 from jaxgadget.subgames.promises import find_promises
 from jaxgadget.tree.forest import build_forest
@@ -50,6 +51,9 @@ BEHIND = 0.05
 
 SOLVED = 1e-5
 """Of the payoff range: what is nearer than that is equal, as solves are no better."""
+
+LEAST_DRAWN = 1e-5
+"""Smaller exploitabilities are drawn there."""
 
 SOURCES = ("best response", "exact", "noise", "iterations", "network", "network, no guard")
 COLORS = dict(zip(SOURCES, ("#999999", "#000000", "#CC79A7", "#0072B2", "#D55E00", "#E69F00"), strict=True))
@@ -277,9 +281,11 @@ def draw(frame: pd.DataFrame) -> Figure:
         for source, method in shown.items():
             part = rows[(rows["source"] == source) & (rows["method"] == method)]
             label = method if source == "exact" else source
-            x, y = part["blueprint_exploitability"], part["refined"].clip(lower=1e-5)
+            x, y = part["blueprint_exploitability"], part["refined"].clip(lower=LEAST_DRAWN)
             size, face = (6.0, "none") if source == "network, no guard" else (3.5, COLORS[source])
             ax.plot(x, y, "o", color=COLORS[source], markersize=size, markerfacecolor=face, label=label)
+        drawn = [rows[(rows["source"] == source) & (rows["method"] == how)] for source, how in shown.items()]
+        at_edge_note(ax, sum(int((part["refined"] < LEAST_DRAWN).sum()) for part in drawn), LEAST_DRAWN)
         ax.plot(x, x, color="#BBBBBB", linewidth=0.8)
         ax.set_xscale("log")
         ax.set_yscale("log")

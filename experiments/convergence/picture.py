@@ -9,6 +9,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from jaxgadget.report.styles import at_edge_note
+
 COLORS = {
     "CFR+ linear": "#000000",
     "CFR+ quadratic": "#E69F00",
@@ -114,9 +116,14 @@ def against(frame: pd.DataFrame) -> Figure:
     """Loss of every lane after 5,000 iterations, against that of CFR+."""
     figure = Figure(figsize=(9.4, 4.6), layout="constrained")
     methods = ("PCFR+ quadratic", "SAPCFR+ quadratic", "DCFR")
-    wide = frame.pivot_table(index=LANE, columns="method", values="loss_5000").clip(lower=1e-10)
+    low, high = 1e-10, 1e-3
+    wide = frame.pivot_table(index=LANE, columns="method", values="loss_5000")
     for ax, kind in zip(figure.subplots(1, 2, sharex=True, sharey=True), KINDS, strict=True):
         lanes = wide[wide.index.get_level_values("gadget") == kind]
+        below = lanes < low
+        count = sum(int((below["CFR+ linear"] | below[name]).sum()) for name in methods if name in lanes)
+        at_edge_note(ax, count, low)
+        lanes = lanes.clip(lower=low)
         for method, marker in zip(methods, "sod", strict=True):
             if method in lanes:
                 ax.scatter(
@@ -127,9 +134,9 @@ def against(frame: pd.DataFrame) -> Figure:
                     color=COLORS[method],
                     alpha=0.75,
                     linewidths=0,
+                    clip_on=False,
                     label=LABELS.get(method, method),
                 )
-        low, high = 1e-10, 1e-3
         ax.plot([low, high], [low, high], color="#555555", lw=0.8)
         ax.axhline(1e-5, color="#999999", lw=0.8, ls=":")
         ax.axvline(1e-5, color="#999999", lw=0.8, ls=":")

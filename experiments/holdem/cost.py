@@ -31,6 +31,7 @@ from jaxgadget.core.response import payoff_reaches
 from jaxgadget.core.rows import EXACT
 from jaxgadget.holdem.operators import Staked
 from jaxgadget.holdem.solve import build_batch, carried_hands
+from jaxgadget.report.styles import PALETTE
 from jaxgadget.tree.public import public_tree
 from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.precision import precision
@@ -204,12 +205,12 @@ def draw(frame: pd.DataFrame) -> Figure:
     figure, axes = make_axes(2, 2, (3.8, 3.0))
     for ax, (name, bound) in zip(axes, bounds.items(), strict=True):
         if f"over {name}" in table:
-            for tree, rows in table.groupby("tree", sort=False):
+            for color, (tree, rows) in zip(PALETTE, table.groupby("tree", sort=False), strict=False):
                 sizes = [
                     f"{lanes} on {boards}"
                     for lanes, boards in zip(rows["lanes"], rows["boards"], strict=True)
                 ]
-                ax.plot(sizes, rows[f"over {name}"], marker="o", label=tree)
+                ax.plot(sizes, rows[f"over {name}"], marker="o", color=color, label=tree)
         ax.axhline(bound, color="#D55E00", linestyle="--", label="bound")
         ax.set(xlabel="lanes on boards", ylabel=f"loop over {name}", ylim=(0, None))
         ax.legend(frameon=False, fontsize=8)

@@ -36,6 +36,7 @@ from jaxgadget import (
     make_portfolio,
     nested_search,
 )
+from jaxgadget.report.styles import at_edge_note
 
 NAME = "nested"
 GAMES, SMALL = (goofspiel(4), LEDUC), ("kuhn_poker",)
@@ -145,6 +146,7 @@ def draw(frame: pd.DataFrame) -> Figure:
             marker, color = STYLE[str(name)]
             x, y = (part[column].clip(lower=WORSE) for column in PAIR)
             ax.scatter(x, y, marker=marker, color=color, s=18, linewidths=1, alpha=0.85, label=name)
+        at_edge_note(ax, int((rows[PAIR] < WORSE).any(axis=1).sum()), WORSE)
         ends = [WORSE, float(rows[PAIR].to_numpy().max()) * 1.5]
         ax.plot(ends, ends, color="#000000", linewidth=0.8, linestyle="--", label="blueprint")
         ax.set_xscale("log")

@@ -29,6 +29,7 @@ from experiments.knowledge.common import (
     with_way,
 )
 from experiments.study import Settings
+from jaxgadget.report.styles import at_edge_note
 
 NAME = "cut"
 SPOTS = (
@@ -162,6 +163,7 @@ def draw(frame: pd.DataFrame) -> dict[str, Figure]:
             style: dict[str, Any] = {"color": COLORS[name], "marker": MARKERS.get(how, "x"), "s": 14}
             x, y = (part[column].clip(lower=WORSE) for column in PAIR)
             ax.scatter(x, y, label=name, linewidths=1, alpha=0.85, **style)
+        at_edge_note(ax, int((rows[rows["way"].isin(DRAWN)][PAIR] < WORSE).any(axis=1).sum()), WORSE)
         ends = [WORSE, float(rows[PAIR].to_numpy().max()) * 1.5]
         ax.plot(ends, ends, color=COLORS["blueprint"], linewidth=0.8, linestyle="--", label="blueprint")
         ax.set_xscale("log")

@@ -42,6 +42,7 @@ from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.games.menu import read_menu
 from jaxgadget.games.pruned import PrunedGame
 from jaxgadget.policy.exact import find_value, solve_exactly
+from jaxgadget.report.styles import at_edge_note
 from jaxgadget.subgames.abstract import look_up
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import build_forest
@@ -269,6 +270,8 @@ def draw(frame: pd.DataFrame) -> Figure:
     figure, axes = make_axes(len(names), 3, (3.2, 3.6))
     for ax, name in zip(axes, names, strict=True):
         part = frame[frame["blueprint"] == name]
+        is_drawn = part["solved"].isin(list(SHOWN)) & part["alternative"].isin(kinds)
+        at_edge_note(ax, int((is_drawn & (part["over"] < common.LEAST)).sum()), common.LEAST, below=True)
         for number, (solved, (color, marker)) in enumerate(SHOWN.items()):
             for place, kind in enumerate(kinds):
                 found = part[(part["solved"] == solved) & (part["alternative"] == kind)]["over"]

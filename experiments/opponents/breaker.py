@@ -28,6 +28,7 @@ from jaxgadget import (
 )
 from jaxgadget.games.examples import Chance, Outcome, TreeRules, Turn
 from jaxgadget.games.stepwise import StepwiseGame
+from jaxgadget.report.styles import PALETTE
 from jaxgadget.util.arrays import FloatArray
 
 NAME = "breaker"
@@ -170,12 +171,13 @@ def draw(frame: pd.DataFrame) -> dict[str, Figure]:
     worth, axes = make_axes(len(shown), 3, (3.4, 2.6))
     for ax, (game, method) in zip(axes, shown, strict=True):
         rows = frame[(frame["game"] == game) & (frame["method"] == method)]
-        for action, part in rows.groupby("action"):
-            ax.plot(part["p"], part["worth"], label=f"action {action}", linewidth=1.0)
+        for color, (action, part) in zip(PALETTE, rows.groupby("action"), strict=False):
+            ax.plot(part["p"], part["worth"], color=color, label=f"action {action}", linewidth=1.0)
         ax.set_ylim(-10, 30)
         ax.set_title(f"{game}, {method}", fontsize=9)
         ax.set_xlabel("p", fontsize=8)
         ax.set_ylabel("Worth of an action [payoff]", fontsize=8)
+        ax.tick_params(labelsize=7)
         ax.legend(fontsize=7)
     one_legend(worth, axes, 5)
     return {"breaker": pareto, "breaker_worth": worth}

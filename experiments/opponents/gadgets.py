@@ -109,10 +109,12 @@ def draw(frame: pd.DataFrame) -> Figure:
     for ax, (game, rows) in zip(axes, games, strict=True):
         for way, part in rows[rows["way"] != UNSAFE].groupby("way", sort=False):
             mean = part.groupby("p")[["gain", "exploitability"]].mean()
-            color = COLORS["RNR"] if way == RNR else COLORS.get(str(way), "#AAAAAA")
-            dashed = "--" if str(way).startswith("reach") else "-"
+            is_reach = str(way).startswith("reach-")  # in the gadget's colour
+            color = COLORS["RNR"] if way == RNR else COLORS.get(str(way).removeprefix("reach-"), "#AAAAAA")
+            style: dict[str, Any] = {"color": color, "linestyle": "--" if is_reach else "-", "linewidth": 1}
+            style |= {"marker": "s" if is_reach else "o", "markersize": 6 if is_reach else 3}
             lost = mean["exploitability"].clip(lower=0)
-            ax.plot(lost, mean["gain"], dashed, marker="o", markersize=3, color=color, label=way, linewidth=1)
+            ax.plot(lost, mean["gain"], markerfacecolor="none" if is_reach else color, label=way, **style)
         name_axes(ax, in_words(str(game)), linear_to=1e-3)
     one_legend(figure, axes, 4)
     return figure

@@ -36,6 +36,7 @@ from jaxgadget import (
     nested_search,
     respond,
 )
+from jaxgadget.report.styles import PALETTE
 from jaxgadget.util.players import sign_of
 
 NAME = "gains"
@@ -148,7 +149,7 @@ def draw(frame: pd.DataFrame) -> Figure:
     frame = shares(frame[frame["player"] == 0])
     colors = {LBR: "#000000", CALL_DOWN: "#AAAAAA"}
     searches = [name for name in dict.fromkeys(frame["method"]) if name not in (BEST, *colors)]
-    colors |= {name: f"C{number}" for number, name in enumerate(searches)}
+    colors |= dict(zip(searches, PALETTE, strict=False))
     games = list(dict.fromkeys(frame["game"]))
     figure, axes = make_axes(2 * len(games), 2, (4.4, 2.8))
     for (game, drawn), ax in zip(itertools.product(games, (False, True)), axes, strict=True):

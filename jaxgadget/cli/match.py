@@ -66,7 +66,7 @@ class MatchOutput(PlotOutput):
     """Files to write.
 
     Attributes:
-      plot: draw mean returns and win rates as heat maps, as .png, .svg or .pdf.
+      plot: draw mean returns, and win rates if all wins pay the same, as heat maps, as .png, .svg or .pdf.
     """
 
 
@@ -88,28 +88,31 @@ def match(
     offers = dataclasses.replace(gadgets, epsilon=(str(options.epsilon),)).make(context)
     spec = blueprints.only()
     tree, profile = blueprints.make_one(game)
-    from jaxgadget.policy.matches import play_matches
+    from jaxgadget.policy.matches import are_wins_equal, play_matches
     from jaxgadget.report import search as report
 
     values = leaves.make_histories(tree, profile)
     policy, unused, reasons = _assemble(tree, profile, offers, values, leaves.depth, solver)
     with working(f"playing {options.matches} matches of each pair"):
-        frame = play_matches(policy, matches=options.matches, seed=leaves.seed).frame
+        frame = play_matches(policy, matches=options.matches, seed=leaves.seed).table
+    wins = are_wins_equal(tree)
     if output.plot is not None:
         from jaxgadget.report.matches import match_picture
         from jaxgadget.report.plots import save_picture
 
-        save_picture(match_picture(frame, title=tree.game.name), output.plot)
+        picture = match_picture(frame, win_rates=wins, title=tree.game.name)
+        save_picture(picture, output.plot)
     settings = {"seed": leaves.seed, "blueprint": spec}
     settings |= {"depth": leaves.depth, "iterations": solver.num_iterations}
     settings |= {"k": values[0].num_entries, "leaf": leaves.leaf, "epsilon": options.epsilon}
     output.write_json(report.match_record(tree.game.name, frame) | settings)
+    what = "win rate" if wins else "mean return"
     notes = [
         "± is half of a 95 % confidence interval; a match is two games, one in each seating. Mean return: in "
-        "units of payoff; first and second: the row's win rate as player 0 and as player 1.",
+        f"units of payoff; first and second: the row's {what} as player 0 and as player 1.",
         unused,
     ]
-    output.print((report.match_table(frame), notes), warnings=[unused])
+    output.print((report.match_table(frame, win_rates=wins), notes), warnings=[unused])
     exit_if_undefined(reasons, 2 * len(offers))
 
 

@@ -60,7 +60,7 @@ def pairwise_heatmap(
         names,
         names,
         span=(0.5 - spread, 0.5 + spread),
-        written=lambda number: _written(number, decimals),
+        written=lambda row, column: _written(float(values[row, column]), decimals),
     )
     ax.set_xlabel(column_label, fontsize=9)
     ax.set_ylabel(row_label, fontsize=9)
@@ -82,7 +82,7 @@ def draw_cells(
     columns: Sequence[str],
     *,
     span: tuple[float, float],
-    written: Callable[[float], str],
+    written: Callable[[int, int], str],
     ends: Sequence[str] = ENDS,
 ) -> None:
     """Fills axes with a coloured cell for each number, the first row on top, with names beside them.
@@ -93,7 +93,7 @@ def draw_cells(
       rows: names of the rows.
       columns: names of the columns, upright if they have at most two characters.
       span: numbers at the ends of the colour scale.
-      written: text of a cell.
+      written: text of a cell, by row and column.
       ends: colours from the first to the last number of the span, at even distances.
     """
     from matplotlib.colors import LinearSegmentedColormap
@@ -105,7 +105,7 @@ def draw_cells(
         if not np.isnan(number):
             light = _luminance(colors((float(number) - low) / (high - low)))
             color = "#000000" if (light + 0.05) / 0.05 > 1.05 / (light + 0.05) else "#FFFFFF"
-            ax.text(column, row, written(float(number)), ha="center", va="center", fontsize=8, color=color)
+            ax.text(column, row, written(row, column), ha="center", va="center", fontsize=8, color=color)
     if max(map(len, columns)) <= 2:
         ax.set_xticks(range(len(columns)), columns, fontsize=8)
     else:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.table import Table
 
+    from jaxgadget.holdem.betting import BettingTree
     from jaxgadget.holdem.solve import SpotSolution
 
 SIZE = (6.4, 6.4)
@@ -27,8 +28,14 @@ SIZE = (6.4, 6.4)
 FOLD, PASSIVE = "#56B4E9", "#009E73"
 """Colours of a fold, and of a check or call."""
 
-BETS = ("#F0E442", "#E69F00", "#D55E00", "#CC79A7", "#000000")
-"""Colours of bets and raises, the smallest first; larger ones share the last colour."""
+BETS = ("#F0E442", "#E69F00", "#D55E00", "#CC79A7")
+"""Colours of bets and raises, by their size on a logarithmic scale from `BET_SIZES[0]` to `BET_SIZES[1]`."""
+
+BET_SIZES = (0.25, 2.0)
+"""Sizes as fractions of the pot, of raises beyond the call."""
+
+ALL_IN_COLOR = "#000000"
+"""Colour of an all-in bet of any size."""
 
 NOBODY = "#EEEEEE"
 """Colour of hands that are not in the range."""
@@ -160,8 +167,9 @@ def grid_picture(
 ) -> Axes:
     """Draws the grid of the acting player's hands after a line, suited hands above the diagonal.
 
-    Strategies are stripes, one for each action, of a height proportional to the weight of the cell's hands;
-    EVs (in chips) and equities, both at the start of the spot, are a heat map of means.
+    Strategies are stripes, one for each action, of a height proportional to the weight of the cell's hands.
+    The colour is that of the action in every grid: fold, check or call, the size of a bet or raise relative
+    to the pot, all-in. EVs (in chips) and equities, both at the start of the spot, are a heat map of means.
 
     Args:
       solution: a solved spot.
@@ -188,13 +196,21 @@ def grid_picture(
         rows = solution.strategy(line)
         heights = np.nan_to_num(grid_means(hands, held))
         shares = {action: np.nan_to_num(grid_means(hands, row, held)) for action, row in rows.items()}
-        _draw_strategy(ax, heights / max(heights.max(), np.finfo(np.float64).tiny), shares)
+        heights = heights / max(heights.max(), np.finfo(np.float64).tiny)
+        _draw_strategy(ax, heights, shares, action_colors(solution.spot.betting, solution.node(line)))
     else:
         values = (solution.hand_ev if show == "ev" else solution.equity)[player]
         means = grid_means(hands, values, held)
         span = (0.0, 1.0) if show == "equity" else (float(np.nanmin(means)), float(np.nanmax(means)) + 1e-9)
         names = list(reversed(RANKS))
-        draw_cells(ax, means, names, names, span=span, written=lambda number: f"{number:.3g}")
+        draw_cells(
+            ax,
+            means,
+            names,
+            names,
+            span=span,
+            written=lambda row, column: f"{hand_class(row, column)}\n{means[row, column]:.3g}",
+        )
     write_title(ax, title, pad=28 if show == "strategy" else None)
     return ax
 
@@ -223,16 +239,24 @@ def draw_grid(
     save_picture(figure, path)
 
 
+def hand_class(row: int, column: int) -> str:
+    """The hands of a cell, such as `AKs`: suited ones above the diagonal, offsuit ones (`AKo`) below."""
+    from jaxgadget.holdem.cards import RANKS
+
+    high, low = (RANKS[len(RANKS) - 1 - place] for place in (min(row, column), max(row, column)))
+    return f"{high}{low}{'' if row == column else 's' if column > row else 'o'}"
+
+
 def _draw_strategy(
-    ax: Axes, heights: np.ndarray[Any, Any], shares: Mapping[str, np.ndarray[Any, Any]]
+    ax: Axes,
+    heights: np.ndarray[Any, Any],
+    shares: Mapping[str, np.ndarray[Any, Any]],
+    colors: Mapping[str, str],
 ) -> None:
     """Fills every cell from below up to its height, with a stripe for every action."""
     from matplotlib.patches import Rectangle
 
-    from jaxgadget.holdem.cards import RANKS
-
-    colors = dict(zip(shares, action_colors(list(shares)), strict=True))
-    count = len(RANKS)
+    count = len(heights)
     for (row, column), height in np.ndenumerate(heights):
         ax.add_patch(Rectangle((column, row), 1, 1, color=NOBODY, linewidth=0))
         left = float(column)
@@ -242,9 +266,7 @@ def _draw_strategy(
                 corner = (left, row + 1 - height)
                 ax.add_patch(Rectangle(corner, width, height, color=colors[action], linewidth=0))
             left += width
-        first, second = RANKS[count - 1 - min(row, column)], RANKS[count - 1 - max(row, column)]
-        kind = "" if row == column else "s" if column > row else "o"
-        ax.text(column + 0.05, row + 0.08, f"{first}{second}{kind}", fontsize=6, va="top")
+        ax.text(column + 0.05, row + 0.08, hand_class(row, column), fontsize=6, va="top")
     ax.set_xlim(0, count)
     ax.set_ylim(count, 0)
     ax.set_aspect("equal")
@@ -267,14 +289,22 @@ def _draw_strategy(
     )
 
 
-def action_colors(actions: Sequence[str]) -> list[str]:
-    """Colours of a node's actions."""
-    colors: list[str] = []
-    bets = 0
-    for action in actions:
-        if action in ("fold", "check", "call"):
-            colors.append(FOLD if action == "fold" else PASSIVE)
+def action_colors(betting: BettingTree, node: int) -> dict[str, str]:
+    """Colours of a node's actions, by name; an action has one colour at all nodes."""
+    from matplotlib.colors import LinearSegmentedColormap, to_hex
+
+    sizes = LinearSegmentedColormap.from_list("bets", BETS)
+    low, high = np.log(BET_SIZES)
+    own = ACTOR_BIT.index(int(betting.tree.actor[node]))
+    other = float(betting.put_in[node, 1 - own])
+    colors: dict[str, str] = {}
+    for child in betting.children(node):
+        name = betting.action_name(child)
+        if name in ("fold", "check", "call"):
+            colors[name] = FOLD if name == "fold" else PASSIVE
+        elif name.startswith("all-in"):
+            colors[name] = ALL_IN_COLOR
         else:
-            colors.append(BETS[min(bets, len(BETS) - 1)])
-            bets += 1
+            size = (float(betting.put_in[child, own]) - other) / (betting.pot + 2 * other)
+            colors[name] = to_hex(sizes((np.log(size) - low) / (high - low)))
     return colors

@@ -46,7 +46,7 @@ def draw_matches(
     parts of the names; if names are still long, columns have the numbers of the rows.
 
     Args:
-      frame: from `Matches.frame` or `expected_matches`: one row for each ordered pair, except for pairs of a
+      frame: from `Matches.table` or `expected_matches`: one row for each ordered pair, except for pairs of a
         player with itself, which are optional.
       ax: axes to draw on; by default those of a new figure of matplotlib's pyplot with room for the names.
       value: a key of `SEATS`. The paper's figures are `win_rate_first`, its Figure 4 the minimum of
@@ -74,7 +74,7 @@ def draw_matches(
         rows,
         columns,
         span=(middle - spread, middle + spread),
-        written=lambda number: _written(number, decimals, is_rate),
+        written=lambda row, column: _written(float(values[row, column]), decimals, is_rate),
     )
     note = SEATS[value]
     if value in INTERVALS and {"matches", INTERVALS[value]} <= set(frame.columns):
@@ -86,11 +86,12 @@ def draw_matches(
     return ax
 
 
-def match_picture(frame: pd.DataFrame, *, title: str | None = None) -> Figure:
-    """Mean returns and win rates side by side, with the rows' names once.
+def match_picture(frame: pd.DataFrame, *, win_rates: bool = True, title: str | None = None) -> Figure:
+    """Mean returns, and win rates beside them, with the rows' names once.
 
     Args:
       frame: as for `draw_matches`.
+      win_rates: draw win rates, which mislead where wins pay differently.
       title: of the picture.
 
     Raises:
@@ -99,17 +100,19 @@ def match_picture(frame: pd.DataFrame, *, title: str | None = None) -> Figure:
     from matplotlib.figure import Figure
 
     names = list(dict.fromkeys([*frame["row"], *frame["column"]]))
-    width, height = cells_size(without_shared(names)[0], ["1"] * len(names))
-    width += max(0.46 * len(names), 1.4) + 0.5
+    short, shared = without_shared(names)
+    width, height = cells_size(short, ["1"] * len(names))
+    panels = {"mean_return": "Mean return [payoff]"}
+    panels |= {"win_rate": "Win rate (wins + ½ draws)"} if win_rates else {}
+    width += (len(panels) - 1) * (max(0.46 * len(names), 1.4) + 0.5)
     figure = Figure(figsize=(width, height + 0.5), layout="constrained")
-    returns, rates = figure.subplots(1, 2)
-    draw_matches(frame, returns, value="mean_return")
-    draw_matches(frame, rates, value="win_rate")
-    rates.set_yticks(range(len(names)), [""] * len(names))
-    for ax, label in ((returns, "Mean return [payoff]"), (rates, "Win rate (wins + ½ draws)")):
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for number, (ax, (value, label)) in enumerate(zip(axes, panels.items(), strict=True)):
+        draw_matches(frame, ax, value=value)
+        if number:
+            ax.set_yticks(range(len(names)), [""] * len(names))
         ax.set_title(label, fontsize=9)
         ax.set_ylabel("")
-    shared = without_shared(names)[1]
     figure.suptitle("\n".join(filter(None, (title, shared))), fontsize=9)
     return figure
 

@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import pathlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from jaxgadget.report.styles import (
-    FIGURE_SIZE,
     Setting,
     at_edge_note,
     check_table,
@@ -26,7 +27,7 @@ from jaxgadget.report.styles import (
     own_axes,
     set_ticks,
 )
-from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.arrays import BoolArray, FloatArray
 from jaxgadget.util.files import atomic_writer, check_writable
 
 if TYPE_CHECKING:
@@ -37,8 +38,14 @@ if TYPE_CHECKING:
 PICTURE_FORMATS = ("png", "svg", "pdf")
 """Formats of pictures, by the suffix of the file's name."""
 
-FEW_SETTINGS = 10
-"""Maximum number of settings whose names fit beside a picture of the usual size."""
+MAX_SERIES = 8
+"""Maximum number of series in a panel of a picture in a file."""
+
+PANEL = (3.6, 3.1)
+"""Inches of a panel without its legend."""
+
+ENTRY_HEIGHT, LETTER_WIDTH = 0.19, 0.062
+"""Inches of an entry of a legend, and of a letter in it."""
 
 LOG_SPREAD = 30.0
 """Ratio of largest to smallest positive number above which axes are logarithmic."""
@@ -46,13 +53,31 @@ LOG_SPREAD = 30.0
 LOG_DECADES = 5
 """Maximum number of powers of ten below the largest number; smaller numbers are drawn at the edge."""
 
-APART = 0.013
-"""Distance between points that would hide each other, as a fraction of the x axis."""
-
-EQUAL = "equal points: side by side"
-"""Note for moved points."""
-
 _COLUMNS = ("player", "gadget", "prior", "epsilon", "blueprint_exploitability", "refined_exploitability")
+
+
+class _Scatter(NamedTuple):
+    """Points of a scatter plot, and their axes.
+
+    Attributes:
+      settings: gadgets with priors and ε.
+      x: `[rows]` blueprint exploitability, at least `edge`.
+      y: `[rows]` refined exploitability, at least `edge`.
+      log: True for logarithmic axes.
+      edge: numbers up to it are drawn there; minus infinity on linear axes.
+      at_edge: `[rows]` mask of points drawn at the edge.
+      players: the players in the table.
+      epsilons: every ε of priors.
+    """
+
+    settings: list[Setting]
+    x: FloatArray
+    y: FloatArray
+    log: bool
+    edge: float
+    at_edge: BoolArray
+    players: list[int]
+    epsilons: list[float]
 
 
 def exploitability_scatter(
@@ -67,8 +92,8 @@ def exploitability_scatter(
     """Draws refined against blueprint exploitability, a point for each row.
 
     Points below the diagonal are improvements. Colour and marker denote a gadget with a prior, and the
-    marker's filling an ε. Points that would hide each other are placed side by side along the diagonal, with
-    a note. Both numbers are `v* − value against a best response`.
+    marker's filling an ε; with one ε all markers are open, so that equal points show each other. Both numbers
+    are `v* − value against a best response`.
 
     Args:
       table: `Refinement.table`, or several of one game, concatenated.
@@ -82,26 +107,54 @@ def exploitability_scatter(
     Raises:
       ValueError: if the table has no rows, or lacks a column or a number.
     """
+    scatter = _find_scatter(table, resolution, log)
+    ax = own_axes(ax, _size([scatter.settings]))
+    _draw_scatter(ax, scatter, scatter.settings, title, after)
+    return ax
+
+
+def _find_scatter(table: pd.DataFrame, resolution: float, log: bool | None) -> _Scatter:
+    """The points of a table."""
     table = check_table(table, _COLUMNS, _COLUMNS[-2:], "a Refinement's table")
-    ax = own_axes(ax)
     x, y = (column(table, name) for name in _COLUMNS[-2:])
     positive = np.concatenate([x, y])
     positive = positive[positive > resolution]
     if log is None:
-        log = len(positive) > 0 and positive.max() > LOG_SPREAD * positive.min()
+        log = len(positive) > 0 and bool(positive.max() > LOG_SPREAD * positive.min())
     edge = least_shown(positive, resolution, LOG_DECADES) if log and len(positive) else -math.inf
-    at_edge = int(((x < edge) | (y < edge)).sum())
-    x, y = np.maximum(x, edge), np.maximum(y, edge)
-    _set_axes(ax, x, y, log=bool(log))
-    x, y, moved = _side_by_side(ax, find_settings(table), x, y)
-    if moved:
-        _set_axes(ax, x, y, log=bool(log))
+    return _Scatter(
+        settings=find_settings(table),
+        x=np.maximum(x, edge),
+        y=np.maximum(y, edge),
+        log=log,
+        edge=edge,
+        at_edge=(x < edge) | (y < edge),
+        players=sorted({int(player) for player in table["player"]}),
+        epsilons=note_epsilons(table),
+    )
+
+
+def _draw_scatter(
+    ax: Axes, scatter: _Scatter, settings: Sequence[Setting], title: str | None, after: str
+) -> None:
+    """Draws some of a table's settings, on axes for all of them."""
+    _set_axes(ax, scatter.x, scatter.y, log=scatter.log)
     ends = [min(ax.get_xlim()[0], ax.get_ylim()[0]), max(ax.get_xlim()[1], ax.get_ylim()[1])]
     ax.plot(ends, ends, color="#777777", linewidth=0.9, zorder=1, scalex=False, scaley=False)
-    _draw_points(ax, table, x, y)
-    _write_labels(ax, table, title, after, moved=moved)
-    at_edge_note(ax, at_edge, edge)
-    return ax
+    for setting in settings:
+        ax.scatter(
+            scatter.x[setting.rows],
+            scatter.y[setting.rows],
+            s=22,
+            marker=setting.style.marker,
+            linewidths=0.9,
+            label=setting.name,
+            zorder=4 if setting.style.marker == "x" else 3,  # a thin mark would vanish below
+            **marker_look(setting.style, setting.fill),
+        )
+    _write_labels(ax, scatter, title, after)
+    shown = np.any([setting.rows for setting in settings], axis=0)
+    at_edge_note(ax, int((scatter.at_edge & shown).sum()), scatter.edge)
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:
@@ -138,19 +191,64 @@ def draw_picture(
     resolution: float = 0.0,
     after: str = "Refined",
 ) -> None:
-    """Writes an `exploitability_scatter` to a file; needs no display."""
+    """Writes an `exploitability_scatter` to a file; needs no display.
+
+    The picture has a panel for each player, and for every `MAX_SERIES` settings, on the same axes.
+    """
+    draw_panels([(title, table, resolution)], path, after=after)
+
+
+def draw_panels(
+    tables: Iterable[tuple[str | None, pd.DataFrame, float]],
+    path: str | os.PathLike[str],
+    *,
+    after: str = "Refined",
+) -> None:
+    """Writes an `exploitability_scatter` for each of several tables, in panels as `draw_picture`.
+
+    Args:
+      tables: title, table and resolution of each.
+      path: the file.
+      after: name of the y axes' strategies.
+    """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=_figure_size(table), layout="constrained")
-    exploitability_scatter(table, figure.add_subplot(), title=title, resolution=resolution, after=after)
+    panels: list[tuple[_Scatter, list[Setting], str | None]] = []
+    for title, table, resolution in tables:
+        for player, rows in table.groupby("player"):
+            whose = (
+                title if table["player"].nunique() == 1 else f"{title or ''}, player {player}".lstrip(", ")
+            )
+            scatter = _find_scatter(rows, resolution, None)
+            panels += [(scatter, settings, whose) for settings in _in_groups(scatter.settings)]
+    columns = min(2, len(panels))
+    lines = -(-len(panels) // columns)
+    width, height = _size([settings for _, settings, _ in panels])
+    figure = Figure(figsize=(width * columns, height * lines), layout="constrained")
+    for number, (scatter, settings, title) in enumerate(panels, 1):
+        _draw_scatter(figure.add_subplot(lines, columns, number), scatter, settings, title, after)
     save_picture(figure, path)
 
 
-def _figure_size(table: pd.DataFrame) -> tuple[float, float]:
-    """The usual size, or a larger one for a long legend."""
-    width, height = FIGURE_SIZE
-    entries = len(table[["gadget", "prior", "epsilon"]].drop_duplicates())
-    return (width, height) if entries <= FEW_SETTINGS else (width + 1.4, max(height, 0.21 * (entries + 3)))
+def _in_groups(settings: Sequence[Setting]) -> list[list[Setting]]:
+    """Groups of at most `MAX_SERIES` settings; those of one gadget are together if they fit."""
+    groups: list[list[Setting]] = []
+    for _, same in itertools.groupby(settings, key=lambda setting: setting.gadget):
+        gadget = list(same)
+        for begin in range(0, len(gadget), MAX_SERIES):
+            part = gadget[begin : begin + MAX_SERIES]
+            if groups and len(groups[-1]) + len(part) <= MAX_SERIES:
+                groups[-1] += part
+            else:
+                groups.append(part)
+    return groups
+
+
+def _size(panels: Sequence[Sequence[Setting]]) -> tuple[float, float]:
+    """Inches of a panel with its legend, which is beside the axes and does not narrow them."""
+    letters = max(len(setting.name) for settings in panels for setting in settings)
+    entries = max(map(len, panels)) + 3
+    return PANEL[0] + 0.5 + LETTER_WIDTH * letters, max(PANEL[1], ENTRY_HEIGHT * entries)
 
 
 def _format(path: str | os.PathLike[str]) -> str:
@@ -177,62 +275,18 @@ def _set_axes(ax: Axes, x: FloatArray, y: FloatArray, *, log: bool) -> None:
             set_limits(min(low, 0.0) - room, high + room)
 
 
-def _draw_points(ax: Axes, table: pd.DataFrame, x: FloatArray, y: FloatArray) -> None:
-    for setting in find_settings(table):
-        ax.scatter(
-            x[setting.rows],
-            y[setting.rows],
-            s=22,
-            marker=setting.style.marker,
-            linewidths=1.0,
-            label=setting.name,
-            zorder=4 if setting.style.marker == "x" else 3,  # a thin mark would vanish below
-            **marker_look(setting.style, setting.fill),
-        )
-
-
-def _side_by_side(
-    ax: Axes, settings: list[Setting], x: FloatArray, y: FloatArray
-) -> tuple[FloatArray, FloatArray, bool]:
-    """Separates points of several settings that would hide each other.
-
-    Points hide each other if they fall into one cell of a grid over the axes. They are moved along the
-    diagonal, which preserves a point's distance from it, or its ratio on logarithmic axes.
-
-    Returns:
-      `[rows]` coordinates on both axes, and True if some points were moved.
-    """
-    is_log = ax.get_xscale() == "log"
-    (left, right), (bottom, top) = (
-        np.log(limits) if is_log else limits for limits in (ax.get_xlim(), ax.get_ylim())
-    )
-    across, up = (np.log(values) if is_log else values for values in (x, y))
-    places = np.stack([(across - left) / (right - left), (up - bottom) / (top - bottom)])
-    cell = np.unique(np.round(places / APART), axis=1, return_inverse=True)[1].ravel()
-    number = np.argmax([setting.rows for setting in settings], axis=0)
-    pairs, pair = np.unique(np.stack([cell, number]), axis=1, return_inverse=True)
-    count = np.bincount(pairs[0])
-    order = np.arange(pairs.shape[1]) - (np.cumsum(count) - count)[pairs[0]]
-    shift = (APART * (right - left) * (order - (count[pairs[0]] - 1) / 2))[pair.ravel()]
-    moved = count[cell] > 1
-    first, second = (np.exp(values + shift) if is_log else values + shift for values in (across, up))
-    return np.where(moved, first, x), np.where(moved, second, y), bool(moved.any())
-
-
-def _write_labels(ax: Axes, table: pd.DataFrame, title: str | None, after: str, *, moved: bool) -> None:
-    players = sorted({int(player) for player in table["player"]})
+def _write_labels(ax: Axes, scatter: _Scatter, title: str | None, after: str) -> None:
+    players = scatter.players
     whose = f"player {players[0]}" if len(players) == 1 else "players 0 and 1"
-    ax.set_xlabel(rf"Blueprint exploitability $\mathcal{{E}}$ of {whose} [payoff]", fontsize=9)
-    ax.set_ylabel(rf"{after} exploitability $\mathcal{{E}}$ of {whose} [payoff]", fontsize=9)
+    ax.set_xlabel(rf"Blueprint exploitability $\mathcal{{E}}$ of {whose} [payoff]", fontsize=8)
+    ax.set_ylabel(rf"{after} exploitability $\mathcal{{E}}$ [payoff]", fontsize=8)
     dress(ax, title)
     handles, names = ax.get_legend_handles_labels()
-    epsilons = note_epsilons(table)
-    notes = [f"priors with ε = {epsilons[0]:g}"] if len(epsilons) == 1 else []
-    notes += [EQUAL] if moved else []
+    epsilons = scatter.epsilons
     ax.legend(
         [*handles, ax.lines[-1]],
         [*names, "unchanged"],
-        title="\n".join(notes) or None,
+        title=f"priors with ε = {epsilons[0]:g}" if len(epsilons) == 1 else None,
         title_fontsize=8,
         alignment="left",
         fontsize=8,

@@ -187,8 +187,13 @@ def match_record(game: str, frame: pd.DataFrame) -> dict[str, Any]:
     return {"game": game, "rows": frame[columns].to_dict("records")}
 
 
-def match_table(frame: pd.DataFrame) -> Table:
-    """A line for each pair."""
+def match_table(frame: pd.DataFrame, *, win_rates: bool) -> Table:
+    """A line for each pair, which is in the frame in both orders.
+
+    Args:
+      frame: `Matches.table`.
+      win_rates: show win rates, too, which mislead where wins pay differently.
+    """
 
     def mean_return(row: Row) -> str:
         return f"{row['mean_return']:+.4f} ± {row['return_ci95']:.4f}"
@@ -196,17 +201,20 @@ def match_table(frame: pd.DataFrame) -> Table:
     def win_rate(row: Row) -> str:
         return f"{row['win_rate']:.4f} ± {row['ci95']:.4f}"
 
+    seats = "win_rate" if win_rates else "mean_return"
     columns = [
         text("row"),
         text("column"),
         count("matches"),
         Column("mean return", mean_return, True),
-        Column("win rate", win_rate, True),
-        decimal("first", "win_rate_first", digits=4),
-        decimal("second", "win_rate_second", digits=4),
+        *([Column("win rate", win_rate, True)] if win_rates else []),
+        decimal("first", f"{seats}_first", digits=4),
+        decimal("second", f"{seats}_second", digits=4),
     ]
-    title = "The row's mean return in a game, and its win rate (wins + ½ draws), both seats"
-    return rows_to_table(frame, columns, title=title)
+    wins = ", and its win rate (wins + ½ draws), both seats" if win_rates else ", both seats"
+    place = {name: number for number, name in enumerate(dict.fromkeys([*frame["row"], *frame["column"]]))}
+    once = frame[frame["row"].map(place) < frame["column"].map(place)]
+    return rows_to_table(once, columns, title=f"The row's mean return in a game{wins}")
 
 
 def training_record(training: Training, visited_rmse: float, steps: int) -> dict[str, Any]:

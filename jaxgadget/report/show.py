@@ -194,7 +194,7 @@ def subgame_picture(forest: Forest, policy: PolicyLike, subgame: int, *, title: 
                 panel.rows,
                 panel.actions,
                 span=(0.0, 1.0),
-                written=lambda share: f"{share:.2f}",
+                written=lambda row, column, panel=panel: f"{panel.values[row, column]:.2f}",
                 ends=SHARES,
             )
             ax.set_title("\n".join(break_lines(panel.heading, int(15 * width / columns))), fontsize=8)

@@ -72,7 +72,7 @@ class Setting:
       name: label; contains ε only if there are several.
       style: colour and marker.
       rank: index of its ε among all, ascending.
-      fill: opacity of the marker's filling, from 0 to 1.
+      fill: opacity of the marker's filling: 0 for the smallest ε, whose markers are open.
       rows: `[rows]` mask of its rows in the table.
     """
 
@@ -99,7 +99,7 @@ def find_settings(table: pd.DataFrame) -> list[Setting]:
         gadget, prior, epsilon = str(record["gadget"]), str(record["prior"]), float(record["epsilon"])
         has_rank = len(epsilons) > 1 and prior != "none"
         rank = epsilons.index(epsilon) if has_rank else 0
-        fill = (rank + 1) / len(epsilons) if has_rank else 0.4
+        fill = 0.7 * rank / (len(epsilons) - 1) if has_rank else 0.0
         name = _name(gadget, prior) + (f", ε = {epsilon:g}" if has_rank else "")
         settings.append(Setting(gadget, prior, epsilon, name, styles[gadget, prior], rank, fill, rows))
     return settings
@@ -168,12 +168,16 @@ def least_shown(positive: FloatArray, resolution: float, decades: int) -> float:
     return max(resolution, float(positive.max()) / 10**decades, float(positive.min()))
 
 
-def at_edge_note(ax: Axes, count: int, edge: float) -> None:
-    """Notes the number of points that are drawn at the edge because they are smaller."""
+def at_edge_note(ax: Axes, count: int, edge: float, *, below: bool = False) -> None:
+    """Notes in an upper or lower corner how many points are drawn at the edge because they are smaller."""
     if count:
         text = f"{count} point{'s' if count > 1 else ''} at most {edge:.1g}: drawn there"
-        corner: dict[str, Any] = {"xycoords": "axes fraction", "ha": "left", "va": "top"}
-        ax.annotate(text, (0.02, 0.98), fontsize=7, color="#555555", **corner)
+        corner: dict[str, Any] = {
+            "xycoords": "axes fraction",
+            "ha": "left",
+            "va": "bottom" if below else "top",
+        }
+        ax.annotate(text, (0.02, 0.02 if below else 0.98), fontsize=7, color="#555555", **corner)
 
 
 def set_ticks(axis: XAxis | YAxis, ratio: float) -> None:

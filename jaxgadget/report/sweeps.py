@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +11,7 @@ import pyarrow.parquet as pq
 from rich.console import Group
 
 from jaxgadget.report.layout import table_title
-from jaxgadget.report.plots import exploitability_scatter, save_picture
-from jaxgadget.report.styles import FIGURE_SIZE
+from jaxgadget.report.plots import draw_panels
 from jaxgadget.report.tables import order_field, summary_table
 from jaxgadget.sweeping.store import SCHEMA, TIMES
 from jaxgadget.util.files import atomic_writer
@@ -68,17 +66,12 @@ def write_parquet(rows: pd.DataFrame, path: str | os.PathLike[str]) -> None:
 
 
 def draw_sweep(rows: pd.DataFrame, path: str | os.PathLike[str]) -> None:
-    """Draws refined against blueprint exploitability, a panel for each game, cut and number of iterations."""
-    from matplotlib.figure import Figure
-
-    panels = list(_panels(rows))
-    width, height = FIGURE_SIZE
-    figure = Figure(figsize=(width + 1.4, height * len(panels)), layout="constrained")
-    for panel_idx, (title, panel) in enumerate(panels):
-        resolution = float((panel["game_value_high"] - panel["game_value_low"]).max()) / 2
-        ax = figure.add_subplot(len(panels), 1, panel_idx + 1)
-        exploitability_scatter(panel, ax, title=title, resolution=resolution)
-    save_picture(figure, pathlib.Path(path))
+    """Draws refined against blueprint exploitability, panels for each game, cut, iterations and player."""
+    tables: list[tuple[str | None, pd.DataFrame, float]] = []
+    for title, panel in _panels(rows):
+        width = float((panel["game_value_high"] - panel["game_value_low"]).max())
+        tables.append((title, panel, width / 2))
+    draw_panels(tables, path)
 
 
 def _panels(rows: pd.DataFrame) -> Generator[tuple[str, pd.DataFrame]]:

@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from rich.table import Table
 
 from jaxgadget.holdem.betting import ALL_IN, BetMenu
@@ -13,7 +14,9 @@ from jaxgadget.holdem.solve import SpotSolution, evaluate_spot
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.policy.policy import Policy
 from jaxgadget.report.holdem import (
+    action_colors,
     frequencies_table,
+    grid_picture,
     hands_table,
 )
 from jaxgadget.tree.public import public_tree
@@ -81,3 +84,23 @@ def test_what_is_never_asked_has_a_frequency(solution: SpotSolution):
     assert [row[:3] for row in after] == [["ip fold", "0.500", "0.000"], ["ip call", "0.500", "0.000"]]
     hands = cells(hands_table(always, "bet 10"))
     assert sorted(row[0] for row in hands) == ["KdKc", "KhKc", "KhKd", "KsKc", "KsKd", "KsKh"]
+
+
+def test_an_action_has_one_colour_wherever_it_is_taken():
+    menus = (BetMenu(bets=(0.5, 1.0, ALL_IN), raises=()), BetMenu(bets=(0.5, ALL_IN), raises=(1.0, ALL_IN)))
+    betting = Spot(board="2s3h4d6c7c", oop="AA", ip="KK", pot=20, stack=200, menus=menus).betting
+    start, checked, bet = (action_colors(betting, betting.find(line)) for line in ("", "check", "bet 10"))
+    assert len(set(start.values())) == 4
+    assert checked == {name: start[name] for name in ("check", "bet 10", "all-in 200")}
+    assert bet["all-in 200"] == start["all-in 200"] and bet["call"] == start["check"] != bet["fold"]
+    assert bet["raise to 50"] == start["bet 20"], "a pot, as the bet of a pot"
+
+
+def test_cells_of_values_name_their_hands(solution: SpotSolution):
+    ax = grid_picture(solution, ax=Figure().add_subplot(), show="ev")
+    names = [text.get_text().partition("\n")[0] for text in ax.texts]
+    assert sorted(names) == ["AA", "QJs"]
+    offsuit = dataclasses.replace(solution.spot, oop="QJo")
+    other = evaluate_spot(offsuit, Policy.uniform(public_tree(offsuit)))
+    ax = grid_picture(other, ax=Figure().add_subplot(), show="equity")
+    assert [text.get_text().partition("\n")[0] for text in ax.texts] == ["QJo"]

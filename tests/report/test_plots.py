@@ -8,6 +8,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from jaxgadget.report import plots
 from jaxgadget.report.plots import (
     PICTURE_FORMATS,
     check_picture,
@@ -63,6 +64,36 @@ def test_every_row_is_a_point():
     np.testing.assert_allclose(points(ax), expected)
     (x_low, x_high), (y_low, y_high) = ax.get_xlim(), ax.get_ylim()
     assert ((points(ax) > [x_low, y_low]) & (points(ax) < [x_high, y_high])).all()
+
+
+def test_equal_points_stay_where_their_numbers_are():
+    """All settings are alike, and the largest number is in the picture's corner."""
+    table = results([0.01, 3.06])
+    table["refined_exploitability"] = table["blueprint_exploitability"]
+    ax = exploitability_scatter(table, new_axes())
+    assert ax.get_xscale() == "log"
+    np.testing.assert_allclose(points(ax), table[["blueprint_exploitability"] * 2].to_numpy())
+    faces = [drawn.get_facecolor()[0][3] for drawn in ax.collections[1:]]
+    assert faces == [0.0] * len(faces), "open markers"
+
+
+def test_a_picture_has_panels_of_few_series_on_equal_axes(monkeypatch: pytest.MonkeyPatch):
+    epsilons = (1e-4, 1e-3, 1e-2)
+    table = pd.concat([results([0.02, 1.0], epsilons=epsilons), results([0.03]).assign(player=1)])
+    drawn: list[Figure] = []
+    monkeypatch.setattr(plots, "save_picture", lambda figure, path: drawn.append(figure))
+    draw_picture(table, "x.png", title="Leduc")
+    (figure,) = drawn
+    series = [len(legend(ax)) - 1 for ax in figure.axes]
+    titles = [ax.get_title() for ax in figure.axes]
+    assert series == [8, 7, 7]
+    assert titles == ["Leduc, player 0", "Leduc, player 0", "Leduc, player 1"]
+    first, second, _ = figure.axes
+    assert (first.get_xlim(), first.get_ylim()) == (second.get_xlim(), second.get_ylim())
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        box = ax.get_window_extent()
+        assert box.width > 2.5 * figure.dpi and box.height > 1.8 * figure.dpi
 
 
 def test_what_cannot_be_told_from_zero_is_drawn_at_the_edge_and_said():
