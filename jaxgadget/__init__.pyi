@@ -1,3 +1,4 @@
+from . import report as report
 from .core.solver import Solver as Solver
 from .gadgets.alternative import AbstractValues as AbstractValues
 from .gadgets.alternative import ArrayValues as ArrayValues
@@ -250,6 +251,7 @@ __all__ = [
     "refine_both",
     "replay",
     "replay_players",
+    "report",
     "respond",
     "search",
     "solve",

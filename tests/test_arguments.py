@@ -63,7 +63,27 @@ POLICY_TAKERS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", POLICY_TAKERS)
 def test_a_policy_is_expected(name: str) -> None:
     with pytest.raises(ValueError, match="expected a Policy"):
-        POLICY_TAKERS[name]("uniform")
+        POLICY_TAKERS[name](None)
+
+
+def test_a_spec_is_a_policy_of_a_tree() -> None:
+    made = jg.as_policy(["uniform", "dirichlet:3"], kuhn())
+    assert made.labels == ("uniform", "dirichlet:3")
+    np.testing.assert_array_equal(
+        made.lane(1).probabilities[0], jg.Policy.dirichlet(kuhn(), 3).probabilities[0]
+    )
+    assert jg.exploitability("uniform", 0, tree=kuhn()) == pytest.approx(jg.exploitability(uniform(), 0))
+    with pytest.raises(ValueError, match="policy is 'uniform', which does not say for which tree"):
+        jg.exploitability("uniform", 0)
+    with pytest.raises(ValueError, match="blueprint 'uniforn' is unknown; expected uniform, geometric:R"):
+        jg.refine(kuhn(), "depth:1", "uniforn")
+
+
+def test_the_name_of_an_argument_and_a_label() -> None:
+    rows = {name: [1.0, 0.0] for names in kuhn().infoset_names for name in names}
+    assert jg.as_policy(rows, kuhn(), label="mine").labels == ("mine",)
+    with pytest.raises(ValueError, match="blueprint: "):
+        jg.as_policy({}, kuhn(), name="blueprint")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from jaxgadget.core.solver import LP, Solver
 from jaxgadget.report.output import warn
 from jaxgadget.util.interrupts import telling_what_is_kept
 
@@ -100,15 +101,22 @@ def refuse_unused(context: typer.Context, beside: str, *names: str) -> None:
             raise ValueError(f"{option} has no effect {beside}; leave it out")
 
 
-def keeping_checkpoints(checkpoint: pathlib.Path | None) -> contextlib.AbstractContextManager[None]:
-    """Context manager that adds a description of the checkpoints to an interrupt."""
+@contextlib.contextmanager
+def keeping_checkpoints(solver: Solver) -> Generator[None]:
+    """Context manager that adds to an interrupt a description of the checkpoints, or how to have some."""
 
     def describe() -> str:
         from jaxgadget.core.checkpoint import describe_kept
 
-        return "" if checkpoint is None else describe_kept(checkpoint)
+        return "" if solver.checkpoint_path is None else describe_kept(solver.checkpoint_path)
 
-    return keeping(describe)
+    try:
+        with keeping(describe):
+            yield
+    except KeyboardInterrupt as interrupt:
+        if solver.checkpoint is None and solver.algorithm != LP:
+            interrupt.__notes__ = ["Nothing was saved; with --checkpoint PATH the command can be resumed."]
+        raise
 
 
 def keeping(describe: Callable[[], str]) -> contextlib.AbstractContextManager[None]:

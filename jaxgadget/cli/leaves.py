@@ -10,7 +10,7 @@ import typer
 from jaxgadget.cli.command import refuse_unused
 from jaxgadget.cli.fields import option, request
 from jaxgadget.cli.options import BlueprintOptions, GameOptions, SeedOptions
-from jaxgadget.gadgets.registry import RANGE_VALUES
+from jaxgadget.gadgets.registry import RANGE_VALUES, VALUES
 from jaxgadget.report.output import working
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 EXACT = "exact"
 OPTIMAL = "optimal"
 END = "end"
-RANGES = "ranges"
 
 DEFAULT_ENTRIES = 10
 """Default K of exact values and of networks to be trained."""
@@ -73,13 +72,19 @@ class LeafOptions(SeedOptions):
       depth: number of moves down to the limit; the minimum number if the limit is at own decisions.
       leaf: values at the limit: `exact`, or the folder of a network that `train-value` made for this
         blueprint; for `nested` also `end` (no limit), `optimal` (everything below the limit is solved
-        together with the search), or `ranges:DIR`, a network made by `train-ranges`, whose cut is the limit.
+        together with the search), or `values:DIR`, a network made by `train-ranges`, whose cut is the limit.
       k: number of strategies that each player chooses from at the limit; the first is the blueprint.
     """
 
     depth: int = option(1, metavar="D", min=1)
-    leaf: str = option(EXACT, metavar="exact|DIR|end|optimal|ranges:DIR")
+    leaf: str = option(EXACT, metavar="exact|DIR|end|optimal|values:DIR")
     k: int | None = option(None, metavar="K", min=1, default=f"{DEFAULT_ENTRIES}, or the network's")
+
+    @property
+    def is_of_ranges(self) -> bool:
+        """True for `values:DIR`."""
+        name, _, folder = self.leaf.partition(":")
+        return name in RANGE_VALUES and bool(folder)
 
     def make(
         self, context: typer.Context, tree: Tree, profiles: Policy
@@ -91,13 +96,12 @@ class LeafOptions(SeedOptions):
             from jaxgadget.subgames.leaves import OptimalValues
 
             return OptimalValues()
-        name, _, folder = self.leaf.partition(":")
-        if name == RANGES and folder:
+        if self.is_of_ranges:
             refuse_unused(context, "with values of ranges at --leaf", "depth", "k", "limit", "step")
             from jaxgadget.learn.range_network import load_ranges
             from jaxgadget.tree.history import check_histories
 
-            return load_ranges(folder, check_histories(tree, f"--leaf {self.leaf}"))
+            return load_ranges(self.leaf.partition(":")[2], check_histories(tree, f"--leaf {self.leaf}"))
         return self.make_histories(tree, profiles)
 
     def make_histories(self, tree: Tree, profiles: Policy) -> list[ValueFunction]:
@@ -113,10 +117,10 @@ class LeafOptions(SeedOptions):
                     for blueprint in blueprints
                 ]
         if not self.leaf:
-            raise ValueError("--leaf '': expected exact, the folder of a network, or ranges:DIR")
-        if self.leaf.partition(":")[0] in (RANGES, *RANGE_VALUES):
+            raise ValueError("--leaf '': expected exact, the folder of a network, or values:DIR")
+        if self.leaf.partition(":")[0] in RANGE_VALUES:
             raise ValueError(
-                f"--leaf {self.leaf!r}: values of ranges are for `nested` alone, with a folder: ranges:DIR"
+                f"--leaf {self.leaf!r}: values of ranges are for `nested` alone, with a folder: {VALUES}:DIR"
             )
         return self._load(tree, profiles)
 

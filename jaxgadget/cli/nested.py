@@ -17,7 +17,6 @@ from jaxgadget.cli.leaves import (
     EPSILON,
     EXACT,
     OPTIMAL,
-    RANGES,
     LeafOptions,
     SearchBlueprintOptions,
     join,
@@ -48,7 +47,7 @@ Examples:
 
 `jaxgadget nested leduc_poker --blueprint cfr:10 --leaf leduc-values --depth 1 --player 1 --json -`
 
-`jaxgadget nested leduc_poker --leaf ranges:leduc-ranges --gadget resolving`
+`jaxgadget nested leduc_poker --leaf values:leduc-ranges --gadget resolving`
 
 `jaxgadget nested "goofspiel(num_cards=4,imp_info=True)" --leaf end --order 1 --gadget resolving`
 
@@ -130,7 +129,7 @@ def nested(
     With a model that the opponent follows with probability P, play is a continual depth-limited response; the
     table also reports its gain against the model over the game's value.
     """
-    _check(context, leaves.leaf, knowing.order, solver)
+    _check(context, leaves, knowing.order, solver)
     specs = models.parse()
     if not specs:
         refuse_unused(context, "without --model", "beyond")
@@ -156,7 +155,7 @@ def nested(
     searching: dict[str, Any] = {"opponent": opponent, "solver": solver}
     if leaves.leaf == END:
         lookahead = Lookahead(step=options.step, knowledge=knowledge)
-    elif leaves.leaf.startswith(f"{RANGES}:"):
+    elif leaves.is_of_ranges:
         lookahead = Lookahead(values, knowledge=knowledge)
     else:
         lookahead = Lookahead(values, leaves.depth, options.limit, options.step, knowledge=knowledge)
@@ -186,8 +185,9 @@ def nested(
     exit_if_failed(searches)
 
 
-def _check(context: typer.Context, leaf: str, order: str | None, solver: Solver) -> None:
+def _check(context: typer.Context, leaves: LeafOptions, order: str | None, solver: Solver) -> None:
     """Raises ValueError for options that cannot be combined with the values at the limit."""
+    leaf = leaves.leaf
     if leaf == OPTIMAL:
         refuse_unused(context, "with optimal values at --leaf", "k", "seed")
     elif leaf == END:
@@ -203,7 +203,7 @@ def _check(context: typer.Context, leaf: str, order: str | None, solver: Solver)
             "--algorithm lp: linear programs need optimal values; expected --leaf optimal beside it"
         )
     check_solver(context, solver)
-    if order is not None and (leaf == OPTIMAL or leaf.startswith(f"{RANGES}:")):
+    if order is not None and (leaf == OPTIMAL or leaves.is_of_ranges):
         raise ValueError(
             f"--order {order} with --leaf {leaf}: these values are of public states, but searches from own "
             f"infostates have only parts of these; expected --leaf {EXACT}, {END} or a network that "

@@ -116,7 +116,7 @@ def off_tree(
     whole = None if output.save is None else _enumerate_whole(tree, size)
     results: list[list[OffTree]] = []
     checkpoint = solver.checkpoint_path
-    with keeping_checkpoints(checkpoint):
+    with keeping_checkpoints(solver):
         for player in players:
             folder = checkpoint if checkpoint is None or len(players) == 1 else checkpoint / f"player{player}"
             own = dataclasses.replace(solver, checkpoint=folder)
@@ -167,7 +167,7 @@ def _enumerate(
 ) -> tuple[HistoryTree, tuple[str, ...] | None]:
     """The tree of the game with the menu, and the off-menu actions; None for all of them."""
     keep_programs()
-    from jaxgadget.games.menu import MenuAbstraction, read_actions, read_menu
+    from jaxgadget.games.menu import MenuAbstraction, check_off_tree, read_actions, read_menu
     from jaxgadget.tree.history import enumerate_game
 
     rules = game.load()
@@ -181,7 +181,9 @@ def _enumerate(
     if options.off_tree is not None:
         leaving = read_actions(rules, min(limited), options.off_tree, "--off-tree")
     for player in players:  # rejects impossible actions before blueprints are made
-        MenuAbstraction(rules, menus, off_tree=1, off_tree_player=1 - player, off_tree_actions=leaving)
+        check_off_tree(
+            MenuAbstraction(rules, menus, off_tree=1, off_tree_player=1 - player, off_tree_actions=leaving)
+        )
     with working(f"enumerating {game.game} with the menu {options.menu}"):
         return enumerate_game(MenuAbstraction(rules, menus), max_histories=game.max_histories), leaving
 

@@ -24,7 +24,6 @@ from jaxgadget.gadgets.registry import (
     CONTINUATION,
     DEFAULT_GADGETS,
     DEFAULT_PRIORS,
-    GADGETS,
     RANGE,
     RANGE_VALUES,
 )
@@ -222,10 +221,12 @@ class GadgetOptions:
     """Gadgets: the product of names, priors, epsilons and alternative values.
 
     Attributes:
-      gadget: the gadget by which the opponent enters a subgame.
+      gadget: the gadget by which the opponent enters a subgame: `unsafe`, `resolving`, `max-margin`,
+        `reach-resolving`, `reach-max-margin`, `full` or `optimal-continuation`; or a class of your own,
+        `path.py:Class` or `module:Class`.
       prior: distribution of the opponent's mistakes at the gadget: `none`, `uniform`, `blueprint`, or
         `range`, the range of the blueprint's opponent; `range:SPEC` is the range of a model, as for
-        `--blueprint`. The unsafe gadget accepts only `none`.
+        `--blueprint`; or a class of your own. The unsafe gadget accepts only `none`.
       epsilon: probability of such mistakes, at least 0 and below 1; `auto`, with `--algorithm lp`, finds one
         that is small enough to leave the value unchanged.
       alternative: values promised to the opponent outside a subgame: `best-response`, its value of a best
@@ -241,7 +242,7 @@ class GadgetOptions:
       scale_gifts: scale gifts up; safe only for a single subgame (`--infostate`).
     """
 
-    gadget: tuple[str, ...] = option(DEFAULT_GADGETS, choices=tuple(GADGETS))
+    gadget: tuple[str, ...] = option(DEFAULT_GADGETS, metavar="NAME")
     prior: tuple[str, ...] = option(DEFAULT_PRIORS, metavar="NAME")
     epsilon: tuple[str, ...] = option(("0.001",), metavar="E")
     alternative: tuple[str, ...] = option((BEST_RESPONSE,), metavar="NAME")

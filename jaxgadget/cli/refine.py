@@ -155,7 +155,7 @@ def refine(
         "knowledge": knowledge,
     }
     spent = watch.seconds | {"build": watch.seconds["build"] + build}
-    with keeping_checkpoints(solver.checkpoint_path):
+    with keeping_checkpoints(solver):
         if options.player == "both":
             both_refined = refine_both(*arguments, **solving)
             results, policy = list(both_refined.players), both_refined.policy

@@ -99,7 +99,7 @@ def respond(
     models = make_models(tree, specs)
     solving: dict[str, Any] = {"solver": solver}
     by_player: list[list[Responses]] = []
-    with keeping_checkpoints(solver.checkpoint_path):
+    with keeping_checkpoints(solver):
         for player in options.players:
             solving["player"] = player
             by_player.append(_respond(tree, models, modelled.p, solving, options))

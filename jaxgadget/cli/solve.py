@@ -45,13 +45,13 @@ def solve(
     """Solve a whole game, and report its value and the NashConv of the strategies."""
     check_solver(context, solver)
     if game.form == "histories":
-        refuse_unused(context, "without --form hands", "memory_limit")
+        refuse_unused(context, "by histories, whose number --max-histories limits", "memory_limit")
     output.check(checkpoint=solver.checkpoint_path)
     tree, build = game.lay_out(context, solver.memory_limit)
     from jaxgadget.policy.solve import solve as solve_game
     from jaxgadget.report import tables
 
-    with keeping_checkpoints(solver.checkpoint_path):
+    with keeping_checkpoints(solver):
         solution = solve_game(tree, floors=options.floor or None, solver=solver)
     seconds = solution.seconds | {"build": build + solution.seconds["build"]}
     if output.save is not None:

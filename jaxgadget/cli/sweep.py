@@ -46,7 +46,8 @@ class SweepOptions(FormOptions, PlayerOptions):
       folder: folder of finished pieces. The same command computes missing pieces, or waits for other
         processes that compute them.
       game: a game, as for `refine`.
-      cut: start of the subgames in all games, as for `refine`.
+      cut: start of the subgames, as for `refine`, in all games that have none of their own; `GAME:CUT` is
+        the cut of one game, such as `leduc_poker:flop`.
       blueprint: a blueprint, as for `refine`; also `cfr-spread:COUNT[:N]`, averages of one run of CFR of N
         iterations that cover a range of exploitabilities, and `draws:COUNT[:ALPHA]`, Dirichlet draws that
         depend on `--seed`.
@@ -135,6 +136,7 @@ def sweep(
     from jaxgadget.sweeping.workers import Processes, slurm_executor
 
     gadgets.make(context)
+    cuts = _cuts_by_game(grid.game, grid.cut)
     if not any(parse_blueprint(spec).kind == DRAWS for spec in grid.blueprint):
         refuse_unused(context, "without --blueprint draws:COUNT", "seed")
     executor = None
@@ -148,7 +150,7 @@ def sweep(
     with keeping(lambda: describe_finished(grid.folder)):
         axes = {f"{name}s": list(values) for name, values in axes.items() if is_given(context, name)}
         swept = SweepGrid(
-            games={name: list(grid.cut) or first_cut(game) for name, game in games.items()},
+            games={name: cuts[name] or first_cut(game) for name, game in games.items()},
             opponent=Opponent(list(models.model), list(models.p)) if models.model else None,
             knowledge=knowledge,
             players=grid.players,
@@ -178,6 +180,24 @@ def sweep(
     output.write_json(sweeps.sweep_record(grid.folder, rows))
     output.print((sweeps.sweep_tables(rows), sweeps.sweep_notes(grid.folder, rows)))
     exit_if_undefined(rows["failure"].dropna().tolist(), len(rows))
+
+
+def _cuts_by_game(games: Sequence[str], cuts: Sequence[str]) -> dict[str, list[str]]:
+    """Cuts of `--cut` by game: its own, written `GAME:CUT`, otherwise those without a game."""
+    own: dict[str, list[str]] = {game: [] for game in games}
+    shared: list[str] = []
+    for cut in cuts:
+        owners = [game for game in own if cut.startswith(f"{game}:")]
+        for game in owners:
+            own[game].append(cut.removeprefix(f"{game}:"))
+        if not owners:
+            shared.append(cut)
+    if shared and all(own.values()):
+        raise ValueError(
+            f"--cut {shared[0]}: every game has a cut of its own; expected GAME:CUT for one of "
+            f"{', '.join(own)}, or leave it out"
+        )
+    return {game: named or shared for game, named in own.items()}
 
 
 def _slurm_options(texts: Sequence[str] | None, workers: int | None) -> dict[str, str]:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from jaxgadget.cli.command import keeping
 from jaxgadget.cli.fields import Fields, option, request
-from jaxgadget.cli.leaves import DEFAULT_ENTRIES, RANGES, SearchBlueprintOptions
+from jaxgadget.cli.leaves import DEFAULT_ENTRIES, SearchBlueprintOptions
 from jaxgadget.cli.options import CutOptions, GameOptions, PlotOutput, SeedOptions
 from jaxgadget.core.solver import Solver
+from jaxgadget.gadgets.registry import VALUES
 from jaxgadget.report.output import warn, working
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def train_ranges(
     """Train a network that predicts values of subgames for any ranges of both players.
 
     The network is for a game and a cut, and can be used with any blueprint by `refine --alternative
-    values:DIR` and `nested --leaf ranges:DIR`. ITERATIONS is the number of iterations of CFR+ in every
+    values:DIR` and `nested --leaf values:DIR`. ITERATIONS is the number of iterations of CFR+ in every
     subgame of the training data.
     """
     output.check()
@@ -185,8 +186,8 @@ def train_ranges(
     _draw(trained, output)
     output.write_json(report.ranges_record(trained, steps))
     use = ["jaxgadget", "refine", game.game, "--cut", trained.values.cut]
-    use += ["--alternative", f"values:{training.out}"]
-    search = ["jaxgadget", "nested", game.game, "--leaf", f"{RANGES}:{training.out}"]
+    use += ["--alternative", f"{VALUES}:{training.out}"]
+    search = ["jaxgadget", "nested", game.game, "--leaf", f"{VALUES}:{training.out}"]
     notes = [*report.ranges_notes(trained), "Use it after any blueprint:"]
     output.print((report.ranges_table(trained, steps), [*notes, shlex.join(use), shlex.join(search)]))
 

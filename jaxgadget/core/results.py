@@ -29,6 +29,9 @@ class LaneResult(abc.ABC):
     failures: Mapping[int, str]
     """Lanes without a result, and the reason; `NO_FAILURES` where no lane can fail."""
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, {len(self.table)} row(s): {self.message}>"
+
     @property
     @abc.abstractmethod
     def lane_columns(self) -> Mapping[str, Any]:

@@ -44,8 +44,11 @@ ALTERNATIVES: dict[str, str] = {
 }
 """Alternative values, each called without arguments."""
 
-RANGE_VALUES: dict[str, str] = {"values": "jaxgadget.learn.range_network:FolderRanges"}
-"""Range values that a continuation is estimated with, each called with a folder."""
+VALUES = "values"
+"""Name of a network of `train-ranges`, `values:DIR`, as alternative values and at a depth limit."""
+
+RANGE_VALUES: dict[str, str] = dict.fromkeys((VALUES, "ranges"), "jaxgadget.learn.range_network:FolderRanges")
+"""Range values that estimate a continuation, each called with a folder; `ranges` is an older name."""
 
 DEFAULT_GADGETS = ("unsafe", "resolving", "max-margin")
 """Default gadgets."""

@@ -45,7 +45,7 @@ def make_gadgets(
         all priors, or all alternative values.
     """
     parsed = [_epsilon(text) for text in epsilons or [DEFAULT_EPSILON]]
-    classes = {name: find(GADGETS, name, "gadget") for name in names}
+    classes = {name: _find_gadget(name) for name in names}
     prior_objects = [find(PRIORS, prior, "prior")() if isinstance(prior, str) else prior for prior in priors]
     gadgets: dict[str, Gadget] = {}
     refused: dict[str, PriorRefusedError] = {}
@@ -71,6 +71,17 @@ def make_gadgets(
     ):
         raise next(iter(refused.values()))
     return list(gadgets.values())
+
+
+def _find_gadget(name: str) -> Any:
+    """A gadget's class, by its name or as `path.py:Class`."""
+    found = find(GADGETS, name, "gadget")
+    if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
+        raise ValueError(
+            f"gadget {name!r}: {found!r} is no dataclass; expected one with name, prior, epsilon and "
+            "tables(ranges), such as a subclass of jaxgadget.Resolving"
+        )
+    return found
 
 
 def make_alternative(text: str) -> Alternative:

@@ -212,6 +212,16 @@ class MenuAbstraction(WrappedGame):
         )
 
 
+def check_off_tree(game: MenuAbstraction) -> None:
+    """Raises ValueError unless a player may leave its menu with at least one action."""
+    if not game.off_tree_actions:
+        raise ValueError(
+            f"the menu of player {game.off_tree_player} has all actions of {game.game.name}, so that none is "
+            "off the menu; expected fewer actions, or a game with more bets, such as "
+            "no_limit_leduc(bets=1/2-1-a)"
+        )
+
+
 def read_actions(game: Game, player: int, text: str, option: str) -> tuple[str, ...]:
     """Parses a list of actions: names separated by `|`, or bets separated by dashes.
 

@@ -13,10 +13,11 @@ from jaxgadget.games.gambit import GambitGame
 from jaxgadget.games.game import Game
 from jaxgadget.games.multiplayer import MultiplayerRules
 from jaxgadget.games.openspiel import PREFIX, OpenSpielGame, PyspielGame, is_pyspiel_game
-from jaxgadget.games.own import is_game, load_own, parse_own
+from jaxgadget.games.own import is_game, load_own
 from jaxgadget.games.parameters import parse_spec, read_parameter
 from jaxgadget.games.stepwise import Rules, StepwiseGame
 from jaxgadget.games.team import load_team
+from jaxgadget.util.members import parse_own
 
 # Name → (module, class or function that makes the game). Modules are imported on first use.
 _MAKERS = {

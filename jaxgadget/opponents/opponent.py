@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,9 +28,8 @@ class Opponent:
     """An opponent that follows a model with probability p, and plays freely otherwise.
 
     Attributes:
-      model: its assumed strategies, a lane each: a `Policy`, or anything that `as_policy` takes; in a sweep
-        also SPECs of blueprints. The responding player's own rows have no effect. None for an opponent that
-        only adapts.
+      model: its assumed strategies, a lane each: a `Policy`, or anything that `as_policy` takes. The
+        responding player's own rows have no effect. None for an opponent that only adapts.
       p: the probability that the model is followed, in [0, 1], or several, which are crossed with all
         models. 0: the opponent adapts; 1: it is locked to the model.
       beyond: play of the model's share below the limit of a depth-limited search: `rational`, a best
@@ -40,7 +39,7 @@ class Opponent:
       ValueError: if a number is not in [0, 1], there is none, or p > 0 without a model.
     """
 
-    model: PolicyLike | str | Sequence[PolicyLike | str] | None = None
+    model: PolicyLike | Sequence[PolicyLike] | None = None
     p: float | Sequence[float] = 0.0
     beyond: Beyond = "rational"
 
@@ -130,11 +129,6 @@ def list_opponents(
     labels: list[str | None] = []
     beyond: list[Beyond] = []
     for opponent in listed:
-        if _is_spec(opponent.model):
-            raise ValueError(
-                f"{name}: model={opponent.model!r} is a SPEC, and only sweep takes those; expected a policy, "
-                f"such as make_blueprints(tree, {opponent.model!r})"
-            )
         if id(opponent.model) not in first_lanes:
             model = (
                 Policy.uniform(tree)
@@ -163,13 +157,6 @@ def list_opponents(
 def show_probability(p: float) -> str:
     """A probability with the fewest digits that identify it."""
     return repr(float(p)).removesuffix(".0")
-
-
-def _is_spec(model: Any) -> bool:
-    """True if a model is a string, or a sequence with strings."""
-    return isinstance(model, str) or (
-        isinstance(model, Sequence) and any(isinstance(item, str) for item in cast("Sequence[Any]", model))
-    )
 
 
 def check_probabilities(p: float | Sequence[float], meaning: str) -> list[float]:

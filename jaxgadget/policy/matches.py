@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import functools
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 
+from jaxgadget.core.results import NO_FAILURES, LaneResult
 from jaxgadget.games.game import Move
 from jaxgadget.policy.openspiel import is_state_policy
 from jaxgadget.policy.player import Player, PolicyPlayer, play_games
@@ -34,13 +35,24 @@ TERMINAL_CELLS = 2**22
 NORMAL_QUANTILE = 1.959963984540054
 """Half width of a 95 % confidence interval, in standard errors."""
 
+_SIGN = np.array([[1], [-1]])
+"""Sign of player 0's payoff for the row, as player 0 and as player 1."""
+
 Pairs = Sequence[Sequence[int | str]]
 """Pairs of row and column, by index or name."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Matches:
-    """Results of matches.
+class Matches(LaneResult):
+    """Results of matches; `table` has one row per pair, from the row player's perspective.
+
+    `win_rate` is wins + ½ draws, `mean_return` the row's mean return per game, in the game's own units (in a
+    constant-sum game a win is more than half of the constant); both are means of the two seatings, and
+    `…_first`, `…_second` are those as player 0 and as player 1. `ci95` and `return_ci95` are half widths of
+    95 % confidence intervals of `win_rate` and `mean_return`. **The unit of independence is a match, both
+    seatings together**: normal approximation with the standard deviation of the matches' scores, NaN for a
+    single match, 0 if all score alike. Pairs share chance and draws, so two rows are not independent, and (a,
+    b) and (b, a) are the same matches.
 
     Attributes:
       tree: the game's histories.
@@ -50,15 +62,24 @@ class Matches:
       ends: `[pairs, 2, matches]` terminal histories: with the row as player 0, then with the column.
     """
 
+    failures = NO_FAILURES
+
     tree: HistoryTree
     names: tuple[str, ...]
     pairs: tuple[tuple[int, int], ...]
     seed: int
     ends: IntArray
 
-    def __repr__(self) -> str:
-        size = f"{len(self.pairs)} pair(s), {self.ends.shape[2]} match(es) each, seed {self.seed}"
-        return f"<Matches of {self.tree.game.name}: {size}>"
+    @property
+    def message(self) -> str:
+        """One-sentence summary of the matches, and the widest confidence interval."""
+        width = float(_half_width(self._returns.mean(axis=1)).max())
+        wider = (
+            f"mean returns within ± {width:.3g}" if math.isfinite(width) else "play several for an interval"
+        )
+        return (
+            f"{self.ends.shape[2]} match(es) of each pair in {self.tree.game.name}, seed {self.seed}; {wider}"
+        )
 
     def moves(self, row: int | str, column: int | str, match: int) -> tuple[tuple[Move, ...], ...]:
         """The moves of both seatings of a match: row first, then column first.
@@ -73,33 +94,35 @@ class Matches:
         ends = self.ends[self.pairs.index((a, b)), :, match]
         return tuple(self.tree.moves(end) for end in ends.tolist())
 
-    @functools.cached_property
-    def frame(self) -> pd.DataFrame:
-        """One line per pair, from the row player's perspective.
+    @property
+    def lane_columns(self) -> dict[str, Any]:
+        """Row and column."""
+        names, (row, column) = np.asarray(self.names, object), np.asarray(self.pairs).T
+        return {"row": names[row], "column": names[column]}
 
-        `win_rate` is wins + ½ draws, `mean_return` the row's mean return per game, in the game's own units
-        (in a constant-sum game a win is more than half of the constant); both are means of the two
-        seatings, and `…_first`, `…_second` are those as player 0 and as player 1. `ci95` and
-        `return_ci95` are half widths of 95 % confidence intervals of `win_rate` and `mean_return`. **The
-        unit of independence is a match, both seatings together**: normal approximation with the standard
-        deviation of the matches' scores, NaN for a single match, 0 if all score alike. Pairs share
-        chance and draws, so two lines are not independent, and (a, b) and (b, a) are the same matches.
-        """
-        tree, (row, column) = self.tree, np.asarray(self.pairs).T
-        sign = np.array([[1], [-1]])
-        score = (1 + sign * _outcomes(tree, self.ends)) / 2
-        returns = sign * tree.payoff[self.ends] + tree.constant / 2
-        names = np.asarray(self.names, object)
-        return pd.DataFrame(
-            {
-                "row": names[row],
-                "column": names[column],
-                "matches": self.ends.shape[2],
-                **_columns(score.mean(axis=2), returns.mean(axis=2)),
-                "ci95": _half_width(score.mean(axis=1)),
-                "return_ci95": _half_width(returns.mean(axis=1)),
-            }
-        )
+    @property
+    def number_columns(self) -> dict[str, Any]:
+        """Number of matches, win rates, mean returns and half widths of their confidence intervals."""
+        score = (1 + _SIGN * _outcomes(self.tree, self.ends)) / 2
+        returns = self._returns
+        return {
+            "matches": self.ends.shape[2],
+            **_columns(score.mean(axis=2), returns.mean(axis=2)),
+            "ci95": _half_width(score.mean(axis=1)),
+            "return_ci95": _half_width(returns.mean(axis=1)),
+        }
+
+    @property
+    def _returns(self) -> FloatArray:
+        """`[pairs, 2, matches]` the row's returns."""
+        return _SIGN * self.tree.payoff[self.ends] + self.tree.constant / 2
+
+
+def are_wins_equal(tree: HistoryTree) -> bool:
+    """True if every win pays the same, so that a win rate says as much as a mean return; not so in poker."""
+    payoff = tree.payoff[tree.terminals]
+    sizes = np.abs(payoff[_outcomes(tree, tree.terminals) != 0])
+    return bool(np.ptp(sizes) <= CONSTANT_SUM_TOLERANCE * sizes.max()) if len(sizes) else True
 
 
 def play_matches(
@@ -220,7 +243,7 @@ def expected_matches(
 ) -> pd.DataFrame:
     """Exact expectation of the table of `play_matches`: sums over all terminals.
 
-    The columns are those of `Matches.frame` without `matches`, `ci95` and `return_ci95`.
+    The columns are those of `Matches.table` without `matches`, `ci95` and `return_ci95`.
 
     Args:
       policy: the players, a lane each; several policies of one tree are stacked. What is no `Policy` as
@@ -256,7 +279,7 @@ def worst_matchup(frame: pd.DataFrame) -> pd.DataFrame:
     The paper's Figure 4. From matches it is a minimum of estimates, hence biased downwards.
 
     Args:
-      frame: from `Matches.frame` or `expected_matches`.
+      frame: from `Matches.table` or `expected_matches`.
 
     Raises:
       ValueError: if there is no pair of different players.

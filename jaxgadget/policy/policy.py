@@ -518,20 +518,26 @@ def _load_old_hands(header: dict[str, Any], arrays: dict[str, Any], tree: Tree, 
     return _checked(public, probabilities, header, where).on(tree)
 
 
-PolicyLike: TypeAlias = "Policy | TabularPolicy | StatePolicy | Mapping[Any, Any]"
-"""Accepted forms of a policy: a `Policy`, one of OpenSpiel's, or a dictionary for `Policy.from_dict`."""
+PolicyLike: TypeAlias = "Policy | TabularPolicy | StatePolicy | Mapping[Any, Any] | str"
+"""Accepted forms of a policy: a `Policy`, one of OpenSpiel's, a dictionary (`Policy.from_dict`), a SPEC."""
 
 
 def as_policy(
-    policy: PolicyLike | Sequence[PolicyLike], tree: Tree | None = None, *, name: str = "policy"
+    policy: PolicyLike | Sequence[PolicyLike],
+    tree: Tree | None = None,
+    *,
+    name: str = "policy",
+    label: str | None = None,
 ) -> Policy:
     """Converts a policy in any accepted form to a `Policy` of a tree.
 
     Args:
-      policy: a `Policy`; a policy of OpenSpiel's, anything that has `action_probabilities(state)`; a
-        dictionary infostate → probabilities (`Policy.from_dict`); or several of these, stacked.
+      policy: a `Policy`; a SPEC of `make_blueprints`, such as `cfr+:100`; a policy of OpenSpiel's, anything
+        that has `action_probabilities(state)`; a dictionary infostate → probabilities (`Policy.from_dict`);
+        or several of these, stacked.
       tree: for which tree; needed unless it is a `Policy`, which may then be of another enumeration.
       name: the argument's, for messages.
+      label: label of the lane of a dictionary or a policy of OpenSpiel's; by default `dict` or `openspiel`.
 
     Raises:
       ValueError: if it is none of these, of another game, or the tree is missing.
@@ -542,28 +548,37 @@ def as_policy(
     if _is_several(policy):
         several = cast("Sequence[PolicyLike]", policy)
         return Policy.stack(
-            several if tree is None else [as_policy(one, tree, name=name) for one in several], tree=tree
+            several if tree is None else [as_policy(one, tree, name=name, label=label) for one in several],
+            tree=tree,
         )
     given: Any = policy
-    if not isinstance(given, Mapping) and (
+    if not isinstance(given, Mapping | str) and (
         isinstance(given, type) or not hasattr(given, "action_probabilities")
     ):
-        what = repr(given) if isinstance(given, str | None) else f"a {type(given).__name__}"
+        what = repr(given) if given is None else f"a {type(given).__name__}"
         hint = "; its average_policy() is one" if hasattr(given, "average_policy") else ""
         raise ValueError(
             f"{name}={what}: expected a Policy, such as Policy.uniform(tree), solve(tree).policy or "
-            "Policy.from_openspiel(tree, table); a policy of OpenSpiel's; or a dictionary from infostate to "
-            f"probabilities{hint}"
+            "Policy.from_openspiel(tree, table); the SPEC of a blueprint, such as 'cfr+:100'; a policy of "
+            f"OpenSpiel's; or a dictionary from infostate to probabilities{hint}"
         )
     if tree is None:
         what = "a dictionary" if isinstance(given, Mapping) else f"a {type(given).__name__}"
+        what = repr(given) if isinstance(given, str) else what
         raise ValueError(
             f"{name} is {what}, which does not say for which tree it is; give tree=…, or make it a Policy: "
             "as_policy(…, tree)"
         )
-    if isinstance(given, Mapping):
-        return Policy.from_dict(tree, cast("Mapping[Any, Any]", given))
-    return Policy.from_openspiel(tree, given)
+    if isinstance(given, str):
+        from jaxgadget.policy.blueprints import make_blueprints
+
+        return make_blueprints(tree, given, argument=name)
+    try:
+        if isinstance(given, Mapping):
+            return Policy.from_dict(tree, cast("Mapping[Any, Any]", given), label or "dict")
+        return Policy.from_openspiel(tree, given, label or "openspiel")
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
 
 
 def _is_several(policy: object) -> bool:

@@ -21,7 +21,7 @@ from jaxgadget.core.memory import (
     find_memory,
 )
 from jaxgadget.core.regret import RegretMatching, Rule, find_rule
-from jaxgadget.core.results import convergence
+from jaxgadget.core.results import NO_FAILURES, LaneResult, convergence
 from jaxgadget.core.solver import LP, Solver, check_iterations, choose_solver
 from jaxgadget.games.hands import NODE_BYTES, HandsGame
 from jaxgadget.policy.evaluate import (
@@ -55,8 +55,8 @@ POLICY_ARRAYS = 6.0
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Solution:
-    """A solved game, with its certificate in float64.
+class Solution(LaneResult):
+    """A solved game, with its certificate in float64; one lane. `policy.save` writes the strategies.
 
     Attributes:
       policy: both players' average policies, one lane; an equilibrium's if `algorithm` is `lp`.
@@ -70,6 +70,8 @@ class Solution:
       target_gap: the requested gap, if any.
       seconds: `build`, `compile` and `run`, the evaluation included.
     """
+
+    failures = NO_FAILURES
 
     policy: Policy
     value: float
@@ -88,6 +90,19 @@ class Solution:
     def name(self) -> str:
         """The game's."""
         return self.policy.tree.game.name
+
+    @property
+    def lane_columns(self) -> dict[str, Any]:
+        """Game and algorithm."""
+        return {"game": [self.name], "algorithm": [self.algorithm]}
+
+    @property
+    def number_columns(self) -> dict[str, Any]:
+        """Value, bracket of the game's value, NashConv and iterations."""
+        low, high = self.bracket
+        numbers = {"value": self.value, "game_value_low": low, "game_value_high": high}
+        numbers |= {"nash_conv": self.nash_conv, "gap": self.gap, "iterations": self.iterations}
+        return {name: np.array([number]) for name, number in numbers.items()}
 
     @property
     def payoff_range(self) -> float:

@@ -125,8 +125,10 @@ class Nested(LaneResult):
     failures: Mapping[int, str]
     knowledge: Knowledge | None = None
 
-    def __repr__(self) -> str:
-        return f"<Nested of {self.policy.tree.game.name}: {self.policy.num_lanes} lane(s)>"
+    @property
+    def exploitability(self) -> FloatArray:
+        """`[lanes]` `nested_exploitability`, by the name of `Responses` and of the table."""
+        return self.nested_exploitability
 
     @property
     def lanes(self) -> Lanes:
@@ -185,7 +187,7 @@ class Nested(LaneResult):
             "nested_exploitability": self.nested_exploitability,
             "gain": self.gain,
             "best_response_gain": self.best_response_gain,
-            "exploitability": self.nested_exploitability,
+            "exploitability": self.exploitability,
             "exploitability_bound": self.exploitability_bound,
             "objectives": self.objectives.T.tolist(),
             "gap_max": self.gap_max,

@@ -56,7 +56,7 @@ from jaxgadget.gadgets.ranges import Ranges, divide
 from jaxgadget.gadgets.root_gadgets import Resolving, Unsafe
 from jaxgadget.gadgets.trunk_gadgets import OptimalContinuation
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES, SIMULTANEOUS, TERMINAL, Game, TooLargeError
-from jaxgadget.games.menu import MenuAbstraction
+from jaxgadget.games.menu import MenuAbstraction, check_off_tree
 from jaxgadget.games.pruned import PrunedGame
 from jaxgadget.policy.evaluate import check_value, evaluate_policy
 from jaxgadget.policy.exact import find_value
@@ -416,6 +416,8 @@ def _set_up(
     asked = MenuAbstraction(
         game.game, menus, off_tree=1, off_tree_player=opponent, off_tree_actions=off_tree_actions
     )
+    if off_tree_actions is None:
+        check_off_tree(asked)
     return _OffTreeSetting(
         tree, player, asked.off_tree_actions, check_whole_number("max_histories", max_histories, 1)
     )

@@ -30,7 +30,7 @@ from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.players import Bracket
 
 
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class PromiseError(LaneResult):
     """Errors of promised values against the optimal continuation's; L blueprints, in units of payoff.
 

@@ -7,7 +7,7 @@ before and after and a certificate for every result. All certificates are in flo
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -561,8 +561,10 @@ def list_gadgets(
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class BothRefined:
+class BothRefined(LaneResult):
     """Blueprints with all subgames of both players re-solved, each against the blueprint.
+
+    Rows of `table` are player 0's lanes, then player 1's; both rows of a lane have the same NashConv.
 
     Attributes:
       players: player 0's and player 1's refinements, with the same lanes.
@@ -570,15 +572,14 @@ class BothRefined:
       blueprint_nash_conv: `[lanes]` NashConv of the blueprints.
       nash_conv: `[lanes]` NashConv of `policy`: the sum of both refined exploitabilities; NaN where a
         player's solve failed.
+      failures: rows without a result, and the reason.
     """
 
     players: tuple[Refinement, Refinement]
     policy: Policy
     blueprint_nash_conv: FloatArray
     nash_conv: FloatArray
-
-    def __repr__(self) -> str:
-        return f"<BothRefined: {self.players[0]!r}, {self.players[1]!r}>"
+    failures: Mapping[int, str]
 
     @property
     def message(self) -> str:
@@ -586,13 +587,20 @@ class BothRefined:
         return "; ".join(f"player {refinement.player}: {refinement.message}" for refinement in self.players)
 
     @property
-    def table(self) -> pd.DataFrame:
-        """Player 0's rows, then player 1's; both rows of a lane have the same NashConv."""
-        tables = [refinement.table for refinement in self.players]
-        for table in tables:
-            table["blueprint_nash_conv"] = self.blueprint_nash_conv
-            table["nash_conv"] = self.nash_conv
-        return pd.concat(tables, ignore_index=True)
+    def lane_columns(self) -> dict[str, Any]:
+        """Those of both refinements."""
+        return self._columns(self.players[0].lane_columns)
+
+    @property
+    def number_columns(self) -> dict[str, Any]:
+        """Those of both refinements, and NashConv of the blueprint and of both halves together."""
+        both = {"blueprint_nash_conv": self.blueprint_nash_conv, "nash_conv": self.nash_conv}
+        columns = self._columns(self.players[0].number_columns)
+        return columns | {name: np.tile(values, 2) for name, values in both.items()}
+
+    def _columns(self, names: Iterable[str]) -> dict[str, Any]:
+        rows = pd.concat([refinement.table for refinement in self.players], ignore_index=True)
+        return {name: rows[name] for name in names}
 
 
 @moved(infostate="where=cut(tree, …).only(infostate)", padded="solver=Solver(padded=…)")
@@ -656,7 +664,8 @@ def refine_both(
     policy = Policy(tree, halves, first.policy.labels)
     before, after = nash_conv(first.blueprint)[first.lanes.blueprint], nash_conv(policy)
     after[[*first.failures, *second.failures]] = np.nan
-    return BothRefined((first, second), policy, before, after)
+    later = {policy.num_lanes + lane: reason for lane, reason in second.failures.items()}
+    return BothRefined((first, second), policy, before, after, {**first.failures, **later})
 
 
 def _gadgets_of_both(

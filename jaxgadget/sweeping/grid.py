@@ -51,7 +51,7 @@ class SweepGrid:
 
     games: GameSpec | Sequence[GameSpec] | Mapping[str, Cuts]
     cuts: Cuts | None = None
-    blueprints: str | PolicyLike | Sequence[str | PolicyLike] = DEFAULT_BLUEPRINTS
+    blueprints: PolicyLike | Sequence[PolicyLike] = DEFAULT_BLUEPRINTS
     gadgets: str | Gadget | Sequence[str | Gadget] = DEFAULT_GADGETS
     priors: str | Prior | Sequence[str | Prior] = DEFAULT_PRIORS
     epsilons: Epsilon | Sequence[Epsilon] = DEFAULT_EPSILON

@@ -29,6 +29,7 @@ from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.compilation import enable_compilation_cache
 from jaxgadget.util.files import atomic_writer, make_folder
 from jaxgadget.util.machine import num_cores
+from jaxgadget.util.members import run_files
 
 if TYPE_CHECKING:
     import submitit
@@ -83,6 +84,8 @@ def leave_request(store: Store, request: Request) -> None:
     """
     enabled: bool = jax.config.values["jax_enable_compilation_cache"]
     cache: str | None = jax.config.values["jax_compilation_cache_dir"] if enabled else None
+    for module in run_files.values():  # of gadgets and priors: workers cannot import it
+        cloudpickle.register_pickle_by_value(module)
     try:
         message = cloudpickle.dumps(_Message(request, cache))
     except (TypeError, AttributeError, pickle.PicklingError) as error:

@@ -300,7 +300,9 @@ def first_below(tree: Tree, where: Cut, marked: BoolArray) -> IntArray:
         above = tree.parent[begin:end]
         passed[begin:end] = passed[above] | (marked[above] & (where.root[above] >= 0))
     leaves = np.nonzero(marked & ~passed & (where.root >= 0))[0]
-    short = np.setdiff1d(tree.leaves[where.root[tree.leaves] >= 0], leaves)
+    # Truncated leaves below the limit do not matter.
+    truncated = tree.leaves[(where.root[tree.leaves] >= 0) & ~passed[tree.leaves]]
+    short = np.setdiff1d(truncated, leaves)
     if len(short):
         raise ValueError(
             f"the depth limit lies below history {tree.moves(int(short[0]))}, where the tree of "

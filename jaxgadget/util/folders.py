@@ -45,7 +45,7 @@ KINDS = {
     "jaxgadget range network": FolderKind(
         "a network of ranges",
         "train_ranges",
-        "`--alternative values:DIR`, `nested --leaf ranges:DIR`, FolderRanges or load_ranges",
+        "`--alternative values:DIR`, `nested --leaf values:DIR`, FolderRanges or load_ranges",
     ),
     SOLVED_RANGES: FolderKind("solved ranges", "solve_ranges", "solve_ranges, as checkpoint of its solver"),
     SWEPT: FolderKind("a sweep", "sweep", "`jaxgadget sweep DIR` or sweep"),

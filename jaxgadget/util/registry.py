@@ -6,19 +6,27 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
+from jaxgadget.util.members import find_member, parse_own, resolve
+
 
 def find(table: Mapping[str, str], name: str, kind: str) -> Any:
-    """Imports and returns the object of a name.
+    """Imports and returns the object of a name, or a class of the user's.
 
     Args:
       table: name → `module:object`.
-      name: a name in the table.
+      name: a name in the table, or `path.py:Class` or `module:Class`.
       kind: kind of the entries, for errors, such as `gadget`.
 
     Raises:
-      ValueError: if the name is not in the table.
+      ValueError: if the name is not in the table and no class of the user's.
     """
-    if name not in table:
-        raise ValueError(f"{kind} {name!r} is unknown; expected one of {', '.join(table)}")
-    module, _, member = table[name].partition(":")
-    return getattr(importlib.import_module(module), member)
+    if name in table:
+        module, _, member = table[name].partition(":")
+        return getattr(importlib.import_module(module), member)
+    own = parse_own(name)
+    if own is None or own.parameters:
+        raise ValueError(
+            f"{kind} {name!r} is unknown; expected one of {', '.join(table)}, or a class of your own, "
+            "path.py:Class"
+        )
+    return find_member(f"{kind} {name!r}", resolve(own.where), own.member, f"{kind} class")

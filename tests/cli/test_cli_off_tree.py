@@ -72,6 +72,7 @@ def test_strategies_are_saved_for_the_whole_game(tmp_path: pathlib.Path) -> None
     ("arguments", "text"),
     [
         (("off-tree", GAME, "--menu", "3-a"), "'Bet 3' is no bet"),
+        (("off-tree", "no_limit_leduc(max_raises=2)", "--menu", "1-a"), "none is off the menu"),
         (("off-tree", GAME, "--menu", "1-a", "--off-tree", "1"), "is on the menu"),
         (("off-tree", "kuhn_poker", "--menu", "1-a"), "is no action of kuhn_poker"),
         ((*COIN, "--method", "cheap"), "expected inexpensive, expensive, safe or translation:RULE"),

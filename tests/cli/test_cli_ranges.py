@@ -101,7 +101,7 @@ def test_the_same_command_goes_on_and_another_is_refused(trained: Trained) -> No
     shown = re.sub(r"\s+", " ", run(*TRAIN, "--out", out).stdout)
     assert f"{before['visited_rmse']:.5f}" in shown and "24 subgames solved, largest gap" in shown
     assert "jaxgadget refine kuhn_poker --cut depth:2 --alternative values:" in shown
-    assert "jaxgadget nested kuhn_poker --leaf ranges:" in shown
+    assert "jaxgadget nested kuhn_poker --leaf values:" in shown
 
 
 def test_nested_with_its_values(trained: Trained, tmp_path: pathlib.Path) -> None:
@@ -117,7 +117,7 @@ def test_nested_with_its_values(trained: Trained, tmp_path: pathlib.Path) -> Non
         after = jg.exploitability(policy, player, value=tuple(found["game_value"]))
         assert row["nested_exploitability"] == pytest.approx(float(after[0]), abs=1e-6)
     assert "nested search, " in (tmp_path / "nested.svg").read_text()
-    text = re.sub(r"\s+", " ", run(*NESTED, "--leaf", f"ranges:{out}").stdout)
+    text = re.sub(r"\s+", " ", run(*NESTED, "--leaf", f"values:{out}").stdout)
     assert "from the root to the limit and again in every public state there, 20 iterations each" in text
     assert "values at the limit took" not in text and "nan" not in text.lower().replace("cnan", "")
 

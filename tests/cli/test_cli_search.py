@@ -128,6 +128,8 @@ def test_match() -> None:
     assert first["mean_return"] == pytest.approx(-second["mean_return"])
     again = record(run("match", *FAST, *arguments, "--json", "-"))
     assert again == found
+    shown = run("match", *FAST, *arguments).stdout
+    assert shown.count("±") == 2 and "win rate" not in shown  # a pair once, and the note
 
 
 def test_train_value(trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path]) -> None:

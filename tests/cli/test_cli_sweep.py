@@ -70,7 +70,7 @@ def test_tables_and_files(tmp_path: pathlib.Path):
     assert list(found) == SCHEMA.names
     assert found["refined_exploitability"].tolist() == rows["refined_exploitability"].tolist()
     drawn = plot.read_text()
-    assert drawn.count("4 iterations") == 1 and "3 iterations" in drawn
+    assert drawn.count("4 iterations") == 2 and "3 iterations" in drawn
 
 
 def test_the_same_command_goes_on(tmp_path: pathlib.Path):
@@ -94,6 +94,22 @@ def test_a_folder_without_locks(tmp_path: pathlib.Path):
     run(tmp_path / "t", *CUT, "--gadget", "unsafe")
     other = run(tmp_path / "t", *CUT, "--gadget", "unsafe", "--no-locks")
     assert other.exit_code == 2 and "began with locks=True" in words(other.stderr)
+
+
+def test_a_cut_may_be_one_games(tmp_path: pathlib.Path):
+    """The other game has the cut that names none."""
+    games = ("--game", "coin_toss", "--game", "kuhn_poker")
+    exactly = ("--blueprint", "uniform", "--gadget", "unsafe", "--algorithm", "lp", "--player", 0)
+    cuts = ("--cut", "coin_toss:play", "--cut", "depth:2")
+    result = run(tmp_path / "s", *games, *exactly, *cuts)
+    assert result.exit_code == 0, result.stderr
+    rows = read_sweep(tmp_path / "s")
+    assert list(zip(rows["game"], rows["cut"], strict=True)) == [
+        ("coin_toss", "play"),
+        ("kuhn_poker", "depth:2"),
+    ]
+    result = run(tmp_path / "t", *games[:2], *exactly, *cuts)
+    assert result.exit_code == 2 and "every game has a cut of its own" in words(result.stderr)
 
 
 def test_workers_are_processes_or_jobs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):

@@ -147,12 +147,15 @@ def test_a_solve_that_is_interrupted_goes_on(
     assert nothing_left.stderr == ""
 
 
-def test_an_interrupt_without_a_checkpoint_is_a_word(monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupt_without_a_checkpoint_names_the_option(monkeypatch: pytest.MonkeyPatch):
     def interrupt(*args: Any, **more: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("jaxgadget.policy.solve.solve", interrupt)
     result = run("solve", "kuhn_poker")
+    advice = "Nothing was saved; with --checkpoint PATH the command can be resumed."
+    assert (result.exit_code, result.stderr) == (130, f"Interrupted. {advice}\n")
+    result = run("solve", "kuhn_poker", "--algorithm", "lp")
     assert (result.exit_code, result.stderr) == (130, "Interrupted.\n")
 
 

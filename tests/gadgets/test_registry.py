@@ -1,8 +1,10 @@
 """Names of gadgets, priors and alternative values, and what the command line makes of them together."""
 
 import dataclasses
+import pathlib
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
 import jaxgadget
@@ -56,3 +58,45 @@ def test_priors_that_all_gadgets_refuse_are_an_error() -> None:
         ("timid", "none"),
         ("resolving", "blueprint"),
     ]
+
+
+OWN = """
+import dataclasses
+from typing import ClassVar
+
+import jaxgadget
+
+
+@dataclasses.dataclass(frozen=True)
+class Bold(jaxgadget.Resolving):
+    name: ClassVar[str] = "bold"
+
+
+class Steep(jaxgadget.UniformPrior):
+    name = "steep"
+
+
+def function():
+    pass
+"""
+
+
+def test_a_gadget_and_a_prior_of_a_users_file(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(OWN)
+    (made,) = make_gadgets([f"{path}:Bold"], [f"{path}:Steep"], [0.1])
+    assert (made.name, made.prior.name, made.epsilon) == ("bold", "steep", 0.1)
+    tree = jaxgadget.enumerate_game(jaxgadget.load("kuhn_poker"))
+    uniform = jaxgadget.Policy.uniform(tree)
+    found, same = (
+        jaxgadget.refine(tree, "depth:1", uniform, gadget, iterations=10)
+        for gadget in (made, jaxgadget.Resolving(jaxgadget.UniformPrior(), 0.1))
+    )
+    np.testing.assert_array_equal(found.refined_exploitability, same.refined_exploitability)
+    for name, message in (
+        ("Timid", "expected a gadget class; classes there: Bold"),
+        ("function", "is no dataclass"),
+        ("Bold(x=1)", "is unknown; expected one of unsafe"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make_gadgets([f"{path}:{name}"], ["none"])

@@ -14,6 +14,7 @@ from jaxgadget.policy import player as play
 from jaxgadget.policy.evaluate import evaluate_policy
 from jaxgadget.policy.matches import (
     NORMAL_QUANTILE,
+    are_wins_equal,
     expected_matches,
     play_matches,
     play_players,
@@ -123,7 +124,7 @@ def test_chunks_of_terminals_change_nothing(policies, monkeypatch):
 def test_samples_agree_with_expectations(policies, name):
     """Within 4.5 standard errors; against a wrong player's expectations not within 20."""
     policy = policies[name]
-    frame, exact = play_matches(policy, matches=4_000, seed=11).frame, expected_matches(policy)
+    frame, exact = play_matches(policy, matches=4_000, seed=11).table, expected_matches(policy)
     assert list(frame["row"]) == list(exact["row"]) and list(frame["column"]) == list(exact["column"])
     assert len(frame) == 12 and set(frame["matches"]) == {4_000}
     for value, width in (("win_rate", "ci95"), ("mean_return", "return_ci95")):
@@ -145,7 +146,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(policies):
     exact = expected_matches(policy, pairs)
     inside = {"ci95": [], "return_ci95": []}
     for seed in range(200):
-        frame = play_matches(policy, matches=300, seed=seed, pairs=pairs).frame
+        frame = play_matches(policy, matches=300, seed=seed, pairs=pairs).table
         for value, width in (("win_rate", "ci95"), ("mean_return", "return_ci95")):
             inside[width].append(np.abs(frame[value] - exact[value]) <= frame[width])
     for found in inside.values():
@@ -157,10 +158,10 @@ def test_the_interval_counts_matches_not_games(policies):
     played = play_matches(policy, matches=50, seed=1, pairs=[(0, 3)])
     payoff = policy.tree.payoff[played.ends[0]]
     score = ((np.sign(payoff[0]) + 1) / 2 + (1 - np.sign(payoff[1])) / 2) / 2
-    (line,) = played.frame.to_dict("records")
+    (line,) = played.table.to_dict("records")
     assert line["win_rate"] == pytest.approx(score.mean())
     assert line["ci95"] == pytest.approx(1.96 * score.std(ddof=1) / np.sqrt(50), rel=1e-4)
-    assert np.isnan(play_matches(policy, matches=1, seed=1).frame["ci95"]).all()
+    assert np.isnan(play_matches(policy, matches=1, seed=1).table["ci95"]).all()
 
 
 # A match is its seed and number
@@ -234,11 +235,11 @@ def test_a_game_without_any_chance(policies):
         ((3, 0), (2, 1), (1, 2)),  # the last card is no decision
         ((0, 3), (1, 2), (2, 1)),
     )
-    for frame in (played.frame, expected_matches([high, low])):
+    for frame in (played.table, expected_matches([high, low])):
         mine, theirs = frame.to_dict("records")
         assert [mine[name] for name in SEATED] == [1, 1, 1, 1, 1]
         assert [theirs[name] for name in SEATED] == [0, 0, 0, -1, -1]
-    assert (played.frame[["ci95", "return_ci95"]] == 0).all(axis=None)
+    assert (played.table[["ci95", "return_ci95"]] == 0).all(axis=None)
 
 
 CONSTANT_SUM = """EFG 2 R "Constant" { "One" "Two" }
@@ -258,7 +259,7 @@ def test_a_constant_sum_game_is_won_above_half_of_the_constant(tmp_path):
         Policy.from_function(tree, lambda p, i, k, place=place: np.eye(k)[place], name)
         for place, name in enumerate(("low", "even", "high"))
     ]
-    for frame in (play_matches(pure, matches=3, seed=0).frame, expected_matches(pure)):
+    for frame in (play_matches(pure, matches=3, seed=0).table, expected_matches(pure)):
         found = lines(frame)
         seats = {key: (line["win_rate_first"], line["win_rate_second"]) for key, line in found.items()}
         # Who sits first decides alone.
@@ -410,7 +411,7 @@ def test_bad_policies_and_replays(policies):
             function([policy, policy.lane("uniform")])
         with pytest.raises(ValueError, match="expected at least two"):
             function(policy.lane(0))
-        with pytest.raises(ValueError, match="policy="):
+        with pytest.raises(ValueError, match="policy is"):
             function("uniform")
     for players, message in (
         ([policy], "expected a dictionary of names and players"),
@@ -430,3 +431,12 @@ def test_bad_policies_and_replays(policies):
         played.moves(0, 1, 3)
     with pytest.raises(ValueError, match="row="):
         played.moves(0, 2, 0)
+
+
+def test_a_win_rate_says_as_much_as_a_return_where_wins_pay_the_same() -> None:
+    games = {
+        "kuhn_poker": False,
+        "liars_dice(dice_sides=2)": True,
+        "goofspiel(num_cards=3)": True,
+    }
+    assert {name: are_wins_equal(enumerate_game(load(name))) for name in games} == games

@@ -102,6 +102,8 @@ def test_solutions_carry_their_certificate(kuhn):
     assert set(found.seconds) == {"build", "compile", "run"} and min(found.seconds.values()) >= 0
     first, second = found.best_response_values
     assert -first <= KUHN_VALUE <= second
+    (row,) = found.table.to_dict("records")
+    assert (row["game"], row["nash_conv"], row["game_value_high"]) == ("kuhn_poker", found.nash_conv, second)
 
 
 def test_a_constant_is_removed_and_reported(tmp_path):

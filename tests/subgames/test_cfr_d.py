@@ -114,6 +114,12 @@ def test_it_keeps_less_than_one_strategy_of_the_game() -> None:
     assert found.num_values < strategy / 4
 
 
+def test_it_is_printed_in_a_line() -> None:
+    found = repr(kuhn(10))
+    assert found.startswith("<Decomposition ") and found.endswith(f": {kuhn(10).message}>")
+    assert len(found) < 250 and "array" not in found
+
+
 def test_rows_below_the_cut_are_uniform() -> None:
     found, tree = kuhn(10), loaded("kuhn_poker")
     uniform = Policy.uniform(tree).probabilities

@@ -153,11 +153,14 @@ def test_the_payoff_is_that_of_an_explicit_recursion(
     np.testing.assert_allclose(found, expected, rtol=0, atol=ROUNDING)
 
 
-@pytest.mark.parametrize(("name", "where", "depth"), [("kuhn_poker", "depth:0", 1), (LEDUC, "depth:1", 2)])
-def test_a_tree_to_the_limit_will_do(name: str, where: str, depth: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "where", "depth", "beyond"),
+    [("kuhn_poker", "depth:0", 1, 0), (LEDUC, "depth:1", 2, 0), (LEDUC, "depth:1", 2, 1)],
+)
+def test_a_tree_to_the_limit_or_beyond_will_do(name: str, where: str, depth: int, beyond: int) -> None:
     """With a blueprint and values for the whole game; in Kuhn player 1 then has no infoset."""
     tree = game(name)
-    above = enumerate_game(load(name), depth=int(where.removeprefix("depth:")) + depth)
+    above = enumerate_game(load(name), depth=int(where.removeprefix("depth:")) + depth + beyond)
     assert above.is_truncated and (name != "kuhn_poker" or len(above.infosets[1]) == 0)
     blueprint = Policy.dirichlet(tree, 0)
     values = ExactValues(Policy.stack([blueprint, draws(tree, 1, 2)]))

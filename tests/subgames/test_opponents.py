@@ -553,7 +553,8 @@ def test_both_players_meet_the_others_half_of_a_model() -> None:
     how: dict[str, Any] = {"iterations": 30, "value": (-0.1, -0.08)}
     asked = [jg.Resolving(jg.NoPrior()), jg.Unsafe()]
     both = jg.refine_both(tree, "flop", uniform, asked, opponent=against, **settings(**how))
-    assert len(both.table) == 8
+    assert len(both.table) == 8 and both.table["player"].tolist() == [0] * 4 + [1] * 4
+    np.testing.assert_array_equal(both.table["nash_conv"], np.tile(both.nash_conv, 2))
     assert both.nash_conv.shape == both.blueprint_nash_conv.shape == (4,)
     for player in (0, 1):
         alone = jg.refine(tree, "flop", uniform, asked, opponent=against, player=player, **settings(**how))
@@ -598,7 +599,7 @@ def test_what_makes_no_sense_is_refused() -> None:
         (lambda: jg.Opponent(uniform, 1.1), r"p=1\.1: expected a number in \[0, 1\]"),
         (lambda: jg.Opponent(uniform, float("nan")), "expected a number in"),
         (lambda: jg.Opponent(jg.Policy(tree, (rows[0], rows[1]), ("nan",)), 0.5), "nan|finite|NaN"),
-        (lambda: jg.Opponent("uniform", 0.5), "model='uniform' is a SPEC"),
+        (lambda: jg.Opponent("uniforn", 0.5), "model 'uniforn' is unknown"),
         (lambda: uniform, "opponent=.*expected Opponent"),
         (lambda: [], "opponent=.*expected Opponent"),
     ]
