@@ -51,6 +51,11 @@ from jaxgadget.util.lanes import Lanes
 from jaxgadget.util.progress import progress_bar
 
 
+def name_lane(gadget: Gadget, blueprint: str, against: str = "") -> str:
+    """Name of a lane in messages, by the blueprint's label and a description of the opponent, if any."""
+    return " ".join(filter(None, (f"{describe(gadget)} after blueprint {blueprint!r}", against)))
+
+
 class GadgetSubgames(abc.ABC):
     """Interface of the engine to subgames that a player re-solves with gadgets."""
 
@@ -111,13 +116,6 @@ class GadgetSubgames(abc.ABC):
         if solver.rule is None:
             return [[number] for number in range(len(self.gadgets))]
         return group_gadgets(self.gadgets)
-
-    def lanes_of(self, numbers: Sequence[int]) -> Lanes:
-        """The lanes of the given gadgets, which are numbered from 0 in the given order."""
-        lanes = self.lanes.take(self.lanes.of_gadgets(numbers))
-        position = np.zeros(len(self.gadgets), np.int64)
-        position[list(numbers)] = np.arange(len(numbers))
-        return dataclasses.replace(lanes, gadget=position[lanes.gadget])
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -324,9 +322,7 @@ class Subgames(GadgetSubgames):
 
     def describe(self, gadget: Gadget, opponent: int, blueprint: int) -> str:
         """A lane in words, for messages."""
-        lane = f"{describe(gadget)} after blueprint {self.blueprint.labels[blueprint]!r}"
-        against = self.against.describe(opponent)
-        return f"{lane}{f' {against}' if against else ''}"
+        return name_lane(gadget, self.blueprint.labels[blueprint], self.against.describe(opponent))
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -604,7 +600,7 @@ def _build_groups(
         is_auto, plan = gadgets[0].epsilon == AUTO, None
         if is_auto:
             gadgets = [dataclasses.replace(gadget, epsilon=0.0) for gadget in gadgets]
-        games = build_games(prepared, gadgets, lanes=subgames.lanes_of(group))
+        games = build_games(prepared, gadgets, lanes=subgames.lanes.only_gadgets(group))
         if solver.rule is not None:
             batch = games.batch
             plan = plan_batch(

@@ -5,6 +5,7 @@ Each lane has its own gadget, opponent and ranges; all lanes share the values at
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,23 +16,11 @@ from jaxgadget.core.certificate import find_overflows
 from jaxgadget.core.driver import Report
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.capabilities import Capability, check_capabilities
-from jaxgadget.gadgets.gadget import Gadget, describe
+from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.games import Prepared, build_games, group_gadgets
 from jaxgadget.subgames.engine import solve_games
 from jaxgadget.util.arrays import BoolArray, FloatArray
 from jaxgadget.util.lanes import Lanes
-
-
-def name_lane(gadget: Gadget, blueprint: str, against: str = "") -> str:
-    """Name of a lane in messages.
-
-    Args:
-      gadget: the gadget.
-      blueprint: the blueprint's label.
-      against: description of the opponent; empty if it only adapts.
-    """
-    return " ".join(filter(None, (f"{describe(gadget)} after blueprint {blueprint!r}", against)))
-
 
 SEARCH = frozenset({Capability.RANGE, Capability.ROOT_VALUES, Capability.ROOT_PRIOR, Capability.SPREAD})
 """Capabilities of searches without the opponent's decisions above their roots."""
@@ -89,16 +78,8 @@ def solve_lookahead(
     iterations, failures = np.zeros(count, np.int64), dict[int, str]()
     for group in group_gadgets(gadgets):
         solved_lanes = lanes.of_gadgets(group)
-        games = build_games(
-            prepared,
-            [gadgets[number] for number in group],
-            lanes=Lanes(
-                gadget=np.searchsorted(group, lanes.gadget[solved_lanes]),
-                opponent=lanes.opponent[solved_lanes],
-                blueprint=solved_lanes,
-                draw=np.zeros_like(solved_lanes),
-            ),
-        )
+        group_lanes = dataclasses.replace(lanes.only_gadgets(group), blueprint=solved_lanes)
+        games = build_games(prepared, [gadgets[number] for number in group], lanes=group_lanes)
         group_names = [names[int(lane)] for lane in solved_lanes]
         solved = solve_games(games, solver, names=group_names, report=report)
         num_games = games.batch.num_games

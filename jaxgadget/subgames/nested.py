@@ -353,10 +353,8 @@ def _run(
     if leaves[0].is_continued:
         for group in group_gadgets(gadgets):
             numbers = lanes.of_gadgets(group)
-            part = dataclasses.replace(
-                lanes.take(numbers), gadget=np.searchsorted(group, lanes.gadget[numbers])
-            )
-            batches.append((leaves[0], tuple(gadgets[number] for number in group), numbers, part))
+            together = tuple(gadgets[number] for number in group)
+            batches.append((leaves[0], together, numbers, lanes.only_gadgets(group)))
     else:
         for blueprint, leaf in enumerate(leaves):
             numbers = lanes.where(blueprint=blueprint)

@@ -38,10 +38,11 @@ from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.evaluate import best_response, evaluate_policy
 from jaxgadget.policy.policy import Policy
 from jaxgadget.subgames.beliefs import Beliefs, OwnSearches, OwnSpot, is_private
+from jaxgadget.subgames.engine import name_lane
 from jaxgadget.subgames.knowledge import Knowledge
 from jaxgadget.subgames.leaves import Leaf, opponent_mixtures
 from jaxgadget.subgames.limits import check_room, most_payoffs
-from jaxgadget.subgames.lookahead import SolvedLookahead, name_lane, solve_lookahead
+from jaxgadget.subgames.lookahead import SolvedLookahead, solve_lookahead
 from jaxgadget.subgames.profile import Profile, actions_below, root_reach, usual_roots
 from jaxgadget.subgames.schedule import Schedule, SearchLevel, decisions_before
 from jaxgadget.tree.cut import Cut, leaf_above

@@ -64,6 +64,13 @@ class Lanes:
         """The numbers of the lanes of several gadgets, gadget by gadget."""
         return np.concatenate([self.where(gadget=gadget) for gadget in gadgets])
 
+    def only_gadgets(self, gadgets: Sequence[int]) -> Lanes:
+        """The lanes of several gadgets, gadget by gadget; these are numbered from 0 in the given order."""
+        lanes = self.take(self.of_gadgets(gadgets))
+        position = np.zeros(max(gadgets) + 1, np.int64)
+        position[list(gadgets)] = np.arange(len(gadgets))
+        return dataclasses.replace(lanes, gadget=position[lanes.gadget])
+
     def labels(
         self, blueprints: Sequence[str], gadgets: Sequence[str], opponents: Sequence[str] = ("",)
     ) -> tuple[str, ...]:

@@ -20,6 +20,9 @@ def test_where_and_take_agree():
     np.testing.assert_array_equal(taken.opponent, [0, 1])
     np.testing.assert_array_equal(taken.blueprint, [1, 1])
     np.testing.assert_array_equal(lanes.of_gadgets([2, 0]), np.r_[20:30, 0:10])
+    only = lanes.only_gadgets([2, 0])
+    np.testing.assert_array_equal(only.gadget, np.repeat([0, 1], 10))
+    np.testing.assert_array_equal(only.opponent, lanes.opponent[np.r_[20:30, 0:10]])
 
 
 def test_labels_leave_out_an_opponent_without_a_model():
