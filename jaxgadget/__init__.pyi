@@ -51,6 +51,8 @@ from .opponents.local_best_response import call_down as call_down
 from .opponents.local_best_response import local_best_response as local_best_response
 from .opponents.mixtures import mix as mix
 from .opponents.opponent import Opponent as Opponent
+from .opponents.opponent import OpponentLike as OpponentLike
+from .opponents.opponent import Opponents as Opponents
 from .opponents.respond import best_nash as best_nash
 from .opponents.respond import data_biased_response as data_biased_response
 from .opponents.respond import respond as respond

@@ -332,7 +332,8 @@ class Outcome:
 
     def has_bound(self, gadget: Gadget) -> bool:
         """Whether one is known: of reach gadgets only against an opponent who adapts."""
-        return gadget.name in gadgets.BOUNDED and (self.p == 0 or not gadget.name.startswith("reach"))
+        kind = gadgets.KINDS[gadget.name]
+        return kind.bound is not None and (self.p == 0 or not kind.has_gifts)
 
     @property
     def exact(self) -> bool:
@@ -486,23 +487,25 @@ def _examine_rise(
             continue
         lanes = slice(number * count, (number + 1) * count)
         rise, asked = kept - earned[lanes], f"{where}, {describe(gadget)}"
-        joint = gadget.name == "optimal-continuation"
+        kind = gadgets.KINDS[gadget.name]
+        joint = kind.is_joint
         tolerance = ROUNDING * (outcome.bundle.unit if joint else part.unit)
         if outcome.losses is not None and not (joint and (gadget.epsilon > 0 or outcome.p > 0)):
-            most = _allowed(gadget.name, part, outcome.losses[:, lanes])
+            most = _allowed(kind, part, outcome.losses[:, lanes])
             statement = f"{gadget.name}: exploitability rises no more than the losses allow"
             findings.hold(statement, asked, rise - most, tolerance)
         if gadget.epsilon == 0 and outcome.p == 0:
-            most = _allowed(gadget.name, part, outcome.gap[:, lanes])
+            most = _allowed(kind, part, outcome.gap[:, lanes])
             statement = f"{gadget.name}: with ε = 0 exploitability rises no more than the gap"
             findings.hold(statement, asked, rise - most, tolerance)
 
 
-def _allowed(kind: str, part: Structure, losses: Array) -> Array:
+def _allowed(kind: gadgets.Kind, part: Structure, losses: Array) -> Array:
     """By how much a structure's exploitability may rise if these, `[S, lanes]`, are its games' losses."""
-    if kind.endswith("resolving"):
-        return losses[part.subgames].sum(axis=0)
-    return part.weight * losses[part.subgames].max(axis=0) if kind.endswith("max-margin") else losses[0]
+    if kind.is_joint:
+        return losses[0]
+    own = losses[part.subgames]
+    return own.sum(axis=0) if kind.bound == "sum" else part.weight * own.max(axis=0)
 
 
 def _examine_sums(outcome: Outcome, kept: Array, earned: Array, findings: Findings) -> None:
@@ -563,7 +566,7 @@ def _examine_games(
     """
     bundle, count, (before, after) = outcome.bundle, outcome.blueprint.num_lanes, strategies
     rng = np.random.default_rng([bundle.seed, outcome.player, outcome.exact])
-    joint = [n for n, gadget in enumerate(outcome.gadgets) if gadget.name == "optimal-continuation"]
+    joint = [n for n, gadget in enumerate(outcome.gadgets) if gadgets.KINDS[gadget.name].is_joint]
     lanes = np.arange(outcome.policy.num_lanes)
     is_joint = np.isin(lanes // count, joint)
     share = min(1.0, programs / len(lanes))
@@ -623,21 +626,22 @@ def _examine_game(
       findings: are told.
     """
     gadget = outcome.gadgets[lane // outcome.blueprint.num_lanes]
-    kind, asked = gadget.name, (prior_name(gadget), float(gadget.epsilon))
+    name, asked = gadget.name, (prior_name(gadget), float(gadget.epsilon))
+    kind = gadgets.KINDS[name]
     where = f"{part.shape.name}, subgame {row}, player {outcome.player}, {outcome.lane_name(lane)}"
     where = f"{where}, {outcome.how}, {outcome.bundle.name}"
-    tree = models.build(kind, subgame, outcome.model, outcome.p, *asked)
-    unit = part.most if kind in ("max-margin", "reach-max-margin") else part.unit
-    constant = (1 - outcome.p) * elsewhere if kind == "full" else 0.0
+    tree = models.build(name, subgame, outcome.model, outcome.p, *asked)
+    unit = part.most if kind.is_margin else part.unit
+    constant = (1 - outcome.p) * elsewhere if kind.has_siblings else 0.0
     optimum = _optimum(tree.root, outcome.player, tree.floors, unit) + constant
-    largest = outcome.bundle.unit if kind == "full" else unit
+    largest = outcome.bundle.unit if kind.has_siblings else unit
     _hold_optimum(outcome, row, lane, optimum, where, (unit, largest), findings)
-    value = models.objective(kind, subgame, strategies, outcome.model, outcome.p, *asked) + constant
+    value = models.objective(name, subgame, strategies, outcome.model, outcome.p, *asked) + constant
     off = abs(outcome.value[row, lane] - value)
     findings.hold(IS_GUARANTEED, where, off, ROUNDING * largest)
     if outcome.losses is not None and outcome.has_bound(gadget):
         gap = outcome.gap[row, lane]
-        rise = models.rise_bound(kind, subgame, strategies, outcome.model, outcome.p, gap, *asked)
+        rise = models.rise_bound(name, subgame, strategies, outcome.model, outcome.p, gap, *asked)
         off = abs(outcome.losses[row, lane] - rise)
         findings.hold("losses are those of the definition", where, off, ROUNDING * unit / (1 - outcome.p))
 

@@ -14,7 +14,7 @@ PROMISED = {
     *("solve_ranges", "draw_ranges", "train_ranges", "load_ranges", "range_rmse"),
     *("Opponent", "Responses", "respond", "best_nash", "data_biased_response", "mix"),
     *("SolvedRanges", "RangeNetwork", "RangeTraining", "FolderRanges", "ContinuationPrior"),
-    *("Opponent", "RangePrior"),
+    *("OpponentLike", "Opponents", "RangePrior"),
     *("Knowledge", "RandomGeneration", "DiverseGeneration"),
     *("AbstractValues", "Answering", "nested_off_tree", "translate_off_tree", "OffTree"),
     *("Spot", "HandRange", "BetMenu", "solve_spots", "evaluate_spot", "SpotSolution"),

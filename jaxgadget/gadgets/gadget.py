@@ -26,7 +26,7 @@ from jaxgadget.gadgets.prior import ArrayPrior, BlueprintPrior, Mistakes, NoPrio
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.structure import Bodies
 from jaxgadget.util.arguments import is_finite_number
-from jaxgadget.util.arrays import IntArray
+from jaxgadget.util.arrays import FloatArray, IntArray
 
 DEFAULT_EPSILON = 1e-3
 """ε of the paper's experiments (Kubíček et al. 2026, §8)."""
@@ -211,6 +211,18 @@ class Perturbed:
         return dataclasses.replace(
             self, prior=self.prior.resolve(context), alternative=self.alternative.resolve(context)
         )
+
+    def error_bound(self, error: float, gap: FloatArray) -> FloatArray:
+        """`[lanes]` bound on a solution's exploitability in excess of the best strategy for the subgames.
+
+        Args:
+          error: Δ, the largest error of the alternative values, per unit of `N(s)`.
+          gap: `[S, lanes]` NashConv of its games.
+
+        Returns:
+          NaN where no bound is known.
+        """
+        return np.full(gap.shape[1], np.nan)
 
     @property
     def settings(self) -> dict[str, str]:

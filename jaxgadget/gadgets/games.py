@@ -19,7 +19,7 @@ from jaxgadget.gadgets.alternative import WithGifts
 from jaxgadget.gadgets.entry import Entry
 from jaxgadget.gadgets.frozen import Frozen
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.gadgets.models import Mixtures
+from jaxgadget.gadgets.models import Mixtures, free_loss
 from jaxgadget.gadgets.ranges import Ranges, largest_rows
 from jaxgadget.gadgets.structure import Bodies, Structure
 from jaxgadget.tree.forest import Forest
@@ -189,8 +189,7 @@ class GadgetGames:
             assert gained is not None
             p = self.mixtures.p[self.lanes.opponent]
             has_gifts = np.array([isinstance(gadget.offer, WithGifts) for gadget in self.gadgets])
-            is_bounded = (p < 1) & ~(has_gifts[self.lanes.gadget] & (p > 0))
-            gap = np.where(is_bounded, (gap + gained) / np.where(is_bounded, 1 - p, 1), np.nan)
+            gap = np.where(has_gifts[self.lanes.gadget] & (p > 0), np.nan, free_loss(p, gap + gained))
         losses = np.full_like(gap, np.nan)
         for gadget_idx in range(len(self.gadgets)):
             lanes = self.lanes.where(gadget=gadget_idx)

@@ -15,7 +15,9 @@ from jaxgadget.core.problem import Terms
 from jaxgadget.core.rows import on_host, pad_rows
 from jaxgadget.gadgets.ranges import Ranges, largest_rows
 from jaxgadget.tree.forest import Forest, followed_payoff
+from jaxgadget.tree.sequence import SequenceForm
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+from jaxgadget.util.players import sign_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -89,6 +91,31 @@ class Mixtures:
         followed = largest_rows(ranges.subgame, self.reach[:, model], ranges.num_subgames)
         return np.maximum((1 - p) * free, p * followed)
 
+    def replaced(self, other: Mixtures, taken: BoolArray) -> Mixtures:
+        """Selected opponents from other shares of the same forest, below whose extra roots they are followed.
+
+        Args:
+          other: the same opponents, over the forest without its extra roots.
+          taken: `[M]` True for those from `other`.
+        """
+        return Mixtures(
+            p=self.p,
+            model=self.model + self.earned.shape[1] * taken,
+            earned=np.concatenate([self.earned, other.earned], axis=1),
+            entered=np.concatenate([self.entered, np.zeros_like(self.entered)], axis=1),
+            reach=np.concatenate([self.reach, other.reach], axis=1),
+        )
+
+
+def free_loss(p: FloatArray, lost: FloatArray) -> FloatArray:
+    """Bound on a loss in the free opponent's game from one in the mixture's; NaN for p = 1.
+
+    Args:
+      p: probability that the model is followed.
+      lost: the gap of the mixture's game, plus p × the gain against the model; broadcasts with `p`.
+    """
+    return np.where(p < 1, lost / np.where(p < 1, 1 - p, 1.0), np.nan)
+
 
 def find_mixtures(forest: Forest, player: int, p: FloatArray, model: IntArray, reach: FloatArray) -> Mixtures:
     """Reaches and payoffs of models in a forest.
@@ -108,4 +135,28 @@ def find_mixtures(forest: Forest, player: int, p: FloatArray, model: IntArray, r
         earned=multiply(followed_payoff(forest, player), player, reach),
         entered=entered,
         reach=forest.roots[1 - player].reach(reach),
+    )
+
+
+def form_mixtures(
+    form: SequenceForm, player: int, p: FloatArray, model: IntArray, reach: FloatArray
+) -> Mixtures:
+    """Payoffs of models in a game from its root, the whole one or a trunk.
+
+    Args:
+      form: the game.
+      player: the responding player.
+      p: `[M]` probability that each opponent follows its model.
+      model: `[M]` index of its model.
+      reach: `[sequences of the tree, N]` each model's reach of the opponent's sequences.
+    """
+    treeplex = form.treeplex[1 - player]
+    followed = np.ones((treeplex.num_sequences, reach.shape[1]))
+    followed[treeplex.num_roots :] = reach[form.action_sequences(1 - player)]
+    return Mixtures(
+        p=p,
+        model=model,
+        earned=sign_of(player) * multiply(form.payoff, player, followed),
+        entered=np.zeros((0, reach.shape[1])),  # the models play to the end: they enter no root
+        reach=np.ones((treeplex.num_roots, reach.shape[1])),
     )

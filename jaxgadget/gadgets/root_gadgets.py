@@ -29,6 +29,7 @@ from jaxgadget.gadgets.entry import Bound, EntryTables, Leave, Pick
 from jaxgadget.gadgets.gadget import Epsilon, Perturbed, TwoLevel, check_epsilon, check_rows
 from jaxgadget.gadgets.prior import ArrayPrior, NoPrior, Prior, PriorRefusedError
 from jaxgadget.gadgets.ranges import Ranges, inverse
+from jaxgadget.util.arrays import FloatArray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,6 +182,12 @@ class MaxMargin(TwoLevel, Perturbed):
             bound=Bound("max", floor * per_mass, alternative, epsilon) if self.offer.exact else None,
         )
 
+    def error_bound(self, error: float, gap: FloatArray) -> FloatArray:
+        """`[lanes]` 2Δ + the largest gap without mistakes (Brown and Sandholm 2017, Theorem 2), else NaN."""
+        if self.epsilon != 0:
+            return super().error_bound(error, gap)
+        return 2 * error + gap.max(axis=0, initial=0.0)
+
 
 @dataclasses.dataclass(frozen=True)
 class _Reach(Perturbed):
@@ -215,6 +222,10 @@ class _Reach(Perturbed):
     def offer(self) -> Values:
         """Alternative values with gifts, `V̄ − N·Σg`."""
         return WithGifts(super().offer, self.gifts, self.scaled)
+
+    def error_bound(self, error: float, gap: FloatArray) -> FloatArray:
+        """`[lanes]` NaN: none is known with gifts."""
+        return Perturbed.error_bound(self, error, gap)
 
 
 @dataclasses.dataclass(frozen=True)

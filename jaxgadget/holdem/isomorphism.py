@@ -148,7 +148,7 @@ class Merging:
         source = among[self.exchanged[to_first][:, self.hands]]
         source += np.searchsorted(kept_tables, first)[:, None] * len(hands)
         return MergedHands(
-            tables=_keep_tables(tables, kept_tables) if several else tables,
+            tables=tables.take_tables(kept_tables) if several else tables,
             taken=on_host(taken[None].astype(np.int32)),
             weight=on_host(weight[None]),
             given=on_host(source[None].astype(np.int32)),
@@ -176,15 +176,3 @@ class Merging:
         """
         row = np.searchsorted(children, self.nodes(betting)[:, children])
         return rows[row[self.by], self.place[:, None]].T
-
-
-def _keep_tables(tables: Folds | Showdowns, selected: IntArray) -> Folds | Showdowns:
-    """Selects tables of rivers."""
-    if isinstance(tables, Folds):
-        held = tables.held
-        return tables if held is None else dataclasses.replace(tables, held=held[:, selected])
-    folds = _keep_tables(tables.folds, selected)
-    assert isinstance(folds, Folds)
-    return dataclasses.replace(
-        tables, folds=folds, group=tables.group[:, selected], signs=tables.signs[:, selected]
-    )

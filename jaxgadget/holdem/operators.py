@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +42,23 @@ def incidence(num_cards: int) -> FloatArray:
     return has
 
 
+class LaneTables(PairTables, Protocol):
+    """`PairTables` whose arrays have a leading axis of lanes."""
+
+    @property
+    def growth(self) -> float:
+        """Factor of the working memory, at least 1."""
+        ...
+
+    def absolute(self) -> LaneTables:
+        """Tables of absolute payoffs."""
+        ...
+
+    def take_lanes(self, lanes: IntArray) -> LaneTables:
+        """Selects lanes; returns itself if all lanes share it."""
+        ...
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Folds:
@@ -54,6 +71,11 @@ class Folds:
 
     has: jax.Array
     held: jax.Array | None = None
+
+    @property
+    def growth(self) -> float:
+        """Factor of the working memory: 1."""
+        return 1.0
 
     def __call__(self, player: int, reach: jax.Array) -> jax.Array:
         """Payoffs of a player's hands, given the other player's reach."""
@@ -82,6 +104,10 @@ class Folds:
         """Selects lanes; returns itself if all lanes share it."""
         return _take_lanes(self, lanes)
 
+    def take_tables(self, selected: IntArray) -> Folds:
+        """Selects tables."""
+        return self if self.held is None else dataclasses.replace(self, held=self.held[:, selected])
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -103,6 +129,11 @@ class Showdowns:
     signs: jax.Array
     hand_of_card: jax.Array
     slot_of_hand: jax.Array
+
+    @property
+    def growth(self) -> float:
+        """Factor of the working memory: 1."""
+        return 1.0
 
     def __call__(self, player: int, reach: jax.Array) -> jax.Array:
         """Payoffs of a player's hands, given the other player's reach."""
@@ -153,6 +184,15 @@ class Showdowns:
     def take_lanes(self, lanes: IntArray) -> Showdowns:
         """Selects lanes; returns itself if all lanes share it."""
         return _take_lanes(self, lanes)
+
+    def take_tables(self, selected: IntArray) -> Showdowns:
+        """Selects tables."""
+        return dataclasses.replace(
+            self,
+            folds=self.folds.take_tables(selected),
+            group=self.group[:, selected],
+            signs=self.signs[:, selected],
+        )
 
 
 Tables = TypeVar("Tables", Folds, Showdowns)
@@ -320,7 +360,7 @@ class Staked:
       chips: `[B, T, lanes]` chips at stake; negative if player 1 wins them.
     """
 
-    tables: Folds | Showdowns | MergedHands
+    tables: LaneTables
     chips: jax.Array
 
     def __call__(self, player: int, reach: jax.Array) -> jax.Array:
@@ -338,6 +378,10 @@ class Staked:
     def take_lanes(self, lanes: IntArray) -> Staked:
         """Selects lanes."""
         return Staked(tables=self.tables.take_lanes(lanes), chips=self.chips[:, :, lanes])
+
+    def lane_arrays(self) -> list[tuple[jax.Array, int]]:
+        """Arrays that may have an axis of lanes, and this axis."""
+        return [(self.chips, 2), *((x, 0) for x in jax.tree.leaves(self.tables))]
 
 
 @jax.tree_util.register_dataclass
@@ -380,6 +424,11 @@ class SpotsPayoff:
 
     hands: HandsPayoff
 
+    @property
+    def tables(self) -> tuple[Staked, ...]:
+        """The tables of all groups of terminal nodes."""
+        return cast("tuple[Staked, ...]", self.hands.tables)
+
     def gradient(self, player: int, reach: tuple[jax.Array, jax.Array], state: Any) -> tuple[jax.Array, Any]:
         """Payoff gradient of a player, given both reaches."""
         return self.hands.gradient(player, reach, state)
@@ -391,34 +440,18 @@ class SpotsPayoff:
     def num_bytes(self) -> tuple[int, int]:
         """Memory in bytes, shared and per lane."""
         total, working = self.hands.num_bytes()
-        expands = [
-            t.tables.growth
-            for t in self.hands.tables
-            if isinstance(t, Staked) and isinstance(t.tables, MergedHands)
-        ]
-        working = round(working * max(expands, default=1.0))
-        own = [
-            (x, x.shape[axis])
-            for tables in self.hands.tables
-            for x, axis in _lane_arrays(tables)
-            if x.shape[axis] > 1
-        ]
+        working = round(working * max((staked.tables.growth for staked in self.tables), default=1.0))
+        arrays = [array for staked in self.tables for array in staked.lane_arrays()]
+        own = [(x, x.shape[axis]) for x, axis in arrays if x.shape[axis] > 1]
         lanes = max((count for _, count in own), default=1)
         bytes_of_lanes = array_bytes([x for x, _ in own])
         return total - bytes_of_lanes, bytes_of_lanes // lanes + working
 
     def take_lanes(self, lanes: IntArray) -> SpotsPayoff:
         """Selects lanes."""
-        tables = tuple(t.take_lanes(lanes) if isinstance(t, Staked) else t for t in self.hands.tables)
+        tables = tuple(staked.take_lanes(lanes) for staked in self.tables)
         return SpotsPayoff(hands=dataclasses.replace(self.hands, tables=tables))
 
     def entries(self) -> Entries:
         """The payoff as a sparse matrix."""
         return self.hands.entries()
-
-
-def _lane_arrays(tables: PairTables) -> list[tuple[jax.Array, int]]:
-    """Arrays that may have an axis of lanes, and this axis."""
-    if not isinstance(tables, Staked):
-        return []
-    return [(tables.chips, 2), *((x, 0) for x in jax.tree.leaves(tables.tables))]

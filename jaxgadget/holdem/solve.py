@@ -34,7 +34,7 @@ from jaxgadget.holdem.betting import PLAYERS
 from jaxgadget.holdem.cards import HANDS, NUM_CARDS
 from jaxgadget.holdem.checkpoint import SPOTS, SpotBatches
 from jaxgadget.holdem.isomorphism import Merging, find_exchanges
-from jaxgadget.holdem.operators import Folds, SpotsPayoff, Staked, build_folds, build_showdowns
+from jaxgadget.holdem.operators import SpotsPayoff, Staked, build_folds, build_showdowns
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.holdem.strategies import (
     action_nodes,
@@ -692,8 +692,11 @@ def build_batch(
     groups: list[PublicEnds] = []
     for end in spots[0].ends():
         chips = np.stack([spot.stakes[end.node] * (end.chance / spot.pot) for spot in spots], axis=-1)
-        tables = showdowns if end.folds is None else end.folds
-        if isinstance(tables, Folds) and hands is not None:
+        if end.folds is None:
+            tables = showdowns
+        elif hands is None:
+            tables = end.folds
+        else:
             tables = build_folds(num_cards, range(num_cards) if len(end.node) > 1 else None, hands)
         if merging is not None:
             own = np.arange(len(spots[0].hands)) if hands is None else hands[0]

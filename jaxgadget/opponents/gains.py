@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from jaxgadget.gadgets.models import free_loss
 from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.evaluate import best_response, evaluate_policy
 from jaxgadget.policy.policy import Policy
-from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.players import Bracket, sign_of
 
 
@@ -48,6 +49,29 @@ def best_gain_against(opponents: Opponents, player: int, value: tuple[float, flo
     return np.where(opponents.have_models, best - Bracket(*value).for_player(player).middle, np.nan)
 
 
+def mixture_value(
+    policy: Policy, opponents: Opponents, of_lane: IntArray, player: int, followed: BoolArray
+) -> FloatArray:
+    """`[L]` p × the value against the model + (1−p) × the guaranteed value, in a player's utility.
+
+    Args:
+      policy: the player's policies, L lanes.
+      opponents: the opponents.
+      of_lane: `[L]` the opponent of each lane.
+      player: 0 or 1.
+      followed: `[I]` the opponent's infosets at which a model is followed; elsewhere its share of play is a
+        best response, unless it goes `beyond` the limit.
+    """
+    other, p = 1 - player, opponents.p[of_lane]
+    answer = best_response(policy, other)
+    models = opponents.models.probabilities[other][:, opponents.model[of_lane]]
+    beyond = np.array([beyond == "model" for beyond in opponents.beyond])[of_lane]
+    at_actions = followed[policy.tree.infosets[other].infoset[1:]]
+    rows = np.where(at_actions[:, None] | beyond, models, answer.policy.probabilities[other])
+    earned = sign_of(player) * evaluate_policy(policy.with_player(other, rows)).value
+    return p * earned - (1 - p) * answer.value
+
+
 def mixture_bound(gain: FloatArray, p: FloatArray, gap: FloatArray, value: tuple[float, float]) -> FloatArray:
     """`[L]` bound on exploitability after solving against mixtures: (p·gain + gap) / (1−p).
 
@@ -65,5 +89,4 @@ def mixture_bound(gain: FloatArray, p: FloatArray, gap: FloatArray, value: tuple
     Returns:
       NaN for p = 1.
     """
-    earned = np.where(p > 0, p * gain, 0.0) + gap + Bracket(*value).half_width
-    return np.where(p < 1, earned / np.where(p < 1, 1 - p, 1.0), np.nan)
+    return free_loss(p, np.where(p > 0, p * gain, 0.0) + gap + Bracket(*value).half_width)

@@ -14,17 +14,14 @@ from collections.abc import Callable
 import numpy as np
 
 from jaxgadget.core.batch import Batch
-from jaxgadget.core.payoff import multiply
 from jaxgadget.core.problem import Problem, Terms
 from jaxgadget.core.regret import Bounds
 from jaxgadget.core.rows import on_host
-from jaxgadget.gadgets.models import Mixtures
 from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.evaluate import normalise_rows
-from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.sequence import SequenceForm
-from jaxgadget.util.arrays import FloatArray, IntArray
-from jaxgadget.util.players import pair_for, sign_of
+from jaxgadget.util.arrays import IntArray
+from jaxgadget.util.players import pair_for
 
 
 def mixed_games(whole: Problem, form: SequenceForm, opponents: Opponents, player: int) -> Batch:
@@ -36,13 +33,7 @@ def mixed_games(whole: Problem, form: SequenceForm, opponents: Opponents, player
       opponents: a lane each.
       player: who responds, and updates last.
     """
-    earned = earned_against(form, opponents.models, player)
-    no_roots = np.zeros((0, opponents.models.num_lanes))  # the model plays to the end: it enters no root
-    roots = form.treeplex[1 - player].num_roots
-    full_reach = np.ones((roots, opponents.models.num_lanes))
-    mixtures = Mixtures(
-        p=opponents.p, model=opponents.model, earned=earned, entered=no_roots, reach=full_reach
-    )
+    mixtures, roots = opponents.in_form(form, player), form.treeplex[1 - player].num_roots
 
     def terms(lanes: IntArray, own: Terms, free: Terms) -> tuple[Terms, Terms]:
         return mixtures.mix(lanes, own, free, roots)
@@ -91,11 +82,3 @@ def _games(
         num_games=1,
         terms=of_players,
     )
-
-
-def earned_against(form: SequenceForm, policy: Policy, player: int) -> FloatArray:
-    """`[S, lanes]` payoff of every sequence of the player against the other half of a policy."""
-    other = 1 - player
-    reach = np.ones((form.treeplex[other].num_sequences, policy.num_lanes))
-    reach[form.treeplex[other].num_roots :] = policy.reach(other)[form.action_sequences(other)]
-    return sign_of(player) * multiply(form.payoff, player, reach)

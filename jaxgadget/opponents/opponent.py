@@ -1,26 +1,56 @@
-"""Models of an opponent: one that adapts, one that is locked to a model, or a mixture of both.
+"""Opponents: what they are made of, and the numbers that they resolve to.
 
-The mixture is drawn once, at the root of the game: with probability p the opponent is the model to the end,
-else it is free, and the player cannot distinguish the two (Johanson, Zinkevich and Bowling 2007). So p
-needs no game of another kind: the model's share of play is a constant of the player's sequences, and the
-free opponent's share is a scale.
+An opponent is drawn at the root of the game: with probability p it plays a fixed strategy, its *model*, to
+the end, and otherwise it is free; the player cannot distinguish the two (Johanson, Zinkevich and Bowling
+2007). p needs no game of another kind: the model's share of play is a constant of the player's sequences,
+and the free opponent's share is a scale.
+
+`Opponents` holds these numbers, and solvers, bounds, sweeps and reports read nothing else. Every class with
+the members of `OpponentLike` is an opponent: `resolve` returns its numbers in a tree. `Opponent` is a model
+with a probability. Any fixed share of play has this form: whatever is drawn before or during the game, with
+perfect recall some policy of the same reach exists (Kuhn 1953), for draws at the root the plan mixture of
+`jaxgadget.mix`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
+from jaxgadget.gadgets.models import Mixtures, find_mixtures, form_mixtures
+from jaxgadget.policy.blueprints import make_blueprints, parse_blueprint
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
+from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.public import Tree
+from jaxgadget.tree.sequence import SequenceForm
 from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 Beyond = Literal["rational", "model"]
 BEYOND: tuple[Beyond, ...] = ("rational", "model")
+
+MEANING = "the probability that the model is followed"
+"""Of p, in errors."""
+
+
+@runtime_checkable
+class OpponentLike(Protocol):
+    """An opponent, or several, before a tree is known.
+
+    In a sweep it is a dataclass, whose fields tell it from others when the sweep is resumed.
+    """
+
+    @property
+    def specs(self) -> tuple[str, ...]:
+        """SPECs of blueprints from which models are made, whose files a sweep watches; empty without any."""
+        ...
+
+    def resolve(self, tree: Tree) -> Opponents:
+        """The numbers in a tree; raises ValueError for a model of another game."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -36,29 +66,52 @@ class Opponent:
         response, or `model`, the model. No effect without a depth limit.
 
     Raises:
-      ValueError: if a number is not in [0, 1], there is none, or p > 0 without a model.
+      ValueError: if a number is not in [0, 1], there is none, p > 0 without a model, or a SPEC is unknown.
     """
 
     model: PolicyLike | Sequence[PolicyLike] | None = None
     p: float | Sequence[float] = 0.0
-    beyond: Beyond = "rational"
+    beyond: Beyond = dataclasses.field(default="rational", metadata={"later": True})
 
     def __post_init__(self) -> None:
-        numbers = check_probabilities(self.p, "the probability that the model is followed")
+        numbers = check_probabilities(self.p, MEANING)
         if self.model is None and any(p > 0 for p in numbers):
             raise ValueError(f"Opponent(p={self.p!r}) without a model: expected model=…, or p=0")
         if self.beyond not in BEYOND:
             raise ValueError(f"beyond={self.beyond!r}: expected {' or '.join(map(repr, BEYOND))}")
+        for spec in self.specs:
+            parse_blueprint(spec, "model")
+
+    @property
+    def specs(self) -> tuple[str, ...]:
+        """The models that are SPECs."""
+        return tuple(model for model in self._listed if isinstance(model, str))
+
+    def resolve(self, tree: Tree) -> Opponents:
+        """Models crossed with p, a lane each."""
+        if self.model is None:
+            return Opponents.of(Policy.uniform(tree), self.p, labels=[None])
+        if len(self.specs) == len(self._listed):  # made together, checkpoints of one algorithm share a run
+            models = make_blueprints(tree, self.specs, progress=False, argument="model")
+        else:
+            models = as_policy(self.model, tree, name="model")
+        return Opponents.of(models, self.p, beyond=self.beyond)
+
+    @property
+    def _listed(self) -> list[Any]:
+        """The models, which may be a single one."""
+        model: Any = self.model
+        return list(model) if isinstance(model, Sequence) and not isinstance(model, str) else [model]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Opponents:
-    """Opponents as M lanes: models crossed with p, one `Opponent` after the other.
+    """Opponents as numbers, M lanes; itself `OpponentLike`.
 
     Attributes:
       models: the models, each once; uniform where there is none.
       model: `[M]` the lane in `models` of every opponent.
-      p: `[M]`.
+      p: `[M]` the probability that its model is followed.
       labels: of every opponent's model; None where there is none.
       beyond: of each.
     """
@@ -69,13 +122,96 @@ class Opponents:
     labels: tuple[str | None, ...]
     beyond: tuple[Beyond, ...]
 
+    @staticmethod
+    def of(
+        models: Policy,
+        p: float | Sequence[float],
+        *,
+        beyond: Beyond = "rational",
+        labels: Sequence[str | None] | None = None,
+    ) -> Opponents:
+        """Every model with every p, one model after the other; the models' labels are the default."""
+        every_p, count = check_probabilities(p, MEANING), models.num_lanes
+        model, number = np.indices((count, len(every_p))).reshape(2, -1)
+        named = models.labels if labels is None else labels
+        return Opponents(
+            models=models,
+            model=model,
+            p=np.array(every_p, np.float64)[number],
+            labels=tuple(named[lane] for lane in model.tolist()),
+            beyond=(beyond,) * len(model),
+        )
+
+    @staticmethod
+    def join(parts: Sequence[Opponents]) -> Opponents:
+        """Opponents in a row; a policy that several share is one."""
+        policies = list(dict.fromkeys(part.models for part in parts))
+        first = dict(zip(policies, np.cumsum([0, *(policy.num_lanes for policy in policies)]), strict=False))
+        return Opponents(
+            models=Policy.stack(policies),
+            model=np.concatenate([first[part.models] + part.model for part in parts]),
+            p=np.concatenate([part.p for part in parts]),
+            labels=tuple(label for part in parts for label in part.labels),
+            beyond=tuple(beyond for part in parts for beyond in part.beyond),
+        )
+
+    @staticmethod
+    def from_record(record: Mapping[str, Any], models: Policy) -> Opponents:
+        """Opponents from their `record` and their models; raises ValueError if it is damaged."""
+        try:
+            model, p = np.asarray(record["model"], np.int64), np.asarray(record["p"], np.float64)
+            labels, beyond = tuple(record["labels"]), tuple(record["beyond"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"opponents={record!r}: expected their models, p, labels and beyond") from error
+        fits = len(model) == len(p) == len(labels) == len(beyond) and models.num_lanes == model.max() + 1
+        if not fits or not ((p >= 0) & (p <= 1)).all():
+            raise ValueError(f"opponents={record!r} do not belong to {models!r}")
+        return Opponents(models=models, model=model, p=p, labels=labels, beyond=beyond)
+
     def __len__(self) -> int:
         return len(self.p)
+
+    @property
+    def specs(self) -> tuple[str, ...]:
+        """No SPECs: the models are policies."""
+        return ()
+
+    def resolve(self, tree: Tree) -> Opponents:
+        """The same opponents in another tree of the same game."""
+        return dataclasses.replace(self, models=self.models.on(tree))
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """All but the models, as JSON."""
+        return {
+            "model": self.model.tolist(),
+            "p": self.p.tolist(),
+            "labels": list(self.labels),
+            "beyond": list(self.beyond),
+        }
 
     @property
     def adapt(self) -> bool:
         """True if none of them follows a model."""
         return not self.p.any()
+
+    def over(self, forest: Forest, player: int) -> Mixtures:
+        """The shares of play in a forest; at its extra roots models cease to apply.
+
+        Args:
+          forest: subgames, or lookaheads.
+          player: the resolving player.
+        """
+        return find_mixtures(forest, player, self.p, self.model, self.models.reach(1 - player))
+
+    def in_form(self, form: SequenceForm, player: int) -> Mixtures:
+        """The shares of play in a game from its root: the whole one, or a trunk above a limit.
+
+        Args:
+          form: the game.
+          player: the responding player.
+        """
+        return form_mixtures(form, player, self.p, self.model, self.models.reach(1 - player))
 
     def describe(self, opponent_idx: int) -> str:
         """Description of an opponent for labels and messages; empty if it only adapts."""
@@ -101,10 +237,24 @@ class Opponents:
         return self.models.take_lanes(self.model)
 
 
+def check_opponents(
+    opponents: OpponentLike | Sequence[OpponentLike], *, name: str = "opponents"
+) -> list[OpponentLike]:
+    """One opponent or several as a list; ValueError if there are none, or something is no opponent."""
+    given: Any = opponents
+    listed: list[Any] = list(given) if isinstance(given, Sequence) else [given]
+    if not listed or not all(isinstance(opponent, OpponentLike) for opponent in listed):
+        raise ValueError(
+            f"{name}={opponents!r}: expected Opponent(model, p=…), or a list of them; a policy alone does "
+            "not say how likely it is followed"
+        )
+    return listed
+
+
 def list_opponents(
-    opponents: Opponent | Opponents | Sequence[Opponent], tree: Tree, *, name: str = "opponents"
+    opponents: OpponentLike | Sequence[OpponentLike], tree: Tree, *, name: str = "opponents"
 ) -> Opponents:
-    """Opponents as lanes: for each of them models, and for each model every p.
+    """The numbers of one opponent after the other.
 
     Args:
       opponents: one or several.
@@ -114,44 +264,7 @@ def list_opponents(
     Raises:
       ValueError: if there are none, something is no opponent, or a model is of another game.
     """
-    if isinstance(opponents, Opponents):
-        return dataclasses.replace(opponents, models=opponents.models.on(tree))
-    listed: list[Any] = list(opponents) if isinstance(opponents, Sequence) else [opponents]
-    if not listed or not all(isinstance(opponent, Opponent) for opponent in listed):
-        raise ValueError(
-            f"{name}={opponents!r}: expected Opponent(model, p=…), or a list of them; a policy alone does "
-            "not say how likely it is followed"
-        )
-    # By what was given as a model: its policy, and the number of its first lane.
-    first_lanes: dict[int, tuple[Policy, int]] = {}
-    model_lane: list[int] = []
-    probabilities: list[float] = []
-    labels: list[str | None] = []
-    beyond: list[Beyond] = []
-    for opponent in listed:
-        if id(opponent.model) not in first_lanes:
-            model = (
-                Policy.uniform(tree)
-                if opponent.model is None
-                else as_policy(opponent.model, tree, name="model")
-            )
-            first_lanes[id(opponent.model)] = (
-                model,
-                sum(policy.num_lanes for policy, _ in first_lanes.values()),
-            )
-        (model, first), every_p = first_lanes[id(opponent.model)], _numbers(opponent.p)
-        for lane in range(model.num_lanes):
-            model_lane += [first + lane] * len(every_p)
-            probabilities += every_p
-            labels += [None if opponent.model is None else model.labels[lane]] * len(every_p)
-            beyond += [opponent.beyond] * len(every_p)
-    return Opponents(
-        models=Policy.stack([policy for policy, _ in first_lanes.values()]),
-        model=np.array(model_lane, np.int64),
-        p=np.array(probabilities, np.float64),
-        labels=tuple(labels),
-        beyond=tuple(beyond),
-    )
+    return Opponents.join([opponent.resolve(tree) for opponent in check_opponents(opponents, name=name)])
 
 
 def show_probability(p: float) -> str:

@@ -17,8 +17,8 @@ from jaxgadget.core.problem import Problem
 from jaxgadget.core.regret import Rule
 from jaxgadget.core.solution import BatchSolution, solve_batch
 from jaxgadget.core.solver import LP, Solver, choose_solver
-from jaxgadget.opponents.games import biased_games, earned_against, mixed_games
-from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents, show_probability
+from jaxgadget.opponents.games import biased_games, mixed_games
+from jaxgadget.opponents.opponent import Opponent, OpponentLike, Opponents, list_opponents, show_probability
 from jaxgadget.opponents.result import BEST_NASH, DATA_BIASED, RESTRICTED_NASH, Responses
 from jaxgadget.policy.evaluate import (
     VALUE_TOLERANCE,
@@ -62,7 +62,7 @@ LABELS = {RESTRICTED_NASH: "rnr:{p}:", BEST_NASH: "best-equilibrium:", DATA_BIAS
 
 def respond(
     tree: Tree,
-    opponents: Opponent | Opponents | Sequence[Opponent],
+    opponents: OpponentLike | Sequence[OpponentLike],
     *,
     player: int = 0,
     value: tuple[float, float] | None = None,
@@ -102,7 +102,7 @@ def respond(
 
 def data_biased_response(
     tree: Tree,
-    opponents: Opponent | Opponents | Sequence[Opponent],
+    opponents: OpponentLike | Sequence[OpponentLike],
     *,
     player: int = 0,
     value: tuple[float, float] | None = None,
@@ -171,7 +171,7 @@ def best_nash(
     listed: Sequence[Any] = (
         [models] if isinstance(models, str) or not isinstance(models, Sequence) else models
     )
-    if any(isinstance(model, Opponent | Opponents) for model in listed):
+    if any(isinstance(model, OpponentLike) for model in listed):
         raise ValueError(f"models={models!r}: expected policies; a best equilibrium has no p")
     opponents = Opponent(as_policy(models, tree, name="models"))
     default = dataclasses.replace(DEFAULTS, algorithm=LP)
@@ -182,7 +182,7 @@ def best_nash(
 def _respond_by(
     method: str,
     tree: Tree,
-    opponents: Opponent | Opponents | Sequence[Opponent],
+    opponents: OpponentLike | Sequence[OpponentLike],
     solver: Solver,
     player: int,
     value: tuple[float, float] | None,
@@ -303,7 +303,7 @@ def _solve_exactly(task: _Task, at_least: float, guarantee: str, watch: Stopwatc
         batch = task.batch(exact_problem(form))
         if task.method == BEST_NASH:
             ending = guarantee
-            earned = earned_against(form, opponents.models, task.player)
+            earned = opponents.in_form(form, task.player).earned
             best = Goal(maximiser=task.player, guarantee_weight=0.0, at_least=at_least)
             goals = [dataclasses.replace(best, bonus=earned[:, model]) for model in opponents.model.tolist()]
     names = [

@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxgadget.gadgets.alternative import AbstractValues
-from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.gadget import Gadget, Perturbed
 from jaxgadget.gadgets.ranges import divide, sum_rows
-from jaxgadget.gadgets.root_gadgets import MaxMargin, ReachMaxMargin
 from jaxgadget.policy.evaluate import best_response
 from jaxgadget.policy.policy import Policy, as_policy
 from jaxgadget.subgames.prepare import prepare
@@ -133,8 +132,7 @@ def policy_of(asked: AbstractValues, num_lanes: int) -> Policy:
 def above_optimum(gadget: Gadget, gap: FloatArray) -> FloatArray:
     """`[lanes]` bound on a solution's exploitability in excess of the best strategy for the subgames.
 
-    The bound is 2Δ + the largest gap, for max-margin without mistakes and values of known error Δ; NaN
-    otherwise. Source: Brown and Sandholm (2017), Theorem 2; the gaps are those of the margins.
+    NaN unless the gadget has values of known error, and a bound for them; see `Perturbed.error_bound`.
 
     Args:
       gadget: the solved gadget.
@@ -142,7 +140,6 @@ def above_optimum(gadget: Gadget, gap: FloatArray) -> FloatArray:
     """
     values = gadget.alternative
     error = values.error if isinstance(values, AbstractValues) else None
-    applies = isinstance(gadget, MaxMargin) and not isinstance(gadget, ReachMaxMargin) and gadget.epsilon == 0
-    if error is None or not applies:
+    if error is None or not isinstance(gadget, Perturbed):
         return np.full(gap.shape[1], np.nan)
-    return 2 * error + gap.max(axis=0, initial=0.0)
+    return gadget.error_bound(error, gap)

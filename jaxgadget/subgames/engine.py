@@ -37,7 +37,7 @@ from jaxgadget.gadgets.capabilities import Capability
 from jaxgadget.gadgets.entry import BoundRule
 from jaxgadget.gadgets.gadget import AUTO, Gadget, describe
 from jaxgadget.gadgets.games import GadgetGames, Prepared, build_games, by_gadget, group_gadgets
-from jaxgadget.gadgets.models import Mixtures, find_mixtures
+from jaxgadget.gadgets.models import Mixtures
 from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy
@@ -271,10 +271,7 @@ class Subgames(GadgetSubgames):
 
     def mixtures(self, forest: Forest) -> Mixtures | None:
         """The opponents over the given subgames; None if all of them only adapt."""
-        if self.against.adapt:
-            return None
-        reach = self.against.models.reach(1 - self.player)
-        return find_mixtures(forest, self.player, self.against.p, self.against.model, reach)
+        return None if self.against.adapt else self.against.over(forest, self.player)
 
     def prepare(
         self,

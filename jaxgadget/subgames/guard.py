@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxgadget.gadgets.alternative import BestResponseValues, ContinuationValues
+from jaxgadget.gadgets.capabilities import Capability
 from jaxgadget.gadgets.gadget import Gadget, Perturbed
-from jaxgadget.gadgets.root_gadgets import Resolving
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 
@@ -45,7 +45,7 @@ def without_estimates(gadgets: Sequence[Gadget]) -> dict[int, Gadget]:
         alternative = gadget.alternative
         if isinstance(alternative, ContinuationValues) and alternative.is_estimate and alternative.guard:
             assert isinstance(gadget, Perturbed)
-            exact = {"spread": None} if isinstance(gadget, Resolving) else {}
+            exact = {"spread": None} if Capability.SPREAD in gadget.requires else {}
             safe[number] = dataclasses.replace(gadget, alternative=BestResponseValues(), **exact)
     return safe
 

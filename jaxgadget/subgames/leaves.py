@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.gadgets.models import Mixtures, find_mixtures
+from jaxgadget.gadgets.models import Mixtures
 from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.forest import Forest
@@ -180,13 +180,11 @@ def opponent_mixtures(forest: Forest, player: int, opponents: Opponents, leaf: L
     Raises:
       ValueError: if a model is followed beyond the limit, but the leaf has no payoffs for it.
     """
-    reach = opponents.models.reach(1 - player)
-    rational = find_mixtures(forest, player, opponents.p, opponents.model, reach)
+    rational = opponents.over(forest, player)
     beyond = np.array([beyond == "model" for beyond in opponents.beyond])
     if forest.extra is None or not beyond.any():
         return rational
-    locked = dataclasses.replace(forest, extra=None)
-    to_the_end = find_mixtures(locked, player, opponents.p, opponents.model, reach)
+    to_the_end = opponents.over(dataclasses.replace(forest, extra=None), player)
     if len(forest.leaves):
         if not leaf.knows_models:
             raise ValueError(
@@ -195,14 +193,7 @@ def opponent_mixtures(forest: Forest, player: int, opponents: Opponents, leaf: L
             )
         at_limit = _earned_beyond(forest, player, opponents, leaf)
         to_the_end = dataclasses.replace(to_the_end, earned=to_the_end.earned + at_limit)
-    count = reach.shape[1]
-    return Mixtures(
-        p=opponents.p,
-        model=opponents.model + count * beyond,
-        earned=np.concatenate([rational.earned, to_the_end.earned], axis=1),
-        entered=np.concatenate([rational.entered, np.zeros_like(rational.entered)], axis=1),
-        reach=np.concatenate([rational.reach, to_the_end.reach], axis=1),
-    )
+    return rational.replaced(to_the_end, beyond)
 
 
 def _earned_beyond(forest: Forest, player: int, opponents: Opponents, leaf: Leaf) -> FloatArray:

@@ -29,7 +29,7 @@ from jaxgadget.gadgets.games import group_gadgets
 from jaxgadget.gadgets.prior import NoPrior
 from jaxgadget.gadgets.trunk_gadgets import OptimalContinuation
 from jaxgadget.opponents.gains import best_gain_against, gain_against, mixture_bound
-from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
+from jaxgadget.opponents.opponent import Opponent, OpponentLike, Opponents, list_opponents
 from jaxgadget.policy.evaluate import check_value, exploitability
 from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
@@ -203,7 +203,7 @@ def nested_search(
     gadgets: Gadget | Sequence[Gadget] | None = None,
     lookahead: Lookahead | None = None,
     *,
-    opponent: Opponent | Opponents | Sequence[Opponent] | None = None,
+    opponent: OpponentLike | Sequence[OpponentLike] | None = None,
     player: int = 0,
     value: tuple[float, float] | None = None,
     solver: Solver | None = None,

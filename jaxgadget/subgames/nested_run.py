@@ -34,8 +34,9 @@ from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.root_gadgets import Unsafe
 from jaxgadget.gadgets.structure import Structure, build_structure, find_ranges, trunk_ranges
 from jaxgadget.gadgets.trunk_gadgets import Full, OptimalContinuation
+from jaxgadget.opponents.gains import mixture_value
 from jaxgadget.opponents.opponent import Opponents
-from jaxgadget.policy.evaluate import best_response, evaluate_policy
+from jaxgadget.policy.evaluate import best_response
 from jaxgadget.policy.policy import Policy
 from jaxgadget.subgames.beliefs import Beliefs, OwnSearches, OwnSpot, is_private
 from jaxgadget.subgames.engine import name_lane
@@ -513,17 +514,10 @@ class NestedRun:
         return dataclasses.replace(handover, policy=policy, plan=plan, followed=followed)
 
     def _earned(self, policy: Policy, followed: BoolArray) -> FloatArray:
-        """`[L]` value of a policy against the mixtures; the opponent is rational outside its models."""
-        player, other, p = self.player, 1 - self.player, self.p
-        answer = best_response(policy, other)
-        earned = np.zeros_like(p)
-        if self.opponents is not None:
-            models = self.opponents.policy.probabilities[other][:, self.lanes.opponent]
-            beyond = np.array([beyond == "model" for beyond in self.opponents.beyond])[self.lanes.opponent]
-            at_actions = followed[self.tree.infosets[other].infoset[1:]]
-            rows = np.where(at_actions[:, None] | beyond, models, answer.policy.probabilities[other])
-            earned = sign_of(player) * evaluate_policy(policy.with_player(other, rows)).value
-        return p * earned - (1 - p) * answer.value
+        """`[L]` value of a policy against the opponents, which are rational where no model is followed."""
+        if self.opponents is None:
+            return -best_response(policy, 1 - self.player).value
+        return mixture_value(policy, self.opponents, self.lanes.opponent, self.player, followed)
 
     def _count_visits(
         self, look: Forest, ranges: Ranges, strategy: tuple[FloatArray, FloatArray], adopted: BoolArray

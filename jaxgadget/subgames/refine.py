@@ -23,7 +23,7 @@ from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Gadget, check_arrays
 from jaxgadget.gadgets.prior import BlueprintPrior, NoPrior, UniformPrior
 from jaxgadget.gadgets.root_gadgets import MaxMargin, Resolving, Unsafe
 from jaxgadget.opponents.gains import gain_against
-from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
+from jaxgadget.opponents.opponent import Opponent, OpponentLike, Opponents, list_opponents
 from jaxgadget.policy.evaluate import check_value, exploitability, nash_conv
 from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
@@ -231,7 +231,7 @@ def refine(
     blueprint: PolicyLike | Sequence[PolicyLike],
     gadgets: Gadget | Sequence[Gadget] | None = None,
     *,
-    opponent: Opponent | Sequence[Opponent] | None = None,
+    opponent: OpponentLike | Sequence[OpponentLike] | None = None,
     knowledge: Knowledge | None = None,
     player: int = 0,
     value: tuple[float, float] | None = None,
@@ -255,8 +255,8 @@ def refine(
       blueprint: profiles, one per lane; the opponent's half gives its prior and unsafe range. A `Policy`, or
         anything that `as_policy` accepts: OpenSpiel policies, dictionaries, or several of these.
       gadgets: by default unsafe, and resolving and max-margin with every prior.
-      opponent: one `Opponent` or several, which follow a model of the whole game to its end with probability
-        p; otherwise they enter through the gadget, which is also the default.
+      opponent: one or several, such as `Opponent(model, p)`, which follow a model of the whole game to its
+        end with probability p; otherwise they enter through the gadget, which is also the default.
       knowledge: re-solve each own infostate based on the player's knowledge there, in place of common
         knowledge, and combine the strategies. Cannot be combined with `opponent`, or with gadgets that need
         the trunk or the optimal continuation.
@@ -610,7 +610,7 @@ def refine_both(
     blueprint: PolicyLike | Sequence[PolicyLike],
     gadgets: Gadget | Sequence[Gadget] | Mapping[int, Gadget | Sequence[Gadget]] | None = None,
     *,
-    opponent: Opponent | Sequence[Opponent] | None = None,
+    opponent: OpponentLike | Sequence[OpponentLike] | None = None,
     knowledge: Knowledge | None = None,
     value: tuple[float, float] | None = None,
     solver: Solver | None = None,

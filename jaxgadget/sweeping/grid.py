@@ -13,7 +13,7 @@ from jaxgadget.gadgets.prior import Prior
 from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_GADGETS, DEFAULT_PRIORS
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES, Game
 from jaxgadget.games.stepwise import Rules
-from jaxgadget.opponents.opponent import Opponent
+from jaxgadget.opponents.opponent import OpponentLike
 from jaxgadget.policy.policy import PolicyLike
 from jaxgadget.subgames.knowledge import Knowledge
 from jaxgadget.tree.tree import Form
@@ -40,7 +40,7 @@ class SweepGrid:
       priors: names or priors.
       epsilons: numbers in [0, 1); for linear programs also `auto`.
       alternatives: names of alternative values that `refine --alternative` accepts, or values.
-      opponent: as in `refine`; models may be SPECs, made for every game (`draws:COUNT` with seed 0).
+      opponent: as in `refine`; models that are SPECs are made for every game (`draws:COUNT` with seed 0).
       knowledge: as in `refine`, one or several; None selects common knowledge.
       players: resolving players.
       seeds: seeds of `draws:COUNT`; other blueprints occur once, with an empty seed.
@@ -56,7 +56,7 @@ class SweepGrid:
     priors: str | Prior | Sequence[str | Prior] = DEFAULT_PRIORS
     epsilons: Epsilon | Sequence[Epsilon] = DEFAULT_EPSILON
     alternatives: str | Alternative | Sequence[str | Alternative] = BEST_RESPONSE
-    opponent: Opponent | Sequence[Opponent] | None = None
+    opponent: OpponentLike | Sequence[OpponentLike] | None = None
     knowledge: Knowledge | Sequence[Knowledge | None] | None = None
     players: int | Sequence[int] = (0, 1)
     seeds: int | Sequence[int] = 0

@@ -9,7 +9,7 @@ import json
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -19,8 +19,8 @@ from jaxgadget.gadgets.specs import make_alternative, make_gadgets
 from jaxgadget.games.game import Game
 from jaxgadget.games.own import OwnGame
 from jaxgadget.games.registry import load
-from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
-from jaxgadget.policy.blueprints import DRAWS, FORMS, make_blueprints, parse_blueprint
+from jaxgadget.opponents.opponent import OpponentLike, Opponents, check_opponents, list_opponents
+from jaxgadget.policy.blueprints import DRAWS, FORMS, parse_blueprint
 from jaxgadget.policy.policy import Policy, as_policy
 from jaxgadget.subgames.knowledge import Knowledge, check_knowledge
 from jaxgadget.subgames.refine import list_gadgets
@@ -62,7 +62,8 @@ class Request:
       policies: blueprints given as policies, of the only game.
       seeds: seeds of `draws` blueprints; empty if there are none.
       gadgets: all gadgets, in the order of the results.
-      opponents: opponents as passed, with models as SPECs or policies; empty without models.
+      opponents: opponents of any game; or, if a record requires their numbers, of the only game; empty
+        without any.
       knowledge: the players' knowledge; None for common knowledge.
       players: resolving players.
       solvers: solver settings for every number of iterations.
@@ -77,7 +78,7 @@ class Request:
     policies: Policy | None
     seeds: tuple[int, ...]
     gadgets: tuple[Gadget, ...]
-    opponents: tuple[Opponent, ...]
+    opponents: tuple[OpponentLike, ...]
     knowledge: tuple[Knowledge | None, ...]
     players: tuple[int, ...]
     solvers: dict[int, Solver]
@@ -103,17 +104,15 @@ class Request:
         return lay_out(self.games[name].rules, self.form, max_histories=self.max_histories)
 
     def make_opponents(self, tree: Tree) -> Opponents | None:
-        """The opponents of a game with their models as policies; None without opponents."""
+        """The opponents of a game; None without opponents."""
         if not self.opponents:
             return None
-        made: list[Opponent] = []
-        for opponent in self.opponents:
-            if isinstance(opponent.model, list):
-                specs = cast("list[str]", opponent.model)
-                model = make_blueprints(tree, specs, progress=False, argument="model")
-                opponent = dataclasses.replace(opponent, model=model)
-            made.append(opponent)
-        return list_opponents(made, tree, name="opponent")
+        opponents, digests = list_opponents(self.opponents, tree, name="opponent"), dict[str | None, str]()
+        for lane, label in zip(opponents.model.tolist(), opponents.labels, strict=True):
+            digest = lane_digest(opponents.models, lane)
+            if label is not None and digests.setdefault(label, digest) != digest:
+                raise ValueError(f"opponent: several models are called {label!r}; give each its own label")
+        return opponents
 
 
 def make_request(grid: SweepGrid, solver: Solver, blueprints_at_once: int) -> Request:
@@ -163,7 +162,10 @@ def _record(request: Request, grid: SweepGrid, solver: Solver) -> dict[str, Any]
     """The request as JSON; omits unused items of later versions, so that earlier sweeps can be resumed."""
     record: dict[str, Any] = {
         "games": {name: list(game.cuts) for name, game in request.games.items()},
-        "files": _file_digests(grid.games, [*request.blueprints, *_model_specs(request.opponents)]),
+        "files": _file_digests(
+            grid.games,
+            [*request.blueprints, *(spec for opponent in request.opponents for spec in opponent.specs)],
+        ),
         "blueprints": [*request.blueprints, *_policy_records(request.policies)],
         "seeds": list(request.seeds),
         "gadgets": [identity(gadget) for gadget in request.gadgets],
@@ -175,7 +177,7 @@ def _record(request: Request, grid: SweepGrid, solver: Solver) -> dict[str, Any]
         "memory_limit": solver.memory_limit,
     }
     if request.opponents:
-        record["opponents"] = [_opponent_record(opponent) for opponent in request.opponents]
+        record["opponents"] = [identity(opponent) for opponent in request.opponents]
     if any(item is not None for item in request.knowledge):
         record["knowledge"] = [identity(item) for item in request.knowledge]
     if request.form != DEFAULTS["form"]:
@@ -210,16 +212,20 @@ def _is_policy(blueprint: Any) -> bool:
     return isinstance(blueprint, Policy | Mapping) or hasattr(blueprint, "action_probabilities")
 
 
-def _policies(games: Mapping[str, SweptGame], blueprints: Sequence[Any], grid: SweepGrid) -> Policy:
-    """The blueprints given as policies, for the only game, with a unique label for each lane."""
+def _only_tree(games: Mapping[str, SweptGame], grid: SweepGrid, argument: str) -> Tree:
+    """The tree of a sweep's only game, to which policies belong."""
     if len(games) != 1:
         raise ValueError(
-            f"blueprints: policies are for one game, and the sweep has {', '.join(games)}; sweep each game "
+            f"{argument}: policies are for one game, and the sweep has {', '.join(games)}; sweep each game "
             "by itself"
         )
     (game,) = games.values()
-    tree = lay_out(game.rules, grid.form, max_histories=grid.max_histories)
-    policies = as_policy(blueprints, tree, name="blueprints")
+    return lay_out(game.rules, grid.form, max_histories=grid.max_histories)
+
+
+def _policies(games: Mapping[str, SweptGame], blueprints: Sequence[Any], grid: SweepGrid) -> Policy:
+    """The blueprints given as policies, for the only game, with a unique label for each lane."""
+    policies = as_policy(blueprints, _only_tree(games, grid, "blueprints"), name="blueprints")
     twice = [label for label, count in collections.Counter(policies.labels).items() if count > 1]
     if twice:
         raise ValueError(
@@ -229,31 +235,21 @@ def _policies(games: Mapping[str, SweptGame], blueprints: Sequence[Any], grid: S
     return policies
 
 
-def _opponents(games: Mapping[str, SweptGame], grid: SweepGrid) -> tuple[Opponent, ...]:
-    """The opponents, with models as lists of SPECs or as policies for the only game."""
+def _opponents(games: Mapping[str, SweptGame], grid: SweepGrid) -> tuple[OpponentLike, ...]:
+    """The opponents; one whose fields have no record is replaced by its numbers in the only game."""
     argument: Any = grid.opponent
-    if argument is None:
-        return ()
-    listed: list[Any] = list(argument) if isinstance(argument, Sequence) else [argument]
-    if not listed or not all(isinstance(opponent, Opponent) for opponent in listed):
-        raise ValueError(f"opponent={argument!r}: expected Opponent(model, p=…), or a list of them")
-    opponents: list[Opponent] = []
-    for opponent in listed:
-        if opponent.model is None:
-            opponents.append(opponent)
-            continue
-        specs, policies = _split_blueprints(opponent.model)
-        if specs and policies:
-            raise ValueError(f"model={opponent.model!r}: expected SPECs of blueprints or policies, not both")
-        for spec in specs:
-            _kind(spec)
-        model: Any = _policies(games, policies, grid) if policies else specs
-        opponents.append(dataclasses.replace(opponent, model=model))
+    opponents: list[OpponentLike] = []
+    for opponent in [] if argument is None else check_opponents(argument, name="opponent"):
+        try:
+            identity(opponent)
+        except ValueError:
+            opponent = opponent.resolve(_only_tree(games, grid, "opponent"))
+        opponents.append(opponent)
     return tuple(opponents)
 
 
 def _knowledge(
-    grid: SweepGrid, gadgets: Sequence[Gadget], opponents: Sequence[Opponent]
+    grid: SweepGrid, gadgets: Sequence[Gadget], opponents: Sequence[OpponentLike]
 ) -> tuple[Knowledge | None, ...]:
     """The players' knowledge without duplicates; None for common knowledge."""
     listed = list(grid.knowledge) if isinstance(grid.knowledge, Sequence) else [grid.knowledge]
@@ -264,20 +260,6 @@ def _knowledge(
             check_knowledge(item, gadgets, opponents or None)
     # a user-defined generation need not be hashable
     return tuple(item for k, item in enumerate(listed) if item not in listed[:k])
-
-
-def _model_specs(opponents: Sequence[Opponent]) -> list[str]:
-    """The opponents' models that are SPECs."""
-    models = [opponent.model for opponent in opponents if isinstance(opponent.model, list)]
-    return [spec for model in models for spec in cast("list[str]", model)]
-
-
-def _opponent_record(opponent: Opponent) -> dict[str, Any]:
-    """Record of an opponent."""
-    model: Any = opponent.model
-    models = _policy_records(model) if isinstance(model, Policy) else model
-    p: Any = opponent.p
-    return {"name": "opponent", "model": models, "p": np.atleast_1d(np.asarray(p, np.float64)).tolist()}
 
 
 def _policy_records(policies: Policy | None) -> list[dict[str, str]]:

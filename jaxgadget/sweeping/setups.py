@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.blueprints import DRAWS, make_blueprints, parse_blueprint
@@ -93,12 +90,7 @@ class SetupFiles:
         }
         if (opponents := setup.opponents) is not None:
             opponents.models.save(self.models)
-            record["opponents"] = {
-                "model": opponents.model.tolist(),
-                "p": opponents.p.tolist(),
-                "labels": list(opponents.labels),
-                "beyond": list(opponents.beyond),
-            }
+            record["opponents"] = opponents.record
         write_record(self.record, GAME_FORMAT, record)
 
     def read(self, name: str, tree: Tree) -> Setup:
@@ -131,22 +123,9 @@ class SetupFiles:
                     f"{str(self.blueprints)!r} has {blueprints.num_lanes} lanes, expected {len(seeds)}"
                 )
             if opponents_record is not None:
-                opponents = _read_opponents(opponents_record, Policy.load(self.models, tree))
+                opponents = Opponents.from_record(opponents_record, Policy.load(self.models, tree))
         except ValueError as error:
             raise ValueError(
                 f"{error}; delete the folder {str(folder)!r} and sweep again, which makes it anew"
             ) from error
         return Setup(tree, blueprints, seeds, (low, high), opponents)
-
-
-def _read_opponents(record: Mapping[str, Any], models: Policy) -> Opponents:
-    """Reads opponents from a game's record; raises ValueError if it is damaged."""
-    try:
-        model, p = np.asarray(record["model"], np.int64), np.asarray(record["p"], np.float64)
-        labels, beyond = tuple(record["labels"]), tuple(record["beyond"])
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"opponents={record!r}: expected their models, p, labels and beyond") from error
-    fits = len(model) == len(p) == len(labels) == len(beyond) and models.num_lanes == model.max() + 1
-    if not fits or not ((p >= 0) & (p <= 1)).all():
-        raise ValueError(f"opponents={record!r} do not belong to {models!r}")
-    return Opponents(models=models, model=model, p=p, labels=labels, beyond=beyond)

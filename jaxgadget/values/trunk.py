@@ -13,7 +13,6 @@ from jaxgadget.core.batch import Batch
 from jaxgadget.core.devices import HOME
 from jaxgadget.core.driver import Finished, solve
 from jaxgadget.core.memory import one_chunk
-from jaxgadget.core.payoff import multiply
 from jaxgadget.core.problem import Problem, evaluation_game, with_regret_tolerance
 from jaxgadget.core.regret import Bounds, Rule
 from jaxgadget.core.results import NO_FAILURES, LaneResult
@@ -28,7 +27,7 @@ from jaxgadget.util.arguments import check_player, check_whole_number
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.lanes import Lanes
-from jaxgadget.util.players import sign_of
+from jaxgadget.util.players import pair_for
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 from jaxgadget.values.ranged_payoff import (
@@ -298,20 +297,16 @@ def _mixed(problem: Problem, trunk: Trunk, limit: Limit, player: int, opponents:
     """The depth-limited game against mixtures; both copies of the opponent reach the limit."""
     other = 1 - player
     opponent = _lanes(opponents, problem.num_lanes // len(opponents)).opponent
-    p, reach = opponents.p[opponent], opponents.policy.reach(other)[:, opponent]
-    earned = sign_of(player) * multiply(trunk.form.payoff, player, reach[trunk.sequences(other)])
-    terms = list(problem.terms)
-    terms[player] = dataclasses.replace(
-        terms[player], body_constant=jnp.asarray((p * earned).astype(limit.dtype))
+    own, free = opponents.in_form(trunk.form, player).mix(
+        opponent, problem.terms[player], problem.terms[other], trunk.form.treeplex[other].num_roots
     )
-    free = np.asarray(terms[other].scale) * (1 - p)
-    terms[other] = dataclasses.replace(terms[other], scale=jnp.asarray(free.astype(limit.dtype)))
-    added = [np.zeros((len(roots), len(p)), limit.dtype) for roots in limit.roots]
-    added[other] = (p * reach[limit.roots[other].sequence]).astype(limit.dtype)
-    joined = dataclasses.replace(
-        ranged_payoff_of(problem), added=(jnp.asarray(added[0]), jnp.asarray(added[1]))
-    )
-    return with_regret_tolerance(dataclasses.replace(problem, terms=(terms[0], terms[1]), payoff=joined))
+    terms = pair_for(player, own, free)
+    at_limit = opponents.policy.reach(other)[limit.roots[other].sequence]
+    entered = (opponents.p * at_limit)[:, opponent]
+    added = pair_for(player, np.zeros((len(limit.roots[player]), len(opponent))), entered)
+    terms, added = jax.tree.map(lambda x: jnp.asarray(x, limit.dtype), (terms, added))
+    joined = dataclasses.replace(ranged_payoff_of(problem), added=added)
+    return with_regret_tolerance(dataclasses.replace(problem, terms=terms, payoff=joined))
 
 
 def _check_finite(values: RangeValues, limit: Limit, sums: RootSums) -> None:

@@ -95,9 +95,7 @@ def test_every_gadget_has_a_twin() -> None:
         assert gadget.name == name
         assert gadget.epsilon == AUTO or 0 <= gadget.epsilon < 1
         assert gadget.requires <= frozenset(Capability)
-        rule = built(name, 0).entry.bound_rule(0)
-        assert rule in (None, "sum", "max")
-        assert (rule is not None) == (name in gadgets.BOUNDED)
+        assert built(name, 0).entry.bound_rule(0) == gadgets.KINDS[name].bound
 
 
 def test_a_gadget_without_a_twin_is_told_what_to_write() -> None:

@@ -17,6 +17,7 @@ from tests.solving import nested_exactly
         ({"p": (0.5, -0.1)}, "expected a number in"),
         ({"p": ()}, "expected a number in"),
         ({"beyond": "the sea"}, "expected 'rational' or 'model'"),
+        ({"model": ["uniform", "uniformly"]}, "model 'uniformly' is unknown"),
     ],
 )
 def test_opponents_that_make_no_sense_are_refused(arguments: dict[str, Any], told: str) -> None:
@@ -35,6 +36,14 @@ def test_models_are_crossed_with_p_one_opponent_after_the_other() -> None:
     np.testing.assert_array_equal(opponents.policy.probabilities[1][:, 3], models.probabilities[1][:, 1])
     assert not opponents.adapt
     assert list_opponents(Opponent(), tree).adapt
+
+
+def test_specs_are_made_for_the_tree() -> None:
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    opponents = list_opponents([Opponent(["uniform", "geometric:0.5"], 0.5), Opponent("uniform", 1)], tree)
+    assert opponents.labels == ("uniform", "geometric:0.5", "uniform")
+    expected = jg.Policy.stack([jg.Policy.uniform(tree), jg.Policy.geometric(tree, 0.5)])
+    np.testing.assert_array_equal(opponents.policy.probabilities[1][:, :2], expected.probabilities[1])
 
 
 def test_a_model_that_is_given_again_is_the_same() -> None:

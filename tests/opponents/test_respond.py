@@ -458,7 +458,7 @@ def test_a_value_that_no_strategy_guarantees_is_named_in_the_failure() -> None:
 
 BAD: list[tuple[Any, str]] = [
     (lambda t, u: jg.best_nash(t, [Opponent(u, 0.5)]), "a best equilibrium has no p"),
-    (lambda t, u: jg.respond(t, Opponent("uniform", 0.5)), r"make_blueprints\(tree, 'uniform'\)"),
+    (lambda t, u: jg.respond(t, Opponent("uniformly", 0.5)), "model 'uniformly' is unknown"),
     (
         lambda t, u: jg.respond(t, Opponent(u, 0.5), solver=jg.Solver(memory_limit=10)),
         "memory_limit, or dtype='float32'$",

@@ -12,23 +12,45 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from tests.reference import efg
 from tests.reference.efg import Array, Chance, Decision, Floors, Label, Node, Past, Strategy, Terminal
 
-KINDS = (
-    "unsafe",
-    "resolving",
-    "max-margin",
-    "reach-resolving",
-    "reach-max-margin",
-    "full",
-    "optimal-continuation",
-)
-BOUNDED = tuple(kind for kind in KINDS if kind not in ("unsafe", "full"))
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A kind of gadget game, apart from its tree.
+
+    Attributes:
+      bound: how the losses of a cut's games bound the rise of exploitability: by their `sum`, or by the
+        largest, `max`; None if there is no bound.
+      is_joint: one game for all subgames of the cut.
+      is_margin: payoffs are divided by the reach `N(s)` of a root.
+      has_gifts: alternative values include gifts.
+      has_siblings: the value includes those of the other subgames.
+    """
+
+    bound: Literal["sum", "max"] | None = None
+    is_joint: bool = False
+    is_margin: bool = False
+    has_gifts: bool = False
+    has_siblings: bool = False
+
+
+KINDS = {
+    "unsafe": Kind(),
+    "resolving": Kind("sum"),
+    "max-margin": Kind("max", is_margin=True),
+    "reach-resolving": Kind("sum", has_gifts=True),
+    "reach-max-margin": Kind("max", is_margin=True, has_gifts=True),
+    "full": Kind(has_siblings=True),
+    "optimal-continuation": Kind("max", is_joint=True),
+}
+"""Kinds by the gadget's name."""
+BOUNDED = tuple(name for name, kind in KINDS.items() if kind.bound is not None)
 """Kinds with a bound on exploitability."""
 PRIORS = ("none", "uniform", "blueprint", "range")
 Prior: TypeAlias = "str | Mapping[Label, float | Array]"
@@ -472,7 +494,7 @@ def build(
         return way_in(subgame.above, subgame.roots, prior, epsilon)
     if kind == "optimal-continuation":
         return way_in(subgame.above, [h for roots in subgame.above.components for h in roots], prior, epsilon)
-    raise ValueError(f"kind={kind!r}: expected one of {KINDS}")
+    raise ValueError(f"kind={kind!r}: expected one of {', '.join(KINDS)}")
 
 
 def build_all(
@@ -483,13 +505,13 @@ def build_all(
     gifts: Mapping[Label, float] | None = None,
 ) -> list[Gadget]:
     """All gadget games of a cut: one for every subgame, or a single optimal continuation."""
-    subgames = above.subgames[:1] if kind == "optimal-continuation" else above.subgames
+    subgames = above.subgames[:1] if KINDS[kind].is_joint else above.subgames
     gifts = _gifts(kind, above.subgames[0], gifts)
     return [build(kind, subgame, prior, epsilon, gifts) for subgame in subgames]
 
 
 def _gifts(kind: str, subgame: Subgame, gifts: Mapping[Label, float] | None) -> Mapping[Label, float] | None:
-    return subgame.above.gifts() if gifts is None and kind.startswith("reach-") else gifts
+    return subgame.above.gifts() if gifts is None and KINDS[kind].has_gifts else gifts
 
 
 def unsafe(subgame: Subgame) -> Gadget:

@@ -41,9 +41,9 @@ def followed(subgames: Sequence[gadgets.Subgame], model: Strategy) -> Node:
     return Chance(tuple(weights), tuple(children))
 
 
-def _parts(kind: str, subgame: gadgets.Subgame) -> Sequence[gadgets.Subgame]:
+def parts_of(kind: str, subgame: gadgets.Subgame) -> Sequence[gadgets.Subgame]:
     """The subgames of a gadget game: an optimal continuation is that of all."""
-    return subgame.above.subgames if kind == "optimal-continuation" else [subgame]
+    return subgame.above.subgames if gadgets.KINDS[kind].is_joint else [subgame]
 
 
 def build(
@@ -56,13 +56,13 @@ def build(
 ) -> gadgets.Gadget:
     """A gadget by name against the mixture; see `gadgets.build`."""
     free = gadgets.build(kind, subgame, prior, epsilon)
-    share = followed(_parts(kind, subgame), model)
+    share = followed(parts_of(kind, subgame), model)
     return dataclasses.replace(free, root=Chance((1 - p, p), (free.root, share)))
 
 
 def earned(kind: str, subgame: gadgets.Subgame, model: Strategy, strategies: Strategy) -> float:
     """What the resolving player's strategy gets in a gadget game from an opponent who is the model."""
-    return efg.sign(subgame.resolver) * efg.value(followed(_parts(kind, subgame), model), strategies)
+    return efg.sign(subgame.resolver) * efg.value(followed(parts_of(kind, subgame), model), strategies)
 
 
 def objective(

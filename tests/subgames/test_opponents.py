@@ -238,11 +238,12 @@ def check_games(player: int) -> None:
         model, above = drawn_models(SEED)[number], grove.above(SEED, player, blueprint)
         refined = grove.from_policy(result.policy, lane)
         asked = (prior_name(gadget), float(gadget.epsilon))
-        parts = above.subgames[:1] if gadget.name == "optimal-continuation" else above.subgames
+        kind = gadgets.KINDS[gadget.name]
+        parts = above.subgames[:1] if kind.is_joint else above.subgames
         rises: list[float] = []
         for game, subgame in enumerate(parts):
             value, gap = result.gadget_value[game, lane], result.gap[game, lane]
-            if gadget.name in gadgets.BOUNDED and not gadget.name.startswith("reach") and p < 1:
+            if kind.bound is not None and not kind.has_gifts and p < 1:
                 rises.append(models.rise_bound(gadget.name, subgame, refined, model, p, gap, *asked))
             if (lane * 7 + game) % 23 if len(parts) > 1 else lane % 3:
                 continue
@@ -253,10 +254,10 @@ def check_games(player: int) -> None:
             assert value - PROGRAM <= optimum <= value + gap + PROGRAM, (lane, game)
             compared += 1
         if not rises:
-            is_known = p == 0 and gadget.name.startswith("reach")
+            is_known = p == 0 and kind.has_gifts
             assert np.isnan(result.exploitability_bound[lane]) != is_known
             continue
-        total = sum(rises) if gadget.name == "resolving" else max(rises)
+        total = sum(rises) if kind.bound == "sum" else max(rises)
         bound = result.exploitability_bound[lane] - result.blueprint_exploitability[lane]
         assert bound == pytest.approx(total, abs=1e-7)
         bounded += 1

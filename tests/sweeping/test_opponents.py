@@ -89,8 +89,6 @@ def test_a_policy_may_be_a_model_and_its_rows_count(tmp_path: pathlib.Path) -> N
     renamed = dataclasses.replace(other, labels=drawn.labels)
     with pytest.raises(ValueError, match="settings"):
         jg.sweep(tmp_path, **sweeping(opponent=jg.Opponent(renamed, 0.5), **settings))
-    with pytest.raises(ValueError, match="SPECs of blueprints or policies, not both"):
-        jg.sweep(tmp_path, **sweeping(opponent=jg.Opponent([drawn, "uniform"], 0.5), **settings))
     with pytest.raises(ValueError, match="expected Opponent"):
         jg.sweep(tmp_path, **sweeping(opponent=drawn, **settings))  # type: ignore[arg-type]
 
