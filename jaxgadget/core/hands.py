@@ -8,6 +8,7 @@ pairs.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, Protocol
 
 import jax
@@ -18,6 +19,7 @@ from jax.typing import DTypeLike
 from jaxgadget.core.host import Entries, HandEntries, merge_entries
 from jaxgadget.core.rows import EXACT, Sums, array_bytes, build_sums, take_rows
 from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.players import pair_for, sign_of
 from jaxgadget.util.precision import precision
 
@@ -191,6 +193,11 @@ def build_hands_payoff(entries: HandEntries, dtype: DTypeLike) -> HandsPayoff:
     )
 
 
+@functools.partial(compile_quickly, static_argnames=("player",))
+def _gradient(payoff: HandsPayoff, reach: tuple[jax.Array, jax.Array], *, player: int) -> jax.Array:
+    return payoff.gradient(player, reach, None)[0]
+
+
 def multiply_hands(entries: HandEntries, player: int, x: FloatArray) -> FloatArray:
     """Product of a payoff in hand form, in float64: `[other's sequences, L]` → `[player's sequences, L]`.
 
@@ -206,7 +213,7 @@ def multiply_hands(entries: HandEntries, player: int, x: FloatArray) -> FloatArr
     zero = jnp.zeros((entries.hands[player] * entries.num_blocks[player], lanes))
     with precision(np.float64):
         reach = pair_for(player, zero, jnp.asarray(x))
-        earned, _ = build_hands_payoff(entries, np.float64).gradient(player, reach, None)
+        earned = _gradient(build_hands_payoff(entries, np.float64), reach, player=player)
     product = np.asarray(earned) * sign_of(player)
     if rows is None:
         return product

@@ -16,7 +16,7 @@ import jaxgadget.bench.peers
 import jaxgadget.util.machine
 from jaxgadget.bench.bench import Benchmark, bench, iterations_within
 from jaxgadget.bench.defaults import ENGINES, OURS
-from jaxgadget.bench.peers import PEERS, Runner, build_peer, is_installed, thread_counts
+from jaxgadget.bench.peers import PEERS, Runner, build_peer, is_installed
 from jaxgadget.report.bench import bench_notes, bench_record
 
 KUHN_HISTORIES = 58
@@ -134,19 +134,6 @@ def test_record(ours: Benchmark):
     assert [row["lanes"] for row in record["rows"]] == [1, 3]
 
 
-def test_numbers_belong_together(ours: Benchmark):
-    single, three = ours.rows
-    for row in (single, three):
-        assert (row.game, row.engine, row.algorithm, row.dtype) == ("kuhn_poker", OURS, "cfr+", "float32")
-        assert (row.iterations, row.threads) == (4, None)
-        assert row.run_seconds * 1e6 == pytest.approx(row.us_per_lane_iteration * 4 * row.lanes)
-        assert row.histories_per_second == pytest.approx(KUHN_HISTORIES * 1e6 / row.us_per_lane_iteration)
-        assert row.compile_seconds is not None and row.compile_seconds > 0
-        assert row.build_seconds > 0
-    assert single.peak_bytes and three.peak_bytes
-    assert 1 < three.peak_bytes / single.peak_bytes < 3, "structure is shared"
-
-
 # --- what is refused, and what is left out ------------------------------------------------
 
 
@@ -208,10 +195,6 @@ def test_games_that_peers_lack(monkeypatch: pytest.MonkeyPatch, game: str, messa
 
 
 # --- peers --------------------------------------------------------------------------------
-
-
-def test_numbers_of_threads_that_are_tried():
-    assert [thread_counts(cores) for cores in (1, 2, 6, 16)] == [[1], [1, 2], [1, 2, 4, 6], [1, 2, 4, 8, 16]]
 
 
 @pytest.mark.parametrize("algorithm", ["cfr", "cfr+"])

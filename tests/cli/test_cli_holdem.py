@@ -104,27 +104,6 @@ def test_spots_are_re_solved(tmp_path: pathlib.Path):
     assert results.read_text() == kept
 
 
-def test_rows_are_strict_json(tmp_path: pathlib.Path):
-    """NaN is null there, and NaN once read."""
-    spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
-    spots.write_text(json.dumps(ROW) + "\n")
-    asked = ("--spots", spots, *MENUS, "--results", results, "--gadget", "unsafe", "--iterations", 2)
-    assert run(*asked).exit_code == 0
-
-    def refuse(constant: str) -> None:
-        raise ValueError(constant)
-
-    (line,) = results.read_text().splitlines()
-    kept = json.loads(line, parse_constant=refuse)
-    assert kept["refinements"][0]["exploitability_bound"] is None
-    shown = run(*asked)
-    assert shown.exit_code == 0, shown.stderr
-    assert "nan" in shown.stdout
-    (row,) = json.loads(run(*asked, "--json", "-").stdout, parse_constant=refuse)["rows"]
-    assert row.items() <= kept.items()
-    assert kept.keys() - row.keys() == {"format", "version", "written_by", "checksum", "key"}
-
-
 def test_a_changed_row_is_refused_and_named(tmp_path: pathlib.Path):
     """An EV of 999 in a pot of 20 is not printed; rows of earlier releases have no checksum."""
     spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
@@ -138,26 +117,6 @@ def test_a_changed_row_is_refused_and_named(tmp_path: pathlib.Path):
         result = run(*asked)
         assert result.exit_code == 2
         assert said in " ".join(result.stderr.split()) and str(results) in result.stderr
-
-
-def test_two_commands_with_one_file_of_results_lose_no_row(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-):
-    """The other one ends between this one's look into the file and its own rows."""
-    spots, other, results = (tmp_path / name for name in ("spots.jsonl", "other.jsonl", "rows.jsonl"))
-    spots.write_text(json.dumps(ROW) + "\n")
-    other.write_text(json.dumps(ROW | {"pot": 40}) + "\n")
-    asked = (*MENUS, "--results", results, "--iterations", 2)
-    solving = solve._solve_alike  # pyright: ignore[reportPrivateUsage]
-
-    def after_the_other(*given: Any, **options: Any) -> Any:
-        monkeypatch.setattr(solve, "_solve_alike", solving)
-        assert run("--spots", other, *asked).exit_code == 0
-        return solving(*given, **options)
-
-    monkeypatch.setattr(solve, "_solve_alike", after_the_other)
-    assert run("--spots", spots, *asked).exit_code == 0
-    assert len(results.read_text().splitlines()) == 2
 
 
 def test_what_is_solved_is_not_solved_again(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
@@ -184,16 +143,6 @@ def test_what_is_solved_is_not_solved_again(tmp_path: pathlib.Path, monkeypatch:
     results.write_text(results.read_text() + "\n")  # an editor's blank line is no row
     assert run(*asked).exit_code == 0
     assert numbers == [1]
-
-
-def test_rows_tell_spots_of_one_board_apart(tmp_path: pathlib.Path):
-    spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
-    several: list[dict[str, Any]] = [ROW, ROW | {"pot": 40}, ROW | {"oop": "AsAh,QsQh:0.5"}]
-    spots.write_text("".join(json.dumps(row) + "\n" for row in several))
-    assert run("--spots", spots, "--results", results, *MENUS, "--iterations", 2).exit_code == 0
-    menus = (BetMenu(bets=(ALL_IN,), raises=()), BetMenu(bets=(), raises=()))
-    found = {json.loads(line)["spot"] for line in results.read_text().splitlines()}
-    assert found == {Spot(**row, menus=menus).name for row in several}
 
 
 def test_an_interrupt_tells_what_is_kept(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):

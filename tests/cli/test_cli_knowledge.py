@@ -11,7 +11,6 @@ from typer.testing import CliRunner, Result
 
 import jaxgadget as jg
 from jaxgadget.cli import app
-from tests.solving import nested_search
 
 PENNIES = "n_matching_pennies(num_deals=4)"
 REFINE = ("refine", PENNIES, "--blueprint", "uniform", "--gadget", "resolving", "--prior", "none")
@@ -51,21 +50,6 @@ def test_rows_say_what_was_known() -> None:
     for name in ("refined_exploitability", "mean_exploitability", "blueprint_exploitability"):
         assert found[name] == expected[name]
     assert (found["exploitability_bound"] is None) == bool(options[2:])
-
-
-def test_nested_search_by_what_is_known() -> None:
-    follow = "assembled"
-    found = row(*NESTED, "--leaf", "end", "--order", 1, "--follow", follow, "--iterations", 20)
-    tree = jg.enumerate_game(jg.load("kuhn_poker"))
-    (expected,) = nested_search(
-        tree,
-        jg.Policy.uniform(tree),
-        jg.Resolving(jg.NoPrior()),
-        knowledge=jg.Knowledge(follow=follow),
-        iterations=20,
-    ).table.to_dict("records")
-    assert tuple(found[name] for name in COLUMNS) == (1, False, None, follow)
-    assert found["nested_exploitability"] == expected["nested_exploitability"]
 
 
 def test_sweeps_take_several_orders(tmp_path: pathlib.Path) -> None:

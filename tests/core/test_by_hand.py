@@ -26,9 +26,9 @@ from jaxgadget.core.problem import (
     with_regret_tolerance,
 )
 from jaxgadget.core.regret import find_rule
-from jaxgadget.core.response import evaluate
 from jaxgadget.gadgets.entry import EntryTables, TwoLevelEntry
 from jaxgadget.gadgets.ranges import Ranges
+from jaxgadget.policy.evaluate import evaluate_parts as evaluate
 from jaxgadget.util.precision import precision
 from tests.reference.efg import Array
 

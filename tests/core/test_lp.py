@@ -7,7 +7,6 @@ import functools
 from collections.abc import Callable
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,7 +19,6 @@ from jaxgadget.core.lp import solve as lp
 from jaxgadget.core.lp.highs import Model
 from jaxgadget.core.lp.program import build_program
 from jaxgadget.core.lp.solve import Goal, Optimum, ProgramError
-from jaxgadget.core.noise import NoisyBounds
 from jaxgadget.core.payoff import Payoff, build_payoff
 from jaxgadget.core.problem import (
     Parts,
@@ -32,8 +30,8 @@ from jaxgadget.core.problem import (
     no_regret_tolerance,
 )
 from jaxgadget.core.regret import Bounds
-from jaxgadget.core.response import evaluate
 from jaxgadget.games import examples
+from jaxgadget.policy.evaluate import evaluate_parts as evaluate
 from jaxgadget.policy.evaluate import terminal_payoff
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
@@ -454,16 +452,6 @@ def earned_against(form: SequenceForm, player: int, plan: Array) -> Array:
     entries = form.payoff
     payoff = csr_array((entries.value, (entries.row, entries.column)), entries.shape)
     return payoff @ plan if player == 0 else -(payoff.T @ plan)
-
-
-def test_values_that_are_not_linear_are_refused() -> None:
-    forest = build_forest(random_game("betting", 0), SHAPES["betting"].cut, padded=False)
-    with precision(np.float64):
-        problem = gadget_game(forest, 0, np.random.default_rng(0), chooses=True)
-        noise = NoisyBounds(deviation=jnp.zeros((problem.sides[1].entry.num_actions, 3)))
-        noisy = with_terms(problem, 1, entry=noise)
-    with pytest.raises(ValueError, match="not linear in its strategy"):
-        lp.solve_program(noisy, 0, Goal(maximiser=0), name="noisy")
 
 
 @given(

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jaxgadget.core.results import LaneResult, convergence
+from jaxgadget.core.results import LaneResult
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,12 +41,3 @@ def test_saved_tables_are_read_back(tmp_path: pathlib.Path, suffix: str):
     Halves().save(path)
     read = pd.read_csv(path) if suffix == ".csv" else pd.read_parquet(path)
     assert read["gap"][0] == 0.5 and read["iterations"].tolist() == [3, 4]
-
-
-def test_convergence_advises_where_it_helps():
-    gap = np.array([0.2, np.nan])
-    advised = convergence(gap, 10, "cfr+", small=0.1)
-    assert "0.2" in advised and "increase" in advised
-    assert "increase" not in convergence(gap, 10, "cfr+", small=0.5)
-    assert "increase" not in convergence(gap, 10, "lp", small=0.1)
-    assert "target" in convergence(gap, 10, "cfr+", small=0.5, target_gap=0.1)

@@ -20,11 +20,7 @@ from jaxgadget import (
     load,
     refine,
 )
-from jaxgadget.gadgets.games import build_games, group_gadgets
-from jaxgadget.gadgets.root_gadgets import ReachMaxMargin, ReachResolving
-from jaxgadget.gadgets.trunk_gadgets import Full, OptimalContinuation
-from jaxgadget.subgames.prepare import prepare
-from jaxgadget.tree.forest import build_forest
+from jaxgadget.gadgets.root_gadgets import ReachMaxMargin
 from tests.solving import settings
 
 ROUNDING = 1e-12
@@ -99,31 +95,6 @@ def test_converged_values_agree_within_certificates(profiles: Policy, dtype: str
         assert gaps.max() < 0.02
         off = np.abs(together.gadget_value[:, lanes] - alone.gadget_value)
         assert (off <= gaps + 1e-9).all()
-
-
-def test_groups() -> None:
-    asked = [Resolving(), Full(), MaxMargin(), OptimalContinuation(NoPrior()), Unsafe(), Full(NoPrior())]
-    assert group_gadgets(asked) == [[0, 2, 4], [1, 5], [3]]
-
-
-@pytest.mark.parametrize(
-    ("gadgets", "depths"),
-    [
-        ((Unsafe(),), []),
-        ((Resolving(),), [0]),
-        ((MaxMargin(),), [0]),
-        ((Unsafe(), MaxMargin(UniformPrior())), [0]),
-        ((Unsafe(), ReachResolving()), [0]),
-        ((Resolving(), MaxMargin()), [0, 1]),
-    ],
-)
-def test_levels_without_a_choice_are_left_out(profiles: Policy, gadgets: Any, depths: list[int]) -> None:
-    here = prepare(build_forest(profiles.tree, "depth:1"), 0, profiles, gadgets)
-    entry = build_games(here, gadgets).entry
-    assert list(range(len(entry.treeplex.levels))) == depths
-    picks, leaves = entry.picked is not None, entry.left is not None
-    assert picks == any(isinstance(gadget, MaxMargin) for gadget in gadgets)
-    assert leaves == any(isinstance(gadget, Resolving) for gadget in gadgets)
 
 
 def test_gadgets_that_do_not_pick_meet_those_that_do_without_terminating(profiles: Policy) -> None:

@@ -14,11 +14,11 @@ from jaxgadget import BlueprintPrior, NoPrior, UniformPrior
 from jaxgadget.core import cfr
 from jaxgadget.core.problem import Parts
 from jaxgadget.core.regret import find_rule
-from jaxgadget.core.response import evaluate
 from jaxgadget.gadgets.entry import TwoLevelEntry
 from jaxgadget.gadgets.frozen import find_frozen
 from jaxgadget.gadgets.games import GadgetGames, Prepared, build_games
 from jaxgadget.gadgets.registry import GADGETS
+from jaxgadget.policy.evaluate import evaluate_parts as evaluate
 from jaxgadget.subgames.prepare import prepare, prepare_base, prepare_known
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.knowledge import knowledge_cover

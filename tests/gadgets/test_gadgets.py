@@ -596,14 +596,6 @@ def test_no_prior_means_no_mistakes() -> None:
             (lambda values=values: ArrayPrior(np.asarray(values)), "ArrayPrior")
             for values in ([0.5, -0.1], [0.5, np.nan], [0.5, np.inf], 0.5, np.zeros((2, 2, 2)))
         ),
-        *(
-            (
-                lambda kind=kind, shape=shape: floors(0, kind(ArrayPrior(np.ones(shape)), EPSILON)),
-                "ArrayPrior",
-            )
-            for kind in (MaxMargin, ReachResolving, Full, OptimalContinuation)
-            for shape in ((1,), (1000, 3))
-        ),
         (
             lambda: floors(0, Resolving(ArrayPrior(np.full(len(root_of(0)), 1.5)), EPSILON)),
             "probabilities of following",
@@ -615,7 +607,6 @@ def test_no_prior_means_no_mistakes() -> None:
         ),
         (lambda: Unsafe(epsilon=5), "epsilon="),
         *((lambda clip=clip: BlueprintPrior(clip=clip), "clip=") for clip in (0.0, -1.0, 2.0, np.nan)),
-        (lambda: Resolving(UniformPrior), "prior"),
         *(
             (lambda prior=prior: Unsafe(prior), "prior")
             for prior in (UniformPrior(), BlueprintPrior(), ArrayPrior(np.ones(3)))

@@ -25,7 +25,7 @@ from jaxgadget import (
     Resolving,
     UniformPrior,
 )
-from jaxgadget.gadgets.alternative import GIFT_RULES, Alternative, GiftRule, WithGifts, find_gifts
+from jaxgadget.gadgets.alternative import GIFT_RULES, Alternative, GiftRule, find_gifts
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.games import Prepared
 from jaxgadget.subgames.prepare import prepare
@@ -256,19 +256,6 @@ def test_reach_max_margin_guesses_heads_half_of_the_time() -> None:
 
 
 # Arguments, and what has no bound
-
-
-def test_scaled_gifts_are_for_a_single_subgame() -> None:
-    ranges = prepared(0).ranges
-    with pytest.raises(ValueError, match="scaled="):
-        WithGifts(BestResponseValues(), scaled=True).values(ranges)
-
-
-@pytest.mark.parametrize("kind", [Resolving, ReachMaxMargin])
-@pytest.mark.parametrize("alternative", [BestResponseValues, None, 3])
-def test_alternatives_are_instances(kind: Any, alternative: Any) -> None:
-    with pytest.raises(ValueError, match=r"expected BestResponseValues\(\), BlueprintValues\(\)"):
-        kind(alternative=alternative)
 
 
 @pytest.mark.parametrize("values", [[np.nan], 1.0, np.zeros((2, 2, 2)), [True], ["a"]])

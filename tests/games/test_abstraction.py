@@ -167,31 +167,10 @@ def forget_time(player: int, infostate: str) -> str:
     return re.sub(r"\[Round 1\].*", "", infostate)
 
 
-@pytest.mark.parametrize(
-    ("merge", "past"),
-    [
-        (forget_own_card, r"decision was Call in bucket .*Private: 0\].* and Call in bucket .*Private: 1\]"),
-        (forget_betting, "decision was Call in bucket .* and Raise in bucket"),
-        (forget_time, "decision was nothing and Call in bucket"),
-    ],
-)
-def test_imperfect_recall_is_refused(merge: Merge, past: str):
-    with pytest.raises(ValueError, match="perfect recall") as error:
+@pytest.mark.parametrize("merge", [forget_own_card, forget_betting, forget_time])
+def test_imperfect_recall_is_refused(merge: Merge):
+    with pytest.raises(ValueError, match="perfect recall"):
         abstract(LeducPoker(), merge)
-    message = str(error.value)
-    assert message.startswith(f"abstraction(leduc_poker,{merge.__name__}) ")
-    assert re.search(past, message), message
-    found = re.search(r"for example (\(.*?\)) and (\(.*?\)), with infostates ('.*?') and ('.*?'):", message)
-    assert found, message
-    tree = enumerate_game(LeducPoker())
-    places = []
-    for moves, string in ((found[1], found[3]), (found[2], found[4])):
-        history = tuple(int(move) for move in re.findall(r"\d+", moves))
-        assert repr(tree.game.infostate_string(0, history)) == string
-        places.append(next(h for h in range(tree.num_histories) if tree.moves(h) == history))
-    names = [tree.game.infostate_string(0, tree.moves(h)) for h in places]
-    assert merge(0, names[0]) == merge(0, names[1])
-    assert tree.sequence[0, places[0]] != tree.sequence[0, places[1]]
 
 
 def test_unequal_legal_actions_are_refused():
@@ -204,21 +183,6 @@ def test_unequal_legal_actions_are_refused():
     with pytest.raises(ValueError, match=expected) as error:
         abstract(LeducPoker(), forget_opening)
     assert str(error.value).startswith("abstraction(leduc_poker,forget_opening): ")
-
-
-@pytest.mark.parametrize(
-    "history",
-    [
-        (0,),
-        (0, 1, 0, 0),
-        (0, 0),
-    ],
-)
-def test_infostate_string_of_another_history_is_refused(history: tuple[int, ...]):
-    game = Abstraction(KuhnPoker(), lambda player, infostate: infostate)
-    with pytest.raises(ValueError, match=re.escape(f"history={history!r}: expected a history of the game")):
-        game.infostate_string(0, history)
-    assert game.infostate_string(0, (0, 1)) == "0", "works before the game is enumerated"
 
 
 def test_the_budget_holds():

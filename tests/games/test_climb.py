@@ -235,16 +235,3 @@ def test_names_and_parameters():
         "deal", "trick_2", "trick_3", "decision_1", "decision_2",
     ]  # fmt: skip
     assert [partner(seat) for seat in range(4)] == [2, 3, 0, 1]
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ("num_ranks=14", r"num_ranks=14: expected an integer from 2 to 13"),
-        ("num_ranks=3,hand_size=2", r"hand_size=2: expected an integer from 1 to 1"),
-        ("teammate=best", r"teammate='best': expected one of lowest, uniform"),
-    ],
-)
-def test_parameters_that_are_refused(parameters, message):
-    with pytest.raises(ValueError, match=rf"^climb: {message}"):
-        load(f"climb({parameters})")

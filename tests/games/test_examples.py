@@ -180,10 +180,6 @@ def test_named_cuts(name, cut_name, subgames, roots):
     assert (found.num_subgames, len(found.roots)) == (subgames, roots)
 
 
-def test_rules_without_a_cut_name_none():
-    assert examples.TreeRules("leaf", ("a",), 1.0).cuts() == {}
-
-
 def best_response(tree, player, strategy):
     """What `player` gets at best against the other's behaviour strategy."""
     if player == 0:
@@ -436,20 +432,6 @@ def test_uniform_play_of_n_matching_pennies():
     assert jaxgadget.evaluate_policy(uniform).best_response_values[0] == pytest.approx([-guaranteed])
     assert jaxgadget.exploitability(uniform, 0) == pytest.approx([0.8125])
     assert guaranteed == pytest.approx(2.5)
-
-
-@pytest.mark.parametrize(
-    "deals",
-    [
-        0,
-        2.0,
-        10_001,
-    ],
-)
-def test_n_matching_pennies_needs_a_number_of_deals(deals):
-    message = rf"^n_matching_pennies: num_deals={deals!r}: expected an integer from 1 to 10000"
-    with pytest.raises(ValueError, match=message):
-        examples.n_matching_pennies(deals)
 
 
 def test_clairvoyance():

@@ -113,13 +113,6 @@ def test_general_sum_and_imperfect_recall_are_left_to_the_tree(write):
         enumerate_game(load(write(forgets)))
 
 
-def test_histories_where_the_player_does_not_act_have_no_string(write):
-    game = load(write(CORNERS))
-    assert game.infostate_string(0, (0,)) == "Ann red"
-    with pytest.raises(ValueError, match="player="):
-        game.infostate_string(1, (0,))
-
-
 P = 'p "" 1 1 "" { "a" "b" } 0\n'
 MALFORMED = [
     ("", 1, "the file ends where .* starts with EFG 2 R was expected"),
@@ -252,8 +245,3 @@ def test_actions_are_numbered_depth_first_in_the_order_of_their_numbers(write):
     text += 'p "" 2 1 "" { "p" } 0\n' + 't "" 1 "" { 1 -1 }\np "" 2 2 "" { "q" } 0\nt "" 1\nt "" 1'
     game = load(write(text))
     assert [game.action_string(0, a) for a in range(game.num_actions)] == ["x", "y", "T", "q", "p"]
-
-
-def test_names_made_up_for_equal_actions_are_nobodys(write):
-    game = load(write(COIN + 'p "" 1 1 "" { "a" "a" "a#2" } 0 t "" 1 "" { 1 -1 } t "" 1 t "" 1'))
-    assert [game.action_string(0, a) for a in range(3)] == ["a", "a#2#", "a#2"]

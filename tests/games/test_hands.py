@@ -1,13 +1,12 @@
 """Games by hands: public trees and tables, and what is refused at the door."""
 
-import dataclasses
 import re
 
 import numpy as np
 import pytest
 
 from jaxgadget.games.game import CHANCE
-from jaxgadget.games.hands import PublicEnds, PublicLevel, PublicNodes
+from jaxgadget.games.hands import PublicLevel, PublicNodes
 from jaxgadget.games.liars_dice import LiarsDice
 from jaxgadget.games.registry import load
 from jaxgadget.tree.public import public_tree
@@ -116,21 +115,6 @@ def test_a_hand_form_that_does_not_fit_is_refused_before_it_is_laid_out(monkeypa
 def chain() -> PublicNodes:
     one = np.zeros(1, np.int64)
     return PublicNodes.of([PublicLevel(one, np.array([1], np.uint8), one), PublicLevel(one, one, one)])
-
-
-@pytest.mark.parametrize(
-    ("ends", "expected"),
-    [
-        ([(0, (1, 3, 3))], "public node 0"),
-        ([(3, (1, 3, 3)), (3, (1, 3, 3))], "duplicate node"),
-        ([(3, (1, 3, 2))], "tables (1, 3, 2)"),
-    ],
-)
-def test_wrong_ends(ends: list[tuple[int, tuple[int, ...]]], expected: str):
-    game = load("kuhn_poker").by_hands()
-    groups = tuple(PublicEnds(np.array([[node]]), np.ones((1, 1)), np.zeros(shape)) for node, shape in ends)
-    with pytest.raises(ValueError, match=re.escape(expected)):
-        dataclasses.replace(game, ends=groups)
 
 
 def test_a_tree_without_choices():

@@ -16,7 +16,7 @@ from jaxgadget.games.goofspiel import Goofspiel
 from jaxgadget.games.kuhn import KuhnPoker
 from jaxgadget.games.leduc.no_limit import NoLimitLeduc
 from jaxgadget.games.leduc.rules import LeducPoker
-from jaxgadget.games.menu import MenuAbstraction, read_actions, read_menu
+from jaxgadget.games.menu import MenuAbstraction, read_menu
 from jaxgadget.games.registry import load
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.tree.history import HistoryTree, enumerate_game
@@ -176,13 +176,6 @@ def test_names_of_actions_may_stand_in_the_name():
     )
 
 
-def test_a_game_of_a_users_file_has_menus(tmp_path):
-    text = "from jaxgadget.games.kuhn import KuhnPoker\n\n\nclass Mine(KuhnPoker):\n    pass\n"
-    (tmp_path / "mine.py").write_text(text, encoding="utf-8")
-    game = load(f"menu(game={tmp_path / 'mine.py'}:Mine(players=2),actions_0=0)")
-    assert enumerate_game(game).num_histories < 58 and load(game.name).name == game.name
-
-
 def test_sizes_and_cuts_are_the_games():
     game = MenuAbstraction(LARGE, {0: POT})
     assert game.bet_fraction((0, 1), 2) == LARGE.bet_fraction((0, 1), 2) == 0.5
@@ -232,21 +225,3 @@ def test_a_menu_that_leaves_nothing_is_refused():
 )
 def test_menus_as_they_are_typed(text: str, menu: tuple[str, ...]):
     assert read_menu(LARGE, 0, text, "--menu") == menu
-
-
-def test_typed_actions_are_no_more_than_what_is_typed():
-    assert read_actions(LARGE, 0, "1/2-a", "--off-tree") == ("Bet 1/2", "AllIn")
-    assert read_actions(coin_toss(), 0, "Sell", "--off-tree") == ("Sell",)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("3", "--menu '3': 'Bet 3' is no bet of no_limit_leduc"),
-        ("1-1", "'1' is"),
-        ("Fold|Shove", "Shove"),
-    ],
-)
-def test_menus_that_are_none(text: str, message: str):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        read_menu(LARGE, 0, text, "--menu")

@@ -223,21 +223,6 @@ def test_only_the_lines_that_go_on_are_listed():
         enumerate_game(HUGE, max_histories=20_000)
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("stack=1", "stack="),
-        ("bets=0-a", "bets="),
-        ("bets=1/2-0.5", "'0.5' is"),
-        ("min_raise=pot", "min_raise="),
-        ("num_ranks=1,num_suits=2", "make 2 cards: expected at least 3"),
-    ],
-)
-def test_bad_parameters(spec: str, message: str):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        load(f"no_limit_leduc({spec})")
-
-
 def test_the_name_is_canonical():
     game = load("no_limit_leduc(bets=a-0.50-2-1,stack=20)")
     assert game.name == "no_limit_leduc(bets=1/2-1-2-a,stack=20)"

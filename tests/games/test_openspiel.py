@@ -369,20 +369,6 @@ def test_large_games_stop_at_the_budget():
         enumerate_game(load("openspiel:phantom_ttt"), max_histories=1000)
 
 
-def test_histories_that_are_none_are_refused():
-    kuhn, rps = load("openspiel:kuhn_poker"), load("openspiel:matrix_rps")
-    for game, history in (
-        (kuhn, (0, 0)),
-        (kuhn, (0, 1, 5)),
-        (rps, (0,)),
-        (rps, ((0, 7),)),
-        (kuhn, ((0, 1),)),
-    ):
-        with pytest.raises(ValueError, match="history="):
-            game.infostate_string(0, history)
-    assert kuhn.infostate_string(1, (0, 1, 1)) == "1b"
-
-
 @pytest.mark.parametrize(
     "spec",
     ["kuhn_poker", "goofspiel(imp_info=True,num_cards=3)", "turn_based_simultaneous_game(game=matrix_rps())"],

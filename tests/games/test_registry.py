@@ -9,7 +9,6 @@ import pytest
 from jaxgadget.games import registry
 from jaxgadget.games.examples import coin_toss
 from jaxgadget.games.game import Game
-from jaxgadget.games.leduc.rules import LeducPoker
 from jaxgadget.games.parameters import parse_spec
 from jaxgadget.games.registry import list_games, load
 from jaxgadget.tree.history import enumerate_game
@@ -50,13 +49,6 @@ def test_malformed_specs(spec, problem):
     with pytest.raises(ValueError, match=rf"game {spec!r}".replace("(", r"\(").replace(")", r"\)")) as caught:
         load(spec)
     assert problem in str(caught.value)
-
-
-def test_parameters_reach_the_game():
-    game = load("leduc_poker(num_ranks=4, suit_isomorphism=True, raise_sizes=2-4)")
-    assert game == LeducPoker(num_ranks=4, suit_isomorphism=True, raise_sizes="2-4")
-    assert load("leduc_poker(suit_isomorphism=false)") == LeducPoker()
-    assert enumerate_game(load("coin_toss(sell_heads=1,sell_tails=-.25)")).payoff.max() == 1
 
 
 @pytest.mark.parametrize(

@@ -317,10 +317,3 @@ def test_a_cut_of_the_rules_must_mark_every_history():
     assert cut(tree, "second").roots.tolist() == [1, 2]
     with pytest.raises(ValueError, match="short"):
         cut(tree, "short")
-
-
-def test_histories_that_are_none_are_refused():
-    game = StepwiseGame(Toy())
-    for history in ((0, 2), (0, 0, 0), ((0, 0),)):
-        with pytest.raises(ValueError, match="history="):
-            game.infostate_string(0, history)

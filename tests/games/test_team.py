@@ -295,50 +295,7 @@ def test_names_load_again():
         assert trees[0].infoset_names == trees[1].infoset_names
 
 
-def test_names_tell_policies():
-    assert team(Signals(), (0,), {2: heads_or_tails}).name == "team(game=signals,teammates=2:heads_or_tails)"
-    assert team(Signals(), (0,), {2: lambda memory, legal: [1]}).name == "team(game=signals,teammates=2:own)"
-    assert team(Signals(), (0,), name="mine").name == "mine"
-
-
 # What is refused
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("team", "game="),
-        ("team(game=kuhn_poker)", r"path\.py:function"),
-        ("team(game=openspiel:kuhn_poker(players=3),seats=3)", "seats="),
-        ("team(game=openspiel:blackjack)", r"its utility is GENERAL_SUM"),
-        ("openspiel:kuhn_poker(players=3)", "game="),
-    ],
-)
-def test_names_that_are_refused(spec, message):
-    pytest.importorskip("pyspiel")
-    with pytest.raises(ValueError, match=message):
-        load(spec)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"seats": (0, 0)}, "seats="),
-        ({"seats": (4,)}, "seats="),
-        ({"seats": (0, 1), "teammates": (2, 3)}, r"at least one of its opponent"),
-        ({"teammates": {2: 0.5}}, "teammates"),
-    ],
-)
-def test_seats_that_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        team(Signals(), **arguments)
-
-
-def test_rules_need_a_number_of_players_and_load_says_how_to_take_them():
-    with pytest.raises(ValueError, match="num_players="):
-        team(Signals(num_players=1))
-    with pytest.raises(ValueError, match="2 players"):
-        load(Kuhn())
 
 
 @pytest.mark.parametrize(

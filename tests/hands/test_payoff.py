@@ -64,7 +64,7 @@ def test_gradients_are_the_matrix(platform: str):
     with precision(np.float64):
         arguments = jnp.asarray(reach[0]), jnp.asarray(reach[1])
         (first, state), (second, _), *largest = jax.jit(all_gradients)(built, arguments, 7)
-    assert state == 7
+    assert int(state) == 7
     np.testing.assert_allclose(first, matrix @ reach[1], rtol=0, atol=1e-13)
     np.testing.assert_allclose(second, -matrix.T @ reach[0], rtol=0, atol=1e-13)
     for player, (most, _) in enumerate(largest):

@@ -327,20 +327,6 @@ def test_lanes_taken_from_a_batch_are_those_lanes():
     np.testing.assert_allclose(alone[:, 0], together[:, 1], rtol=0, atol=1e-9)
 
 
-def test_what_is_said_of_a_spot(bluffs: SpotSolution):
-    row = bluffs.to_row()
-    assert row["board"] == "2s3h4d6c7c"
-    assert row["hands"] == [2, 1]
-    assert row["exploitability"] == row["gap"] / 2
-    assert sum(row["root"].values()) == pytest.approx(1)
-    frame = bluffs.to_frame("all-in 10")
-    assert frame.columns.tolist() == ["hand", "weight", "ev", "equity", "fold", "call"]
-    assert frame["hand"].tolist() == ["KsKh"]
-    assert "exploitability" in repr(bluffs)
-    with pytest.raises(ValueError, match="no player acts there"):
-        bluffs.strategy("check, check")
-
-
 def test_what_answers_a_bet_that_is_never_made_has_weights():
     """As if the other had come with its whole range; and so had the player itself if it never comes."""
     spot = Spot(board="2s3h4d6c7c", oop="AK,QQ:0.5", ip="AQ,KK", pot=20, stack=90, menus=SMALL)

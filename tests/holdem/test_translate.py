@@ -130,14 +130,6 @@ def test_a_bet_that_was_taken_for_all_in_is_called_to_the_end():
         np.testing.assert_allclose(found.strategy(line)[action][possible], probability, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("play", [random_play, sparse_play])
-def test_the_same_menu_stays_as_it_is(play: Play):
-    solution = evaluate_spot(COARSE, play(COARSE, 2))
-    policy = translate_solution(solution, dataclasses.replace(COARSE, ip="random"))
-    for one, other in zip(policy.probabilities, solution.policy.probabilities, strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

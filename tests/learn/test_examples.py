@@ -85,12 +85,6 @@ def test_portfolios_are_for_the_very_game():
             ExactValues(portfolio)(other, np.zeros(1, int))
 
 
-def test_where_all_payoffs_are_equal_there_is_nothing_to_learn():
-    flat = guess(prize=0.0)
-    with pytest.raises(ValueError, match="payoffs"):
-        train_value(flat, Policy.uniform(flat), **configured(**SETTINGS))
-
-
 class DullGuess(Guess):
     def encode(self, tree, histories):
         return tree.num_moves[histories][:, None]

@@ -96,12 +96,6 @@ def test_nearby_batch_sizes_compile_once(kuhn):
     assert network._evaluate._cache_size() == before
 
 
-def test_another_game_is_refused(kuhn):
-    other = enumerate_game(jaxgadget.load("coin_toss"))
-    with pytest.raises(ValueError, match="for 'kuhn_poker', not for 'coin_toss'"):
-        make(kuhn)(other, np.array([0]))
-
-
 # --- folders ----------------------------------------------------------------------------
 
 

@@ -314,21 +314,6 @@ def test_a_finished_training_is_read(kept: pathlib.Path, undisturbed: RangeTrain
             np.testing.assert_array_equal(trunk.values[player], trunks[0].values[player])
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"network": "infostates"}, "architecture"),
-        ({"samples": 32}, "samples"),
-    ],
-    ids=str,
-)
-def test_a_folder_of_another_training_is_refused(
-    kept: pathlib.Path, change: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
-        train(kept, **change)
-
-
 def test_networks_of_others_are_refused(kept: pathlib.Path, tmp_path: pathlib.Path) -> None:
     other = game(GOOFSPIEL)
     with pytest.raises(ValueError, match="for 'kuhn_poker', not for 'goofspiel"):

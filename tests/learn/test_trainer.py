@@ -149,21 +149,6 @@ def test_noisy_targets_are_looked_at_often_enough(monkeypatch: pytest.MonkeyPatc
     assert rounds == [401, 1]
 
 
-def test_the_log_says_what_training_was_like_where_nothing_is_held_out(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(trainer, "SHOWN", 5)
-    taught = begin(make(10, 10), (10, 10))
-    shown: list[tuple[int, int]] = []
-    original = taught.rmse
-
-    def spy(first: int, last: int, draws: int) -> float:
-        shown.append((first, last))
-        return original(first, last, draws)
-
-    monkeypatch.setattr(taught, "rmse", spy)
-    taught.train(nothing)
-    assert shown == [(0, 5)] * 3 and np.isnan([row["heldout_rmse"] for row in taught.log]).all()
-
-
 # --- in several calls -------------------------------------------------------------------
 
 

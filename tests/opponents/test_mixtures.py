@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -86,19 +84,3 @@ def test_lanes_are_crossed_with_p() -> None:
     np.testing.assert_allclose(
         mixed.probabilities[1][:, 5], jg.mix(two.lane(1), one, 0.5).probabilities[1][:, 0], atol=1e-15
     )
-
-
-def test_bad_mixtures_are_refused() -> None:
-    tree, _ = kuhn()
-    uniform = Policy.uniform(tree)
-    two, three = (Policy.stack([uniform] * count) for count in (2, 3))
-    foreign = Policy.uniform(jg.enumerate_game(jg.load("coin_game")))
-    cases: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
-        ((uniform, uniform, 1.5), {}, r"p=1.5: expected a number in \[0, 1\], how much the first"),
-        ((uniform, uniform, 0.5), {"how": "rows"}, "how='rows': expected 'plans' or 'decisions'"),
-        ((two, three, 0.5), {}, "first has 2 lanes: expected 1 or 3"),
-        ((uniform, foreign, 0.5), {}, "not for 'kuhn_poker'"),
-    ]
-    for given, options, told in cases:
-        with pytest.raises(ValueError, match=told):
-            jg.mix(*given, **options)

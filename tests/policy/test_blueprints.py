@@ -60,10 +60,6 @@ def test_a_file_gives_all_its_lanes(kuhn: HistoryTree, tmp_path: pathlib.Path):
     assert_same(made, Policy.stack([pair, Policy.uniform(kuhn)]))
 
 
-def test_given_twice_counts_once(kuhn: HistoryTree):
-    assert make_blueprints(kuhn, ["uniform", "cfr:1", "uniform", "cfr:1"]).labels == ("uniform", "cfr:1")
-
-
 def test_demo_has_about_twenty_of_both_kinds():
     kinds = [parse_blueprint(text).kind for text in DEMO_SPECS]
     assert len(set(DEMO_SPECS)) == len(DEMO_SPECS) == 20

@@ -159,14 +159,6 @@ def test_counterfactual_best_response_values():
                 assert found.infoset_values[j, lane] == pytest.approx(values.max(), abs=1e-12)
 
 
-def test_of_equal_actions_the_first_is_taken(trees):
-    """An infoset that the other player never reaches is all ties."""
-    tree = trees("kuhn_poker")
-    passive = Policy.from_function(tree, lambda player, infoset, k: [1.0, 0.0], "passive")
-    best = best_response(passive, 1)
-    assert best.policy.action_probabilities("0b") == {0: 1.0, 1: 0.0}  # player 0 never bets
-
-
 @pytest.mark.parametrize("player", [0, 1])
 def test_exploitability_is_the_loss_against_the_games_value(trees, player):
     tree = trees("kuhn_poker")
@@ -177,13 +169,6 @@ def test_exploitability_is_the_loss_against_the_games_value(trees, player):
     np.testing.assert_allclose(exploitability(policy, player, value=(-1 / 18, -1 / 18)), expected, atol=1e-12)
     shifted = exploitability(policy, player, value=(0, 0.5))
     np.testing.assert_allclose(shifted - expected, (0.25 if player == 0 else -0.25) - own, atol=1e-12)
-
-
-def test_exploitabilities_of_both_players_sum_to_nash_conv(trees):
-    tree = trees("leduc_poker")
-    policy = three(tree)
-    both = [exploitability(policy, player, value=(-0.1, 0.3)) for player in (0, 1)]
-    np.testing.assert_allclose(sum(both), nash_conv(policy), atol=1e-12)
 
 
 def test_a_players_constant_is_taken_off(tmp_path):

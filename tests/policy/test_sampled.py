@@ -9,7 +9,6 @@ import jaxgadget as jg
 from jaxgadget import Policy, make_blueprints
 from jaxgadget.games.game import CHANCE
 from jaxgadget.games.stepwise import Rules, Step
-from jaxgadget.policy.blueprints import parse_blueprint
 from jaxgadget.policy.sampled import _PublicChance, external_sampling, public_chance_sampling
 from jaxgadget.tree.history import HistoryTree
 
@@ -158,17 +157,3 @@ def test_games_that_openspiel_lacks_are_refused(capfd):
         make_blueprints(tree, "mccfr:3:1")
     assert str(error.value) == f"blueprint 'mccfr:3:1': OpenSpiel does not know {tree.game.name!r}: {reason}"
     assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize(
-    ("spec", "complaint"),
-    [
-        ("mccfr:0", "N is '0'"),
-        ("pcs:3:", "SEED is ''"),
-        ("mccfr:3:2147483648", "from 0 to 2147483647"),
-        ("pcs:3:1:2", "SEED is '1:2'"),
-    ],
-)
-def test_malformed(spec, complaint):
-    with pytest.raises(ValueError, match=complaint):
-        parse_blueprint(spec)

@@ -206,21 +206,6 @@ def test_a_checkpoint_belongs_to_its_solve(kuhn, tmp_path):
     )
 
 
-def test_checkpoints_that_cannot_be_used_are_refused(kuhn, tmp_path):
-    file = tmp_path / "kuhn.npz"
-    np.savez(file, values=np.ones(3))
-    with pytest.raises(ValueError, match="checkpoint"):
-        solve(kuhn, solver=Solver(iterations=3, checkpoint=file))
-    file.write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match="checkpoint"):
-        solve(kuhn, solver=Solver(iterations=3, checkpoint=file))
-    Policy.uniform(kuhn).save(file)
-    with pytest.raises(ValueError, match="checkpoint"):
-        solve(kuhn, solver=Solver(iterations=3, checkpoint=file))
-    with pytest.raises(ValueError, match="missing"):
-        solve(kuhn, solver=Solver(iterations=3, checkpoint=tmp_path / "missing" / "kuhn.npz"))
-
-
 # Bad input
 
 

@@ -1,12 +1,11 @@
 import numpy as np
 import pandas as pd
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
 
 from jaxgadget.report import convergence_curves
-from jaxgadget.report.curves import CURVE_DECADES, spread
+from jaxgadget.report.curves import spread
 from tests.report.test_plots import ALL, new_axes
 
 STEPS = [10, 100, 1000]
@@ -48,18 +47,6 @@ def test_several_rows_at_a_place_are_a_median_with_quartiles():
         heights = band[np.isclose(band[:, 0], step), 1]
         np.testing.assert_allclose([heights.min(), heights.max()], [2.0 / step, 8.0 / step])
     assert len(convergence_curves(results(ALL[:1]), new_axes()).collections) == 1, "one row has no band"
-
-
-def test_what_cannot_be_told_from_zero_is_drawn_at_the_edge_and_said():
-    table = results(ALL[:2])
-    table.loc[table["iterations"] == 1000, "refined_exploitability"] = [-1e-3, 0.0]
-    ax = convergence_curves(table, new_axes(), resolution=1e-6)
-    assert [line.get_ydata()[-1] for line in ax.lines] == [0.01, 0.01], "the least number that is positive"
-    assert "2 points at most 0.01: drawn there" in labels(ax)
-    table.loc[table["iterations"] == 1000, "refined_exploitability"] = 10.0 ** -(CURVE_DECADES + 3)
-    ax = convergence_curves(table, new_axes())
-    assert ax.lines[0].get_ydata()[-1] == pytest.approx(0.2 / 10**CURVE_DECADES)
-    assert not any("drawn there" in text for text in labels(convergence_curves(results(), new_axes())))
 
 
 @given(st.lists(st.floats(-0.2, 1.2), min_size=1, max_size=12), st.floats(0.01, 0.08))

@@ -1,6 +1,5 @@
 import numpy as np
 import pandas as pd
-import pytest
 from matplotlib.axes import Axes
 
 from jaxgadget.report import pairwise_heatmap
@@ -35,17 +34,3 @@ def test_a_number_in_each_cell():
     assert ax.get_title() == "Leduc"
     low, high = ax.get_ylim()
     assert low > high, "the first row is on top"
-
-
-def test_bad_matrices():
-    with pytest.raises(ValueError, match="shape"):
-        pairwise_heatmap(matrix().iloc[:2])
-    with pytest.raises(ValueError, match="shape"):
-        pairwise_heatmap(pd.DataFrame())
-    with pytest.raises(ValueError, match="the same names in the same order"):
-        pairwise_heatmap(matrix().iloc[:, ::-1])
-    for wrong in (1.5, -0.1, np.nan):
-        values = [list(row) for row in VALUES]
-        values[0][1] = wrong
-        with pytest.raises(ValueError, match=r"'unsafe' against 'resolving, no prior' is"):
-            pairwise_heatmap(matrix(values))

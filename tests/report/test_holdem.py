@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from rich.table import Table
@@ -70,20 +69,6 @@ def test_the_tree_says_how_often_it_is_played(solution: SpotSolution):
     assert rows[1] == ["ip call", "0.500", "0.500", "showdown, 50 more each"]
     with pytest.raises(ValueError, match="no player acts there"):
         frequencies_table(solution, "check, check")
-
-
-def test_what_is_never_asked_has_a_frequency(solution: SpotSolution):
-    """As if the other had come with its whole range; that it never comes is said beside it."""
-    rows = solution.probabilities[0].copy()
-    rows[:] = np.array([1.0, 0.0, 0.0])[:, None]
-    always = dataclasses.replace(solution, probabilities=(rows, solution.probabilities[1]))
-    found = cells(frequencies_table(always))
-    assert found[0] == ["oop check", "1.000", "1.000", ""]
-    assert ["  ip fold", "0.500", "0.000", "oop wins, 0 more each"] in found
-    after = cells(frequencies_table(always, "bet 10"))
-    assert [row[:3] for row in after] == [["ip fold", "0.500", "0.000"], ["ip call", "0.500", "0.000"]]
-    hands = cells(hands_table(always, "bet 10"))
-    assert sorted(row[0] for row in hands) == ["KdKc", "KhKc", "KhKd", "KsKc", "KsKd", "KsKh"]
 
 
 def test_an_action_has_one_colour_wherever_it_is_taken():

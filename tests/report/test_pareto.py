@@ -6,7 +6,6 @@ import functools
 
 import numpy as np
 import pandas as pd
-import pytest
 from matplotlib.colors import to_hex
 
 import jaxgadget as jg
@@ -50,14 +49,3 @@ def test_a_curve_a_model_in_the_order_of_p_with_its_bound():
     hollow = [drawn for drawn in ax.collections if to_hex(drawn.get_facecolor()) == "#ffffff"]
     assert [len(drawn.get_offsets()) for drawn in hollow] == [1, 1], "one a model, p = 1"
     assert legend(ax) == ["uniform", "dirichlet:3", "bound G·p/(1−p)", "p = 1: no bound"]
-
-
-def test_what_cannot_be_drawn_is_left_out_or_refused():
-    rows = table().query("player == 0 and method == 'restricted-nash'").copy()
-    rows.loc[rows["model"] == "uniform", ["gain", "failure"]] = [np.nan, "no time"]
-    assert legend(plot_responses(rows, new_axes()))[0] == "dirichlet:3"
-    with pytest.raises(ValueError, match="columns"):
-        plot_responses(rows.drop(columns="gain"))
-    tree = jg.enumerate_game(jg.load("kuhn_poker"))
-    with pytest.raises(ValueError, match="no rows with a gain"):
-        plot_responses(jg.respond(tree, Opponent(), algorithm="lp"))

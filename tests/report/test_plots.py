@@ -96,16 +96,6 @@ def test_a_picture_has_panels_of_few_series_on_equal_axes(monkeypatch: pytest.Mo
         assert box.width > 2.5 * figure.dpi and box.height > 1.8 * figure.dpi
 
 
-def test_what_cannot_be_told_from_zero_is_drawn_at_the_edge_and_said():
-    table = results([1e-9, 0.01, 3.0], ALL[1:2])
-    table.loc[0, "refined_exploitability"] = -1e-9
-    ax = exploitability_scatter(table, new_axes(), resolution=1e-6)
-    assert np.isfinite(points(ax)).all()
-    assert (points(ax) >= 1e-6).all()
-    assert any("1 point at most" in text.get_text() for text in ax.texts)
-    assert not exploitability_scatter(results([0.01, 3.0]), new_axes()).texts
-
-
 def test_bad_tables():
     with pytest.raises(ValueError, match="refined_exploitability"):
         exploitability_scatter(results([0.1]).drop(columns="refined_exploitability"))

@@ -178,20 +178,6 @@ def rows_of(ax: Axes) -> list[str]:
     return [label.get_text() for label in ax.get_yticklabels()]
 
 
-def test_errors():
-    for call in (strategy_frame, range_frame, strategy_picture, range_picture):
-        for subgame in (2, -1, True):
-            with pytest.raises(ValueError, match="subgame="):
-                call(refined(1), subgame)
-        with pytest.raises(ValueError, match="lane="):
-            call(refined(1), 0, 4)
-    with pytest.raises(ValueError, match="player 0"):
-        strategy_picture(refined(0), 1)
-    for draw in (strategy_picture, range_picture):
-        with pytest.raises(ValueError, match="most="):
-            draw(refined(1), 0, most=0)
-
-
 def test_short_names_leave_out_what_does_not_tell_apart():
     names = [
         f"[Observer: 0][Private: {card}][Pot: {pot}][Money: {100 - pot // 2}][Public: 4][Round2: {bets}]"

@@ -226,9 +226,3 @@ def test_jobs_of_slurm(tmp_path: pathlib.Path):
             assert f"\n#SBATCH --{option}\n" in text
     assert len(list((tmp_path / "sweep" / "slurm").glob("*_submitted.pkl"))) == 2
     assert len(read_sweep(tmp_path / "sweep")) == 2 * 2 * 3
-
-
-def test_no_slurm_is_one_line(tmp_path: pathlib.Path):
-    done = run(tmp_path / "sweep", "--workers", "2", "--slurm", "partition=cpu")
-    assert done.returncode == 2
-    assert done.stderr.startswith("Error: no Slurm here: ") and done.stderr.count("\n") == 1

@@ -38,7 +38,7 @@ players = pytest.mark.parametrize("player", [0, 1])
     num_actions=st.integers(2, 4),
     floor=st.sampled_from([None, 0.1]),
 )
-@settings(max_examples=8)
+@settings(max_examples=4)
 def test_levels_together_are_as_one_by_one(
     seed: int, length: int, num_actions: int, floor: float | None
 ) -> None:

@@ -14,7 +14,6 @@ from tests.reference.random_games import SHAPES, random_policy, random_tree
 pytestmark = pytest.mark.optimised
 
 ROUNDING = 1e-9
-players = pytest.mark.parametrize("player", [0, 1])
 
 
 def margins_reached(tree: jg.HistoryTree, where: str, blueprint: jg.Policy, player: int) -> list[float]:
@@ -54,8 +53,7 @@ def margins_reached(tree: jg.HistoryTree, where: str, blueprint: jg.Policy, play
     return reached
 
 
-@players
-@pytest.mark.parametrize("shape", sorted(SHAPES))
+@pytest.mark.parametrize(("shape", "player"), [(shape, k % 2) for k, shape in enumerate(sorted(SHAPES))])
 def test_reach_margins_come_off_exploitability_in_drawn_games(shape: str, player: int) -> None:
     margins: list[float] = []
     for seed in range(6):
@@ -65,8 +63,7 @@ def test_reach_margins_come_off_exploitability_in_drawn_games(shape: str, player
     assert len(margins) >= 6 and max(margins) > 1e-3 and min(margins) > -ROUNDING
 
 
-@players
-@pytest.mark.parametrize("spec", ["cfr+:20", "dirichlet:1"])
+@pytest.mark.parametrize(("spec", "player"), [("cfr+:20", 0), ("dirichlet:1", 1)])
 def test_reach_margins_come_off_exploitability_in_no_limit_leduc(spec: str, player: int) -> None:
     """With gifts: whoever may fold gave some away."""
     tree = jg.enumerate_game(jg.load("no_limit_leduc(bets=1-a,max_raises=2,stack=7,suit_isomorphism=True)"))

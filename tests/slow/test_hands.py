@@ -55,7 +55,7 @@ MERGED = ("liars_dice(numdice=2,dice_sides=3)", "depth:3", "depth:3")
 
 @pytest.mark.parametrize(
     ("spec", "cut", "player"),
-    [(*CUTS[0][:2], 1), *((*case[:2], number % 2) for number, case in enumerate(CUTS))],
+    [(*CUTS[0][:2], 0), (*CUTS[0][:2], 1), (*CUTS[1][:2], 1), (*CUTS[3][:2], 1), (*CUTS[4][:2], 0)],
 )
 def test_gadget_games(spec: str, cut: str, player: int):
     alike.check_refinement(spec, cut, player, 1e-10)
@@ -127,7 +127,7 @@ def test_the_range_of_a_model_is_a_prior():
     np.testing.assert_allclose(result.gap, expected.gap, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(("spec", "player"), [("leduc_poker", 0), ("liars_dice(dice_sides=3)", 1)])
-def test_nested_search(spec: str, player: int):
+def test_nested_search():
+    spec, player = "leduc_poker", 0
     gadgets = [Unsafe(), Resolving(epsilon=0.02), MaxMargin(UniformPrior(), 0.05)]
     alike.check_nested(spec, player, gadgets, 1e-10)

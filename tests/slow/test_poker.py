@@ -14,7 +14,6 @@ from phevaluator import evaluate_cards
 
 import jaxgadget as jg
 from jaxgadget.core.solver import Solver
-from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.cards import card_name, strength
 from jaxgadget.holdem.operators import build_showdowns
 from jaxgadget.holdem.solve import evaluate_spot, solve_spots
@@ -88,14 +87,6 @@ def test_evs_of_a_turn_are_those_of_all_pairs_and_rivers():
     assert solution.equity[0] @ solution.weights()[0] + solution.equity[1] @ solution.weights()[
         1
     ] == pytest.approx(1)
-
-
-def test_a_turn_is_solved():
-    half = BetMenu(bets=(0.5,), raises=(), cap=1)
-    spot = Spot(board="Td9d6hQc", oop=FIRST, ip=SECOND, pot=60, stack=60, menus=half)
-    (solution,) = solve_spots([spot], iterations=200)
-    assert sum(solution.ev) == pytest.approx(60)
-    assert 0 <= solution.exploitability < 0.01 * 60
 
 
 def test_a_river_is_the_enumerated_game():

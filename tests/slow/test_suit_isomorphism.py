@@ -24,7 +24,11 @@ TURN = Spot(
 
 
 @pytest.mark.parametrize(
-    ("board", "count"), [("TsTh6s6h", 4), ("TsJs6s2s", 6), ("TsJs6s2d", 2), ("TsTh6d2c", 2)]
+    ("board", "count"),
+    [
+        ("TsTh6s6h", 4),
+        ("TsJs6s2d", 2),
+    ],
 )
 def test_turns_are_solved_as_without(board: str, count: int):
     """Tables of rivers that an exchange maps into each other are one."""

@@ -97,23 +97,6 @@ def test_kept_values_are_what_the_profile_earns() -> None:
 # What it keeps
 
 
-@pytest.mark.slow
-def test_it_keeps_less_than_one_strategy_of_the_game() -> None:
-    """The paper's point: memory for the trunk and for a value of every root, whatever lies below."""
-    tree = loaded("leduc_poker")
-    found = cfr_d(tree, "before-flop", solver=Solver(iterations=1, progress=False), subgame_iterations=(1, 2))
-    strategy = sum(rows.shape[0] for rows in found.trunk.probabilities)
-    above = sum(
-        int(infosets.num_actions[found.forest.infoset_subgame(p) < 0].sum())
-        for p, infosets in enumerate(tree.infosets)
-    )
-    roots = sum(len(part) for part in found.forest.roots)
-    assert [part.shape for part in found.values] == [(len(part), 2) for part in found.forest.roots]
-    # Strategies, regrets, plans and their sums; roots; and some counters.
-    assert 4 * above + roots < found.num_values < 4 * above + roots + 20
-    assert found.num_values < strategy / 4
-
-
 def test_it_is_printed_in_a_line() -> None:
     found = repr(kuhn(10))
     assert found.startswith("<Decomposition ") and found.endswith(f": {kuhn(10).message}>")
@@ -216,20 +199,6 @@ def test_payoffs_far_from_zero(tmp_path: pathlib.Path) -> None:
 
 
 # Bad arguments
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"subgame_iterations": 0}, "subgame_iterations="),
-        ({"subgame_iterations": ()}, "subgame_iterations="),
-        ({"subgame_iterations": (1, 2.5)}, "subgame_iterations="),
-    ],
-)
-def test_bad_arguments_are_refused(change: dict[str, Any], message: str) -> None:
-    arguments: dict[str, Any] = {"where": "depth:1", "iterations": 1, "subgame_iterations": 1, **change}
-    with pytest.raises(ValueError, match=message):
-        cfr_d(loaded("kuhn_poker"), **settings(progress=False, **arguments))
 
 
 def test_many_numbers_of_subgame_iterations_are_lanes_of_one_chunk() -> None:

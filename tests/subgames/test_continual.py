@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from typing import Any
 
 import numpy as np
@@ -116,34 +115,6 @@ def check_equilibria_below(name: str, most: float, player: int) -> None:
     np.testing.assert_allclose(*found.nested_exploitability, rtol=0, atol=1e-6)
 
 
-@pytest.mark.slow
-def test_what_it_says_of_itself() -> None:
-    tree = game(GOOFSPIEL)
-    blueprints = Policy.stack([Policy.uniform(tree), Policy.dirichlet(tree, 1)])
-    gadgets = [jg.Resolving(NoPrior()), jg.MaxMargin(NoPrior())]
-    found = nested(
-        GOOFSPIEL,
-        blueprints,
-        gadgets,
-        values=ResolvedValues(5),
-        limit="depth:1",
-        value=(0.0, 0.0),
-        iterations=3,
-    )
-    assert (found.depth, found.num_entries, set(found.iterations.tolist())) == (None, 1, {3})
-    assert found.leaf == "ResolvedValues at depth:1" and found.visits == ()
-    assert np.isnan(found.value_seconds) and (found.seconds > 0).all()
-    assert found.policy.num_lanes == 4 and len(set(found.policy.labels)) == 4
-    below = jg.build_forest(tree, "depth:1")
-    deciding = {int(s) for s in below.infoset_subgame(0) if s >= 0}
-    assert found.searches.tolist() == [1 + len(deciding)] * 4
-    rows = found.table.to_dict("records")
-    assert [row["gadget"] for row in rows] == ["resolving"] * 2 + ["max-margin"] * 2
-    assert all(row["depth"] is None or np.isnan(row["depth"]) for row in rows)
-    assert {row["leaf"] for row in rows} == {"ResolvedValues at depth:1"}
-    assert "Nested" in repr(found)
-
-
 class OfItsCut(ResolvedValues):
     """Range values that know for which cut they are, as networks do."""
 
@@ -157,23 +128,6 @@ def test_the_limit_is_the_values_cut() -> None:
     assert known.leaf == "OfItsCut at depth:1"
     other = nested("kuhn_poker", blueprint, jg.Unsafe(), values=OfItsCut(2), limit="depth:2", **how)
     assert other.leaf == "OfItsCut at depth:2"
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"limit": None}, "limit="),
-        ({"limit": "depth:9"}, "no roots"),
-        ({"values": ResolvedValues(0)}, "iterations="),
-        ({"depth": 3}, "depth="),
-        ({"values": FixedValues([])}, "num_lanes="),
-    ],
-    ids=str,
-)
-def test_bad_arguments_are_refused(change: dict[str, Any], message: str) -> None:
-    how: dict[str, Any] = {"values": ResolvedValues(2), "limit": "depth:1", "iterations": 1} | change
-    with pytest.raises(ValueError, match=re.escape(message)):
-        nested("kuhn_poker", Policy.uniform(game("kuhn_poker")), jg.Resolving(NoPrior()), **how)
 
 
 @pytest.mark.slow

@@ -244,22 +244,3 @@ def test_where_one_fails_the_other_is_kept_and_it_is_said(
     assert found.table["failure"].isna().all()
     said = "for 1 of 6 results only one of a guard's two solves was left: the solve of subgame 0"
     assert said in found.message
-
-
-@pytest.mark.slow
-def test_where_both_fail_there_is_no_result() -> None:
-    """Reaches of 1e-40 have no inverse in float32, which max-margin needs whatever it promises."""
-    tree = jg.enumerate_game(jg.load("goofspiel(num_cards=3,imp_info=True,points_order=descending)"))
-    first, second = (rows.copy() for rows in jg.Policy.uniform(tree).probabilities)
-    infosets = tree.infosets[0]
-    first[:] = 1e-40
-    first[infosets.first_sequence - 1, 0] = 1 - 1e-40 * (infosets.num_actions - 1)
-    policies = [jg.Policy(tree, (first, second), ("rare",)), jg.Policy.uniform(tree)]
-    gadgets = [make(jg.NoPrior(), alternative=VALUES) for make in GADGETS]
-    found = jg.refine(
-        tree, "depth:1", policies, gadgets, solver=jg.Solver(iterations=10, progress=False), value=(0.0, 0.0)
-    )
-    assert list(found.failures) == [2] and not found.guard_failures
-    assert "alternative values:ResolvedValues" in found.failures[2]
-    assert np.isnan(found.guard_share).tolist() == [False, False, True, False]
-    assert np.isnan(found.refined_exploitability).tolist() == [False, False, True, False]

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 
@@ -28,17 +27,14 @@ from jaxgadget import (
     refine,
     solve,
 )
-from jaxgadget.core.devices import HOME, Placement
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.structure import build_structure, find_ranges
 from jaxgadget.subgames import limits
 from jaxgadget.subgames.depth_limited import Search, search
-from jaxgadget.subgames.leaves import history_leaves
 from jaxgadget.subgames.limits import limit_at_decisions, limit_by_depth
 from jaxgadget.subgames.profile import Profile, root_reach
-from jaxgadget.tree.cover import build_cover
 from jaxgadget.tree.forest import Forest, build_forest
-from jaxgadget.values.histories import ExactValues, OwnValues, blueprint_digest
+from jaxgadget.values.histories import ExactValues, OwnValues
 from tests.reference import efg
 from tests.reference.continuations import continuation_values, limited_values
 from tests.solving import nested_search, settings
@@ -336,28 +332,6 @@ class Accelerator:
         return {"bytes_limit": 1_000_000, "bytes_in_use": 600_000}
 
 
-@pytest.mark.slow
-def test_the_room_is_that_of_the_devices_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not of the default one; a line of searches asks for its parts, too."""
-    accelerator: Any = Placement((Accelerator(),))
-    assert limits.most_payoffs(accelerator) == 300_000 // limits.CELL_BYTES
-    assert limits.most_payoffs(accelerator, 10_000) == 10_000 // limits.CELL_BYTES
-    tree, asked = game("kuhn_poker"), list[Placement]()
-
-    def noted(placement: Placement) -> int:
-        asked.append(placement)
-        return 10**9
-
-    monkeypatch.setattr(limits, "find_memory", noted)
-    monkeypatch.setattr("jaxgadget.core.devices.find_placement", lambda devices: Placement(tuple(devices)))
-    blueprint, devices = Policy.uniform(tree), jax.local_devices()[:1]
-    how: dict[str, Any] = {"values": ExactValues(blueprint), "iterations": 1, "devices": devices}
-    search(tree, "depth:0", blueprint, Unsafe(), **settings(**how))
-    assert asked == [Placement(tuple(devices))] != [HOME]
-    nested_search(tree, blueprint, Unsafe(), value=(-1, 1), **settings(**how))
-    assert len(asked) > 3 and set(asked) == {Placement(tuple(devices))}
-
-
 def test_a_limit_through_an_infoset_is_refused() -> None:
     tree = game("kuhn_poker")
     where = cut(tree, "depth:0")
@@ -365,17 +339,6 @@ def test_a_limit_through_an_infoset_is_refused() -> None:
     assert len(build_forest(tree, where, limit=limit, num_choices=2).leaves) == 12
     with pytest.raises(ValueError, match="limit"):
         build_forest(tree, where, limit=limit[1:], num_choices=2)
-
-
-def test_overlapping_subgames_make_no_profile() -> None:
-    tree = game("kuhn_poker")
-    where = cut(tree, "depth:1")
-    twice = build_cover(where, np.tile(where.roots, 2), np.repeat([0, 1], len(where.roots)))
-    look = build_forest(tree, twice, limit=limit_by_depth(tree, where, 1), num_choices=2)
-    profile = Profile.of_blueprint(look, Policy.uniform(tree))
-    bodies = profile.body(look, 0), profile.body(look, 1)
-    with pytest.raises(ValueError, match=r"subgames 0 and 1 of <Cover .*> overlap: both have the infostate"):
-        profile.with_bodies(look, bodies)
 
 
 def test_a_value_function_is_asked_once_for_all_blueprints() -> None:
@@ -403,15 +366,6 @@ def test_the_iterations_told_are_those_done() -> None:
     stopped = search(tree, "depth:1", profiles, gadgets, **settings(target_gap=1e3, **how))
     assert stopped.iterations.tolist() == [100] * 4, "the gap is looked at for the first time then"
     assert "after 100 iterations" in stopped.message
-
-
-def test_values_of_another_blueprint_are_told() -> None:
-    tree = game("kuhn_poker")
-    profiles, values = draws(tree, 0, 1), Counted(1)
-    values.blueprint = blueprint_digest(profiles.lane(0))
-    assert history_leaves(values, profiles.lane(0))[0].values is values
-    with pytest.warns(UserWarning, match="was trained for another blueprint than"):
-        search(tree, "depth:1", profiles, Unsafe(), values=values, iterations=2)
 
 
 COUNTS: list[Any] = [0, -1, 2.5, True, None, "3", [1]]

@@ -141,11 +141,3 @@ def test_calling_down_at_the_limit_is_another_strategy() -> None:
     low, high = found.game_value
     gain = jg.evaluate_policy(local).value[0] - (low + high) / 2
     assert found.gain[0] > 1 and abs(found.gain[0] - gain) > 1e-3
-
-
-def test_other_games_are_refused() -> None:
-    tree = game("kuhn_poker")
-    with pytest.raises(ValueError, match="kuhn_poker has the actions Bet, Pass"):
-        local_best_response(Policy.uniform(tree), 0)
-    with pytest.raises(ValueError, match="player="):
-        local_best_response(Policy.uniform(tree), 2)

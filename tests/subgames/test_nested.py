@@ -223,22 +223,6 @@ def test_a_player_who_never_acts(tmp_path: Any) -> None:
     np.testing.assert_allclose(second.nested_exploitability, second.blueprint_exploitability)
 
 
-def test_bad_input() -> None:
-    tree = game("kuhn_poker")
-    blueprint = Policy.uniform(tree)
-    bad: list[tuple[dict[str, Any], str]] = [
-        ({"depth": 0}, "depth=0"),
-        ({"player": 3}, "player=3"),
-        ({"algorithm": "lp"}, "algorithm='lp'"),
-        ({"values": []}, "0 value functions for 1 blueprints"),
-        ({"values": OwnValues(lambda t, h: np.full((len(h), 2, 2), np.inf), 2)}, "history"),
-        ({"value": (1.0, 0.0)}, "value="),
-    ]
-    for options, message in bad:
-        with pytest.raises(ValueError, match=message):
-            nested(tree, blueprint, Unsafe(), **({"iterations": 2} | options))
-
-
 @pytest.mark.filterwarnings("ignore:value=OwnValues")
 @pytest.mark.slow
 def test_a_search_that_overflows_leaves_the_other_blueprints_alone() -> None:

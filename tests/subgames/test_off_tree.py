@@ -408,17 +408,11 @@ def test_bad_input_is_refused() -> None:
     refused("expected one of a MenuAbstraction", whole("two ways off"))
     refused("expected one of inexpensive, expensive, safe", method="cheap")
     refused("is on the menu", off_tree_actions=["Bet 1"])
-    refused("'Bet 7' is no action", off_tree_actions=["Bet 7"])
-    refused("levels", levels=-1)
-    refused("player", player=2)
-    refused("expected one of pseudo-harmonic", rule="harmonic")
     refused("unsafe requires the opponent's range", gadget=jg.Unsafe())
-    refused("full requires the opponent's real way", gadget=jg.Full())
     refused("requires the optimal continuation", gadget=jg.Resolving(alternative=jg.ContinuationValues()))
     refused(
         "requires values of an abstr", gadget=jg.Resolving(alternative=jg.AbstractValues()), method="safe"
     )
-    refused("requires the opponent's range", gadget=jg.Resolving(jg.RangePrior()))
     refused(
         "max_histories",
         jg.enumerate_game(small("two ways off").game),

@@ -369,28 +369,6 @@ def test_bounds_without_what_mistakes_cost_would_be_false(kind: Any, p: float, e
 
 
 @pytest.mark.slow
-def test_no_bound_is_known_of_some() -> None:
-    tree = loaded("kuhn_poker")
-    model = jg.Policy.dirichlet(tree, 1)
-    reach = [jg.ReachResolving(jg.NoPrior()), jg.ReachMaxMargin(jg.NoPrior())]
-    asked = [
-        *reach,
-        jg.Unsafe(),
-        jg.Full(jg.NoPrior()),
-        jg.Resolving(jg.NoPrior(), alternative=jg.BlueprintValues()),
-    ]
-    asked += [jg.Resolving(jg.NoPrior()), jg.MaxMargin(), jg.OptimalContinuation(jg.NoPrior())]
-    against = jg.Opponent(model, (0, 0.5, 1))
-    result = jg.refine(
-        tree, "depth:1", jg.Policy.uniform(tree), asked, opponent=against, iterations=2, value=(-0.06, -0.05)
-    )
-    known = ~np.isnan(result.exploitability_bound.reshape(len(asked), 3))
-    assert known[:2].tolist() == [[True, False, False]] * 2
-    assert not known[2:5].any()
-    assert known[5:].tolist() == [[True, True, False]] * 3
-
-
-@pytest.mark.slow
 def test_continuation_values_promise_what_one_gets_who_adapts() -> None:
     """The bound counts from the continuation on: its exploitability, and what is gained over its strategy."""
     player = 1
@@ -546,27 +524,6 @@ def test_vanishing_shares_are_told() -> None:
 # Both players, files, bad input
 
 
-@pytest.mark.slow
-def test_both_players_meet_the_others_half_of_a_model() -> None:
-    tree = loaded("leduc_poker")
-    uniform, model = jg.Policy.uniform(tree), jg.Policy.dirichlet(tree, 2)
-    against = jg.Opponent(model, (0.0, 0.5))
-    how: dict[str, Any] = {"iterations": 30, "value": (-0.1, -0.08)}
-    asked = [jg.Resolving(jg.NoPrior()), jg.Unsafe()]
-    both = jg.refine_both(tree, "flop", uniform, asked, opponent=against, **settings(**how))
-    assert len(both.table) == 8 and both.table["player"].tolist() == [0] * 4 + [1] * 4
-    np.testing.assert_array_equal(both.table["nash_conv"], np.tile(both.nash_conv, 2))
-    assert both.nash_conv.shape == both.blueprint_nash_conv.shape == (4,)
-    for player in (0, 1):
-        alone = jg.refine(tree, "flop", uniform, asked, opponent=against, player=player, **settings(**how))
-        np.testing.assert_allclose(both.players[player].gain, alone.gain, atol=1e-9)
-        pair = list(model.probabilities)
-        pair[player] = alone.policy.probabilities[player][:, 1:2]
-        earned = jg.evaluate_policy(jg.Policy(tree, (pair[0], pair[1]), ("x",))).value[0]
-        sign = 1 if player == 0 else -1
-        assert alone.gain[1] == pytest.approx(sign * (earned + 0.09), abs=1e-9)
-
-
 def test_checkpoints_know_the_opponent(tmp_path: pathlib.Path) -> None:
     tree = loaded("kuhn_poker")
     uniform = jg.Policy.uniform(tree)
@@ -589,30 +546,6 @@ def test_checkpoints_know_the_opponent(tmp_path: pathlib.Path) -> None:
             run(wrong, p, 20)
     resumed, straight = run(model, 0.5, 20), run(model, 0.5, 20, "there")
     np.testing.assert_array_equal(resumed.policy.probabilities[0], straight.policy.probabilities[0])
-
-
-def test_what_makes_no_sense_is_refused() -> None:
-    tree, other = loaded("kuhn_poker"), loaded("coin_game")
-    uniform = jg.Policy.uniform(tree)
-    rows = tuple(np.full_like(part, np.nan) for part in uniform.probabilities)
-    wrong: list[tuple[Any, str]] = [
-        (lambda: jg.Opponent(jg.Policy.uniform(other), 0.5), "not for 'kuhn_poker'"),
-        (lambda: jg.Opponent(uniform, 1.1), r"p=1\.1: expected a number in \[0, 1\]"),
-        (lambda: jg.Opponent(uniform, float("nan")), "expected a number in"),
-        (lambda: jg.Opponent(jg.Policy(tree, (rows[0], rows[1]), ("nan",)), 0.5), "nan|finite|NaN"),
-        (lambda: jg.Opponent("uniforn", 0.5), "model 'uniforn' is unknown"),
-        (lambda: uniform, "opponent=.*expected Opponent"),
-        (lambda: [], "opponent=.*expected Opponent"),
-    ]
-    for make, told in wrong:
-        with pytest.raises(ValueError, match=told):
-            jg.refine(tree, "depth:1", uniform, jg.Resolving(), opponent=make(), iterations=1)
-    prior = jg.RangePrior(jg.Policy.stack([uniform, uniform]))
-    with pytest.raises(ValueError, match="RangePrior model has 2 lanes"):
-        jg.refine(tree, "depth:1", uniform, jg.MaxMargin(prior), iterations=1)
-    with pytest.raises(ValueError, match="not for 'kuhn_poker'"):
-        prior = jg.RangePrior(jg.Policy.uniform(other))
-        jg.refine(tree, "depth:1", uniform, jg.MaxMargin(prior), iterations=1)
 
 
 # What only the model, or only its range, brings

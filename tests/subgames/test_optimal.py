@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from jaxgadget import (
-    BlueprintPrior,
     Full,
     HistoryTree,
     MaxMargin,
@@ -298,23 +297,6 @@ def test_a_limit_inside_a_simultaneous_move() -> None:
     assert (np.diff(found.objectives, axis=0) > -1e-9).all() and len(found.objectives) > 2
 
 
-def test_bad_input() -> None:
-    tree = game("kuhn_poker")
-    model = Policy.uniform(tree)
-    for options, message in (
-        ({"opponent": model}, "opponent=.*expected Opponent"),
-        ({"limit": "turns"}, "limit='turns'"),
-        ({"depth": 0}, "depth=0"),
-        ({"gadgets": Resolving(BlueprintPrior(), "auto")}, "epsilon='auto'"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            nested_exactly(tree, **settings(**options))  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match="visits="):
-        nested_search(tree, model, values=OptimalValues(), visits=True, value=KUHN_VALUE)
-    with pytest.raises(ValueError, match="beyond="):
-        Opponent(model, 1.0, "never")  # pyright: ignore[reportArgumentType]
-
-
 @pytest.mark.parametrize("shape", ["betting", "weather", "uneven"])
 @pytest.mark.slow
 def test_a_branch_of_the_full_gadget_is_the_game_with_all_else_as_it_was(shape: str) -> None:
@@ -338,20 +320,3 @@ def test_a_branch_of_the_full_gadget_is_the_game_with_all_else_as_it_was(shape: 
         values.append(lp.solve(explicit, player).value)
     assert len(values) > 1 and max(values) > min(values)
     assert found.objectives[0, 0] == pytest.approx(min(values), abs=1e-9)
-
-
-def test_what_is_told_of_programs_and_of_the_most_that_a_model_gives() -> None:
-    tree = game("kuhn_poker")
-    models = [Policy.uniform(tree), Policy.dirichlet(tree, 4)]
-    how: dict[str, Any] = {"depth": 9, "value": KUHN_VALUE}
-    for player in (0, 1):
-        found = nested_exactly(tree, opponent=Opponent(models, [0.3, 1.0]), player=player, **settings(**how))
-        assert found.iterations.shape == (4,)
-        assert (found.iterations[::2] > 0).all() and (found.iterations < 300).all(), "of the simplex method"
-        assert found.table["iterations"].tolist() == found.iterations.tolist()
-        np.testing.assert_allclose(found.gain[1::2], found.best_response_gain[1::2], atol=1e-7)
-        np.testing.assert_array_equal(found.best_response_gain[::2], found.best_response_gain[1::2])
-        assert (found.gain[::2] <= found.best_response_gain[::2] + 1e-9).all()
-        assert found.best_response_gain.min() > 0.1
-    alone = nested_exactly(tree, **settings(**how))
-    assert np.isnan(alone.best_response_gain).all()

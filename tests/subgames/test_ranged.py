@@ -110,18 +110,3 @@ def test_nested_search_goes_on_below_the_limit() -> None:
     assert np.isnan(found.exploitability_bound).all() and found.table["depth"].isna().all()
     assert found.table["leaf"][0] == "ResolvedValues at depth:1"
     assert found.searches.min() > 1
-
-
-def test_bad_input() -> None:
-    tree = kuhn()
-    uniform = Policy.uniform(tree)
-    how: dict[str, Any] = {"values": jg.ResolvedValues(1), "limit": "depth:1", "iterations": 2}
-    with pytest.raises(ValueError, match="beyond="):
-        nested_search(tree, uniform, opponent=Opponent(uniform, 1.0, "model"), **settings(**how))
-    with pytest.raises(ValueError, match="step="):
-        nested_search(tree, uniform, opponent=Opponent(uniform, 1.0), step=1, **settings(**how))
-    with pytest.raises(ValueError, match="limit="):
-        nested_search(tree, uniform, **settings(**(how | {"limit": "moves"})))
-    against = (0, list_opponents(Opponent(uniform, 1.0), tree))
-    with pytest.raises(ValueError, match="fixed="):
-        solve_trunk(tree, "depth:1", jg.ResolvedValues(1), blueprint=uniform, fixed=1, against=against)

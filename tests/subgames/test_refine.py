@@ -456,37 +456,9 @@ def test_a_second_forest_of_the_same_shape_compiles_nothing() -> None:
 # What it says
 
 
-def test_table_and_message() -> None:
+def test_table() -> None:
     result = forest_of_three(0, 5)
     table = result.table
-    assert table.columns.tolist() == [
-        "player",
-        "blueprint",
-        "gadget",
-        "prior",
-        "epsilon",
-        "model",
-        "p",
-        "blueprint_exploitability",
-        "refined_exploitability",
-        "exploitability_bound",
-        "gain",
-        "gadget_value_sum",
-        "gadget_value_min",
-        "gadget_value_max",
-        "gap_sum",
-        "gap_max",
-        "alternative",
-        "gifts",
-        "guard_share",
-        "auto",
-        "order",
-        "unfrozen",
-        "generation",
-        "combine",
-        "mean_exploitability",
-        "failure",
-    ]
     assert table.loc[:, "order":"mean_exploitability"].isna().to_numpy().all()
     assert len(table) == result.policy.num_lanes == 15
     assert set(table["player"]) == {0} == {result.player}
@@ -505,8 +477,6 @@ def test_table_and_message() -> None:
     np.testing.assert_allclose(table["gap_sum"], result.gap.sum(axis=0), rtol=1e-12)
     np.testing.assert_array_equal(table["gap_max"], result.gap.max(axis=0))
     assert table["exploitability_bound"].isna().tolist() == [True] * 3 + [False] * 12
-    assert result.message.startswith(f"largest gap {result.gap.max():.3g} after 5 iterations; increase iter")
-    assert "increase" not in solved(asked=SOME, iterations=3000).message
     assert (result.algorithm, set(result.iterations.tolist())) == ("cfr+", {5})
     assert set(result.seconds) == {"build", "compile", "run"} and min(result.seconds.values()) >= 0
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import pathlib
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,19 +18,13 @@ from jaxgadget import (
     Policy,
     Resolving,
     UniformPrior,
-    Unsafe,
     enumerate_game,
     load,
 )
-from jaxgadget.core.solver import Solver
 from jaxgadget.policy.matches import play_players
 from jaxgadget.policy.player import PolicyPlayer
-from jaxgadget.subgames.leaves import HistoryLeaf
-from jaxgadget.subgames.limits import CELL_BYTES, limit_at_decisions
-from jaxgadget.subgames.nested_run import NestedRun
-from jaxgadget.subgames.schedule import decision_above, decisions, make_schedule
+from jaxgadget.subgames.schedule import decision_above, decisions
 from jaxgadget.subgames.search_player import SearchPlayer
-from jaxgadget.tree.forest import build_forest
 from jaxgadget.values.histories import ExactValues, OwnValues
 from tests.solving import nested_search, settings
 
@@ -177,36 +170,6 @@ def test_searches_of_a_step_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(sizes) == 4 and min(sizes) == 1 and max(sizes) > 1
 
 
-MEMORY = 30 * CELL_BYTES
-"""Bytes for 30 payoffs."""
-
-
-def test_what_fits_is_counted() -> None:
-    """Payoffs of every subgame are those of its forest, but for terminals that share a pair of sequences."""
-    tree, options = game(GAMES[1]), Solver(algorithm="cfr+", iterations=1, memory_limit=MEMORY)
-    schedule, leaf = make_schedule(tree, 0, 1), HistoryLeaf(values(tree))
-    searching = NestedRun(schedule, leaf, Policy.uniform(tree), [Unsafe()], solver=options)
-    for number, level in enumerate(decisions(tree, 0)):
-        everything = np.arange(level.num_subgames)
-        size: list[int] = []
-        for subgame in everything:
-            where = level.cut(tree, everything[subgame : subgame + 1])
-            leaves = limit_at_decisions(tree, where, 1, 0)
-            look = build_forest(tree, where, limit=leaves, num_choices=3)
-            payoffs = look.with_values(np.ones((len(look.leaves), 3, 3))).form.payoff
-            assert len(payoffs.row) == len(look.leaves) * 9 + len(look.terminals.row)
-            inside = tree.terminals[where.root[tree.terminals] >= 0]
-            size.append(len(look.leaves) * 9 + (0 if len(look.leaves) else len(inside)))
-            assert size[-1] >= len(payoffs.row)
-        parts = searching.parts(level, everything, first=number == 0)
-        assert np.concatenate(parts).tolist() == everything.tolist()
-        most = MEMORY // CELL_BYTES
-        for part, following in itertools.pairwise([*parts, everything[:0]]):
-            total = sum(size[subgame] for subgame in part)
-            assert total <= most or len(part) == 1
-            assert not len(following) or total + size[following[0]] > most, "no room is left"
-
-
 @pytest.mark.slow
 def test_what_does_not_fit_is_searched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts are searched by themselves, what lies below a part before the next one: the same policy."""
@@ -241,22 +204,3 @@ def test_what_does_not_fit_is_searched_in_parts(monkeypatch: pytest.MonkeyPatch)
         assert (np.diff(visits.histories[order]) > 0).all()
         weights.append(visits.weights[order])
     np.testing.assert_allclose(*weights, atol=1e-9)
-
-
-def test_bad_input() -> None:
-    tree, other = game("kuhn_poker"), game(GAMES[1])
-    uniform, make = Policy.uniform(tree), cast(Any, SearchPlayer)
-    for blueprint, gadget, options, message in (
-        (Policy.stack([uniform, uniform]), Resolving(), {}, "2 lanes; expected one"),
-        (uniform, [Resolving(), MaxMargin()], {}, "2 gadgets; expected one"),
-        (uniform, Resolving(), {"depth": 0}, "depth=0"),
-        (uniform, Resolving(), {"values": 3}, "expected a value function"),
-        (uniform, Resolving(), {"algorithm": "lp"}, "algorithm='lp'"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            make(blueprint, gadget, **({"values": values(tree)} | options))
-    player = SearchPlayer(uniform, Resolving(), values=values(tree))
-    with pytest.raises(ValueError, match="goofspiel"):
-        player.action_probabilities(other, 0, np.array([0]))
-    with pytest.raises(ValueError, match="whole game"):
-        player.action_probabilities(enumerate_game(load("kuhn_poker"), depth=1), 0, np.array([0]))

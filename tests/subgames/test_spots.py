@@ -124,26 +124,6 @@ def test_what_is_promised_may_be_less_than_best_responses():
     assert np.isnan(one.exploitability_bound)
 
 
-def test_what_is_said_of_a_refinement():
-    ((found,),) = refine_spots(
-        [SPOT], QUICK, player=1, blueprints=[blueprint()], solver=Solver(iterations=5, dtype="float64")
-    )
-    row = found.to_row()
-    said = {"board": "Td9d6hQc2s", "player": 1, "gadget": "resolving", "prior": "blueprint", "epsilon": 0.02}
-    assert {key: row[key] for key in said} == said
-    assert row["iterations"] == 5
-    assert row["gap"] == found.gap > 0
-    assert "resolving, blueprint prior, epsilon 0.02, exploitability" in repr(found)
-    assert found.policy.labels == ("resolving, blueprint prior, epsilon 0.02",)
-    assert found.refined_exploitability <= found.exploitability_bound
-    assert found.largest_rise <= found.gap + 1e-9
-    # What is said of best responses is what another evaluation of the assembled policy says.
-    response = jg.best_response(found.policy, 0)
-    weights = found.solution.weights()[0]
-    held = weights > 0
-    assert weights[held] @ found.best_response[held] == pytest.approx(float(response.value[0]) + 30)
-
-
 def check_equal(found: SpotRefinement, expected: SpotRefinement) -> None:
     assert found.to_row() == expected.to_row()
     assert found.game_value == expected.game_value
@@ -201,19 +181,6 @@ def test_a_checkpoint_s_spots_are_not_re_solved(monkeypatch: pytest.MonkeyPatch,
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".npz", ".npz"]
     refine_spots(spots[:1], QUICK, blueprints=[blueprint(1)], **settings(**solving))
     assert len(list(tmp_path.glob("refined-*.npz"))) == 3, "another blueprint has another result"
-
-
-def test_refinements_are_a_table(tmp_path: pathlib.Path):
-    found = refine_spots(
-        [SPOT], QUICK, blueprints=[blueprint()], solver=Solver(iterations=5, dtype="float64")
-    )
-    assert found.table["gap"].tolist() == [found[0][0].gap]
-    assert found.table["board"].tolist() == [SPOT.board]
-    assert found.table["failure"].tolist() == [None]
-    assert found.failures == {}
-    assert "after 5 iterations of cfr+; increase iterations" in found.message
-    found.save(tmp_path / "rows.csv")
-    assert (tmp_path / "rows.csv").read_text().startswith("spot,board,player,gadget,prior,epsilon,")
 
 
 def test_a_failed_solve_keeps_the_blueprint(monkeypatch: pytest.MonkeyPatch):

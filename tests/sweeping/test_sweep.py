@@ -712,11 +712,3 @@ def test_bad_input(tmp_path: pathlib.Path, change: dict[str, Any], complaint: st
     with pytest.raises(ValueError, match=complaint):
         sweep(tmp_path / "sweep", **sweeping(**KUHN | change))
     assert not (tmp_path / "sweep" / "manifest.json").exists()
-
-
-def test_a_folder_that_is_none(tmp_path: pathlib.Path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="file"):
-        sweep(tmp_path / "file", **sweeping(**KUHN))
-    with pytest.raises(ValueError, match="holds no sweep"):
-        read_sweep(tmp_path / "file")

@@ -305,30 +305,3 @@ def test_slurm_says_what_is_missing(tmp_path: pathlib.Path, monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "submitit", None)
     with pytest.raises(ImportError, match="install the extra `cluster`"):
         module.slurm_executor(tmp_path, {})
-
-
-def test_jobs_of_slurm_have_what_was_asked_for(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
-    """Nothing else but a name, logs, and the signal before the end: the rest is the cluster's default."""
-    asked = {"nodes": "2", "wckey": "mine", "time": "5"}
-    submitit = pytest.importorskip("submitit")
-    scripts: list[str] = []
-
-    def sbatch(executor: Any, command: list[str]) -> str:
-        scripts.append(pathlib.Path(command[-1]).read_text())
-        return "Submitted batch job 7"
-
-    monkeypatch.setattr(submitit.SlurmExecutor, "affinity", classmethod(lambda cls: 2))
-    monkeypatch.setattr(
-        "submitit.core.utils.CommandFunction.__call__", lambda call: sbatch(None, call.command)
-    )
-    module.slurm_executor(tmp_path, asked).submit(print, "piece")
-    options = dict(
-        line.removeprefix("#SBATCH --").split("=", 1)
-        for line in scripts[0].splitlines()
-        if line.startswith("#SBATCH")
-    )
-    assert options.pop("job-name") == "jaxgadget"
-    for name in ("output", "error", "open-mode", "signal"):
-        del options[name]
-    assert options == asked
-    assert "\nsrun " in scripts[0] and "submitit.core._submit" in scripts[0]

@@ -368,12 +368,6 @@ def test_covers_that_are_none(roots: Any, subgame: Any, message: str) -> None:
         build_cover(where, np.array(roots, int), np.array(subgame, int))
 
 
-def test_a_cover_of_another_tree_is_refused() -> None:
-    cover = cover_by(cut(game("pennies 4"), "depth:0"), 1)
-    with pytest.raises(ValueError, match="cover"):
-        build_forest(pennies(4), cover)
-
-
 def test_values_replace_those_that_were_there() -> None:
     tree = game("kuhn_poker")
     where = cut(tree, "depth:0")

@@ -263,18 +263,6 @@ def test_only_takes_a_name_of_both_players():
 @pytest.mark.parametrize(
     "spec",
     [
-        "depth:99",
-        lambda tree: [],
-    ],
-)
-def test_an_empty_cut_is_refused(spec):
-    with pytest.raises(ValueError, match="kuhn_poker"):
-        cut(make("kuhn_poker"), spec)
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
         "flop",
         "depth:-1",
     ],
@@ -298,11 +286,6 @@ def test_an_unknown_cut_is_refused(spec):
 def test_bad_predicates_are_refused(spec, message):
     with pytest.raises(ValueError, match=message):
         cut(make("kuhn_poker"), spec)
-
-
-def test_a_cut_of_another_tree_is_refused():
-    with pytest.raises(ValueError, match="another tree"):
-        cut(make("kuhn_poker"), cut(make("kuhn_poker"), "depth:1"))
 
 
 def test_a_cut_through_an_infoset_is_refused():

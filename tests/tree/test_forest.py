@@ -184,25 +184,6 @@ def test_padding_rounds_sizes_and_nothing_else(pair):
     assert plain.chance.value.tolist() == padded.chance.value.tolist()
 
 
-def test_nothing_is_padded_between_subgames_of_very_different_sizes():
-    forest = build_forest(make("random uneven"), "depth:2", padded=False)
-    sizes = np.bincount(forest.cut.subgame[np.searchsorted(forest.cut.roots, list(below(forest).values()))])
-    assert len(sizes) == forest.num_subgames == 10
-    assert sizes.max() >= 4 * sizes.min()
-    for player in (0, 1):
-        subgames = forest.infoset_subgame(player)
-        assert forest.form.treeplex[player].num_infosets == (subgames >= 0).sum()
-        assert len(set(np.bincount(subgames[subgames >= 0], minlength=10).tolist())) > 2
-
-
-def test_leducs_flop_is_one_forest_of_thirty_trees():
-    forest = build_forest(make("leduc_poker"), "flop", padded=False)
-    assert forest.num_subgames == 30
-    for player in (0, 1):
-        assert np.bincount(forest.roots[player].subgame).tolist() == [5] * 30  # cards but the public one
-        assert (forest.infoset_subgame(player) < 0).sum() == 18  # before the public card
-
-
 def test_a_forest_of_one_subgame():
     tree = make("kuhn_poker")
     whole = cut(tree, "depth:1")

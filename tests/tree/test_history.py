@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from jaxgadget.games.game import CHANCE, SIMULTANEOUS, TERMINAL
+from jaxgadget.games.game import CHANCE, SIMULTANEOUS, TERMINAL, Budget
 from jaxgadget.games.registry import load
 from jaxgadget.tree.history import enumerate_game
 from tests.reference.random_games import SHAPES, random_tree
@@ -65,7 +65,7 @@ def test_what_adds_up_along_a_history(tree):
     chance = [1.0] * tree.num_histories
     moves, count = [()] * tree.num_histories, [0] * tree.num_histories
     last = [[0] * tree.num_histories for _ in (0, 1)]
-    levels = list(tree.game.levels(_Unlimited()))
+    levels = list(tree.game.levels(Budget(tree.game.name)))
     own_chance = np.concatenate([level.chance for level in levels])
     for h in range(1, tree.num_histories):
         above = int(tree.parent[h])
@@ -89,13 +89,8 @@ def test_what_adds_up_along_a_history(tree):
     assert [tree.moves(h) for h in (0, *picked)] == [(), *(moves[h] for h in picked)]
 
 
-class _Unlimited:
-    def claim(self, count):
-        pass
-
-
 def test_payoffs_are_player_0s_returns(tree):
-    returns = np.concatenate([level.returns for level in tree.game.levels(_Unlimited())], axis=1)
+    returns = np.concatenate([level.returns for level in tree.game.levels(Budget(tree.game.name))], axis=1)
     assert tree.constant == 0
     np.testing.assert_array_equal(tree.payoff, returns[0])
     values = returns[0, tree.terminals]
@@ -151,15 +146,6 @@ def test_infosets_are_found_by_name():
         tree.find_infoset("x")
     with pytest.raises(ValueError, match="player="):
         tree.find_infoset("0", 2)
-
-
-def test_a_name_of_both_players_is_ambiguous():
-    """OpenSpiel's strings of face-up Goofspiel are the same for both."""
-    tree = make("goofspiel(num_cards=3)")
-    (name,) = set(tree.infoset_names[0][:1]) & set(tree.infoset_names[1])
-    with pytest.raises(ValueError, match="num_cards="):
-        tree.find_infoset(name)
-    assert [tree.find_infoset(name, player)[0] for player in (0, 1)] == [0, 1]
 
 
 @pytest.mark.parametrize(

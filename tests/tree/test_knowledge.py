@@ -401,14 +401,3 @@ def test_a_forest_where_the_opponent_has_no_decision_left() -> None:
 def test_other_orders_are_refused(order: Any) -> None:
     with pytest.raises(ValueError, match="order="):
         knowledge_cover(spot("pennies 10 @ depth:0"), 0, order)
-
-
-def test_other_arguments_are_refused() -> None:
-    where = spot("pennies 10 @ depth:0")
-    for call in (colour_classes, shares, infostate_graph, functools.partial(knowledge_cover, order=1)):
-        with pytest.raises(ValueError, match="player="):
-            call(where, 2)
-    with pytest.raises(ValueError, match="method="):
-        shares(where, 0, "even")
-    with pytest.raises(ValueError, match="unfrozen="):
-        knowledge_cover(where, 0, 1, unfrozen="yes")  # pyright: ignore[reportArgumentType]

@@ -18,10 +18,8 @@ from jaxgadget.games.registry import load
 from jaxgadget.games.stepwise import Rules, Step, StepwiseGame
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.cut import cut
-from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.history import enumerate_game
 from jaxgadget.tree.matching import places_in
-from jaxgadget.tree.whole import sequence_form
 from tests.reference.random_games import SHAPES, random_game
 
 EFG = """EFG 2 R "late" { "Ann" "Bob" }
@@ -316,20 +314,6 @@ def test_nobody_acts_at_a_leaf():
     uniform = Policy.uniform(tree)
     assert [rows.shape for rows in uniform.probabilities] == [(6, 1), (0, 1)]
     assert tree.payoff_range == np.finfo(np.float64).tiny  # there is no terminal
-
-
-def test_what_needs_the_whole_game_refuses_a_truncated_tree():
-    tree = enumerate_game(KuhnPoker(), depth=2)
-    refused = r"tree=<HistoryTree of kuhn_poker: .* truncated at 6 leaves>: expected a tree of the whole game"
-    with pytest.raises(ValueError, match=refused):
-        sequence_form(tree)
-    with pytest.raises(ValueError, match=refused):
-        build_forest(tree, "depth:1")
-    beyond = enumerate_game(KuhnPoker(), depth=3)
-    assert (
-        sequence_form(beyond).payoff.value.tolist()
-        == sequence_form(enumerate_game(KuhnPoker())).payoff.value.tolist()
-    )
 
 
 def test_an_infoset_on_both_sides_of_the_limit_is_refused():

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import jax
 import jax.numpy as jnp
 import numpy as np
-import platformdirs
 import pytest
 from jax.experimental.compilation_cache import compilation_cache as jax_cache
 
@@ -17,7 +16,6 @@ import jaxgadget
 from jaxgadget.util import compilation
 from jaxgadget.util.compilation import (
     MAX_MAPPINGS,
-    MIN_COMPILE_SECONDS,
     compile_quickly,
     compiled_afresh,
     drop_many_programs,
@@ -124,14 +122,6 @@ def test_a_folder_is_made_and_used(tmp_path: pathlib.Path, monkeypatch: pytest.M
     assert entries(folder) > kept
 
 
-def test_by_default_it_is_among_the_users_caches(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(platformdirs, "user_cache_path", lambda name, appauthor: tmp_path / name)
-    assert jaxgadget.enable_compilation_cache() == tmp_path / "jaxgadget"
-    assert jax.config.values["jax_compilation_cache_dir"] == str(tmp_path / "jaxgadget")
-    assert jax.config.values["jax_persistent_cache_min_compile_time_secs"] == MIN_COMPILE_SECONDS
-    assert not (tmp_path / "jaxgadget").exists(), "made when something is written"
-
-
 def test_what_jax_was_told_is_kept(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "7")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 7.0)
@@ -139,26 +129,6 @@ def test_what_jax_was_told_is_kept(tmp_path: pathlib.Path, monkeypatch: pytest.M
     assert jaxgadget.enable_compilation_cache() == tmp_path / "told"
     assert jax.config.values["jax_compilation_cache_dir"] == str(tmp_path / "told")
     assert jax.config.values["jax_persistent_cache_min_compile_time_secs"] == 7.0
-
-
-def test_off_stays_off(tmp_path: pathlib.Path):
-    jax.config.update("jax_enable_compilation_cache", False)
-    assert jaxgadget.enable_compilation_cache(tmp_path / "c") is None
-    assert jax.config.values["jax_compilation_cache_dir"] is None
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("place", ["below a file", "forbidden", "no home"])
-def test_a_default_folder_that_cannot_be_written(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, place: str
-):
-    (tmp_path / "file").touch()
-    above = {"below a file": tmp_path / "file", "forbidden": tmp_path, "no home": pathlib.Path("~", ".cache")}
-    monkeypatch.setattr(platformdirs, "user_cache_path", lambda name, appauthor: above[place] / name)
-    if place == "forbidden":  # to root nothing is
-        monkeypatch.setattr(os, "access", lambda path, mode: False)
-    assert jaxgadget.enable_compilation_cache() is None
-    assert jax.config.values["jax_compilation_cache_dir"] is None
 
 
 def test_a_named_folder_that_cannot_be_written(tmp_path: pathlib.Path):

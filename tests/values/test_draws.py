@@ -157,22 +157,3 @@ def zeros(below: Forest, count: int) -> Any:
 def test_what_a_draw_gives_is_looked_at(draw: Draw, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         draw_ranges(forest("kuhn_poker", "depth:2"), 4, draws=[dirichlet, draw])
-
-
-@pytest.mark.parametrize(
-    "draws",
-    [
-        "dirichlet",
-        [dict],
-    ],
-    ids=["name", "class"],
-)
-def test_what_is_no_draw_is_refused(draws: Any) -> None:
-    with pytest.raises(ValueError, match="draws="):
-        draw_ranges(forest("kuhn_poker", "depth:2"), 4, draws=draws)
-
-
-@pytest.mark.parametrize("wrong", [game("kuhn_poker"), "flop", None], ids=["tree", "name", "None"])
-def test_a_forest_is_expected(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="forest is a"):
-        draw_ranges(wrong, 4)

@@ -324,18 +324,3 @@ def test_bad_arguments_are_refused(change: dict[str, Any], message: str) -> None
     how: dict[str, Any] = {"limit": "depth:1", "values": ResolvedValues(1), "iterations": 1} | change
     with pytest.raises(ValueError, match=message):
         solve_trunk(tree, how.pop("limit"), how.pop("values"), **settings(**how))
-
-
-def test_what_is_of_another_game_is_refused() -> None:
-    tree, other = game("kuhn_poker"), game(GOOFSPIEL)
-    values = fixed(Policy.uniform(tree))
-    with pytest.raises(ValueError, match="tree"):
-        solve_trunk(tree, cut(other, "depth:1"), values)
-    with pytest.raises(ValueError, match="portfolio is for 'goofspiel"):
-        solve_trunk(tree, "depth:1", fixed(Policy.uniform(other)))
-    with pytest.raises(ValueError, match="is for 'goofspiel"):
-        solve_trunk(tree, "depth:1", values, blueprint=Policy.uniform(other))
-    with pytest.raises(ValueError, match="blueprint"):
-        solve_trunk(tree, "depth:1", values, blueprint=draws(tree, 0, 1))
-    with pytest.raises(ValueError, match="whole game"):
-        solve_trunk(enumerate_game(load("kuhn_poker"), depth=2), "depth:2", ResolvedValues(1))

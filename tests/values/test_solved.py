@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import pathlib
 import re
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 from jaxgadget import (
     Forest,
     HistoryTree,
-    Solver,
     build_forest,
     cut,
     draw_ranges,
@@ -312,14 +310,6 @@ def test_bad_ranges_are_refused(change: Any, message: str) -> None:
     below = forest("kuhn_poker", "depth:2")
     with pytest.raises(ValueError, match=re.escape(message)):
         solve_ranges(below, change(*draw_ranges(below, 2)), iterations=1)
-
-
-@pytest.mark.parametrize("wrong", [game("kuhn_poker"), "flop", None], ids=["tree", "name", "None"])
-def test_what_is_no_forest_is_refused(wrong: Any, tmp_path: pathlib.Path) -> None:
-    ranges = draw_ranges(forest("kuhn_poker", "depth:2"), 2)
-    with pytest.raises(ValueError, match="forest is a"):
-        solve_ranges(wrong, ranges, solver=Solver(checkpoint=tmp_path / "solved"))
-    assert not (tmp_path / "solved").exists(), "nothing was begun"
 
 
 def test_what_is_no_forest_of_whole_subgames_is_refused() -> None:
