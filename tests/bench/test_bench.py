@@ -172,28 +172,6 @@ def test_by_default_peers_that_lack_the_algorithm_or_the_game_are_left_out(
     assert set(benchmark.skipped) < set(bench_notes(benchmark))
 
 
-@pytest.mark.parametrize(
-    ("game", "message"),
-    [
-        ("coin_game", "coin_game"),  # OpenSpiel has another game of that name
-        ("leduc_poker(num_ranks=4)", "num_ranks"),
-        ("openspiel:chess_poker", "chess_poker"),
-    ],
-)
-def test_games_that_peers_lack(monkeypatch: pytest.MonkeyPatch, game: str, message: str):
-    kind = types.SimpleNamespace
-    fake = kind(
-        registered_games=lambda: [
-            kind(short_name="coin_game", parameter_specification={}),
-            kind(short_name="leduc_poker", parameter_specification={"players": 2}),
-        ]
-    )
-    monkeypatch.setitem(sys.modules, "pyspiel", fake)
-    monkeypatch.setattr(jaxgadget.bench.peers, "is_installed", lambda engine: True)
-    with pytest.raises(ValueError, match=message):
-        build_peer("openspiel", game, "cfr+")
-
-
 # --- peers --------------------------------------------------------------------------------
 
 

@@ -23,7 +23,6 @@ from jaxgadget.core.driver import Finished, checked_plan, solve
 from jaxgadget.core.memory import (
     DoesNotFit,
     Plan,
-    choose_chunk,
     find_memory,
     fits_compiled,
     loop_size,
@@ -168,25 +167,6 @@ def test_shapes_are_those_of_the_games(make: Callable[[], Batch]) -> None:
 # Splitting
 
 
-@pytest.mark.parametrize(
-    ("lanes", "most", "devices", "workers", "overhead", "expected"),
-    [
-        (10, 64, 1, 2, 8, 10),  # a chunk is at least 16, or all
-        (64, 64, 1, 1, 8, 64),
-        (64, 64, 1, 2, 8, 32),
-        (65, 64, 1, 1, 8, 48),  # 2 × 48 wastes less than 2 × 64
-        (315, 64, 1, 2, 8, 32),
-        (100, 7, 1, 2, 8, 7),
-        (100, 3, 4, 1, 8, 0),
-        (20, 64, 8, 1, 8, 24),
-        (1000, 300, 8, 1, 1024, 256),
-        (100_000, 10**6, 1, 1, 1024, 100_000),
-    ],
-)
-def test_chunk_sizes(lanes: int, most: int, devices: int, workers: int, overhead: int, expected: int) -> None:
-    assert choose_chunk(lanes, most, devices, workers, overhead) == expected
-
-
 @pytest.fixture(scope="module")
 def kuhn() -> Batch:
     """300 lanes: 100 gadgets for three blueprints."""
@@ -263,25 +243,3 @@ def test_what_does_not_fit_is_refused_with_the_figures(kuhn: Batch) -> None:
     with pytest.raises(DoesNotFit, match="memory"):
         plan_batch(kuhn, np.float64, memory_limit=one - 1)
     assert plan_batch(kuhn, np.float64, memory_limit=one).chunk == 1
-
-
-def test_what_the_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Accelerator:
-        platform = "gpu"
-
-        def __init__(self, free: int):
-            self.free = free
-
-        def memory_stats(self) -> dict[str, int]:
-            return {"bytes_limit": 1000 + self.free, "bytes_in_use": 1000}
-
-    class Two:
-        devices: tuple[Any, ...] = (Accelerator(400), Accelerator(800))
-        on_cpu = False
-
-    two: Any = Two()
-    assert find_memory(two) == 300 and find_memory(two, allocated=400) == 600
-    assert planning.find_workers(two) == 1
-    assert planning.find_workers(HOME) >= 1
-    monkeypatch.delattr(planning.os, "sysconf")
-    assert find_memory(HOME) is None

@@ -170,15 +170,6 @@ def test_sweeps_equal_recursion(
             np.testing.assert_allclose(found[2][r], expected, rtol=0, atol=TOLERANCE)
 
 
-def test_only_many_narrow_levels_are_a_stack(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["jaxgadget.core.treeplex"]
-    host, _ = alike().treeplex[exact_size]
-    for levels, actions, expected in ((6, 7, (1, 1, 6, 1)), (7, 7, (1,) * 9), (6, 6, (1,) * 9)):
-        monkeypatch.setattr(module, "LIKE_LEVELS", levels)
-        monkeypatch.setattr(module, "LIKE_ACTIONS", actions)
-        assert to_device(host, np.float64).repeats == expected
-
-
 @pytest.mark.parametrize("rounding", [exact_size, rounded_size])
 def test_padding_adds_nothing_above_it(rounding: Rounding) -> None:
     """What is written in padded rows never gets into a real one."""

@@ -1,6 +1,5 @@
 """The built-in games against OpenSpiel, history by history, and the contract that they keep."""
 
-import collections
 import dataclasses
 import itertools
 
@@ -12,7 +11,6 @@ from jaxgadget.games.goofspiel import Goofspiel
 from jaxgadget.games.kuhn import KuhnPoker
 from jaxgadget.games.leduc.rules import LeducPoker
 from jaxgadget.games.liars_dice import LiarsDice
-from jaxgadget.tree.cut import cut
 from jaxgadget.tree.history import enumerate_game
 
 CLASSES = (KuhnPoker, LeducPoker, Goofspiel, LiarsDice)
@@ -311,57 +309,3 @@ DISTINCT = [g for g in SMALL + BEYOND if g not in FORGETFUL and getattr(g, "imp_
 def test_infosets_have_distinct_strings(game):
     names = enumerate_game(game).infoset_names
     assert len({*names[0], *names[1]}) == len(names[0]) + len(names[1])
-
-
-@pytest.mark.parametrize("game", FORGETFUL, ids=name_of)
-def test_names_tell_infosets_apart_that_share_openspiels_string(game):
-    tree = enumerate_game(game)
-    told = 0
-    for player, (strings, names) in enumerate(zip(tree.infostate_strings, tree.infoset_names, strict=True)):
-        count = collections.Counter(strings)
-        plain = collections.Counter()
-        assert len(set(names)) == len(names) == len(strings)
-        for j, (string, name) in enumerate(zip(strings, names, strict=True)):
-            assert tree.find_infoset(name, player) == (player, j)
-            moves = tree.moves(int(tree.infosets[player].history[j]))
-            assert string == game.infostate_string(player, moves)
-            if count[string] == 1:
-                assert name == string
-                continue
-            history = np.nonzero(tree.infoset[player] == j)[0][0]
-            own = []
-            while history:
-                own.append(int(tree.action[player, history]))
-                history = tree.parent[history]
-            own = f"{string} | own actions {' '.join(str(a) for a in reversed(own) if a >= 0)}"
-            assert name in (own, f"{own} | history {moves}")
-            plain[own] += 1
-            told += "history" not in name
-        # The history is only there where the own actions do not do.
-        assert all((own in names) == (times == 1) for own, times in plain.items())
-    assert told > 0
-
-
-def test_own_actions_do_where_only_those_are_forgotten():
-    """At the start a fold is a call, so after a raise of the other's there are two infosets a card."""
-    tree = enumerate_game(LeducPoker(action_mapping=True))
-    assert not any("history" in name for names in tree.infoset_names for name in names)
-    pressed = "[Observer: 0][Private: 5][Round 1][Player: 0][Pot: 4][Money: 99 97][Round1: 1 2][Round2: ]"
-    same = [name for name in tree.infoset_names[0] if name.startswith(pressed)]
-    assert sorted(same) == [f"{pressed} | own actions {action}" for action in (0, 1)]
-    with pytest.raises(ValueError, match=r"no infoset of leduc.* such as '.* \| own actions 0', '.* 1'$"):
-        tree.find_infoset(pressed)
-
-
-def test_a_name_of_both_players_needs_the_player():
-    """OpenSpiel's strings of face-up Goofspiel are the same for both."""
-    tree = enumerate_game(Goofspiel(num_cards=3))
-    name = tree.infoset_names[0][0]
-    assert name in tree.infoset_names[1]
-    with pytest.raises(ValueError, match="is an infoset of both players of goofspiel"):
-        tree.find_infoset(name)
-    assert [tree.find_infoset(name, player) for player in (0, 1)] == [
-        (player, tree.infoset_names[player].index(name)) for player in (0, 1)
-    ]
-    whole = cut(tree, "depth:0")
-    assert [whole.only(name, player).num_subgames for player in (0, 1)] == [1, 1]

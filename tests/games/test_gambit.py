@@ -1,7 +1,5 @@
 """Gambit's files: a game that OpenSpiel exports, the format's corners, malformed files."""
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -199,44 +197,6 @@ def test_the_longest_history_that_is_read_is_the_longest_that_is_enumerated(writ
     assert enumerate_game(load(write(COIN + node * 1999 + 't "" 0'))).num_histories == 2000
     with pytest.raises(ValueError, match="history"):
         load(write(COIN + node * 2000 + 't "" 0'))
-
-
-def count_calls(action):
-    """How many functions are called, Python's and C's."""
-    calls = 0
-
-    def count(frame, event, argument):
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        action()
-    finally:
-        sys.setprofile(before)
-    return calls
-
-
-def test_a_node_of_many_actions_is_work_in_proportion(write):
-    """Player 1 moves after each of player 0's actions, and sees which one it was."""
-
-    def file(count):
-        actions = " ".join(f'"a{k}"' for k in range(count))
-        below = "".join(f'p "" 2 {k} "" {{ "l" }} 0 t "" 1 "" {{ 1 -1 }}\n' for k in range(1, count + 1))
-        return write(f'{COIN}p "" 1 1 "" {{ {actions} }} 0\n{below}')
-
-    def work(count):
-        path = file(count)
-
-        def read():
-            tree = enumerate_game(load(path))
-            assert len(tree.infoset_names[1]) == count
-
-        return count_calls(read)
-
-    few, many = work(500), work(4000)
-    assert many < 9 * few
 
 
 def test_actions_are_numbered_depth_first_in_the_order_of_their_numbers(write):

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.tree_util import Partial
 
 from jaxgadget import (
     HistoryTree,
@@ -174,38 +173,6 @@ def test_lanes_precision_is_that_of_the_limit() -> None:
 # --- public states of several sizes -------------------------------------------------------
 
 
-def test_public_states_by_their_definition() -> None:
-    tree = game(GOOFSPIEL)
-    limit = limit_of(cut(tree, "depth:1"), "float32")
-    with precision(np.float32):
-        states = PublicStates.of(limit, "infostates")
-    count = limit.cut.num_subgames
-    sizes = [np.bincount(limit.roots[p].subgame, minlength=count) for p in (0, 1)]
-    assert states.sizes == (sizes[0].max(), sizes[1].max()) and np.ptp(sizes[0]) > 0
-    chance, weight = np.asarray(states.chance), np.asarray(states.weight)
-    for player in (0, 1):
-        mask, row = np.asarray(states.mask[player]), np.asarray(states.row[player])
-        np.testing.assert_array_equal(mask.sum(axis=1), sizes[player])
-        rows = len(limit.roots[player])
-        assert sorted(row[mask > 0].tolist()) == list(range(rows)) and (row[mask == 0] == rows).all()
-        assert (limit.roots[player].subgame[row[mask > 0]] == np.nonzero(mask)[0]).all()
-    for number, history in enumerate(limit.cut.roots.tolist()):
-        state = int(limit.cut.subgame[number])
-        slots = [int(np.argmax(np.asarray(states.row[p])[state] == limit.row[p][number])) for p in (0, 1)]
-        together = [h for n, h in enumerate(limit.cut.roots.tolist()) if limit.cut.subgame[n] == state]
-        total = tree.chance[together].sum()
-        np.testing.assert_allclose(weight[state], total, rtol=1e-6)
-        assert chance[state, slots[0], slots[1]] == pytest.approx(tree.chance[history] / total)
-    np.testing.assert_allclose(chance.sum(axis=(1, 2)), 1, rtol=1e-6)
-    rows = np.random.default_rng(0).random((len(limit.roots[0]), 2)).astype(np.float32)
-    slots = states.to_slots(0, jnp.asarray(rows))
-    assert slots.shape == (count, 2, states.sizes[0])
-    assert (
-        np.asarray(slots)[np.broadcast_to(np.asarray(states.mask[0])[:, None] == 0, slots.shape)] == 0
-    ).all()
-    np.testing.assert_array_equal(states.gathered(0, slots), rows)
-
-
 def test_a_network_of_infostates_sees_one_public_state_alone() -> None:
     """Neither other public states nor how large the largest of them is change what one is worth."""
     tree = game(GOOFSPIEL)
@@ -240,26 +207,6 @@ def permuted(states: PublicStates, orders: tuple[Any, Any]) -> PublicStates:
     }
     chance = states.chance[:, orders[0]][:, :, orders[1]]
     return dataclasses.replace(states, slot=slots, chance=chance, **fields)
-
-
-@pytest.mark.parametrize("kind", NETWORKS)
-def test_a_network_of_infostates_has_no_order(kind: str) -> None:
-    tree = game(GOOFSPIEL)
-    limit = limit_of(cut(tree, "depth:1"), "float32")
-    values, ranges = network(GOOFSPIEL, "depth:1", kind), some_ranges(GOOFSPIEL, "depth:1", 4)
-    with precision(np.float32):
-        given = jnp.asarray(ranges[0], jnp.float32), jnp.asarray(ranges[1], jnp.float32)
-        function = values(limit)
-        assert isinstance(function, Partial)
-        shape, weights, states, scale = function.args
-        orders = np.roll(np.arange(states.sizes[0]), 1), np.arange(states.sizes[1])[::-1].copy()
-        moved = Partial(function.func, shape, weights, permuted(states, orders), scale)
-        before, after = function(given), moved(given)
-    difference = max(float(jnp.abs(a - b).max()) for a, b in zip(before, after, strict=True))
-    if kind == "infostates":
-        assert difference < FLOAT32
-    else:
-        assert difference > 1e-3, "a padded network has a weight for every slot"
 
 
 # --- in a trunk, and what is refused ------------------------------------------------------

@@ -5,8 +5,6 @@ import pytest
 
 import jaxgadget as jg
 from jaxgadget import Policy
-from jaxgadget.policy.openspiel import is_state_policy
-from jaxgadget.policy.player import PolicyPlayer
 from jaxgadget.tree.history import HistoryTree
 from tests.solving import sweeping
 
@@ -111,32 +109,6 @@ def test_policies_of_another_game_are_refused():
         Policy.from_openspiel(tree_of("kuhn_poker"), theirs)
     with pytest.raises(ValueError, match="coin_toss"):
         Policy.from_openspiel(tree_of("coin_toss"), Greedy())
-
-
-def test_states_or_histories_are_asked_by_what_a_policy_requires():
-    """With OpenSpiel's in Python and C++, and a player that takes whatever it is given."""
-    from open_spiel.python.policy import UniformRandomPolicy
-
-    game, tree = pyspiel.load_game("kuhn_poker"), tree_of("kuhn_poker")
-    player = PolicyPlayer(Policy.uniform(tree))
-
-    class Careful(Greedy):
-        def action_probabilities(self, state, player_id=None, legal=None):
-            return super().action_probabilities(state, player_id)
-
-    class Wrapped:
-        def action_probabilities(self, *asked):
-            return player.action_probabilities(*asked)
-
-    policies = [
-        solver(game, 2).average_policy(),
-        pyspiel.UniformRandomPolicy(game),
-        UniformRandomPolicy(game),
-    ]
-    assert all(map(is_state_policy, [*policies, Greedy(), Careful()]))
-    assert not any(map(is_state_policy, [player, Wrapped()]))
-    players = {"careful": Careful(), "uniform": policies[1], "wrapped": Wrapped()}
-    assert jg.play_players(tree, players, matches=3, seed=0).names == tuple(players)
 
 
 def test_what_is_no_distribution_is_refused():

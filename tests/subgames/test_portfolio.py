@@ -9,7 +9,7 @@ import pytest
 
 import jaxgadget
 from jaxgadget import Policy, best_response, enumerate_game, evaluate_policy
-from jaxgadget.policy.portfolio import DEFAULT_ENTRIES, biased, make_portfolio
+from jaxgadget.policy.portfolio import DEFAULT_ENTRIES, make_portfolio
 from jaxgadget.policy.solve import cfr_checkpoints
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.values.histories import ExactValues
@@ -171,30 +171,6 @@ def test_biased_entries_favour_a_class_of_actions(name: str, spec: str, factor: 
             assert all(max(a) < min(b) for a, b in itertools.pairwise(classes)), "neighbours"
 
 
-def test_actions_that_a_player_never_has_are_left_out():
-    """In Liar's Dice player 0 bids first, so player 1 never bids lowest and player 0 may not call then."""
-    tree, _ = game(DICE)
-    made = make_portfolio(blueprint(DICE), ("blueprint", "biased", "draws"), size=20)
-    first, second = (
-        set().union(*(ids_in(label) for label in made_of(made, p) if label.startswith("biased")))
-        for p in (0, 1)
-    )
-    assert tree.game.num_actions == 7 and first == set(range(7)) and second == set(range(1, 7))
-    assert made_of(made, 0)[1] == "biased:10 to 0" and made_of(made, 1)[1] == "biased:10 to 1"
-
-
-def test_biased_policies_keep_lanes_and_leave_other_infosets_alone(kuhn: HistoryTree):
-    both = Policy.stack([Policy.uniform(kuhn), Policy.geometric(kuhn, 0.25)])
-    found = biased(both, [1], 4)
-    np.testing.assert_allclose(found.probabilities[0], np.tile([[0.2, 0.5], [0.8, 0.5]], (6, 1)), atol=1e-15)
-    assert found.labels == ("uniform biased to 1", "geometric:0.25 biased to 1")
-    for actions in ([], [0, 1], [7]):
-        for player in (0, 1):
-            np.testing.assert_array_equal(
-                biased(both, actions).probabilities[player], both.probabilities[player]
-            )
-
-
 # --- the other kinds ----------------------------------------------------------------------
 
 
@@ -281,14 +257,3 @@ def test_the_first_response_is_what_the_row_player_gets_against_the_mix():
 def test_bad_entries(entries: object, complaint: str):
     with pytest.raises(ValueError, match=complaint):
         make_portfolio(blueprint("kuhn_poker"), entries)
-
-
-def test_bad_blueprints(kuhn: HistoryTree):
-    with pytest.raises(ValueError, match="blueprint="):
-        make_portfolio("uniform")
-    several = Policy.stack([Policy.uniform(kuhn), Policy.geometric(kuhn, 2)])
-    with pytest.raises(ValueError, match=r"blueprint has 2 lanes \['uniform', 'geometric:2'\]"):
-        make_portfolio(several)
-    short = enumerate_game(jaxgadget.load("kuhn_poker"), depth=1)
-    with pytest.raises(ValueError, match="whole game"):
-        make_portfolio(Policy.uniform(short))
