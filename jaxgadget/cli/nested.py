@@ -80,13 +80,12 @@ class NestedGadgetOptions(GadgetOptions):
     Attributes:
       gadget: the gadget by which the opponent enters a subgame: `unsafe`, `resolving`, `max-margin` or `full`
         search each subgame separately; `optimal-continuation` searches all subgames of a level jointly, which
-        is safe.
+        is safe; or a class of your own, `path.py:Class`.
     """
 
     gadget: tuple[str, ...] = option(
         (),
         metavar="NAME",
-        choices=(*DEFAULT_GADGETS, "full", "optimal-continuation"),
         default="unsafe, resolving and max-margin; with --model or optimal values optimal-continuation",
     )
 

@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 import jaxgadget
 from jaxgadget.cli import app
 from jaxgadget.learn import checkpoints, trainer
+from tests.gadgets.test_registry import OWN
 
 NESTED = ["game", "algorithm", "iterations", "game_value", "rows"]
 NESTED_ROW = [
@@ -111,6 +112,18 @@ def test_nested(tmp_path: pathlib.Path) -> None:
             atol=1e-6,
         )
     np.testing.assert_allclose(found["nash_conv"], jaxgadget.nash_conv(policy), atol=1e-9)
+
+
+def test_a_gadget_of_a_users_file(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(OWN)
+    more = ("--prior", "none", "--depth", 2, "--player", 0, "--json", "-")
+    (found,), (same,) = (
+        record(run("nested", *FAST, "--gadget", gadget, *more))["rows"]
+        for gadget in (f"{path}:Bold", "resolving")
+    )
+    assert (found["gadget"], same["gadget"]) == ("bold", "resolving")
+    assert found["nested_exploitability"] == same["nested_exploitability"]
 
 
 def test_match() -> None:

@@ -15,6 +15,7 @@ from jaxgadget import read_sweep
 from jaxgadget.cli import app
 from jaxgadget.sweeping.store import SCHEMA
 from jaxgadget.sweeping.workers import Processes
+from tests.gadgets.test_registry import OWN
 
 FAST = ("--blueprint", "uniform", "--iterations", 3)
 CUT = ("--game", "kuhn_poker", "--cut", "depth:1", *FAST)
@@ -110,6 +111,15 @@ def test_a_cut_may_be_one_games(tmp_path: pathlib.Path):
     ]
     result = run(tmp_path / "t", *games[:2], *exactly, *cuts)
     assert result.exit_code == 2 and "every game has a cut of its own" in words(result.stderr)
+
+
+@pytest.mark.slow
+def test_workers_have_the_gadget_of_a_users_file(tmp_path: pathlib.Path):
+    (tmp_path / "mine.py").write_text(OWN)
+    gadget = ("--gadget", f"{tmp_path / 'mine.py'}:Bold", "--prior", "none", "--player", 0)
+    result = run(tmp_path / "s", "--game", "kuhn_poker", "--cut", "depth:1", *FAST, *gadget, "--workers", 2)
+    assert result.exit_code == 0, result.stderr
+    assert read_sweep(tmp_path / "s")["gadget"].tolist() == ["bold"]
 
 
 def test_workers_are_processes_or_jobs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
