@@ -114,6 +114,8 @@ from .subgames.spots import refine_spots as refine_spots
 from .sweeping.grid import SweepGrid as SweepGrid
 from .sweeping.sweep import read_sweep as read_sweep
 from .sweeping.sweep import sweep as sweep
+from .tree.cover import Cover as Cover
+from .tree.cover import build_cover as build_cover
 from .tree.cut import Cut as Cut
 from .tree.cut import cut as cut
 from .tree.forest import Forest as Forest

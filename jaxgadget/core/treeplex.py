@@ -31,13 +31,13 @@ from jaxgadget.core.host import HostTreeplex, Rounding, Run, exact_size, level_i
 from jaxgadget.core.rows import Sums, build_sums, take_rows
 
 MANY_SLICES = 100
-"""Decisions with more sums over slices than that take longer to compile than that gains: where a level has
-more than three different numbers of actions, its sums are then over slots padded to the longest.
+"""Above this number of sums over slices of decisions, compilation costs more than slicing saves: if a level
+has more than three different numbers of actions, its sums are then over slots padded to the longest.
 Liar's Dice 1×6, with 185: 10 s of compiling instead of 16. Liar's Dice 1×4, with 58, one lane: 26 µs an
 iteration instead of 21."""
 
 LIKE_LEVELS = 32
-"""So many levels of one shape in a row, or more, are swept by a `scan` over them instead of one by one.
+"""Runs of at least this many levels of one shape are swept by a `scan` instead of one by one.
 
 Otherwise every level compiles for 0.1 s in all. A chain of 300 decisions, one lane: 10 iterations take 2 s,
 compiling included, instead of 39, and each further one 20 µs instead of 230. 32 levels of one infoset

@@ -50,6 +50,12 @@ class Gadget(Protocol):
     entry_name: ClassVar[str]
     """Name of the entry; gadgets with the same name share one."""
 
+    joint: ClassVar[bool]
+    """True if all subgames are solved as one game, in which no alternative value is offered."""
+
+    apart: ClassVar[bool]
+    """True if a nested search with it depends only on the searches on its path."""
+
     @property
     def prior(self) -> Prior:
         """Distribution of the opponent's mistakes."""
@@ -123,6 +129,8 @@ class TwoLevel:
     """Base of gadgets whose opponent picks a root infostate, then follows or terminates."""
 
     entry_name: ClassVar[str] = "two-level"
+    joint: ClassVar[bool] = False
+    apart: ClassVar[bool] = False
 
     @staticmethod
     def build_entry(bodies: Bodies, ranges: Ranges, tables: Sequence[Any]) -> Entry:

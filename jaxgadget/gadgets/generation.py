@@ -53,7 +53,7 @@ class RandomGeneration:
     """Random infostates of every subgame, drawn uniformly without replacement.
 
     The draws of a subgame depend on the seed, its index and its number of infostates alone: they are the same
-    for all lanes and whichever other subgames are searched, and more draws begin with those of fewer.
+    for all lanes, whatever other subgames are searched, and more draws begin with those of fewer.
 
     Attributes:
       num: number of infostates to consider in a subgame; all if it has fewer.

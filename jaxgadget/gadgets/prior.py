@@ -74,7 +74,7 @@ class Mistakes(Prior, Protocol):
 
 
 class _Even(Immediate):
-    """All actions of a gadget infoset alike."""
+    """Equal probability for all actions of a gadget infoset."""
 
     def follow(self, ranges: Ranges) -> FloatArray:
         """`[R, L]` probability of following rather than terminating at each root."""
@@ -101,7 +101,7 @@ class NoPrior(_Even):
 
 @dataclasses.dataclass(frozen=True)
 class UniformPrior(_Even):
-    """All actions of a gadget infoset alike."""
+    """Equal probability for all actions of a gadget infoset."""
 
     @property
     def name(self) -> str:

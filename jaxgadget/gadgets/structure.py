@@ -37,7 +37,7 @@ from jaxgadget.util.precision import precision
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Bodies:
-    """Subgames in whatever form, as gadgets over them share them: on the device, in float64.
+    """Subgames in the form that all gadgets over them share: on the device, in float64.
 
     Attributes:
       player: the resolving player.

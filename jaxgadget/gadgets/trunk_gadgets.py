@@ -191,6 +191,8 @@ class Full(_RealWay):
 
     name: ClassVar[str] = "full"
     entry_name: ClassVar[str] = "full"
+    joint: ClassVar[bool] = False
+    apart: ClassVar[bool] = True
 
     @staticmethod
     def build_entry(bodies: Bodies, ranges: Ranges, tables: Sequence[WayTables]) -> Entry:
@@ -208,6 +210,8 @@ class OptimalContinuation(_RealWay):
 
     name: ClassVar[str] = "optimal-continuation"
     entry_name: ClassVar[str] = "optimal-continuation"
+    joint: ClassVar[bool] = True
+    apart: ClassVar[bool] = False
     bound: ClassVar[BoundRule | None] = "max"
 
     def __post_init__(self) -> None:

@@ -31,7 +31,7 @@ def estimate_policy(
       tree: the game's histories.
       ends: terminal histories, of any shape, such as `play_matches(…).ends[pair, seating]`.
       player: the observed player, 0 or 1.
-      prior: a policy of one lane; by default all actions alike. The other player's rows are its.
+      prior: a policy of one lane; by default uniform. The other player's rows are taken from it.
       strength: weight of the prior at each infoset, in observations.
 
     Raises:

@@ -77,9 +77,9 @@ def respond(
     response is the least exploitable of all that gain as much. All lanes are one batch: the same program for
     another model or p. Source: Johanson, Zinkevich and Bowling (2007), Computing robust counter-strategies.
 
-    Objectives are unique; strategies are not, and gains are but for the few p, and p = 0, at which one
-    response gives way to another. At p = 1 nothing holds the response back where it makes no difference
-    against the model, so its exploitability there is no property of the method, and has no bound. Near p = 1
+    The objective is unique; strategies need not be. Gains are unique except at p = 0 and at the few p where
+    the optimal response changes. At p = 1 the response is arbitrary where it makes no difference against the
+    model, so its exploitability is not determined and has no bound. Near p = 1
     the free opponent's share vanishes beside the model's: below about 1−p = 1e-6 float32 does not see it.
 
     Args:

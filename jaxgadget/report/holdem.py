@@ -37,7 +37,7 @@ BET_SIZES = (0.25, 2.0)
 ALL_IN_COLOR = "#000000"
 """Colour of an all-in bet of any size."""
 
-NOBODY = "#EEEEEE"
+OUT_OF_RANGE = "#EEEEEE"
 """Colour of hands that are not in the range."""
 
 Shown = Literal["strategy", "ev", "equity"]
@@ -258,7 +258,7 @@ def _draw_strategy(
 
     count = len(heights)
     for (row, column), height in np.ndenumerate(heights):
-        ax.add_patch(Rectangle((column, row), 1, 1, color=NOBODY, linewidth=0))
+        ax.add_patch(Rectangle((column, row), 1, 1, color=OUT_OF_RANGE, linewidth=0))
         left = float(column)
         for action, share in shares.items():
             width = float(share[row, column])

@@ -456,7 +456,7 @@ def constant_note(tree: Tree) -> str:
 
 
 def constant_words(game: str, constant: float) -> str:
-    """As `constant_note`, by the game's name and the sum of its payoffs."""
+    """A note with the sum of the players' payoffs; empty if it is 0."""
     if constant == 0:
         return ""
     return (

@@ -94,7 +94,7 @@ def _infoset_mass(policy: Policy, player: int) -> FloatArray:
     return sum_rows(tree.infoset[1 - player, acts], reach, len(tree.infosets[1 - player]))
 
 
-def values_at_roots(
+def scale_to_reach(
     looked_up: RootValues, mass: FloatArray, otherwise: FloatArray | None = None
 ) -> FloatArray:
     """`[R, lanes]` values at the blueprints' reach: `N(s)` × value per unit of reach.

@@ -229,10 +229,10 @@ class Beliefs:
         structure = build_structure(inner.forest, self.player, self.platform)
         theirs = inner.forest.form.treeplex[1 - self.player]
         unknown = np.zeros((theirs.num_sequences - theirs.num_roots, self.blueprint.num_lanes))
-        nobody = np.zeros((len(inner.forest.roots[1 - self.player]), self.blueprint.num_lanes))
-        strategy, reach = (inner.strategy, unknown), (inner.reach, nobody)
+        no_reach = np.zeros((len(inner.forest.roots[1 - self.player]), self.blueprint.num_lanes))
+        strategy, reach = (inner.strategy, unknown), (inner.reach, no_reach)
         if self.player == 1:
-            strategy, reach = (unknown, inner.strategy), (nobody, inner.reach)
+            strategy, reach = (unknown, inner.strategy), (no_reach, inner.reach)
         around = find_ranges(structure, strategy, reach)
         return OwnSpot(
             known=known,

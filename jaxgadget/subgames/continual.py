@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.alternative import ArrayValues, BestResponseValues
 from jaxgadget.gadgets.gadget import Gadget, Perturbed
-from jaxgadget.gadgets.trunk_gadgets import OptimalContinuation
 from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.policy import Policy
 from jaxgadget.subgames.engine import Subgames
@@ -78,8 +77,8 @@ def search_continually(
 
 def _promising(gadget: Gadget, kept: ArrayValues) -> Gadget:
     """The gadget with the values of the search above, unless it promises other values or none."""
-    if not isinstance(gadget, Perturbed) or not isinstance(gadget.alternative, BestResponseValues):
+    if gadget.joint or not isinstance(gadget, Perturbed):
         return gadget
-    if isinstance(gadget, OptimalContinuation):
+    if not isinstance(gadget.alternative, BestResponseValues):
         return gadget
     return dataclasses.replace(gadget, alternative=kept)

@@ -568,7 +568,8 @@ def _split(subgames: GadgetSubgames, solver: Solver) -> tuple[list[IntArray], li
 def _halves(subgames: GadgetSubgames, solver: Solver, part: IntArray) -> list[IntArray]:
     """Halves a part until it fits in memory; gadgets that read the trunk need all subgames at once."""
     if len(part) == 1 or any(Capability.TRUNK in gadget.requires for gadget in subgames.gadgets):
-        _build_groups(subgames, solver, part, is_split=True)  # raises: too little memory
+        _build_groups(subgames, solver, part, is_split=True)  # raises, unless memory was freed meanwhile
+        return [part]
     middle = len(part) // 2
     parts: list[IntArray] = []
     for half in (part[:middle], part[middle:]):

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxgadget.gadgets.alternative import BestResponseValues, ContinuationValues
-from jaxgadget.gadgets.capabilities import Capability
 from jaxgadget.gadgets.gadget import Gadget, Perturbed
 from jaxgadget.util.arrays import FloatArray, IntArray
 
@@ -45,7 +44,7 @@ def without_estimates(gadgets: Sequence[Gadget]) -> dict[int, Gadget]:
         alternative = gadget.alternative
         if isinstance(alternative, ContinuationValues) and alternative.is_estimate and alternative.guard:
             assert isinstance(gadget, Perturbed)
-            exact = {"spread": None} if Capability.SPREAD in gadget.requires else {}
+            exact = {} if getattr(gadget, "spread", None) is None else {"spread": None}
             safe[number] = dataclasses.replace(gadget, alternative=BestResponseValues(), **exact)
     return safe
 

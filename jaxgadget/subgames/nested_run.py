@@ -33,7 +33,6 @@ from jaxgadget.gadgets.games import Prepared
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.root_gadgets import Unsafe
 from jaxgadget.gadgets.structure import Structure, build_structure, find_ranges, trunk_ranges
-from jaxgadget.gadgets.trunk_gadgets import Full, OptimalContinuation
 from jaxgadget.opponents.gains import mixture_value
 from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.evaluate import best_response
@@ -194,8 +193,7 @@ class NestedRun:
     @property
     def joint(self) -> BoolArray:
         """`[L]` True if a level is solved jointly, as one program."""
-        kinds = [gadget.entry_name == OptimalContinuation.entry_name for gadget in self.gadgets]
-        return np.array(kinds)[self.lanes.gadget]
+        return np.array([gadget.joint for gadget in self.gadgets])[self.lanes.gadget]
 
     @property
     def gaps(self) -> FloatArray:
@@ -220,7 +218,7 @@ class NestedRun:
     @property
     def _is_apart(self) -> bool:
         """True if a search depends only on the searches on its path, and not on its siblings."""
-        return self.leaf.is_continued and self.gadgets[0].entry_name == Full.entry_name
+        return self.leaf.is_continued and self.gadgets[0].apart
 
     def run(self, report: Report) -> None:
         """Runs all searches depth-first: each part, then everything below it, then the next part.

@@ -69,7 +69,7 @@ from jaxgadget.subgames.abstract import (
     look_up,
     policy_of,
     root_mass,
-    values_at_roots,
+    scale_to_reach,
 )
 from jaxgadget.subgames.engine import Subgames, SubgameSolutions, assemble, solve_subgames
 from jaxgadget.subgames.prepare import plan_ranges, prepare
@@ -715,22 +715,22 @@ class _Answers:
             yield from self.gadgets
             return
         mass = root_mass(forest, player, policy)
-        usual = values_at_roots(look_up(before, forest, player), mass)
+        usual = scale_to_reach(look_up(before, forest, player), mass)
         responses: FloatArray | None = None
         for gadget in self.gadgets:
-            if isinstance(gadget, Unsafe):
+            if gadget.alternative is None:
                 yield _UnsafeAnyway()
                 continue
             asked, values = gadget.alternative, usual
             if isinstance(asked, AbstractValues) and asked.policy is not None:
                 abstraction = policy_of(asked, int(lanes.max()) + 1)
                 known, lane = look_up(abstraction, forest, player), lanes * (abstraction.num_lanes > 1)
-                values = values_at_roots(RootValues(known.value[:, lane], known.mass[:, lane]), mass, usual)
+                values = scale_to_reach(RootValues(known.value[:, lane], known.mass[:, lane]), mass, usual)
             promised: dict[str, Any] = {"alternative": PrecomputedValues(values, ABSTRACT)}
             if _spread_of(gadget) == TO_BEST_RESPONSE:
                 if responses is None:
                     translated = translate(before, self.setting.with_menu(), self.rule)
-                    responses = values_at_roots(look_up(translated, forest, player), mass)
+                    responses = scale_to_reach(look_up(translated, forest, player), mass)
                 promised["spread"] = PrecomputedValues(np.abs(values - responses), TO_BEST_RESPONSE)
             assert isinstance(gadget, Perturbed)
             yield dataclasses.replace(gadget, **promised)
@@ -789,7 +789,7 @@ def _guaranteed(policy: Policy, player: int) -> FloatArray:
 
 
 def _spread_of(gadget: Gadget) -> Any:
-    return gadget.spread if isinstance(gadget, Resolving) else None
+    return getattr(gadget, "spread", None)
 
 
 def _default_gadgets(method: str) -> tuple[Gadget, ...]:

@@ -202,6 +202,8 @@ class Refinement(LaneResult):
     def number_columns(self) -> dict[str, Any]:
         """Exploitabilities and their bound, gain, and values and gaps over all subgames."""
         gadgets = [self.gadgets[gadget] for gadget in self.lanes.gadget.tolist()]
+        own = [name for gadget in self.gadgets for name in gadget.settings]
+        settings = dict.fromkeys(("alternative", "gifts", *own))
         missing = np.isnan(self.gadget_value)
         missing[:, list(self.failures)] = False  # failed lanes keep NaN
         value, gap = (np.ma.masked_array(rows, missing) for rows in (self.gadget_value, self.gap))
@@ -215,8 +217,7 @@ class Refinement(LaneResult):
             "gadget_value_max": value.max(axis=0).data,
             "gap_sum": gap.sum(axis=0).data,
             "gap_max": gap.max(axis=0).data,
-            "alternative": [gadget.settings.get("alternative") for gadget in gadgets],
-            "gifts": [gadget.settings.get("gifts") for gadget in gadgets],
+            **{name: [gadget.settings.get(name) for gadget in gadgets] for name in settings},
             "guard_share": self.guard_share,
             "auto": [gadget.epsilon == AUTO for gadget in gadgets],
             **knowledge_columns(self.knowledge),

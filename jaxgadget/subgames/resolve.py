@@ -23,7 +23,7 @@ from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.prior import ContinuationPrior, NoPrior, PrecomputedReach
 from jaxgadget.gadgets.trunk_gadgets import OptimalContinuation
 from jaxgadget.policy.policy import Policy, as_policy
-from jaxgadget.subgames.abstract import look_up, policy_of, root_mass, values_at_roots
+from jaxgadget.subgames.abstract import look_up, policy_of, root_mass, scale_to_reach
 from jaxgadget.subgames.engine import Subgames, assemble, solve_subgames
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.history import check_histories
@@ -108,7 +108,7 @@ class ForestContext:
         subgames = self._subgames
         abstraction = policy_of(values, subgames.blueprint.num_lanes)
         looked_up = look_up(abstraction, subgames.forest, subgames.player)
-        return values_at_roots(looked_up, root_mass(subgames.forest, subgames.player, subgames.blueprint))
+        return scale_to_reach(looked_up, root_mass(subgames.forest, subgames.player, subgames.blueprint))
 
     def model_reach(self, model: Any) -> ModelReach:
         """Computes the reach of the opponent's roots under a model.

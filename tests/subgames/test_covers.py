@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import jaxgadget as jg
+from jaxgadget.core.memory import DoesNotFit
+from jaxgadget.subgames import engine
 from jaxgadget.tree.cover import build_cover, cover_of
 from jaxgadget.tree.knowledge import knowledge_cover
 
@@ -91,3 +93,33 @@ def test_covers_that_cannot_be_refined() -> None:
         jg.refine(tree, own, blueprint, GADGETS, knowledge=jg.Knowledge(), **HOW)
     with pytest.raises(ValueError, match="another tree"):
         jg.refine(kuhn()[0], own, jg.Policy.uniform(kuhn()[0]), GADGETS, **HOW)
+
+
+def test_memory_that_is_freed_between_two_tries_splits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree, blueprint = kuhn()
+    build, tries = engine._build_groups, list[bool]()
+
+    def build_second(*given: Any, is_split: bool) -> Any:
+        tries.append(is_split)
+        if len(tries) == 1:
+            raise DoesNotFit("no memory")
+        return build(*given, is_split=is_split)
+
+    expected = jg.refine(tree, "depth:1", blueprint, jg.OptimalContinuation(), **HOW)
+    monkeypatch.setattr(engine, "_build_groups", build_second)
+    alike(jg.refine(tree, "depth:1", blueprint, jg.OptimalContinuation(), **HOW), expected)
+    assert tries[:2] == [False, True] and len(tries) <= 3
+
+
+class Tempered(jg.Resolving):
+    """A gadget with a setting of its own."""
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return super().settings | {"temperature": "2"}
+
+
+def test_settings_of_a_gadget_of_ones_own_are_columns() -> None:
+    tree, blueprint = kuhn()
+    table = jg.refine(tree, "depth:1", blueprint, [jg.Unsafe(), Tempered()], **HOW).table
+    assert table["temperature"].tolist() == [None, None, "2", "2"]
