@@ -1,0 +1,367 @@
+"""A cell of every table of the experiments is computed again and compared with the stored data.
+
+Stored data that the present code does not reproduce are stale: compute that experiment again (move its file in
+`data/` away, then `python -m experiments STUDY NAME`), and correct the README that quotes it.
+
+All numbers of a row are compared but times and memory. Linear programs agree up to rounding, CFR up to what another
+order of sums does in many iterations. A linear program may have many solutions, whose exploitabilities differ; these
+are compared, too, since tables show them: they are HiGHS's, and another version of it may need new data.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pathlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.__main__ import STUDIES
+from experiments.knowledge import common as knowledge
+from experiments.knowledge import generation
+from experiments.nested.common import gadgets as nested_gadgets
+from experiments.off_tree.common import leduc
+from experiments.opponents import common as opponents
+from experiments.refinements.common import sweep_grid
+from experiments.refinements.sensitivity import LargestPrior
+from experiments.study import Experiment, Settings, Study
+from jaxgadget import (
+    BlueprintPrior,
+    MaxMargin,
+    NoPrior,
+    OptimalContinuation,
+    ReachMaxMargin,
+    ReachResolving,
+    Resolving,
+    UniformPrior,
+)
+from jaxgadget.gadgets.gadget import Gadget
+
+pytestmark = pytest.mark.optimised
+
+EXACT, DOUBLE, SINGLE = 1e-9, 1e-7, 1e-4
+"""Tolerances of linear programs, and of many iterations of CFR in float64 and float32."""
+
+ROW_NUMBERS = frozenset(
+    (
+        *(
+            "epsilon",
+            "p",
+            "noise",
+            "seed",
+            "player",
+            "depth",
+            "step",
+            "entries",
+            "iterations",
+            "game",
+            "heldout",
+        ),
+        *("num_deals", "considered", "below", "above", "buckets", "hands", "action", "horizon"),
+        *("trunk_iterations", "subgame_iterations", "resolve_iterations"),
+    )
+)
+"""Columns of numbers that identify a row; so do all columns of names."""
+
+MACHINE = ("seconds", "bytes", "memory", "GiB", "prepared", "jaxgadget", "jax", "python", "device", "dtype")
+"""Parts of the names of columns that depend on the machine and versions."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A part of an experiment's table, and the changes that reduce the experiment to it.
+
+    Attributes:
+      key: items of the key of the piece that is computed; of several pieces the first.
+      changes: other values of attributes of the experiment's module, or of others by full name.
+      tolerance: the largest difference of numbers.
+      without: columns that are not compared.
+      rows: a query for the rows that are compared; all by default.
+    """
+
+    key: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    changes: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    tolerance: float = EXACT
+    without: Sequence[str] = ()
+    rows: str = ""
+
+
+def sweep_of(**smaller: Any) -> dict[str, Any]:
+    """Changes to an experiment that is a sweep: other arguments of its grid."""
+
+    def smaller_grid(settings: Settings, name: str, games: Any, **given: Any) -> pd.DataFrame:
+        return sweep_grid(settings, name, **{"games": games, **given, **smaller})
+
+    return {"sweep_grid": smaller_grid}
+
+
+LEDUC: dict[str, Any] = {"games": {"leduc_poker": ("flop",)}, "players": (0,)}
+CHECKPOINT = "cfr:55"
+FEW: tuple[Gadget, ...] = (Resolving(BlueprintPrior()), MaxMargin(NoPrior()))
+BEST = OptimalContinuation(NoPrior())
+
+CELLS: dict[str, Cell] = {
+    "refinements/figure2": Cell(
+        changes=sweep_of(**LEDUC, blueprints="draws:1", gadgets=(*FEW, BEST)), tolerance=SINGLE
+    ),
+    "refinements/figure3": Cell(
+        changes=sweep_of(**LEDUC, gadgets=FEW, iterations=(10, 100)), tolerance=SINGLE
+    ),
+    "refinements/figure19": Cell(
+        changes=sweep_of(**LEDUC, blueprints="draws:1", gadgets=(*FEW, BEST)), without=["iterations"]
+    ),
+    "refinements/sensitivity": Cell(
+        changes=sweep_of(
+            games=LEDUC["games"],
+            blueprints="draws:1",
+            gadgets=(
+                Resolving(BlueprintPrior(), 0.1),
+                MaxMargin(BlueprintPrior(0.1)),
+                Resolving(LargestPrior()),
+            ),
+        ),
+        tolerance=SINGLE,
+    ),
+    "refinements/reach": Cell(
+        changes=sweep_of(
+            **LEDUC, blueprints="draws:1", gadgets=(ReachResolving(UniformPrior()), ReachMaxMargin(NoPrior()))
+        ),
+        tolerance=SINGLE,
+    ),
+    "refinements/larger": Cell(
+        changes=sweep_of(
+            games={"leduc_poker(num_ranks=5)": ("flop",)}, blueprints="draws:1", gadgets=FEW[:1]
+        ),
+        tolerance=SINGLE,
+    ),
+    "refinements/claims": Cell(),
+    "refinements/figures14_17": Cell(),
+    "refinements/figure18": Cell(),
+    "refinements/closing": Cell(),
+    "convergence/lanes": Cell(
+        key={"case": "leduc", "player": 1, "gadget": "max-margin", "method": "CFR+ linear"}, tolerance=SINGLE
+    ),
+    "decomposition/figure3": Cell(
+        key={"iterations": 100}, changes={"EQUILIBRIA": {"dcfr": ("dcfr", 20_000, None)}}, tolerance=DOUBLE
+    ),
+    "decomposition/figure4": Cell(
+        changes={
+            "OURS": importlib.import_module("experiments.decomposition.figure4").Grid(
+                (("cfr+", 125, (25,)),), 20_000
+            )
+        },
+        tolerance=SINGLE,
+    ),
+    "decomposition/figure5": Cell(
+        key={"iterations": 50}, changes={"EQUILIBRIA": (("pcfr+", 20_000),)}, tolerance=DOUBLE
+    ),
+    "holdem/figures": Cell(tolerance=SINGLE),
+    "holdem/rivers": Cell(changes={"NUMBER": 1}, tolerance=0.01, without=["first", "last", "iterations"]),
+    "holdem/many_rivers": Cell(
+        changes={"NUMBER": 1}, tolerance=0.01, without=["first", "last", "iterations"]
+    ),
+    "knowledge/pennies": Cell(key={"num_deals": 6, "known": "order 1", "combine": "together"}),
+    "knowledge/sizes": Cell(key={"game": knowledge.liars_dice(4)}),
+    "knowledge/cut": Cell(
+        key={"game": knowledge.dark_hex(2, 2, "classical"), "known": "order 1", "combine": "in-turn"},
+        tolerance=DOUBLE,
+    ),
+    "knowledge/proposition": Cell(changes={"MAX_HANDS": 3}),
+    "knowledge/generation": Cell(
+        key={"way": "diverse"},
+        changes={"FULL": generation.Effort(("cfr:10",), generation.GADGETS[2:], 8, 500)},
+        tolerance=SINGLE,
+    ),
+    "knowledge/nested": Cell(
+        key={"way": "order 1, believed", "until": "next decision"},
+        changes={"BLUEPRINTS": ("cfr:3",)},
+        tolerance=SINGLE,
+    ),
+    "knowledge/larger_cut": Cell(
+        key={"known": "order 1", "combine": "together"},
+        changes={"BLUEPRINTS": ("cfr:3", knowledge.EQUILIBRIUM)},
+        tolerance=DOUBLE,
+    ),
+    "nested/theorem": Cell(key={"depth": 2}, tolerance=DOUBLE),
+    "nested/exploitability": Cell(
+        key={"blueprint": "cfr:3"},
+        changes={"experiments.nested.common.gadgets": lambda: nested_gadgets()[2:4]},
+        tolerance=SINGLE,
+    ),
+    "nested/effort": Cell(
+        key={"iterations": 100},
+        changes={"experiments.nested.common.gadgets": lambda: nested_gadgets()[2:4]},
+        tolerance=SINGLE,
+    ),
+    "nested/noise": Cell(
+        changes={"SHARES": (1e-2,), "SEEDS": 1, "gadgets": lambda: nested_gadgets()[2:4]}, tolerance=SINGLE
+    ),
+    "nested/matches": Cell(changes={"gadgets": lambda: nested_gadgets()[2:4]}, tolerance=SINGLE),
+    "off_tree/games": Cell(
+        key={"method": "inexpensive"},
+        changes={
+            "GAMES": (leduc(stack=7),),
+            "experiments.off_tree.common.BLUEPRINTS": ("cfr:10",),
+            "experiments.off_tree.common.all_gadgets": lambda method: list(FEW),
+        },
+        tolerance=SINGLE,
+    ),
+    "off_tree/menus": Cell(
+        key={"method": "translation:linear"}, changes={"experiments.off_tree.common.BLUEPRINTS": ("cfr:10",)}
+    ),
+    "off_tree/values": Cell(),
+    "off_tree/epsilons": Cell(
+        key={"method": "inexpensive"}, changes={"SPECS": ("cfr:100",), "EPSILONS": (0.1,)}, tolerance=SINGLE
+    ),
+    "off_tree/estimates": Cell(
+        key={"game": leduc(raises=1)}, changes={"BLUEPRINTS": ("cfr:10",)}, tolerance=SINGLE
+    ),
+    "off_tree/spreads": Cell(
+        key={"game": leduc(raises=1)}, changes={"SPECS": ("cfr:10",), "SPREADS": (0.1,)}, tolerance=SINGLE
+    ),
+    "opponents/table1": Cell(
+        key={"game": opponents.goofspiel(4)},
+        changes={"GAMES": {opponents.goofspiel(4): 1}, "KEPT": {}},
+    ),
+    "opponents/breaker": Cell(changes={"NUM_P": 2}),
+    "opponents/siblings": Cell(),
+    "opponents/tradeoff": Cell(changes={"EVERY_P": (0.5, 1.0)}, tolerance=DOUBLE),
+    "opponents/approximate": Cell(
+        key={"below": 50}, changes={"MODELS": ("cfr:3",), "EVERY_P": (0.5,)}, tolerance=SINGLE
+    ),
+    "opponents/gains": Cell(
+        key={"method": "CDBR, own 1"}, changes={"CFR_MODELS": ("cfr:3",), "DRAWN_MODELS": ("dirichlet:0",)}
+    ),
+    "opponents/local": Cell(key={"method": "LBR"}, changes={"MODELS": ("cfr:21", "cfr:34")}),
+    "opponents/network": Cell(
+        key={"method": "CDBR, solved"}, changes={"MODELS": ("cfr:3",)}, tolerance=SINGLE
+    ),
+    "opponents/gadgets": Cell(
+        key={"way": "resolving", "prior": "uniform"}, changes={"MODELS": ("cfr:3",), "EVERY_P": (0.1,)}
+    ),
+    "opponents/steps": Cell(
+        key={"game": opponents.LEDUC, "way": "full, branch by branch"}, changes={"EVERY_P": (0.3,)}
+    ),
+    "opponents/rounds": Cell(changes={"NUM_P": 2}),
+    "opponents/large": Cell(changes={"METHODS": {}}, tolerance=SINGLE),
+}
+"""By study and experiment."""
+
+TIMES = "all its numbers are times"
+NETWORK = "a piece trains a network, for minutes"
+
+LEFT_OUT = {
+    "continuation/speed": TIMES,
+    "continuation/guard": TIMES,
+    "continuation/networks": NETWORK,
+    "continuation/closing": NETWORK,
+    "continuation/play": NETWORK,
+    "continuation/trunks": NETWORK,
+    "continuation/nested": NETWORK,
+    "holdem/cost": TIMES,
+    "knowledge/cost": TIMES,
+    "knowledge/larger_generation": "listing the smallest game takes ten seconds",
+    "nested/network": NETWORK,
+    "nested/throughput": TIMES,
+    "nested/large": "a game of millions of histories takes minutes",
+    "nested/paper_sizes": "a game of tens of millions of histories takes an hour",
+    "nested/by_hands": "a search takes minutes and 9 GB",
+    "off_tree/cost": TIMES,
+    "off_tree/large": "a game of 912,614 histories takes a minute",
+    "opponents/speed": TIMES,
+    "opponents/larger": "a response in Goofspiel 6 takes more than a minute",
+    **{f"performance/{name}": TIMES for name in ("machine", "peers", "lanes", "profile", "grid", "sharing")},
+}
+"""Experiments of which no cell is computed again, with the reason."""
+
+
+def stored() -> dict[str, tuple[Study, Experiment]]:
+    """Experiments whose data are in the repository, by study and name."""
+    found: dict[str, tuple[Study, Experiment]] = {}
+    for name in STUDIES:
+        study: Study = importlib.import_module(f"experiments.{name}.__main__").STUDY
+        for experiment in study.experiments:
+            if study.settings().data(experiment.NAME) is not None:
+                found[f"{name}/{experiment.NAME}"] = study, experiment
+    return found
+
+
+STORED = stored()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OnePiece(Settings):
+    """Settings of an experiment that computes one of its pieces only, and writes no data.
+
+    Attributes:
+      key: items of the piece's key.
+      kept: data that the experiment stores besides its own, by name.
+    """
+
+    key: Mapping[str, Any]
+    kept: dict[str, pd.DataFrame] = dataclasses.field(default_factory=dict[str, pd.DataFrame])
+
+    def gather(
+        self,
+        name: str,
+        keys: Iterable[Mapping[str, Any]],
+        compute: Callable[[dict[str, Any]], pd.DataFrame],
+    ) -> pd.DataFrame:
+        """The rows of the first piece whose key agrees with `key`."""
+        piece = next(
+            key for key in keys if all(key.get(name, value) == value for name, value in self.key.items())
+        )
+        return compute(dict(piece))
+
+    def keep(self, name: str, frame: pd.DataFrame) -> None:
+        """Data that an experiment stores itself."""
+        self.kept[name] = frame
+
+
+def test_every_stored_experiment_has_a_cell_or_a_reason():
+    assert not set(CELLS) & set(LEFT_OUT)
+    assert set(CELLS) | set(LEFT_OUT) == set(STORED)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_cell_is_reproduced(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path):
+    cell, (study, experiment) = CELLS[name], STORED[name]
+    for attribute, value in cell.changes.items():
+        if "." in attribute:
+            monkeypatch.setattr(attribute, value)
+        else:
+            monkeypatch.setattr(experiment, attribute, value)
+    settings = OnePiece(
+        folder=study.folder, work=tmp_path / "work", progress=False, ending=study.ending, key=cell.key
+    )
+    found = {experiment.NAME: experiment.compute(settings)} | settings.kept
+    copies = Settings(folder=tmp_path, work=tmp_path, ending=study.ending)
+    for table, frame in found.items():
+        copies.keep(table, frame)  # so that both have passed through a file
+        compare(copies.data_of(table, name), settings.data_of(table, name), cell)
+
+
+def compare(computed: pd.DataFrame, data: pd.DataFrame, cell: Cell) -> None:
+    """Asserts that every computed row stands in the data."""
+    assert set(computed) == set(data)
+    if cell.rows:
+        computed = computed.query(cell.rows)
+    left_out = [name for name in computed if computed[name].isna().all() or name in cell.without]
+    left_out += [name for name in computed if any(part in name for part in MACHINE)]
+    computed = computed.drop(columns=left_out)
+    data = data[list(computed)]
+    numbers = [name for name in computed.select_dtypes("number") if name not in ROW_NUMBERS]
+    names = [name for name in computed if name not in numbers]
+    if names:
+        both = computed.merge(data, on=names, how="left", validate="one_to_one", suffixes=("", " stored"))
+    else:
+        both = computed.join(data, rsuffix=" stored")
+    assert len(both) == len(computed) > 0
+    assert numbers
+    for name in numbers:
+        ours, theirs = (both[column].to_numpy(float, na_value=np.nan) for column in (name, f"{name} stored"))
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=cell.tolerance, err_msg=name)
