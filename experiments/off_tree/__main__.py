@@ -6,7 +6,7 @@ existing rows.
 
 from __future__ import annotations
 
-from experiments.off_tree import cost, epsilons, estimates, games, large, menus, spreads, values
+from experiments.off_tree import cost, epsilons, estimates, games, iterates, large, menus, spreads, values
 from experiments.off_tree.common import HERE
 from experiments.study import Study
 
@@ -14,7 +14,7 @@ STUDY = Study(
     name="off_tree",
     description=__doc__,
     folder=HERE,
-    experiments=(games, menus, values, estimates, spreads, epsilons, cost, large),
+    experiments=(games, menus, values, estimates, iterates, spreads, epsilons, cost, large),
     derived={values.NAME: (games.NAME, menus.NAME)},
     only_by_name=frozenset({large.NAME}),
 )

@@ -74,6 +74,7 @@ COLORS = {
     "max-margin": "#009E73",
     "SES": "#CC79A7",
     "CDBR-NE": "#E69F00",
+    "second round only": "#8B4513",
     "joint, 500 iterations": "#F0E442",
 }
 

@@ -18,6 +18,7 @@ from jaxgadget import (
     Policy,
     RangePrior,
     Solver,
+    Unsafe,
     enumerate_game,
     evaluate_policy,
     exploitability,
@@ -35,26 +36,28 @@ BIAS = {"Rock": 0.5, "Paper": 0.3, "Scissors": 0.2}
 NUM_P, SMOKE_NUM_P = 100, 5
 """p = 0, 1/100, …, 99/100."""
 
+SECOND = "second round only"
+"""A response to the model below the cut alone, as the paper's text describes its Exp-strat."""
+
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every method and p, for player 0."""
     tree, count = enumerate_game(load(GAME)), settings.pick(NUM_P, SMOKE_NUM_P)
+    exact = Solver(algorithm="lp", progress=False)
     every_p, value = np.arange(count) / count, (0.0, 0.0)
     model, equilibrium = _biased(tree), Policy.uniform(tree)
     opponent = Opponent(model, every_p.tolist())
-    found = {
-        "RNR": respond(tree, opponent, solver=Solver(algorithm="lp", progress=False), value=value).policy
-    }
+    found = {"RNR": respond(tree, opponent, solver=exact, value=value).policy}
     how: dict[str, Any] = {"limit": "own", "value": value}
     for way, gadget in GADGETS.items():
         found[way] = nested_exactly(tree, equilibrium, gadget, opponent=opponent, **how).policy
     locked = nested_exactly(tree, opponent=Opponent(model, 1.0), **how).policy
     found["CDBR-NE"] = mix(equilibrium, locked, (1 - every_p).tolist(), how="plans")
     gadgets = [MaxMargin(RangePrior(model), alpha) for alpha in every_p.tolist()]
-    ses = refine(
-        tree, "subgame", equilibrium, gadgets, solver=Solver(algorithm="lp", progress=False), value=value
-    )
+    ses = refine(tree, "subgame", equilibrium, gadgets, solver=exact, value=value)
     found["SES"] = ses.policy
+    exploiting = refine(tree, "subgame", equilibrium, Unsafe(), opponent=opponent, solver=exact, value=value)
+    found[SECOND] = exploiting.policy
     return pd.concat(
         [_worth(policy, model).assign(method=method, p=every_p) for method, policy in found.items()],
         ignore_index=True,
@@ -97,7 +100,7 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
 def draw(frame: pd.DataFrame) -> Figure:
     """Gain over exploitability, a curve over p for every method."""
     figure, (ax,) = make_axes(1, 1, (5.0, 3.6))
-    sizes = (9, 8, 6.5, 5, 4, 3, 3)
+    sizes = (9, 8, 6.5, 5, 4, 3, 3, 3)
     for size, (method, part) in zip(sizes, frame.groupby("method", sort=False), strict=True):
         part = part.sort_values(["exploitability", "gain"])
         style: dict[str, Any] = {"color": COLORS[str(method)], "markersize": size, "linewidth": 1}

@@ -1,11 +1,12 @@
 """A cell of every table of the experiments is computed again and compared with the stored data.
 
-Stored data that the present code does not reproduce are stale: compute that experiment again (move its file in
-`data/` away, then `python -m experiments STUDY NAME`), and correct the README that quotes it.
+Stored data that the present code does not reproduce are stale: compute that experiment again (move its file
+in `data/` away, then `python -m experiments STUDY NAME`), and correct the README that quotes it.
 
-All numbers of a row are compared but times and memory. Linear programs agree up to rounding, CFR up to what another
-order of sums does in many iterations. A linear program may have many solutions, whose exploitabilities differ; these
-are compared, too, since tables show them: they are HiGHS's, and another version of it may need new data.
+All numbers of a row are compared but times and memory. Linear programs agree up to rounding, CFR up to what
+another order of sums does in many iterations. A linear program may have many solutions, whose
+exploitabilities differ; these are compared, too, since tables show them: they are HiGHS's, and another
+version of it may need new data.
 """
 
 from __future__ import annotations
@@ -219,6 +220,9 @@ CELLS: dict[str, Cell] = {
     ),
     "off_tree/estimates": Cell(
         key={"game": leduc(raises=1)}, changes={"BLUEPRINTS": ("cfr:10",)}, tolerance=SINGLE
+    ),
+    "off_tree/iterates": Cell(
+        key={"game": leduc(raises=1)}, changes={"SPECS": ("cfr:10",)}, tolerance=SINGLE
     ),
     "off_tree/spreads": Cell(
         key={"game": leduc(raises=1)}, changes={"SPECS": ("cfr:10",), "SPREADS": (0.1,)}, tolerance=SINGLE
