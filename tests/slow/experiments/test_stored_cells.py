@@ -54,8 +54,8 @@ A sum in another order changes a regret by rounding, and iterations amplify that
 
 ROW_NUMBERS = frozenset(
     (
-        "epsilon p noise seed player depth step entries iterations num_deals considered below above buckets hands "
-        "action horizon game trunk_iterations subgame_iterations resolve_iterations"
+        "epsilon p noise seed player depth step entries iterations num_deals considered below above buckets "
+        "hands action horizon game trunk_iterations subgame_iterations resolve_iterations"
     ).split()
 )
 """Columns of numbers that identify a row; so do all columns of names."""
@@ -351,9 +351,10 @@ def compare(computed: pd.DataFrame, data: pd.DataFrame, cell: Cell) -> None:
     for column, value in cell.rows.items():
         if column in computed:
             computed = computed[computed[column] == value]
-    left_out = [name for name in computed if computed[name].isna().all() or name in cell.without]
-    left_out += [name for name in computed if any(part in name for part in MACHINE)]
-    computed = computed.drop(columns=left_out)
+    empty = [name for name in computed if computed[name].isna().all()]
+    data = data[data[empty].isna().all(axis=1)]
+    left_out = [name for name in computed if name in cell.without or any(part in name for part in MACHINE)]
+    computed = computed.drop(columns=[*empty, *left_out])
     data = data[list(computed)]
     numbers = [name for name in computed.select_dtypes("number") if name not in ROW_NUMBERS]
     names = [name for name in computed if name not in numbers]
