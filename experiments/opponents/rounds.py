@@ -89,7 +89,7 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     for method, part in frame.groupby("method", sort=False):
         limits = (0.0, 0.25, 0.5, 1.0, 2.0)
         most = {
-            f"E ≤ {limit:g}": part.loc[part["exploitability"] <= limit + 1e-6, "gain"].max().round(6)
+            f"E ≤ {limit:g}": part.loc[part["exploitability"] <= limit + 1e-6, "gain"].max().round(6) + 0.0
             for limit in limits
         }
         pairs = len(part[["gain", "exploitability"]].round(6).drop_duplicates())
