@@ -111,7 +111,7 @@ def last_values(
     last = last_iterates(coarse.histories, specs)
     profile = coarse.with_player(1 - player, last.probabilities[1 - player])
     played = prepare(
-        forest, player, translate(profile, forest.tree), (Resolving(alternative=BlueprintValues()),)
+        forest, player, translate(profile, forest.histories), (Resolving(alternative=BlueprintValues()),)
     ).ranges
     best = look_up(coarse, forest, player)
     known = best.mass > 0

@@ -353,7 +353,9 @@ def compare(computed: pd.DataFrame, data: pd.DataFrame, cell: Cell) -> None:
             computed = computed[computed[column] == value]
     empty = [name for name in computed if computed[name].isna().all()]
     data = data[data[empty].isna().all(axis=1)]
-    left_out = [name for name in computed if name in cell.without or any(part in name for part in MACHINE)]
+    left_out = [
+        name for name in computed if name in cell.without or any(part in str(name) for part in MACHINE)
+    ]
     computed = computed.drop(columns=[*empty, *left_out])
     data = data[list(computed)]
     numbers = [name for name in computed.select_dtypes("number") if name not in ROW_NUMBERS]
