@@ -4,14 +4,16 @@
 
 Solving takes a moment and compiling a minute, and every structure has a program of its own. So chance picks
 one of many structures, both players see which, and this one game is solved: its subgames are those of all
-structures, side by side in one forest. What comes out is held against each structure by itself, as an
-explicit tree (`tests/reference`): recursion for best responses, a linear program of its own for optima.
+structures, side by side in one forest. Results are held against each structure by itself, as an explicit
+tree (`tests/reference`) that is built from the rules and not from the package's tree: recursion for best
+responses, a linear program of its own for optima.
 
 Every lane (blueprint, gadget, prior, ε) of every structure and either player:
 
 - the refined strategy's exploitability, from a best response of the explicit tree, is ≥ 0 and no more than
   the blueprint's plus what the gadget games' losses allow; for safe gadgets with ε = 0, plus their gaps;
-- what the package says of exploitability before and after, and its bound, is what the structures add up to;
+- the exploitability that the package reports, before and after, is what the structures add up to, and so is
+  its bound: the blueprint's, all losses, and half the bracket of the game's value;
 - nothing changes outside the subgames, nor where there is nothing to solve.
 
 Every structure is solved twice: against an opponent who adapts, and against one who follows a drawn model
@@ -23,6 +25,9 @@ And of some lanes, drawn at random, of each structure:
 - the optimum of the gadget game's explicit tree lies in `[value, value + gap]`, and is the value itself if
   linear programs solved the game;
 - value and losses are those of the definitions at the strategy found.
+
+Responses, private subgames, games by hands, answers off the menu and rivers of hold'em follow, see
+`tests/fuzz_fronts.py`. `tests/fuzz_planted.py` lists bugs that must be found.
 """
 
 from __future__ import annotations
@@ -61,6 +66,7 @@ from tests.core.grove import to_policy
 from tests.reference import cuts, efg, gadgets, lp, models
 from tests.reference.efg import Array, Label, Strategy
 from tests.reference.random_games import RandomGame, Shape, random_policy, random_shape, side_by_side
+from tests.reference.rules import from_rules, histories, labels, reach_of_chance
 from tests.solving import settings
 
 EPSILONS = (1e-3, 0.05, 0.3)
@@ -181,13 +187,17 @@ class Bundle:
     Attributes:
       name: how to have it again.
       seed: of payoffs, chance, blueprints and what is drawn of the checks.
-      tree: all of it.
+      rules: the game.
+      joint: its explicit game, from the rules.
+      tree: all of it, as the package enumerates it.
       where: the cut.
       structures: in the order of chance's outcomes.
     """
 
     name: str
     seed: int
+    rules: RandomGame
+    joint: efg.Game
     tree: HistoryTree
     where: Cut
     structures: list[Structure]
@@ -198,12 +208,28 @@ class Bundle:
         return sum(part.unit for part in self.structures)
 
     @functools.cached_property
+    def value(self) -> float:
+        """Player 0's, from the structures' own linear programs."""
+        return sum(part.value for part in self.structures)
+
+    @functools.cached_property
     def blueprints(self) -> Policy:
         """A random one, one with reaches that are 0 or tiny, and one near an equilibrium."""
         rng = np.random.default_rng(self.seed)
         drawn = to_policy(self.tree, [random_policy(self.tree, rng, zeros) for zeros in (0.0, 0.35)])
         named = dataclasses.replace(drawn, labels=("random", "cornered"))
         return Policy.stack([named, jaxgadget.make_blueprints(self.tree, ["cfr:30"], progress=False)])
+
+    @functools.cached_property
+    def _labels(self) -> dict[Label, Label]:
+        return labels(self.tree, self.rules, self.joint)
+
+    def rows(self, policy: Policy) -> dict[Label, Array]:
+        """`[actions, lanes]` of both players by infoset of the explicit game."""
+        top = np.ones((1, policy.num_lanes))
+        first, second = (np.concatenate([top, rows]) for rows in policy.probabilities)
+        by_infoset = efg.from_sequences(policy.tree, (first, second))
+        return {self._labels[label]: rows for label, rows in by_infoset.items()}
 
 
 def accepted_structures(seed: int, count: int, findings: Findings) -> tuple[list[Shape], int]:
@@ -214,8 +240,8 @@ def accepted_structures(seed: int, count: int, findings: Findings) -> tuple[list
     shapes: list[Shape] = []
     while len(shapes) < count:
         shape = random_shape(seed)
-        tree = enumerate_game(RandomGame(shape, seed))
-        game = efg.from_tree(tree)
+        rules = RandomGame(shape, seed)
+        tree, game = enumerate_game(rules), from_rules(rules)
         components = cuts.components(game, cuts.depth_roots(game, int(shape.cut.removeprefix("depth:"))))
         crosses = cuts.crosses(game, components)
         try:
@@ -234,35 +260,31 @@ def accepted_structures(seed: int, count: int, findings: Findings) -> tuple[list
 
 def make_bundle(shapes: Sequence[Shape], seed: int, name: str = "") -> Bundle:
     """Joins structures; the seed draws payoffs and chance."""
-    tree = enumerate_game(RandomGame(side_by_side("structures side by side", shapes), seed))
-    joint = efg.from_tree(tree)
-    owner = np.full(tree.num_histories, -1)
-    for h in range(1, tree.num_histories):
-        parent = tree.parent[h]
-        owner[h] = owner[parent] if parent else tree.action[2, h]
+    rules = RandomGame(side_by_side("structures side by side", shapes), seed)
+    tree, joint, order = enumerate_game(rules), from_rules(rules), histories(rules)
     drafts: list[tuple[efg.Game, list[list[int]], list[int]]] = []
     for number, shape in enumerate(shapes):
-        histories = np.nonzero(owner == number)[0].tolist()
-        game = _alone(joint, histories, float(tree.chance[histories[0]]))
+        inside = [k for k, h in enumerate(order) if h[:1] == (number,)]
+        game = _alone(joint, inside, rules.probability[(number,)])
         roots = cuts.depth_roots(game, int(shape.cut.removeprefix("depth:")))
-        drafts.append((game, cuts.components(game, roots), histories))
+        drafts.append((game, cuts.components(game, roots), inside))
     all_roots = sorted(
-        histories[h - 1] for _, parts, histories in drafts for h in itertools.chain(*parts)
+        inside[h - 1] for _, parts, inside in drafts for h in itertools.chain(*parts)
     )  # history 0 of a game alone is the joint root
     where = cut(tree, lambda tree: np.array(all_roots))
     subgame_of = dict(zip(where.roots.tolist(), where.subgame.tolist(), strict=True))
     structures: list[Structure] = []
-    for shape, (game, components, histories) in zip(shapes, drafts, strict=True):
-        weight = float(tree.chance[histories[0]])
-        most = float(np.abs(tree.payoff[histories]).max()) or 1.0
-        subgames = [subgame_of[histories[roots[0] - 1]] for roots in components]
-        value = _optimum(game.root, 0, {}, weight * most)
+    for shape, (game, components, inside) in zip(shapes, drafts, strict=True):
+        weight = rules.probability[order[inside[0]]]
+        most = max(abs(rules.returns.get(order[k], 0.0)) for k in inside) or 1.0
+        subgames = [subgame_of[inside[roots[0] - 1]] for roots in components]
+        value = find_optimum(game.root, 0, {}, weight * most)
         structures.append(Structure(shape, game, components, subgames, weight, most, value))
     assert sorted(itertools.chain(*(part.subgames for part in structures))) == list(range(where.num_subgames))
-    return Bundle(name, seed, tree, where, structures)
+    return Bundle(name, seed, rules, joint, tree, where, structures)
 
 
-def _optimum(root: efg.Node, player: int, floors: efg.Floors, unit: float) -> float:
+def find_optimum(root: efg.Node, player: int, floors: efg.Floors, unit: float) -> float:
     """The value of an explicit tree; payoffs are divided by `unit`, as tolerances of HiGHS are absolute."""
     return unit * lp.solve(efg.Chance((1 / unit,), (root,)), player, floors).value
 
@@ -295,11 +317,12 @@ class Outcome:
       policy: after.
       value: `[S, lanes]` of the gadget games, and this:
       gap: `[S, lanes]`.
-      losses: `[S, lanes]`; None if nobody asked.
+      losses: `[S, lanes]`; None if the package does not report them.
       has_decision: `[S, lanes]`.
       before: `[lanes]` exploitability of the blueprint.
       after: `[lanes]` refined.
       bound: `[lanes]` of `after`, NaN where there is none.
+      half_width: of the bracket of the game's value that the bound counts.
       opponent: who follows a model, one lane; None if nobody does.
     """
 
@@ -316,6 +339,7 @@ class Outcome:
     before: Array
     after: Array
     bound: Array
+    half_width: float = 0.0
     opponent: Opponent | None = None
 
     @property
@@ -328,7 +352,7 @@ class Outcome:
         """The model, or the blueprint if there is none: p is 0 then."""
         policy = self.blueprint if self.opponent is None else self.opponent.model
         assert isinstance(policy, Policy)
-        return {label: rows[:, 0] for label, rows in _rows(policy).items()}
+        return {label: rows[:, 0] for label, rows in self.bundle.rows(policy).items()}
 
     def has_bound(self, gadget: Gadget) -> bool:
         """Whether one is known: of reach gadgets only against an opponent who adapts."""
@@ -338,7 +362,7 @@ class Outcome:
     @property
     def exact(self) -> bool:
         """Whether linear programs solved it."""
-        return self.losses is None
+        return self.how.startswith("lp")
 
     def lane_name(self, lane: int) -> str:
         gadget, blueprint = divmod(lane, self.blueprint.num_lanes)
@@ -365,7 +389,7 @@ def solve_by_cfr(
         opponents=None if opponent is None else list_opponents(opponent, bundle.tree),
     )
     solutions = solve_subgames(task, solver, Stopwatch())
-    policy, value = assemble(task, solutions), _value(bundle)
+    policy, value = assemble(task, solutions), (bundle.value, bundle.value)
     before = np.tile(exploitability(task.blueprint, player, value=value), len(task.gadgets))
     return Outcome(
         bundle=bundle,
@@ -402,7 +426,9 @@ def solve_by_programs(
     ]
     asked = tuple(several[int(rng.integers(len(several)))] for several in by_name)
     blueprint = bundle.blueprints.lane(int(rng.integers(bundle.blueprints.num_lanes)))
-    how = {"player": player, "algorithm": "lp", "value": _value(bundle), "progress": False}
+    half_width = float(rng.choice([0.0, 0.01])) * bundle.unit
+    bracket = bundle.value - half_width, bundle.value + half_width
+    how = {"player": player, "algorithm": "lp", "value": bracket, "progress": False}
     result = refine(bundle.tree, bundle.where, blueprint, asked, opponent=opponent, **settings(**how))
     return Outcome(
         bundle=bundle,
@@ -418,14 +444,9 @@ def solve_by_programs(
         before=result.blueprint_exploitability,
         after=result.refined_exploitability,
         bound=result.exploitability_bound,
+        half_width=half_width,
         opponent=opponent,
     )
-
-
-def _value(bundle: Bundle) -> tuple[float, float]:
-    """Player 0's value of the joint game, from the structures' own linear programs."""
-    value = sum(part.value for part in bundle.structures)
-    return value, value
 
 
 # Checks
@@ -433,13 +454,30 @@ def _value(bundle: Bundle) -> tuple[float, float]:
 
 def examine_value(bundle: Bundle, findings: Findings) -> None:
     """The package's linear program of the joint game finds what the structures' own add up to."""
-    off = abs(solve_exactly(bundle.tree).value - _value(bundle)[0])
+    off = abs(solve_exactly(bundle.tree).value - bundle.value)
     findings.hold(
         "the game's value is that of its structures",
         bundle.name,
         off,
         (PROGRAM + GAP_TOLERANCE) * bundle.unit,
     )
+
+
+def examine_tree(bundle: Bundle, findings: Findings) -> None:
+    """The package's enumeration is that of the rules: histories, chance, payoffs and infostates."""
+    tree, order = bundle.tree, histories(bundle.rules)
+    same = tree.num_histories == len(order) and all(tree.moves(k) == h for k, h in enumerate(order))
+    findings.hold("histories are those of the rules", bundle.name, not same, 0.5)
+    reach = np.array([reach_of_chance(bundle.rules, h) for h in order])
+    findings.hold("chance is that of the rules", bundle.name, np.abs(tree.chance - reach), ROUNDING)
+    payoff = np.array([bundle.rules.returns.get(h, 0.0) for h in order])
+    off = np.abs(tree.payoff - payoff)
+    findings.hold("payoffs are those of the rules", bundle.name, off, ROUNDING * np.abs(payoff).max())
+    for player in (0, 1):
+        pairs = set(zip(tree.infostate[player].tolist(), bundle.joint.infostate[player], strict=True))
+        counts = [len(set(states)) for states in zip(*pairs, strict=True)]
+        merged = counts != [len(pairs)] * 2
+        findings.hold("infostates are those of the rules", bundle.name, merged, 0.5)
 
 
 def examine(outcome: Outcome, findings: Findings, programs: int) -> None:
@@ -451,7 +489,7 @@ def examine(outcome: Outcome, findings: Findings, programs: int) -> None:
       programs: of how many lanes of each structure, drawn at random, to solve a gadget game.
     """
     bundle, player = outcome.bundle, outcome.player
-    before, after = _rows(outcome.blueprint), _rows(outcome.policy)
+    before, after = bundle.rows(outcome.blueprint), bundle.rows(outcome.policy)
     kept = np.array([efg.guaranteed(part.game.root, player, before) for part in bundle.structures])
     earned = np.array([efg.guaranteed(part.game.root, player, after) for part in bundle.structures])
     for number, part in enumerate(bundle.structures):
@@ -463,14 +501,20 @@ def examine(outcome: Outcome, findings: Findings, programs: int) -> None:
         _examine_rise(outcome, part, where, kept[number], earned[number], findings)
     _examine_sums(outcome, kept, earned, findings)
     _examine_rows(outcome, findings)
-    _examine_games(outcome, (before, after), kept, findings, programs)
+    aboves = [_aboves(outcome, part, before) for part in bundle.structures]
+    _examine_bounds(outcome, after, kept, aboves, findings)
+    _examine_games(outcome, after, aboves, kept, findings, programs)
 
 
-def _rows(policy: Policy) -> dict[Label, Array]:
-    """`[actions, lanes]` of both players by infoset."""
-    top = np.ones((1, policy.num_lanes))
-    first, second = (np.concatenate([top, rows]) for rows in policy.probabilities)
-    return efg.from_sequences(policy.tree, (first, second))
+def _aboves(outcome: Outcome, part: Structure, before: Strategy) -> list[gadgets.Above]:
+    """A structure's explicit cut with each blueprint."""
+    components = tuple(tuple(roots) for roots in part.components)
+    return [
+        gadgets.Above(
+            part.game, components, outcome.player, {label: before[label][:, lane] for label in part.labels}
+        )
+        for lane in range(outcome.blueprint.num_lanes)
+    ]
 
 
 def _examine_rise(
@@ -512,7 +556,7 @@ def _examine_sums(outcome: Outcome, kept: Array, earned: Array, findings: Findin
     """What the package says of the joint game is what the structures add up to."""
     bundle, sign = outcome.bundle, efg.sign(outcome.player)
     where = f"player {outcome.player}, {outcome.how}, {bundle.name}"
-    value = sign * _value(bundle)[0]
+    value = sign * bundle.value
     before = np.tile(value - kept.sum(axis=0), len(outcome.gadgets))
     tolerance = ROUNDING * bundle.unit
     after = value - earned.sum(axis=0)
@@ -528,6 +572,66 @@ def _examine_sums(outcome: Outcome, kept: Array, earned: Array, findings: Findin
         else:
             missing = ~np.isnan(outcome.bound[lanes])
             findings.hold("no bound is reported where there is none", asked, missing.any(), 0.5)
+
+
+def _examine_bounds(
+    outcome: Outcome,
+    after: Strategy,
+    kept: Array,
+    aboves: Sequence[Sequence[gadgets.Above]],
+    findings: Findings,
+) -> None:
+    """The reported bound is its definition.
+
+    That is the blueprint's exploitability, the sum of all games' losses or the largest, and half the bracket.
+    Where the package does not report losses, they are computed here.
+    """
+    bundle, count = outcome.bundle, outcome.blueprint.num_lanes
+    before = efg.sign(outcome.player) * bundle.value - kept.sum(axis=0)
+    for lane in range(outcome.policy.num_lanes):
+        gadget = outcome.gadgets[lane // count]
+        if not outcome.has_bound(gadget):
+            continue
+        if outcome.losses is None:
+            losses = _defined_losses(outcome, after, [several[lane % count] for several in aboves], lane)
+        else:
+            losses = outcome.losses[:, lane]
+        kind = gadgets.KINDS[gadget.name]
+        rise = losses[0] if kind.is_joint else losses.sum() if kind.bound == "sum" else losses.max()
+        where = f"player {outcome.player}, {outcome.lane_name(lane)}, {outcome.how}, {bundle.name}"
+        off = abs(outcome.bound[lane] - (before[lane % count] + rise + outcome.half_width))
+        findings.hold(
+            "the bound is its definition", where, off, 10 * ROUNDING * bundle.unit / (1 - outcome.p)
+        )
+
+
+def _defined_losses(outcome: Outcome, after: Strategy, aboves: Sequence[gadgets.Above], lane: int) -> Array:
+    """`[S]` losses of all gadget games of a lane; those of one game for all subgames in row 0."""
+    gadget = outcome.gadgets[lane // outcome.blueprint.num_lanes]
+    name, p, asked = gadget.name, outcome.p, (prior_name(gadget), float(gadget.epsilon))
+    is_joint, losses = gadgets.KINDS[name].is_joint, np.zeros(len(outcome.gap))
+    for part, above in zip(outcome.bundle.structures, aboves, strict=True):
+        strategies = {label: after[label][:, lane] for label in part.labels}
+        if is_joint:
+            losses[0] += _lost_by_continuation(outcome, gadget, above, strategies)
+            continue
+        for row, subgame in zip(part.subgames, above.subgames, strict=True):
+            gap = outcome.gap[row, lane]
+            losses[row] = models.rise_bound(name, subgame, strategies, outcome.model, p, gap, *asked)
+    if is_joint:
+        losses[0] = max(outcome.gap[0, lane] / (1 - p) + losses[0], 0.0)
+    return losses
+
+
+def _lost_by_continuation(
+    outcome: Outcome, gadget: Gadget, above: gadgets.Above, strategies: Strategy
+) -> float:
+    """A structure's share of an optimal continuation's loss, besides the gap."""
+    name, subgame = gadget.name, above.subgames[0]
+    gained = models.earned(name, subgame, outcome.model, strategies)
+    gained -= models.earned(name, subgame, outcome.model, subgame.blueprint)
+    extra = gadgets.rise_bound(name, subgame, strategies, 0.0, prior_name(gadget), float(gadget.epsilon))
+    return extra + outcome.p * gained / (1 - outcome.p)
 
 
 def _examine_rows(outcome: Outcome, findings: Findings) -> None:
@@ -550,7 +654,8 @@ def _examine_rows(outcome: Outcome, findings: Findings) -> None:
 
 def _examine_games(
     outcome: Outcome,
-    strategies: tuple[dict[Label, Array], dict[Label, Array]],
+    after: Strategy,
+    aboves: Sequence[Sequence[gadgets.Above]],
     kept: Array,
     findings: Findings,
     programs: int,
@@ -559,12 +664,13 @@ def _examine_games(
 
     Args:
       outcome: what the package says.
-      strategies: before and after, by infoset.
+      after: the refined strategies, by infoset.
+      aboves: the explicit cut of every structure with each blueprint.
       kept: `[structures, blueprints]` what the blueprint guarantees.
       findings: are told.
       programs: of how many lanes.
     """
-    bundle, count, (before, after) = outcome.bundle, outcome.blueprint.num_lanes, strategies
+    bundle, count = outcome.bundle, outcome.blueprint.num_lanes
     rng = np.random.default_rng([bundle.seed, outcome.player, outcome.exact])
     joint = [n for n, gadget in enumerate(outcome.gadgets) if gadgets.KINDS[gadget.name].is_joint]
     lanes = np.arange(outcome.policy.num_lanes)
@@ -574,11 +680,6 @@ def _examine_games(
     totals = {lane: np.zeros(3) for lane in of_all}
     for number, part in enumerate(bundle.structures):
         drawn = rng.permutation(lanes[~is_joint])[: programs - len(of_all)].tolist()
-        components = tuple(tuple(roots) for roots in part.components)
-        aboves: list[gadgets.Above] = []
-        for blueprint in range(count):
-            rows = {label: before[label][:, blueprint] for label in part.labels}
-            aboves.append(gadgets.Above(part.game, components, outcome.player, rows))
         for lane in [*drawn, *of_all]:
             blueprint = lane % count
             refined = {label: after[label][:, lane] for label in part.labels}
@@ -586,11 +687,11 @@ def _examine_games(
             findings.programs.add((part.shape.name, outcome.player, outcome.lane_name(lane)))
             if lane in totals:
                 totals[lane] += _examine_continuation(
-                    outcome, part, aboves[blueprint], lane, refined, findings
+                    outcome, part, aboves[number][blueprint], lane, refined, findings
                 )
             else:
                 which = int(rng.integers(len(part.components)))
-                subgame, row = aboves[blueprint].subgames[which], part.subgames[which]
+                subgame, row = aboves[number][blueprint].subgames[which], part.subgames[which]
                 _examine_game(outcome, part, subgame, row, lane, refined, elsewhere, findings)
     for lane, (optimum, value, extra) in totals.items():
         where = f"player {outcome.player}, {outcome.lane_name(lane)}, {outcome.how}, {bundle.name}"
@@ -633,7 +734,7 @@ def _examine_game(
     tree = models.build(name, subgame, outcome.model, outcome.p, *asked)
     unit = part.most if kind.is_margin else part.unit
     constant = (1 - outcome.p) * elsewhere if kind.has_siblings else 0.0
-    optimum = _optimum(tree.root, outcome.player, tree.floors, unit) + constant
+    optimum = find_optimum(tree.root, outcome.player, tree.floors, unit) + constant
     largest = outcome.bundle.unit if kind.has_siblings else unit
     _hold_optimum(outcome, row, lane, optimum, where, (unit, largest), findings)
     value = models.objective(name, subgame, strategies, outcome.model, outcome.p, *asked) + constant
@@ -703,7 +804,7 @@ def _examine_continuation(
     subgame, asked = above.subgames[0], (prior_name(gadget), float(gadget.epsilon))
     mixture = outcome.model, outcome.p
     tree = models.build(gadget.name, subgame, *mixture, *asked)
-    optimum = _optimum(tree.root, outcome.player, tree.floors, part.unit)
+    optimum = find_optimum(tree.root, outcome.player, tree.floors, part.unit)
     value = models.objective(gadget.name, subgame, strategies, *mixture, *asked)
     where = f"{part.shape.name}, player {outcome.player}, {outcome.lane_name(lane)}, {outcome.how}"
     where, gap = f"{where}, {outcome.bundle.name}", float(outcome.gap[0, lane])
@@ -711,10 +812,7 @@ def _examine_continuation(
     statement = "optimal-continuation: no structure is further from its own optimum than the gap"
     findings.hold(statement, where, optimum - value - gap, tolerance)
     findings.hold("the optimum is at least the value", where, value - optimum, tolerance)
-    gained = models.earned(gadget.name, subgame, outcome.model, strategies)
-    gained -= models.earned(gadget.name, subgame, outcome.model, subgame.blueprint)
-    extra = gadgets.rise_bound(gadget.name, subgame, strategies, 0.0, *asked)
-    return np.array([optimum, value, extra + outcome.p * gained / (1 - outcome.p)])
+    return np.array([optimum, value, _lost_by_continuation(outcome, gadget, above, strategies)])
 
 
 # The attack
@@ -741,7 +839,7 @@ def examine_promises(bundle: Bundle, player: int, findings: Findings) -> None:
     """
     rng = np.random.default_rng(bundle.seed + player)
     blueprint = bundle.blueprints.lane(int(rng.integers(bundle.blueprints.num_lanes)))
-    how: dict[str, Any] = {"player": player, "value": _value(bundle), "progress": False}
+    how: dict[str, Any] = {"player": player, "value": (bundle.value, bundle.value), "progress": False}
     exact, few = jaxgadget.ContinuationValues(), jaxgadget.ContinuationValues(5)
     rough = jaxgadget.ResolvedValues(10)
     bare, guarded = (
@@ -778,17 +876,21 @@ def examine_promises(bundle: Bundle, player: int, findings: Findings) -> None:
 
 def attack(seed: int, structures: int, batch: int, programs: int, iterations: int) -> Findings:
     """Draws structures and attacks them, so many as one game; prints how far it is."""
+    from tests import fuzz_fronts  # which attacks with what stands here
+
     findings, began = Findings(), time.perf_counter()
     while len(findings.structures) < structures:
         count, first = min(batch, structures - len(findings.structures)), seed
         shapes, seed = accepted_structures(seed, count, findings)
         name = f"--seed {first} --structures {count} --batch {count}"
         bundle = make_bundle(shapes, first, name)
+        examine_tree(bundle, findings)
         examine_value(bundle, findings)
         for outcome in outcomes(bundle, iterations):
             examine(outcome, findings, programs)
         for player in (0, 1):
             examine_promises(bundle, player, findings)
+        fuzz_fronts.attack(first, max(count // 5, 1), findings)
         findings.structures += [shape.name for shape in shapes]
         drop_programs()
         print(
@@ -821,4 +923,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from tests import fuzz
+
+    sys.exit(fuzz.main())  # the module that `fuzz_fronts` imports, not a second one

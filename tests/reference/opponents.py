@@ -37,5 +37,9 @@ def objective(root: Node, player: int, model: Strategy, p: float) -> float:
 
 def biased_objective(root: Node, player: int, model: Strategy, p: float) -> float:
     """The most that a player can guarantee against an opponent with floors p × model."""
-    labels = efg.infosets_of(root, 1 - player)
-    return lp.solve(root, player, {label: p * model[label] for label in labels}).value
+    return lp.solve(root, player, model_floors(root, player, model, p)).value
+
+
+def model_floors(root: Node, player: int, model: Strategy, p: float) -> efg.Floors:
+    """Floors p × model at all infosets of the player's opponent."""
+    return {label: p * model[label] for label in efg.infosets_of(root, 1 - player)}

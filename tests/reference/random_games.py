@@ -320,6 +320,81 @@ def random_shape(seed: int) -> Shape:
     )
 
 
+def random_hands_shape(seed: int) -> Shape:
+    """A structure in which a deal comes first and all else is public, so that it has a form by hands.
+
+    Player 0 opens with one of three moves; the cut is behind it. Some pairs of hands are never dealt.
+    """
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(2, 4, size=2).tolist()
+    pairs = itertools.product(*map(range, counts))
+    deals = [pair for pair in pairs if 0 in pair or rng.random() < 0.7]
+    turns: dict[History, Turn] = {}
+
+    def grow(line: History) -> None:
+        odds = [0.0, 0.4, 0.4, 0.2] if len(line) == 1 else [0.3, 0.3, 0.3, 0.1]
+        actor = int(rng.choice([TERMINAL, PLAYER_0, PLAYER_1, CHANCE], p=odds)) if line else PLAYER_0
+        if actor == TERMINAL or len(line) == 5:
+            return
+        turns[line] = actor, tuple(range(3 if not line else int(rng.integers(2, 4))))
+        for move in turns[line][1]:
+            grow((*line, move))
+
+    grow(())
+    scale = 10.0 ** float(rng.choice([-2, 0, 2]))
+    return Shape(
+        f"hands-{seed}",
+        "depth:1",
+        0,
+        lambda h: turns.get(h[1:], END) if h else (CHANCE, tuple(range(len(deals)))),
+        lambda player, h: h[-1] if len(h) > 1 else deals[_deal(h)][player],
+        payoff=lambda h, draw: scale * draw,
+    )
+
+
+def _deal(h: History) -> int:
+    assert isinstance(h[0], int)
+    return h[0]
+
+
+def with_first_actions(shape: Shape) -> Shape:
+    """The same structure with the actions of each turn numbered 0, 1, … in order: every turn has action 0."""
+
+    @functools.cache
+    def old(h: History) -> History:
+        if not h:
+            return ()
+        above, move = old(h[:-1]), h[-1]
+        actor, moves = shape.turn(above)
+        if actor == CHANCE:
+            return (*above, move)
+        if isinstance(move, int):
+            return (*above, moves[move])
+        return (*above, (_side(moves, 0)[move[0]], _side(moves, 1)[move[1]]))
+
+    def turn(h: History) -> Turn:
+        actor, moves = shape.turn(old(h))
+        if actor in (CHANCE, TERMINAL):
+            return actor, moves
+        if actor != SIMULTANEOUS:
+            return actor, tuple(range(len(moves)))
+        return actor, tuple(itertools.product(*(range(len(_side(moves, player))) for player in (0, 1))))
+
+    return dataclasses.replace(
+        shape,
+        turn=turn,
+        seen=lambda player, h: shape.seen(player, old(h)),
+        public=None,
+        payoff=lambda h, draw: shape.payoff(old(h), draw),
+        unevenness=lambda h: shape.unevenness(old(h)),
+    )
+
+
+def _side(moves: Sequence[Move], player: int) -> list[int]:
+    """A player's actions of a simultaneous turn, ascending."""
+    return sorted({move[player] for move in moves if isinstance(move, tuple)})
+
+
 @dataclasses.dataclass(eq=False)
 class _Spot:
     """Histories that both players know to be in one set: everything public has been the same.
@@ -508,7 +583,7 @@ class RandomGame:
                 chance=np.array([self.probability[h] for h in histories]),
                 returns=np.array([[s * self.returns.get(h, 0.0) for h in histories] for s in (1, -1)]),
                 infostate=np.array(
-                    [[_number(ids, (p, self._knows(p, h))) for h in histories] for p in (0, 1)], np.int64
+                    [[_number(ids, (p, self.knows(p, h))) for h in histories] for p in (0, 1)], np.int64
                 ),
                 public=self._public(ids, histories),
             )
@@ -516,7 +591,7 @@ class RandomGame:
             yield level
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
-        return f"player {player}: {self._knows(player, tuple(history))}"
+        return f"player {player}: {self.knows(player, tuple(history))}"
 
     def action_string(self, player: int, action: int) -> str:
         return f"a{action}"
@@ -524,7 +599,7 @@ class RandomGame:
     def cuts(self) -> Mapping[str, CutRule]:
         return {}
 
-    def _knows(self, player: int, h: History) -> tuple[tuple[int, Hashable], ...]:
+    def knows(self, player: int, h: History) -> tuple[tuple[int, Hashable], ...]:
         """The player's (own action, observation) at every step where there was one of either."""
         known: list[tuple[int, Hashable]] = []
         for k in range(1, len(h) + 1):

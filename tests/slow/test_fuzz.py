@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from jaxgadget.gadgets.registry import GADGETS
-from tests import fuzz
+from tests import fuzz, fuzz_fronts, fuzz_planted
 from tests.reference.gadgets import BOUNDED
+from tests.slow.test_faults import ignore_the_dead
 
 STRUCTURES, PROGRAMS, ITERATIONS = 40, 12, 200
 
@@ -46,6 +47,7 @@ def test_promises_of_random_structures_hold(player: int) -> None:
 
 def test_random_structures_hold() -> None:
     findings = examined(*outcomes())
+    fuzz.examine_tree(bundle(), findings)
     fuzz.examine_value(bundle(), findings)
     assert not findings.violations, findings.summary()
     blueprints = bundle().blueprints.num_lanes
@@ -82,6 +84,11 @@ WRONG: dict[str, tuple[int, Callable[[fuzz.Outcome], dict[str, Any]], str]] = {
     "before": (0, lambda o: {"before": 1.001 * o.before}, "reported is that of a best response: before"),
     "after": (0, lambda o: {"after": 1.001 * o.after}, "reported is that of a best response: after"),
     "bound": (0, lambda o: {"bound": 0.999 * o.after}, "the bound that is reported holds"),
+    "less of the bound": (
+        1,
+        lambda o: {"bound": o.before + 0.9 * (o.bound - o.before)},
+        "the bound is its definition",
+    ),
     "no decision": (0, lambda o: {"has_decision": o.has_decision & False}, "nothing changes where nothing"),
     "another lane": (0, another_lane, "the value is what the strategy guarantees"),
     "program": (
@@ -106,3 +113,44 @@ def test_what_is_wrong_is_noticed(what: str) -> None:
     outcome = outcomes()[number]
     findings = examined(dataclasses.replace(outcome, **change(outcome)), programs=5)
     assert any(statement in violation for violation in findings.violations)
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_responses_and_private_subgames_of_random_structures_hold(player: int) -> None:
+    findings = fuzz.Findings()
+    fuzz_fronts.examine_responses(fuzz_planted.bundle(), player, findings)
+    fuzz_fronts.examine_private(fuzz_planted.bundle(), player, findings)
+    assert not findings.violations, "\n".join(findings.violations)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_games_by_hands_hold(seed: int) -> None:
+    findings, bundle = fuzz.Findings(), fuzz_fronts.make_hands_bundle(seed)
+    for player in (0, 1):
+        outcome = fuzz_fronts.solve_by_hands(bundle, player, fuzz_fronts.BY_HANDS, 100)
+        fuzz.examine(outcome, findings, outcome.policy.num_lanes)
+    assert not findings.violations, "\n".join(findings.violations)
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_answers_off_random_menus_hold(player: int) -> None:
+    findings = fuzz.Findings()
+    fuzz_fronts.examine_off_tree(fuzz_fronts.make_menu_bundle(10, 4, player)[0], player, findings)
+    assert not findings.violations, "\n".join(findings.violations)
+
+
+def test_random_rivers_hold() -> None:
+    findings = fuzz.Findings()
+    fuzz_fronts.examine_spots(1, 3, findings)
+    assert not findings.violations, "\n".join(findings.violations)
+
+
+@ignore_the_dead
+@pytest.mark.parametrize("bug", fuzz_planted.PLANTED)
+def test_a_planted_bug_is_found(bug: str) -> None:
+    planted = fuzz_planted.PLANTED[bug]
+    with pytest.MonkeyPatch.context() as patch:
+        planted.plant(patch)
+        violations = planted.attack()
+    for statement in planted.found:
+        assert any(statement in violation for violation in violations), violations[:10]

@@ -1,0 +1,459 @@
+"""Small runs of everything that writes files or folders, and faults to plant in them.
+
+Each of `WRITERS` does a little work, keeps it in a folder, and returns what it found: a second run in the
+same folder goes on from what lies there, and must find the same to the last bit. The faults:
+
+- `check_deaths`: the process dies at the n-th call that renames or deletes something in the folder;
+- `check_changes`: files are changed;
+- `check_two`: two processes, `python -m tests.faults`, work in one folder at once.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+import jaxgadget as jg
+from jaxgadget.core import checkpoint, driver
+from jaxgadget.holdem import checkpoint as holdem_checkpoint
+from jaxgadget.holdem.betting import BetMenu
+from jaxgadget.holdem.checkpoint import RESULTS
+from jaxgadget.holdem.solve import evaluate_spot, solve_spots
+from jaxgadget.holdem.spots import Spot
+from jaxgadget.learn import checkpoints, range_training
+from jaxgadget.learn.options import RangeTrainingConfig
+from jaxgadget.learn.range_training import train_ranges
+from jaxgadget.learn.training import train_value
+from jaxgadget.policy.policy import Policy
+from jaxgadget.subgames.spots import refine_spots
+from jaxgadget.sweeping.store import TIMES
+from jaxgadget.util import store
+from jaxgadget.util.digest import digest
+from jaxgadget.util.store import Rows
+from jaxgadget.values import solved
+from tests.slow.test_mutations import mutate_bytes, mutate_values
+from tests.solving import configured, settings, sweeping
+
+Found = dict[str, Any]
+"""Arrays, numbers and texts by name, none of them a time."""
+
+
+# Writers
+
+
+@functools.cache
+def kuhn() -> jg.HistoryTree:
+    return jg.enumerate_game(jg.load("kuhn_poker"))
+
+
+@functools.cache
+def profiles() -> Policy:
+    return Policy.stack([Policy.dirichlet(kuhn(), seed) for seed in range(2)])
+
+
+@contextlib.contextmanager
+def eagerly() -> Generator[None]:
+    """Solves keep a checkpoint whenever they may, and trainings search little."""
+    before = driver.CHECKPOINT_SECONDS, driver.CHECKPOINT_SHARE
+    searched = range_training.SEARCHES, range_training.BLUEPRINT_ITERATIONS, range_training.VISITED_BLUEPRINTS
+    driver.CHECKPOINT_SECONDS, driver.CHECKPOINT_SHARE = 0.0, 0
+    range_training.SEARCHES, range_training.BLUEPRINT_ITERATIONS = ((6, 15.0),), (3,)
+    range_training.VISITED_BLUEPRINTS = 4
+    try:
+        yield
+    finally:
+        driver.CHECKPOINT_SECONDS, driver.CHECKPOINT_SHARE = before
+        range_training.SEARCHES, range_training.BLUEPRINT_ITERATIONS, range_training.VISITED_BLUEPRINTS = (
+            searched
+        )
+
+
+def write_policy(folder: pathlib.Path) -> Found:
+    path = folder / "policy.npz"
+    for lane in (0, 1):
+        profiles().lane(lane).save(path)
+    return {"rows": Policy.load(path, kuhn()).probabilities}
+
+
+def add_results(folder: pathlib.Path) -> Found:
+    rows = Rows(folder / "results.jsonl", RESULTS)
+    for number in range(3):
+        if (key := f"spot {number}") not in rows.read():
+            rows.add({key: {"ev": 1.5 * number, "gap": float("nan")}})
+    return rows.read()
+
+
+def sweep_kuhn(folder: pathlib.Path) -> Found:
+    frame = jg.sweep(
+        folder,
+        **sweeping(
+            games="kuhn_poker",
+            cuts="depth:1",
+            blueprints=["uniform", "draws:2"],
+            gadgets=["unsafe", "resolving"],
+            priors=["uniform"],
+            epsilons=0.01,
+            players=0,
+            seeds=(0,),
+            iterations=3,
+            blueprints_at_once=2,
+            progress=False,
+        ),
+    )
+    return {"rows": str(frame.drop(columns=[name for name in frame if name in TIMES]).to_dict("split"))}
+
+
+def solve_kuhn(folder: pathlib.Path) -> Found:
+    how = settings(iterations=40, check_every=10, progress=False, checkpoint=folder / "state.npz")
+    return {"rows": jg.solve(kuhn(), **how).policy.probabilities}
+
+
+def refine_kuhn(folder: pathlib.Path) -> Found:
+    gadgets = [jg.Resolving(jg.NoPrior()), jg.Resolving(jg.UniformPrior(), 0.1), jg.MaxMargin(jg.NoPrior())]
+    how = settings(iterations=40, check_every=10, progress=False, checkpoint=folder)
+    found = jg.refine(kuhn(), "depth:1", profiles(), gadgets, value=(-1 / 18, -1 / 18), **how)
+    return {"rows": found.policy.probabilities, "gap": found.gap}
+
+
+def answer_in_turn(folder: pathlib.Path) -> Found:
+    how = settings(iterations=20, progress=False, checkpoint=folder)
+    known = jg.Knowledge(combine="in-turn")
+    gadget = jg.Resolving(jg.NoPrior())
+    found = jg.refine(kuhn(), "depth:1", profiles(), gadget, knowledge=known, value=(-1 / 18, -1 / 18), **how)
+    return {"rows": found.policy.probabilities, "gap": found.gap}
+
+
+def solve_ranges(folder: pathlib.Path) -> Found:
+    forest = jg.build_forest(kuhn(), "depth:2")
+    how = settings(iterations=6, progress=False, checkpoint=folder)
+    return jg.solve_ranges(forest, jg.draw_ranges(forest, 7, seed=1), shard=3, **how).arrays()
+
+
+def train_histories(folder: pathlib.Path) -> Found:
+    network: dict[str, Any] = {"steps": 8, "every": 2, "batch_size": 8, "width": 8, "depth": 0}
+    found = train_value(kuhn(), profiles(), folder=folder, progress=False, **configured(**network))
+    return _trained(found)
+
+
+def _trained(found: Any) -> Found:
+    """Weights and log of a training, without times."""
+    log = found.log.drop(columns=["seconds", "examples_per_second"])
+    return {
+        "weights": digest(*map(np.asarray, jax.tree.leaves(found.values.weights))),
+        "log": log.to_numpy(),
+    }
+
+
+def train_on_ranges(folder: pathlib.Path) -> Found:
+    network: dict[str, Any] = {
+        "steps": 8,
+        "every": 2,
+        "batch_size": 4,
+        "width": 8,
+        "samples": 16,
+        "rounds": 1,
+    }
+    config = configured(RangeTrainingConfig, iterations=20, heldout=0.25, **network)
+    found = train_ranges(kuhn(), "depth:2", folder=folder, progress=False, **config)
+    return {
+        **_trained(found),
+        "errors": (found.heldout_rmse, found.visited_rmse, found.value_rmse),
+    }
+
+
+RIVERS = [
+    Spot(
+        board="Td9d6hQc2s",
+        oop=oop,
+        ip="KsKh,8c7c",
+        pot=pot,
+        stack=3 * pot,
+        menus=BetMenu(bets=(0.5,), raises=(), cap=1),
+    )
+    for oop, pot in (("AsAh,QsQh", 20), ("AsKd,8h7h", 30))
+]
+
+
+def solve_rivers(folder: pathlib.Path) -> Found:
+    found = solve_spots(RIVERS, **settings(iterations=20, progress=False, checkpoint=folder))
+    return {"ev": [solution.ev for solution in found], "rows": [solution.probabilities for solution in found]}
+
+
+@functools.cache
+def river_blueprints() -> list[Any]:
+    return [evaluate_spot(spot, Policy.uniform(jg.public_tree(spot))) for spot in RIVERS]
+
+
+def refine_rivers(folder: pathlib.Path) -> Found:
+    how = settings(iterations=20, progress=False, checkpoint=folder)
+    found = refine_spots(RIVERS, jg.Resolving(jg.NoPrior()), blueprints=river_blueprints(), **how)
+    return {"response": [one.best_response for (one,) in found], "gap": [one.gap for (one,) in found]}
+
+
+WRITERS: dict[str, Callable[[pathlib.Path], Found]] = {
+    "policy": write_policy,
+    "results": add_results,
+    "sweep": sweep_kuhn,
+    "solve": solve_kuhn,
+    "refine": refine_kuhn,
+    "in turn": answer_in_turn,
+    "solved ranges": solve_ranges,
+    "network of histories": train_histories,
+    "network of ranges": train_on_ranges,
+    "spots": solve_rivers,
+    "refined spots": refine_rivers,
+}
+"""Writers by the kind of file or folder. Each makes what it needs in an existing folder, or goes on there."""
+
+
+def run(kind: str, folder: pathlib.Path) -> Found:
+    folder.mkdir(exist_ok=True)
+    with eagerly():
+        return WRITERS[kind](folder)
+
+
+def same(one: Found, other: Found) -> bool:
+    """Bit by bit; NaN equals NaN."""
+    first, second = jax.tree.flatten(one), jax.tree.flatten(other)
+    return first[1] == second[1] and all(
+        np.asarray(x).dtype == np.asarray(y).dtype
+        and np.array_equal(x, y, equal_nan=np.asarray(x).dtype.kind == "f")
+        for x, y in zip(first[0], second[0], strict=True)
+    )
+
+
+# Dying
+
+
+class Died(BaseException):
+    """The process is as good as dead."""
+
+
+CALLS = ("replace", "rename", "unlink", "remove", "rmdir")
+"""Functions of `os` by which files appear under their names and go."""
+
+
+_RANDOM = re.compile(r"[0-9a-f]{16,}|\d+")
+
+
+@dataclasses.dataclass
+class Calls:
+    """Calls that rename or delete something.
+
+    Attributes:
+      made: each, in order: its function and its path, without numbers and random names.
+      died: if the process died at one.
+    """
+
+    made: list[str] = dataclasses.field(default_factory=list)
+    died: bool = False
+
+
+@contextlib.contextmanager
+def dying_at(death: tuple[str, int] | None, folder: pathlib.Path) -> Generator[Calls]:
+    """Ends the block at a call that renames or deletes something in a folder; all later ones fail, too.
+
+    So nothing that runs on the way out, `finally` or another thread, changes the folder any more. Files of
+    locks do not count: a dead process leaves them, and the system frees the lock.
+
+    Args:
+      death: the call, as in `Calls.made`, and which of these, from 1 on; None to let all of them pass.
+      folder: calls elsewhere pass.
+    """
+    calls, lock, root = Calls(), threading.Lock(), os.path.realpath(folder)
+    before = {name: getattr(os, name) for name in CALLS}
+
+    def counted(name: str) -> Callable[..., None]:
+        def call(path: Any, *rest: Any, **more: Any) -> None:
+            text = os.fspath(path)
+            text = text.decode() if isinstance(text, bytes) else text
+            if not os.path.isabs(text) and more.get("dir_fd") is not None:
+                text = os.path.join(os.readlink(f"/proc/self/fd/{more['dir_fd']}"), text)
+            inside = os.path.realpath(os.path.dirname(text) or ".").startswith(root)
+            if inside and text.endswith(".lock"):
+                if not calls.died:
+                    before[name](path, *rest, **more)
+                return
+            if inside:
+                made = f"{name} {_RANDOM.sub('#', os.path.relpath(text, root))}"
+                with lock:
+                    calls.died = calls.died or (made, calls.made.count(made) + 1) == death
+                    if calls.died:
+                        raise Died
+                    calls.made.append(made)
+            before[name](path, *rest, **more)
+
+        return call
+
+    for name in CALLS:
+        setattr(os, name, counted(name))
+    try:
+        yield calls
+    except BaseException:
+        if not calls.died:
+            raise
+    finally:
+        for name, function in before.items():
+            setattr(os, name, function)
+
+
+DELETIONS = 6
+"""Kinds of deletions at which each writer dies."""
+
+
+def _deaths(calls: Sequence[str]) -> list[tuple[str, int]]:
+    """The last call of each kind that renames, and the first of some that delete, spread evenly.
+
+    How many files orbax deletes differs from run to run.
+    """
+    made = collections.Counter(calls)
+    renames = [kind for kind in made if kind.startswith(("replace ", "rename "))]
+    deletions = [kind for kind in made if kind not in renames]
+    places = np.unique(np.linspace(0, len(deletions) - 1, DELETIONS).round().astype(int)) if deletions else []
+    return [(kind, made[kind]) for kind in renames] + [(deletions[place], 1) for place in places]
+
+
+def check_deaths(kind: str, folder: pathlib.Path) -> None:
+    """A writer that died goes on to the same end."""
+    expected = run(kind, folder / "undisturbed")
+    with dying_at(None, folder / "counted") as calls:
+        assert same(run(kind, folder / "counted"), expected), f"{kind}: two runs differ"
+    assert calls.made, f"{kind}: nothing is renamed or deleted"
+    for number, death in enumerate(_deaths(calls.made)):
+        place = folder / f"died-{number}"
+        with dying_at(death, place) as died:
+            run(kind, place)
+        assert died.died, f"{kind}: {death} was not called"
+        for _ in range(2):
+            assert same(run(kind, place), expected), f"{kind}: another result after dying at {death}"
+
+
+# Changed files
+
+MUTATIONS = 120
+
+
+def check_changes(kind: str, folder: pathlib.Path, seed: int = 0) -> collections.Counter[str]:
+    """A change of a file is refused with a sentence that names it, or makes no difference."""
+    rng, place, whole = np.random.default_rng(seed), folder / "changed", folder / "whole"
+    expected = run(kind, whole)
+    files = sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file())
+    files = [path for path in files if path.suffix != ".lock" and (whole / path).stat().st_size]
+    ends = collections.Counter[str]()
+    for number in range(MUTATIONS):
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(whole, place)
+        path = place / files[number % len(files)]
+        by_value = path.suffix == ".json" and rng.random() < 0.5
+        path.write_bytes((mutate_values if by_value else mutate_bytes)(path.read_bytes(), rng))
+        try:
+            found = run(kind, place)
+        except ValueError as error:
+            said = str(error)
+            assert path.name in said or str(path.parent) in said, (
+                f"{kind}: {path.name!r} is not named: {said}"
+            )
+            ends["refused"] += 1
+        else:
+            assert same(found, expected), f"{kind}: a changed {path.name!r} gives another result"
+            ends["the same"] += 1
+    return ends
+
+
+# A process beside another one
+
+
+class Neighbour:
+    """A process that works when it is told to.
+
+    Args:
+      unlocked: as if there were no locks.
+    """
+
+    def __init__(self, unlocked: bool = False):
+        command = [sys.executable, "-W", "ignore", "-m", "tests.faults", *["unlocked"] * unlocked]
+        root = pathlib.Path(__file__).parents[1]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, cwd=root, text=True, stdin=pipe, stdout=pipe)
+
+    def send(self, line: str) -> None:
+        assert self._process.stdin is not None
+        print(line, file=self._process.stdin, flush=True)
+
+    def receive(self) -> str:
+        assert self._process.stdout is not None
+        answer = self._process.stdout.readline()
+        assert answer, f"a process ended with status {self._process.wait()}"
+        return answer
+
+    def end(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+        self._process.wait()
+
+
+def check_two(kind: str, folder: pathlib.Path, neighbours: tuple[Neighbour, Neighbour]) -> None:
+    """Two processes find the same, or one is refused with the number of the other."""
+    shared = folder / "shared"
+    for number, neighbour in enumerate(neighbours):
+        neighbour.send(json.dumps([kind, str(folder / f"scratch-{number}"), str(shared)]))
+    for neighbour in neighbours:
+        assert neighbour.receive() == "ready\n"
+    for neighbour in neighbours:
+        neighbour.send("go")
+    answers = [json.loads(neighbour.receive()) for neighbour in neighbours]
+    expected = run(kind, folder / "undisturbed")
+    done = [found for found, _ in answers if found is not None]
+    assert done and set(done) == {summary(expected)}, f"{kind}: {answers}"
+    for found, refused in answers:
+        assert found is not None or "is in use by process" in refused, f"{kind}: {refused}"
+    assert same(run(kind, shared), expected), f"{kind}: another result in the end"
+
+
+def serve() -> None:
+    """Answers each line `[kind, scratch folder, shared folder]`.
+
+    First it works in the scratch folder, so that all is compiled, and says `ready`; on the next line it works
+    in the shared one, and says how that ended, as `[found, refused]`: a digest, or the text of a ValueError.
+    """
+    if "unlocked" in sys.argv:
+        for module in (checkpoint, checkpoints, holdem_checkpoint, solved, store):
+            for name in ("hold", "wait_for"):
+                if hasattr(module, name):
+                    setattr(module, name, lambda *_: contextlib.nullcontext())
+    for line in sys.stdin:
+        kind, scratch, shared = json.loads(line)
+        run(kind, pathlib.Path(scratch))
+        print("ready", flush=True)
+        sys.stdin.readline()
+        try:
+            answer = [summary(run(kind, pathlib.Path(shared))), None]
+        except ValueError as error:
+            answer = [None, str(error)]
+        print(json.dumps(answer), flush=True)
+
+
+def summary(found: Found) -> str:
+    """A digest of what a writer found, which two processes can compare."""
+    leaves, structure = jax.tree.flatten(found)
+    return digest(*(np.asarray(leaf) for leaf in leaves)) + str(structure)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,237 @@
+"""Bugs to plant in the package, one at a time, and the check that must find each.
+
+`tests/slow/test_fuzz.py` plants them. Each is one change of a function or a number, of a kind that leaves
+everything running.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import importlib
+import pathlib
+import tempfile
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from jaxgadget.core.batch import Batch
+from jaxgadget.gadgets.alternative import BestResponseValues
+from jaxgadget.gadgets.frozen import Frozen
+from jaxgadget.holdem.spots import Spot
+from jaxgadget.learn import checkpoints
+from jaxgadget.opponents.games import mixed_games
+from jaxgadget.opponents.opponent import Opponents
+from jaxgadget.subgames.off_tree import _Answers
+from jaxgadget.util import store
+from jaxgadget.util.players import Bracket
+from tests import faults, fuzz, fuzz_fronts
+from tests.reference.random_games import Shape
+
+Patch = pytest.MonkeyPatch
+FEW = 6
+"""Structures of a bundle."""
+
+
+class Planted(NamedTuple):
+    """A bug.
+
+    Attributes:
+      plant: puts it into the package, until the patch is undone.
+      attack: returns the violations that are found.
+      found: statements that must be among them.
+    """
+
+    plant: Callable[[Patch], object]
+    attack: Callable[[], list[str]]
+    found: tuple[str, ...]
+
+
+def _changed(path: str, change: Callable[[Any], Any]) -> Callable[[Patch], None]:
+    """Changes what a function of a module returns."""
+
+    def plant(patch: Patch) -> None:
+        module, _, name = path.rpartition(".")
+        original = getattr(importlib.import_module(module), name)
+        patch.setattr(path, lambda *given, **named: change(original(*given, **named)))
+
+    return plant
+
+
+# Attacks
+
+
+@functools.cache
+def shapes() -> list[Shape]:
+    return fuzz.accepted_structures(2000, FEW, fuzz.Findings())[0]
+
+
+@functools.cache
+def bundle() -> fuzz.Bundle:
+    """Enumerated before anything is planted."""
+    return fuzz.make_bundle(shapes(), 2000)
+
+
+def enumerated() -> list[str]:
+    findings, fresh = fuzz.Findings(), fuzz.make_bundle(shapes(), 2000)
+    fuzz.examine_tree(fresh, findings)
+    fuzz.examine(fuzz.solve_by_programs(fresh, 0, np.random.default_rng(0)), findings, 2)
+    return findings.violations
+
+
+def structured() -> list[str]:
+    findings = fuzz.Findings()
+    fuzz.accepted_structures(2000, FEW, findings)
+    return findings.violations
+
+
+def refined() -> list[str]:
+    findings = fuzz.Findings()
+    fuzz.examine(fuzz.solve_by_programs(bundle(), 0, np.random.default_rng(1)), findings, 6)
+    return findings.violations
+
+
+def responded() -> list[str]:
+    findings = fuzz.Findings()
+    fuzz_fronts.examine_responses(bundle(), 1, findings)
+    return findings.violations
+
+
+def searched_in_private() -> list[str]:
+    findings = fuzz.Findings()
+    fuzz_fronts.examine_private(bundle(), 0, findings)
+    return findings.violations
+
+
+def solved_by_hands() -> list[str]:
+    findings, fresh = fuzz.Findings(), fuzz_fronts.make_hands_bundle(0)
+    fuzz.examine(fuzz_fronts.solve_by_hands(fresh, 0, fuzz_fronts.BY_HANDS, 20), findings, 2)
+    return findings.violations
+
+
+def answered() -> list[str]:
+    findings = fuzz.Findings()
+    fuzz_fronts.examine_off_tree(fuzz_fronts.make_menu_bundle(0, 2, 1)[0], 1, findings)
+    return findings.violations
+
+
+def dealt() -> list[str]:
+    findings = fuzz.Findings()
+    fuzz_fronts.examine_spots(0, 1, findings)
+    return findings.violations
+
+
+def _on_files(check: Callable[[str, pathlib.Path], object], kind: str) -> Callable[[], list[str]]:
+    def attack() -> list[str]:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                check(kind, pathlib.Path(folder))
+            except AssertionError as error:
+                return [str(error)]
+        return []
+
+    return attack
+
+
+# Bugs
+
+
+def _remove_before_writing(patch: Patch) -> None:
+    writer = checkpoints.atomic_writer
+
+    @contextlib.contextmanager
+    def removing(path: Any) -> Generator[Any]:
+        pathlib.Path(path).unlink(missing_ok=True)
+        with writer(path) as file:
+            yield file
+
+    patch.setattr(checkpoints, "atomic_writer", removing)
+
+
+def _scale_promises(patch: Patch) -> None:
+    patch.setattr(BestResponseValues, "values", lambda self, ranges: 0.99 * ranges.cbv)
+
+
+def _scale_certificates(patch: Patch) -> None:
+    swept = _Answers._swept
+    patch.setattr(_Answers, "_swept", lambda self, after: 0.999 * swept(self, after))
+
+
+def _forget_the_hand_itself(patch: Patch) -> None:
+    compatible = Spot.compatible_with
+    patch.setattr(
+        Spot, "compatible_with", lambda self, weights: np.maximum(compatible(self, weights) - weights, 0)
+    )
+
+
+def _follow_less_often(whole: Any, form: Any, opponents: Opponents, player: int) -> Batch:
+    return mixed_games(whole, form, dataclasses.replace(opponents, p=0.9 * opponents.p), player)
+
+
+def _without_constant(frozen: Frozen) -> Frozen:
+    return Frozen(earned=0 * frozen.earned, reached=frozen.reached)
+
+
+PLANTED: dict[str, Planted] = {
+    "chance × 0.9 in the enumeration": Planted(
+        _changed("jaxgadget.tree.history._accumulate", lambda found: (found[0], 0.9 * found[1])),
+        enumerated,
+        ("chance is that of the rules", "the exploitability that is reported is that of a best response"),
+    ),
+    "two subgames of a cut become one": Planted(
+        _changed("jaxgadget.tree.cut._components", lambda subgame: subgame // 2),
+        structured,
+        ("subgames are the components of a cut's roots",),
+    ),
+    "0.9 of the loss in refine's bound": Planted(
+        _changed("jaxgadget.subgames.refine._loss_bound", lambda bound: 0.9 * bound),
+        refined,
+        ("the bound is its definition",),
+    ),
+    "half of the bracket left out of the bounds": Planted(
+        lambda patch: patch.setattr(Bracket, "half_width", 0.0),
+        responded,
+        ("responses: the bound is its definition",),
+    ),
+    "promises × 0.99": Planted(_scale_promises, refined, ("the value is what the strategy guarantees",)),
+    "a model followed 0.9 times as often": Planted(
+        lambda patch: patch.setattr("jaxgadget.opponents.respond.mixed_games", _follow_less_often),
+        responded,
+        ("responses: the optimum is at most objective + gap",),
+    ),
+    "other own infostates left out of private subgames": Planted(
+        _changed("jaxgadget.subgames.prepare.find_frozen", _without_constant),
+        searched_in_private,
+        ("private subgames: linear programs find the optimum",),
+    ),
+    "whole steps instead of damped ones": Planted(
+        _changed("jaxgadget.subgames.knowledge.shares", np.ones_like),
+        searched_in_private,
+        ("private subgames: the bound of damped steps is its definition",),
+    ),
+    "ends by hands merged that are not alike": Planted(
+        lambda patch: patch.setattr("jaxgadget.tree.hands.SAME_TABLE_DIGITS", 0),
+        solved_by_hands,
+        ("the exploitability that is reported is that of a best response",),
+    ),
+    "certificates off the menu × 0.999": Planted(
+        _scale_certificates, answered, ("off the menu: the certificate is what the strategy guarantees",)
+    ),
+    "a hand takes its cards from others twice": Planted(
+        _forget_the_hand_itself, dealt, ("spots: EVs are those of all pairs of hands",)
+    ),
+    "checksums that are not compared": Planted(
+        lambda patch: patch.setattr(store, "checksum", lambda *_: "0"),
+        _on_files(faults.check_changes, "results"),
+        ("gives another result",),
+    ),
+    "files removed before they are written": Planted(
+        _remove_before_writing,
+        _on_files(faults.check_deaths, "network of histories"),
+        ("another result after dying",),
+    ),
+}
+"""By name. One more, locks that do not hold, needs processes of its own: `tests/slow/test_faults.py`."""
