@@ -119,7 +119,7 @@ def cut(tree: Tree, spec: CutSpec) -> Cut:
     if len(roots) == 0:
         raise ValueError(
             f"cut {name!r} of {tree.game.name} has no roots; expected a depth below "
-            f"{int(tree.num_moves.max())} or {_names(tree)}"
+            f"{int(tree.num_moves.max())}, which counts players' moves and not chance's, or {_names(tree)}"
         )
     return cut_at(tree, name, roots)
 
@@ -165,7 +165,8 @@ def kept_subgames(tree: Tree, name: str, roots: IntArray) -> Cut:
 
 def _names(tree: Tree) -> str:
     names = ", ".join(repr(name) for name in tree.game.cuts())
-    return f"one of the game's cuts ({names})" if names else "a predicate (the game has no named cuts)"
+    none = "in Python, a predicate (the game has no named cuts)"
+    return f"one of the game's cuts ({names})" if names else none
 
 
 def _find_roots(tree: Tree, spec: CutSpec) -> tuple[str, IntArray]:
