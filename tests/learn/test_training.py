@@ -371,7 +371,7 @@ def test_a_portfolio_of_another_game_or_too_large_targets(kuhn, goofspiel, monke
     with pytest.raises(ValueError, match="whole game"):
         train_value(shallow, Policy.uniform(shallow), **configured(**SMALL))
     with pytest.raises(ValueError, match="portfolio="):
-        train_value(kuhn[0], "uniform", **configured(**SMALL))
+        train_value(kuhn[0], 7, **configured(**SMALL))
     monkeypatch.setattr(examples, "TARGET_BYTES", 1000)
     with pytest.raises(ValueError, match="targets="):
         train_value(*kuhn, **configured(**SMALL))

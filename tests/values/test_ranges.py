@@ -316,7 +316,7 @@ class NoLanes:
         ({"values": FixedValues(OwnValues(lambda t, h: np.zeros((len(h), 2, 2)), 2))}, "entries"),
         ({"values": FixedValues(OwnValues(lambda t, h: np.full((len(h), 1, 1), np.nan), 1))}, "history"),
         ({"limit": "depth:9"}, "no roots"),
-        ({"blueprint": "uniform"}, "blueprint="),
+        ({"blueprint": 7}, "blueprint="),
     ],
 )
 def test_bad_arguments_are_refused(change: dict[str, Any], message: str) -> None:
