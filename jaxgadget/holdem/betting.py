@@ -266,7 +266,7 @@ def build_betting(betting: SpotBetting, cards: Sequence[int] = ()) -> BettingTre
     Raises:
       ValueError: if there is no decision, or the tree is too large or too deep.
     """
-    _check_size(betting, cards)
+    count_nodes(betting, cards)
     states, parents, labels = [_Standing(actor=0, street=0)], [0], [""]
     levels: list[tuple[list[_Standing], list[int], list[str]]] = []
     while states:
@@ -300,8 +300,16 @@ def build_betting(betting: SpotBetting, cards: Sequence[int] = ()) -> BettingTre
     )
 
 
-def _check_size(betting: SpotBetting, cards: Sequence[int]) -> None:
-    """Raises ValueError if the tree is too large or too deep; below the cards, one is counted for all."""
+def count_nodes(betting: SpotBetting, cards: Sequence[int] = ()) -> int:
+    """Counts the public nodes without building them: the nodes below one card stand for those below each.
+
+    Args:
+      betting: as in `build_betting`.
+      cards: as in `build_betting`.
+
+    Raises:
+      ValueError: if the tree is too large or too deep.
+    """
     states = [(_Standing(actor=0, street=0), 1)]
     total = depth = 0
     while states:
@@ -319,6 +327,7 @@ def _check_size(betting: SpotBetting, cards: Sequence[int]) -> None:
             for state, count in states
             for _, below in _moves(betting, cards[:1], state)
         ]
+    return total
 
 
 def _is_bet(label: str) -> bool:

@@ -52,6 +52,7 @@ from jaxgadget.tree.sequence import SequenceForm
 from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import compile_quickly
+from jaxgadget.util.memory import megabytes
 from jaxgadget.util.precision import precision
 
 HANDS_STEP = 64
@@ -71,6 +72,9 @@ with the last. Smaller trees take half as long in chunks of 4, and stop together
 
 SMALL_GAP = 0.01
 """Gap, as a share of the pot, below which `message` gives no advice."""
+
+LEAST_BYTES = 48
+"""Least memory of a public node with a hand: a turn with the default menus takes 86 bytes (1.1 GB)."""
 
 TABLE_COPIES = 3
 """Number of simultaneous copies of the tables: in float64, in the solve's precision, and for chunks."""
@@ -383,7 +387,25 @@ def solve_batches(
         without=("time_limit", "devices"),
         pots=True,
     ).iterative()
-    return _SolvedBatches(spots, solver, suit_isomorphism=suit_isomorphism).run()
+    batches = _SolvedBatches(spots, solver, suit_isomorphism=suit_isomorphism)
+    if not suit_isomorphism:  # which merges hands
+        check_room(batches.spots, solver)
+    return batches.run()
+
+
+def check_room(spots: Sequence[Spot], solver: Solver) -> None:
+    """Raises ValueError if a spot takes more memory than there is, before its public tree is built."""
+    available = find_memory(solver.placement) if solver.memory_limit is None else solver.memory_limit
+    for number, spot in enumerate(spots):
+        hands = carried_hands([spot])
+        num_hands = len(spot.hands) if hands is None else hands.shape[1]
+        needed = spot.num_nodes * num_hands * LEAST_BYTES
+        if available is not None and needed > available:
+            raise ValueError(
+                f"spots[{number}]: {spot.num_nodes:,} public nodes and {num_hands:,} hands take at least "
+                f"{megabytes(needed)} of memory, {megabytes(available)} may be taken; expected fewer "
+                "sizes of bets, a cap on raises, narrower ranges, or a larger memory_limit"
+            )
 
 
 class _SolvedBatches(SpotBatches[SpotSolution]):

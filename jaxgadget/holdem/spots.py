@@ -10,7 +10,7 @@ import numpy as np
 from jaxgadget.core.rows import on_host
 from jaxgadget.games.game import LARGEST_RETURN, TERMINAL
 from jaxgadget.games.hands import HandsGame, PublicEnds
-from jaxgadget.holdem.betting import PLAYERS, BetMenu, BettingTree, SpotBetting, build_betting
+from jaxgadget.holdem.betting import PLAYERS, BetMenu, BettingTree, SpotBetting, build_betting, count_nodes
 from jaxgadget.holdem.cards import HANDS, NUM_CARDS, card_name, cards_left, hand_name, hands_left, parse_board
 from jaxgadget.holdem.operators import Dealt, Folds, Showdowns, build_folds, build_showdowns, incidence
 from jaxgadget.holdem.ranges import HandRange
@@ -162,11 +162,21 @@ class Spot:
     @functools.cached_property
     def betting(self) -> BettingTree:
         """The public tree; print it to see the bets that the menus allow."""
+        return build_betting(*self._streets)
+
+    @functools.cached_property
+    def num_nodes(self) -> int:
+        """Number of public nodes, counted without building the tree."""
+        return count_nodes(*self._streets)
+
+    @property
+    def _streets(self) -> tuple[SpotBetting, list[int]]:
+        """Pot, stack and menus of every street, and the cards that may be dealt between them."""
         menus = [_pair(self.menus)]
         if len(self.cards) == 5:
-            return build_betting(SpotBetting(self.pot, self.stack, tuple(menus)))
+            return SpotBetting(self.pot, self.stack, tuple(menus)), []
         menus.append(menus[0] if self.river_menus is None else _pair(self.river_menus))
-        return build_betting(SpotBetting(self.pot, self.stack, tuple(menus)), cards_left(self.cards).tolist())
+        return SpotBetting(self.pot, self.stack, tuple(menus)), cards_left(self.cards).tolist()
 
     @functools.cached_property
     def showdowns(self) -> Showdowns:

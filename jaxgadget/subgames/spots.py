@@ -42,6 +42,7 @@ from jaxgadget.holdem.solve import (
     SpotSolution,
     build_batch,
     check_policy_of,
+    check_room,
     convergence_of_spots,
     evaluate_spot,
     in_pieces,
@@ -256,8 +257,10 @@ def refine_spots(
         without=("time_limit", "devices"),
         pots=True,
     ).iterative()
+    batches = _RefinedBatches(spots, solver, members, gadgets, player)
+    check_room(batches.spots, solver)
     refined: dict[int, list[SpotRefinement]] = {}
-    for batch in _RefinedBatches(spots, solver, members, gadgets, player).run():
+    for batch in batches.run():
         refined |= batch
         if on_refined is not None:
             on_refined(batch)

@@ -406,3 +406,13 @@ def test_a_policy_of_another_spot_is_refused(changes: dict[str, Any]):
     in_range = {"oop": "random", "ip": "KK"}
     same = dataclasses.replace(BLUFFS, **in_range)
     assert evaluate_spot(same, Policy.uniform(public_tree(BLUFFS))).gap > 0
+
+
+def test_a_spot_that_does_not_fit_is_refused_before_its_tree_is_built(monkeypatch):
+    """By the number of its public nodes, which is counted without building them."""
+    menus = BetMenu(bets=(0.25, 0.5, 0.75, 1.0, 1.5), raises=(0.5, 1.0, 1.5))
+    turn = Spot(board="Td9d6hQc", oop="random", ip="random", pot=200, stack=2000, menus=menus)
+    monkeypatch.setattr("jaxgadget.holdem.spots.build_betting", lambda *given: pytest.fail("built"))
+    with pytest.raises(ValueError, match=r"spots\[0\]: \d+,\d+ public nodes and 1,128 hands") as error:
+        solve_spots([turn], solver=Solver(memory_limit=4 << 30, progress=False))
+    assert "4.29 GB may be taken" in str(error.value)
