@@ -19,6 +19,7 @@ import errno
 import os
 import pathlib
 import platform
+import time
 from collections.abc import Generator
 
 import filelock
@@ -30,6 +31,9 @@ LEASE = 300.0
 
 LOCKS, CLAIMS = "locks", "claims"
 """Folder of the locks: of the system's, and of claims."""
+
+HOLDER_TRIES = 20
+"""Number of times to read the holder of a lock, a twentieth of a second apart."""
 
 NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 """Errors of file systems without locks."""
@@ -105,10 +109,12 @@ def _lock_path(path: str | os.PathLike[str]) -> pathlib.Path:
 
 
 def _holder(lock: pathlib.Path) -> str:
-    """The process that wrote its number into a lock file."""
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        if holder := lock.read_text(encoding="utf-8").strip():
-            return holder
+    """The process that wrote its number into a lock file, which it does right after it has locked it."""
+    for _ in range(HOLDER_TRIES):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if holder := lock.read_text(encoding="utf-8").strip():
+                return holder
+        time.sleep(0.05)
     return "another process"
 
 
