@@ -32,7 +32,7 @@ LEASE = 300.0
 LOCKS, CLAIMS = "locks", "claims"
 """Folder of the locks: of the system's, and of claims."""
 
-HOLDER_TRIES = 20
+HOLDER_TRIES = 4
 """Number of times to read the holder of a lock, a twentieth of a second apart."""
 
 NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
