@@ -46,15 +46,15 @@ END_OF_FIRST_PAGE = "<!-- docs: end of the first page -->"
 """Where README.md has this line, the site shows only what stands above it."""
 
 HELP = "<!-- the command line's help -->"
-"""What the help of all commands stands for."""
+"""Placeholder of the help of all commands."""
 
 GAMES = "<!-- the games that have a name -->"
-"""What the table of games stands for."""
+"""Placeholder of the table of games."""
 
 SCRIPTS_FROM_ELSEWHERE = (
     r"<!-- Load mathjax -->.*?<!-- End of mathjax configuration -->|<script type=\"module\">.*?</script>"
 )
-"""What notebooks would load from the network: MathJax and Mermaid, neither of them needed."""
+"""Scripts that notebooks would load from the network: MathJax and Mermaid, which no notebook uses."""
 
 
 def on_config(config: MkDocsConfig) -> None:
@@ -113,7 +113,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def _help() -> str:
-    """What the command line says of itself, from its second heading on, less its list of commands."""
+    """Help of the command line, from its second heading on, without the list of commands."""
     command = [sys.executable, "-m", "typer", "jaxgadget.cli", "utils", "docs", "--name", "jaxgadget"]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     if done.returncode or "## `jaxgadget refine`" not in done.stdout:
@@ -123,7 +123,7 @@ def _help() -> str:
 
 
 def _games() -> str:
-    """What `jaxgadget games` lists, as Markdown."""
+    """The table of `jaxgadget games`, as Markdown."""
     rows = ["| name | what it is | parameters and their defaults | cuts |", "|---|---|---|---|"]
     for game in list_games():
         parameters = "<br>".join(f"`{key}={value}`" for key, value in game.parameters.items())

@@ -264,17 +264,17 @@ def holdem(
             return
         if output.plot is not None or output.hands is not None or output.frequencies:
             chosen[0].betting.actor(line)  # fails before anything is solved
-        how = None
+        refining_spots = None
         if gadgets.gadget:
             from jaxgadget.subgames.spots import check_spot_gadgets
 
             iterations = refining.blueprint_iterations or solver.num_iterations
-            how = Refining(gadgets.make(context), refining, iterations)
-            check_spot_gadgets(how.gadgets)  # fails before blueprints are solved
+            refining_spots = Refining(gadgets.make(context), refining, iterations)
+            check_spot_gadgets(refining_spots.gadgets)  # fails before blueprints are solved
     with watch.phase("run"), keeping(lambda: _describe_kept(output.results, solver.checkpoint_path)):
-        rows, solution = _solve(chosen, output.results, solver, files.suit_isomorphism, how)
+        rows, solution = _solve(chosen, output.results, solver, files.suit_isomorphism, refining_spots)
     output.write_json({"rows": rows, "seconds": watch.seconds})
-    whose = "" if how is None else how.whose()
+    whose = "" if refining_spots is None else refining_spots.whose()
     if output.plot is not None and solution is not None:
         from jaxgadget.report.holdem import draw_grid, grid_title
 
@@ -282,10 +282,12 @@ def holdem(
         draw_grid(solution, output.plot, line, show=show, title=f"{title} ({whose})" if whose else title)
     not_merged = _not_merged(chosen) if files.suit_isomorphism else []
     tables: list[tuple[RenderableType, list[str]]] = []
-    if how is not None:
+    if refining_spots is not None:
         note = "These are blueprints: both players' play before one re-solves."
         tables.append((spots_table(rows), [note]))
-        refinements = [row | {"board": one["board"]} for one in rows for row in one["refinements"]]
+        refinements = [
+            refinement | {"board": row["board"]} for row in rows for refinement in row["refinements"]
+        ]
         notes = ["Exploitabilities are the player's own, in chips."]
         if output.frequencies or output.hands is not None:
             notes.append(f"Strategies below are those of {whose}.")
@@ -432,7 +434,7 @@ def _solve(
     missing = [number for number, key in enumerate(keys) if key not in kept]
 
     def keep(solved: Mapping[int, dict[str, Any]]) -> None:
-        rows = {keys[missing[place]]: row for place, row in solved.items()}
+        rows = {keys[missing[index]]: row for index, row in solved.items()}
         kept.update(rows)
         if results is not None:
             _results(results).add(rows)
@@ -456,7 +458,7 @@ def _solve_missing(
 
     single = None
     for solved in solve_batches(spots, suit_isomorphism=suit_isomorphism, solver=solver):
-        keep({place: solution.to_row() for place, solution in solved.items()})
+        keep({index: solution.to_row() for index, solution in solved.items()})
         single = solved[0] if len(spots) == 1 else None
         del solved  # frees the batch, as only rows are needed
     return single
@@ -470,14 +472,14 @@ def _refine_missing(
         _coarsen(spot, refining) for spot in spots
     ]  # rejects menus without a tree before anything is solved
     single = None
-    for places in _slices(spots):
+    for indices in _slices(spots):
         # Copies, as spots cache their tables, which take 40 MB for a turn.
-        members = [dataclasses.replace(spots[place]) for place in places]
+        members = [dataclasses.replace(spots[index]) for index in indices]
 
-        def keep_slice(rows: Mapping[int, dict[str, Any]], places: Sequence[int] = places) -> None:
-            keep({places[number]: row for number, row in rows.items()})
+        def keep_slice(rows: Mapping[int, dict[str, Any]], indices: Sequence[int] = indices) -> None:
+            keep({indices[number]: row for number, row in rows.items()})
 
-        refined = _refine_slice(members, [coarse[place] for place in places], keep_slice, solver, refining)
+        refined = _refine_slice(members, [coarse[index] for index in indices], keep_slice, solver, refining)
         single = refined[0][0].solution if len(spots) == 1 else None
         del refined
     return single
@@ -487,13 +489,13 @@ def _slices(spots: Sequence[Spot]) -> list[list[int]]:
     """Groups of indices of spots that are re-solved together; spots with trees of one shape are adjacent."""
     slices: list[list[int]] = []
     num_bytes = 0
-    for place in sorted(range(len(spots)), key=lambda place: spots[place].betting.shape):
-        actions, hands = len(spots[place].betting.tree.parent), len(spots[place].hands)
+    for index in sorted(range(len(spots)), key=lambda index: spots[index].betting.shape):
+        actions, hands = len(spots[index].betting.tree.parent), len(spots[index].hands)
         own_bytes = 8 * actions * hands
         if not slices or len(slices[-1]) == SLICE_SPOTS or num_bytes + own_bytes > SLICE_BYTES:
             slices.append([])
             num_bytes = 0
-        slices[-1].append(place)
+        slices[-1].append(index)
         num_bytes += own_bytes
     return slices
 
@@ -513,9 +515,9 @@ def _refine_slice(
         rows: dict[int, dict[str, Any]] = {}
         for number, several in refined.items():
             row = evaluate_spot(spots[number], blueprints[number]).to_row()
-            refinements = [one.to_row() for one in several]
-            for one in refinements:
-                del one["board"]  # the spot's
+            refinements = [refinement.to_row() for refinement in several]
+            for refinement in refinements:
+                del refinement["board"]  # the spot's
             rows[number] = row | {"iterations": solved[number].iterations, "refinements": refinements}
         keep(rows)
 

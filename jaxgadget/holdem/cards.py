@@ -40,8 +40,8 @@ def parse_cards(text: object, name: str = "cards") -> tuple[int, ...]:
     if not isinstance(text, str):
         raise ValueError(f"{name}={text!r}: expected text such as 'Td9d6hQc2s'")
     cards: list[int] = []
-    places = [place for place, character in enumerate(text) if not character.isspace()]
-    for first, second in itertools.zip_longest(places[::2], places[1::2]):
+    positions = [position for position, character in enumerate(text) if not character.isspace()]
+    for first, second in itertools.zip_longest(positions[::2], positions[1::2]):
         rank = RANKS.find(text[first])
         if rank < 0:
             raise ValueError(
@@ -134,7 +134,7 @@ def strength(cards: IntArray) -> IntArray:
         (pair > 0, _ranked(pair, _highest(every ^ pair, 3))),
         (every > 0, _highest(every, 5)),
     )
-    worth = [(len(categories) - place) << _CATEGORY_BIT for place in range(len(categories))]
+    worth = [(len(categories) - position) << _CATEGORY_BIT for position in range(len(categories))]
     return np.select(
         [holds for holds, _ in categories],
         [base + decides for base, (_, decides) in zip(worth, categories, strict=True)],

@@ -150,9 +150,9 @@ class SpotBatches(abc.ABC, Generic[Result]):
 
     def _key(self, number: int) -> str:
         solver = self.solver
-        how = f"{solver.rule!r} {solver.num_iterations} {solver.target_gap}"
-        how += f" {solver.check_interval} {solver.precision}{self.describe(number)}"
-        return hashlib.sha256(f"{self.spots[number].name} {how}".encode()).hexdigest()
+        settings = f"{solver.rule!r} {solver.num_iterations} {solver.target_gap}"
+        settings += f" {solver.check_interval} {solver.precision}{self.describe(number)}"
+        return hashlib.sha256(f"{self.spots[number].name} {settings}".encode()).hexdigest()
 
     def _name(self, keys: Iterable[str]) -> str:
         """Name of the files of a batch."""

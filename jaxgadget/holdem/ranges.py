@@ -87,12 +87,12 @@ class HandRange:
         if not isinstance(text, str):
             raise ValueError(f"{name}={text!r}: {_EXPECTED}")
         weights = np.zeros(len(HANDS))
-        place = 0
+        position = 0
         for item in text.split(","):
-            reader = _Reader(text, place, place + len(item), name)
+            reader = _Reader(text, position, position + len(item), name)
             hands = reader.hands()
             weights[hands] = reader.weight()
-            place += len(item) + 1
+            position += len(item) + 1
         if not weights.any():
             raise ValueError(f"{name}={text!r}: no hand has a positive weight; {_EXPECTED}")
         return HandRange(weights)
@@ -131,26 +131,26 @@ def grid_means(hands: IntArray, values: FloatArray, weights: FloatArray | None =
 class _Reader:
     """Parses one item of a range, character by character."""
 
-    def __init__(self, text: str, place: int, end: int, name: str):
-        self._text, self._place, self._end, self._name = text, place, end, name
+    def __init__(self, text: str, position: int, end: int, name: str):
+        self._text, self._position, self._end, self._name = text, position, end, name
 
     def _peek(self) -> str:
         """The next character that is not a space; empty at the end of the item."""
-        while self._place < self._end and self._text[self._place].isspace():
-            self._place += 1
-        return self._text[self._place] if self._place < self._end else ""
+        while self._position < self._end and self._text[self._position].isspace():
+            self._position += 1
+        return self._text[self._position] if self._position < self._end else ""
 
     def _takes(self, characters: str) -> str:
         """Consumes and returns the next character if it is one of these, otherwise an empty string."""
         character = self._peek()
         if character and character in characters:
-            self._place += 1
+            self._position += 1
             return character
         return ""
 
     def _fail(self, expected: str) -> ValueError:
         character = self._peek()
-        got = f"{character!r} at character {self._place + 1}" if character else "nothing more"
+        got = f"{character!r} at character {self._position + 1}" if character else "nothing more"
         if not character and self._end < len(self._text):
             got = f"',' at character {self._end + 1}"
         return ValueError(f"{self._name}={self._text!r}: {got}: expected {expected}; {_EXPECTED}")
@@ -164,8 +164,8 @@ class _Reader:
     def hands(self) -> IntArray:
         """Parses the hands of the item, up to its weight."""
         self._peek()
-        if self._text[self._place : self._end].startswith("random"):
-            self._place += len("random")
+        if self._text[self._position : self._end].startswith("random"):
+            self._position += len("random")
             return np.arange(len(HANDS))
         first = self._rank()
         suit = self._takes(SUITS)
@@ -178,25 +178,25 @@ class _Reader:
         if self._takes("+"):
             return self._span(fixed, low, len(RANKS) - 1 if fixed is None else high - 1, kind)
         if self._takes("-"):
-            start = self._place
+            start = self._position
             other_high, other_low, other_kind = self._class(self._rank())
             if fixed != (None if other_high == other_low else other_high):
-                self._place = start
+                self._position = start
                 raise self._fail("a span between pairs (QQ-88) or hands with the same first card (A5s-A2s)")
             if other_kind != kind:
-                self._place -= bool(other_kind)
+                self._position -= bool(other_kind)
                 raise self._fail(f"the same ending as before, {kind or 'none'}")
             return self._span(fixed, min(low, other_low), max(low, other_low), kind)
         return self._span(fixed, low, low, kind)
 
     def _single(self, first: int) -> IntArray:
-        start = self._place
+        start = self._position
         rank, suit = self._rank(), self._takes(SUITS)
         if not suit:
             raise self._fail(f"a suit, one of {SUITS}")
         hand = HAND_OF_CARDS[first, 4 * rank + SUITS.index(suit)]
         if hand < 0:
-            self._place = start
+            self._position = start
             raise self._fail("another card than the first")
         return np.array([hand])
 
@@ -205,7 +205,7 @@ class _Reader:
         second = self._rank()
         kind = self._takes("so")
         if kind and first == second:
-            self._place -= 1
+            self._position -= 1
             raise self._fail("a pair without s or o")
         return max(first, second), min(first, second), kind
 
@@ -227,11 +227,11 @@ class _Reader:
         weight = 1.0
         if self._takes(":"):
             self._peek()
-            match = re.match(r"[0-9.eE+-]*", self._text[self._place : self._end])
+            match = re.match(r"[0-9.eE+-]*", self._text[self._position : self._end])
             value = read_number(match.group()) if match else None
             if value is None or not 0 <= value <= 1:
                 raise self._fail("a weight from 0 to 1")
-            weight, self._place = value, self._place + len(match.group() if match else "")
+            weight, self._position = value, self._position + len(match.group() if match else "")
         if self._peek():
             raise self._fail("a comma, or a colon and a weight")
         return weight
@@ -258,17 +258,19 @@ def _write_spans(left: FloatArray, classes: list[tuple[int, int]], kind: str) ->
         _CLASSES[low, high] if kind == "o" or high == low else _CLASSES[high, low] for high, low in classes
     ]
     common = [float(left[hands[0]]) if (left[hands] == left[hands[0]]).all() else 0.0 for hands in members]
-    place = len(classes) - 1
-    while place >= 0:
-        weight, last = common[place], place
-        while place > 0 and common[place - 1] == weight:
-            place -= 1
+    position = len(classes) - 1
+    while position >= 0:
+        weight, last = common[position], position
+        while position > 0 and common[position - 1] == weight:
+            position -= 1
         if weight > 0:
-            top, bottom = (RANKS[classes[at][0]] + RANKS[classes[at][1]] + kind for at in (last, place))
-            span = top if last == place else f"{bottom}+" if last == len(classes) - 1 else f"{top}-{bottom}"
+            top, bottom = (RANKS[classes[at][0]] + RANKS[classes[at][1]] + kind for at in (last, position))
+            span = (
+                top if last == position else f"{bottom}+" if last == len(classes) - 1 else f"{top}-{bottom}"
+            )
             yield span + _suffix(weight)
-            left[np.concatenate(members[place : last + 1])] = 0
-        place -= 1
+            left[np.concatenate(members[position : last + 1])] = 0
+        position -= 1
 
 
 def _suffix(weight: float) -> str:

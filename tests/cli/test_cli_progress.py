@@ -1,4 +1,4 @@
-"""Where nobody watches a bar, every command that takes time writes lines to standard error."""
+"""Without a terminal, every command that takes time writes lines to standard error."""
 
 import json
 import re

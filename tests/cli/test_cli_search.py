@@ -62,7 +62,7 @@ def changed(arguments: tuple[object, ...], option: str, value: object) -> tuple[
 
 
 def record(result: Result) -> dict[str, Any]:
-    """What was written, nothing else, as strict JSON."""
+    """The whole standard output, parsed as strict JSON."""
     assert (result.exit_code, result.stderr) == (0, "")
     return json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
 

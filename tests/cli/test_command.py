@@ -1,4 +1,4 @@
-"""What all commands do alike."""
+"""Behaviour that all commands share."""
 
 import importlib
 import logging

@@ -96,7 +96,7 @@ def clipped_policy(tree: HistoryTree, seed: int) -> dict[Label, Array]:
 def cornered_policy(tree: HistoryTree, seed: int) -> dict[Label, Array]:
     """Many reaches are 0.
 
-    In `bids` nobody bids 0, so that only some `N(s)` of a subgame are 0; in `betting` player 0 never
+    In `bids` no player bids 0, so that only some `N(s)` of a subgame are 0; in `betting` player 0 never
     bets, so that `N` is 0 at decisions of player 1 above the cut.
     """
     rows = random_policy(tree, np.random.default_rng(seed), 0.35)
