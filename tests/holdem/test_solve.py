@@ -140,16 +140,25 @@ NARROW = [
 
 
 def hands_of_batches(monkeypatch: pytest.MonkeyPatch, *, all_of_them: bool = False) -> list[int]:
-    """How many hands each batch from now on carries; that of every hand if so asked for."""
-    carried, numbers = solve.carried_hands, list[int]()
+    """Numbers of hands of the batches solved from now on, appended as they are solved.
+
+    Spots are also looked at alone, for their memory and to split batches; these are not counted.
+    """
+    carried_hands, solve_batch = solve.carried_hands, solve.solve_batch
+    seen, solved = list[int](), list[int]()
 
     def count(spots: Any) -> Any:
-        hands = None if all_of_them else carried(spots)
-        numbers.append(len(spots[0].hands) if hands is None else hands.shape[1])
+        hands = None if all_of_them else carried_hands(spots)
+        seen.append(len(spots[0].hands) if hands is None else hands.shape[1])
         return hands
 
+    def solve_counted(*args: Any, **settings: Any) -> Any:
+        solved.append(seen[-1])
+        return solve_batch(*args, **settings)
+
     monkeypatch.setattr(solve, "carried_hands", count)
-    return numbers
+    monkeypatch.setattr(solve, "solve_batch", solve_counted)
+    return solved
 
 
 @pytest.mark.slow

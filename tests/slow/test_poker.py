@@ -160,7 +160,7 @@ def test_spots_of_one_board_carry_the_hands_of_all(monkeypatch: pytest.MonkeyPat
     solving: dict[str, Any] = {"iterations": 5, "dtype": "float64"}
     together = solve_spots([NARROW[0], other], **settings(**solving))
     alone = [solve_spots([spot], **settings(**solving))[0] for spot in (NARROW[0], other)]
-    _, both, first, second = numbers  # before a batch is split, one spot is looked at alone
+    both, first, second = numbers
     assert second < first <= both < 600
     for one, single in zip(together, alone, strict=True):
         assert one.ev == pytest.approx(single.ev, rel=0, abs=1e-10)
