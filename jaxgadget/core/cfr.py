@@ -8,7 +8,6 @@ update. All rules, gadgets and whole games run through this one loop.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Any
 
 import jax
@@ -24,6 +23,7 @@ from jaxgadget.core.problem import (
 from jaxgadget.core.regret import Bounds, Rule
 from jaxgadget.core.response import evaluate, payoff_reaches
 from jaxgadget.core.treeplex import Treeplex, expand_infosets, sum_actions
+from jaxgadget.util.compilation import compiled
 from jaxgadget.util.players import replaced
 
 
@@ -49,7 +49,7 @@ class State:
     payoff: Any
 
 
-@jax.jit
+@compiled
 def start(problem: Problem, rule: Rule, payoff_state: Any = None) -> State:
     """Initial state: uniform strategies, with a floor (1−ε)·uniform + ε·prior."""
     check_precision(problem)
@@ -138,7 +138,7 @@ def update(problem: Problem, rule: Rule, state: State, player: int) -> State:
     )
 
 
-@jax.jit
+@compiled
 def average(problem: Problem, state: State) -> tuple[Parts, Parts]:
     """Both players' average strategies, `[Q, lanes]`; uniform (with floors) where there is no mass."""
     check_precision(problem)
@@ -164,13 +164,13 @@ def normalise(treeplex: Treeplex, weight: jax.Array, bounds: Bounds) -> jax.Arra
     return jnp.where(total > 0, weight / jnp.where(total > 0, total, 1), fallback)
 
 
-@functools.partial(jax.jit, donate_argnames=("state",))
+@compiled(donate_argnames=("state",))
 def run(problem: Problem, state: State, until: jax.Array, *, rule: Rule) -> State:
     """Iterates on the device until iteration `until`; the buffers of `state` are donated."""
     return _iterate(problem, rule, state, until)
 
 
-@functools.partial(jax.jit, static_argnames=("check_every",), donate_argnames=("state",))
+@compiled(static_argnames=("check_every",), donate_argnames=("state",))
 def run_to_gap(
     problem: Problem,
     state: State,
@@ -210,7 +210,7 @@ def _iterate(problem: Problem, rule: Rule, state: State, until: jax.Array) -> St
     return jax.lax.fori_loop(state.iteration, until, lambda _, s: step(problem, rule, s), state)
 
 
-@jax.jit
+@compiled
 def largest_gap(problem: Problem, state: State) -> jax.Array:
     """The largest finite gap of the average strategies over subgames and lanes."""
     gap = evaluate(problem, average(problem, state), state.payoff).gap

@@ -34,7 +34,7 @@ from jaxgadget.core.problem import Parts, Problem, Side, with_regret_tolerance
 from jaxgadget.core.regret import Rule
 from jaxgadget.core.solver import Solver
 from jaxgadget.util.arrays import IntArray
-from jaxgadget.util.compilation import compile_quickly, drop_many_programs
+from jaxgadget.util.compilation import compiled, drop_many_programs
 from jaxgadget.util.precision import precision
 
 POLL_SECONDS = 0.1
@@ -274,7 +274,7 @@ def cast_arrays(tree: Any, dtype: DTypeLike) -> Any:
     return jax.tree.map(cast, tree)
 
 
-@compile_quickly
+@compiled(quick=True)
 def _begin(problem: Problem, rule: Rule, payoff_state: Any) -> tuple[Any, State]:
     """Regret tolerance, and the initial state."""
     complete = with_regret_tolerance(problem)

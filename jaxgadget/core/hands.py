@@ -8,7 +8,6 @@ pairs.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Any, Protocol
 
 import jax
@@ -19,7 +18,7 @@ from jax.typing import DTypeLike
 from jaxgadget.core.host import Entries, HandEntries, merge_entries
 from jaxgadget.core.rows import EXACT, Sums, array_bytes, build_sums, take_rows
 from jaxgadget.util.arrays import FloatArray, IntArray
-from jaxgadget.util.compilation import compile_quickly
+from jaxgadget.util.compilation import compiled
 from jaxgadget.util.players import pair_for, sign_of
 from jaxgadget.util.precision import precision
 
@@ -193,7 +192,7 @@ def build_hands_payoff(entries: HandEntries, dtype: DTypeLike) -> HandsPayoff:
     )
 
 
-@functools.partial(compile_quickly, static_argnames=("player",))
+@compiled(quick=True, static_argnames=("player",))
 def _gradient(payoff: HandsPayoff, reach: tuple[jax.Array, jax.Array], *, player: int) -> jax.Array:
     return payoff.gradient(player, reach, None)[0]
 

@@ -7,7 +7,6 @@ compares it with the memory analysis of the compiled loop (`fits_compiled`).
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from jaxgadget.core.problem import Problem
 from jaxgadget.core.regret import CFR_PLUS, Rule
 from jaxgadget.core.rows import array_bytes
 from jaxgadget.core.treeplex import Treeplex
+from jaxgadget.util.compilation import compiled
 from jaxgadget.util.memory import host_memory, megabytes
 from jaxgadget.util.precision import precision
 
@@ -209,7 +209,7 @@ def rule_bytes(problem: Problem, rule: Rule) -> int:
         return sum(array_bytes(_initial_state.eval_shape(rule, x, num_lanes, dtype)) for x in treeplexes)
 
 
-@functools.partial(jax.jit, static_argnames=("num_lanes", "dtype"))
+@compiled(static_argnames=("num_lanes", "dtype"))
 def _initial_state(rule: Rule, treeplex: Treeplex, num_lanes: int, dtype: DTypeLike) -> Any:
     """A rule's initial state; as one function, it is traced once for each shape."""
     return rule.init(treeplex, num_lanes, dtype)

@@ -22,6 +22,7 @@ from jaxgadget.core.regret import ZERO_REGRET, Bounds
 from jaxgadget.core.rows import RowSums, build_row_sums, on_host, take_rows
 from jaxgadget.core.treeplex import Level, Reduce, Treeplex, reach, sweep_up, take_blocks, to_device
 from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.compilation import compiled
 
 Pair = tuple[HostTreeplex, HostTreeplex]
 
@@ -268,7 +269,7 @@ def no_regret_tolerance(sides: Sequence[Side], lanes: int, dtype: DTypeLike) -> 
     return parts[0], parts[1]
 
 
-@jax.jit
+@compiled
 def with_regret_tolerance(problem: Problem) -> Problem:
     """Fills in `regret_tolerance`: the payoff range of every infoset times a multiple of machine epsilon.
 

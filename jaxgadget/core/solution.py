@@ -19,7 +19,7 @@ from jaxgadget.core.memory import Plan
 from jaxgadget.core.problem import Parts, Problem, Side, Terms, earned_alone, follow
 from jaxgadget.core.solver import Solver
 from jaxgadget.util.arrays import FloatArray, IntArray
-from jaxgadget.util.compilation import compile_quickly
+from jaxgadget.util.compilation import compiled
 from jaxgadget.util.precision import precision
 
 Pair = tuple[FloatArray, FloatArray]
@@ -199,8 +199,8 @@ def _stack_lanes(rows: Sequence[Behaviour]) -> Parts:
     return Parts(jax.device_put(entry), jax.device_put(body))
 
 
-_certify = functools.partial(compile_quickly, static_argnames=("players", "played"))(certify)
-_certify_average = functools.partial(compile_quickly, static_argnames=("players", "played"))(certify_average)
+_certify = compiled(certify, quick=True, static_argnames=("players", "played"))
+_certify_average = compiled(certify_average, quick=True, static_argnames=("players", "played"))
 
 
 def _no_fallback(lanes: IntArray) -> Fallbacks:
@@ -245,7 +245,7 @@ def find_earnings(
     return earned
 
 
-@compile_quickly
+@compiled(quick=True)
 def _earned(side: Side, terms: Terms, rows: jax.Array) -> jax.Array:
     entry = rows[: side.entry.num_actions]  # none: the entry is fixed
     return earned_alone(side, terms, follow(side, terms, Parts(entry, rows)))

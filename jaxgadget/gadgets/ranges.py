@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from jaxgadget.core.treeplex import Level, Treeplex, sweep_up
 from jaxgadget.tree import sequence
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
-from jaxgadget.util.compilation import compile_quickly
+from jaxgadget.util.compilation import compiled
 from jaxgadget.util.precision import precision
 
 
@@ -80,7 +80,7 @@ def _largest(level: Level, q: jax.Array) -> jax.Array:
     return level.largest(q)
 
 
-@compile_quickly
+@compiled(quick=True)
 def _largest_above(treeplex: Treeplex, gradient: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     return sweep_up(treeplex, gradient, _largest)
 

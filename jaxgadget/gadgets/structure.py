@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +29,7 @@ from jaxgadget.gadgets.ranges import Ranges, TrunkRanges
 from jaxgadget.tree.forest import Forest, opponent_roots
 from jaxgadget.tree.trunk import Trunk
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
-from jaxgadget.util.compilation import compile_quickly
+from jaxgadget.util.compilation import compiled
 from jaxgadget.util.players import sign_of
 from jaxgadget.util.precision import precision
 
@@ -192,7 +191,7 @@ def values_at_roots(
     return -np.asarray(best), -np.asarray(followed) if played else None
 
 
-@functools.partial(compile_quickly, static_argnames=("player", "played"))
+@compiled(quick=True, static_argnames=("player", "played"))
 def opponent_values(
     sides: tuple[Side, Side],
     payoff: Payoff,

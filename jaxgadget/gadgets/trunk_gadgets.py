@@ -27,7 +27,7 @@ from jaxgadget.gadgets.ranges import Ranges, inverse, sum_rows
 from jaxgadget.gadgets.structure import Bodies
 from jaxgadget.tree.trunk import build_way
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
-from jaxgadget.util.compilation import compile_quickly
+from jaxgadget.util.compilation import compiled
 from jaxgadget.util.precision import precision
 
 
@@ -134,7 +134,7 @@ class WayEntry:
         return np.maximum(gap + (free - floored)[: self.num_games], 0)
 
 
-@compile_quickly
+@compiled(quick=True)
 def _root_values(treeplex: Treeplex, constant: jax.Array, bounds: Bounds) -> jax.Array:
     """`[R, L]` best value of each root for a player with these constants and bounds."""
     return sweep_up(treeplex, constant, bounds.best)[2]

@@ -51,7 +51,7 @@ from jaxgadget.tree.public_form import hand_entries
 from jaxgadget.tree.sequence import SequenceForm
 from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
-from jaxgadget.util.compilation import compile_quickly
+from jaxgadget.util.compilation import compiled
 from jaxgadget.util.memory import megabytes
 from jaxgadget.util.precision import precision
 
@@ -782,7 +782,7 @@ class _SolvedSpots(NamedTuple):
     gap: FloatArray
 
 
-_certify = functools.partial(compile_quickly, static_argnames=("played",))(certify)
+_certify = compiled(certify, quick=True, static_argnames=("played",))
 
 
 def _worth(solution: BatchSolution | Certificate) -> _SolvedSpots:
@@ -796,6 +796,6 @@ def _divide(x: FloatArray, by: FloatArray) -> FloatArray:
     return np.divide(x, by, out=np.full_like(x, np.nan), where=by > 1e-12 * by.max(initial=0))
 
 
-@jax.jit
+@compiled
 def _win(showdowns: Any, reach: jax.Array) -> jax.Array:
     return showdowns(0, reach)

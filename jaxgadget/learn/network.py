@@ -22,6 +22,7 @@ from jaxgadget.learn.encoding import Encoding, decision_histories
 from jaxgadget.learn.perceptron import Perceptron, Weights, abstract_weights, evaluate
 from jaxgadget.tree.history import HistoryTree, check_histories
 from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.compilation import compiled
 from jaxgadget.util.precision import precision
 
 SMALLEST_BATCH, LARGEST_BATCH = 64, 4096
@@ -64,7 +65,7 @@ class ValueNetwork(Perceptron):
         return super().__call__(x).reshape(x.shape[0], self.num_entries, self.num_entries)
 
 
-_evaluate = jax.jit(evaluate, static_argnums=0)
+_evaluate = compiled(evaluate, static_argnums=0)
 
 
 @dataclasses.dataclass(eq=False, kw_only=True, repr=False)

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from flax import nnx
 
+from jaxgadget.util.compilation import compiled
 from jaxgadget.util.precision import precision
 
 Weights: TypeAlias = dict[Any, Any]
@@ -77,7 +78,7 @@ def initial_weights(shape: Shape, seed: int) -> Weights:
         return _draw_weights(shape, jax.random.key(seed))
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@compiled(static_argnums=0)
 def _draw_weights(shape: Shape, key: jax.Array) -> Weights:
     return nnx.to_pure_dict(nnx.state(shape.build(nnx.Rngs(key))))
 

@@ -37,6 +37,7 @@ from jaxgadget.learn.perceptron import Perceptron, Weights, abstract_weights, co
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.history import HistoryTree, check_histories
 from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.compilation import compiled
 from jaxgadget.util.digest import digest
 from jaxgadget.util.store import Format, file_checksum, read_record
 from jaxgadget.values.ranged_payoff import Pair, RangeFunction
@@ -365,7 +366,7 @@ def predict(
     return (first, second), opposing
 
 
-@jax.jit
+@compiled
 def _range_values(
     shape: RangeArchitecture, weights: Weights, states: PublicStates, scale: jax.Array, ranges: Pair
 ) -> Pair:

@@ -52,6 +52,7 @@ from jaxgadget.tree.cut import CutSpec
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.compilation import compiled
 from jaxgadget.util.interrupts import telling_what_is_kept
 from jaxgadget.util.memory import megabytes
 from jaxgadget.util.players import replaced
@@ -609,7 +610,7 @@ def range_rmse(values: RangeValues, solved: SolvedRanges) -> float:
     with precision(np.float64):
         limit = Limit.of(forest.cut, np.dtype(np.float64))
         states = PublicStates.of(limit, "padded")
-        error = jax.jit(functools.partial(_total_error, function_at(values, limit, lanes)))
+        error = compiled(functools.partial(_total_error, function_at(values, limit, lanes)))
         for begin in range(0, lanes, EVALUATED):
             part = slice(begin, begin + EVALUATED)
             ranges, expected = ((pair[0][:, part], pair[1][:, part]) for pair in (queries, targets))

@@ -8,7 +8,6 @@ and equally many cores, on which the order of XLA's summations depends.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import logging
 import math
 import time
@@ -24,6 +23,7 @@ from jaxgadget.learn.checkpoints import Row, TrainingFolder
 from jaxgadget.learn.optimiser import LearningSchedule, make_optimiser
 from jaxgadget.learn.options import TrainingConfig
 from jaxgadget.learn.perceptron import Weights
+from jaxgadget.util.compilation import compiled
 
 LOG_DRAWS, FINAL_DRAWS = 2**15, 2**20
 """Minimum number of draws to measure errors with noisy targets, in the log and at the end."""
@@ -101,7 +101,7 @@ def begin(weights: Weights, schedule: LearningSchedule) -> Progress:
     )
 
 
-@functools.partial(jax.jit, static_argnames="schedule", donate_argnames="progress")
+@compiled(static_argnames="schedule", donate_argnames="progress")
 def advance(progress: Progress, lesson: Lesson, until: jax.Array, *, schedule: LearningSchedule) -> Progress:
     """Trains until step `until`, or until a step fails."""
     optimiser = make_optimiser(schedule)
@@ -131,7 +131,7 @@ def advance(progress: Progress, lesson: Lesson, until: jax.Array, *, schedule: L
     return jax.lax.while_loop(goes_on, train, start)
 
 
-@jax.jit
+@compiled
 def mean_square(
     lesson: Lesson, weights: Weights, first: jax.Array, last: jax.Array, rounds: jax.Array
 ) -> tuple[jax.Array, jax.Array]:

@@ -6,7 +6,6 @@ Always in float64, compiled once a tree, all lanes at once.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -38,7 +37,7 @@ from jaxgadget.tree.sequence import Treeplexes
 from jaxgadget.tree.whole import sequence_form, whole_treeplexes
 from jaxgadget.util.arguments import check_player, is_finite_number
 from jaxgadget.util.arrays import FloatArray, IntArray
-from jaxgadget.util.compilation import compile_quickly
+from jaxgadget.util.compilation import compiled
 from jaxgadget.util.players import Bracket
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
@@ -60,8 +59,8 @@ as rows, which solvers have, 44 s, 2.7 GiB and 0.9 s."""
 VALUE_WORK = 3e8
 """Default budget of the bracket, in (terminals + sequences) × iterations: seconds."""
 
-evaluate_parts = compile_quickly(response.evaluate)
-_averages = compile_quickly(averages)
+evaluate_parts = compiled(response.evaluate, quick=True)
+_averages = compiled(averages, quick=True)
 
 
 def whole_problem(tree: Tree, num_lanes: int, dtype: DTypeLike) -> Problem:
@@ -227,7 +226,7 @@ class BestResponse:
         return f"<BestResponse: value {self.value}, {self.policy!r}>"
 
 
-@functools.partial(compile_quickly, static_argnames=("player",))
+@compiled(quick=True, static_argnames=("player",))
 def best_values(problem: Problem, strategy: tuple[Parts, Parts], player: int) -> tuple[Any, Any, Any]:
     """Value of a best response of `player`, and its counterfactual values of actions and infosets."""
     plans = [follow(problem.sides[p], problem.terms[p], strategy[p]) for p in (0, 1)]

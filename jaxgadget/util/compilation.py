@@ -13,10 +13,12 @@ import pathlib
 import tempfile
 from collections.abc import Callable, Generator
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 import platformdirs
+from jax.core import Tracer
 from jax.experimental.compilation_cache import compilation_cache
 
 from jaxgadget.util.files import make_folder
@@ -111,28 +113,118 @@ def _can_be_made(folder: pathlib.Path) -> bool:
     return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
 
 
-def compile_quickly(function: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
-    """`jax.jit` for functions that run once: compiles in a third of the time, runs up to ten times slower.
+class Program:
+    """A function that JAX compiles. All compiled functions of this package are of this kind.
 
-    Building the gadget games of Leduc's flop, seven gadgets and 20 blueprints, compiles in 0.65 s instead of
-    3.9 s on two cores, and runs in 3.2 ms instead of 1.3 ms. On accelerators, and for arguments of more than
-    `QUICK_BYTES`, default settings are used. Unsuitable for loops; JAX does not support calls of such a
-    function inside another compiled one.
+    Calls can be watched (`watch_programs`), so that `jaxgadget.bench.inspect` can compile what a call of the
+    package runs for another device. Watching costs nothing otherwise.
+
+    Attributes:
+      name: qualified name of the function.
+      jitted: the function compiled with default settings, as accelerators need it.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        quick: bool = False,
+        compiler_options: dict[str, Any] | None = None,
+        **settings: Any,
+    ) -> None:
+        """Wraps a function; arguments as in `compiled`."""
+        self.name: str = getattr(function, "__qualname__", type(function).__name__)
+        self.jitted: Any = jax.jit(function, compiler_options=compiler_options, **settings)
+        self._quick: Any = jax.jit(function, compiler_options=QUICK_OPTIONS, **settings) if quick else None
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Calls the function, compiled for the shapes of the arguments."""
+        if _watching and not _is_traced((arguments, named)):
+            self.note(*arguments, **named)
+        if self._quick is None or jax.default_backend() != "cpu":
+            return self.jitted(*arguments, **named)
+        arrays = [x for x in jax.tree.leaves((arguments, named)) if hasattr(x, "nbytes")]
+        is_small = sum(x.nbytes for x in arrays) <= QUICK_BYTES
+        return (self._quick if is_small else self.jitted)(*arguments, **named)
+
+    def note(self, *arguments: Any, **named: Any) -> None:
+        """Notes a call in every `watch_programs` without making it; arrays may be shapes."""
+        positional, by_name = jax.tree.map(_shape, (arguments, named))
+        call = ProgramCall(self, positional, by_name, bool(jax.config.values["jax_enable_x64"]))
+        for calls in _watching:
+            calls.append(call)
+
+    def lower(self, *arguments: Any, **named: Any) -> Any:
+        """Lowers the function for some arguments, or their shapes, as `jax.jit` does."""
+        return self.jitted.lower(*arguments, **named)
+
+    def eval_shape(self, *arguments: Any, **named: Any) -> Any:
+        """Shapes of the results, as `jax.eval_shape`."""
+        return self.jitted.eval_shape(*arguments, **named)
+
+
+class ProgramCall(NamedTuple):
+    """A call of a program.
+
+    Attributes:
+      program: the program.
+      arguments: positional arguments, arrays as `jax.ShapeDtypeStruct`.
+      named: arguments by name, likewise.
+      x64: True if JAX computed in float64.
+    """
+
+    program: Program
+    arguments: tuple[Any, ...]
+    named: dict[str, Any]
+    x64: bool
+
+
+_watching: list[list[ProgramCall]] = []
+
+
+@contextlib.contextmanager
+def watch_programs() -> Generator[list[ProgramCall]]:
+    """Yields a list to which every call of a program inside the block is appended, in all threads."""
+    calls: list[ProgramCall] = []
+    _watching.append(calls)
+    try:
+        yield calls
+    finally:
+        _watching[:] = [other for other in _watching if other is not calls]
+
+
+def _is_traced(tree: Any) -> bool:
+    return any(isinstance(x, Tracer) for x in jax.tree.leaves(tree))
+
+
+def _shape(x: Any) -> Any:
+    if not isinstance(x, jax.Array | np.ndarray | np.generic):
+        return x
+    return jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False))
+
+
+def compiled(
+    function: Callable[..., Any] | None = None,
+    *,
+    quick: bool = False,
+    compiler_options: dict[str, Any] | None = None,
+    **settings: Any,
+) -> Any:
+    """Decorator that compiles a function with JAX; see `Program`.
 
     Args:
-      function: the function to compile.
+      function: the function; without it the decorator itself is returned.
+      quick: for functions that run once: on a CPU, compiles in a third of the time and runs up to ten times
+        slower, unless the arguments have more than `QUICK_BYTES`. Building the gadget games of Leduc's flop,
+        seven gadgets and 20 blueprints, compiles in 0.65 s instead of 3.9 s on two cores, and runs in 3.2 ms
+        instead of 1.3 ms. Unsuitable for loops; JAX does not support calls of such a function inside another
+        compiled one.
+      compiler_options: XLA's options for this function, except when it is compiled quickly.
       settings: keyword arguments of `jax.jit`, such as `static_argnames`.
     """
-    quick = jax.jit(function, compiler_options=QUICK_OPTIONS, **settings)
-    usual = jax.jit(function, **settings)
-
-    @functools.wraps(function)
-    def call(*arguments: Any, **named: Any) -> Any:
-        arrays = [x for x in jax.tree.leaves((arguments, named)) if hasattr(x, "nbytes")]
-        small = sum(x.nbytes for x in arrays) <= QUICK_BYTES
-        return (quick if small and jax.default_backend() == "cpu" else usual)(*arguments, **named)
-
-    return call
+    settings |= {"quick": quick, "compiler_options": compiler_options}
+    return functools.partial(Program, **settings) if function is None else Program(function, **settings)
 
 
 def drop_many_programs(times: int = 1) -> None:

@@ -7,7 +7,6 @@ ranges at the limit to counterfactual values of all infostates there. Used by `s
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -22,6 +21,7 @@ from jaxgadget.core.regret import Rule
 from jaxgadget.core.response import evaluate
 from jaxgadget.core.rows import Sums, array_bytes, take_rows
 from jaxgadget.util.arrays import IntArray
+from jaxgadget.util.compilation import compiled
 from jaxgadget.util.players import replaced
 
 Pair: TypeAlias = tuple[jax.Array, jax.Array]
@@ -149,7 +149,7 @@ class TrunkSolution(NamedTuple):
     gap: jax.Array
 
 
-@functools.partial(jax.jit, static_argnames=("linear",))
+@compiled(static_argnames=("linear",))
 def conclude_trunk(problem: Problem, state: State, *, linear: bool = False) -> TrunkSolution:
     """Averages of a solved trunk and their best-response values.
 

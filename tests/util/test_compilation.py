@@ -16,7 +16,7 @@ import jaxgadget
 from jaxgadget.util import compilation
 from jaxgadget.util.compilation import (
     MAX_MAPPINGS,
-    compile_quickly,
+    compiled,
     compiled_afresh,
     drop_many_programs,
     drop_programs,
@@ -185,7 +185,7 @@ def test_compiled_quickly_it_computes_the_same(dtype: type[np.floating]):
         num_traces += 1
         return mixed(*args, num_segments=num_segments)
 
-    quick = compile_quickly(counted, static_argnames=("num_segments",))
+    quick = compiled(counted, quick=True, static_argnames=("num_segments",))
     draw = np.random.default_rng(0)
     with jax.enable_x64(dtype is np.float64):
         for size in (50, 50, 60):
@@ -201,4 +201,20 @@ def test_compiled_quickly_it_computes_the_same(dtype: type[np.floating]):
 def test_the_quick_options_reach_the_compiler(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(compilation, "QUICK_OPTIONS", {"no_such_option": 0})
     with pytest.raises(jax.errors.JaxRuntimeError, match="no_such_option"):
-        compile_quickly(lambda x: x + 1)(jnp.float32(1))
+        compiled(lambda x: x + 1, quick=True)(jnp.float32(1))
+
+
+def test_calls_of_programs_are_watched():
+    """Those with numbers are; a program that another one traces is a part of it."""
+    inner = compiled(lambda x: x + 1)
+    outer = compiled(lambda x, *, times: inner(x) * times, static_argnames=("times",))
+    inner(np.float32(1))
+    with compilation.watch_programs() as calls:
+        assert outer(jnp.ones(3), times=2).tolist() == [4, 4, 4]
+        with jax.enable_x64(True):
+            inner(np.ones(2))
+    outer(jnp.ones(3), times=2)
+    first, second = calls
+    assert first.program is outer and second.program is inner
+    assert first.named == {"times": 2} and not first.x64 and second.x64
+    assert (first.arguments[0].shape, second.arguments[0].dtype) == ((3,), np.float64)
