@@ -40,6 +40,7 @@ from jaxgadget.games.registry import load
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.tree.sequence import SequenceForm
 from jaxgadget.tree.whole import sequence_form
+from jaxgadget.util.accelerators import driver_version, find_plugins
 from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.compilation import compiled_afresh
@@ -96,12 +97,14 @@ class Benchmark:
 
     Attributes:
       device: JAX's device and the machine's cores.
-      versions: of Python and the packages, None if one is not installed.
+      driver: version of the NVIDIA driver; None without one.
+      versions: of Python, the packages, None if one is not installed, and installed plugins.
       rows: results by game, engine and number of lanes.
       skipped: installed engines that were skipped for a game, with the reason.
     """
 
     device: str
+    driver: str | None
     versions: dict[str, str | None]
     rows: tuple[Row, ...]
     skipped: tuple[str, ...]
@@ -177,7 +180,11 @@ def bench(
             ) as report:
                 rows += _race(tree, runners, options, report)
     return Benchmark(
-        device=describe_device(), versions=find_versions(), rows=tuple(rows), skipped=tuple(skipped)
+        device=describe_device(),
+        driver=driver_version(),
+        versions=find_versions() | find_plugins(),
+        rows=tuple(rows),
+        skipped=tuple(skipped),
     )
 
 

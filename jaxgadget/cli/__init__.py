@@ -30,9 +30,10 @@ from jaxgadget.cli import (
     sweep,
     train,
 )
-from jaxgadget.cli.command import Command, clear_errors
+from jaxgadget.cli.command import Command, JaxCommand, clear_errors, start_jax
 from jaxgadget.cli.fields import expand
 from jaxgadget.report.output import show
+from jaxgadget.util.accelerators import describe_installation
 
 COLLECT_RARELY = (50_000, 20, 50)
 """Thresholds of Python's garbage collector. Imports and tracing create many long-lived objects: with the
@@ -69,21 +70,29 @@ app = typer.Typer(
 )
 
 
-def _command(name: str, epilog: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def _command(
+    name: str, epilog: str | None = None, kind: type[Command] = JaxCommand
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Registers a function of dataclasses as a command."""
-    return lambda function: app.command(name, epilog=epilog, cls=Command)(clear_errors()(expand(function)))
+    return lambda function: app.command(name, epilog=epilog, cls=kind)(clear_errors()(expand(function)))
 
 
 @app.callback(invoke_without_command=True)
 def _options(
-    show_version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print versions, devices and plugins, and stop.")
+    ] = False,
 ) -> None:
     if show_version:
         typer.echo(f"jaxgadget {version('jaxgadget')}")
+        with clear_errors():
+            start_jax()
+            for line in describe_installation():
+                typer.echo(line)
         raise typer.Exit
 
 
-@_command("games")
+@_command("games", kind=Command)
 def games() -> None:
     """List the games that have a name, with their parameters."""
     from jaxgadget.games.registry import list_games
@@ -106,7 +115,6 @@ for _name, _function, _examples in (
     ("respond", respond.respond, respond.RESPOND_EXAMPLES),
     ("off-tree", off_tree.off_tree, off_tree.OFF_TREE_EXAMPLES),
     ("show", looking.show_subgame, looking.SHOW_EXAMPLES),
-    ("infostates", looking.infostates, looking.INFOSTATES_EXAMPLES),
     ("sweep", sweep.sweep, sweep.SWEEP_EXAMPLES),
     ("train-value", train.train_value, train.VALUE_EXAMPLES),
     ("train-ranges", train.train_ranges, train.RANGES_EXAMPLES),
@@ -117,6 +125,7 @@ for _name, _function, _examples in (
     ("bench", bench.bench, bench.BENCH_EXAMPLES),
 ):
     _command(_name, _examples)(_function)
+_command("infostates", looking.INFOSTATES_EXAMPLES, Command)(looking.infostates)
 
 
 def main() -> None:

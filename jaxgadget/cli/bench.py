@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,14 +16,16 @@ from jaxgadget.bench.defaults import (
 )
 from jaxgadget.cli.command import refuse_unused
 from jaxgadget.cli.fields import Fields, option, request
-from jaxgadget.cli.options import IterativeSolver, Output, SizeOptions, keep_programs
+from jaxgadget.cli.options import IterativeSolver, Output, SizeOptions
 
 BENCH_EXAMPLES = """\
 Examples:
 
 `jaxgadget bench`
 
-`jaxgadget bench leduc_poker --lanes 1 --lanes 64 --lanes 1024 --engine jaxgadget --engine openspiel --json -`
+`jaxgadget bench leduc_poker --lanes 1,64,1024 --engine jaxgadget --engine openspiel --json -`
+
+`jaxgadget bench --lanes 1,256,4096,65536 --device gpu --json gpu.json`
 """
 
 
@@ -35,6 +37,7 @@ class BenchOptions(SizeOptions):
       game: games to solve; peers can only solve games that OpenSpiel has, too.
       lanes: number of copies of the game in a batch; peers have 1.
       engine: solvers to time; by default jaxgadget and the installed peers.
+      device: platform of jaxgadget; by default JAX's choice, a GPU if there is one.
       seconds: total time of all repetitions of a row, in seconds.
       repeats: number of repetitions, alternating between engines; the fastest one is reported.
     """
@@ -42,6 +45,7 @@ class BenchOptions(SizeOptions):
     game: tuple[str, ...] = option(DEFAULT_GAMES, argument=True, metavar="GAME")
     lanes: tuple[int, ...] = DEFAULT_LANES
     engine: tuple[str, ...] = option((), choices=ENGINES)
+    device: Literal["cpu", "gpu"] | None = option(None, default="JAX's choice")
     seconds: float = option(DEFAULT_SECONDS, metavar="SECONDS", min=0)
     repeats: int = option(DEFAULT_REPEATS, min=1)
 
@@ -62,11 +66,10 @@ def bench(
     chosen to fill the time.
     """
     if options.engine and OURS not in options.engine:
-        refuse_unused(context, "without --engine jaxgadget", "lanes", "dtype")
+        refuse_unused(context, "without --engine jaxgadget", "lanes", "dtype", "device")
     if solver.iterations is not None:
         refuse_unused(context, "with --iterations", "seconds")
     output.check()
-    keep_programs()
     from jaxgadget.bench.bench import bench as run_bench
     from jaxgadget.report.bench import bench_notes, bench_record, bench_tables
 

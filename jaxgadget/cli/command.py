@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperOption
 
 from jaxgadget.core.solver import LP, Solver
 from jaxgadget.report.output import warn
+from jaxgadget.util.accelerators import import_jax
 from jaxgadget.util.interrupts import telling_what_is_kept
 
 if TYPE_CHECKING:
@@ -68,6 +69,31 @@ class Command(TyperCommand):
             if (reader := read.get(os.path.realpath(path))) is not None:
                 ours, theirs = (each.get_error_hint().strip("'") for each in (option, reader))
                 raise ValueError(f"{ours} {os.fspath(path)}: {theirs} reads that file; choose another one")
+
+
+class JaxCommand(Command):
+    """A command that computes: imports JAX on the platform of `--device` if the command has that option."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Imports JAX and runs the command."""
+        with clear_errors():
+            start_jax(ctx.params.get("device"))
+        return super().invoke(ctx)
+
+
+def start_jax(device: str | None = None) -> None:
+    """Imports JAX and enables its compilation cache.
+
+    Args:
+      device: platform, `cpu` or `gpu`; by default JAX's choice.
+
+    Raises:
+      ValueError: if an environment variable is wrong, or there is no such device.
+    """
+    warn(import_jax(device))
+    from jaxgadget.util.compilation import enable_compilation_cache
+
+    enable_compilation_cache()
 
 
 def _files_in(value: Any) -> list[str]:

@@ -15,7 +15,8 @@ docstring of the class. The field's metadata override these on the command line:
 - `argument`: true for a positional argument.
 - `prefix`: for a field that is a dataclass, a prefix of its fields' names; by default empty.
 
-An option whose field is a tuple may be repeated. A field that is a dataclass is replaced by its own fields.
+An option whose field is a tuple may be repeated; numbers may also be a list with commas, `1,256`. A field
+that is a dataclass is replaced by its own fields.
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ def make(
         flags[field.name] = _flag(field, name)
         value = values[name]
         if value or value in (0, ""):  # omitted options have the default of the class
-            arguments[field.name] = tuple(map(_plain, value)) if isinstance(value, list) else _plain(value)
+            arguments[field.name] = tuple(_flat(value)) if isinstance(value, list) else _plain(value)
     try:
         return kind(**arguments)
     except ValueError as error:
@@ -175,6 +176,21 @@ def make(
 def _plain(value: Any) -> Any:
     """The text of a choice; other values are returned unchanged."""
     return value.value if isinstance(value, enum.StrEnum) else value
+
+
+def _flat(values: list[Any]) -> Iterator[Any]:
+    """Yields the values of a repeated option, and the elements of those that are lists."""
+    for value in values:
+        yield from value if isinstance(value, tuple) else (_plain(value),)
+
+
+def _read_numbers(kind: type[int] | type[float], text: str) -> tuple[int | float, ...]:
+    """Parses numbers separated by commas."""
+    try:
+        return tuple(map(kind, text.split(",")))
+    except ValueError:
+        name = "an integer" if kind is int else "a number"
+        raise typer.BadParameter(f"{text!r}: expected {name}, or several as 1,2") from None
 
 
 def read_path(text: str) -> pathlib.Path:
@@ -278,14 +294,18 @@ def _parameter(option: _Option) -> inspect.Parameter:
         metavar = "|".join(choices) if len(choices) <= MAX_SHOWN_CHOICES else "NAME"
         if len(choices) > MAX_SHOWN_CHOICES:
             text = f"{text.removesuffix('.')}: {either(choices)}."
+    is_list = repeated and kind in (int, float)
+    several = "*May be repeated, or a list with commas.*" if is_list else "*May be repeated.*"
     settings: dict[str, Any] = {
         "metavar": None if kind is bool else metadata.get("metavar", metavar),
-        "help": f"{text} *May be repeated.*" if repeated else text,
+        "help": f"{text} {several}" if repeated else text,
         "show_default": metadata.get("default", True) or False,
         **{name: metadata[name] for name in ("min", "max", "parser") if name in metadata},
     }
     if kind is pathlib.Path:
         settings["parser"] = read_path
+    elif is_list:
+        settings["parser"] = functools.partial(_read_numbers, kind)
     default = option.default
     if repeated and default is not dataclasses.MISSING:
         if default:

@@ -13,7 +13,7 @@ import typer
 
 from jaxgadget.cli.command import exit_if_undefined, keeping, refuse_unused
 from jaxgadget.cli.fields import Fields, make, names_of, option, request
-from jaxgadget.cli.options import GadgetOptions, IterativeSolver, Output, keep_programs
+from jaxgadget.cli.options import GadgetOptions, IterativeSolver, Output
 from jaxgadget.core.solver import MAX_ITERATIONS, Solver
 from jaxgadget.holdem.betting import BetMenu, parse_sizes
 from jaxgadget.util.arguments import near_names, read_number
@@ -251,7 +251,6 @@ def holdem(
     """
     _check(context, files, gadgets, output)
     output.check(folder=solver.checkpoint_path)
-    keep_programs()
     from jaxgadget.report.holdem import frequencies_table, hands_table, refinements_table, spots_table
     from jaxgadget.util.clock import Stopwatch
 

@@ -112,7 +112,7 @@ def infostates(game: GameOptions, cuts: CutOptions, options: InfostateOptions, o
     With `--cut` or `--subgame`, list only infostates in subgames, with the subgame's number.
     """
     output.check()
-    tree, _ = game.enumerate(computes=False)
+    tree, _ = game.enumerate()
     from jaxgadget.report.infostates import infostates_table, list_infostates
 
     forest = None

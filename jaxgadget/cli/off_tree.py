@@ -16,7 +16,6 @@ from jaxgadget.cli.options import (
     PlayerOptions,
     SavedOutput,
     check_solver,
-    keep_programs,
 )
 from jaxgadget.core.solver import LP, Solver
 from jaxgadget.report.output import working
@@ -166,7 +165,6 @@ def _enumerate(
     game: GameOptions, options: OffTreeOptions, players: tuple[int, ...]
 ) -> tuple[HistoryTree, tuple[str, ...] | None]:
     """The tree of the game with the menu, and the off-menu actions; None for all of them."""
-    keep_programs()
     from jaxgadget.games.menu import MenuAbstraction, check_off_tree, read_actions, read_menu
     from jaxgadget.tree.history import enumerate_game
 

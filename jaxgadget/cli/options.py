@@ -105,14 +105,8 @@ class GameOptions(SizeOptions):
 
         return load(self.game)
 
-    def enumerate(self, *, computes: bool = True) -> tuple[HistoryTree, float]:
-        """Enumerates the game's histories; returns the tree and the time taken, in seconds.
-
-        Args:
-          computes: True if JAX is used afterwards.
-        """
-        if computes:
-            keep_programs()
+    def enumerate(self) -> tuple[HistoryTree, float]:
+        """Enumerates the game's histories; returns the tree and the time taken, in seconds."""
         from jaxgadget.tree.history import enumerate_game
 
         began = time.perf_counter()
@@ -136,7 +130,6 @@ class TreeOptions(GameOptions, FormOptions):
         """
         if self.form == "histories":
             return self.enumerate()
-        keep_programs()
         from jaxgadget.tree.public import lay_out
 
         began = time.perf_counter()
@@ -466,13 +459,6 @@ class PlotOutput(Output):
     """
 
     plot: pathlib.Path | None = None
-
-
-def keep_programs() -> None:
-    """Enables JAX's compilation cache; imports JAX, so call it only if there is something to compute."""
-    from jaxgadget.util.compilation import enable_compilation_cache
-
-    enable_compilation_cache()
 
 
 def first_cut(game: TreeGame) -> str:

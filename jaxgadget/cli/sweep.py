@@ -20,7 +20,6 @@ from jaxgadget.cli.options import (
     PlotOutput,
     check_solver,
     first_cut,
-    keep_programs,
 )
 from jaxgadget.core.solver import Solver
 
@@ -125,7 +124,6 @@ def sweep(
     models.parse()
     knowledge = [knowing.make(context, order) for order in grid.order or [None]]
     slurm = _slurm_options(work.slurm, work.workers)
-    keep_programs()
     from jaxgadget.games.registry import load
     from jaxgadget.opponents.opponent import Opponent
     from jaxgadget.policy.blueprints import DRAWS, parse_blueprint

@@ -7,6 +7,8 @@ compares it with the memory analysis of the compiled loop (`fits_compiled`).
 from __future__ import annotations
 
 import dataclasses
+import functools
+import logging
 import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -81,6 +83,9 @@ HANDS_FINAL_ARRAYS = 8.0
 turn, and the strategies, which are copied to the host."""
 
 
+log = logging.getLogger(__name__)
+
+
 class DoesNotFit(ValueError):
     """Not even one lane fits."""
 
@@ -151,6 +156,9 @@ class Plan:
 def find_memory(placement: Placement, allocated: int = 0) -> int | None:
     """Bytes that a solve may take on each device; None if unknown.
 
+    On a GPU the limit is that of XLA's allocator, `XLA_PYTHON_CLIENT_MEM_FRACTION` of the memory, allocated
+    in advance or not. XLA's allocator `platform` has no limit, so that the memory is unknown.
+
     Args:
       placement: the devices.
       allocated: bytes of the solve that each of them holds already.
@@ -159,8 +167,19 @@ def find_memory(placement: Placement, allocated: int = 0) -> int | None:
     if stats is not None:
         free = min(device["bytes_limit"] - device.get("bytes_in_use", 0) for device in stats)
         return int(DEVICE_SHARE * (free + allocated))
+    if not placement.on_cpu:
+        _warn_of_unknown_memory(placement.platform)
+        return None
     memory = host_memory()
     return None if memory is None else memory // len(placement.devices)
+
+
+@functools.cache
+def _warn_of_unknown_memory(platform: str) -> None:
+    """Logs once for each platform that solves are not planned by its memory."""
+    log.warning(
+        "Devices of %r do not state their memory: set memory_limit if a solve needs too much.", platform
+    )
 
 
 def whole_memory(placement: Placement) -> int | None:

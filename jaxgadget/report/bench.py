@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 def bench_record(benchmark: Benchmark) -> dict[str, Any]:
-    """Record of `jaxgadget bench --json`: `device`, `versions` and `rows`."""
+    """Record of `jaxgadget bench --json`: `device`, `driver`, `versions` and `rows`."""
     return {
         "device": benchmark.device,
+        "driver": benchmark.driver,
         "versions": benchmark.versions,
         "rows": [dataclasses.asdict(row) for row in benchmark.rows],
     }
@@ -72,4 +73,7 @@ def bench_notes(benchmark: Benchmark) -> list[str]:
             "number of threads with which it is fastest, and is timed without averaging."
         )
     versions = ", ".join(f"{name} {version}" for name, version in benchmark.versions.items() if version)
-    return [*notes, *benchmark.skipped, f"{benchmark.device}.", f"{versions}."]
+    device = (
+        benchmark.device if benchmark.driver is None else f"{benchmark.device}; driver {benchmark.driver}"
+    )
+    return [*notes, *benchmark.skipped, f"{device}.", f"{versions}."]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
@@ -98,7 +99,10 @@ def test_help_and_complaints_need_no_slow_package(arguments: tuple[str, ...]):
 
 
 def test_version():
-    assert run("--version").stdout == f"jaxgadget {jaxgadget.__version__}\n"
+    first, packages, device, plugins = run("--version").stdout.splitlines()
+    assert first == f"jaxgadget {jaxgadget.__version__}"
+    assert f"jax {jax.__version__}" in packages and device.startswith("device cpu: ")
+    assert plugins.startswith("plugins: ")
 
 
 def test_games_are_listed():
@@ -381,13 +385,24 @@ def test_as_a_program_of_its_own():
 
 def test_bench(tmp_path: pathlib.Path):
     file = tmp_path / "bench.json"
-    options = ("--engine", "jaxgadget", "--lanes", 2, "--iterations", 3, "--repeats", 1)
+    options = (
+        "--engine",
+        "jaxgadget",
+        "--lanes",
+        "2,4",
+        "--iterations",
+        3,
+        "--repeats",
+        1,
+        "--device",
+        "cpu",
+    )
     result = run("bench", "matching_pennies_twist", *options, "--json", file)
     assert (result.exit_code, result.stderr) == (0, "")
     record = strict(file.read_text())
-    assert list(record) == ["device", "versions", "rows"]
-    (row,) = record["rows"]
-    assert (row["game"], row["engine"], row["lanes"]) == ("matching_pennies_twist", "jaxgadget", 2)
+    assert list(record) == ["device", "driver", "versions", "rows"]
+    rows = [(row["game"], row["engine"], row["lanes"]) for row in record["rows"]]
+    assert rows == [("matching_pennies_twist", "jaxgadget", lanes) for lanes in (2, 4)]
     text = words(result.stdout)
     assert "matching_pennies_twist, cfr+" in text
     assert words(record["device"]) in text

@@ -76,10 +76,10 @@ def called(*arguments: str, **fields: Any) -> tuple[Result, list[Any]]:
 def test_fields_have_the_values_of_their_options():
     _, (request,) = called("x")
     assert request == Request(name="x", size=Size(width=7), lid=Size())
-    options = ("--colour", "blue", "--seed", "1", "--seed", "2", "--out", "a", "--loud", "--lid-width", "4")
+    options = ("--colour", "blue", "--seed", "1,2", "--seed", "3", "--out", "a", "--loud", "--lid-width", "4")
     _, (request,) = called("x", *options, "--width", "9")
     assert request.colour == "blue" and type(request.colour) is str
-    assert request.seeds == (1, 2) and request.out == pathlib.Path("a") and request.loud
+    assert request.seeds == (1, 2, 3) and request.out == pathlib.Path("a") and request.loud
     assert request.size == Size(width=9) and request.lid == Size(width=4) and request.hidden == 5
 
 
@@ -100,7 +100,7 @@ def test_help_is_the_attributes_text():
     text = " ".join(called("--help")[0].stdout.replace("│", " ").split())
     assert "--width N Units across, at least 1. [default: 7]" in text
     assert "--lid-width N Units across, at least 1. Of the lid." in text
-    assert "--seed N Seeds. May be repeated. [default: (3)]" in text
+    assert "--seed N Seeds. May be repeated, or a list with commas. [default: (3)]" in text
     assert "--colour red|blue The colour. [default: red]" in text
     assert "hidden" not in text
 

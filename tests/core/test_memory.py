@@ -18,7 +18,7 @@ from jaxgadget.core import driver
 from jaxgadget.core import memory as planning
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.cfr import run, start
-from jaxgadget.core.devices import HOME
+from jaxgadget.core.devices import HOME, Placement
 from jaxgadget.core.driver import Finished, checked_plan, solve
 from jaxgadget.core.memory import (
     DoesNotFit,
@@ -243,3 +243,40 @@ def test_what_does_not_fit_is_refused_with_the_figures(kuhn: Batch) -> None:
     with pytest.raises(DoesNotFit, match="memory"):
         plan_batch(kuhn, np.float64, memory_limit=one - 1)
     assert plan_batch(kuhn, np.float64, memory_limit=one).chunk == 1
+
+
+# An accelerator's own limit
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """A GPU with the statistics of XLA's allocator; none with the allocator `platform`."""
+
+    stats: dict[str, int] | None
+    platform: str = "gpu"
+
+    def memory_stats(self) -> dict[str, int] | None:
+        return self.stats
+
+
+def test_memory_is_that_of_the_device_with_the_least() -> None:
+    """With XLA's memory allocated in advance, and 80 GB of 0.75 × 141 GB free."""
+    whole = {"bytes_limit": 105_000_000_000, "bytes_in_use": 25_000_000_000}
+    roomy = whole | {"bytes_in_use": 0, "pool_bytes": 105_000_000_000}
+    placement = Placement((Device(whole), Device(roomy)))
+    assert find_memory(placement) == 60_000_000_000
+    assert find_memory(placement, allocated=20_000_000_000) == 75_000_000_000
+    assert planning.whole_memory(placement) == 78_750_000_000
+
+
+@pytest.mark.parametrize("stats", [None, {"bytes_in_use": 1}])
+def test_without_statistics_the_memory_of_a_gpu_is_unknown(
+    stats: dict[str, int] | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is not that of the host."""
+    placement = Placement((Device(stats, platform=f"gpu with {stats}"),))
+    assert find_memory(placement) is None and planning.whole_memory(placement) is None
+    assert find_memory(placement) is None
+    (record,) = caplog.records
+    assert "set memory_limit" in record.getMessage()
+    assert find_memory(HOME) is not None

@@ -1,0 +1,206 @@
+"""Accelerators, found without JAX: plugins, drivers, and the environment variables by which JAX sees them.
+
+The command line imports JAX with `import_jax`, so that a GPU that cannot be used, or a wrong variable, is a
+sentence instead of a traceback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import pathlib
+import sys
+import tempfile
+from collections.abc import Generator, Sequence
+from typing import NamedTuple
+
+from jaxgadget.util.arguments import read_number
+from jaxgadget.util.machine import describe_device, find_versions
+
+
+class CudaRuntime(NamedTuple):
+    """CUDA's runtime library, which a plugin needs besides the driver, as a package or otherwise."""
+
+    package: str
+    file: str
+
+
+CUDA_PLUGINS = {
+    "jax-cuda13-plugin": CudaRuntime("nvidia-cuda-runtime", "libcudart.so.13"),
+    "jax-cuda12-plugin": CudaRuntime("nvidia-cuda-runtime-cu12", "libcudart.so.12"),
+}
+"""Packages by which JAX computes on NVIDIA's GPUs; it takes the first that is installed."""
+
+PLUGINS = (*CUDA_PLUGINS, "jax-rocm60-plugin", "jax-rocm7-plugin", "jax-metal", "libtpu")
+"""Packages by which JAX computes on an accelerator."""
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+"""Variable with the GPUs that CUDA shows to a process."""
+
+MEMORY_FRACTIONS = ("XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION")
+"""Variables with the share of a GPU's memory that XLA takes."""
+
+PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
+"""Variable that says whether XLA takes its share at once, which is the default."""
+
+CHOICES = {
+    PREALLOCATE: ("true", "false", "True", "False", "1", "0"),
+    "XLA_PYTHON_CLIENT_ALLOCATOR": ("default", "platform", "bfc", "cuda_async", "vmm"),
+}
+"""Values of XLA's other variables of memory."""
+
+PLATFORMS = "JAX_PLATFORMS"
+
+NOISE = ("cudart_stub.cc", "before absl::InitializeLog()")
+"""Parts of the lines that a CUDA plugin without a driver writes to standard error."""
+
+
+def find_plugins() -> dict[str, str]:
+    """Versions of the installed plugins, and of CUDA's runtime library where that is a package."""
+    return _installed([*PLUGINS, *(runtime.package for runtime in CUDA_PLUGINS.values())])
+
+
+def count_gpus() -> int | None:
+    """Number of NVIDIA GPUs that this process may use, as the driver says; None without a driver."""
+    cuda, count = _driver(), ctypes.c_int(0)
+    if cuda is None:
+        return None
+    return count.value if cuda.cuInit(0) == 0 and cuda.cuDeviceGetCount(ctypes.byref(count)) == 0 else 0
+
+
+def driver_version() -> str | None:
+    """Version of the NVIDIA driver with the newest CUDA that it supports; None without a driver."""
+    cuda, number = _driver(), ctypes.c_int(0)
+    if cuda is None or cuda.cuDriverGetVersion(ctypes.byref(number)) != 0:
+        return None
+    newest = f"CUDA {number.value // 1000}.{number.value % 1000 // 10}"
+    with contextlib.suppress(OSError):
+        return f"{pathlib.Path('/sys/module/nvidia/version').read_text().strip()} ({newest})"
+    return newest
+
+
+def describe_installation() -> list[str]:
+    """Lines with the versions of JAX, its devices, plugins and the driver; imports JAX."""
+    lines = [_listed(find_versions(("jax", "jaxlib"))), f"device {describe_device()}"]
+    reason = None if (plugin := _cuda_plugin()) is None else _why_no_gpu(plugin)
+    lines.append(f"plugins: {_listed(find_plugins()) or 'none'}" + (f"; {reason}" if reason else ""))
+    return lines if (driver := driver_version()) is None else [*lines, f"NVIDIA driver {driver}"]
+
+
+def check_environment() -> None:
+    """Raises ValueError for a variable of XLA's memory with a value that XLA rejects or misreads."""
+    given = [name for name in MEMORY_FRACTIONS if os.environ.get(name)]
+    if len(given) > 1:
+        raise ValueError(f"{given[0]} and {given[1]} are both set: expected one of them")
+    for name in given:
+        share, oversubscribes = read_number(os.environ[name]), "TF_FORCE_UNIFIED_MEMORY" in os.environ
+        if share is None or not (0 < share and (share <= 1 or oversubscribes)):
+            raise ValueError(
+                f"{name}={os.environ[name]!r}: expected a share of the GPU's memory, above 0 and at most 1"
+            )
+    for name, choices in CHOICES.items():
+        value = os.environ.get(name)
+        if value and value not in choices:
+            raise ValueError(f"{name}={value!r}: expected one of {', '.join(choices)}")
+
+
+def import_jax(device: str | None = None) -> str:
+    """Imports JAX on a platform, which is set for this process and those that it starts.
+
+    Where a CUDA plugin is installed and has no GPU, JAX computes on the CPU, unless `JAX_PLATFORMS` is set.
+
+    Args:
+      device: `cpu` or `gpu`; by default JAX's choice.
+
+    Returns:
+      A sentence if a GPU cannot be used; empty if it can, and if neither CUDA nor a GPU is there: a plugin
+      alone compiles for GPUs elsewhere.
+
+    Raises:
+      ValueError: if a variable is wrong, or there is no such device.
+    """
+    check_environment()
+    reason = None if (plugin := _cuda_plugin()) is None else _why_no_gpu(plugin)
+    sentence, platforms = "", os.environ.get(PLATFORMS, "")
+    if device == "cpu":
+        os.environ[PLATFORMS] = device
+    elif plugin is not None and reason is not None:
+        if device is not None:
+            raise ValueError(f"--device {device}: {plugin} is installed but {reason}")
+        if not {"cuda", "gpu"}.isdisjoint(platforms.split(",")):
+            raise ValueError(f"{PLATFORMS}={platforms!r}: {plugin} is installed but {reason}")
+        if not platforms:
+            os.environ[PLATFORMS] = "cpu"
+            if _has_runtime(plugin) or count_gpus() is not None:
+                sentence = f"{plugin} is installed but {reason}; computing on the CPU."
+    with contextlib.nullcontext() if reason is None else _without_noise():
+        import jax
+
+        try:
+            backend = jax.default_backend()
+        except (RuntimeError, AssertionError) as error:  # the latter where a plugin finds no device
+            text = str(error).partition("(")[0].strip() or "there is no such device"
+            raise ValueError(f"{PLATFORMS}={platforms!r}: {text}") from error
+    if device is not None and backend != device:
+        remedy = "" if plugin else "; a GPU needs the extra `cuda12` or `cuda13`, jaxgadget[cuda12]"
+        raise ValueError(f"--device {device}: JAX computes on {backend}{remedy}")
+    return sentence
+
+
+def _cuda_plugin() -> str | None:
+    """The CUDA plugin that JAX takes."""
+    return next(iter(_installed(list(CUDA_PLUGINS))), None)
+
+
+def _why_no_gpu(plugin: str) -> str | None:
+    """The reason why a CUDA plugin has no GPU, as a clause; None if it has one."""
+    gpus, visible = count_gpus(), os.environ.get(VISIBLE)
+    if gpus is None:
+        return "no NVIDIA driver was found"
+    if not gpus:
+        return "the NVIDIA driver has no GPU" + ("" if visible is None else f" ({VISIBLE}={visible!r})")
+    return None if _has_runtime(plugin) else f"{CUDA_PLUGINS[plugin].file} was not found"
+
+
+def _has_runtime(plugin: str) -> bool:
+    runtime = CUDA_PLUGINS[plugin]
+    return bool(_installed([runtime.package])) or _load(runtime.file) is not None
+
+
+def _driver() -> ctypes.CDLL | None:
+    """The NVIDIA driver's library."""
+    return _load("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+
+
+def _load(library: str) -> ctypes.CDLL | None:
+    with contextlib.suppress(OSError):
+        return ctypes.CDLL(library)
+    return None
+
+
+def _installed(packages: Sequence[str]) -> dict[str, str]:
+    versions = find_versions(packages)
+    return {name: found for name in packages if (found := versions[name]) is not None}
+
+
+def _listed(versions: dict[str, str] | dict[str, str | None]) -> str:
+    return ", ".join(f"{name} {found}" for name, found in versions.items())
+
+
+@contextlib.contextmanager
+def _without_noise() -> Generator[None]:
+    """Drops lines with `NOISE` from standard error; libraries in C++ write them, so the file is replaced."""
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as written, contextlib.ExitStack() as stack:
+        before = os.dup(2)
+        stack.callback(os.close, before)
+        os.dup2(written.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(before, 2)
+            written.seek(0)
+            lines = [line for line in written if not any(part.encode() in line for part in NOISE)]
+            os.write(2, b"".join(lines))

@@ -1,0 +1,162 @@
+"""A GPU that cannot be used, and wrong environment variables, are sentences; no GPU is needed here."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from jaxgadget.util import accelerators
+from jaxgadget.util.accelerators import PLATFORMS, VISIBLE, check_environment, import_jax
+
+ROOT = pathlib.Path(__file__).parents[2]
+PLUGIN, RUNTIME = "jax-cuda12-plugin", "nvidia-cuda-runtime-cu12"
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Without variables and without CUDA installed otherwise."""
+    for name in (PLATFORMS, VISIBLE):
+        monkeypatch.setenv(name, "")  # so that they are restored
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(accelerators, "_load", lambda library: None)
+    return monkeypatch
+
+
+def installs(machine: pytest.MonkeyPatch, *packages: str, gpus: int | None = None) -> None:
+    versions = {name: "1.0" for name in packages}
+    machine.setattr(accelerators, "find_versions", lambda names: {name: versions.get(name) for name in names})
+    machine.setattr(accelerators, "count_gpus", lambda: gpus)
+
+
+@pytest.mark.parametrize(
+    ("packages", "gpus", "reason"),
+    [
+        ((PLUGIN, RUNTIME), None, "no NVIDIA driver was found"),
+        ((PLUGIN, RUNTIME), 0, "the NVIDIA driver has no GPU"),
+        ((PLUGIN,), 2, "libcudart.so.12 was not found"),
+        ((PLUGIN, "nvidia-cuda-runtime"), 2, "libcudart.so.12 was not found"),
+    ],
+)
+def test_a_gpu_that_cannot_be_used_is_a_sentence_once(
+    machine: pytest.MonkeyPatch, packages: tuple[str, ...], gpus: int | None, reason: str
+):
+    installs(machine, *packages, gpus=gpus)
+    assert import_jax() == f"{PLUGIN} is installed but {reason}; computing on the CPU."
+    assert os.environ[PLATFORMS] == "cpu"
+    assert import_jax() == ""
+
+
+def test_hidden_gpus_are_named(machine: pytest.MonkeyPatch):
+    installs(machine, PLUGIN, RUNTIME, gpus=0)
+    machine.setenv(VISIBLE, "9")
+    assert "has no GPU (CUDA_VISIBLE_DEVICES='9')" in import_jax()
+
+
+def test_a_plugin_alone_computes_quietly_on_the_cpu(machine: pytest.MonkeyPatch):
+    installs(machine, PLUGIN)
+    assert import_jax() == "" and os.environ[PLATFORMS] == "cpu"
+
+
+@pytest.mark.parametrize(("packages", "gpus"), [((), 1), ((PLUGIN, RUNTIME), 1), (("libtpu",), None)])
+def test_jax_chooses_where_nothing_is_missing(
+    machine: pytest.MonkeyPatch, packages: tuple[str, ...], gpus: int | None
+):
+    installs(machine, *packages, gpus=gpus)
+    assert import_jax() == "" and PLATFORMS not in os.environ
+
+
+def test_what_the_user_asks_for_is_there_or_an_error(machine: pytest.MonkeyPatch):
+    installs(machine, PLUGIN, RUNTIME)
+    with pytest.raises(ValueError, match=f"^--device gpu: {PLUGIN} is installed but no NVIDIA driver"):
+        import_jax("gpu")
+    machine.setenv(PLATFORMS, "cuda")
+    with pytest.raises(ValueError, match=f"^JAX_PLATFORMS='cuda': {PLUGIN} is installed but no NVIDIA"):
+        import_jax()
+    assert import_jax("cpu") == ""
+    installs(machine)
+    with pytest.raises(ValueError, match="JAX computes on cpu; a GPU needs the extra"):
+        import_jax("gpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "right"),
+    [
+        ("XLA_PYTHON_CLIENT_MEM_FRACTION", "1.5", "0.9"),
+        ("XLA_CLIENT_MEM_FRACTION", "abc", "1"),
+        ("XLA_PYTHON_CLIENT_MEM_FRACTION", "0", ".5"),
+        ("XLA_PYTHON_CLIENT_PREALLOCATE", "no", "false"),
+        ("XLA_PYTHON_CLIENT_ALLOCATOR", "gpu", "platform"),
+    ],
+)
+def test_wrong_variables_are_named(machine: pytest.MonkeyPatch, name: str, wrong: str, right: str):
+    machine.setenv(name, right)
+    check_environment()
+    machine.setenv(name, wrong)
+    with pytest.raises(ValueError, match=f"^{name}='{wrong}': expected"):
+        check_environment()
+
+
+def test_variables_of_memory(machine: pytest.MonkeyPatch):
+    machine.setenv("XLA_PYTHON_CLIENT_MEM_FRACTION", "1.5")
+    machine.setenv("TF_FORCE_UNIFIED_MEMORY", "1")  # then XLA may take more than there is
+    check_environment()
+    machine.setenv("XLA_CLIENT_MEM_FRACTION", "0.5")
+    with pytest.raises(ValueError, match="both set"):
+        check_environment()
+
+
+# --- a process that has a plugin ----------------------------------------------------------
+
+INITIALISE = """
+import os
+os.write(2, b"WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\\n")
+os.write(2, b"I0000 00:00:1.1 1 cudart_stub.cc:31] Could not find cuda drivers on your machine.\\n")
+os.write(2, b"worth reading\\n")
+def initialize():
+    if os.environ.get("JAX_PLATFORMS", "") in ("", "cuda"):
+        raise RuntimeError("Unable to load CUDA. Is it installed?")
+"""
+
+
+def command(folder: pathlib.Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The command line on a machine with the packages of a folder, and no GPU."""
+    environment = {name: value for name, value in os.environ.items() if name != PLATFORMS}
+    environment |= {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", VISIBLE: ""} | variables
+    program = [sys.executable, "-m", "jaxgadget", *arguments]
+    return subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def packages(tmp_path: pathlib.Path) -> pathlib.Path:
+    module = tmp_path / "jax_plugins" / "xla_cuda12"
+    module.mkdir(parents=True)
+    (module / "__init__.py").write_text(INITIALISE)
+    for name in (PLUGIN, RUNTIME):
+        metadata = tmp_path / f"{name.replace('-', '_')}-1.0.dist-info" / "METADATA"
+        metadata.parent.mkdir()
+        metadata.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    return tmp_path
+
+
+def test_without_a_gpu_a_command_says_so_and_computes(packages: pathlib.Path):
+    done = command(packages, "solve", "kuhn_poker", "--iterations", "3")
+    why = (
+        "no NVIDIA driver was found" if accelerators.count_gpus() is None else "the NVIDIA driver has no GPU"
+    )
+    told, rest = done.stderr.splitlines()
+    assert (done.returncode, rest) == (0, f"{PLUGIN} is installed but {why}; computing on the CPU.") or (
+        done.returncode,
+        rest,
+    ) == (0, f"{PLUGIN} is installed but {why} (CUDA_VISIBLE_DEVICES=''); computing on the CPU.")
+    assert told == "worth reading"
+    assert "kuhn_poker" in done.stdout
+
+
+@pytest.mark.parametrize("platform", ["gpux", "cuda"])
+def test_a_platform_that_is_not_there(packages: pathlib.Path, platform: str):
+    done = command(packages, "solve", "kuhn_poker", JAX_PLATFORMS=platform)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith(f"Error: JAX_PLATFORMS='{platform}': ")
+    assert "Traceback" not in done.stderr
