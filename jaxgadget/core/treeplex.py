@@ -3,9 +3,9 @@
 Every array has the lanes last. A strategy is `[Q, lanes]`, the probability of every
 (infoset, action); a reach or a gradient is `[S, lanes]` over sequences, S = roots + Q.
 A level's sequences lie slot by slot (`tree.sequence`), so that sums over the actions of its
-infosets, and the way back, are slices: measured on Leduc's numbers of actions, one core,
-regret matching takes 0.3 µs with 1 lane and 24 µs with 64; with gathers 6 and 58, with an
-infoset's actions side by side 3 and 47.
+infosets, and the way back, are slices, and a single reduction where infosets are wide: measured on
+Leduc's numbers of actions, one core, regret matching takes 0.3 µs with 1 lane and 24 µs with 64; with
+gathers 6 and 58, with an infoset's actions side by side 3 and 47.
 
 Where a player holds one of many hands and all else is public, its decisions are the public ones
 once for every hand. They lie *node by node*: all hands of a public infoset, or of an action there, side by
@@ -35,6 +35,14 @@ MANY_SLICES = 100
 has more than three different numbers of actions, its sums are then over slots padded to the longest.
 Liar's Dice 1×6, with 185: 10 s of compiling instead of 16. Liar's Dice 1×4, with 58, one lane: 26 µs an
 iteration instead of 21."""
+
+WIDE = 64
+"""At least this many adjacent slots of equal size are combined by one reduction instead of one by one.
+
+Max-margin on a river has an infoset of 1,081 actions: its first call takes 3.7 s of processor time instead of
+12. Regret matching in one infoset of 128 actions, 64 lanes: 14 µs instead of 3,300; in 32 infosets of 64, one
+lane: 8 µs instead of 4, 64 lanes: 0.6 ms both ways. In hundreds of infosets of 32 actions, reductions take
+twice as long."""
 
 LIKE_LEVELS = 32
 """Runs of at least this many levels of one shape are swept by a `scan` instead of one by one.
@@ -104,11 +112,13 @@ class Level(NamedTuple):
 
     def sums(self, x: jax.Array) -> jax.Array:
         """Sums over the actions of every infoset, within the level: `[actions, L]` → `[infosets, L]`."""
-        return self._each(functools.partial(self._fold, combine=jax.lax.add, nothing=0), x)
+        return self._each(functools.partial(self._fold, reduce=jnp.sum, combine=jax.lax.add, nothing=0), x)
 
     def largest(self, x: jax.Array) -> jax.Array:
         """The largest of every infoset's actions, within the level."""
-        return self._each(functools.partial(self._fold, combine=jax.lax.max, nothing=-jnp.inf), x)
+        return self._each(
+            functools.partial(self._fold, reduce=jnp.max, combine=jax.lax.max, nothing=-jnp.inf), x
+        )
 
     def slot_rows(self, x: jax.Array) -> list[jax.Array]:
         """`expand` as a list of its slots, which concatenate to `[actions, L]`; a single part for a stack."""
@@ -128,22 +138,47 @@ class Level(NamedTuple):
         return by_level.reshape(-1, x.shape[-1])
 
     def _slots(self, x: jax.Array) -> list[jax.Array]:
-        return [_rows(x, 0, count) for count in slot_counts(self.runs)]
+        parts: list[jax.Array] = []
+        for slots, count in self._equal_slots():
+            if slots < WIDE:
+                parts += [_rows(x, 0, count)] * slots
+            else:
+                rows = jnp.broadcast_to(_rows(x, 0, count), (slots, count, x.shape[-1]))
+                parts.append(rows.reshape(slots * count, -1))
+        return parts
+
+    def _equal_slots(self) -> list[tuple[int, int]]:
+        """Adjacent slots of equal size: their number, and the infosets that have them."""
+        return [(len(list(slots)), count) for count, slots in itertools.groupby(slot_counts(self.runs))]
 
     def _fold(
-        self, x: jax.Array, combine: Callable[[jax.Array, jax.Array], jax.Array], nothing: float
+        self,
+        x: jax.Array,
+        reduce: Callable[..., jax.Array],
+        combine: Callable[[jax.Array, jax.Array], jax.Array],
+        nothing: float,
     ) -> jax.Array:
-        begin = np.concatenate([[0], np.cumsum(slot_counts(self.runs))]).tolist()
+        # Terms of the sums: an array, its first row and the number of rows, those of the first infosets.
+        terms: list[tuple[jax.Array, int, int]] = []
+        begin = 0
+        for slots, count in self._equal_slots():
+            end = begin + slots * count
+            if slots < WIDE:
+                terms += [(x, at, count) for at in range(begin, end, count)]
+            else:
+                rows = _rows(x, begin, end).reshape(slots, count, -1)
+                terms.append((reduce(rows, axis=0), 0, count))
+            begin = end
         if self.padded:
-            # From the last slot, the shortest, to the first: so each is looked at only where it is.
-            slots = [_rows(x, first, last) for first, last in itertools.pairwise(begin)]
-            return functools.reduce(lambda rest, slot: _add_first(slot, rest, combine, nothing), slots[::-1])
-        parts: list[jax.Array] = []
+            # From the last term, the shortest, to the first: so each is looked at only where it is.
+            parts = [_rows(array, at, at + count) for array, at, count in terms]
+            return functools.reduce(lambda rest, part: _add_first(part, rest, combine, nothing), parts[::-1])
+        parts = []
         first = 0
         for run in self.runs:
             last = first + run.num_infosets
-            slots = [_rows(x, at + first, at + last) for at in begin[: run.num_actions]]
-            parts.append(functools.reduce(combine, slots))
+            rows = [_rows(array, at + first, at + last) for array, at, count in terms if count >= last]
+            parts.append(functools.reduce(combine, rows))
             first = last
         return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
 

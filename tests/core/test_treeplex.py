@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxgadget.core.host import HandTreeplex, Rounding, build_treeplex, exact_size, rounded_size
+from jaxgadget.core.host import HandTreeplex, Rounding, Run, build_treeplex, exact_size, rounded_size
 from jaxgadget.core.rows import RowSums, ScatteredSums
 from jaxgadget.core.treeplex import (
+    Level,
     Treeplex,
     expand_infosets,
     reach,
@@ -96,6 +97,18 @@ def alike() -> Decisions:
         # No two below one sequence, so that gathered sums are of one shape too.
         for row, number in zip(rows, rng.choice(len(actions), len(rows), replace=False), strict=True):
             above[row], slot[row] = actions[number]
+    return Decisions(depth, num_actions, above, slot)
+
+
+@functools.cache
+def wide() -> Decisions:
+    """Of an infoset of 1,081 actions down to one of a single action, several of most widths; two levels."""
+    widths = [[1081, 300, 300, 300, 70, 70, 6, 6, 3, 1], [200, 200, 5, 5, 5, 2]]
+    num_actions = np.concatenate(widths)
+    depth = np.repeat(np.arange(2), [len(level) for level in widths])
+    above, slot = np.full(len(depth), -1), np.arange(len(depth)) % NUM_ROOTS
+    above[depth == 1] = [0, 0, 1, 4, 8, 9]
+    slot[depth == 1] = [1080, 0, 299, 69, 2, 0]
     return Decisions(depth, num_actions, above, slot)
 
 
@@ -196,12 +209,6 @@ def test_padding_adds_nothing_above_it(rounding: Rounding) -> None:
         np.testing.assert_array_equal(a, b)
 
 
-@jax.jit
-def sums(treeplex: Treeplex, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    total = sum_actions(treeplex, x)
-    return total, expand_infosets(treeplex, total)
-
-
 @pytest.mark.parametrize("plan", [drawn(), alike()], ids=["drawn", "alike"])
 @pytest.mark.parametrize("rounding", [exact_size, rounded_size])
 def test_decisions_come_back_from_the_device(
@@ -218,45 +225,56 @@ def test_decisions_come_back_from_the_device(
 
 
 @pytest.mark.parametrize("rounding", [exact_size, rounded_size])
-@pytest.mark.slow
-def test_padded_sums_are_the_same(rounding: Rounding, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over slots filled up with nothing, as many different numbers of actions are summed."""
-    host, _ = drawn().treeplex[rounding]
-    rng = np.random.default_rng(4)
-    size = host.num_sequences
-    root, gradient = rng.random((host.num_roots, LANES)), rng.normal(size=(size, LANES)) - 5
-    strategy = rng.random((size - host.num_roots, LANES))
-    found = []
-    with precision(np.float64):
-        arguments = [jnp.asarray(x) for x in (strategy, root, gradient)]
-        for most in (10**9, 0):
-            monkeypatch.setattr(sys.modules["jaxgadget.core.treeplex"], "MANY_SLICES", most)
-            device = to_device(host, np.float64, rounding)
-            assert any(level.padded for level in device.levels()) == (most == 0)
-            found.append(jax.tree.map(np.asarray, jax.jit(sweeps.__wrapped__)(device, *arguments)))
-            jax.clear_caches()
-    for one, other in zip(*map(jax.tree.leaves, found), strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("plan", [drawn(), alike()], ids=["drawn", "alike"])
-@pytest.mark.parametrize("rounding", [exact_size, rounded_size])
-def test_sums_over_the_actions_of_an_infoset(
-    plan: Decisions, rounding: Rounding, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("plan", [drawn(), alike(), wide()], ids=["drawn", "alike", "wide"])
+@pytest.mark.parametrize("many", [10**9, 0], ids=["run by run", "padded"])
+@pytest.mark.parametrize("least", [2, 64])
+def test_folds_are_loops_over_infosets(
+    plan: Decisions, rounding: Rounding, many: int, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["jaxgadget.core.treeplex"], "LIKE_LEVELS", 3)
+    """Of whole numbers, whose sums are exact: slots one by one and in reductions, of levels and of stacks."""
+    module = sys.modules["jaxgadget.core.treeplex"]
+    for name, value in (("LIKE_LEVELS", 3), ("MANY_SLICES", many), ("WIDE", least)):
+        monkeypatch.setattr(module, name, value)
     host, position = plan.treeplex[rounding]
-    x = np.random.default_rng(3).normal(size=(host.num_sequences - host.num_roots, LANES))
+    x = np.random.default_rng(6).integers(-9, 10, (host.num_sequences - host.num_roots, LANES)) - 5.0
+
+    @jax.jit
+    def folds(treeplex: Treeplex, x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        total = sum_actions(treeplex, x)
+        most = [level.largest(level.actions_of(x)) for level in treeplex.levels()]
+        return total, jnp.concatenate(most), expand_infosets(treeplex, total)
+
     with precision(np.float64):
         device = to_device(host, np.float64, rounding)
-        total, spread = jax.tree.map(np.asarray, sums(device, jnp.asarray(x)))
-    for infoset, count in enumerate(plan.num_actions.tolist()):
-        rows = host.rows(position[infoset])
-        expected = x[rows].sum(axis=0)
-        np.testing.assert_allclose(total[position[infoset]], expected, rtol=0, atol=TOLERANCE)
-        np.testing.assert_allclose(
-            spread[rows], np.broadcast_to(expected, (count, LANES)), rtol=0, atol=TOLERANCE
-        )
+        total, most, spread = jax.tree.map(np.asarray, folds(device, jnp.asarray(x)))
+    for row in position.tolist():
+        rows = host.rows(row)
+        np.testing.assert_array_equal(total[row], x[rows].sum(axis=0))
+        np.testing.assert_array_equal(most[row], x[rows].max(axis=0))
+        np.testing.assert_array_equal(spread[rows], np.broadcast_to(total[row], (len(rows), LANES)))
+
+
+def test_wide_sums_are_accurate() -> None:
+    """Within the bound of sums of n numbers in any order: n − 1 roundings of at most all their magnitudes."""
+    host, position = wide().treeplex[exact_size]
+    x = np.random.default_rng(7).normal(size=(host.num_sequences - host.num_roots, LANES)).astype(np.float32)
+    total = np.asarray(jax.jit(sum_actions)(to_device(host, np.float32), jnp.asarray(x)))
+    for row in position.tolist():
+        numbers = x[host.rows(row)].astype(np.float64)
+        bound = (len(numbers) - 1) * 2.0**-24 * np.abs(numbers).sum(axis=0)
+        assert (np.abs(total[row] - numbers.sum(axis=0)) <= bound).all()
+
+
+def test_an_infoset_of_many_actions_is_one_reduction() -> None:
+    """The size of the program does not grow with the number of actions."""
+
+    def lines(width: int) -> int:
+        level = Level(0, 0, (Run(1, width),))
+        x = jax.ShapeDtypeStruct((width, LANES), np.float32)
+        text = jax.jit(lambda x: (level.sums(x), level.largest(x), level.expand(x[:1]))).lower(x).as_text()
+        return len(text.splitlines())
+
+    assert lines(1081) == lines(108)
 
 
 @pytest.mark.parametrize("plan", [drawn(), alike()], ids=["drawn", "alike"])
