@@ -61,14 +61,14 @@ class Batch:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Precision of the terms."""
-        return np.asarray(self.terms(np.zeros(1, np.int64))[0].scale).dtype
+        return np.asarray(self.terms(np.zeros(1, np.int64))[0].constant).dtype
 
     def problem(self, lanes: IntArray | None = None) -> Problem:
         """Some lanes as one problem, by default all, with regret tolerance 0."""
         everything = np.arange(self.num_lanes)
         chosen = everything if lanes is None else lanes
         terms = self.terms(chosen)
-        dtype = np.asarray(terms[0].scale).dtype
+        dtype = np.asarray(terms[0].constant).dtype
         return Problem(
             order=self.order,
             sides=self.sides,

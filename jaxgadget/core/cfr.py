@@ -37,7 +37,7 @@ class State:
       strategy: both players' current strategies, `[Q, lanes]`.
       plan: both players' current realisation plans, `[S, lanes]`.
       rule: the rule's state for both players, such as their regrets `[Q, lanes]`.
-      strategy_sum: both players' weighted sums of plans, `[S, lanes]`.
+      strategy_sum: both players' weighted sums of plans, `[S, lanes]`; 0 at a fixed entry.
       payoff: the payoff operator's own state.
     """
 
@@ -128,12 +128,15 @@ def update(problem: Problem, rule: Rule, state: State, player: int) -> State:
     )
     # The old plan is not used below: without the barrier XLA keeps a copy of it.
     strategy, strategy_sum = jax.lax.optimization_barrier((Parts(entry, body), strategy_sum))
+    plan = follow(side, terms, strategy)
     return dataclasses.replace(
         state,
         strategy=replaced(state.strategy, player, strategy),
-        plan=replaced(state.plan, player, follow(side, terms, strategy)),
+        plan=replaced(state.plan, player, side.keep_fixed(state.plan[player], plan)),
         rule=replaced(state.rule, player, Parts(entry_state, body_state)),
-        strategy_sum=replaced(state.strategy_sum, player, strategy_sum),
+        strategy_sum=replaced(
+            state.strategy_sum, player, side.keep_fixed(state.strategy_sum[player], strategy_sum)
+        ),
         payoff=payoff_state,
     )
 

@@ -61,6 +61,10 @@ class Side:
         """True if the player has no choice above its roots."""
         return self.entry.num_infosets == 0
 
+    def keep_fixed(self, old: Parts, new: Parts) -> Parts:
+        """`new`, but `old` at a fixed entry, so that a compiled loop leaves its arrays alone."""
+        return new._replace(entry=old.entry) if self.fixed else new
+
     def below_roots(self, x: jax.Array) -> jax.Array:
         """Broadcasts values of roots to the sequences below them: `[R, lanes]` → `[S, lanes]`."""
         return take_blocks(x, self.root_of, self.body.hands)
@@ -72,7 +76,7 @@ class Terms:
     """One player's numbers, a lane each.
 
     Attributes:
-      scale: `[R, lanes]` a root's reach is this × the reach of the entry sequence it hangs from.
+      scale: `[R, lanes]` a root's reach is this × the reach of the entry sequence it hangs from; None for 1.
       constant: `[E, lanes]` constant payoff of each sequence of the entry, in the player's utility; the other
         player loses it.
       body_constant: `[S, lanes]` constant payoff of each sequence of the body, before the scale of the root
@@ -81,11 +85,15 @@ class Terms:
       body: bounds on the body's strategy.
     """
 
-    scale: jax.Array
+    scale: jax.Array | None = None
     constant: jax.Array
     body_constant: jax.Array | None = None
     entry: Bounds = dataclasses.field(default_factory=Bounds)
     body: Bounds = dataclasses.field(default_factory=Bounds)
+
+    def scaled(self, x: jax.Array) -> jax.Array:
+        """Numbers of the roots × their scale, `[R, lanes]`."""
+        return x if self.scale is None else self.scale * x
 
 
 @jax.tree_util.register_dataclass
@@ -110,12 +118,12 @@ class Problem:
     @property
     def num_lanes(self) -> int:
         """Games in the batch."""
-        return self.terms[0].scale.shape[-1]
+        return self.terms[0].constant.shape[-1]
 
     @property
     def dtype(self) -> jnp.dtype:
         """Precision of the numbers."""
-        return self.terms[0].scale.dtype
+        return self.terms[0].constant.dtype
 
 
 def check_precision(problem: Problem) -> None:
@@ -232,17 +240,11 @@ def free_game(sides: tuple[Side, Side], payoff: Payoff, num_lanes: int, dtype: D
       num_lanes: copies side by side.
       dtype: of the numbers.
     """
-    terms = [
-        Terms(
-            scale=on_host(np.ones((side.body.num_roots, num_lanes), dtype)),
-            constant=on_host(np.zeros((1, num_lanes), dtype)),
-        )
-        for side in sides
-    ]
+    terms = Terms(constant=on_host(np.zeros((1, num_lanes), dtype)))
     return Problem(
         order=(0, 1),
         sides=sides,
-        terms=(terms[0], terms[1]),
+        terms=(terms, terms),
         payoff=payoff,
         regret_tolerance=no_regret_tolerance(sides, num_lanes, dtype),
     )
@@ -310,11 +312,11 @@ def _least_scale(side: Side, terms: Terms) -> jax.Array:
     rarely entered must not make the regrets of all others count as rounding.
     """
     subgame = take_rows(side.subgame_of, side.link)
-    most = terms.scale * take_rows(_most_reach(side.entry, terms.entry), side.link)
+    most = terms.scaled(take_rows(_most_reach(side.entry, terms.entry), side.link))
     positive = jnp.where(most > 0, most, jnp.inf)
     least = jax.ops.segment_min(positive, subgame, num_segments=side.entry.num_roots)
     least = jnp.where(jnp.isfinite(least), least, 0)
-    return take_rows(least, subgame)
+    return jnp.broadcast_to(take_rows(least, subgame), (len(subgame), terms.constant.shape[-1]))
 
 
 def follow(side: Side, terms: Terms, strategy: Parts) -> Parts:
@@ -323,18 +325,18 @@ def follow(side: Side, terms: Terms, strategy: Parts) -> Parts:
     A fixed entry does not count in the plan (its roots carry 1), so that an average of
     plans is the counterfactual strategy also below roots with reach 0.
     """
-    lanes = terms.scale.shape[-1]
-    entry = reach(side.entry, strategy.entry, jnp.ones((side.entry.num_roots, lanes), terms.scale.dtype))
+    lanes, dtype = terms.constant.shape[-1], terms.constant.dtype
+    entry = reach(side.entry, strategy.entry, jnp.ones((side.entry.num_roots, lanes), dtype))
     if side.fixed:
-        root = jnp.ones_like(terms.scale)
+        root = jnp.ones((side.body.num_roots, lanes), dtype)
     else:
-        root = terms.scale * take_rows(entry, side.link)
+        root = terms.scaled(take_rows(entry, side.link))
     return Parts(entry, reach(side.body, strategy.body, root))
 
 
 def payoff_reach(side: Side, terms: Terms, plan: Parts) -> jax.Array:
     """`[S, lanes]` the reach that enters the payoff; it includes a fixed entry."""
-    if not side.fixed:
+    if not side.fixed or terms.scale is None:
         return plan.body
     scale = side.below_roots(terms.scale)
     # Without the barrier XLA repeats the product in every gather that reads it.
@@ -392,6 +394,6 @@ def _values_up(side: Side, terms: Terms, gradient: jax.Array, reduce: tuple[Redu
     """Bottom-up through the body, then through the entry, each with its own `Reduce`: (entry, body)."""
     earned = gradient if terms.body_constant is None else gradient + terms.body_constant
     actions, infosets, roots = sweep_up(side.body, earned, reduce[1])
-    top = terms.constant + side.linked(terms.scale * roots)
+    top = terms.constant + side.linked(terms.scaled(roots))
     entry_actions, entry_infosets, subgames = sweep_up(side.entry, top, reduce[0])
     return SideValues(Parts(entry_actions, actions), Parts(entry_infosets, infosets), roots, subgames)

@@ -210,7 +210,7 @@ def opponent_values(
         terms = Terms(scale=scale, constant=nothing)
         seen.append(payoff_reach(side, terms, follow(side, terms, rows)))
     gradient, _ = payoff.gradient(other, (seen[0], seen[1]), None)
-    free = Terms(scale=jnp.ones_like(reach[other]), constant=nothing)
+    free = Terms(constant=nothing)
     best = best_values_up(sides[other], free, gradient).roots
     if not played:
         return best, best

@@ -35,8 +35,9 @@ def mixed_games(whole: Problem, form: SequenceForm, opponents: Opponents, player
     """
     mixtures, roots = opponents.in_form(form, player), form.treeplex[1 - player].num_roots
 
-    def terms(lanes: IntArray, own: Terms, free: Terms) -> tuple[Terms, Terms]:
-        return mixtures.mix(lanes, own, free, roots)
+    def terms(lanes: IntArray, free: Terms) -> tuple[Terms, Terms]:
+        opponent = dataclasses.replace(free, scale=on_host(np.ones((roots, len(lanes)))))
+        return mixtures.mix(lanes, free, opponent, roots)
 
     return _games("responses", whole, opponents, player, terms)
 
@@ -48,9 +49,9 @@ def biased_games(whole: Problem, form: SequenceForm, opponents: Opponents, playe
     sequence = form.action_sequences(other)
     model_rows = np.where(sequence[:, None] >= 0, rows[sequence - 1], 0)
 
-    def terms(lanes: IntArray, own: Terms, free: Terms) -> tuple[Terms, Terms]:
+    def terms(lanes: IntArray, free: Terms) -> tuple[Terms, Terms]:
         p, model = opponents.p[lanes], opponents.model[lanes]
-        return own, dataclasses.replace(free, body=Bounds(floor=on_host(p * model_rows[:, model])))
+        return free, dataclasses.replace(free, body=Bounds(floor=on_host(p * model_rows[:, model])))
 
     return _games("biased-responses", whole, opponents, player, terms)
 
@@ -60,18 +61,13 @@ def _games(
     whole: Problem,
     opponents: Opponents,
     player: int,
-    terms: Callable[[IntArray, Terms, Terms], tuple[Terms, Terms]],
+    terms: Callable[[IntArray, Terms], tuple[Terms, Terms]],
 ) -> Batch:
-    """A lane for every opponent; `terms(lanes, own, free)` changes the player's and the opponent's."""
+    """A lane for every opponent; `terms(lanes, free)` gives the player's numbers and the opponent's."""
 
     def of_players(lanes: IntArray) -> tuple[Terms, Terms]:
-        zeros = on_host(np.zeros((1, len(lanes))))
-        first, second = (
-            Terms(scale=on_host(np.ones((side.body.num_roots, len(lanes)))), constant=zeros)
-            for side in whole.sides
-        )
-        own, free = (first, second) if player == 0 else (second, first)
-        return pair_for(player, *terms(lanes, own, free))
+        free = Terms(constant=on_host(np.zeros((1, len(lanes)))))
+        return pair_for(player, *terms(lanes, free))
 
     return Batch(
         name=name,

@@ -228,3 +228,39 @@ def test_constants_count_in_what_is_no_regret() -> None:
 
 
 # Games side by side
+
+
+def test_roots_without_a_scale_have_reach_1() -> None:
+    """No scale is a scale of 1: the same tolerance, iterations and values, bit for bit."""
+    form = sequence_form(game("betting", 0))
+    rule = find_rule("cfr+")
+    with precision(np.float64):
+        free = whole_game(form.treeplex, form.payoff, num_lanes=LANES, dtype=np.float64)
+        scaled = free
+        for player in (0, 1):
+            scale = jnp.ones((free.sides[player].body.num_roots, LANES))
+            scaled = with_terms(scaled, player, scale=scale)
+        found: list[Any] = []
+        for problem in (free, with_regret_tolerance(scaled)):
+            state = cfr.run(problem, cfr.start(problem, rule), 20, rule=rule)
+            found.append((problem.regret_tolerance, state, evaluated(problem, cfr.average(problem, state))))
+    assert free.terms[0].scale is None
+    jax.tree.map(np.testing.assert_array_equal, *found)
+
+
+@pytest.mark.parametrize("chooses", [True, False])
+def test_an_iteration_leaves_a_fixed_entry_alone(chooses: bool) -> None:
+    """Its plan and sums are the arrays from before, not computed anew, so that a loop does not write them."""
+    rng, rule = np.random.default_rng(0), find_rule("cfr+")
+    forest = build_forest(game("betting", 0), SHAPES["betting"].cut, padded=False)
+    with precision(np.float64):
+        problem = gadget_game(forest, 0, rng, chooses=chooses)
+        state = cfr.start(problem, rule)
+        traced = jax.make_jaxpr(lambda state: cfr.step(problem, rule, state))(state)
+    unchanged = [
+        after is before for after, before in zip(traced.jaxpr.outvars, traced.jaxpr.invars, strict=True)
+    ]
+    kept = jax.tree.unflatten(jax.tree.structure(state), unchanged)
+    for parts in (kept.plan, kept.strategy_sum):
+        assert parts[0] == (True, False)  # the resolving player's entry and body
+        assert parts[1] == (not chooses, False)

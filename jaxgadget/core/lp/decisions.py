@@ -324,7 +324,8 @@ def join(side: Side, terms: Terms, lane: int, name: str = "player") -> Decisions
     game, exists = treeplex.root_of(), treeplex.infoset >= 0
     legal[games:] &= exists[infoset]
     real = exists & (np.bincount(infoset, legal[games:], treeplex.num_infosets) > 0)
-    root, scale = body.root_of(), _lane(terms.scale, lane)
+    root = body.root_of()
+    scale = np.ones(body.num_roots) if terms.scale is None else _lane(terms.scale, lane)
     weight = np.where(below_root, scale[root[body.parent]], 1.0)
     constant = terms.body_constant
     return Decisions(
