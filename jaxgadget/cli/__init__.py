@@ -115,7 +115,6 @@ for _name, _function, _examples in (
     ("respond", respond.respond, respond.RESPOND_EXAMPLES),
     ("off-tree", off_tree.off_tree, off_tree.OFF_TREE_EXAMPLES),
     ("show", looking.show_subgame, looking.SHOW_EXAMPLES),
-    ("sweep", sweep.sweep, sweep.SWEEP_EXAMPLES),
     ("train-value", train.train_value, train.VALUE_EXAMPLES),
     ("train-ranges", train.train_ranges, train.RANGES_EXAMPLES),
     ("nested", nested.nested, nested.NESTED_EXAMPLES),
@@ -125,6 +124,7 @@ for _name, _function, _examples in (
     ("bench", bench.bench, bench.BENCH_EXAMPLES),
 ):
     _command(_name, _examples)(_function)
+_command("sweep", sweep.SWEEP_EXAMPLES, sweep.SweepCommand)(sweep.sweep)
 _command("infostates", looking.INFOSTATES_EXAMPLES, Command)(looking.infostates)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jaxgadget.cli.command import exit_if_undefined, is_given, keeping, refuse_unused
+from jaxgadget.cli.command import JaxCommand, exit_if_undefined, is_given, keeping, refuse_unused
 from jaxgadget.cli.fields import Fields, option, request
 from jaxgadget.cli.options import (
     FormOptions,
@@ -22,6 +22,7 @@ from jaxgadget.cli.options import (
     first_cut,
 )
 from jaxgadget.core.solver import Solver
+from jaxgadget.util.accelerators import share_gpus
 
 SWEEP_EXAMPLES = """\
 Examples:
@@ -72,8 +73,8 @@ class WorkOptions:
       blueprints_at_once: maximum number of blueprints in a piece of work, which are solved together and lost
         if it is interrupted.
       extend: continue in a folder with other settings or versions; pieces in common are reused.
-      workers: number of processes on this machine, or of Slurm jobs; if one of them dies, only its current
-        piece is lost.
+      workers: number of processes on this machine, each with one GPU, or of Slurm jobs; if one of them
+        dies, only its current piece is lost.
       slurm: submit the workers to Slurm with these options of sbatch, such as `partition=cpu,time=2:00:00`;
         omitted options, such as `time`, have the cluster's default. Logs are in `FOLDER/slurm`. Options whose
         value has commas must be given separately. Requires the extra `cluster`.
@@ -100,6 +101,17 @@ class SweepOutput(PlotOutput):
 
     csv: pathlib.Path | None = None
     parquet: pathlib.Path | None = None
+
+
+class SweepCommand(JaxCommand):
+    """A command whose workers on this machine have a GPU each."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Shares the GPUs before JAX is imported, and runs the command."""
+        workers = ctx.params["workers"]
+        if workers is not None and not ctx.params["slurm"]:
+            ctx.obj = share_gpus(workers)
+        return super().invoke(ctx)
 
 
 def sweep(
@@ -139,7 +151,7 @@ def sweep(
         refuse_unused(context, "without --blueprint draws:COUNT", "seed")
     executor = None
     if work.workers is not None:
-        executor = slurm_executor(grid.folder / "slurm", slurm) if slurm else Processes()
+        executor = slurm_executor(grid.folder / "slurm", slurm) if slurm else Processes(context.obj)
     axes: dict[str, Any] = {"blueprint": grid.blueprint, "seed": grid.seed}
     axes |= {"gadget": gadgets.gadget, "prior": gadgets.prior, "epsilon": gadgets.epsilon}
     axes |= {"alternative": gadgets.alternative}

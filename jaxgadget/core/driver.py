@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import logging
 import os
 import pathlib
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -27,7 +29,7 @@ from jax.typing import DTypeLike
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.cfr import State, largest_gap, run, run_to_gap, start
 from jaxgadget.core.checkpoint import fingerprint, hold_checkpoint, load_checkpoint, save_checkpoint
-from jaxgadget.core.devices import Placement
+from jaxgadget.core.devices import Device, Placement
 from jaxgadget.core.memory import Plan, fits_compiled, plan_batch, problem_shape
 from jaxgadget.core.payoff import Payoff
 from jaxgadget.core.problem import Parts, Problem, Side, with_regret_tolerance
@@ -422,6 +424,46 @@ def run_all(
             pool.shutdown(cancel_futures=True)
             raise
     return [future.result() for future in futures]
+
+
+def run_on_devices(
+    tasks: Sequence[Callable[[Device], Result]], devices: Sequence[Device], stop: threading.Event
+) -> Iterator[Result]:
+    """Runs tasks that share nothing, one at a time on each device, and yields their results as they end.
+
+    Args:
+      tasks: functions of the device on which they compute.
+      devices: the devices; with several, each has a thread.
+      stop: set if a task fails or the caller is interrupted; tasks check it and end early.
+    """
+    if len(devices) == 1:
+        for task in tasks:
+            yield task(devices[0])
+        return
+    free: queue.SimpleQueue[Device] = queue.SimpleQueue()
+
+    def run_one(task: Callable[[Device], Result]) -> Result:
+        device = free.get()
+        try:
+            with jax.default_device(device):
+                return task(device)
+        finally:
+            free.put(device)
+
+    waiting, pending = iter(tasks), set[Future[Result]]()
+    with ThreadPoolExecutor(len(devices), thread_name_prefix="jaxgadget") as pool:
+        try:
+            for device in devices:
+                free.put(device)
+                pending.update(pool.submit(run_one, task) for task in itertools.islice(waiting, 1))
+            while pending:
+                ended, pending = wait(pending, return_when=FIRST_COMPLETED)
+                for future in ended:
+                    pending.update(pool.submit(run_one, task) for task in itertools.islice(waiting, 1))
+                    yield future.result()
+        except BaseException:
+            stop.set()
+            raise
 
 
 def _unless_stopped(task: Callable[[], Result], stop: threading.Event) -> Any:

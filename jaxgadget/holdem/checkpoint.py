@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import hashlib
 import pathlib
 import shutil
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from jaxgadget.core.driver import Report
+from jaxgadget.core.devices import Device
+from jaxgadget.core.driver import Report, Stopped, run_on_devices
 from jaxgadget.core.solver import Solver
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.util.files import make_folder
@@ -90,7 +93,8 @@ class SpotBatches(abc.ABC, Generic[Result]):
     def run(self) -> Iterator[dict[int, Result]]:
         """Yields results by the indices of their spots: those of the checkpoint first, then batch by batch.
 
-        No batch is retained once the next one is requested, as a turn's solution may take 100 MB.
+        Each device solves a batch at a time. No batch is retained once it is yielded and the next one is
+        requested, as a turn's solution may take 100 MB.
         """
         solver, folder = self.solver, self.solver.checkpoint_path
         left, keys = list(range(len(self.spots))), [""] * len(self.spots)
@@ -102,25 +106,28 @@ class SpotBatches(abc.ABC, Generic[Result]):
                 yield stored
                 del stored
         batches, iterations = self.split(left), solver.num_iterations
-        completed, total = 0, len(batches) * iterations
+        done, total, stop = [0] * len(batches), len(batches) * iterations, threading.Event()
+
+        def solve(batch_idx: int, device: Device) -> tuple[int, dict[int, Result]]:
+            def tell(now: int) -> None:
+                if stop.is_set():
+                    raise Stopped
+                done[batch_idx] = now
+                report(sum(done), total)
+
+            numbers = batches[batch_idx]
+            target = self._target_in_pots(numbers)
+            settings = dataclasses.replace(solver, target_gap=target, devices=[device])
+            if folder is not None:
+                wanted = {number: keys[number] for number in numbers}
+                return batch_idx, self._solve_in(folder, wanted, settings, tell)
+            return batch_idx, dict(zip(numbers, self.solve(numbers, settings, tell), strict=True))
+
+        tasks = [functools.partial(solve, batch_idx) for batch_idx in range(len(batches))]
         with progress_bar(self.label, total, solver.progress) as report:
-            for numbers in batches:
-                settings = dataclasses.replace(solver, target_gap=self._target_in_pots(numbers))
-                last = 0
-
-                def tell(now: int, before: int = completed) -> None:
-                    nonlocal last
-                    last = now
-                    report(before + now)
-
-                if folder is None:
-                    batch = dict(zip(numbers, self.solve(numbers, settings, tell), strict=True))
-                else:
-                    wanted = {number: keys[number] for number in numbers}
-                    batch = self._solve_in(folder, wanted, settings, tell)
-                completed += last
-                total -= iterations - last  # a batch may reach its target gap early
-                report(completed, total)
+            for batch_idx, batch in run_on_devices(tasks, solver.placement.devices, stop):
+                total -= iterations - done[batch_idx]  # a batch may reach its target gap early
+                report(sum(done), total)
                 yield batch
                 del batch
 

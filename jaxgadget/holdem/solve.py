@@ -17,7 +17,7 @@ import pandas as pd
 
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.certificate import Certificate, certify
-from jaxgadget.core.devices import HOME, Placement
+from jaxgadget.core.devices import Placement
 from jaxgadget.core.driver import Report
 from jaxgadget.core.hands import build_hands_payoff
 from jaxgadget.core.host import HandEntries, HandTreeplex
@@ -340,7 +340,8 @@ def solve_spots(
         CPU each spot of a large tree (`ALONE`) stops when it is there, and of smaller ones up to eight
         together; on a GPU a batch stops when no gap is larger. Its `checkpoint` is a folder of solutions and
         of the states of unfinished batches; a solution is reused even if the other spots differ. A batch has
-        as many spots as fit into `memory_limit`. Takes no `time_limit` or `devices`.
+        as many spots as fit into `memory_limit`; each of the `devices` solves batches of its own. Takes no
+        `time_limit`.
       iterations: short for `Solver(iterations=…)`.
       algorithm: short for `Solver(algorithm=…)`.
 
@@ -378,13 +379,13 @@ def solve_batches(
 
     No batch is retained once the next one is requested, as a turn's solution may take 100 MB.
     """
-    default = Solver(algorithm="dcfr", iterations=1000, check_every=CHECK_EVERY, devices=HOME.devices)
+    default = Solver(algorithm="dcfr", iterations=1000, check_every=CHECK_EVERY)
     solver = choose_solver(
         solver,
         default,
         iterations=iterations,
         algorithm=algorithm,
-        without=("time_limit", "devices"),
+        without=("time_limit",),
         pots=True,
     ).iterative()
     batches = _SolvedBatches(spots, solver, suit_isomorphism=suit_isomorphism)
@@ -440,7 +441,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
                 size = most_at_once(self.spots[alike[-1]], self.solver, merges=merges)
                 if self._stop_alone(alike):
                     size = min(size, find_workers(self.solver.placement))
-            batches += in_pieces(alike, size)
+            batches += in_pieces(alike, size, len(self.solver.placement.devices))
         return batches
 
     def solve(self, numbers: Sequence[int], solver: Solver, report: Report) -> list[SpotSolution]:
@@ -479,8 +480,14 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         )
 
 
-def in_pieces(numbers: Sequence[int], size: int) -> list[list[int]]:
-    """Splits numbers into consecutive pieces of a size; the last one may be smaller."""
+def in_pieces(numbers: Sequence[int], size: int, devices: int) -> list[list[int]]:
+    """Splits numbers into consecutive pieces, at most of a size; the last one may be smaller.
+
+    On several devices the pieces are as large as those of equal work for all of them.
+    """
+    if devices > 1:
+        rounds = -(-len(numbers) // (size * devices))
+        size = -(-len(numbers) // (rounds * devices))
     return [list(numbers[begin : begin + size]) for begin in range(0, len(numbers), size)]
 
 

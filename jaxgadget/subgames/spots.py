@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.core.devices import HOME
 from jaxgadget.core.driver import Report
 from jaxgadget.core.payoff import Payoff
 from jaxgadget.core.regret import Rule
@@ -251,10 +250,10 @@ def refine_spots(
             )
     solver = choose_solver(
         solver,
-        Solver(iterations=1000, check_every=CHECK_EVERY, devices=HOME.devices),
+        Solver(iterations=1000, check_every=CHECK_EVERY),
         iterations=iterations,
         algorithm=algorithm,
-        without=("time_limit", "devices"),
+        without=("time_limit",),
         pots=True,
     ).iterative()
     batches = _RefinedBatches(spots, solver, members, gadgets, player)
@@ -421,7 +420,8 @@ class _RefinedBatches(SpotBatches[list[SpotRefinement]]):
             lanes = 1
             if len(alike) > 1:
                 lanes = most_at_once(_with_any_hand(self.spots[alike[0]]), self.solver)
-            batches += in_pieces(alike, max(1, lanes // (len(self._gadgets) + 1)))
+            size = max(1, lanes // (len(self._gadgets) + 1))
+            batches += in_pieces(alike, size, len(self.solver.placement.devices))
         return batches
 
     def solve(self, numbers: Sequence[int], solver: Solver, report: Report) -> list[list[SpotRefinement]]:

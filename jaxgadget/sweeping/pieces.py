@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from jaxgadget.core.devices import HOME
 from jaxgadget.core.memory import suggest_chunk, whole_memory
 from jaxgadget.gadgets.games import group_gadgets
 from jaxgadget.subgames.knowledge import Knowledge
@@ -30,7 +31,7 @@ class Piece:
       key: digest of all inputs of its results; the name of its file.
       gadgets: indices of gadgets in the request.
       blueprints: range of blueprints of the game, end exclusive.
-      chunk: lanes that are solved at once.
+      chunk: lanes that a device solves at once.
       work: estimated run time, in arbitrary units.
       opponents: number of opponents.
       knowledge: index of the knowledge in the request.
@@ -81,7 +82,8 @@ class Piece:
 def cut_pieces(request: Request, setup: Setup, forest: Forest, name: str, cut: str) -> list[Piece]:
     """Divides one game and cut into pieces: blocks of blueprints of equal size, with gadgets solved together.
 
-    Sizes depend on the request, the game, the kind of machine and its total memory, but not on free memory.
+    Sizes depend on the request, the game, the kind of machine and the memory of a device, but not on free
+    memory or on the number of devices, which workers may have more or fewer of.
     """
     num_blueprints = setup.blueprints.num_lanes
     num_blocks = -(-num_blueprints // request.blueprints_at_once)
@@ -99,7 +101,7 @@ def cut_pieces(request: Request, setup: Setup, forest: Forest, name: str, cut: s
         begin,
         end,
     ) in itertools.product(request.solvers.items(), searches, groups, blocks):
-        memory = solver.memory_limit or whole_memory(solver.placement)
+        memory = solver.memory_limit or whole_memory(HOME)
         lanes = len(group) * setup.num_opponents * (end - begin) * draws
         sequences = subgames.form.num_sequences
         piece = Piece(
@@ -110,7 +112,7 @@ def cut_pieces(request: Request, setup: Setup, forest: Forest, name: str, cut: s
             iterations=iterations,
             gadgets=tuple(group),
             blueprints=(begin, end),
-            chunk=suggest_chunk(sequences, lanes, solver.precision, solver.placement, memory),
+            chunk=suggest_chunk(sequences, lanes, solver.precision, HOME, memory),
             work=lanes * max(iterations, 1) * subgames.form.payoff.num_entries,
             opponents=setup.num_opponents,
             knowledge=knowledge_idx,

@@ -262,11 +262,14 @@ class Workshop:
         solver = self.request.solvers[piece.iterations]
         # Total memory is used, as results must not depend on free memory.
         memory = solver.memory_limit or whole_memory(solver.placement)
-        solver = dataclasses.replace(solver, chunk=piece.chunk, memory_limit=memory, progress=False)
+        knowledge, devices = self.request.knowledge[piece.knowledge], len(solver.placement.devices)
+        searches = piece.num_rows * (1 if knowledge is None else knowledge.draws)
+        chunk = devices * min(piece.chunk, -(-searches // devices))
+        solver = dataclasses.replace(solver, chunk=chunk, memory_limit=memory, progress=False)
         policy = Policy.stack([setup.blueprints.lane(lane) for lane in lanes])
         gadgets = tuple(self.request.gadgets[gadget_idx] for gadget_idx in piece.gadgets)
         try:
-            if (knowledge := self.request.knowledge[piece.knowledge]) is None:
+            if knowledge is None:
                 subgames = Subgames(forest, piece.player, policy, gadgets, opponents=setup.opponents)
                 result = refine_subgames(subgames, solver, setup.value, watch)
             else:

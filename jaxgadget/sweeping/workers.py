@@ -9,13 +9,14 @@ loaded by its name.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import multiprocessing
 import os
 import pathlib
 import pickle
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -216,11 +217,23 @@ class Processes:
     """Starts a process on this machine for every task, so killing one does not affect the others.
 
     A `ProcessPoolExecutor` ends all its processes if one dies.
+
+    Args:
+      variables: environment variables of the processes, in turn.
     """
+
+    def __init__(self, variables: Sequence[dict[str, str]] = ({},)):
+        self._variables = itertools.cycle(variables)
 
     def submit(self, task: Callable[..., Any], /, *arguments: Any) -> _Process:
         """Calls the task in a new process."""
-        return _Process(task, arguments)
+        before = os.environ.copy()
+        os.environ.update(next(self._variables))  # JAX reads some when it is imported, before the task
+        try:
+            return _Process(task, arguments)
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
 
 
 class _Process:

@@ -41,6 +41,9 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 MEMORY_FRACTIONS = ("XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION")
 """Variables with the share of a GPU's memory that XLA takes."""
 
+DEFAULT_FRACTION = 0.75
+"""That share where neither is set."""
+
 PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
 """Variable that says whether XLA takes its share at once, which is the default."""
 
@@ -146,6 +149,30 @@ def import_jax(device: str | None = None) -> str:
         remedy = "" if plugin else "; a GPU needs the extra `cuda12` or `cuda13`, jaxgadget[cuda12]"
         raise ValueError(f"--device {device}: JAX computes on {backend}{remedy}")
     return sentence
+
+
+def share_gpus(workers: int) -> list[dict[str, str]]:
+    """Gives each of several processes that this one starts one of the visible GPUs, in turn.
+
+    This process, which plans for them, keeps to a worker's share of a GPU's memory, and allocates only what
+    it needs. Call it before JAX is imported.
+
+    Args:
+      workers: number of processes.
+
+    Returns:
+      The environment variables of each process; none without GPUs.
+    """
+    plugin, platforms = _cuda_plugin(), os.environ.get(PLATFORMS) or "cuda"
+    if plugin is None or _why_no_gpu(plugin) is not None or platforms.split(",")[0] not in ("cuda", "gpu"):
+        return [{} for _ in range(workers)]
+    count, visible = count_gpus() or 0, os.environ.get(VISIBLE)
+    gpus = [str(gpu) for gpu in range(count)] if visible is None else visible.split(",")[:count]
+    variables = {PREALLOCATE: os.environ.get(PREALLOCATE) or "true"}
+    if workers > len(gpus) and not any(map(os.environ.get, MEMORY_FRACTIONS)):
+        variables[MEMORY_FRACTIONS[0]] = f"{DEFAULT_FRACTION / -(-workers // len(gpus)):.3f}"
+    os.environ.update(variables | {PREALLOCATE: "false"})
+    return [variables | {VISIBLE: gpus[worker % len(gpus)]} for worker in range(workers)]
 
 
 def _cuda_plugin() -> str | None:

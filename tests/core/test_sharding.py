@@ -23,6 +23,7 @@ from jaxgadget.core import cfr
 from jaxgadget.core.regret import find_rule
 from jaxgadget.core.devices import find_placement
 from jaxgadget.core.driver import solve
+from jaxgadget.core.memory import loop_size
 from jaxgadget.core.solver import Solver
 from jaxgadget.util.precision import precision
 from tests.subgames.test_refine import NUMBERS, SHAPE, CUT, blueprints, counted, small, solved
@@ -81,6 +82,9 @@ with precision(np.float32):
     goal = jax.device_put(np.float32(0))
     looks = cfr.run_to_gap.lower(problem, state, last, goal, rule=find_rule("cfr+"), check_every=5).compile()
     found["programs"] = {"loop": collectives(loop), "looks": collectives(looks)}
+    used = loop.memory_analysis()  # of each device
+    used = used.argument_size_in_bytes + used.output_size_in_bytes + used.temp_size_in_bytes
+    found["bytes"] = [used - loop.memory_analysis().alias_size_in_bytes, loop_size(problem).total(2)]
     found["split"] = str(state.plan[0].body.sharding.shard_shape(state.plan[0].body.shape)[1])
 jaxgadget.solve(small()[0], solver=Solver(iterations=2, checkpoint=sys.argv[1]))
 with np.load(sys.argv[1]) as archive:
@@ -126,6 +130,11 @@ def test_devices_exchange_nothing_but_the_largest_gap(found: dict[str, Any]) -> 
     assert set(found["programs"]["loop"].values()) == {0}
     looks = found["programs"]["looks"]
     assert looks.pop("all-reduce") == 1 and set(looks.values()) == {0}
+
+
+def test_each_device_takes_the_bytes_that_are_planned_for_its_lanes(found: dict[str, Any]) -> None:
+    used, planned = found["bytes"]
+    assert 1 / 1.3 <= planned / used <= 1.3
 
 
 def test_a_whole_game_is_one_lane_on_one_device(found: dict[str, Any]) -> None:

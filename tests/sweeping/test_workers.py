@@ -5,6 +5,7 @@ Executors that start processes on a cluster's machines, and workers that are kil
 
 import concurrent.futures
 import multiprocessing
+import os
 import pathlib
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
+import jax
 import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
@@ -21,6 +23,7 @@ from jaxgadget import Policy, enumerate_game, load, read_sweep, sweep
 from jaxgadget.sweeping import workers as module
 from jaxgadget.sweeping.sweep import Workshop, work_on
 from jaxgadget.sweeping.workers import Processes, Workers
+from jaxgadget.util.accelerators import VISIBLE
 from tests.solving import sweeping
 from tests.sweeping.crew import Pennies, assert_same_rows, several
 
@@ -297,6 +300,24 @@ def test_a_process_ends_with_its_parent_that_is_killed():
         assert parent.stdout is not None and parent.stdout.readline() == b"started\n"
         parent.kill()
         parent.communicate(timeout=60)  # until every process that has the pipe has ended
+
+
+def variables_of_worker() -> tuple[str, str, str | None]:
+    """A setting that JAX read when it was imported, which is before the task, and two variables."""
+    return jax.config.jax_default_matmul_precision, os.environ[VISIBLE], os.environ.get("MINE")
+
+
+def test_processes_start_with_variables_of_their_own(monkeypatch: pytest.MonkeyPatch):
+    """In turn; this process keeps its own."""
+    monkeypatch.setenv("PYTHONPATH", str(pathlib.Path(__file__).parents[2]))
+    monkeypatch.setenv("MINE", "mine")
+    before = dict(os.environ)
+    read = "JAX_DEFAULT_MATMUL_PRECISION"
+    processes = Processes([{VISIBLE: "0", read: "high"}, {VISIBLE: "1", read: "highest", "MINE": "its"}])
+    started = [processes.submit(variables_of_worker) for _ in range(3)]
+    first, second = ("high", "0", "mine"), ("highest", "1", "its")
+    assert [each.result() for each in started] == [first, second, first]
+    assert dict(os.environ) == before
 
 
 def test_slurm_says_what_is_missing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):

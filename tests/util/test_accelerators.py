@@ -8,7 +8,15 @@ import sys
 import pytest
 
 from jaxgadget.util import accelerators
-from jaxgadget.util.accelerators import PLATFORMS, VISIBLE, check_environment, import_jax
+from jaxgadget.util.accelerators import (
+    MEMORY_FRACTIONS,
+    PLATFORMS,
+    PREALLOCATE,
+    VISIBLE,
+    check_environment,
+    import_jax,
+    share_gpus,
+)
 
 ROOT = pathlib.Path(__file__).parents[2]
 PLUGIN, RUNTIME = "jax-cuda12-plugin", "nvidia-cuda-runtime-cu12"
@@ -17,7 +25,7 @@ PLUGIN, RUNTIME = "jax-cuda12-plugin", "nvidia-cuda-runtime-cu12"
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Without variables and without CUDA installed otherwise."""
-    for name in (PLATFORMS, VISIBLE):
+    for name in (PLATFORMS, VISIBLE, PREALLOCATE, *MEMORY_FRACTIONS):
         monkeypatch.setenv(name, "")  # so that they are restored
         monkeypatch.delenv(name)
     monkeypatch.setattr(accelerators, "_load", lambda library: None)
@@ -105,6 +113,39 @@ def test_variables_of_memory(machine: pytest.MonkeyPatch):
     machine.setenv("XLA_CLIENT_MEM_FRACTION", "0.5")
     with pytest.raises(ValueError, match="both set"):
         check_environment()
+
+
+# --- workers ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("gpus", "visible", "share"),
+    [(8, ["0", "1", "2"], None), (2, ["0", "1", "0"], "0.375"), (1, ["0", "0", "0"], "0.250")],
+)
+def test_each_worker_has_a_gpu(machine: pytest.MonkeyPatch, gpus: int, visible: list[str], share: str | None):
+    """Or a share of the memory of one; the process that plans takes memory as it needs it."""
+    installs(machine, PLUGIN, RUNTIME, gpus=gpus)
+    variables = share_gpus(3)
+    assert [each[VISIBLE] for each in variables] == visible
+    assert {each.get(MEMORY_FRACTIONS[0]) for each in variables} == {share}
+    assert {each[PREALLOCATE] for each in variables} == {"true"}
+    assert (os.environ[PREALLOCATE], os.environ.get(MEMORY_FRACTIONS[0])) == ("false", share)
+
+
+def test_workers_keep_to_what_the_user_chose(machine: pytest.MonkeyPatch):
+    installs(machine, PLUGIN, RUNTIME, gpus=2)
+    machine.setenv(PREALLOCATE, "false")
+    machine.setenv(MEMORY_FRACTIONS[1], "0.1")
+    machine.setenv(VISIBLE, "5,GPU-3")
+    assert share_gpus(3) == [{PREALLOCATE: "false", VISIBLE: gpu} for gpu in ("5", "GPU-3", "5")]
+    machine.setenv(PLATFORMS, "cpu")
+    assert share_gpus(2) == [{}, {}]
+
+
+@pytest.mark.parametrize("packages", [(), (PLUGIN, RUNTIME)])
+def test_without_gpus_workers_are_as_before(machine: pytest.MonkeyPatch, packages: tuple[str, ...]):
+    installs(machine, *packages)
+    assert share_gpus(2) == [{}, {}] and PREALLOCATE not in os.environ
 
 
 # --- a process that has a plugin ----------------------------------------------------------
