@@ -9,6 +9,7 @@ PYTEST_ARGS ?=
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
+GPU_CHECK := $(VENV)/gpu-check
 PICTURE := build/leduc_refine.png
 
 .DEFAULT_GOAL := help
@@ -32,8 +33,9 @@ near: $(STAMP)
 test: $(STAMP)  ## run the tests, in minutes (PYTEST_ARGS="..." passes options on)
 	$(PY) -m pytest -n $(JOBS) --dist worksteal --ignore tests/slow -m "not slow" $(PYTEST_ARGS)
 
-test-slow: $(STAMP)  ## run what takes long: slow tests, experiments, notebooks, documented programs, random games, kill -9
-	$(PY) -m pytest -n $(JOBS) --dist worksteal -m slow $(PYTEST_ARGS) tests
+test-slow: $(STAMP) $(GPU_CHECK)  ## run what takes long: slow tests, experiments, notebooks, documented programs, random games, kill -9
+	$(PY) -m pytest -n $(JOBS) --dist worksteal -m slow $(PYTEST_ARGS) --ignore tests/slow/gpu tests
+	PYTHONPATH=$(GPU_CHECK) $(PY) -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS) tests/slow/gpu
 
 lint: style types  ## check format, lint and types
 
@@ -66,6 +68,15 @@ $(STAMP): pyproject.toml
 	@echo "Installing jaxgadget and its tools into $(VENV) (some minutes, once)"
 	@$(PY) -m pip install -qq --disable-pip-version-check --editable '.[dev]'
 	@touch $@
+
+# The compiler for GPUs, in a folder of its own: found in the environment, it would look for a driver whenever
+# JAX starts. It exists for Linux alone; elsewhere the tests that need it are skipped.
+$(GPU_CHECK): $(STAMP)
+	@echo "Installing JAX's plugin for CUDA into $(GPU_CHECK)"
+	@rm -rf $@ && mkdir $@
+	@jax=$$($(PY) -c 'from importlib.metadata import version; print(version("jax"))'); \
+	$(PY) -m pip install -qq --disable-pip-version-check --no-deps --target $@ \
+	jax-cuda12-plugin==$$jax jax-cuda12-pjrt==$$jax || test "$$(uname)" != Linux
 
 $(DOCS_STAMP): $(STAMP)
 	@echo "Installing the documentation's tools into $(VENV)"

@@ -28,10 +28,13 @@ from jaxgadget.bench.defaults import (
     OURS,
 )
 from jaxgadget.bench.peers import PEERS, Runner, build_peer, check_peer, is_installed
+from jaxgadget.core.batch import Batch
 from jaxgadget.core.cfr import State, run, start
+from jaxgadget.core.devices import HOME
 from jaxgadget.core.driver import run_all
-from jaxgadget.core.memory import Plan, plan_game
-from jaxgadget.core.problem import whole_game
+from jaxgadget.core.memory import Plan, plan_game, problem_shape
+from jaxgadget.core.payoff import build_payoff
+from jaxgadget.core.problem import evaluation_game, whole_game, with_regret_tolerance
 from jaxgadget.core.regret import Rule, find_rule
 from jaxgadget.core.rows import array_bytes
 from jaxgadget.core.solver import check_dtype, check_iterations
@@ -139,7 +142,8 @@ def bench(
 ) -> Benchmark:
     """Times CFR on whole games.
 
-    The compilation cache is not used, so that `compile_seconds` is the actual compilation time.
+    The compilation cache is not used, so that `compile_seconds` is the actual compilation time. On an
+    abstract device (`jaxgadget.bench.inspect`) nothing is timed, and the programs are only noted.
 
     Args:
       games: one or several games, as for `load`.
@@ -169,6 +173,12 @@ def bench(
         repeats=check_iterations(repeats, "repeats"),
     )
     chosen = _load_all(games)
+    if HOME.is_abstract:
+        for game in chosen:
+            form = sequence_form(enumerate_game(game, max_histories=max_histories))
+            for count in options.lanes:
+                note_whole_game(form, lanes=count, dtype=options.dtype, rule=options.rule)
+        return Benchmark(device="", versions={}, rows=(), skipped=())
     rows: list[Row] = []
     skipped: list[str] = []
     with compiled_afresh():
@@ -286,6 +296,19 @@ def whole_game_runner(form: SequenceForm, *, lanes: int, dtype: np.dtype[Any], r
         compile_seconds=watch.seconds["compile"],
         peak_bytes=in_use - used if in_use > peak else _solve_bytes(loop, plan, states),
     )
+
+
+def note_whole_game(form: SequenceForm, *, lanes: int, dtype: np.dtype[Any], rule: Rule) -> None:
+    """Notes the programs of whole-game CFR on lanes, whose arrays are not built."""
+    with precision(dtype):
+        payoff = build_payoff(form.payoff, dtype)
+        game = evaluation_game(form.treeplex, payoff, 1, dtype)
+        chunk = plan_game(game, lanes, rule).chunk
+        problem = problem_shape(Batch.of(game), chunk, dtype)
+        with_regret_tolerance.note(problem)
+        start.note(problem, rule)
+        until = jax.ShapeDtypeStruct((), np.int32)
+        run.note(problem, start.eval_shape(problem, rule), until, rule=rule)
 
 
 def _device_bytes() -> tuple[int, int]:

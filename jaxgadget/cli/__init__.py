@@ -12,7 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +20,7 @@ from jaxgadget.cli import (
     bench,
     export,
     holdem,
+    inspect,
     looking,
     match,
     nested,
@@ -47,7 +48,8 @@ opponent's way into one. `refine` re-solves everything below the cut and reports
 is before and after; `sweep` does so for many games, cuts and settings, and resumes after an interruption.
 `show` shows one subgame under a policy, `infostates` lists infostates by name. `solve` finds an equilibrium
 of a whole game, `respond` strategies against models of an opponent, and `off-tree` answers to actions that a
-blueprint does not have. `bench` measures the speed on this machine.
+blueprint does not have. `bench` measures the speed on this machine,
+and `inspect` compiles for a GPU that need not exist.
 """
 
 FIRST_STEPS = """\
@@ -71,10 +73,11 @@ app = typer.Typer(
 
 
 def _command(
-    name: str, epilog: str | None = None, kind: type[Command] = JaxCommand
+    name: str, epilog: str | None = None, kind: type[Command] = JaxCommand, **settings: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Registers a function of dataclasses as a command."""
-    return lambda function: app.command(name, epilog=epilog, cls=kind)(clear_errors()(expand(function)))
+    """Registers a function of dataclasses as a command; settings are those of Click's context."""
+    register = app.command(name, epilog=epilog, cls=kind, context_settings=settings or None)
+    return lambda function: register(clear_errors()(expand(function)))
 
 
 @app.callback(invoke_without_command=True)
@@ -126,6 +129,7 @@ for _name, _function, _examples in (
     _command(_name, _examples)(_function)
 _command("sweep", sweep.SWEEP_EXAMPLES, sweep.SweepCommand)(sweep.sweep)
 _command("infostates", looking.INFOSTATES_EXAMPLES, Command)(looking.infostates)
+_command("inspect", inspect.INSPECT_EXAMPLES, Command, allow_interspersed_args=False)(inspect.inspect)
 
 
 def main() -> None:

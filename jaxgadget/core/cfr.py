@@ -8,7 +8,8 @@ update. All rules, gadgets and whole games run through this one loop.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import functools
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -23,8 +24,31 @@ from jaxgadget.core.problem import (
 from jaxgadget.core.regret import Bounds, Rule
 from jaxgadget.core.response import evaluate, payoff_reaches
 from jaxgadget.core.treeplex import Treeplex, expand_infosets, sum_actions
-from jaxgadget.util.compilation import compiled
+from jaxgadget.util.compilation import Program, compiled
 from jaxgadget.util.players import replaced
+
+LoopForm = Literal["graph", "blocks", "host"]
+"""How an accelerator runs the loop; of no effect on a CPU, and on no result.
+
+By default (`host`), XLA runs a loop whose number of iterations is an argument from the host: after every
+iteration it copies the condition and waits. As `graph` the whole loop is one CUDA graph, which needs CUDA
+12.3; in `blocks`, the host is asked after `BLOCK` iterations, and the program is twice as large.
+"""
+
+LOOP_FORM: LoopForm = "graph"
+"""The form of all loops."""
+
+LOOP_FORMS: tuple[LoopForm, ...] = get_args(LoopForm)
+
+BLOCK = 32
+"""Iterations of a block."""
+
+_GRAPHS = "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,CONDITIONAL,DYNAMIC_SLICE_FUSION,WHILE"
+_LOOP_OPTIONS: dict[LoopForm, dict[str, Any] | None] = {
+    "graph": {"xla_gpu_enable_command_buffer": _GRAPHS},  # XLA's default, and WHILE
+    "blocks": None,
+    "host": None,
+}
 
 
 @jax.tree_util.register_dataclass
@@ -167,13 +191,28 @@ def normalise(treeplex: Treeplex, weight: jax.Array, bounds: Bounds) -> jax.Arra
     return jnp.where(total > 0, weight / jnp.where(total > 0, total, 1), fallback)
 
 
-@compiled(donate_argnames=("state",))
-def run(problem: Problem, state: State, until: jax.Array, *, rule: Rule) -> State:
-    """Iterates on the device until iteration `until`; the buffers of `state` are donated."""
-    return _iterate(problem, rule, state, until)
+@functools.cache
+def loop_program(form: LoopForm) -> Program:
+    """The program `run(problem, state, until, *, rule)`, which iterates until iteration `until`.
+
+    Args:
+      form: how an accelerator runs the loop. The buffers of `state` are donated.
+    """
+
+    def run(problem: Problem, state: State, until: jax.Array, *, rule: Rule) -> State:
+        return _iterate(problem, rule, state, until, form)
+
+    return compiled(run, donate_argnames=("state",), compiler_options=_LOOP_OPTIONS[form])
 
 
-@compiled(static_argnames=("check_every",), donate_argnames=("state",))
+run = loop_program(LOOP_FORM)
+
+
+@compiled(
+    static_argnames=("check_every",),
+    donate_argnames=("state",),
+    compiler_options=_LOOP_OPTIONS[LOOP_FORM],
+)
 def run_to_gap(
     problem: Problem,
     state: State,
@@ -208,9 +247,20 @@ def run_to_gap(
     return jax.lax.while_loop(unfinished, advance, (state, jnp.full((), jnp.inf, problem.dtype)))
 
 
-def _iterate(problem: Problem, rule: Rule, state: State, until: jax.Array) -> State:
+def _iterate(
+    problem: Problem, rule: Rule, state: State, until: jax.Array, form: LoopForm = LOOP_FORM
+) -> State:
+    """Iterates until iteration `until`."""
     check_precision(problem)
-    return jax.lax.fori_loop(state.iteration, until, lambda _, s: step(problem, rule, s), state)
+
+    def one(_: Any, state: State) -> State:
+        return step(problem, rule, state)
+
+    if form == "blocks":
+        state = jax.lax.while_loop(
+            lambda s: s.iteration + BLOCK <= until, lambda s: jax.lax.fori_loop(0, BLOCK, one, s), state
+        )
+    return jax.lax.fori_loop(state.iteration, until, one, state)
 
 
 @compiled

@@ -10,8 +10,9 @@ of the blueprints on its `jax.local_devices()`; nothing crosses the network.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import jax
@@ -27,6 +28,47 @@ Device: TypeAlias = Any
 
 
 @dataclasses.dataclass(frozen=True)
+class AbstractDevice:
+    """A device that is only described: layouts and memory are planned for it, and the host computes.
+
+    `jaxgadget.bench.inspect` solves on one to find out which programs a call runs, and compiles them for it.
+
+    Attributes:
+      device_kind: name of the device.
+      memory_bytes: its memory.
+      platform: in JAX's terms.
+      process_index: as that of a `jax.Device`.
+    """
+
+    device_kind: str
+    memory_bytes: int
+    platform: str = "gpu"
+    process_index: int = 0
+
+    def memory_stats(self) -> dict[str, int]:
+        """The memory, all of it free."""
+        return {"bytes_limit": self.memory_bytes}
+
+
+_assumed: list[AbstractDevice] = []
+
+
+@contextlib.contextmanager
+def assume_device(device: AbstractDevice) -> Generator[None]:
+    """Makes an abstract device the only local one inside the block, in all threads."""
+    _assumed.append(device)
+    try:
+        yield
+    finally:
+        _assumed.pop()
+
+
+def local_devices() -> Sequence[Device]:
+    """The local devices of the default backend, or the one that is assumed."""
+    return _assumed[-1:] or jax.local_devices()
+
+
+@dataclasses.dataclass(frozen=True)
 class Placement:
     """The devices of a solve.
 
@@ -39,7 +81,12 @@ class Placement:
     @property
     def devices(self) -> tuple[Device, ...]:
         """At least one."""
-        return self.chosen or (jax.local_devices()[0],)
+        return self.chosen or (local_devices()[0],)
+
+    @property
+    def is_abstract(self) -> bool:
+        """True if the devices are only described."""
+        return isinstance(self.devices[0], AbstractDevice)
 
     @property
     def on_cpu(self) -> bool:
@@ -61,6 +108,8 @@ class Placement:
         return structure.unflatten([jax.device_put(x, self._sharding(_by_lane(x))) for x in leaves])
 
     def _sharding(self, spec: PartitionSpec) -> Device | NamedSharding | None:
+        if self.is_abstract:
+            return None
         if len(self.chosen) > 1:
             return NamedSharding(Mesh(np.array(self.chosen), (AXIS,)), spec)
         return self.chosen[0] if self.chosen else None
@@ -79,16 +128,16 @@ def find_placement(devices: Sequence[Device] | None = None) -> Placement:
     """The placement on the devices of the argument.
 
     Args:
-      devices: by default all local devices of the default backend.
+      devices: by default all local devices of the default backend; an `AbstractDevice` is one, too.
 
     Raises:
       ValueError: if there are none, one occurs twice, or they are of several kinds or another process's.
     """
     if devices is None:
-        devices = jax.local_devices()
+        devices = local_devices()
     is_iterable = isinstance(devices, Iterable)  # pyright: ignore[reportUnnecessaryIsInstance]
     chosen: tuple[Device, ...] = tuple(devices) if is_iterable else ()
-    if not chosen or not all(isinstance(device, jax.Device) for device in chosen):
+    if not chosen or not all(isinstance(device, jax.Device | AbstractDevice) for device in chosen):
         raise ValueError(f"devices={devices!r}: expected some of jax.local_devices()")
     if len(set(chosen)) < len(chosen) or len({device.platform for device in chosen}) > 1:
         raise ValueError(f"devices={devices!r}: expected different devices of one kind")

@@ -51,6 +51,9 @@ CHECKPOINT_SECONDS = 20.0
 CHECKPOINT_SHARE = 10
 """Saving takes at most one part in so many: a state of half a gigabyte is not written every 20 s."""
 
+ABSTRACT_ITERATIONS = 1
+"""Iterations of a solve on an abstract device, where only the programs matter."""
+
 CHECKED_SHARE = 0.25
 """Share of the available memory from which a plan is checked against the compiled loop."""
 
@@ -334,8 +337,10 @@ class _Loop:
     @property
     def is_done(self) -> bool:
         """True if all iterations are completed, or the gap is small enough."""
-        target = self._solver.max_gap
-        return self.iteration >= self._solver.num_iterations or (target is not None and self._gap <= target)
+        target, last = self._solver.max_gap, self._solver.num_iterations
+        if self._solver.placement.is_abstract:
+            last = min(last, ABSTRACT_ITERATIONS)
+        return self.iteration >= last or (target is not None and self._gap <= target)
 
     def _until_check(self) -> int:
         """Iterations until the next check of the gap, at least 1."""

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from jax.typing import DTypeLike
 
+from jaxgadget.core.devices import HOME
 from jaxgadget.core.host import Rounding, exact_size
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
@@ -149,9 +150,9 @@ def build_sums(
       dtype: of the weights.
       rounding: rounding of sizes.
       platform: of the devices that will compute, in JAX's terms (`cpu`, `gpu`, `tpu`); by default that of
-        its default backend.
+        the default device.
     """
-    if (platform or jax.default_backend()) == "cpu":
+    if (platform or HOME.platform) == "cpu":
         return ScatteredSums(
             num_rows=num_rows, row=jax.device_put(np.where(real, row, num_rows).astype(np.int32))
         )

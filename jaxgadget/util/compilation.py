@@ -120,7 +120,7 @@ class Program:
     package runs for another device. Watching costs nothing otherwise.
 
     Attributes:
-      name: qualified name of the function.
+      name: name of the function.
       jitted: the function compiled with default settings, as accelerators need it.
     """
 
@@ -133,7 +133,7 @@ class Program:
         **settings: Any,
     ) -> None:
         """Wraps a function; arguments as in `compiled`."""
-        self.name: str = getattr(function, "__qualname__", type(function).__name__)
+        self.name: str = getattr(function, "__name__", type(function).__name__)
         self.jitted: Any = jax.jit(function, compiler_options=compiler_options, **settings)
         self._quick: Any = jax.jit(function, compiler_options=QUICK_OPTIONS, **settings) if quick else None
         functools.update_wrapper(self, function)
@@ -200,7 +200,7 @@ def _is_traced(tree: Any) -> bool:
 
 def _shape(x: Any) -> Any:
     if not isinstance(x, jax.Array | np.ndarray | np.generic):
-        return x
+        return x  # a number, a static argument, or a shape
     return jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False))
 
 

@@ -1,0 +1,332 @@
+"""The programs that a call of the package runs, compiled for a GPU that need not exist.
+
+A call is made with an abstract device in place of the local ones: layouts and memory are planned for that
+device, and the host computes, one iteration of every solve. The programs that it runs are then compiled by
+XLA for the device, and what comes out is counted. No number is a measurement; times are those of a model.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import importlib.util
+import os
+import pathlib
+import re
+import tempfile
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax.experimental import topologies
+from jax.sharding import NamedSharding, PartitionSpec
+
+from jaxgadget.bench import hlo
+from jaxgadget.core.devices import AbstractDevice, assume_device
+from jaxgadget.core.problem import Problem
+from jaxgadget.util.compilation import ProgramCall, compiled_afresh, watch_programs
+from jaxgadget.util.precision import precision
+from jaxgadget.util.progress import progress_bar
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEVICES = ("a100", "h100", "h200")
+"""Devices that the package describes."""
+
+LAUNCH_SECONDS = 2.5e-6
+"""The model's least time of a launch: of a kernel that waits for the one before it, inside a CUDA graph."""
+
+PLUGINS = ("jax_plugins.xla_cuda12", "jax_plugins.xla_cuda13")
+"""Modules of JAX's plugin for CUDA, one of which compiles."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Target:
+    """A described device.
+
+    Attributes:
+      name: its name.
+      description: text of a `stream_executor.GpuTargetConfigProto`.
+      bandwidth: of its memory, in bytes per second.
+      memory_bytes: its memory.
+    """
+
+    name: str
+    description: str
+    bandwidth: float
+    memory_bytes: int
+
+    @property
+    def device(self) -> AbstractDevice:
+        """The device, as solvers take it."""
+        return AbstractDevice(self.name, self.memory_bytes)
+
+    def sharding(self) -> NamedSharding:
+        """Places arguments of a program on the device, so that it is compiled for it."""
+        topology = topologies.get_topology_desc(
+            platform="cuda", target_config=self.description, topology="1x1x1"
+        )
+        return NamedSharding(topologies.make_mesh(topology, (1,), ("device",)), PartitionSpec())
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CompiledProgram:
+    """A program, compiled for a device, and what it consists of.
+
+    What is counted is one iteration of the innermost loop whose number of trips is not known beforehand, or
+    the whole program if there is none.
+
+    Attributes:
+      program: name of the function.
+      lanes: number of games, if the program's first argument is a `Problem`.
+      calls: number of calls with these shapes and this precision.
+      dtype: `float64` if JAX computes in float64, otherwise `float32`.
+      iterates: True if an iteration of a loop is counted.
+      launches: number of kernels, copies and library calls.
+      moved_bytes: bytes that these read and write, by the model of `hlo.fusion_traffic`.
+      temporary_bytes: working memory of the program.
+      argument_bytes: bytes of the arguments.
+      reused_bytes: bytes of donated arguments in whose place results are written.
+      atomics: number of atomic instructions.
+      float64: number of operations on float64.
+      sorts: number of sorts.
+      scatters: number of scatters.
+      calls_out: names of library functions and of calls of the host.
+      most_additions: the largest number of additions in a kernel of a single thread.
+      is_graph: True if all of the program is one CUDA graph, so that no iteration waits for the host.
+      compile_seconds: time of compilation.
+      floor_seconds: the model's least time: each launch takes `LAUNCH_SECONDS`, or the time in which the
+        memory moves its bytes, whichever is longer.
+      bound: `launches` or `memory`: which of both sums over all launches is larger.
+    """
+
+    program: str
+    lanes: int | None
+    calls: int
+    dtype: str
+    iterates: bool
+    launches: float
+    moved_bytes: float
+    temporary_bytes: int
+    argument_bytes: int
+    reused_bytes: int
+    atomics: int
+    float64: int
+    sorts: int
+    scatters: int
+    calls_out: tuple[str, ...]
+    most_additions: int
+    is_graph: bool
+    compile_seconds: float
+    floor_seconds: float
+    bound: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Inspection:
+    """The programs of a call, compiled for a device.
+
+    Attributes:
+      device: name of the device.
+      programs: in the order of their first calls.
+    """
+
+    device: str
+    programs: tuple[CompiledProgram, ...]
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each program, with the fields of `CompiledProgram` as columns."""
+        import pandas as pd
+
+        rows = [dataclasses.asdict(each) for each in self.programs]
+        return pd.DataFrame(rows, columns=[field.name for field in dataclasses.fields(CompiledProgram)])
+
+
+def inspect(
+    call: Callable[[], Any],
+    *,
+    device: str | os.PathLike[str] = "h200",
+    only: Collection[str] = (),
+    progress: bool | None = None,
+) -> Inspection:
+    """Compiles the programs of a call for a device.
+
+    Args:
+      call: the call, such as `lambda: jaxgadget.refine("leduc_poker", cut="flop")`. It is made on the host,
+        with one iteration of every solve, so its result is of no use.
+      device: an element of `DEVICES`, or a file with the description of another: a
+        `stream_executor.GpuTargetConfigProto` of XLA as text.
+      only: names of the programs to compile; by default all of them.
+      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
+
+    Raises:
+      ImportError: if JAX's plugin for CUDA is not installed (extra `gpu-check`).
+      ValueError: if the device is unknown, or its file does not describe one.
+    """
+    target = find_target(device)
+    sharding = _place_on(target)
+    with watch_programs() as calls, assume_device(target.device):
+        call()
+    counted: collections.Counter[str] = collections.Counter()
+    first: dict[str, ProgramCall] = {}
+    for each in calls:
+        if only and each.program.name not in only:
+            continue
+        key = f"{each.program.__module__} {each.program.name} {each.x64} {each.arguments} {each.named}"
+        counted[key] += 1
+        first.setdefault(key, each)
+    programs: list[CompiledProgram] = []
+    with (
+        compiled_afresh(),
+        progress_bar(f"compiling for {target.name}", len(first), progress) as report,
+    ):
+        for key, each in first.items():
+            report(len(programs))
+            programs.append(_compile(each, counted[key], target, sharding))
+    return Inspection(device=target.name, programs=tuple(programs))
+
+
+def find_target(device: str | os.PathLike[str]) -> Target:
+    """The described device of a name or a file; arguments and errors as in `inspect`."""
+    path = pathlib.Path(device)
+    if os.fspath(device) in DEVICES:
+        path = pathlib.Path(__file__).parent / "devices" / f"{os.fspath(device)}.txtpb"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise ValueError(
+            f"device={os.fspath(device)!r}: expected one of {', '.join(DEVICES)}, or a file that describes a "
+            f"device ({getattr(error, 'strerror', None) or 'not a text file'})"
+        ) from error
+
+    def field(name: str, pattern: str) -> str:
+        found = re.search(rf"\b{name}: {pattern}", text)
+        if found is None:
+            raise ValueError(
+                f"device={os.fspath(device)!r}: {name} is missing; expected a GpuTargetConfigProto of XLA as "
+                "text, as in its folder xla/backends/gpu/target_config/specs"
+            )
+        return found[1]
+
+    return Target(
+        name=field("device_description_str", '"([^"]*)"'),
+        description=text,
+        bandwidth=float(field("memory_bandwidth", r"(\d+)")),
+        memory_bytes=int(field("device_memory_size", r"(\d+)")),
+    )
+
+
+def _place_on(target: Target) -> NamedSharding:
+    if not any(_is_installed(plugin) for plugin in PLUGINS):
+        raise ImportError(
+            "compiling for a GPU needs JAX's plugin for CUDA, which is not installed: "
+            "pip install 'jaxgadget[gpu-check]'"
+        )
+    try:
+        return target.sharding()
+    except Exception as error:  # XLA raises errors of several kinds
+        raise ValueError(f"device={target.name!r}: XLA rejects its description ({error})") from error
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # its parent package is missing
+        return False
+
+
+def _compile(call: ProgramCall, calls: int, target: Target, sharding: NamedSharding) -> CompiledProgram:
+    """Compiles a noted call and counts what comes out."""
+
+    def on_device(x: Any) -> Any:
+        if not isinstance(x, jax.ShapeDtypeStruct):
+            return x
+        return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding, weak_type=x.weak_type)
+
+    arguments, named = jax.tree.map(on_device, (call.arguments, call.named))
+    dtype = np.float64 if call.x64 else np.float32
+    with tempfile.TemporaryDirectory() as folder, precision(dtype):
+        lowered = call.program.lower(*arguments, **named)
+        began = time.perf_counter()
+        compiled = lowered.compile(compiler_options={"xla_dump_to": folder})
+        seconds = time.perf_counter() - began
+        dumped = _Dump.read(pathlib.Path(folder))
+    module = hlo.parse_module(compiled.as_text())
+    body = hlo.find_iteration(module)
+    counted = module.entry if body is None else body
+    work = hlo.measure(module, counted, LAUNCH_SECONDS, target.bandwidth)
+    instructions = list(hlo.reachable(module, counted))
+    operations = collections.Counter(each.operation for each in instructions)
+    kernels = dumped.kernels(in_loop=body is not None)
+    memory = compiled.memory_analysis()
+    return CompiledProgram(
+        program=call.program.name,
+        lanes=next((x.num_lanes for x in call.arguments[:1] if isinstance(x, Problem)), None),
+        calls=calls,
+        dtype=np.dtype(dtype).name,
+        iterates=body is not None,
+        launches=work.launches,
+        moved_bytes=work.moved_bytes,
+        temporary_bytes=memory.temp_size_in_bytes,
+        argument_bytes=memory.argument_size_in_bytes,
+        reused_bytes=memory.alias_size_in_bytes,
+        atomics=sum(kernel.atomics for kernel in kernels),
+        float64=sum("f64[" in each.shape for each in instructions if each.operation != "parameter"),
+        sorts=operations["sort"],
+        scatters=operations["scatter"],
+        calls_out=tuple(sorted({name for each in instructions for name in _called_out(each)})),
+        most_additions=max((kernel.additions for kernel in kernels if kernel.threads == 1), default=0),
+        is_graph=dumped.is_graph,
+        compile_seconds=seconds,
+        floor_seconds=work.seconds,
+        bound="launches"
+        if work.launches * LAUNCH_SECONDS >= work.moved_bytes / target.bandwidth
+        else "memory",
+    )
+
+
+def _called_out(each: hlo.Instruction) -> list[str]:
+    """Functions outside the program that an instruction calls."""
+    if each.operation in ("infeed", "outfeed", "send", "recv"):
+        return [each.operation]
+    return re.findall(r'custom_call_target="([^"]+)"', each.attributes)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Dump:
+    """What XLA writes about a program.
+
+    Attributes:
+      thunks: the launches.
+      ptx: the kernels, by name.
+      is_graph: True if all launches are in one CUDA graph.
+    """
+
+    thunks: Sequence[hlo.Thunk]
+    ptx: dict[str, hlo.Kernel]
+    is_graph: bool
+
+    @classmethod
+    def read(cls, folder: pathlib.Path) -> _Dump:
+        """Reads the folder of `xla_dump_to`, which has one program with kernels."""
+        ptx: dict[str, hlo.Kernel] = {}
+        for path in folder.glob("*.ptx"):
+            ptx |= hlo.parse_ptx(path.read_text())
+        thunks = _longest(folder, "*.thunk_sequence.txt")
+        final = _longest(folder, "*.thunk_sequence_after_thunk_passes.txt")
+        graphs = [thunk for thunk in final if not thunk.enclosing]
+        return cls(thunks, ptx, len(graphs) == 1 and graphs[0].kind == "kCommandBuffer")
+
+    def kernels(self, *, in_loop: bool) -> list[hlo.Kernel]:
+        """The kernels of all loops, or all kernels."""
+        names = {thunk.kernel for thunk in self.thunks if not in_loop or "kWhile" in thunk.enclosing}
+        return [kernel for name, kernel in self.ptx.items() if name in names]
+
+
+def _longest(folder: pathlib.Path, pattern: str) -> list[hlo.Thunk]:
+    """The thunks of the longest dumped sequence: the others are those of constants."""
+    texts = [path.read_text() for path in folder.glob(pattern)]
+    return hlo.parse_thunks(max(texts, key=len, default=""))

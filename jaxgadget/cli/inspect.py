@@ -1,0 +1,80 @@
+"""`jaxgadget inspect GAME` and `jaxgadget inspect COMMAND ...`."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import Any
+
+import typer
+
+from jaxgadget.cli.command import OUTPUTS, UNDEFINED, is_given, start_jax
+from jaxgadget.cli.fields import option, request
+from jaxgadget.cli.options import Output
+
+INSPECTED = ("solve", "refine", "respond", "off-tree", "nested", "match", "holdem", "bench")
+"""Commands that can be inspected: those that write no folder."""
+
+INSPECT_EXAMPLES = """\
+Examples:
+
+`jaxgadget inspect leduc_poker --lanes 1 --lanes 1024 --lanes 65536`
+
+`jaxgadget inspect --device h100 --json - refine leduc_poker --gadget max-margin`
+
+`jaxgadget inspect holdem Td9d6hQc2s --pot 200 --stack 900`
+"""
+
+
+@request
+class InspectOptions:
+    """What to compile, and for what.
+
+    Attributes:
+      command: a game, with options of `bench`, or another command with its arguments and options; options of
+        `inspect` itself come before it.
+      device: `a100`, `h100`, `h200`, or a file that describes another device.
+    """
+
+    command: tuple[str, ...] = option(argument=True, metavar="COMMAND")
+    device: str = "h200"
+
+
+def inspect(options: InspectOptions, output: Output) -> None:
+    """Compile the programs that a command would run for a GPU, which need not exist, and count their work.
+
+    The command runs on the CPU with one iteration of every solve, and its results are dropped. Its programs
+    are then compiled for the device. The table says how many kernels an iteration launches, how many bytes it
+    moves, and the least time that this takes. Needs the extra `gpu-check`.
+    """
+    output.check()
+    start_jax("cpu")
+    first, *rest = options.command
+    words = [first, *rest] if first in INSPECTED else ["bench", first, *rest]
+    from jaxgadget.bench.inspect import inspect as inspect_call
+    from jaxgadget.report.inspect import inspection_notes, inspection_record, inspection_table
+
+    inspection = inspect_call(lambda: _run(words), device=options.device, progress=True)
+    output.write_json(inspection_record(inspection))
+    output.print((inspection_table(inspection), inspection_notes(inspection)))
+
+
+def _run(words: list[str]) -> None:
+    """Runs a command without its output; exits with its status if it fails."""
+    from jaxgadget.cli import app
+
+    group: Any = typer.main.get_command(app)
+    command = group.commands[words[0]]
+    context = command.make_context(f"jaxgadget {words[0]}", words[1:])
+    for name in (*OUTPUTS, "checkpoint"):
+        if context.params.get(name) is not None and is_given(context, name):
+            raise ValueError(
+                f"--{name} of {words[0]}: no results are worth writing; leave it out, or give --json "
+                f"before {words[0]}"
+            )
+    with context, contextlib.redirect_stdout(io.StringIO()):
+        try:
+            command.invoke(context)
+        except typer.Exit as ended:
+            if ended.exit_code not in (0, UNDEFINED):
+                raise

@@ -1,0 +1,191 @@
+"""What needs no plugin: reading of compiled programs, described devices, and solves on them."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxgadget as jg
+from jaxgadget.bench import hlo
+from jaxgadget.bench.bench import bench
+from jaxgadget.bench.inspect import DEVICES, find_target
+from jaxgadget.core.devices import HOME, AbstractDevice, assume_device, find_placement
+from jaxgadget.core.rows import RowSums
+from jaxgadget.util.compilation import watch_programs
+
+TRIPS = 'backend_config={"known_trip_count":{"n":"3"}}'
+
+MODULE = """\
+HloModule jit_run, is_scheduled=true
+
+%fused (x: f32[100,8], index: s32[10]) -> f32[10,8] {
+  %x = f32[100,8]{1,0} parameter(0)
+  %index = s32[10]{0} parameter(1)
+  ROOT %rows = f32[10,8]{1,0} gather(%x, %index), offset_dims={1}
+}
+
+%fused.1 (y: f32[10,8]) -> f32[2,8] {
+  %y = f32[10,8]{1,0} parameter(0)
+  %first = f32[2,8]{1,0} slice(%y), slice={[0:2], [0:8]}
+  ROOT %twice = f32[2,8]{1,0} add(%first, %first)
+}
+
+%inner (arg: (s32[], f32[2,8])) -> (s32[], f32[2,8]) {
+  %arg = (s32[], f32[2,8]{1,0}) parameter(0)
+  %row = f32[2,8]{1,0} get-tuple-element(%arg), index=1
+  %copy.1 = f32[2,8]{1,0} copy(%row)
+  ROOT %out = (s32[], f32[2,8]{1,0}) tuple(%row, %copy.1)
+}
+
+%never (arg.1: (s32[], f32[2,8])) -> pred[] {
+  %arg.1 = (s32[], f32[2,8]{1,0}) parameter(0)
+  ROOT %no = pred[] constant(false)
+}
+
+%body (arg.2: (s32[], f32[100,8], /*index=2*/s32[10])) -> (s32[], f32[2,8]) {
+  %arg.2 = (s32[], f32[100,8]{1,0}, /*index=2*/s32[10]{0}) parameter(0)
+  %x.1 = f32[100,8]{1,0} get-tuple-element(%arg.2), index=1
+  %index.1 = s32[10]{0} get-tuple-element(%arg.2), index=2
+  %picked = f32[10,8]{1,0} fusion(%x.1, %index.1), kind=kLoop, calls=%fused
+  %summed = f32[2,8]{1,0} fusion(%picked), kind=kLoop, calls=%fused.1
+  %start = (s32[], f32[2,8]{1,0}) tuple(%index.1, %summed)
+  %scan = (s32[], f32[2,8]{1,0}) while(%start), condition=%never, body=%inner, TRIPS
+  ROOT %end = (s32[], f32[2,8]{1,0}) tuple(%scan, %summed)
+}
+
+ENTRY %main (p: f32[100,8]) -> f32[100,8] {
+  %p = f32[100,8]{1,0} parameter(0)
+  %begin = (s32[], f32[100,8]{1,0}) tuple(%p, %p)
+  %loop = (s32[], f32[100,8]{1,0}) while(%begin), condition=%never, body=%body
+  ROOT %result = f32[100,8]{1,0} get-tuple-element(%loop), index=1
+}
+"""
+
+THUNKS = """\
+000: kCommandBuffer [source       | next=002 (1)]\x20
+    001: kCopy [source       | sink        ] kCopy
+002: kWhile        [prev=001 (5) | sink        ]\x20\x20
+condition:
+    003: kCustomKernel [source | sink] loop_compare_fusion grid: [1, 1, 1] threads: [1, 1, 1]
+  body:
+    004: kCustomKernel [source       | sink] loop_add_fusion grid: [9, 1, 1] threads: [128, 1, 1]
+005: kCustomKernel [prev=002 (1) | sink        ] wrapped_add grid: [1, 1, 1] threads: [1, 1, 1]
+"""
+
+PTX = """\
+.visible .entry one(
+  .param .u64 .ptr .align 16 one_param_0
+)
+.reqntid 1, 1, 1
+{
+  add.rn.f32 %r1, %r2, %r3;
+  fma.rn.f64 %rd1, %rd2, %rd3, %rd4;
+  add.s32 %r5, %r6, 1;
+}
+.visible .entry many(
+)
+.reqntid 128, 2, 1
+{
+  atom.global.add.f32 %r1, [%rd1], %r2;
+  red.global.add.f32 [%rd1], %r2;
+}
+"""
+
+
+def test_bytes_of_an_iteration_are_those_counted_by_hand():
+    """Rows that a gather takes, and their indices; the slice of an operand; an inner loop's copies thrice."""
+    module = hlo.parse_module(MODULE.replace("TRIPS", TRIPS))
+    assert hlo.find_iteration(module) == "body"
+    work = hlo.measure(module, "body", launch_seconds=1.0, bandwidth=100.0)
+    gathered, sliced, copied = 320 + 40 + 320, 64 + 64, 3 * (64 + 64)
+    assert work.launches == 5
+    assert work.moved_bytes == gathered + sliced + copied
+    assert work.seconds == pytest.approx((gathered + sliced + copied) / 100)
+    assert hlo.measure(module, "main", 1.0, 100.0) == hlo.Work()  # its loop has no known number of trips
+    assert {each.operation for each in hlo.reachable(module, "body")} >= {
+        "gather",
+        "slice",
+        "copy",
+        "constant",
+    }
+
+
+def test_a_compiled_program_is_read():
+    """XLA's own text: an iteration in a loop, and a scan in it."""
+
+    @jax.jit
+    def run(x: jax.Array, until: jax.Array) -> jax.Array:
+        def step(_: jax.Array, y: jax.Array) -> jax.Array:
+            return jax.lax.scan(lambda z, _: (jnp.sort(z), None), y, length=4)[0] + 1
+
+        return jax.lax.fori_loop(0, until, step, x)
+
+    shape = jax.ShapeDtypeStruct((100,), np.float32)
+    module = hlo.parse_module(run.lower(shape, jax.ShapeDtypeStruct((), np.int32)).compile().as_text())
+    body = hlo.find_iteration(module)
+    assert body is not None
+    assert any(each.operation == "sort" for each in hlo.reachable(module, body))
+    assert [each.trips for each in module.computations[body].values() if each.operation == "while"] == [4]
+    assert hlo.measure(module, body, 0, 1).moved_bytes >= 4 * 400
+
+
+def test_launches_and_kernels_are_read():
+    thunks = hlo.parse_thunks(THUNKS)
+    assert [thunk.kind for thunk in thunks[:3]] == ["kCommandBuffer", "kCopy", "kWhile"]
+    inside = {thunk.kernel for thunk in thunks if "kWhile" in thunk.enclosing}
+    assert inside == {"loop_compare_fusion", "loop_add_fusion"}
+    assert thunks[1].enclosing == ("kCommandBuffer",) and thunks[-1].enclosing == ()
+    kernels = hlo.parse_ptx(PTX)
+    assert kernels == {"one": hlo.Kernel(1, 0, 2), "many": hlo.Kernel(256, 2, 0)}
+
+
+def test_described_devices(tmp_path: pathlib.Path):
+    targets = [find_target(name) for name in DEVICES]
+    assert [target.bandwidth for target in targets] == sorted(target.bandwidth for target in targets)
+    assert all(target.device.memory_stats()["bytes_limit"] > 80e9 for target in targets)
+    own = tmp_path / "own.txtpb"
+    own.write_text(targets[0].description.replace("2039040000000", "1000"))
+    assert find_target(own).bandwidth == 1000
+    own.write_text("gpu_device_info { memory_bandwidth: 7 }")
+    with pytest.raises(
+        ValueError, match="device_description_str is missing; expected a GpuTargetConfigProto"
+    ):
+        find_target(own)
+    with pytest.raises(ValueError, match=r"device='b7': expected one of a100, h100, h200, or a file"):
+        find_target("b7")
+
+
+def test_a_solve_on_a_described_device_is_one_iteration_on_the_host():
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    device = AbstractDevice("described", 10**9)
+    with watch_programs() as calls, assume_device(device):
+        solution = jg.solve(tree, iterations=50)
+        assert HOME.platform == "gpu" and find_placement().devices == (device,)
+    assert HOME.platform == jax.default_backend()
+    (sides,) = {call.arguments[0].sides for call in calls if call.program.name == "run"}
+    sums = [below for side in sides for below in side.body.below]
+    assert sums and all(isinstance(below, RowSums) for below in sums)
+    on_host = jg.solve(tree, iterations=1)
+    np.testing.assert_allclose(solution.nash_conv, on_host.nash_conv, rtol=1e-12)
+
+
+def test_programs_of_many_lanes_are_noted_without_arrays():
+    with watch_programs() as calls, assume_device(AbstractDevice("described", 10**12)):
+        bench("leduc_poker", lanes=(1, 65_536), engines=("jaxgadget",))
+    lanes = [call.arguments[0].num_lanes for call in calls if call.program.name == "run"]
+    assert lanes == [1, 65_536]
+
+
+def test_without_the_plugin_the_extra_is_named():
+    """In another process, whose path has no plugin in any case."""
+    program = "import sys; sys.modules['jax_plugins'] = None\nfrom jaxgadget.cli import main; main()"
+    command = [sys.executable, "-c", program, "inspect", "kuhn_poker"]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"})
+    assert done.returncode == 2
+    assert re.search(r"needs JAX's plugin .* pip install 'jaxgadget\[gpu-check\]'", done.stderr), done.stderr
