@@ -178,7 +178,7 @@ def bench(
             form = sequence_form(enumerate_game(game, max_histories=max_histories))
             for count in options.lanes:
                 note_whole_game(form, lanes=count, dtype=options.dtype, rule=options.rule)
-        return Benchmark(device="", versions={}, rows=(), skipped=())
+        return Benchmark(device="", driver=None, versions={}, rows=(), skipped=())
     rows: list[Row] = []
     skipped: list[str] = []
     with compiled_afresh():

@@ -22,6 +22,7 @@ from jaxgadget.core.solver import Solver
 from jaxgadget.subgames.cfr_d import cfr_d
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.whole import sequence_form
+from tests.learn.test_network import make
 
 pytestmark = [
     pytest.mark.optimised,
@@ -117,15 +118,8 @@ def search(**lookahead: Any) -> Any:
 
 def lookahead() -> Any:
     tree = game("kuhn_poker")
-    return jg.search(
-        tree,
-        "depth:1",
-        jg.Policy.uniform(tree),
-        jg.Resolving(),
-        values=make(tree),
-        value=KUHN_VALUE,
-        solver=solver(),
-    )
+    uniform = jg.Policy.uniform(tree)
+    return jg.search(tree, "depth:0", uniform, jg.Resolving(), values=make(tree), solver=solver())
 
 
 def decomposed() -> Any:
@@ -166,7 +160,7 @@ def test_refining_leducs_flop() -> None:
     uniform = [jg.Policy.uniform(tree)] * 45
     gadgets = (jg.Unsafe(), jg.Resolving(), jg.MaxMargin())
     call = functools.partial(
-        jg.refine, tree, "round:2", uniform, gadgets, value=(-0.0856, -0.0856), solver=solver()
+        jg.refine, tree, "flop", uniform, gadgets, value=(-0.0856, -0.0856), solver=solver()
     )
     for each in programs_of(call):
         check(each, 21)
