@@ -99,7 +99,7 @@ class Benchmark:
     """Results of a benchmark, with the machine and versions.
 
     Attributes:
-      device: JAX's device and the machine's cores.
+      device: the device that computed, JAX's first, and the machine's cores.
       driver: version of the NVIDIA driver; None without one.
       versions: of Python, the packages, None if one is not installed, and installed plugins.
       rows: results by game, engine and number of lanes.
@@ -190,7 +190,7 @@ def bench(
             ) as report:
                 rows += _race(tree, runners, options, report)
     return Benchmark(
-        device=describe_device(),
+        device=describe_device(HOME.devices),
         driver=driver_version(),
         versions=find_versions() | find_plugins(),
         rows=tuple(rows),

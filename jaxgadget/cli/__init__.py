@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import gc
 import io
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -34,7 +35,7 @@ from jaxgadget.cli import (
 from jaxgadget.cli.command import Command, JaxCommand, clear_errors, start_jax
 from jaxgadget.cli.fields import expand
 from jaxgadget.report.output import show
-from jaxgadget.util.accelerators import describe_installation
+from jaxgadget.util.accelerators import PREALLOCATE, describe_installation
 
 COLLECT_RARELY = (50_000, 20, 50)
 """Thresholds of Python's garbage collector. Imports and tracing create many long-lived objects: with the
@@ -88,6 +89,7 @@ def _options(
 ) -> None:
     if show_version:
         typer.echo(f"jaxgadget {version('jaxgadget')}")
+        os.environ.setdefault(PREALLOCATE, "false")  # another process may use the GPU
         with clear_errors():
             start_jax()
             for line in describe_installation():

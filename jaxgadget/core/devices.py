@@ -4,6 +4,9 @@ Lanes share nothing, so a solve on several devices is the same program on each w
 lanes. Computation follows the data: arrays with lanes are split along their last axis over a mesh
 with the one axis `lanes`, all others are copied to every device.
 
+Batches of hold'em spots, whose payoffs have lanes, too, are solved on one device each
+(`driver.run_on_devices`).
+
 On several hosts (`jax.distributed.initialize()` in each process) every process solves its own share
 of the blueprints on its `jax.local_devices()`; nothing crosses the network.
 """

@@ -9,6 +9,7 @@ import platform
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 PACKAGES = ("jax", "jaxlib", "numpy", "jaxgadget", "open_spiel", "LiteEFG")
 """Packages whose versions are recorded."""
@@ -27,11 +28,11 @@ def num_mappings() -> int:
     return mappings.read_bytes().count(b"\n") if mappings.exists() else 0
 
 
-def describe_device() -> str:
-    """Platform and kind of JAX's devices, and the processor with the number of usable cores."""
+def describe_device(devices: Sequence[Any] | None = None) -> str:
+    """Platform and kind of devices, by default all of JAX's, and the processor with its usable cores."""
     import jax
 
-    devices = jax.local_devices()
+    devices = jax.local_devices() if devices is None else devices
     cores = num_cores()
     host = f"{_processor()}, {cores} core{'s' if cores > 1 else ''}"
     if devices[0].platform == "cpu":

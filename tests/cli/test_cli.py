@@ -98,7 +98,8 @@ def test_help_and_complaints_need_no_slow_package(arguments: tuple[str, ...]):
     assert done.stdout.splitlines()[-1] == "[]", done
 
 
-def test_version():
+def test_version(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "true")
     first, packages, device, plugins = run("--version").stdout.splitlines()
     assert first == f"jaxgadget {jaxgadget.__version__}"
     assert f"jax {jax.__version__}" in packages and device.startswith("device cpu: ")

@@ -36,7 +36,7 @@ from jaxgadget.core import cfr
 from jaxgadget.core import memory as planning
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.checkpoint import SPLITS
-from jaxgadget.core.driver import Finished, run_all, solve
+from jaxgadget.core.driver import Finished, run_all, run_on_devices, solve
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.policy.evaluate import whole_problem
@@ -363,6 +363,55 @@ def test_trouble_in_a_task_or_at_home_stops_all(error: type[BaseException]) -> N
     with pytest.raises(error):
         run_all(tasks, 2, stop, look)
     assert "stopped" in ended and "too late" not in ended
+
+
+HERE = jax.devices()[0]
+
+
+def test_devices_work_side_by_side_each_on_a_task_at_a_time() -> None:
+    """Results are yielded as they end: the first task waits for the others."""
+    others, busy, most = threading.Barrier(3), list[int](), list[int]()
+
+    def task(number: int, device: Any) -> tuple[int, Any]:
+        busy.append(number)
+        most.append(len(busy))
+        if number in (0, 3):
+            others.wait(10)
+        busy.remove(number)
+        return number, jax.config.jax_default_device
+
+    tasks = [functools.partial(task, number) for number in range(4)]
+    found = run_on_devices(tasks, [HERE, HERE], threading.Event())
+    early = [next(found), next(found)]
+    others.wait(10)
+    assert sorted([*early, *found]) == [(number, HERE) for number in range(4)]
+    assert {number for number, _ in early} == {1, 2} and max(most) == 2
+    alone = run_on_devices(
+        [lambda device: (device, jax.config.jax_default_device)], [HERE], threading.Event()
+    )
+    assert list(alone) == [(HERE, None)]
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_trouble_on_a_device_or_a_caller_who_leaves_stops_all(is_closed: bool) -> None:
+    stop, ended = threading.Event(), list[str]()
+
+    def works(device: Any) -> None:
+        assert stop.wait(10)
+        ended.append("stopped")
+
+    def ends(device: Any) -> None:
+        if not is_closed:
+            raise _Trouble
+
+    found = run_on_devices([works, ends, works, works], [HERE, HERE], stop)
+    if is_closed:
+        next(found)
+        found.close()
+    else:
+        with pytest.raises(_Trouble):
+            next(found)
+    assert set(ended) == {"stopped"} and len(ended) <= 2
 
 
 @pytest.mark.slow
