@@ -215,7 +215,9 @@ def whole_game(
     return with_regret_tolerance(evaluation_game(treeplexes, matrix, num_lanes, dtype))
 
 
-def evaluation_game(treeplexes: Pair, payoff: Payoff, num_lanes: int, dtype: DTypeLike) -> Problem:
+def evaluation_game(
+    treeplexes: Pair, payoff: Payoff, num_lanes: int, dtype: DTypeLike, platform: str | None = None
+) -> Problem:
     """A whole game for the evaluation of strategies, with regret tolerance 0.
 
     Args:
@@ -223,9 +225,11 @@ def evaluation_game(treeplexes: Pair, payoff: Payoff, num_lanes: int, dtype: DTy
       payoff: between them.
       num_lanes: copies side by side.
       dtype: of the numbers.
+      platform: of the devices that will compute; see `core.rows.build_sums`.
     """
+    entry = fixed_entry(1)
     first, second = (
-        build_side(treeplex, fixed_entry(1), np.zeros(treeplex.num_roots, np.int64), dtype)
+        build_side(treeplex, entry, np.zeros(treeplex.num_roots, np.int64), dtype, platform=platform)
         for treeplex in treeplexes
     )
     return free_game((first, second), payoff, num_lanes, dtype)

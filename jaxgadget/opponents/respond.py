@@ -269,7 +269,7 @@ def _nearly_nash(task: _Task, least: float, tolerance: float) -> Opponents:
 def _solve_by_cfr(task: _Task, watch: Stopwatch) -> BatchSolution:
     solver, folder = task.solver, task.solver.checkpoint_path
     with watch.phase("build"):
-        batch = task.batch(whole_problem(task.tree, 1, np.float64))
+        batch = task.batch(whole_problem(task.tree, 1, np.float64, solver.placement))
         settled = solver.chunk if folder is None else load_chunk(folder, batch.name, batch.num_lanes)
         plan = plan_batch(
             batch,

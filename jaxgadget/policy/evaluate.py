@@ -16,7 +16,7 @@ from jax.typing import DTypeLike
 from jaxgadget.core import response
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.cfr import averages
-from jaxgadget.core.devices import HOME
+from jaxgadget.core.devices import HOME, Placement, find_single
 from jaxgadget.core.driver import Finished, solve
 from jaxgadget.core.payoff import TerminalPayoff, build_payoff
 from jaxgadget.core.problem import (
@@ -28,6 +28,7 @@ from jaxgadget.core.problem import (
     payoff_reach,
 )
 from jaxgadget.core.regret import PCFR_PLUS
+from jaxgadget.core.rows import on_host
 from jaxgadget.core.solver import Solver, check_iterations
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.tree.history import HistoryTree, check_histories
@@ -63,31 +64,43 @@ evaluate_parts = compiled(response.evaluate, quick=True)
 _averages = compiled(averages, quick=True)
 
 
-def whole_problem(tree: Tree, num_lanes: int, dtype: DTypeLike) -> Problem:
-    """The whole game on the device, built once a tree, precision and number of lanes unless it is large.
+def find_whole_placement(tree: Tree, dtype: DTypeLike = np.float64) -> Placement:
+    """The placement for one lane of a whole game: its solve, and evaluations."""
+    return find_single(whole_treeplexes(tree).num_sequences, dtype)
+
+
+def whole_problem(tree: Tree, num_lanes: int, dtype: DTypeLike, placement: Placement = HOME) -> Problem:
+    """The whole game on its devices, built once for all arguments unless it is large.
 
     What counts as no regret is 0; the driver fills it in.
     """
-    key = ("whole game", np.dtype(dtype), num_lanes)
+    key = ("whole game", np.dtype(dtype), num_lanes, placement)
     if key in tree.cache:
         return tree.cache[key]
     form = sequence_form(tree)
     with precision(dtype):
-        problem = evaluation_game(form.treeplex, build_payoff(form.payoff, dtype), num_lanes, dtype)
+        payoff = build_payoff(form.payoff, dtype)
+        problem = evaluation_game(form.treeplex, payoff, num_lanes, dtype, placement.platform)
+        problem = _placed(problem, placement)
     if form.num_sequences <= EVALUATION_SIZE:  # a larger one should not take memory beside its evaluation
         tree.cache[key] = problem
     return problem
 
 
+def _placed(problem: Problem, placement: Placement) -> Problem:
+    """The problem on a device other than the default one, if it is one."""
+    return problem if placement == HOME else placement.everywhere(problem)
+
+
 def to_parts(form: Treeplexes, policy: Policy, dtype: DTypeLike) -> tuple[Parts, Parts]:
     """A policy as strategies of treeplexes (with no entry)."""
-    empty = jax.device_put(np.zeros((0, policy.num_lanes), dtype))
+    empty = on_host(np.zeros((0, policy.num_lanes), dtype))
     parts: list[Parts] = []
     for player in (0, 1):
         sequence = form.action_sequences(player)
         rows = policy.probabilities[player][sequence - 1]
         rows[sequence < 0] = 0
-        parts.append(Parts(empty, jax.device_put(np.asarray(rows, dtype))))
+        parts.append(Parts(empty, on_host(np.asarray(rows, dtype))))
     return parts[0], parts[1]
 
 
@@ -151,15 +164,16 @@ def evaluate_policy(policy: PolicyLike, *, tree: Tree | None = None) -> ProfileV
 def _evaluation_problem(tree: Tree) -> Problem:
     """The whole game with a fixed number of lanes, so that every evaluation runs one program."""
     if "evaluation" not in tree.cache:
-        form = whole_treeplexes(tree)
-        size = tree.num_terminals + sum(treeplex.num_sequences for treeplex in form.treeplex)
+        form, placement = whole_treeplexes(tree), find_whole_placement(tree)
+        size = tree.num_terminals + form.num_sequences
         lanes = int(np.clip(EVALUATION_SIZE / size, 1, 16))
         with precision(np.float64):
             if isinstance(tree, HistoryTree) and tree.num_terminals > MAX_LAID_OUT:
                 payoff = terminal_payoff(form, np.float64)
             else:
                 payoff = build_payoff(sequence_form(tree).payoff, np.float64)
-            tree.cache["evaluation"] = evaluation_game(form.treeplex, payoff, lanes, np.float64)
+            problem = evaluation_game(form.treeplex, payoff, lanes, np.float64, placement.platform)
+            tree.cache["evaluation"] = _placed(problem, placement)
     return tree.cache["evaluation"]
 
 
@@ -318,7 +332,9 @@ def _bracket(tree: Tree, width: float, limit: int, report: Callable[[int], None]
         policy = to_policy(tree, whole_treeplexes(tree), bodies, ("value",))
         return evaluate_policy(policy).best_response_values[:, 0]
 
-    return bracket_value(whole_problem(tree, 1, np.float64), best_responses, width, limit, report)
+    placement = find_whole_placement(tree)
+    problem = whole_problem(tree, 1, np.float64, placement)
+    return bracket_value(problem, best_responses, width, limit, report, placement)
 
 
 def bracket_value(
@@ -327,6 +343,7 @@ def bracket_value(
     width: float,
     limit: int,
     report: Callable[[int], None],
+    placement: Placement = HOME,
 ) -> Bracket:
     """Brackets the value of a game for player 0.
 
@@ -337,9 +354,10 @@ def bracket_value(
       width: stop when the bracket is no wider.
       limit: stop after so many iterations in any case.
       report: progress callback; receives the number of completed iterations.
+      placement: the device of the solve.
     """
     game = Batch.of(problem, "game value")
-    solver = Solver(algorithm=PCFR_PLUS.general(), dtype=problem.dtype, devices=HOME.devices)
+    solver = Solver(algorithm=PCFR_PLUS.general(), dtype=problem.dtype, devices=placement.devices)
     state, done, low, high = None, 0, -np.inf, np.inf
     while done < limit and not high - low <= width:
         done = min(max(done + done // 4, 100), limit)

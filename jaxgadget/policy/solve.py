@@ -28,6 +28,7 @@ from jaxgadget.policy.evaluate import (
     average_bodies,
     evaluate_parts,
     evaluate_policy,
+    find_whole_placement,
     to_parts,
     to_policy,
     whole_problem,
@@ -169,7 +170,7 @@ def solve(
     watch = Stopwatch()
     solver = choose_solver(
         solver,
-        Solver(iterations=1000, dtype="float64", devices=HOME.devices),
+        Solver(iterations=1000, dtype="float64"),
         iterations=iterations,
         algorithm=algorithm,
         without=("devices",) if isinstance(tree, PublicTree) else ("memory_limit", "devices"),
@@ -190,7 +191,9 @@ def _iterate(
 ) -> tuple[Policy, int]:
     """The average policy of CFR, and the iterations done; the arrays of the solve are freed."""
     with watch.phase("build"):
-        problem = whole_problem(tree, 1, solver.precision)
+        placement = find_whole_placement(tree, solver.precision)
+        solver = dataclasses.replace(solver, devices=placement.devices)
+        problem = whole_problem(tree, 1, solver.precision, placement)
         if floors is not None:
             problem = with_tree_floors(problem, sequence_form(tree), floors)
     with watch.phase("run"), progress_bar("solving", solver.num_iterations, solver.progress) as report:
@@ -251,7 +254,8 @@ def _certified(
         gap = first + second
         if floors is not None:
             form = sequence_form(policy.tree)
-            problem = with_tree_floors(whole_problem(policy.tree, 1, np.float64), form, floors)
+            problem = whole_problem(policy.tree, 1, np.float64, find_whole_placement(policy.tree))
+            problem = with_tree_floors(problem, form, floors)
             with precision(np.float64):
                 evaluation = evaluate_parts(problem, to_parts(form, policy, np.float64))
             gap = float(evaluation.gap[0, 0])
@@ -285,7 +289,8 @@ def cfr_checkpoints(
         rule = rule.general()  # the program of `game_value`
     if not hasattr(counts, "__iter__"):
         raise ValueError(f"counts={counts!r}: expected numbers of iterations, such as (10, 100)")
-    game = Batch.of(whole_problem(tree, 1, np.float64))
+    placement = find_whole_placement(tree)
+    game = Batch.of(whole_problem(tree, 1, np.float64, placement))
     policies: dict[int, Policy] = {}
     state = None
     goals = sorted({check_iterations(count) for count in counts})
@@ -293,7 +298,7 @@ def cfr_checkpoints(
         raise ValueError("counts=() is empty: expected at least one number of iterations")
     with progress_bar("blueprints", goals[-1], progress) as report:
         for goal in goals:
-            solver = Solver(algorithm=rule, iterations=goal, dtype="float64", devices=HOME.devices)
+            solver = Solver(algorithm=rule, iterations=goal, dtype="float64", devices=placement.devices)
             solved = run_batch(game, solver, average_bodies, state=state, keep_state=True, report=report)
             state, policies[goal] = solved.state, _policy(tree, solved, solver)
     return Policy.stack([policies[count] for count in counts])

@@ -117,7 +117,8 @@ class Program:
     """A function that JAX compiles. All compiled functions of this package are of this kind.
 
     Calls can be watched (`watch_programs`), so that `jaxgadget.bench.inspect` can compile what a call of the
-    package runs for another device. Watching costs nothing otherwise.
+    package runs for another device; not calls with arrays on a device that was chosen. Watching costs nothing
+    otherwise.
 
     Attributes:
       name: name of the function.
@@ -140,13 +141,14 @@ class Program:
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Calls the function, compiled for the shapes of the arguments."""
-        if _watching and not _is_traced((arguments, named)):
+        if _watching and not _is_traced((arguments, named)) and not _chosen_platforms((arguments, named)):
             self.note(*arguments, **named)
-        if self._quick is None or jax.default_backend() != "cpu":
+        if self._quick is None:
             return self.jitted(*arguments, **named)
         arrays = [x for x in jax.tree.leaves((arguments, named)) if hasattr(x, "nbytes")]
-        is_small = sum(x.nbytes for x in arrays) <= QUICK_BYTES
-        return (self._quick if is_small else self.jitted)(*arguments, **named)
+        platforms = _chosen_platforms(arrays) or {jax.default_backend()}
+        is_quick = platforms == {"cpu"} and sum(x.nbytes for x in arrays) <= QUICK_BYTES
+        return (self._quick if is_quick else self.jitted)(*arguments, **named)
 
     def note(self, *arguments: Any, **named: Any) -> None:
         """Notes a call in every `watch_programs` without making it; arrays may be shapes."""
@@ -196,6 +198,12 @@ def watch_programs() -> Generator[list[ProgramCall]]:
 
 def _is_traced(tree: Any) -> bool:
     return any(isinstance(x, Tracer) for x in jax.tree.leaves(tree))
+
+
+def _chosen_platforms(tree: Any) -> set[str]:
+    """Platforms of the arrays that were put on a device other than the default one."""
+    chosen = [x for x in jax.tree.leaves(tree) if getattr(x, "committed", False)]
+    return {device.platform for x in chosen for device in x.devices()}
 
 
 def _shape(x: Any) -> Any:
