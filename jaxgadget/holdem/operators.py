@@ -165,8 +165,9 @@ class Showdowns:
         slot_of_hand: jax.Array,
     ) -> jax.Array:
         """Applies one table: `[H, columns]` → `[H, columns]`."""
-        by_group = jax.ops.segment_sum(x, group, num_segments=self.order.shape[-1])
-        above = jnp.matmul(self.order[0], by_group, precision=EXACT)
+        above = jax.lax.platform_dependent(
+            self.order[0], x, group, cpu=_above_by_sums, default=_above_by_signs
+        )
         by_card = take_rows(x, hand_of_card)
         excluded = jnp.einsum("cij,cjn->cin", signs, by_card, precision=EXACT).reshape(-1, x.shape[-1])
         first, second = (take_rows(excluded, slot_of_hand[:, place]) for place in (0, 1))
@@ -193,6 +194,22 @@ class Showdowns:
             group=self.group[:, selected],
             signs=self.signs[:, selected],
         )
+
+
+def _above_by_sums(order: jax.Array, x: jax.Array, group: jax.Array) -> jax.Array:
+    """What every group wins, less what it loses: `[H, columns]` → `[G, columns]`."""
+    by_group = jax.ops.segment_sum(x, group, num_segments=len(order))
+    return jnp.matmul(order, by_group, precision=EXACT)
+
+
+def _above_by_signs(order: jax.Array, x: jax.Array, group: jax.Array) -> jax.Array:
+    """The same as one product with the signs of groups and hands, in bytes.
+
+    An accelerator would add into groups by atomic operations, whose order differs from run to run. A CPU takes
+    1.1 to 1.5 times as long for a showdown this way.
+    """
+    signs = jnp.sign(jnp.arange(len(order), dtype=group.dtype)[:, None] - group[None]).astype(jnp.int8)
+    return jnp.matmul(signs.astype(x.dtype), x, precision=EXACT)
 
 
 Tables = TypeVar("Tables", Folds, Showdowns)

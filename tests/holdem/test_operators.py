@@ -1,6 +1,7 @@
 """Showdown and fold operators against all pairs of hands, written down."""
 
 import functools
+from collections.abc import Generator
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from jaxgadget.core.hands import PairTables
+from jaxgadget.holdem import operators
 from jaxgadget.holdem.cards import HANDS, cards_left, hands_left, parse_board, strength
 from jaxgadget.holdem.operators import Dealt, Folds, Showdowns, Staked, build_folds, build_showdowns
 from jaxgadget.util.precision import precision
@@ -40,7 +42,18 @@ def draw_reach(shape: tuple[int, ...], seed: int) -> np.ndarray:
     return rng.random(shape) * (rng.random(shape) < 0.4)
 
 
+@pytest.fixture(params=["a CPU", "an accelerator"])
+def computed_for(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """Showdowns as a CPU computes them, and as an accelerator does."""
+    if request.param == "an accelerator":
+        monkeypatch.setattr(operators, "_above_by_sums", operators._above_by_signs)
+    jax.clear_caches()
+    yield
+    jax.clear_caches()
+
+
 @pytest.mark.parametrize("board", [BOARDS[1], random_board(1)])
+@pytest.mark.usefixtures("computed_for")
 def test_operators_are_the_tables_written_down(board: str):
     apart, wins = brute_force(board)
     reach = draw_reach((1, 3, 1081, 2), 3)
@@ -103,6 +116,7 @@ def check_some_hands(boards: tuple[str, ...]) -> None:
             np.testing.assert_allclose(second, won[..., 1:], rtol=0, atol=1e-10)
 
 
+@pytest.mark.usefixtures("computed_for")
 def test_some_hands_get_what_they_get_among_all_if_nobody_holds_the_others():
     check_some_hands(BOARDS[:2])
 
@@ -193,6 +207,7 @@ def test_what_may_be_won_at_most_is_no_less_than_what_is_won():
         assert (most >= np.abs(np.asarray(apply(staked, 1, jnp.asarray(reach))))).all()
 
 
+@pytest.mark.usefixtures("computed_for")
 def test_float32_is_close():
     apart, wins = brute_force(random_board(5))
     reach = draw_reach((1, 4, 1081, 1), 12)
