@@ -77,7 +77,9 @@ class NoisyBounds(Bounds):
             strategy = reach / level.expand(jnp.where(total > 0, total, 1))
             worth = level.expand(total * self._information(level, strategy))
             parts.append(jnp.where(jnp.isnan(level.actions_of(self.deviation)), 0, worth))
-        return super().earned(treeplex, constant, plan).at[roots:].add(jnp.concatenate(parts))
+        return super().earned(treeplex, constant, plan) + jnp.pad(
+            jnp.concatenate(parts), ((roots, 0), (0, 0))
+        )
 
     def scaled(self, factor: FloatArray) -> NoisyBounds:
         """The same choice where all values are multiplied by `[lanes]` factors."""

@@ -349,13 +349,11 @@ def payoff_reach(side: Side, terms: Terms, plan: Parts) -> jax.Array:
 
 def earned_alone(side: Side, terms: Terms, plan: Parts) -> jax.Array:
     """`[num_subgames, lanes]` payoff of a player from its constants, which the other player loses."""
-    by_sequence = terms.entry.earned(side.entry, terms.constant, plan.entry)
-    earned = jax.ops.segment_sum(by_sequence, side.subgame_of, num_segments=side.entry.num_roots)
-    if terms.body_constant is None:
-        return earned
-    subgame = side.below_roots(take_rows(side.subgame_of, side.link)[:, None])[:, 0]
-    below = terms.body_constant * payoff_reach(side, terms, plan)
-    return earned + jax.ops.segment_sum(below, subgame, num_segments=side.entry.num_roots)
+    earned = terms.entry.earned(side.entry, terms.constant, plan.entry)
+    if terms.body_constant is not None:
+        below = terms.body_constant * payoff_reach(side, terms, plan)
+        earned += side.linked(sweep_up(side.body, below, Level.sums)[2])
+    return sweep_up(side.entry, earned, Level.sums)[2]
 
 
 class SideValues(NamedTuple):

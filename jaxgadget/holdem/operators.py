@@ -205,8 +205,8 @@ def _above_by_sums(order: jax.Array, x: jax.Array, group: jax.Array) -> jax.Arra
 def _above_by_signs(order: jax.Array, x: jax.Array, group: jax.Array) -> jax.Array:
     """The same as one product with the signs of groups and hands, in bytes.
 
-    An accelerator would add into groups by atomic operations, whose order differs from run to run. A CPU takes
-    1.1 to 1.5 times as long for a showdown this way.
+    A GPU would add into groups by atomic operations, whose order differs from run to run. A CPU takes 1.1 to
+    1.5 times as long for a showdown this way.
     """
     signs = jnp.sign(jnp.arange(len(order), dtype=group.dtype)[:, None] - group[None]).astype(jnp.int8)
     return jnp.matmul(signs.astype(x.dtype), x, precision=EXACT)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from jaxgadget.core.cfr import run, start
+from jaxgadget.core.devices import Placement
 from jaxgadget.core.memory import loop_size, problem_shape
 from jaxgadget.core.regret import find_rule
 from jaxgadget.core.solver import Solver
@@ -26,6 +27,7 @@ from jaxgadget.policy.policy import Policy
 from jaxgadget.policy.solve import solve as solve_game
 from jaxgadget.tree.public import public_tree
 from jaxgadget.tree.whole import sequence_form
+from jaxgadget.util.compilation import watch_programs
 from jaxgadget.util.locks import hold
 from jaxgadget.util.precision import precision
 from tests.holdem.enumerated import expected_chips
@@ -425,3 +427,20 @@ def test_a_spot_that_does_not_fit_is_refused_before_its_tree_is_built(monkeypatc
     with pytest.raises(ValueError, match=r"spots\[0\]: \d+,\d+ public nodes and 1,128 hands") as error:
         solve_spots([turn], solver=Solver(memory_limit=4 << 30, progress=False))
     assert "4.29 GB may be taken" in str(error.value)
+
+
+@pytest.mark.parametrize("target_gap", [None, "1%"])
+def test_loops_on_a_gpu_add_in_a_fixed_order(target_gap: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without scatters, which a GPU would carry out by atomic additions."""
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(Placement, "platform", property(lambda _: "gpu"))
+    with watch_programs() as calls:
+        solve_spots([BLUFFS], solver=Solver(iterations=2, target_gap=target_gap, progress=False))
+    loops = [call for call in calls if call.program.name in ("run", "run_to_gap")]
+    assert loops
+    for loop in loops:
+        with precision(np.float64 if loop.x64 else np.float32):
+            traced = loop.program.jitted.trace(*loop.arguments, **loop.named)
+            text = traced.lower(lowering_platforms=("cuda",)).as_text()
+        assert "stablehlo.while" in text and "stablehlo.dot_general" in text
+        assert "scatter" not in text
