@@ -227,13 +227,16 @@ class Processes:
 
     def submit(self, task: Callable[..., Any], /, *arguments: Any) -> _Process:
         """Calls the task in a new process."""
-        before = os.environ.copy()
-        os.environ.update(next(self._variables))  # JAX reads some when it is imported, before the task
+        variables = next(self._variables)
+        before = {name: os.environ.get(name) for name in variables}
+        os.environ.update(variables)  # JAX reads some when it is imported, before the task
         try:
             return _Process(task, arguments)
         finally:
-            os.environ.clear()
-            os.environ.update(before)
+            for name, value in before.items():
+                del os.environ[name]
+                if value is not None:
+                    os.environ[name] = value
 
 
 class _Process:
