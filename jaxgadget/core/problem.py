@@ -46,7 +46,8 @@ class Side:
       linked: sums over roots into the entry's sequences.
       root_of: `[S]` the root above each sequence of the body; of hands side by side there is one row, and it
         counts blocks of them, see `below_roots`.
-      subgame_of: `[E]` the entry's root (the subgame) above each of its sequences.
+      subgame_of: `[R]` the entry's root (the subgame) above each root of the body; padding is in subgame 0.
+      in_subgame: the roots of each subgame.
     """
 
     entry: Treeplex
@@ -55,6 +56,7 @@ class Side:
     linked: RowSums
     root_of: jax.Array
     subgame_of: jax.Array
+    in_subgame: RowSums
 
     @property
     def fixed(self) -> bool:
@@ -171,13 +173,16 @@ def attach(
 ) -> Side:
     """An entry above a body that is on the device already; other arguments as in `build_side`."""
     roots = np.nonzero(link >= 0)[0]
+    above = np.maximum(link, 0)
+    subgame_of, ones = entry.root_of()[above], np.ones(len(roots))
     return Side(
         entry=to_device(entry, dtype, rounding, platform),
         body=body,
-        link=jax.device_put(np.maximum(link, 0).astype(np.int32)),
-        linked=build_row_sums(link[roots], roots, np.ones(len(roots)), entry.num_sequences, dtype, rounding),
+        link=jax.device_put(above.astype(np.int32)),
+        linked=build_row_sums(link[roots], roots, ones, entry.num_sequences, dtype, rounding),
         root_of=root_of,
-        subgame_of=jax.device_put(entry.root_of().astype(np.int32)),
+        subgame_of=jax.device_put(subgame_of.astype(np.int32)),
+        in_subgame=build_row_sums(subgame_of[roots], roots, ones, entry.num_roots, dtype, rounding),
     )
 
 
@@ -315,12 +320,11 @@ def _least_scale(side: Side, terms: Terms) -> jax.Array:
     Scales of one subgame may differ by many orders (1 / N in max-margin), and a root that is
     rarely entered must not make the regrets of all others count as rounding.
     """
-    subgame = take_rows(side.subgame_of, side.link)
     most = terms.scaled(take_rows(_most_reach(side.entry, terms.entry), side.link))
     positive = jnp.where(most > 0, most, jnp.inf)
-    least = jax.ops.segment_min(positive, subgame, num_segments=side.entry.num_roots)
-    least = jnp.where(jnp.isfinite(least), least, 0)
-    return jnp.broadcast_to(take_rows(least, subgame), (len(subgame), terms.constant.shape[-1]))
+    least = side.in_subgame.least(positive)
+    of_root = take_rows(jnp.where(jnp.isfinite(least), least, 0), side.subgame_of)
+    return jnp.broadcast_to(of_root, (len(of_root), terms.constant.shape[-1]))
 
 
 def follow(side: Side, terms: Terms, strategy: Parts) -> Parts:

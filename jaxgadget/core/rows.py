@@ -91,6 +91,17 @@ class RowSums:
         parts.append(jnp.zeros((1, x.shape[1]), x.dtype))
         return take_rows(jnp.concatenate(parts), self.slot_of_row)
 
+    def least(self, x: jax.Array) -> jax.Array:
+        """`[num_columns, lanes]` → `[num_rows, lanes]` minima, not sums; ∞ for rows without entries."""
+        parts = [
+            jnp.where(weight[:, :, None] != 0, take_rows(x, index), jnp.inf).min(axis=0)
+            for index, weight in zip(self.index, self.weight, strict=True)
+        ]
+        if self.slot_of_row is None:
+            return parts[0]
+        parts.append(jnp.full((1, x.shape[1]), jnp.inf, x.dtype))
+        return take_rows(jnp.concatenate(parts), self.slot_of_row)
+
     def of_parts(self, parts: Sequence[jax.Array]) -> jax.Array:
         """The sums of an argument in parts, which are concatenated."""
         return self(jnp.concatenate(parts))
