@@ -66,15 +66,15 @@ def check(each: CompiledProgram, most_launches: int | None) -> None:
 @pytest.mark.parametrize(
     ("name", "lanes", "most_launches"),
     [
-        ("leduc_poker", 1, 17),
-        ("leduc_poker", 1024, 25),
-        ("leduc_poker", 65_536, 56),
-        (LIARS_DICE, 1, 25),
-        (LIARS_DICE, 1024, 24),
-        (LIARS_DICE, 65_536, 81),
-        (GOOFSPIEL, 1, 21),
-        (GOOFSPIEL, 1024, 40),
-        (GOOFSPIEL, 16_384, 54),
+        ("leduc_poker", 1, 12),
+        ("leduc_poker", 1024, 21),
+        ("leduc_poker", 65_536, 52),
+        (LIARS_DICE, 1, 19),
+        (LIARS_DICE, 1024, 20),
+        (LIARS_DICE, 65_536, 77),
+        (GOOFSPIEL, 1, 16),
+        (GOOFSPIEL, 1024, 36),
+        (GOOFSPIEL, 16_384, 50),
     ],
 )
 def test_whole_games(name: str, lanes: int, most_launches: int) -> None:
@@ -163,7 +163,7 @@ def test_refining_leducs_flop() -> None:
         jg.refine, tree, "flop", uniform, gadgets, value=(-0.0856, -0.0856), solver=solver()
     )
     for each in programs_of(call):
-        check(each, 21)
+        check(each, 19)
 
 
 def spot(board: str) -> jg.Spot:
