@@ -90,10 +90,10 @@ def test_batches_are_padded_and_cut(kuhn, monkeypatch):
 def test_nearby_batch_sizes_compile_once(kuhn):
     values, histories = make(kuhn), np.tile(decision_histories(kuhn), 8)
     values(kuhn, histories[:65])
-    before = network._evaluate._cache_size()
+    before = network._evaluate.jitted._cache_size()
     for size in (66, 100, 128):
         values(kuhn, histories[:size])
-    assert network._evaluate._cache_size() == before
+    assert network._evaluate.jitted._cache_size() == before
 
 
 # --- folders ----------------------------------------------------------------------------

@@ -225,10 +225,10 @@ def test_cut_off_between_lessons_it_goes_on_to_the_same_weights(
 def test_what_does_not_change_shape_compiles_nothing():
     taught = begin(make(40, 20), (20, 40))
     taught.train(nothing, until=20)
-    before = trainer.advance._cache_size()
+    before = trainer.advance.jitted._cache_size()
     taught.lesson, taught.counts = make(40, 30, seed=1), (30, 40)
     taught.train(nothing)
-    assert trainer.advance._cache_size() == before
+    assert trainer.advance.jitted._cache_size() == before
 
 
 # --- schedule ---------------------------------------------------------------------------

@@ -278,9 +278,9 @@ def test_another_model_and_p_compile_nothing() -> None:
         nested_search(tree, Policy.uniform(tree), gadgets, opponent=Opponent(model, ps), **settings(**how))
 
     run(Policy.uniform(tree), [0.1, 0.5])
-    before = cfr.run._cache_size()
+    before = cfr.run.jitted._cache_size()
     run(Policy.dirichlet(tree, 1), [0.9, 1.0])
-    assert cfr.run._cache_size() == before
+    assert cfr.run.jitted._cache_size() == before
 
 
 @pytest.mark.slow

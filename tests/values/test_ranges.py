@@ -233,9 +233,9 @@ def test_a_network_is_asked_inside_the_loop() -> None:
     """What CFR sees is what it answers; its weights are arguments of one compiled program."""
     tree = game("kuhn_poker")
     found = solve_trunk(tree, "depth:2", Network(0), iterations=1)
-    before = cfr.run._cache_size()
+    before = cfr.run.jitted._cache_size()
     other = solve_trunk(tree, "depth:2", Network(1), iterations=1)
-    assert cfr.run._cache_size() == before
+    assert cfr.run.jitted._cache_size() == before
     for seed, mine in ((0, found), (1, other)):
         with precision(np.float64):
             function = Network(seed)(mine.limit)
