@@ -1,0 +1,114 @@
+"""Programs of a GPU as XLA compiles them: `python -m experiments.performance.model`.
+
+Needs no GPU but the extra `gpu-check`, and JAX on a CPU (`JAX_PLATFORMS=cpu`). Writes
+`experiments/performance/DEVICE/model.csv`: for every program of `PROGRAMS` what an iteration launches and
+moves, and the least time of a model, see `jaxgadget.bench.inspect`. The column `measured_us` is for times on
+the device; those that an earlier table has are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+import jaxgadget as jg
+from experiments.study import show
+from jaxgadget.bench.bench import bench
+from jaxgadget.bench.defaults import DEFAULT_GAMES
+from jaxgadget.bench.inspect import DEVICES, inspect
+from jaxgadget.core.solver import Solver
+from jaxgadget.util.files import atomic_writer
+
+LEDUC, LIARS_DICE, GOOFSPIEL = DEFAULT_GAMES
+LANES = {LEDUC: (1, 64, 1024, 65_536), LIARS_DICE: (1, 1024, 65_536), GOOFSPIEL: (1, 1024, 16_384)}
+BOARD = "Td9d6hQc2s"
+NUM_BOARDS = 64
+MENU = jg.BetMenu(bets=(0.5, 1.0), raises=(1.0,), cap=2)
+SOLVER = Solver(iterations=1, dtype="float32", progress=False)
+LOOP = "run"
+COLUMNS = ["program", "lanes", "launches", "megabytes", "floor_us", "bound", "temporary_mb", "measured_us"]
+
+
+def whole_game(game: str, lanes: int) -> None:
+    """CFR+ on a whole game."""
+    bench(game, engines=("jaxgadget",), lanes=(lanes,), progress=False)
+
+
+def refined() -> None:
+    """Leduc's flop: 45 blueprints and three gadgets in one batch."""
+    tree = jg.enumerate_game(jg.load(LEDUC))
+    blueprints = [jg.Policy.uniform(tree)] * 45
+    gadgets = (jg.Unsafe(), jg.Resolving(), jg.MaxMargin())
+    jg.refine(tree, "flop", blueprints, gadgets, value=(-0.0856, -0.0856), solver=SOLVER)
+
+
+def rivers(count: int, gadget: Any = None) -> None:
+    """Full rivers, or such a river solved again with a gadget."""
+    deck = [rank + suit for rank in "23456789TJQKA" for suit in "cdhs"]
+    boards = [BOARD, *("".join(deck[first : first + 10 : 2]) for first in range(40))]
+    boards += ["".join(deck[first : first + 15 : 3]) for first in range(37)]
+    spots = [
+        jg.Spot(board=board, oop="random", ip="random", pot=200, stack=900, menus=MENU)
+        for board in boards[:count]
+    ]
+    solved = jg.solve_spots(spots, solver=SOLVER)
+    if gadget is not None:
+        jg.refine_spots(spots, [gadget], blueprints=solved, solver=SOLVER)
+
+
+PROGRAMS: dict[str, Callable[[], None]] = {
+    **{
+        f"{game}, {lanes} lanes": functools.partial(whole_game, game, lanes)
+        for game, counts in LANES.items()
+        for lanes in counts
+    },
+    "refine leduc_poker, flop": refined,
+    "a river": functools.partial(rivers, 1),
+    f"{NUM_BOARDS} rivers": functools.partial(rivers, NUM_BOARDS),
+    "a river re-solved, resolving": functools.partial(rivers, 1, jg.Resolving()),
+    "a river re-solved, max-margin": functools.partial(rivers, 1, jg.MaxMargin()),
+}
+"""Calls by name. The loop of interest is, of those in float32 that a call runs, the one that moves most bytes."""
+
+
+def compute(name: str, device: str) -> dict[str, Any]:
+    """A row of the table."""
+    loops = inspect(PROGRAMS[name], device=device, only=(LOOP,), progress=False).programs
+    loop = max((each for each in loops if each.dtype == "float32"), key=lambda each: each.moved_bytes)
+    return {
+        "program": name,
+        "lanes": loop.lanes,
+        "launches": int(loop.launches),
+        "megabytes": round(loop.moved_bytes / 1e6, 3),
+        "floor_us": round(loop.floor_seconds * 1e6, 1),
+        "bound": loop.bound,
+        "temporary_mb": round(loop.temporary_bytes / 1e6, 3),
+        "measured_us": float("nan"),
+    }
+
+
+def main() -> None:
+    """Writes and prints the table of a device."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", choices=DEVICES, default="h200", help="default: %(default)s")
+    device = parser.parse_args().device
+    path = pathlib.Path(__file__).parent / device / "model.csv"
+    frame = pd.DataFrame([compute(name, device) for name in PROGRAMS], columns=COLUMNS)
+    if path.exists():
+        before = pd.read_csv(path).set_index("program")["measured_us"]
+        frame["measured_us"] = frame["program"].map(before)
+    path.parent.mkdir(exist_ok=True)
+    with atomic_writer(path) as file:
+        file.write(frame.to_csv(index=False).encode())
+    show(f"model of {device}", frame)
+
+
+if __name__ == "__main__":
+    main()
