@@ -14,13 +14,14 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 import jaxgadget as jg
 from experiments.study import show
 from jaxgadget.bench.bench import bench
 from jaxgadget.bench.defaults import DEFAULT_GAMES
-from jaxgadget.bench.inspect import DEVICES, inspect
+from jaxgadget.bench.inspect import DEVICES, CompiledProgram, inspect
 from jaxgadget.core.solver import Solver
 from jaxgadget.util.files import atomic_writer
 
@@ -28,10 +29,11 @@ LEDUC, LIARS_DICE, GOOFSPIEL = DEFAULT_GAMES
 LANES = {LEDUC: (1, 64, 1024, 65_536), LIARS_DICE: (1, 1024, 65_536), GOOFSPIEL: (1, 1024, 16_384)}
 BOARD = "Td9d6hQc2s"
 NUM_BOARDS = 64
-MENU = jg.BetMenu(bets=(0.5, 1.0), raises=(1.0,), cap=2)
+MENU = jg.BetMenu(bets=(0.5, 1.0), raises=(1.0,), cap=3)
+OOP = "66+,A8s+,A5s-A4s,AJo+,K9s+,KQo,QTs+,JTs"
+IP = "QQ-22,AQs-A2s,ATo+,K5s+,KJo+,Q8s+,J8s+:0.5"
 SOLVER = Solver(iterations=1, dtype="float32", progress=False)
 LOOP = "run"
-COLUMNS = ["program", "lanes", "launches", "megabytes", "floor_us", "bound", "temporary_mb", "measured_us"]
 
 
 def whole_game(game: str, lanes: int) -> None:
@@ -48,14 +50,11 @@ def refined() -> None:
 
 
 def rivers(count: int, gadget: Any = None) -> None:
-    """Full rivers, or such a river solved again with a gadget."""
+    """Rivers on different boards, or such rivers solved again with a gadget."""
     deck = [rank + suit for rank in "23456789TJQKA" for suit in "cdhs"]
-    boards = [BOARD, *("".join(deck[first : first + 10 : 2]) for first in range(40))]
-    boards += ["".join(deck[first : first + 15 : 3]) for first in range(37)]
-    spots = [
-        jg.Spot(board=board, oop="random", ip="random", pot=200, stack=900, menus=MENU)
-        for board in boards[:count]
-    ]
+    draw = np.random.default_rng(0)
+    boards = [BOARD, *("".join(draw.permutation(deck)[:5]) for _ in range(count - 1))]
+    spots = [jg.Spot(board=board, oop=OOP, ip=IP, pot=200, stack=900, menus=MENU) for board in boards]
     solved = jg.solve_spots(spots, solver=SOLVER)
     if gadget is not None:
         jg.refine_spots(spots, [gadget], blueprints=solved, solver=SOLVER)
@@ -73,13 +72,17 @@ PROGRAMS: dict[str, Callable[[], None]] = {
     "a river re-solved, resolving": functools.partial(rivers, 1, jg.Resolving()),
     "a river re-solved, max-margin": functools.partial(rivers, 1, jg.MaxMargin()),
 }
-"""Calls by name. The loop of interest is, of those in float32 that a call runs, the one that moves most bytes."""
+"""Calls by name. Of the loops in float32 that a call runs, the one that moves most bytes is meant."""
 
 
-def compute(name: str, device: str) -> dict[str, Any]:
-    """A row of the table."""
+def loop_of(name: str, device: str) -> CompiledProgram:
+    """The loop of one of `PROGRAMS`, compiled for a device."""
     loops = inspect(PROGRAMS[name], device=device, only=(LOOP,), progress=False).programs
-    loop = max((each for each in loops if each.dtype == "float32"), key=lambda each: each.moved_bytes)
+    return max((each for each in loops if each.dtype == "float32"), key=lambda each: each.moved_bytes)
+
+
+def to_row(name: str, loop: CompiledProgram) -> dict[str, Any]:
+    """A row of the table."""
     return {
         "program": name,
         "lanes": loop.lanes,
@@ -92,6 +95,11 @@ def compute(name: str, device: str) -> dict[str, Any]:
     }
 
 
+def stored(device: str) -> pathlib.Path:
+    """The file of a device's table."""
+    return pathlib.Path(__file__).parent / device / "model.csv"
+
+
 def main() -> None:
     """Writes and prints the table of a device."""
     parser = argparse.ArgumentParser(
@@ -99,8 +107,8 @@ def main() -> None:
     )
     parser.add_argument("--device", choices=DEVICES, default="h200", help="default: %(default)s")
     device = parser.parse_args().device
-    path = pathlib.Path(__file__).parent / device / "model.csv"
-    frame = pd.DataFrame([compute(name, device) for name in PROGRAMS], columns=COLUMNS)
+    path = stored(device)
+    frame = pd.DataFrame([to_row(name, loop_of(name, device)) for name in PROGRAMS])
     if path.exists():
         before = pd.read_csv(path).set_index("program")["measured_us"]
         frame["measured_us"] = frame["program"].map(before)

@@ -66,10 +66,13 @@ class Folds:
 
     Attributes:
       has: `[1 or lanes, C, H]` incidence of cards and hands.
+      rest: `[1 or lanes, C, H]` 1/2 − `has`: as each hand has two cards, the product with sums by card is the
+        sum over all hands without those that share a card.
       held: `[1 or lanes, B or 1, H]` 1 for hands that are possible in each table, otherwise 0; None for all.
     """
 
     has: jax.Array
+    rest: jax.Array
     held: jax.Array | None = None
 
     @property
@@ -80,12 +83,11 @@ class Folds:
     def __call__(self, player: int, reach: jax.Array) -> jax.Array:
         """Payoffs of a player's hands, given the other player's reach."""
         reach = _only_held(self.held, reach)
-        lane, has = ("", self.has[0]) if self.has.shape[0] == 1 else ("l", self.has)
+        one = self.has.shape[0] == 1
+        lane, has, rest = ("", self.has[0], self.rest[0]) if one else ("l", self.has, self.rest)
         by_card = jnp.einsum(f"{lane}ch,bthl->btcl", has, reach, precision=EXACT)
-        shared = jnp.einsum(f"{lane}ch,btcl->bthl", has, by_card, precision=EXACT)
-        # Each hand has two cards; a sum over hands would take longer.
-        every = by_card.sum(axis=2, keepdims=True) / 2
-        return _only_held(self.held, every - shared + reach)
+        apart = jnp.einsum(f"{lane}ch,btcl->bthl", rest, by_card, precision=EXACT)
+        return _only_held(self.held, apart + reach)  # with itself a hand shares both cards
 
     def absolute(self) -> Folds:
         """Tables of absolute payoffs."""
@@ -242,7 +244,7 @@ def build_folds(num_cards: int, shown: Sequence[int] | None = None, hands: IntAr
         real = (hands >= 0)[:, None]
         possible = np.ones((1, 1, has.shape[-1])) if held is None else held
         has, held = (np.where(real, np.moveaxis(x[0][:, hands], 1, 0), 0.0) for x in (has, possible))
-    return Folds(has=on_host(has), held=None if held is None else on_host(held))
+    return Folds(has=on_host(has), rest=on_host(0.5 - has), held=None if held is None else on_host(held))
 
 
 def build_showdowns(boards: Sequence[Sequence[int]], hands: IntArray | None = None) -> Showdowns:

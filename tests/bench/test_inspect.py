@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from jaxgadget.bench.inspect import DEVICES, find_target
 from jaxgadget.core.devices import HOME, AbstractDevice, assume_device, find_placement
 from jaxgadget.core.rows import RowSums
 from jaxgadget.util.compilation import watch_programs
+from jaxgadget.util.precision import precision
 
 TRIPS = 'backend_config={"known_trip_count":{"n":"3"}}'
 
@@ -189,3 +191,23 @@ def test_without_the_plugin_the_extra_is_named():
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"})
     assert done.returncode == 2
     assert re.search(r"needs JAX's plugin .* pip install 'jaxgadget\[gpu-check\]'", done.stderr), done.stderr
+
+
+@pytest.mark.parametrize("platform", ["cuda", "rocm", "tpu"])
+def test_the_main_programs_are_lowered_for_every_platform(platform: str):
+    """Beginning, loop with and without a target gap, and certificate of a refinement; a river's, too."""
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    uniform, value = jg.Policy.uniform(tree), (-1 / 18, -1 / 18)
+    spot = jg.Spot(board="2s3h4d6c7c", oop="AsAh,QsQh", ip="KsKh", pot=20, stack=10)
+    with watch_programs() as calls, assume_device(AbstractDevice("described", 10**9)):
+        for target_gap in (None, 1e-3):
+            solver = jg.Solver(iterations=2, target_gap=target_gap, progress=False)
+            jg.refine(tree, "depth:1", uniform, [jg.Resolving(), jg.MaxMargin()], value=value, solver=solver)
+            jg.solve_spots([spot], solver=solver)
+    lowered: set[str] = set()
+    for call in {str((each.program.name, each.arguments, each.named)): each for each in calls}.values():
+        with precision(np.float64 if call.x64 else np.float32):
+            program = jax.export.export(call.program.jitted, platforms=[platform])
+            assert program(*call.arguments, **call.named).platforms == (platform,)
+        lowered.add(call.program.name)
+    assert lowered >= {"_begin", "run", "run_to_gap", "certify_average"}

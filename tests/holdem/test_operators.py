@@ -1,5 +1,6 @@
 """Showdown and fold operators against all pairs of hands, written down."""
 
+import dataclasses
 import functools
 from collections.abc import Generator
 
@@ -11,7 +12,7 @@ import pytest
 from jaxgadget.core.hands import PairTables
 from jaxgadget.holdem import operators
 from jaxgadget.holdem.cards import HANDS, cards_left, hands_left, parse_board, strength
-from jaxgadget.holdem.operators import Dealt, Folds, Showdowns, Staked, build_folds, build_showdowns
+from jaxgadget.holdem.operators import Dealt, Showdowns, Staked, build_folds, build_showdowns
 from jaxgadget.util.precision import precision
 
 BOARDS = ("Td9d6hQc2s", "AsKsQsJsTs", "7c7d7h2s2c")  # the second plays: nobody wins
@@ -130,7 +131,7 @@ def test_a_turn_has_a_table_a_river_without_the_hands_that_hold_its_card():
     for tables, number in ((showdowns, 1), (folds, 0)):
         few = jax.tree.map(lambda x: x, tables)
         inner = few.folds if isinstance(few, Showdowns) else few
-        picked = Folds(has=inner.has, held=inner.held[:, np.array(chosen)])
+        picked = dataclasses.replace(inner, held=inner.held[:, np.array(chosen)])
         if isinstance(few, Showdowns):
             few = Showdowns(
                 folds=picked,

@@ -12,9 +12,11 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import jaxgadget as jg
+from experiments.performance import model
 from jaxgadget.bench.bench import bench
 from jaxgadget.bench.inspect import CompiledProgram, inspect
 from jaxgadget.core.registry import RULES
@@ -33,10 +35,6 @@ pytestmark = [
 ]
 
 LOOPS = ("run", "run_to_gap")
-GOOFSPIEL = "goofspiel(num_cards=5,imp_info=True,points_order=descending)"
-LIARS_DICE = "liars_dice(numdice=1,dice_sides=4)"
-MENU = jg.BetMenu(bets=(0.5, 1.0), raises=(1.0,), cap=2)
-BOARDS = ("Td9d6hQc2s", "AsKd5d5c2h", "7c7d8h9sTc", "2c4d6h8sTc", "AhAdAc2d3s", "KhQhJh4c4d", "3c5s7h9dJc")
 
 
 @functools.cache
@@ -54,33 +52,25 @@ def programs_of(call: Callable[[], Any]) -> tuple[CompiledProgram, ...]:
     return tuple(each for each in found if each.dtype == "float32")
 
 
-def check(each: CompiledProgram, most_launches: int | None) -> None:
+def check(each: CompiledProgram) -> None:
     assert each.iterates and each.is_graph
     assert each.float64 == each.atomics == each.scatters == each.sorts == 0
     assert not each.calls_out
     assert each.most_additions <= 100
     assert each.reused_bytes > 0
-    assert most_launches is None or each.launches <= most_launches
 
 
-@pytest.mark.parametrize(
-    ("name", "lanes", "most_launches"),
-    [
-        ("leduc_poker", 1, 12),
-        ("leduc_poker", 1024, 21),
-        ("leduc_poker", 65_536, 52),
-        (LIARS_DICE, 1, 19),
-        (LIARS_DICE, 1024, 20),
-        (LIARS_DICE, 65_536, 77),
-        (GOOFSPIEL, 1, 16),
-        (GOOFSPIEL, 1024, 36),
-        (GOOFSPIEL, 16_384, 50),
-    ],
-)
-def test_whole_games(name: str, lanes: int, most_launches: int) -> None:
-    (program,) = programs_of(lambda: bench(name, engines=("jaxgadget",), lanes=(lanes,)))
-    assert program.lanes == lanes
-    check(program, most_launches)
+@pytest.mark.parametrize("name", model.PROGRAMS)
+def test_the_stored_model(name: str) -> None:
+    """Whole games, refinements and rivers: each loop is as the table of the H200 has it."""
+    table = pd.read_csv(model.stored("h200")).set_index("program")
+    loop = model.loop_of(name, "h200")
+    check(loop)
+    row = model.to_row(name, loop)
+    for column in ("lanes", "launches", "bound"):
+        assert row[column] == table[column][name], column
+    for column in ("megabytes", "temporary_mb"):
+        assert row[column] == pytest.approx(table[column][name], rel=0.01, abs=0.002), column
 
 
 def test_donated_bytes_of_the_state_are_reused() -> None:
@@ -96,7 +86,7 @@ def test_every_rule(algorithm: str) -> None:
     (program,) = programs_of(
         lambda: bench("kuhn_poker", engines=("jaxgadget",), lanes=(64,), algorithm=algorithm)
     )
-    check(program, None)
+    check(program)
 
 
 KUHN_VALUE = (-1 / 18, -1 / 18)
@@ -151,46 +141,7 @@ def test_calls(name: str) -> None:
     programs = programs_of(CALLS[name])
     assert programs
     for each in programs:
-        check(each, None)
-
-
-def test_refining_leducs_flop() -> None:
-    """The grid of the paper's Figure 2: 45 blueprints and three gadgets in one batch."""
-    tree = game("leduc_poker")
-    uniform = [jg.Policy.uniform(tree)] * 45
-    gadgets = (jg.Unsafe(), jg.Resolving(), jg.MaxMargin())
-    call = functools.partial(
-        jg.refine, tree, "flop", uniform, gadgets, value=(-0.0856, -0.0856), solver=solver()
-    )
-    for each in programs_of(call):
-        check(each, 19)
-
-
-def spot(board: str) -> jg.Spot:
-    return jg.Spot(board=board, oop="random", ip="random", pot=200, stack=900, menus=MENU)
-
-
-@pytest.mark.parametrize(("count", "most_launches"), [(1, 34), (7, 46)])
-def test_rivers(count: int, most_launches: int) -> None:
-    spots = [spot(board) for board in BOARDS[:count]]
-    (program,) = programs_of(lambda: jg.solve_spots(spots, solver=solver()))
-    assert program.lanes == count
-    check(program, most_launches)
-
-
-@pytest.mark.parametrize(("gadget", "most_launches"), [(jg.Resolving(), 37), (jg.MaxMargin(), 44)])
-def test_rivers_solved_again(gadget: Any, most_launches: int) -> None:
-    spots = [spot(BOARDS[0])]
-
-    def call() -> None:
-        blueprints = jg.solve_spots(spots, solver=solver())
-        jg.refine_spots(spots, [gadget], blueprints=blueprints, solver=solver())
-
-    blueprint, *resolved = programs_of(call)
-    assert resolved
-    for each in resolved:
-        check(each, most_launches)
-    check(blueprint, None)
+        check(each)
 
 
 def test_the_command(tmp_path: pathlib.Path) -> None:
