@@ -22,7 +22,7 @@ Examples:
 
 `jaxgadget inspect --device h100 --json - refine leduc_poker --gadget max-margin`
 
-`jaxgadget inspect holdem Td9d6hQc2s --pot 200 --stack 900`
+`jaxgadget inspect holdem --board Td9d6hQc2s --pot 200 --stack 900`
 """
 
 
@@ -48,9 +48,11 @@ def inspect(options: InspectOptions, output: Output) -> None:
     moves, and the least time that this takes. Needs the extra `gpu-check`.
     """
     output.check()
-    start_jax("cpu")
     first, *rest = options.command
     words = [first, *rest] if first in INSPECTED else ["bench", first, *rest]
+    if first in _commands() and first not in INSPECTED:
+        raise ValueError(f"{first}: expected a game or a command among {', '.join(INSPECTED)}")
+    start_jax("cpu")
     from jaxgadget.bench.inspect import inspect as inspect_call
     from jaxgadget.report.inspect import inspection_notes, inspection_record, inspection_table
 
@@ -59,12 +61,17 @@ def inspect(options: InspectOptions, output: Output) -> None:
     output.print((inspection_table(inspection), inspection_notes(inspection)))
 
 
-def _run(words: list[str]) -> None:
-    """Runs a command without its output; exits with its status if it fails."""
+def _commands() -> dict[str, Any]:
+    """All commands by name."""
     from jaxgadget.cli import app
 
     group: Any = typer.main.get_command(app)
-    command = group.commands[words[0]]
+    return group.commands
+
+
+def _run(words: list[str]) -> None:
+    """Runs a command without its output; exits with its status if it fails."""
+    command = _commands()[words[0]]
     context = command.make_context(f"jaxgadget {words[0]}", words[1:])
     for name in (*OUTPUTS, "checkpoint"):
         if context.params.get(name) is not None and is_given(context, name):

@@ -11,11 +11,13 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import jaxgadget as jg
 from jaxgadget.bench import hlo
 from jaxgadget.bench.bench import bench
 from jaxgadget.bench.inspect import DEVICES, find_target
+from jaxgadget.cli import app
 from jaxgadget.core.devices import HOME, AbstractDevice, assume_device, find_placement
 from jaxgadget.core.rows import RowSums
 from jaxgadget.util.compilation import watch_programs
@@ -211,3 +213,15 @@ def test_the_main_programs_are_lowered_for_every_platform(platform: str):
             assert program(*call.arguments, **call.named).platforms == (platform,)
         lowered.add(call.program.name)
     assert lowered >= {"_begin", "run", "run_to_gap", "certify_average"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["sweep", "folder"], "sweep: expected a game or a command among solve, refine"),
+        (["--device", "b7", "kuhn_poker"], "device='b7': expected one of a100"),
+    ],
+)
+def test_what_cannot_be_inspected_is_refused(words: list[str], message: str):
+    result = CliRunner().invoke(app, ["inspect", *words])
+    assert result.exit_code == 2 and message in result.output
