@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
+from jaxgadget.core.devices import HOME
 from jaxgadget.core.host import Entries, HandEntries, HostTreeplex, Rounding, exact_size
 from jaxgadget.core.payoff import Payoff, PayoffForm, build_payoff
 from jaxgadget.core.regret import ZERO_REGRET, Bounds
@@ -237,23 +238,40 @@ def evaluation_game(
         build_side(treeplex, entry, np.zeros(treeplex.num_roots, np.int64), dtype, platform=platform)
         for treeplex in treeplexes
     )
-    return free_game((first, second), payoff, num_lanes, dtype)
+    return free_game((first, second), payoff, num_lanes, dtype, platform)
 
 
-def free_game(sides: tuple[Side, Side], payoff: Payoff, num_lanes: int, dtype: DTypeLike) -> Problem:
+def free_game(
+    sides: tuple[Side, Side],
+    payoff: Payoff,
+    num_lanes: int,
+    dtype: DTypeLike,
+    platform: str | None = None,
+) -> Problem:
     """A game whose roots all have reach 1, with regret tolerance 0.
+
+    A CPU multiplies by scales of 1 all the same, which is faster there than gathers that only copy: with 64
+    lanes an iteration of Leduc poker takes 230 µs instead of 245. With 1 or 1,024 there is no difference.
 
     Args:
       sides: both players' structure.
       payoff: between the bodies.
       num_lanes: copies side by side.
       dtype: of the numbers.
+      platform: of the devices that will compute; by default that of the default device.
     """
-    terms = Terms(constant=on_host(np.zeros((1, num_lanes), dtype)))
+    constant, on_cpu = on_host(np.zeros((1, num_lanes), dtype)), (platform or HOME.platform) == "cpu"
+    first, second = (
+        Terms(
+            scale=on_host(np.ones((side.body.num_roots, num_lanes), dtype)) if on_cpu else None,
+            constant=constant,
+        )
+        for side in sides
+    )
     return Problem(
         order=(0, 1),
         sides=sides,
-        terms=(terms, terms),
+        terms=(first, second),
         payoff=payoff,
         regret_tolerance=no_regret_tolerance(sides, num_lanes, dtype),
     )
