@@ -78,12 +78,14 @@ class Cover:
 
     def is_complete(self, player: int) -> BoolArray:
         """`[P]` True where a pair's subgame has all root histories of its infostate, and is the only one."""
-        state = self.tree.infostate[player]
+        state, count = dense_ids(self.tree.infostate[player, self.cut.roots])
+        state_of_pair = state[np.searchsorted(self.cut.roots, self.roots)]
         _, root_idx = find_roots(self, player)
-        in_subgame, in_cover = np.bincount(root_idx), np.bincount(state[self.roots])
-        in_cut = np.bincount(state[self.cut.roots])
-        here = in_subgame[root_idx]
-        return (here == in_cover[state[self.roots]]) & (here == in_cut[state[self.roots]])
+        in_subgame = np.bincount(root_idx)[root_idx]
+        in_cover, in_cut = (
+            np.bincount(each, minlength=count)[state_of_pair] for each in (state_of_pair, state)
+        )
+        return (in_subgame == in_cover) & (in_subgame == in_cut)
 
 
 def cover_of(cut: Cut) -> Cover:

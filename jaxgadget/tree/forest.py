@@ -133,8 +133,11 @@ class Forest:
     def find_root(self, player: int, infostate: IntArray, subgame: IntArray) -> IntArray:
         """`[m]` index of a player's root at each infostate and subgame, -1 for none."""
         roots = self.roots[player]
-        root_keys = roots.infostate.astype(np.int64) * self.num_subgames + roots.subgame  # ascending
-        keys = np.where(subgame >= 0, infostate.astype(np.int64) * self.num_subgames + subgame, -1)
+        states, state = np.unique(roots.infostate, return_inverse=True)
+        asked = np.minimum(np.searchsorted(states, infostate), len(states) - 1)
+        root_keys = state * self.num_subgames + roots.subgame  # ascending
+        is_known = (states[asked] == infostate) & (subgame >= 0)
+        keys = np.where(is_known, asked * self.num_subgames + subgame, -1)
         root_idx = np.minimum(np.searchsorted(root_keys, keys), len(root_keys) - 1)
         return np.where(root_keys[root_idx] == keys, root_idx, -1)
 
@@ -406,31 +409,40 @@ def find_copies(forest: Forest, copies: Forest, player: int, subgame: IntArray |
     Returns:
       `[S]` the sequence of `forest` for each sequence of `copies`, -1 for none.
     """
-    own = forest.roots[player].subgame
-    root_subgame = np.zeros(len(copies.roots[player]), np.int64) if subgame is None else subgame
-    size = max(forest.leaves.num_choices, copies.leaves.num_choices)
-    forest_keys = _sequence_keys(forest, player, np.zeros_like(own) if subgame is None else own, size)
-    copy_keys, order = (
-        _sequence_keys(copies, player, root_subgame, size),
-        np.argsort(forest_keys, kind="stable"),
+    both = forest, copies
+    size = max(each.leaves.num_choices for each in both)
+    states = np.unique(
+        np.concatenate([ids for f in both for ids in (f.roots[player].infostate, f.leaves.states[player])])
     )
+    anywhere = [np.zeros(len(each.roots[player]), np.int64) for each in both]
+    above = anywhere if subgame is None else [forest.roots[player].subgame, subgame]
+    forest_keys, copy_keys = (
+        _sequence_keys(each, player, root_subgame, states, size)
+        for each, root_subgame in zip(both, above, strict=True)
+    )
+    order = np.argsort(forest_keys, kind="stable")
     position = np.minimum(np.searchsorted(forest_keys, copy_keys, sorter=order), len(forest_keys) - 1)
     return np.where((copy_keys >= 0) & (forest_keys[order[position]] == copy_keys), order[position], -1)
 
 
-def _sequence_keys(forest: Forest, player: int, subgame: IntArray, size: int) -> IntArray:
-    """`[S]` a key of each sequence from its root's subgame and its sequence in the tree; -1 for padding."""
-    tree, treeplex, roots = forest.histories, forest.form.treeplex[player], forest.roots[player]
-    action, count = forest.form.action_sequences(player), tree.infosets[player].num_sequences
-    states = np.append(forest.leaves.states[player], 0).astype(np.int64)
-    leaf, choice = np.divmod(np.maximum(action - count, 0), max(forest.leaves.num_choices, 1))
-    action = np.where(action < count, action, count + states[leaf] * size + choice)
+def _sequence_keys(forest: Forest, player: int, subgame: IntArray, states: IntArray, size: int) -> IntArray:
+    """`[S]` a key of each sequence from its root's subgame and its sequence in the tree; -1 for padding.
+
+    A name is a sequence of the tree, then a root infostate, then a leaf infostate's choice. Infostates are
+    numbered by their position in `states`, ascending, as their ids may be any integers.
+    """
+    treeplex, roots, leaves = forest.form.treeplex[player], forest.roots[player], forest.leaves
+    action, count = forest.form.action_sequences(player), forest.histories.infosets[player].num_sequences
+    leaf, choice = np.divmod(np.maximum(action - count, 0), max(leaves.num_choices, 1))
+    leaf_state = np.append(np.searchsorted(states, leaves.states[player]), 0)[leaf]
     name = np.full(treeplex.num_sequences, -1, np.int64)
-    name[: len(roots)] = roots.infostate
-    name[treeplex.num_roots :] = np.where(action >= 0, tree.num_histories + action, -1)
+    name[: len(roots)] = count + np.searchsorted(states, roots.infostate)
+    name[treeplex.num_roots :] = np.where(
+        action < count, action, count + len(states) + leaf_state * size + choice
+    )
     above = np.full(treeplex.num_roots, -1, np.int64)
     above[: len(roots)] = subgame
-    above, total = above[treeplex.root_of()], tree.num_histories * (1 + size) + count
+    above, total = above[treeplex.root_of()], count + len(states) * (1 + size)
     return np.where((name >= 0) & (above >= 0), above * total + name, -1)
 
 

@@ -140,7 +140,8 @@ def knowledge_cover(
     else:
         cover, subgame = _limited_cover(cut, player, graph, int(order), unfrozen, apart)
     roots, _ = find_roots(cover, player)
-    root_keys = roots.infostate.astype(np.int64) * cover.num_subgames + roots.subgame  # ascending
+    own = np.searchsorted(graph.own, roots.infostate)
+    root_keys = own * cover.num_subgames + roots.subgame  # ascending
     return KnowledgeCover(
         cover=cover,
         player=int(player),
@@ -148,7 +149,7 @@ def knowledge_cover(
         unfrozen=unfrozen,
         infostate=graph.own,
         subgame=subgame,
-        target=np.searchsorted(root_keys, graph.own.astype(np.int64) * cover.num_subgames + subgame),
+        target=np.searchsorted(root_keys, np.arange(len(graph.own)) * cover.num_subgames + subgame),
     )
 
 

@@ -62,7 +62,7 @@ from tests.reference import efg, frozen, gadgets, lp
 from tests.reference.random_games import random_policy
 from tests.solving import settings
 from tests.subgames import deals
-from tests.tree.test_cover import pennies
+from tests.tree.test_cover import after_all_histories, like_hashes, pennies
 
 players = pytest.mark.parametrize("player", [0, 1])
 
@@ -169,6 +169,19 @@ def check_optima(seed: int, order: int, unfrozen: bool, player: int) -> None:
     assert (cfr.value <= expected + allowed).all()
     assert (expected <= cfr.value + cfr.gap + allowed).all()
     assert cfr.gap.max() > 1e-6  # or the bracket would say nothing
+
+
+@pytest.mark.parametrize("renumbered", [after_all_histories, like_hashes])
+def test_ids_of_infostates_do_not_matter(renumbered: Callable[[HistoryTree], HistoryTree]) -> None:
+    usual = grove.grove_cut(SEED)
+    where = dataclasses.replace(usual, tree=renumbered(usual.histories))
+    first, second = (
+        solve_alone(make_task(each, 0, Policy.uniform(each.histories), GADGETS, EXACT, Knowledge()))
+        for each in (usual, where)
+    )
+    assert np.ptp(first.value) > 0
+    np.testing.assert_array_equal(first.value, second.value)
+    np.testing.assert_array_equal(first.drawn.probabilities[0], second.drawn.probabilities[0])
 
 
 def test_what_is_known_matters() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 from typing import Any
 
@@ -16,6 +17,7 @@ from jaxgadget.tree.cover import Cover, build_cover, cover_of
 from jaxgadget.tree.cut import Cut, cut, kept_subgames
 from jaxgadget.tree.forest import Forest, build_forest, find_copies
 from jaxgadget.tree.history import HistoryTree, enumerate_game
+from jaxgadget.util.arrays import IntArray
 from tests.reference import efg, knowledge
 from tests.reference.continuations import limited_values
 from tests.reference.random_games import SHAPES, random_policy
@@ -161,6 +163,42 @@ def test_copies_of_sequences_are_found(forest: Forest, depth: int | None) -> Non
             for name in names_of_sequences(taken, player)
         ]
         assert find_copies(forest, taken, player, asked).tolist() == expected
+
+
+def after_all_histories(tree: HistoryTree) -> HistoryTree:
+    """Ids from the number of histories on."""
+    return with_ids(tree, tree.infostate + tree.num_histories)
+
+
+def like_hashes(tree: HistoryTree) -> HistoryTree:
+    """Ids up to about the largest integer."""
+    ids = tree.infostate.astype(np.int64)
+    return with_ids(tree, ids * (np.iinfo(np.int64).max // (int(ids.max()) + 1)))
+
+
+def with_ids(tree: HistoryTree, infostate: IntArray) -> HistoryTree:
+    """The same tree with other ids, in the same order."""
+    return dataclasses.replace(tree, infostate=infostate, cache={})
+
+
+@pytest.mark.parametrize("renumbered", [after_all_histories, like_hashes])
+@pytest.mark.parametrize("depth", [None, 1])
+def test_ids_of_infostates_may_be_any_integers(forest: Forest, renumbered: Any, depth: int | None) -> None:
+    """Sequences, roots and whole infostates are found as with small ids; see `games.game.HistoryLevel`."""
+    cover = forest.cover
+    where = dataclasses.replace(cover.cut, tree=renumbered(forest.tree))
+    found: list[list[Any]] = []
+    for each in (cover, dataclasses.replace(cover, cut=where)):
+        tree, limit = each.tree, None if depth is None else limit_by_depth(each.tree, each.cut, depth)
+        base, below = (build_forest(tree, what, limit=limit, num_choices=2) for what in (each.cut, each))
+        found.append([])
+        for player, roots in enumerate(below.roots):
+            again = below.find_root(player, roots.infostate, roots.subgame)
+            elsewhere = below.find_root(player, roots.infostate, np.full(len(roots), -1))
+            in_same = find_copies(below, below, player, roots.subgame)
+            arrays = again, elsewhere, in_same, find_copies(base, below, player), each.is_complete(player)
+            found[-1] += [array.tolist() for array in arrays]
+    assert found[0] == found[1]
 
 
 def test_roots_are_found_by_infostate_and_subgame(forest: Forest) -> None:

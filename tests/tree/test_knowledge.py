@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -28,7 +29,7 @@ from jaxgadget.tree.knowledge import (
 )
 from tests.reference import knowledge
 from tests.reference.random_games import SHAPES, RandomGame, random_shape
-from tests.tree.test_cover import pennies
+from tests.tree.test_cover import like_hashes, pennies
 from tests.tree.test_golden import GOOFSPIEL, digest, of_forest
 from tests.tree.test_history import make
 
@@ -57,6 +58,8 @@ def drawn_hands(seed: int) -> HistoryTree:
 def spot(name: str) -> Cut:
     """A cut by `game @ cut`, or a drawn one."""
     kind, _, number = name.partition(" ")
+    if kind == "hashed":
+        return dataclasses.replace(usual := spot(number), tree=like_hashes(usual.histories))
     if kind == "hands":
         return cut(drawn_hands(int(number)), "depth:0")
     if kind == "drawn":
@@ -78,6 +81,8 @@ SPOTS = [
     *(f"random {shape.name} @ {shape.cut}" for shape in SHAPES.values()),
     *(f"drawn {seed}" for seed in DRAWN),
     *(f"hands {seed}" for seed in range(20)),
+    "hashed drawn 5",
+    "hashed pennies 10 @ depth:0",
 ]
 EVERYTHING = list(itertools.product((0, 1), ORDERS, (False, True)))
 
