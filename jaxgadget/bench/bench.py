@@ -29,9 +29,10 @@ from jaxgadget.bench.defaults import (
 )
 from jaxgadget.bench.peers import PEERS, Runner, build_peer, check_peer, is_installed
 from jaxgadget.core.batch import Batch
-from jaxgadget.core.cfr import State, run, start
+from jaxgadget.core.cfr import State, loop_program, start
 from jaxgadget.core.devices import HOME
 from jaxgadget.core.driver import run_all
+from jaxgadget.core.loops import LOOP_FORM, LOOP_FORMS, LoopForm
 from jaxgadget.core.memory import Plan, plan_game, problem_shape
 from jaxgadget.core.payoff import build_payoff
 from jaxgadget.core.problem import evaluation_game, whole_game, with_regret_tolerance
@@ -101,6 +102,7 @@ class Benchmark:
     Attributes:
       device: the device that computed, JAX's first, and the machine's cores.
       driver: version of the NVIDIA driver; None without one.
+      loop: how an accelerator ran the loop.
       versions: of Python, the packages, None if one is not installed, and installed plugins.
       rows: results by game, engine and number of lanes.
       skipped: installed engines that were skipped for a game, with the reason.
@@ -108,6 +110,7 @@ class Benchmark:
 
     device: str
     driver: str | None
+    loop: LoopForm
     versions: dict[str, str | None]
     rows: tuple[Row, ...]
     skipped: tuple[str, ...]
@@ -122,6 +125,7 @@ class _BenchSettings:
     lanes: tuple[int, ...]
     rule: Rule
     dtype: np.dtype[Any]
+    loop: LoopForm
     iterations: int | None
     seconds: float
     repeats: int
@@ -134,6 +138,7 @@ def bench(
     lanes: Sequence[int] = DEFAULT_LANES,
     algorithm: str | Rule = "cfr+",
     dtype: DTypeLike = "float32",
+    loop: LoopForm = LOOP_FORM,
     iterations: int | None = None,
     seconds: float = DEFAULT_SECONDS,
     repeats: int = DEFAULT_REPEATS,
@@ -152,6 +157,7 @@ def bench(
       lanes: numbers of copies of a game, one row each.
       algorithm: the regret-matching rule; peers have `cfr` and `cfr+`.
       dtype: precision of jaxgadget, `float32` or `float64`; peers compute in float64.
+      loop: how an accelerator runs the loop, see `jaxgadget.core.loops.LoopForm`; of no effect on a CPU.
       iterations: iterations per repetition; by default as many as fit the time.
       seconds: total duration of all repetitions of a row.
       repeats: number of repetitions, of which the fastest counts.
@@ -168,6 +174,7 @@ def bench(
         lanes=_check_lanes(lanes),
         rule=find_rule(algorithm),
         dtype=check_dtype(dtype),
+        loop=_check_loop(loop),
         iterations=None if iterations is None else check_iterations(iterations),
         seconds=_check_seconds(seconds),
         repeats=check_iterations(repeats, "repeats"),
@@ -177,8 +184,8 @@ def bench(
         for game in chosen:
             form = sequence_form(enumerate_game(game, max_histories=max_histories))
             for count in options.lanes:
-                note_whole_game(form, lanes=count, dtype=options.dtype, rule=options.rule)
-        return Benchmark(device="", driver=None, versions={}, rows=(), skipped=())
+                note_whole_game(form, options, count)
+        return Benchmark(device="", driver=None, loop=options.loop, versions={}, rows=(), skipped=())
     rows: list[Row] = []
     skipped: list[str] = []
     with compiled_afresh():
@@ -192,6 +199,7 @@ def bench(
     return Benchmark(
         device=describe_device(HOME.devices),
         driver=driver_version(),
+        loop=options.loop,
         versions=find_versions() | find_plugins(),
         rows=tuple(rows),
         skipped=tuple(skipped),
@@ -226,6 +234,13 @@ def _check_lanes(lanes: Sequence[int]) -> tuple[int, ...]:
     return chosen
 
 
+def _check_loop(loop: object) -> LoopForm:
+    for form in LOOP_FORMS:
+        if form == loop:
+            return form
+    raise ValueError(f"loop={loop!r}: expected one of {', '.join(LOOP_FORMS)}")
+
+
 def _check_seconds(seconds: object) -> float:
     if not is_finite_number(seconds) or not seconds > 0:
         raise ValueError(f"seconds={seconds!r}: expected a positive number")
@@ -243,7 +258,13 @@ def _runners(
         for count in lanes:
             report(len(runners))
             runners.append(
-                whole_game_runner(sequence_form(tree), lanes=count, dtype=options.dtype, rule=options.rule)
+                whole_game_runner(
+                    sequence_form(tree),
+                    lanes=count,
+                    dtype=options.dtype,
+                    rule=options.rule,
+                    loop_form=options.loop,
+                )
             )
         for peer_idx, engine in enumerate(peers):
             report(len(lanes) + peer_idx)
@@ -256,7 +277,9 @@ def _runners(
     return runners
 
 
-def whole_game_runner(form: SequenceForm, *, lanes: int, dtype: np.dtype[Any], rule: Rule) -> Runner:
+def whole_game_runner(
+    form: SequenceForm, *, lanes: int, dtype: np.dtype[Any], rule: Rule, loop_form: LoopForm = LOOP_FORM
+) -> Runner:
     """Builds whole-game CFR on lanes, compiles it and runs an iteration.
 
     Lanes are split as in `refine`: into chunks that fit a core's cache, one core per chunk.
@@ -270,7 +293,7 @@ def whole_game_runner(form: SequenceForm, *, lanes: int, dtype: np.dtype[Any], r
             states = [jax.block_until_ready(start(problem, rule)) for _ in range(plan.num_chunks)]
         jax.clear_caches()  # so that an earlier row's program is not reused
         with watch.phase("compile"):
-            loop = run.lower(problem, states[0], np.int32(0), rule=rule).compile()
+            loop = loop_program(loop_form).lower(problem, states[0], np.int32(0), rule=rule).compile()
 
     def advance(iterations: int) -> None:
         nonlocal done
@@ -298,8 +321,9 @@ def whole_game_runner(form: SequenceForm, *, lanes: int, dtype: np.dtype[Any], r
     )
 
 
-def note_whole_game(form: SequenceForm, *, lanes: int, dtype: np.dtype[Any], rule: Rule) -> None:
+def note_whole_game(form: SequenceForm, options: _BenchSettings, lanes: int) -> None:
     """Notes the programs of whole-game CFR on lanes, whose arrays are not built."""
+    dtype, rule = options.dtype, options.rule
     with precision(dtype):
         payoff = build_payoff(form.payoff, dtype)
         game = evaluation_game(form.treeplex, payoff, 1, dtype)
@@ -308,7 +332,8 @@ def note_whole_game(form: SequenceForm, *, lanes: int, dtype: np.dtype[Any], rul
         with_regret_tolerance.note(problem)
         start.note(problem, rule)
         until = jax.ShapeDtypeStruct((), np.int32)
-        run.note(problem, start.eval_shape(problem, rule), until, rule=rule)
+        loop = loop_program(options.loop)
+        loop.note(problem, start.eval_shape(problem, rule), until, rule=rule)
 
 
 def _device_bytes() -> tuple[int, int]:

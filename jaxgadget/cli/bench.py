@@ -17,6 +17,7 @@ from jaxgadget.bench.defaults import (
 from jaxgadget.cli.command import refuse_unused
 from jaxgadget.cli.fields import Fields, option, request
 from jaxgadget.cli.options import IterativeSolver, Output, SizeOptions
+from jaxgadget.core.loops import LOOP_FORM, LoopForm
 
 BENCH_EXAMPLES = """\
 Examples:
@@ -38,6 +39,8 @@ class BenchOptions(SizeOptions):
       lanes: number of copies of the game in a batch; peers have 1.
       engine: solvers to time; by default jaxgadget and the installed peers.
       device: platform of jaxgadget; by default JAX's choice, a GPU if there is one.
+      loop: how a GPU runs the loop: all of it as one CUDA graph, or with a return to the host after 32
+        iterations, or after each.
       seconds: total time of all repetitions of a row, in seconds.
       repeats: number of repetitions, alternating between engines; the fastest one is reported.
     """
@@ -46,6 +49,7 @@ class BenchOptions(SizeOptions):
     lanes: tuple[int, ...] = DEFAULT_LANES
     engine: tuple[str, ...] = option((), choices=ENGINES)
     device: Literal["cpu", "gpu"] | None = option(None, default="JAX's choice")
+    loop: LoopForm = option(LOOP_FORM)
     seconds: float = option(DEFAULT_SECONDS, metavar="SECONDS", min=0)
     repeats: int = option(DEFAULT_REPEATS, min=1)
 
@@ -66,7 +70,7 @@ def bench(
     chosen to fill the time.
     """
     if options.engine and OURS not in options.engine:
-        refuse_unused(context, "without --engine jaxgadget", "lanes", "dtype", "device")
+        refuse_unused(context, "without --engine jaxgadget", "lanes", "dtype", "device", "loop")
     if solver.iterations is not None:
         refuse_unused(context, "with --iterations", "seconds")
     output.check()
@@ -79,6 +83,7 @@ def bench(
         lanes=options.lanes,
         algorithm=solver.name,
         dtype=solver.precision.name,
+        loop=options.loop,
         iterations=solver.iterations,
         seconds=options.seconds,
         repeats=options.repeats,

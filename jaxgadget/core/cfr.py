@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, Literal, get_args
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from jaxgadget.core.loops import BLOCK, LOOP_FORM, LOOP_OPTIONS, LoopForm
 from jaxgadget.core.problem import (
     Parts,
     Problem,
@@ -26,29 +27,6 @@ from jaxgadget.core.response import evaluate, payoff_reaches
 from jaxgadget.core.treeplex import Treeplex, expand_infosets, sum_actions
 from jaxgadget.util.compilation import Program, compiled
 from jaxgadget.util.players import replaced
-
-LoopForm = Literal["graph", "blocks", "host"]
-"""How an accelerator runs the loop; of no effect on a CPU, and on no result.
-
-By default (`host`), XLA runs a loop whose number of iterations is an argument from the host: after every
-iteration it copies the condition and waits. As `graph` the whole loop is one CUDA graph, which needs CUDA
-12.3; in `blocks`, the host is asked after `BLOCK` iterations, and the program is twice as large.
-"""
-
-LOOP_FORM: LoopForm = "graph"
-"""The form of all loops."""
-
-LOOP_FORMS: tuple[LoopForm, ...] = get_args(LoopForm)
-
-BLOCK = 32
-"""Iterations of a block."""
-
-_GRAPHS = "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,CONDITIONAL,DYNAMIC_SLICE_FUSION,WHILE"
-_LOOP_OPTIONS: dict[LoopForm, dict[str, Any] | None] = {
-    "graph": {"xla_gpu_enable_command_buffer": _GRAPHS},  # XLA's default, and WHILE
-    "blocks": None,
-    "host": None,
-}
 
 
 @jax.tree_util.register_dataclass
@@ -202,7 +180,7 @@ def loop_program(form: LoopForm) -> Program:
     def run(problem: Problem, state: State, until: jax.Array, *, rule: Rule) -> State:
         return _iterate(problem, rule, state, until, form)
 
-    return compiled(run, donate_argnames=("state",), compiler_options=_LOOP_OPTIONS[form])
+    return compiled(run, donate_argnames=("state",), compiler_options=LOOP_OPTIONS[form])
 
 
 run = loop_program(LOOP_FORM)
@@ -211,7 +189,7 @@ run = loop_program(LOOP_FORM)
 @compiled(
     static_argnames=("check_every",),
     donate_argnames=("state",),
-    compiler_options=_LOOP_OPTIONS[LOOP_FORM],
+    compiler_options=LOOP_OPTIONS[LOOP_FORM],
 )
 def run_to_gap(
     problem: Problem,

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 
 def bench_record(benchmark: Benchmark) -> dict[str, Any]:
-    """Record of `jaxgadget bench --json`: `device`, `driver`, `versions` and `rows`."""
+    """Record of `jaxgadget bench --json`: `device`, `driver`, `loop`, `versions` and `rows`."""
     return {
         "device": benchmark.device,
         "driver": benchmark.driver,
+        "loop": benchmark.loop,
         "versions": benchmark.versions,
         "rows": [dataclasses.asdict(row) for row in benchmark.rows],
     }

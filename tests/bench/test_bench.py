@@ -89,7 +89,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(
         jaxgadget.bench.bench,
         "whole_game_runner",
-        lambda form, *, lanes, dtype, rule: machine.runner(OURS, 1e-3, lanes=lanes),
+        lambda form, *, lanes, dtype, rule, loop_form: machine.runner(OURS, 1e-3, lanes=lanes),
     )
     return machine
 
@@ -123,7 +123,7 @@ def test_as_many_iterations_as_fill_the_time(machine: Machine):
 
 def test_record(ours: Benchmark):
     record = bench_record(ours)
-    assert list(record) == ["device", "driver", "versions", "rows"]
+    assert list(record) == ["device", "driver", "loop", "versions", "rows"]
     assert record["device"].startswith("cpu: ") and "core" in record["device"]
     assert list(record["versions"]) == [
         *("python", "jax", "jaxlib", "numpy", "jaxgadget", "open_spiel", "LiteEFG")

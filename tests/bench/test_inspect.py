@@ -18,8 +18,13 @@ from jaxgadget.bench import hlo
 from jaxgadget.bench.bench import bench
 from jaxgadget.bench.inspect import DEVICES, find_target
 from jaxgadget.cli import app
+from jaxgadget.core.cfr import loop_program, start, step
 from jaxgadget.core.devices import HOME, AbstractDevice, assume_device, find_placement
+from jaxgadget.core.loops import LOOP_FORMS, LoopForm
+from jaxgadget.core.problem import whole_game
+from jaxgadget.core.regret import CFR_PLUS
 from jaxgadget.core.rows import RowSums
+from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.compilation import watch_programs
 from jaxgadget.util.precision import precision
 
@@ -225,3 +230,21 @@ def test_the_main_programs_are_lowered_for_every_platform(platform: str):
 def test_what_cannot_be_inspected_is_refused(words: list[str], message: str):
     result = CliRunner().invoke(app, ["inspect", *words])
     assert result.exit_code == 2 and message in result.output
+
+
+@pytest.mark.parametrize("form", LOOP_FORMS)
+def test_the_form_of_the_loop_changes_no_result(form: LoopForm):
+    """100 iterations: three blocks, and four iterations besides."""
+    form_of_kuhn = sequence_form(jg.enumerate_game(jg.load("kuhn_poker")))
+    with precision(np.float64):
+        game = whole_game(form_of_kuhn.treeplex, form_of_kuhn.payoff, num_lanes=2, dtype=np.float64)
+        found = loop_program(form)(game, start(game, CFR_PLUS), np.int32(100), rule=CFR_PLUS)
+        expected = start(game, CFR_PLUS)
+        for _ in range(100):
+            expected = ONE_STEP(game, expected)
+    assert int(found.iteration) == 100
+    for ours, theirs in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
+
+
+ONE_STEP = jax.jit(lambda game, state: step(game, CFR_PLUS, state))

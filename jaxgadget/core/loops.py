@@ -1,0 +1,29 @@
+"""How accelerators run the loop of a solve: the one place to choose it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+LoopForm = Literal["graph", "blocks", "host"]
+"""How an accelerator runs the loop; of no effect on a CPU, and on no result.
+
+By default (`host`), XLA runs a loop whose number of iterations is an argument from the host: after every
+iteration it copies the condition and waits. As `graph` the whole loop is one CUDA graph, which needs CUDA
+12.3; in `blocks`, the host is asked after `BLOCK` iterations, and the program is twice as large.
+"""
+
+LOOP_FORM: LoopForm = "graph"
+"""The form of all loops."""
+
+LOOP_FORMS: tuple[LoopForm, ...] = get_args(LoopForm)
+
+BLOCK = 32
+"""Iterations of a block."""
+
+_GRAPHS = "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,CONDITIONAL,DYNAMIC_SLICE_FUSION,WHILE"
+LOOP_OPTIONS: dict[LoopForm, dict[str, Any] | None] = {
+    "graph": {"xla_gpu_enable_command_buffer": _GRAPHS},  # XLA's default, and WHILE
+    "blocks": None,
+    "host": None,
+}
+"""XLA's options for each form."""
