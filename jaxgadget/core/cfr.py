@@ -163,10 +163,19 @@ def averages(problem: Problem, strategy_sum: tuple[Parts, Parts]) -> tuple[Parts
 
 
 def normalise(treeplex: Treeplex, weight: jax.Array, bounds: Bounds) -> jax.Array:
-    """Weights of actions → probabilities, `[Q, lanes]`; the bounds' uniform where all are 0."""
+    """Weights of actions → probabilities within the bounds, `[Q, lanes]`; their uniform where all are 0.
+
+    An average of strategies may round to less than a floor, and its gap would then be too small, even
+    negative. So what exceeds the floors is scaled to the probability that they leave.
+    """
     total = expand_infosets(treeplex, sum_actions(treeplex, weight))
     fallback = bounds.floored(treeplex, jnp.broadcast_to(bounds.uniform(treeplex), weight.shape))
-    return jnp.where(total > 0, weight / jnp.where(total > 0, total, 1), fallback)
+    rows = jnp.where(total > 0, weight / jnp.where(total > 0, total, 1), fallback)
+    if bounds.floor is None:
+        return rows
+    excess = jnp.maximum(rows - bounds.floor, 0)
+    free = expand_infosets(treeplex, sum_actions(treeplex, excess))
+    return bounds.floored(treeplex, excess / jnp.where(free == 0, 1, free))
 
 
 @functools.cache

@@ -423,7 +423,8 @@ class SubgameSolutions(Solutions):
         """Checks the solution of a group of gadgets and stores it in the rows of its subgames and lanes."""
         games, player, numbers = group.games, subgames.player, group.subgames
         prepared, dtype = games.prepared, group.precision
-        gap, rows, gained = solution.gap, solution.strategy[player], None
+        gap = np.maximum(solution.gap, 0)  # negative gaps are rounding errors
+        rows, gained = solution.strategy[player], None
         reference = group.reference_rows(subgames)
         if reference is not None:
             earned, offered = find_earnings(games.batch, player, (rows, reference), solution.plan)
@@ -438,7 +439,7 @@ class SubgameSolutions(Solutions):
         self.strategy[np.ix_(actions, lanes)] = rows[adopted]
         solved = np.ix_(numbers[: games.batch.num_games], lanes)
         self.value[solved] = solution.guaranteed[player]
-        self.gap[solved] = np.maximum(gap, 0)  # negative gaps are rounding errors
+        self.gap[solved] = gap
         below = solution.below[player][: len(games.ranges.subgame)]
         named = np.flatnonzero(games.ranges.root >= 0)
         roots = np.ix_(games.ranges.root[named], lanes)

@@ -13,11 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaxgadget import Policy
+from jaxgadget import Policy, load
 from jaxgadget.core import cfr
+from jaxgadget.core.certificate import Certificate, certify_average
 from jaxgadget.core.host import HostTreeplex, build_treeplex
 from jaxgadget.core.payoff import build_payoff
 from jaxgadget.core.problem import (
+    Parts,
     Problem,
     Terms,
     build_side,
@@ -25,6 +27,7 @@ from jaxgadget.core.problem import (
     no_regret_tolerance,
     values_up,
     whole_game,
+    with_floors,
     with_regret_tolerance,
 )
 from jaxgadget.core.regret import ZERO_REGRET, Bounds, find_rule
@@ -42,6 +45,11 @@ LANES = 2
 evaluated = jax.jit(evaluate)
 
 
+@jax.jit
+def certified(problem: Problem, sums: tuple[Parts, Parts]) -> Certificate:
+    return certify_average(problem, sums, (None, None))
+
+
 @functools.cache
 def game(shape: str, seed: int) -> HistoryTree:
     return enumerate_game(RandomGame(SHAPES[shape], seed))
@@ -57,6 +65,25 @@ def test_values_need_a_strategy() -> None:
         unchecked: Any = values_up
         with pytest.raises(TypeError, match="strategy"):
             unchecked(side, terms, gradient)
+
+
+# Certificates
+
+
+def test_a_player_below_its_floors_does_not_lower_the_gap() -> None:
+    """Player 1 of matching pennies has to play Heads with 0.7, and an average says 1e-7 less."""
+    form = sequence_form(enumerate_game(load("matching_pennies_forfeit")))
+    floors = np.zeros(3), np.array([0.7, 0.0])
+    with precision(np.float64):
+        problem = with_floors(whole_game(form.treeplex, form.payoff, num_lanes=1, dtype=np.float64), floors)
+        first, second = (
+            Parts(jnp.ones((1, 1)), jnp.asarray([1.0, *rows])[:, None])
+            for rows in ((0.0, 1.0, 0.0), (0.7 - 1e-7, 0.3 + 1e-7))
+        )
+        certificate = certified(problem, (first, second))
+    (value,), (gap,) = np.asarray(certificate.guaranteed[0])[0], np.asarray(certificate.gap)[0]
+    assert value == pytest.approx(0.7, abs=1e-12)
+    assert gap == pytest.approx(0, abs=1e-12)
 
 
 # What sequences of the body earn by themselves

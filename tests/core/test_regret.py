@@ -251,6 +251,38 @@ def test_floors_that_leave_no_choice_are_played_as_they_are() -> None:
 
 
 @jax.jit
+def normalised(treeplex: Treeplex, weight: jax.Array, bounds: Bounds) -> jax.Array:
+    return cfr.normalise(treeplex, weight, bounds)
+
+
+def test_averages_keep_to_floors() -> None:
+    """Plans at their floors are rounded to float32, to less as often as not; overflows stay visible."""
+    treeplex, rows, _ = decisions()
+    floor, epsilons, _ = drawn_floors(np.random.default_rng(4))
+    floor[rows[0]] = np.array([[0.25], [0.75]])  # no choice
+    epsilons[0] = np.ones(LANES)
+    average = floor.copy()
+    for row, epsilon in zip(rows, epsilons, strict=True):
+        average[row[0]] += 1 - epsilon
+    weight = 77 * average.astype(np.float32).astype(np.float64)
+    weight[rows[1]] = 0
+    average[rows[1]] = (1 - epsilons[1]) / len(rows[1]) + floor[rows[1]]  # uniform, then the floor
+    overflowing, *others = rows[3], *rows[:3], *rows[4:]
+    weight[overflowing] = np.inf
+    with precision(np.float64):
+        plain, found = (
+            np.asarray(normalised(treeplex, jnp.asarray(weight), bounds))
+            for bounds in (Bounds(), Bounds(floor=jnp.asarray(floor)))
+        )
+    assert np.isnan(found[overflowing]).all()
+    assert any((plain[row] < floor[row]).any() for row in rows[4:])
+    for row in others:
+        assert (found[row] >= floor[row]).all()
+        np.testing.assert_allclose(found[row], average[row], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(found[row].sum(axis=0), 1, rtol=0, atol=1e-14)
+
+
+@jax.jit
 def first_regrets(treeplex: Treeplex, q: jax.Array, value: jax.Array, bounds: Bounds) -> jax.Array:
     """What CFR's first iteration adds to regrets of 0."""
     return find_rule("cfr").learn(treeplex, bounds, jnp.zeros_like(q), (q, value), jnp.ones(()))[0]
