@@ -183,6 +183,24 @@ def test_a_rare_root_counts_in_full_where_margins_are_divided_by_its_reach() -> 
             assert result.gadget_value[number, lane] == pytest.approx(optimum, abs=1e-7), label
 
 
+@pytest.mark.parametrize("epsilon", ["auto", 1e-3])
+def test_a_termination_that_is_hardly_ever_a_mistake_is_solved(epsilon: Any) -> None:
+    """With a range of nearly one hand, follow has prior 1 − 2e-11 and terminate a floor of 2e-14."""
+    blueprint = rarely(1e-11)
+    tree, gadget = blueprint.tree, Resolving(BlueprintPrior(), epsilon)
+    result = jaxgadget.refine(
+        tree, "depth:1", blueprint, gadget, player=1, algorithm="lp", value=(-1 / 18, -1 / 18)
+    )
+    assert result.failures == {}
+    game, where = efg.from_tree(tree), result.forest.cut
+    roots = [where.roots[where.subgame == k].tolist() for k in (0, 1)]
+    played = 0.0 if epsilon == "auto" else epsilon
+    for number, subgame in enumerate(gadgets.subgames(game, roots, 1, grove.from_policy(blueprint, 0))):
+        built = gadgets.build("resolving", subgame, "blueprint", played)
+        optimum = lp.solve(built.root, 1, built.floors).value
+        assert result.gadget_value[number, 0] == pytest.approx(optimum, abs=1e-8)
+
+
 @pytest.mark.slow
 def test_an_ordinary_approximate_equilibrium_is_refined_exactly() -> None:
     """After 20,000 iterations of CFR+ many reaches lie between 1e-8 and 1e-14."""

@@ -286,6 +286,9 @@ class Decisions:
 def join(side: Side, terms: Terms, lane: int, name: str = "player") -> Decisions:
     """Joins a player's entry and body.
 
+    No choice comes after an entry's action that leads nowhere, such as terminating: its floor selects no
+    equilibrium, and one below `MIN_FLOOR` counts as 0, which is rounding.
+
     Args:
       side: the player's structure.
       terms: the player's numbers.
@@ -320,6 +323,9 @@ def join(side: Side, terms: Terms, lane: int, name: str = "player") -> Decisions
         np.concatenate([np.full(games, at_root), *parts])
         for at_root, *parts in zip((True, 0.0, False), entry_bounds, body_bounds, strict=True)
     )
+    leads = np.zeros(treeplex.num_sequences, np.bool_)
+    leads[num_entry:] = leads[link] = leads[treeplex.parent] = True
+    floor = np.where(leads | (floor < 0) | (floor >= MIN_FLOOR), floor, 0.0)
     _check_floors(floor[games:], infoset, name)
     game, exists = treeplex.root_of(), treeplex.infoset >= 0
     legal[games:] &= exists[infoset]
