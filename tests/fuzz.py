@@ -39,7 +39,7 @@ import itertools
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -322,6 +322,7 @@ class Outcome:
       before: `[lanes]` exploitability of the blueprint.
       after: `[lanes]` refined.
       bound: `[lanes]` of `after`, NaN where there is none.
+      failures: lanes that are not solved, and why.
       half_width: of the bracket of the game's value that the bound counts.
       opponent: who follows a model, one lane; None if nobody does.
     """
@@ -339,6 +340,7 @@ class Outcome:
     before: Array
     after: Array
     bound: Array
+    failures: dict[int, str]
     half_width: float = 0.0
     opponent: Opponent | None = None
 
@@ -405,6 +407,7 @@ def solve_by_cfr(
         before=before,
         after=exploitability(policy, player, value=value),
         bound=before + solutions.loss_bound,
+        failures=solutions.failures,
         opponent=opponent,
     )
 
@@ -444,6 +447,7 @@ def solve_by_programs(
         before=result.blueprint_exploitability,
         after=result.refined_exploitability,
         bound=result.exploitability_bound,
+        failures=dict(result.failures),
         half_width=half_width,
         opponent=opponent,
     )
@@ -489,6 +493,7 @@ def examine(outcome: Outcome, findings: Findings, programs: int) -> None:
       programs: of how many lanes of each structure, drawn at random, to solve a gadget game.
     """
     bundle, player = outcome.bundle, outcome.player
+    _hold_solved(f"player {player}, {outcome.how}, {bundle.name}", outcome.failures, findings)
     before, after = bundle.rows(outcome.blueprint), bundle.rows(outcome.policy)
     kept = np.array([efg.guaranteed(part.game.root, player, before) for part in bundle.structures])
     earned = np.array([efg.guaranteed(part.game.root, player, after) for part in bundle.structures])
@@ -504,6 +509,14 @@ def examine(outcome: Outcome, findings: Findings, programs: int) -> None:
     aboves = [_aboves(outcome, part, before) for part in bundle.structures]
     _examine_bounds(outcome, after, kept, aboves, findings)
     _examine_games(outcome, after, aboves, kept, findings, programs)
+
+
+def _hold_solved(where: str, failures: Mapping[int, str], findings: Findings) -> None:
+    """Names the reason of every lane that failed, whose numbers are NaN."""
+    reasons = "; ".join(failures.values())
+    findings.hold(
+        "every gadget game is solved", f"{where}: {reasons}" if reasons else where, len(failures), 0.5
+    )
 
 
 def _aboves(outcome: Outcome, part: Structure, before: Strategy) -> list[gadgets.Above]:
@@ -851,6 +864,7 @@ def examine_promises(bundle: Bundle, player: int, findings: Findings) -> None:
     estimates = (bare, guarded, jaxgadget.BestResponseValues())
     asked += [jaxgadget.MaxMargin(none, alternative=values) for values in estimates]
     found = refine(bundle.tree, bundle.where, blueprint, [*alone, *asked], **settings(algorithm="lp", **how))
+    _hold_solved(f"{bundle.name}, player {player}", found.failures, findings)
     (optimum, *after), bounds = found.refined_exploitability.tolist(), found.exploitability_bound.tolist()[1:]
     tolerance = 1e-7 * bundle.unit
     for gadget, number, bound in zip(asked, after, bounds, strict=True):

@@ -355,6 +355,7 @@ def solve_by_hands(bundle: Bundle, player: int, asked: Sequence[Gadget], iterati
         before=result.blueprint_exploitability,
         after=result.refined_exploitability,
         bound=result.exploitability_bound,
+        failures=dict(result.failures),
         half_width=width,
     )
 
