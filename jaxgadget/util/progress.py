@@ -8,7 +8,7 @@ import html
 import sys
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -41,8 +41,8 @@ def progress_bar(
 ) -> Generator[Progressed]:
     """Yields a progress callback, to be called with the completed amount, and the total if that changes.
 
-    The remaining time is extrapolated from the progress since the first call, so that resumed work does not
-    count.
+    Several threads may call it. The remaining time is extrapolated from the progress since the first call,
+    so that resumed work does not count.
 
     Args:
       label: name of the task.
@@ -62,8 +62,8 @@ def progress_bar(
         return
     patience = -1.0 if coarse else PATIENCE
     if console.is_jupyter:
-        with _in_notebook(label, total, patience) as draw:
-            yield draw
+        with _in_notebook(label, total, patience) as report:
+            yield report
         return
     done_column = TaskProgressColumn() if coarse else MofNCompleteColumn()
     left = TextColumn("[progress.remaining]{task.fields[left]}")
@@ -73,7 +73,7 @@ def progress_bar(
         shown: list[tuple[Progress, TaskID]] = []
         calls: list[tuple[float, int]] = []
 
-        def report(done: int, new_total: int | None = None) -> None:
+        def draw(done: int, new_total: int | None) -> None:
             nonlocal total
             total, now = total if new_total is None else new_total, time.perf_counter()
             calls[1:] = [(now, done)]
@@ -85,7 +85,18 @@ def progress_bar(
                 left = "" if total is None else time_left(last - first, done - before, total - done)
                 bar.update(task, completed=done, total=total, left=left)
 
-        yield report
+        yield _one_at_a_time(draw)
+
+
+def _one_at_a_time(draw: Callable[[int, int | None], None]) -> Progressed:
+    """The callback for several threads: rich opens no second bar."""
+    lock = threading.Lock()
+
+    def report(done: int, total: int | None = None) -> None:
+        with lock:
+            draw(done, total)
+
+    return report
 
 
 class LogLines:
@@ -180,7 +191,7 @@ def _in_notebook(label: str, total: int | None, patience: float) -> Generator[Pr
     calls: list[tuple[float, int]] = []
     shown: list[float] = []
 
-    def report(done: int, new_total: int | None = None) -> None:
+    def draw(done: int, new_total: int | None) -> None:
         nonlocal total
         total, now = total if new_total is None else new_total, time.perf_counter()
         calls[1:] = [(now, done)]
@@ -196,7 +207,7 @@ def _in_notebook(label: str, total: int | None, patience: float) -> Generator[Pr
         shown.append(now)
 
     try:
-        yield report
+        yield _one_at_a_time(draw)
     finally:
         if shown:
             handle.update(HTML(""))

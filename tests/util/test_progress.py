@@ -35,6 +35,27 @@ def test_what_was_done_before_does_not_count_as_speed(
     assert "sweep" in text and "95%" in text and "0:01:00" in text
 
 
+@pytest.mark.usefixtures("capsys")
+def test_threads_share_one_bar(monkeypatch: pytest.MonkeyPatch):
+    """A thread reports while the main thread opens the bar."""
+    opened = list[threading.Thread]()
+
+    class Slow(progress.Progress):
+        def start(self) -> None:
+            opened.append(threading.current_thread())
+            if len(opened) == 1:
+                other.start()
+                other.join(0.1)  # ends, unless it waits for its turn
+            super().start()
+
+    monkeypatch.setattr(progress, "Progress", Slow)
+    with progress_bar("solving", 10, True, coarse=True) as report:
+        other = threading.Thread(target=report, args=(2,))
+        report(1)
+        other.join(60)
+    assert opened == [threading.main_thread()]
+
+
 # --- lines in a log -----------------------------------------------------------------------
 
 
