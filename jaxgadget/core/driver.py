@@ -29,7 +29,7 @@ from jax.typing import DTypeLike
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.cfr import State, largest_gap, run, run_to_gap, start
 from jaxgadget.core.checkpoint import fingerprint, hold_checkpoint, load_checkpoint, save_checkpoint
-from jaxgadget.core.devices import Device, Placement
+from jaxgadget.core.devices import HOME, AbstractDevice, Device, Placement
 from jaxgadget.core.memory import Plan, fits_compiled, plan_batch, problem_shape
 from jaxgadget.core.payoff import Payoff
 from jaxgadget.core.problem import Parts, Problem, Side, with_regret_tolerance
@@ -441,17 +441,23 @@ def run_on_devices(
       devices: the devices; with several, each has a thread.
       stop: set if a task fails or the caller is interrupted; tasks check it and end early.
     """
+
+    def run_on(device: Device, task: Callable[[Device], Result]) -> Result:
+        with jax.default_device(device):
+            return task(device)
+
     if len(devices) == 1:
+        (device,) = devices
+        is_default = device in HOME.devices or isinstance(device, AbstractDevice)
         for task in tasks:
-            yield task(devices[0])
+            yield task(device) if is_default else run_on(device, task)
         return
     free: queue.SimpleQueue[Device] = queue.SimpleQueue()
 
     def run_one(task: Callable[[Device], Result]) -> Result:
         device = free.get()
         try:
-            with jax.default_device(device):
-                return task(device)
+            return run_on(device, task)
         finally:
             free.put(device)
 
@@ -463,9 +469,9 @@ def run_on_devices(
                 pending.update(pool.submit(run_one, task) for task in itertools.islice(waiting, 1))
             while pending:
                 ended, pending = wait(pending, return_when=FIRST_COMPLETED)
-                for future in ended:
+                while ended:
                     pending.update(pool.submit(run_one, task) for task in itertools.islice(waiting, 1))
-                    yield future.result()
+                    yield ended.pop().result()  # no variable keeps the future, and so the result
         except BaseException:
             stop.set()
             raise

@@ -10,6 +10,7 @@ import json
 import pathlib
 import threading
 import types
+import weakref
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -32,7 +33,7 @@ from jaxgadget import (
     enumerate_game,
     load,
 )
-from jaxgadget.core import cfr
+from jaxgadget.core import cfr, devices
 from jaxgadget.core import memory as planning
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.checkpoint import SPLITS
@@ -390,6 +391,32 @@ def test_devices_work_side_by_side_each_on_a_task_at_a_time() -> None:
         [lambda device: (device, jax.config.jax_default_device)], [HERE], threading.Event()
     )
     assert list(alone) == [(HERE, None)]
+
+
+def test_a_device_that_is_not_the_default_one_is_made_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also alone: arrays of a task are otherwise made on the first device."""
+    monkeypatch.setattr(devices, "local_devices", lambda: ["another"])
+    task = [lambda device: (device, jax.config.jax_default_device)]
+    assert list(run_on_devices(task, [HERE], threading.Event())) == [(HERE, HERE)]
+    assert jax.config.jax_default_device is None
+
+
+def test_a_result_is_not_kept_until_the_next_one() -> None:
+    """The second task does not end before the caller is done with the first one's result."""
+    done, gone = threading.Event(), threading.Event()
+
+    class Large:
+        pass
+
+    def waits(device: Any) -> Large:
+        assert done.wait(60)
+        return Large()
+
+    found = run_on_devices([lambda device: Large(), waits], [HERE, HERE], threading.Event())
+    weakref.finalize(next(found), gone.set)
+    assert gone.wait(5)
+    done.set()
+    assert len(list(found)) == 1
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
