@@ -59,6 +59,10 @@ by_hands = jg.solve(jg.public_tree(jg.load("kuhn_poker")), iterations=50)
 found["by hands"] = flat(*by_hands.policy.probabilities)
 refined = jg.refine(tree, "depth:1", blueprints, [jg.Resolving(), jg.MaxMargin(jg.NoPrior())], solver=few)
 found["refine"] = flat(refined.refined_exploitability, *refined.policy.probabilities)
+share = range(jax.process_index(), blueprints.num_lanes, jax.process_count())
+shared = jg.Policy.stack([blueprints.lane(k) for k in share])
+shared = jg.refine(tree, "depth:1", shared, jg.Resolving(), solver=few)
+shared = [shared.refined_exploitability, *shared.policy.probabilities]
 forest = jg.build_forest(tree, "depth:1")
 solved = jg.solve_ranges(forest, jg.draw_ranges(forest, 11), solver=few)
 found["ranges"] = flat(*solved.values, solved.gap)
@@ -97,7 +101,8 @@ small = jg.Solver(iterations=2, memory_limit=limit, progress=False)
 many = jg.refine(tree, "depth:1", jg.make_blueprints(tree, "draws:300"), jg.Resolving(), solver=small)
 plans = [[plan.devices, plan.lanes, plan.chunk, plan.bytes] for plan in many.plans]
 np.savez(file, **found)
-print(json.dumps({"chosen": chosen, "plans": plans, "limit": limit, "file": file}))
+shared = [each.tolist() for each in shared]
+print(json.dumps({"chosen": chosen, "plans": plans, "limit": limit, "file": file, "shared": shared}))
 """
 
 
@@ -176,6 +181,16 @@ def test_each_of_two_hosts_computes_what_one_device_does(hosts: list[Found], one
         check(found, one[0])
     for name in hosts[0][0]:
         np.testing.assert_array_equal(hosts[0][0][name], hosts[1][0][name], err_msg=name)
+
+
+def test_two_hosts_share_five_blueprints(hosts: list[Found], one: Found):
+    """As the guide does: three for the first host, two for the second one."""
+    for whole, *shares in zip(*(noted["shared"] for _, noted in (one, *hosts)), strict=True):
+        joined = np.empty_like(whole)
+        assert [np.shape(share)[-1] for share in shares] == [3, 2]
+        for process, share in enumerate(shares):
+            joined[..., process::2] = share
+        np.testing.assert_allclose(joined, whole, rtol=0, atol=1e-12)
 
 
 def test_a_river_for_each_device_is_bit_for_bit_that_of_one(eight: Found):
