@@ -73,10 +73,11 @@ $(STAMP): pyproject.toml
 # JAX starts. It exists for Linux alone; elsewhere the tests that need it are skipped.
 $(GPU_CHECK): $(STAMP)
 	@echo "Installing JAX's plugin for CUDA into $(GPU_CHECK)"
-	@rm -rf $@ && mkdir $@
+	@rm -rf $@ $@.part && mkdir $@.part
 	@jax=$$($(PY) -c 'from importlib.metadata import version; print(version("jax"))'); \
-	$(PY) -m pip install -qq --disable-pip-version-check --no-deps --target $@ \
+	$(PY) -m pip install -qq --disable-pip-version-check --no-deps --target $@.part \
 	jax-cuda12-plugin==$$jax jax-cuda12-pjrt==$$jax || test "$$(uname)" != Linux
+	@mv $@.part $@
 
 $(DOCS_STAMP): $(STAMP)
 	@echo "Installing the documentation's tools into $(VENV)"

@@ -1,6 +1,6 @@
-"""Programs of a GPU as XLA compiles them: `python -m experiments.performance.model`.
+"""The loops as XLA compiles them for a GPU: `python -m experiments.performance.model`.
 
-Needs no GPU but the extra `gpu-check`, and JAX on a CPU (`JAX_PLATFORMS=cpu`). Writes
+Needs no GPU, but the extra `gpu-check`, and JAX on a CPU (`JAX_PLATFORMS=cpu`). Writes
 `experiments/performance/DEVICE/model.csv`: for every program of `PROGRAMS` what an iteration launches and
 moves, and the least time of a model, see `jaxgadget.bench.inspect`. The column `measured_us` is for times on
 the device; those that an earlier table has are kept.
@@ -14,6 +14,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import pandas as pd
 
@@ -91,6 +92,7 @@ def to_row(name: str, loop: CompiledProgram) -> dict[str, Any]:
         "floor_us": round(loop.floor_seconds * 1e6, 1),
         "bound": loop.bound,
         "temporary_mb": round(loop.temporary_bytes / 1e6, 3),
+        "jax": jax.__version__,
         "measured_us": float("nan"),
     }
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import graphlib
+import itertools
+import math
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -27,6 +30,9 @@ NOT_LAUNCHED = frozenset(
 )
 """Operations that only name or rearrange buffers, or wait for what another one launched."""
 
+MOST_AROUND_BLOCK = 2
+"""Launches beside the inner loop of a block of iterations, which counts them."""
+
 _ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,]*)\]")
 _INSTRUCTION = re.compile(r"^\s+(ROOT )?%([\w.\-]+) = (.*)$")
 _COMPUTATION = re.compile(r"^(ENTRY )?%([\w.\-]+) \(.*\) -> .* \{$")
@@ -36,6 +42,10 @@ _BRANCHES = re.compile(r"(?:branch_computations=\{([^}]*)\}|(?:true|false)_compu
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 _THUNK = re.compile(r"^(\s*)\d+: (k\w+)\s.*?\]\s*(\S*)")
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
+_ADDITION = re.compile(r"(?<![.\w])(?:add|fma|max|min)\.(?:[a-z]+\.)*f(?:32|64|32x2)\b")
+_LABEL = re.compile(r"^(\$?[\w$]+):", re.MULTILINE)
+_LEAVES = re.compile(r"^\s*(?:bra(?:\.uni)?\s+\S+|ret);\s*\Z", re.MULTILINE)
+_BRANCH = re.compile(r"\bbra(?:\.uni)?\s+(\$?[\w$]+);")
 _THREADS = re.compile(r"\.reqntid (\d+)(?:, (\d+))?(?:, (\d+))?")
 
 
@@ -205,7 +215,7 @@ def fusion_traffic(computation: Computation) -> tuple[float, float]:
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """What a computation launches and moves in one run.
+    """Launches and bytes of one run of a computation.
 
     Attributes:
       launches: number of kernels, copies and calls of libraries.
@@ -274,7 +284,8 @@ def _traffic(module: Module, computation: Computation, each: Instruction) -> tup
 def find_iteration(module: Module) -> str | None:
     """The body of the loop that iterates: an innermost one without a known number of trips.
 
-    Of several that moves most bytes; None if there is no such loop.
+    Of several that moves most bytes; None if there is no such loop. A body that is no more than a loop with a
+    known number of trips is a block of iterations, and that loop's body is the iteration.
     """
 
     def inside(name: str) -> list[str]:
@@ -289,7 +300,15 @@ def find_iteration(module: Module) -> str | None:
                 bodies += inside(each.called)
         return bodies
 
-    return max(inside(module.entry), key=lambda name: measure(module, name, 0, 1).moved_bytes, default=None)
+    body = max(inside(module.entry), key=lambda name: measure(module, name, 0, 1).moved_bytes, default=None)
+    if body is None:
+        return None
+    loops = [each for each in module.computations[body].values() if each.operation == "while"]
+    if len(loops) == 1 and loops[0].trips is not None:
+        block = (measure(module, loops[0].body, 0, 1) + measure(module, loops[0].condition, 0, 1)).launches
+        if measure(module, body, 0, 1).launches - loops[0].trips * block <= MOST_AROUND_BLOCK:
+            return loops[0].body
+    return body
 
 
 def reachable(module: Module, name: str) -> Iterator[Instruction]:
@@ -341,17 +360,18 @@ def parse_thunks(text: str) -> list[Thunk]:
 
 
 class Kernel(NamedTuple):
-    """What the PTX of a kernel contains.
+    """Contents of a kernel's PTX.
 
     Attributes:
       threads: threads of a block.
       atomics: number of atomic instructions.
-      additions: number of additions of floating-point numbers.
+      additions: number of additions, maxima and minima of floating-point numbers; infinite in a kernel that
+        has some and loops.
     """
 
     threads: int
     atomics: int
-    additions: int
+    additions: float
 
 
 def parse_ptx(text: str) -> dict[str, Kernel]:
@@ -363,9 +383,26 @@ def parse_ptx(text: str) -> dict[str, Kernel]:
         threads = 1
         for size in filter(None, found.groups() if found is not None else ()):
             threads *= int(size)
+        additions = len(_ADDITION.findall(body))
         kernels[name] = Kernel(
             threads if found is not None else 0,
             len(re.findall(r"\b(?:atom|red)\.", body)),
-            len(re.findall(r"(?<![.\w])(?:add|fma)\.(?:r[nzmp]\.)?(?:ftz\.)?f(?:32|64)\b", body)),
+            math.inf if additions and _has_loop(body) else additions,
         )
     return kernels
+
+
+def _has_loop(body: str) -> bool:
+    """True if control flow of a kernel may return to an instruction."""
+    first, *labelled = _LABEL.split(body)
+    blocks = {"": first, **dict(zip(labelled[::2], labelled[1::2], strict=True))}
+    names = list(blocks)
+    successors = {name: _BRANCH.findall(text) for name, text in blocks.items()}
+    for name, after in itertools.pairwise(names):
+        if not _LEAVES.search(blocks[name]):
+            successors[name].append(after)
+    try:
+        tuple(graphlib.TopologicalSorter(successors).static_order())
+    except graphlib.CycleError:
+        return True
+    return False

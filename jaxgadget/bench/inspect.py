@@ -39,6 +39,9 @@ DEVICES = ("a100", "h100", "h200")
 LAUNCH_SECONDS = 2.5e-6
 """The model's least time of a launch: of a kernel that waits for the one before it, inside a CUDA graph."""
 
+NAMING = hlo.NOT_LAUNCHED | {"while", "conditional", "call"}
+"""Operations that compute nothing by themselves."""
+
 PLUGINS = ("jax_plugins.xla_cuda12", "jax_plugins.xla_cuda13")
 """Modules of JAX's plugin for CUDA, one of which compiles."""
 
@@ -82,20 +85,23 @@ class CompiledProgram:
     Attributes:
       program: name of the function.
       lanes: number of games, if the program's first argument is a `Problem`.
-      calls: number of calls with these shapes and this precision.
+      calls: number of calls with these shapes and this precision, with one iteration of every solve; a loop
+        has one call that compiles it, and one for each part of a solve.
       dtype: `float64` if JAX computes in float64, otherwise `float32`.
       iterates: True if an iteration of a loop is counted.
       launches: number of kernels, copies and library calls.
       moved_bytes: bytes that these read and write, by the model of `hlo.fusion_traffic`.
       temporary_bytes: working memory of the program.
       argument_bytes: bytes of the arguments.
-      reused_bytes: bytes of donated arguments in whose place results are written.
+      result_bytes: bytes of the results.
+      reused_bytes: those of them that are written in place of donated arguments.
       atomics: number of atomic instructions.
-      float64: number of operations on float64.
+      float64: number of operations with results in float64.
       sorts: number of sorts.
       scatters: number of scatters.
       calls_out: names of library functions and of calls of the host.
-      most_additions: the largest number of additions in a kernel of a single thread.
+      most_additions: the largest number of additions, maxima and minima in a kernel of a single thread,
+        infinite if it loops.
       is_graph: True if all of the program is one CUDA graph, so that no iteration waits for the host.
       compile_seconds: time of compilation.
       floor_seconds: the model's least time: each launch takes `LAUNCH_SECONDS`, or the time in which the
@@ -112,13 +118,14 @@ class CompiledProgram:
     moved_bytes: float
     temporary_bytes: int
     argument_bytes: int
+    result_bytes: int
     reused_bytes: int
     atomics: int
     float64: int
     sorts: int
     scatters: int
     calls_out: tuple[str, ...]
-    most_additions: int
+    most_additions: float
     is_graph: bool
     compile_seconds: float
     floor_seconds: float
@@ -168,6 +175,11 @@ def inspect(
     """
     target = find_target(device)
     sharding = _place_on(target)
+    if jax.default_backend() != "cpu":
+        raise ValueError(
+            f"JAX computes on a {jax.default_backend()}, and inspected calls are made on the host: expected "
+            "JAX_PLATFORMS=cpu in the environment"
+        )
     with watch_programs() as calls, assume_device(target.device):
         call()
     counted: collections.Counter[str] = collections.Counter()
@@ -175,9 +187,16 @@ def inspect(
     for each in calls:
         if only and each.program.name not in only:
             continue
-        key = f"{each.program.__module__} {each.program.name} {each.x64} {each.arguments} {each.named}"
+        key = f"{id(each.program)} {each.x64} {each.arguments} {each.named}"
         counted[key] += 1
         first.setdefault(key, each)
+    if not first:
+        names = ", ".join(sorted({each.program.name for each in calls})) or "nothing"
+        asked = f"only={tuple(only)!r}: " if only else ""
+        raise ValueError(
+            f"{asked}the call ran {names} on the default device; expected a program to compile, and a call "
+            "that chooses no devices of its own"
+        )
     programs: list[CompiledProgram] = []
     with (
         compiled_afresh(),
@@ -220,7 +239,7 @@ def find_target(device: str | os.PathLike[str]) -> Target:
 
 
 def _place_on(target: Target) -> NamedSharding:
-    if not any(_is_installed(plugin) for plugin in PLUGINS):
+    if not any(is_installed(plugin) for plugin in PLUGINS):
         raise ImportError(
             "compiling for a GPU needs JAX's plugin for CUDA, which is not installed: "
             "pip install 'jaxgadget[gpu-check]'"
@@ -231,7 +250,8 @@ def _place_on(target: Target) -> NamedSharding:
         raise ValueError(f"device={target.name!r}: XLA rejects its description ({error})") from error
 
 
-def _is_installed(module: str) -> bool:
+def is_installed(module: str) -> bool:
+    """True if a module can be imported."""
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:  # its parent package is missing
@@ -249,7 +269,7 @@ def _compile(call: ProgramCall, calls: int, target: Target, sharding: NamedShard
     arguments, named = jax.tree.map(on_device, (call.arguments, call.named))
     dtype = np.float64 if call.x64 else np.float32
     with tempfile.TemporaryDirectory() as folder, precision(dtype):
-        lowered = call.program.lower(*arguments, **named)
+        lowered = call.program.for_gpu.lower(*arguments, **named)
         began = time.perf_counter()
         compiled = lowered.compile(compiler_options={"xla_dump_to": folder})
         seconds = time.perf_counter() - began
@@ -272,9 +292,10 @@ def _compile(call: ProgramCall, calls: int, target: Target, sharding: NamedShard
         moved_bytes=work.moved_bytes,
         temporary_bytes=memory.temp_size_in_bytes,
         argument_bytes=memory.argument_size_in_bytes,
+        result_bytes=memory.output_size_in_bytes,
         reused_bytes=memory.alias_size_in_bytes,
         atomics=sum(kernel.atomics for kernel in kernels),
-        float64=sum("f64[" in each.shape for each in instructions if each.operation != "parameter"),
+        float64=sum("f64[" in each.shape for each in instructions if each.operation not in NAMING),
         sorts=operations["sort"],
         scatters=operations["scatter"],
         calls_out=tuple(sorted({name for each in instructions for name in _called_out(each)})),
@@ -297,7 +318,7 @@ def _called_out(each: hlo.Instruction) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class _Dump:
-    """What XLA writes about a program.
+    """XLA's dump of a program.
 
     Attributes:
       thunks: the launches.

@@ -189,7 +189,7 @@ def loop_program(form: LoopForm) -> Program:
     def run(problem: Problem, state: State, until: jax.Array, *, rule: Rule) -> State:
         return _iterate(problem, rule, state, until, form)
 
-    return compiled(run, donate_argnames=("state",), compiler_options=LOOP_OPTIONS[form])
+    return compiled(run, donate_argnames=("state",), gpu_options=LOOP_OPTIONS[form])
 
 
 run = loop_program(LOOP_FORM)
@@ -198,7 +198,7 @@ run = loop_program(LOOP_FORM)
 @compiled(
     static_argnames=("check_every",),
     donate_argnames=("state",),
-    compiler_options=LOOP_OPTIONS[LOOP_FORM],
+    gpu_options=LOOP_OPTIONS[LOOP_FORM],
 )
 def run_to_gap(
     problem: Problem,

@@ -14,6 +14,7 @@ of the blueprints on its `jax.local_devices()`; nothing crosses the network.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import dataclasses
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
@@ -22,6 +23,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.typing import DTypeLike
+
+from jaxgadget.util.accelerators import DEFAULT_FRACTION
 
 AXIS = "lanes"
 
@@ -50,26 +53,27 @@ class AbstractDevice:
     process_index: int = 0
 
     def memory_stats(self) -> dict[str, int]:
-        """The memory, all of it free."""
-        return {"bytes_limit": self.memory_bytes}
+        """What XLA takes of the memory by default, all of it free."""
+        return {"bytes_limit": int(DEFAULT_FRACTION * self.memory_bytes)}
 
 
-_assumed: list[AbstractDevice] = []
+_assumed: contextvars.ContextVar[AbstractDevice | None] = contextvars.ContextVar("assumed", default=None)
 
 
 @contextlib.contextmanager
 def assume_device(device: AbstractDevice) -> Generator[None]:
-    """Makes an abstract device the only local one inside the block, in all threads."""
-    _assumed.append(device)
+    """Makes an abstract device the only local one inside the block, in this thread."""
+    token = _assumed.set(device)
     try:
         yield
     finally:
-        _assumed.pop()
+        _assumed.reset(token)
 
 
 def local_devices() -> Sequence[Device]:
     """The local devices of the default backend, or the one that is assumed."""
-    return _assumed[-1:] or jax.local_devices()
+    assumed = _assumed.get()
+    return jax.local_devices() if assumed is None else [assumed]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,8 +134,8 @@ HOME = Placement()
 HOST_SEQUENCES = 1 << 14
 """One lane of a whole game with at most so many sequences, of both players, is solved in float64 on a CPU.
 
-There an iteration of Leduc poker, which has 2,186 in float64, takes 14 µs. On an accelerator it takes 13
-launches of at least 2.5 µs, and larger games some dozens."""
+There an iteration of Leduc poker (2,186 sequences) takes some 15 µs in float64; a GPU needs 12 launches of at
+least 2.5 µs for it, by the model of `jaxgadget.bench.inspect`, and dozens for larger games. Not measured."""
 
 
 def find_single(num_sequences: int, dtype: DTypeLike) -> Placement:

@@ -37,6 +37,7 @@ from jaxgadget.core.regret import Rule
 from jaxgadget.core.solver import Solver
 from jaxgadget.util.arrays import IntArray
 from jaxgadget.util.compilation import compiled, drop_many_programs
+from jaxgadget.util.memory import host_memory, megabytes
 from jaxgadget.util.precision import precision
 
 POLL_SECONDS = 0.1
@@ -244,6 +245,14 @@ def solve(
 
 def checked_plan(batch: Batch, solver: Solver, plan: Plan) -> Plan:
     """The plan, checked against the compiled loop if it takes much of the available memory."""
+    if solver.placement.is_abstract:
+        memory = host_memory()
+        if memory is not None and plan.bytes > memory:
+            raise ValueError(
+                f"{batch.name}: {plan!r} is computed on this host, where {megabytes(memory)} may be taken; "
+                "expected fewer lanes"
+            )
+        return plan
     if solver.rule is None or plan.devices > 1 or plan.available is None:
         return plan
     if plan.bytes < CHECKED_SHARE * plan.available or solver.chunk is not None:

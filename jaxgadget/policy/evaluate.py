@@ -74,7 +74,7 @@ def whole_problem(tree: Tree, num_lanes: int, dtype: DTypeLike, placement: Place
 
     What counts as no regret is 0; the driver fills it in.
     """
-    key = ("whole game", np.dtype(dtype), num_lanes, placement)
+    key = ("whole game", np.dtype(dtype), num_lanes, placement.devices)
     if key in tree.cache:
         return tree.cache[key]
     form = sequence_form(tree)
@@ -163,8 +163,10 @@ def evaluate_policy(policy: PolicyLike, *, tree: Tree | None = None) -> ProfileV
 
 def _evaluation_problem(tree: Tree) -> Problem:
     """The whole game with a fixed number of lanes, so that every evaluation runs one program."""
-    if "evaluation" not in tree.cache:
-        form, placement = whole_treeplexes(tree), find_whole_placement(tree)
+    placement = find_whole_placement(tree)
+    key = ("evaluation", placement.devices)
+    if key not in tree.cache:
+        form = whole_treeplexes(tree)
         size = tree.num_terminals + form.num_sequences
         lanes = int(np.clip(EVALUATION_SIZE / size, 1, 16))
         with precision(np.float64):
@@ -173,8 +175,8 @@ def _evaluation_problem(tree: Tree) -> Problem:
             else:
                 payoff = build_payoff(sequence_form(tree).payoff, np.float64)
             problem = evaluation_game(form.treeplex, payoff, lanes, np.float64, placement.platform)
-            tree.cache["evaluation"] = _placed(problem, placement)
-    return tree.cache["evaluation"]
+            tree.cache[key] = _placed(problem, placement)
+    return tree.cache[key]
 
 
 def terminal_payoff(form: Treeplexes, dtype: DTypeLike) -> TerminalPayoff:

@@ -58,11 +58,13 @@ def inspection_table(inspection: Inspection) -> Table:
 
 def inspection_notes(inspection: Inspection) -> list[str]:
     """The meaning of the numbers."""
+    from jaxgadget.bench.inspect import LAUNCH_SECONDS
+
     notes = [
         f"{ITERATION} One iteration of the program's loop is counted; of other programs, all of it. "
         "Launches: kernels, copies, and calls of libraries. f64: operations on float64.",
-        "No number is measured. The floor is the sum over launches of 2.5 µs, or of the time in which the "
-        "memory moves their bytes if that is longer; launches or memory bound it.",
+        f"No number is measured. The floor is the sum over launches of {LAUNCH_SECONDS * 1e6:g} µs, or of "
+        "the time in which the memory moves their bytes if that is longer; launches or memory bound it.",
     ]
     waiting = [each.program for each in inspection.programs if each.iterates and not each.is_graph]
     if waiting:

@@ -6,6 +6,7 @@ The command line enables the cache; the library only does so in `enable_compilat
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import ctypes
 import functools
 import os
@@ -122,7 +123,8 @@ class Program:
 
     Attributes:
       name: name of the function.
-      jitted: the function compiled with default settings, as accelerators need it.
+      jitted: the function compiled with default settings.
+      for_gpu: the function compiled as GPUs run it.
     """
 
     def __init__(
@@ -130,36 +132,48 @@ class Program:
         function: Callable[..., Any],
         *,
         quick: bool = False,
-        compiler_options: dict[str, Any] | None = None,
+        gpu_options: dict[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         """Wraps a function; arguments as in `compiled`."""
-        self.name: str = getattr(function, "__name__", type(function).__name__)
-        self.jitted: Any = jax.jit(function, compiler_options=compiler_options, **settings)
-        self._quick: Any = jax.jit(function, compiler_options=QUICK_OPTIONS, **settings) if quick else None
+
+        def jit(options: dict[str, Any] | None) -> Any:
+            return jax.jit(function, compiler_options=options, **settings)
+
+        named = function.func if isinstance(function, functools.partial) else function
+        self.name: str = getattr(named, "__name__", type(named).__name__)
+        self.jitted = jit(None)
+        self.for_gpu = self.jitted if gpu_options is None else jit(gpu_options)
+        self._quick = jit(QUICK_OPTIONS) if quick else None
         functools.update_wrapper(self, function)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Calls the function, compiled for the shapes of the arguments."""
-        if _watching and not _is_traced((arguments, named)) and not _chosen_platforms((arguments, named)):
+        given = (arguments, named)
+        if _watching.get() and not _is_traced(given) and not _chosen_platforms(given):
             self.note(*arguments, **named)
-        if self._quick is None:
+        if self._quick is None and self.for_gpu is self.jitted:
             return self.jitted(*arguments, **named)
-        arrays = [x for x in jax.tree.leaves((arguments, named)) if hasattr(x, "nbytes")]
+        arrays = [x for x in jax.tree.leaves(given) if hasattr(x, "nbytes")]
         platforms = _chosen_platforms(arrays) or {jax.default_backend()}
-        is_quick = platforms == {"cpu"} and sum(x.nbytes for x in arrays) <= QUICK_BYTES
-        return (self._quick if is_quick else self.jitted)(*arguments, **named)
+        if platforms == {"gpu"}:
+            return self.for_gpu(*arguments, **named)
+        is_small = sum(x.nbytes for x in arrays) <= QUICK_BYTES
+        if self._quick is not None and platforms == {"cpu"} and is_small:
+            return self._quick(*arguments, **named)
+        return self.jitted(*arguments, **named)
 
     def note(self, *arguments: Any, **named: Any) -> None:
         """Notes a call in every `watch_programs` without making it; arrays may be shapes."""
         positional, by_name = jax.tree.map(_shape, (arguments, named))
         call = ProgramCall(self, positional, by_name, bool(jax.config.values["jax_enable_x64"]))
-        for calls in _watching:
+        for calls in _watching.get():
             calls.append(call)
 
     def lower(self, *arguments: Any, **named: Any) -> Any:
-        """Lowers the function for some arguments, or their shapes, as `jax.jit` does."""
-        return self.jitted.lower(*arguments, **named)
+        """Lowers the function for the default device and some arguments, or their shapes."""
+        jitted = self.for_gpu if jax.default_backend() == "gpu" else self.jitted
+        return jitted.lower(*arguments, **named)
 
     def eval_shape(self, *arguments: Any, **named: Any) -> Any:
         """Shapes of the results, as `jax.eval_shape`."""
@@ -182,18 +196,20 @@ class ProgramCall(NamedTuple):
     x64: bool
 
 
-_watching: list[list[ProgramCall]] = []
+_watching: contextvars.ContextVar[tuple[list[ProgramCall], ...]] = contextvars.ContextVar(
+    "watching", default=()
+)
 
 
 @contextlib.contextmanager
 def watch_programs() -> Generator[list[ProgramCall]]:
-    """Yields a list to which every call of a program inside the block is appended, in all threads."""
+    """Yields a list to which every call of a program inside the block is appended, in this thread."""
     calls: list[ProgramCall] = []
-    _watching.append(calls)
+    token = _watching.set((*_watching.get(), calls))
     try:
         yield calls
     finally:
-        _watching[:] = [other for other in _watching if other is not calls]
+        _watching.reset(token)
 
 
 def _is_traced(tree: Any) -> bool:
@@ -216,7 +232,7 @@ def compiled(
     function: Callable[..., Any] | None = None,
     *,
     quick: bool = False,
-    compiler_options: dict[str, Any] | None = None,
+    gpu_options: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Any:
     """Decorator that compiles a function with JAX; see `Program`.
@@ -228,10 +244,11 @@ def compiled(
         seven gadgets and 20 blueprints, compiles in 0.65 s instead of 3.9 s on two cores, and runs in 3.2 ms
         instead of 1.3 ms. Unsuitable for loops; JAX does not support calls of such a function inside another
         compiled one.
-      compiler_options: XLA's options for this function, except when it is compiled quickly.
+      gpu_options: XLA's options for this function on a GPU. Other platforms do not see them, as XLA refuses
+        values that a version does not know.
       settings: keyword arguments of `jax.jit`, such as `static_argnames`.
     """
-    settings |= {"quick": quick, "compiler_options": compiler_options}
+    settings |= {"quick": quick, "gpu_options": gpu_options}
     return functools.partial(Program, **settings) if function is None else Program(function, **settings)
 
 

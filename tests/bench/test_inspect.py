@@ -5,6 +5,7 @@ import pathlib
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.export
@@ -18,12 +19,13 @@ from jaxgadget.bench import hlo
 from jaxgadget.bench.bench import bench
 from jaxgadget.bench.inspect import DEVICES, find_target
 from jaxgadget.cli import app
+from jaxgadget.core import driver
 from jaxgadget.core.cfr import loop_program, start, step
 from jaxgadget.core.devices import HOME, AbstractDevice, assume_device, find_placement
 from jaxgadget.core.loops import LOOP_FORMS, LoopForm
 from jaxgadget.core.problem import whole_game
 from jaxgadget.core.regret import CFR_PLUS
-from jaxgadget.core.rows import RowSums
+from jaxgadget.core.rows import RowSums, ScatteredSums
 from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.compilation import watch_programs
 from jaxgadget.util.precision import precision
@@ -96,6 +98,32 @@ PTX = """\
   add.rn.f32 %r1, %r2, %r3;
   fma.rn.f64 %rd1, %rd2, %rd3, %rd4;
   add.s32 %r5, %r6, 1;
+  @%p1 bra $L__BB0_2;
+  bra.uni $L__BB0_1;
+$L__BB0_2:
+  max.f32 %r1, %r2, %r3;
+$L__BB0_1:
+  ret;
+}
+.visible .entry back(
+)
+.reqntid 1, 1, 1
+{
+  @%p1 bra $L__BB1_3;
+$L__BB1_1:
+  add.rn.f32 %r1, %r2, %r3;
+  ret;
+$L__BB1_3:
+  bra.uni $L__BB1_1;
+}
+.visible .entry again(
+)
+.reqntid 1, 1, 1
+{
+$L__BB2_1:
+  add.rn.f32 %r1, %r2, %r3;
+  @%p1 bra $L__BB2_1;
+  ret;
 }
 .visible .entry many(
 )
@@ -125,6 +153,15 @@ def test_bytes_of_an_iteration_are_those_counted_by_hand():
     }
 
 
+def test_of_a_block_of_iterations_one_is_counted():
+    module = hlo.parse_module(MODULE.replace("TRIPS", TRIPS))
+    inner = module.computations["body"]["scan"]
+    module.computations["outer"] = {"scan": inner._replace(name="scan")}
+    (loop,) = (each for each in module.computations["main"].values() if each.operation == "while")
+    module.computations["main"]["loop"] = loop._replace(attributes="condition=%never, body=%outer")
+    assert hlo.find_iteration(module) == "inner"
+
+
 def test_a_compiled_program_is_read():
     """XLA's own text: an iteration in a loop, and a scan in it."""
 
@@ -151,13 +188,15 @@ def test_launches_and_kernels_are_read():
     assert inside == {"loop_compare_fusion", "loop_add_fusion"}
     assert thunks[1].enclosing == ("kCommandBuffer",) and thunks[-1].enclosing == ()
     kernels = hlo.parse_ptx(PTX)
-    assert kernels == {"one": hlo.Kernel(1, 0, 2), "many": hlo.Kernel(256, 2, 0)}
+    assert kernels["one"] == hlo.Kernel(1, 0, 3) and kernels["many"] == hlo.Kernel(256, 2, 0)
+    assert kernels["back"].additions == 1, "a jump to an earlier line is no loop"
+    assert kernels["again"].additions == float("inf")
 
 
 def test_described_devices(tmp_path: pathlib.Path):
     targets = [find_target(name) for name in DEVICES]
     assert [target.bandwidth for target in targets] == sorted(target.bandwidth for target in targets)
-    assert all(target.device.memory_stats()["bytes_limit"] > 80e9 for target in targets)
+    assert all(63e9 < target.device.memory_stats()["bytes_limit"] < 0.76 * 152e9 for target in targets)
     own = tmp_path / "own.txtpb"
     own.write_text(targets[0].description.replace("2039040000000", "1000"))
     assert find_target(own).bandwidth == 1000
@@ -248,3 +287,34 @@ def test_the_form_of_the_loop_changes_no_result(form: LoopForm):
 
 
 ONE_STEP = jax.jit(lambda game, state: step(game, CFR_PLUS, state))
+
+
+def test_layouts_for_a_described_device_stay_apart():
+    """Either order on one tree: each solve has the sums of its platform."""
+    tree, device = jg.enumerate_game(jg.load("kuhn_poker")), AbstractDevice("described", 10**9)
+    solver = jg.Solver(iterations=2, dtype="float32", progress=False)
+    jg.solve(tree, solver=solver)
+    with watch_programs() as calls, assume_device(device):
+        jg.solve(tree, solver=solver)
+    with watch_programs() as calls_after:
+        jg.solve(tree, solver=solver)
+    for watched, kind in ((calls, RowSums), (calls_after, ScatteredSums)):
+        (found,) = {call.arguments[0].sides[0].body.below for call in watched if call.program.name == "run"}
+        assert found and all(isinstance(below, kind) for below in found)
+
+
+def test_a_device_is_assumed_in_one_thread_alone():
+    with watch_programs() as calls, assume_device(AbstractDevice("described", 10**9)):
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(lambda: HOME.platform).result() == jax.default_backend()
+        assert HOME.platform == "gpu"
+    assert not calls
+
+
+def test_lanes_that_the_host_cannot_hold_are_refused():
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    lanes = jg.Policy.stack([jg.Policy.uniform(tree)] * 3)
+    with assume_device(AbstractDevice("described", 10**15)), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "host_memory", lambda: 1000)
+        with pytest.raises(ValueError, match="is computed on this host, where .* expected fewer lanes"):
+            jg.refine(tree, "depth:1", lanes, jg.Unsafe(), value=(-1 / 18, -1 / 18), iterations=2)
