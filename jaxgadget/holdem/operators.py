@@ -83,8 +83,16 @@ class Folds:
     def __call__(self, player: int, reach: jax.Array) -> jax.Array:
         """Payoffs of a player's hands, given the other player's reach."""
         reach = _only_held(self.held, reach)
-        one = self.has.shape[0] == 1
-        lane, has, rest = ("", self.has[0], self.rest[0]) if one else ("l", self.has, self.rest)
+        if len(self.has) == 1 and (len(reach) > 1 or reach.shape[-1] > 1):
+            # As products of two matrices, for which XLA always finds tiles on a GPU. A single river is faster
+            # as below on a CPU, by a twelfth of an iteration.
+            columns = jnp.moveaxis(reach, 2, 0)
+            by_card = jnp.matmul(self.has[0], columns.reshape(len(columns), -1), precision=EXACT)
+            apart = jnp.matmul(self.rest[0].T, by_card, precision=EXACT)
+            return _only_held(self.held, jnp.moveaxis(apart.reshape(columns.shape), 0, 2) + reach)
+        lane, has, rest = (
+            ("", self.has[0], self.rest[0]) if len(self.has) == 1 else ("l", self.has, self.rest)
+        )
         by_card = jnp.einsum(f"{lane}ch,bthl->btcl", has, reach, precision=EXACT)
         apart = jnp.einsum(f"{lane}ch,btcl->bthl", rest, by_card, precision=EXACT)
         return _only_held(self.held, apart + reach)  # with itself a hand shares both cards

@@ -149,6 +149,16 @@ def by_hands() -> Any:
     return jg.solve(jg.public_tree(jg.load("leduc_poker")), solver=solver())
 
 
+def turns() -> Any:
+    """Of one board, with hands in common."""
+    menu = jg.BetMenu(bets=(0.5,), raises=())
+    spots = [
+        jg.Spot(board="Td9d6hQc", oop="AA,KK,76s", ip="KQ,55,T8s", pot=200, stack=900 + extra, menus=menu)
+        for extra in (0, 1, 2)
+    ]
+    return jg.solve_spots(spots, solver=solver())
+
+
 CALLS: dict[str, Callable[[], Any]] = {
     "unsafe": lambda: refined(jg.Unsafe()),
     "resolving": lambda: refined(jg.Resolving()),
@@ -161,6 +171,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "lookahead with a network": lookahead,
     "CFR-D": decomposed,
     "by hands": by_hands,
+    "turns": turns,
 }
 
 
