@@ -28,7 +28,7 @@ Examples:
 
 @request
 class InspectOptions:
-    """What to compile, and for what.
+    """A command and a device.
 
     Attributes:
       command: a game, with options of `bench`, or another command with its arguments and options; options of

@@ -53,7 +53,7 @@ class AbstractDevice:
     process_index: int = 0
 
     def memory_stats(self) -> dict[str, int]:
-        """What XLA takes of the memory by default, all of it free."""
+        """The share of the memory that XLA takes by default, all of it free."""
         return {"bytes_limit": int(DEFAULT_FRACTION * self.memory_bytes)}
 
 

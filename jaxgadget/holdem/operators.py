@@ -207,7 +207,7 @@ class Showdowns:
 
 
 def _above_by_sums(order: jax.Array, x: jax.Array, group: jax.Array) -> jax.Array:
-    """What every group wins, less what it loses: `[H, columns]` → `[G, columns]`."""
+    """Reach of the weaker groups less that of the stronger ones: `[H, columns]` → `[G, columns]`."""
     by_group = jax.ops.segment_sum(x, group, num_segments=len(order))
     return jnp.matmul(order, by_group, precision=EXACT)
 

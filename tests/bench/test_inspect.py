@@ -1,4 +1,4 @@
-"""What needs no plugin: reading of compiled programs, described devices, and solves on them."""
+"""Reading of compiled programs, described devices, and solves on them: without the CUDA plugin."""
 
 import os
 import pathlib

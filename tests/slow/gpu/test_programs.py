@@ -1,4 +1,4 @@
-"""What XLA makes of every loop for a GPU: compiled for one that need not exist.
+"""Every loop, compiled for a GPU that need not exist.
 
 JAX's plugin for CUDA has to be found when JAX starts, so `make test-slow` runs these tests in processes of
 their own.
