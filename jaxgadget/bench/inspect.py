@@ -162,7 +162,7 @@ def inspect(
     """Compiles the programs of a call for a device.
 
     Args:
-      call: the call, such as `lambda: jaxgadget.refine("leduc_poker", cut="flop")`. It is made on the host,
+      call: the call, such as `lambda: jaxgadget.refine(tree, "flop", blueprint)`. It is made on the host,
         with one iteration of every solve, so its result is of no use.
       device: an element of `DEVICES`, or a file with the description of another: a
         `stream_executor.GpuTargetConfigProto` of XLA as text.
@@ -171,7 +171,8 @@ def inspect(
 
     Raises:
       ImportError: if JAX's plugin for CUDA is not installed (extra `gpu-check`).
-      ValueError: if the device is unknown, or its file does not describe one.
+      ValueError: if the device is unknown, or its file does not describe one; if JAX does not compute on the
+        host, which lacks the memory of the device's plan, or if the call runs no program.
     """
     target = find_target(device)
     sharding = _place_on(target)
