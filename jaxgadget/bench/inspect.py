@@ -37,7 +37,7 @@ DEVICES = ("a100", "h100", "h200")
 """Devices that the package describes."""
 
 LAUNCH_SECONDS = 2.5e-6
-"""The model's least time of a launch: of a kernel that waits for the one before it, inside a CUDA graph."""
+"""The model's time of a launch, an assumption: of a kernel in a CUDA graph that waits for the one before."""
 
 NAMING = hlo.NOT_LAUNCHED | {"while", "conditional", "call"}
 """Operations that compute nothing by themselves."""
@@ -104,8 +104,8 @@ class CompiledProgram:
         infinite if it loops.
       is_graph: True if all of the program is one CUDA graph, so that no iteration waits for the host.
       compile_seconds: time of compilation.
-      floor_seconds: the model's least time: each launch takes `LAUNCH_SECONDS`, or the time in which the
-        memory moves its bytes, whichever is longer.
+      floor_seconds: time in the model: each launch takes `LAUNCH_SECONDS`, or the time in which the device's
+        memory moves its bytes, whichever is longer; bytes that stay in a cache count, too.
       bound: `launches` or `memory`: which of both sums over all launches is larger.
     """
 
@@ -175,12 +175,14 @@ def inspect(
         host, which lacks the memory of the device's plan, or if the call runs no program.
     """
     target = find_target(device)
-    sharding = _place_on(target)
-    if jax.default_backend() != "cpu":
+    _check_plugin()
+    platforms: str | None = jax.config.values["jax_platforms"]
+    if platforms != "cpu":
         raise ValueError(
-            f"JAX computes on a {jax.default_backend()}, and inspected calls are made on the host: expected "
-            "JAX_PLATFORMS=cpu in the environment"
+            f"JAX_PLATFORMS={platforms or ''}: expected cpu, set in the environment before Python starts, as "
+            "inspected calls are made on the host and JAX would look for a driver"
         )
+    sharding = _place_on(target)
     with watch_programs() as calls, assume_device(target.device):
         call()
     counted: collections.Counter[str] = collections.Counter()
@@ -239,12 +241,15 @@ def find_target(device: str | os.PathLike[str]) -> Target:
     )
 
 
-def _place_on(target: Target) -> NamedSharding:
+def _check_plugin() -> None:
     if not any(is_installed(plugin) for plugin in PLUGINS):
         raise ImportError(
             "compiling for a GPU needs JAX's plugin for CUDA, which is not installed: "
             "pip install 'jaxgadget[gpu-check]'"
         )
+
+
+def _place_on(target: Target) -> NamedSharding:
     try:
         return target.sharding()
     except Exception as error:  # XLA raises errors of several kinds

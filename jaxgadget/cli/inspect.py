@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 from typing import Any
 
 import typer
@@ -18,7 +19,7 @@ INSPECTED = ("solve", "refine", "respond", "off-tree", "nested", "match", "holde
 INSPECT_EXAMPLES = """\
 Examples:
 
-`jaxgadget inspect leduc_poker --lanes 1 --lanes 1024 --lanes 65536`
+`jaxgadget inspect leduc_poker --lanes 1,1024,65536`
 
 `jaxgadget inspect --device h100 --json - refine leduc_poker --gadget max-margin`
 
@@ -31,9 +32,10 @@ class InspectOptions:
     """A command and a device.
 
     Attributes:
-      command: a game, with options of `bench`, or another command with its arguments and options; options of
-        `inspect` itself come before it.
-      device: `a100`, `h100`, `h200`, or a file that describes another device.
+      command: a game, with options of `bench`; or `solve`, `refine`, `respond`, `off-tree`, `nested`,
+        `match`, `holdem` or `bench`, with its arguments and options. Those of `inspect` come before it.
+      device: `a100`, `h100`, `h200`, or a file with the description of another device: a
+        GpuTargetConfigProto of XLA as text.
     """
 
     command: tuple[str, ...] = option(argument=True, metavar="COMMAND")
@@ -52,6 +54,7 @@ def inspect(options: InspectOptions, output: Output) -> None:
     words = [first, *rest] if first in INSPECTED else ["bench", first, *rest]
     if first in _commands() and first not in INSPECTED:
         raise ValueError(f"{first}: expected a game or a command among {', '.join(INSPECTED)}")
+    _check_order(words)
     start_jax("cpu")
     from jaxgadget.bench.inspect import inspect as inspect_call
     from jaxgadget.report.inspect import inspection_notes, inspection_record, inspection_table
@@ -59,6 +62,17 @@ def inspect(options: InspectOptions, output: Output) -> None:
     inspection = inspect_call(lambda: _run(words), device=options.device, progress=True)
     output.write_json(inspection_record(inspection))
     output.print((inspection_table(inspection), inspection_notes(inspection)))
+
+
+def _check_order(words: list[str]) -> None:
+    """Raises ValueError if a device of `inspect` is given behind the command."""
+    for word, value in itertools.pairwise([*words, ""]):
+        name, _, joined = word.partition("=")
+        if name == "--device" and (joined or value) not in ("cpu", "gpu"):
+            raise ValueError(
+                f"--device {joined or value}: options of inspect come first, as in "
+                f"jaxgadget inspect --device {joined or value} {words[0]} …"
+            )
 
 
 def _commands() -> dict[str, Any]:

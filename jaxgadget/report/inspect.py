@@ -61,10 +61,13 @@ def inspection_notes(inspection: Inspection) -> list[str]:
     from jaxgadget.bench.inspect import LAUNCH_SECONDS
 
     notes = [
-        f"{ITERATION} One iteration of the program's loop is counted; of other programs, all of it. "
-        "Launches: kernels, copies, and calls of libraries. f64: operations on float64.",
-        f"No number is measured. The floor is the sum over launches of {LAUNCH_SECONDS * 1e6:g} µs, or of "
-        "the time in which the memory moves their bytes if that is longer; launches or memory bound it.",
+        f"{ITERATION} One iteration of the loop that solves is counted; of other programs, which run once, "
+        "all of it. lanes: games side by side. args, temp.: arguments and working memory. launches: kernels, "
+        "copies, and calls of libraries. f64: operations in float64, as certificates have them. comp.: time "
+        "of compilation here.",
+        "No time on a GPU was measured. floor: time in a model, where each launch takes "
+        f"{LAUNCH_SECONDS * 1e6:g} µs, or as long as the GPU's memory moves its bytes if that is longer. "
+        "bound: which of both is larger in sum.",
     ]
     waiting = [each.program for each in inspection.programs if each.iterates and not each.is_graph]
     if waiting:

@@ -15,9 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 import jaxgadget as jg
+import jaxgadget.bench.inspect
 from jaxgadget.bench import hlo
 from jaxgadget.bench.bench import bench
-from jaxgadget.bench.inspect import DEVICES, find_target
+from jaxgadget.bench.inspect import DEVICES, find_target, inspect
 from jaxgadget.cli import app
 from jaxgadget.core import driver
 from jaxgadget.core.cfr import loop_program, start, step
@@ -265,6 +266,8 @@ def test_the_main_programs_are_lowered_for_every_platform(platform: str):
     [
         (["sweep", "folder"], "sweep: expected a game or a command among solve, refine"),
         (["--device", "b7", "kuhn_poker"], "device='b7': expected one of a100"),
+        (["kuhn_poker", "--device", "h100"], "--device h100: options of inspect come first"),
+        (["refine", "kuhn_poker", "--device=h100"], "jaxgadget inspect --device h100 refine"),
     ],
 )
 def test_what_cannot_be_inspected_is_refused(words: list[str], message: str):
@@ -319,3 +322,15 @@ def test_lanes_that_the_host_cannot_hold_are_refused():
         patch.setattr(driver, "host_memory", lambda: 1000)
         with pytest.raises(ValueError, match=r"is computed on this host, where .* expected fewer lanes"):
             jg.refine(tree, "depth:1", lanes, jg.Unsafe(), value=(-1 / 18, -1 / 18), iterations=2)
+
+
+def test_the_platform_of_the_host_is_named(monkeypatch: pytest.MonkeyPatch):
+    """Otherwise JAX's plugin looks for a driver, and is not there to compile."""
+    before = jax.config.values["jax_platforms"]
+    monkeypatch.setattr(jaxgadget.bench.inspect, "is_installed", lambda module: True)
+    jax.config.update("jax_platforms", None)
+    try:
+        with pytest.raises(ValueError, match="JAX_PLATFORMS=: expected cpu, set in the environment"):
+            inspect(lambda: None)
+    finally:
+        jax.config.update("jax_platforms", before)

@@ -18,7 +18,7 @@ from jaxgadget.core import driver
 from jaxgadget.core import memory as planning
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.cfr import run, start
-from jaxgadget.core.devices import HOME, Placement
+from jaxgadget.core.devices import HOME, AbstractDevice, Placement, assume_device
 from jaxgadget.core.driver import Finished, checked_plan, solve
 from jaxgadget.core.memory import (
     DoesNotFit,
@@ -135,14 +135,12 @@ def test_the_planned_bytes_of_a_whole_game() -> None:
 
 @pytest.mark.parametrize(("platform", "most"), [("cpu", WITHIN), ("gpu", 1.5)])
 @pytest.mark.slow
-def test_the_planned_bytes_of_a_game_by_hands(
-    platform: str, most: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_planned_bytes_of_a_game_by_hands(platform: str, most: float) -> None:
     """Ends are of a dozen kinds; an accelerator adds up all of them at once, in fewer temporaries."""
-    monkeypatch.setattr(jax, "default_backend", lambda: platform)
     tree = jaxgadget.public_tree(jaxgadget.load("liars_dice(numdice=2,dice_sides=3)"))
     assert len(tree.hands_game.ends) == 12
-    problem = whole_problem(tree, 8, np.float32)
+    with assume_device(AbstractDevice("described", 10**9, platform=platform)):
+        problem = whole_problem(tree, 8, np.float32)
     ratio = loop_size(problem).total(8) / measured(problem)
     assert 1 / WITHIN <= ratio <= most, ratio
 

@@ -1,6 +1,7 @@
 """What public ends pay: sums over all pairs of hands, by tables or by operators that never write one down."""
 
 import dataclasses
+from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from jaxgadget.core import hands as payoff
+from jaxgadget.core.devices import AbstractDevice, assume_device
 from jaxgadget.core.hands import HandsPayoff, build_hands_payoff
 from jaxgadget.core.rows import RowSums, ScatteredSums
 from jaxgadget.games.hands import HandsGame, PublicEnds
@@ -23,10 +25,11 @@ LANES = 2
 
 
 @pytest.fixture(params=["cpu", "gpu"])
-def platform(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What JAX calls its default backend: an accelerator's sums compute on any device."""
-    monkeypatch.setattr(jax, "default_backend", lambda: request.param)
-    return request.param
+def platform(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Platform of the default device: an accelerator's sums compute on any device."""
+    described = AbstractDevice("described", 10**9, platform=request.param)
+    with assume_device(described):
+        yield request.param
 
 
 def drawn() -> tuple[HandsPayoff, np.ndarray]:

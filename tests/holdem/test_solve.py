@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from jaxgadget.core.cfr import run, start
-from jaxgadget.core.devices import Placement
+from jaxgadget.core.devices import AbstractDevice, assume_device
 from jaxgadget.core.memory import loop_size, problem_shape
 from jaxgadget.core.regret import find_rule
 from jaxgadget.core.solver import Solver
@@ -430,11 +430,9 @@ def test_a_spot_that_does_not_fit_is_refused_before_its_tree_is_built(monkeypatc
 
 
 @pytest.mark.parametrize("target_gap", [None, "1%"])
-def test_loops_on_a_gpu_add_in_a_fixed_order(target_gap: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loops_on_a_gpu_add_in_a_fixed_order(target_gap: str | None) -> None:
     """Without scatters, which a GPU would carry out by atomic additions."""
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    monkeypatch.setattr(Placement, "platform", property(lambda _: "gpu"))
-    with watch_programs() as calls:
+    with watch_programs() as calls, assume_device(AbstractDevice("described", 10**9)):
         solve_spots([BLUFFS], solver=Solver(iterations=2, target_gap=target_gap, progress=False))
     loops = [call for call in calls if call.program.name in ("run", "run_to_gap")]
     assert loops
