@@ -81,13 +81,13 @@ class Instruction(NamedTuple):
     @property
     def called(self) -> str | None:
         """The computation that a fusion or a call runs."""
-        found = _CALLED.search(self.attributes)
-        return None if found is None else found[1]
+        match = _CALLED.search(self.attributes)
+        return None if match is None else match[1]
 
     @property
     def branches(self) -> list[str]:
         """The computations of a conditional."""
-        return [name for found in _BRANCHES.finditer(self.attributes) for name in _NAME.findall(found[0])]
+        return [name for match in _BRANCHES.finditer(self.attributes) for name in _NAME.findall(match[0])]
 
     @property
     def body(self) -> str:
@@ -102,14 +102,14 @@ class Instruction(NamedTuple):
     @property
     def trips(self) -> int | None:
         """Number of times that a loop runs; None if XLA does not know."""
-        found = _TRIPS.search(self.attributes)
-        return None if found is None else int(found[1])
+        match = _TRIPS.search(self.attributes)
+        return None if match is None else int(match[1])
 
     def _computation(self, role: str) -> str:
-        found = re.search(rf"{role}=%([\w.\-]+)", self.attributes)
-        if found is None:
+        match = re.search(rf"{role}=%([\w.\-]+)", self.attributes)
+        if match is None:
             raise ValueError(f"{self.name}: expected a {role} in {self.attributes!r}")
-        return found[1]
+        return match[1]
 
 
 Computation = dict[str, Instruction]
@@ -138,14 +138,14 @@ def parse_module(text: str) -> Module:
         if heading is not None:
             current = computations.setdefault(heading[2], {})
             entry = heading[2] if heading[1] else entry
-        elif (found := _INSTRUCTION.match(line)) is not None:
-            shape, rest = _split_shape(found[3])
+        elif (match := _INSTRUCTION.match(line)) is not None:
+            shape, rest = _split_shape(match[3])
             operation, rest = rest.split("(", 1)
             end = _closing(rest, 1)
             inside = rest[:end]
             operands = () if operation == "constant" else tuple(_NAME.findall(inside))
-            current[found[2]] = Instruction(
-                found[2], shape, operation, operands, rest[end + 1 :], bool(found[1])
+            current[match[2]] = Instruction(
+                match[2], shape, operation, operands, rest[end + 1 :], bool(match[1])
             )
     if not entry:
         raise ValueError("text of a compiled program: expected an ENTRY computation")
@@ -348,14 +348,14 @@ def parse_thunks(text: str) -> list[Thunk]:
     thunks: list[Thunk] = []
     around: list[tuple[int, str]] = []
     for line in text.splitlines():
-        found = _THUNK.match(line)
-        if found is None:
+        match = _THUNK.match(line)
+        if match is None:
             continue
-        indent = len(found[1])
+        indent = len(match[1])
         while around and around[-1][0] >= indent:
             around.pop()
-        thunks.append(Thunk(found[2], found[3], tuple(kind for _, kind in around)))
-        around.append((indent, found[2]))
+        thunks.append(Thunk(match[2], match[3], tuple(kind for _, kind in around)))
+        around.append((indent, match[2]))
     return thunks
 
 
@@ -379,13 +379,13 @@ def parse_ptx(text: str) -> dict[str, Kernel]:
     parts = _ENTRY.split(text)[1:]
     kernels: dict[str, Kernel] = {}
     for name, body in zip(parts[::2], parts[1::2], strict=True):
-        found = _THREADS.search(body)
+        match = _THREADS.search(body)
         threads = 1
-        for size in filter(None, found.groups() if found is not None else ()):
+        for size in filter(None, match.groups() if match is not None else ()):
             threads *= int(size)
         additions = len(_ADDITION.findall(body))
         kernels[name] = Kernel(
-            threads if found is not None else 0,
+            threads if match is not None else 0,
             len(re.findall(r"\b(?:atom|red)\.", body)),
             math.inf if additions and _has_loop(body) else additions,
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import importlib.util
 import os
 import pathlib
 import re
@@ -26,6 +25,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxgadget.bench import hlo
 from jaxgadget.core.devices import AbstractDevice, assume_device
 from jaxgadget.core.problem import Problem
+from jaxgadget.util.accelerators import cuda_plugin
 from jaxgadget.util.compilation import ProgramCall, compiled_afresh, watch_programs
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
@@ -41,9 +41,6 @@ LAUNCH_SECONDS = 2.5e-6
 
 NAMING = hlo.NOT_LAUNCHED | {"while", "conditional", "call"}
 """Operations that compute nothing by themselves."""
-
-PLUGINS = ("jax_plugins.xla_cuda12", "jax_plugins.xla_cuda13")
-"""Modules of JAX's plugin for CUDA, one of which compiles."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,8 +76,8 @@ class Target:
 class CompiledProgram:
     """A program, compiled for a device, and what it consists of.
 
-    What is counted is one iteration of the innermost loop whose number of trips is not known beforehand, or
-    the whole program if there is none.
+    Counts are of one iteration of the innermost loop whose number of trips is not known beforehand, or of the
+    whole program if there is none.
 
     Attributes:
       program: name of the function.
@@ -242,7 +239,7 @@ def find_target(device: str | os.PathLike[str]) -> Target:
 
 
 def _check_plugin() -> None:
-    if not any(is_installed(plugin) for plugin in PLUGINS):
+    if cuda_plugin() is None:
         raise ImportError(
             "compiling for a GPU needs JAX's plugin for CUDA, which is not installed: "
             "pip install 'jaxgadget[gpu-check]'"
@@ -254,14 +251,6 @@ def _place_on(target: Target) -> NamedSharding:
         return target.sharding()
     except Exception as error:  # XLA raises errors of several kinds
         raise ValueError(f"device={target.name!r}: XLA rejects its description ({error})") from error
-
-
-def is_installed(module: str) -> bool:
-    """True if a module can be imported."""
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # its parent package is missing
-        return False
 
 
 def _compile(call: ProgramCall, calls: int, target: Target, sharding: NamedSharding) -> CompiledProgram:

@@ -25,7 +25,7 @@ from jaxgadget.core.problem import (
 from jaxgadget.core.regret import Bounds, Rule
 from jaxgadget.core.response import evaluate, payoff_reaches
 from jaxgadget.core.treeplex import Treeplex, expand_infosets, sum_actions
-from jaxgadget.util.compilation import Program, compiled
+from jaxgadget.util.compilation import CompiledFunction, compiled
 from jaxgadget.util.players import replaced
 
 
@@ -179,7 +179,7 @@ def normalise(treeplex: Treeplex, weight: jax.Array, bounds: Bounds) -> jax.Arra
 
 
 @functools.cache
-def loop_program(form: LoopForm) -> Program:
+def loop_program(form: LoopForm) -> CompiledFunction:
     """The program `run(problem, state, until, *, rule)`, which iterates until iteration `until`.
 
     Args:

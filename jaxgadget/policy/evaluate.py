@@ -72,7 +72,7 @@ def find_whole_placement(tree: Tree, dtype: DTypeLike = np.float64) -> Placement
 def whole_problem(tree: Tree, num_lanes: int, dtype: DTypeLike, placement: Placement = HOME) -> Problem:
     """The whole game on its devices, built once for all arguments unless it is large.
 
-    What counts as no regret is 0; the driver fills it in.
+    The regret tolerance is 0; the driver fills it in.
     """
     key = ("whole game", np.dtype(dtype), num_lanes, placement.devices)
     if key in tree.cache:

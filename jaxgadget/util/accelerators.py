@@ -86,7 +86,7 @@ def driver_version() -> str | None:
 def describe_installation() -> list[str]:
     """Lines with the versions of JAX, its devices, plugins and the driver; imports JAX."""
     lines = [_listed(find_versions(("jax", "jaxlib"))), f"device {describe_device()}"]
-    reason = None if (plugin := _cuda_plugin()) is None else _why_no_gpu(plugin)
+    reason = None if (plugin := cuda_plugin()) is None else _why_no_gpu(plugin)
     lines.append(f"plugins: {_listed(find_plugins()) or 'none'}" + (f"; {reason}" if reason else ""))
     return lines if (driver := driver_version()) is None else [*lines, f"NVIDIA driver {driver}"]
 
@@ -124,7 +124,7 @@ def import_jax(device: str | None = None) -> str:
       ValueError: if a variable is wrong, or there is no such device.
     """
     check_environment()
-    reason = None if (plugin := _cuda_plugin()) is None else _why_no_gpu(plugin)
+    reason = None if (plugin := cuda_plugin()) is None else _why_no_gpu(plugin)
     sentence, platforms = "", os.environ.get(PLATFORMS, "")
     if device == "cpu":
         os.environ[PLATFORMS] = device
@@ -163,7 +163,7 @@ def share_gpus(workers: int) -> list[dict[str, str]]:
     Returns:
       The environment variables of each process; none without GPUs.
     """
-    plugin, platforms = _cuda_plugin(), os.environ.get(PLATFORMS) or "cuda"
+    plugin, platforms = cuda_plugin(), os.environ.get(PLATFORMS) or "cuda"
     if plugin is None or _why_no_gpu(plugin) is not None or platforms.split(",")[0] not in ("cuda", "gpu"):
         return [{} for _ in range(workers)]
     count, visible = count_gpus() or 0, os.environ.get(VISIBLE)
@@ -175,7 +175,7 @@ def share_gpus(workers: int) -> list[dict[str, str]]:
     return [variables | {VISIBLE: gpus[worker % len(gpus)]} for worker in range(workers)]
 
 
-def _cuda_plugin() -> str | None:
+def cuda_plugin() -> str | None:
     """The CUDA plugin that JAX takes."""
     return next(iter(_installed(list(CUDA_PLUGINS))), None)
 

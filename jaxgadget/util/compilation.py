@@ -114,7 +114,7 @@ def _can_be_made(folder: pathlib.Path) -> bool:
     return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
 
 
-class Program:
+class CompiledFunction:
     """A function that JAX compiles. All compiled functions of this package are of this kind.
 
     Calls can be watched (`watch_programs`), so that `jaxgadget.bench.inspect` can compile what a call of the
@@ -190,7 +190,7 @@ class ProgramCall(NamedTuple):
       x64: True if JAX computed in float64.
     """
 
-    program: Program
+    program: CompiledFunction
     arguments: tuple[Any, ...]
     named: dict[str, Any]
     x64: bool
@@ -235,7 +235,7 @@ def compiled(
     gpu_options: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Any:
-    """Decorator that compiles a function with JAX; see `Program`.
+    """Decorator that compiles a function with JAX; see `CompiledFunction`.
 
     Args:
       function: the function; without it the decorator itself is returned.
@@ -249,7 +249,11 @@ def compiled(
       settings: keyword arguments of `jax.jit`, such as `static_argnames`.
     """
     settings |= {"quick": quick, "gpu_options": gpu_options}
-    return functools.partial(Program, **settings) if function is None else Program(function, **settings)
+    return (
+        functools.partial(CompiledFunction, **settings)
+        if function is None
+        else CompiledFunction(function, **settings)
+    )
 
 
 def drop_many_programs(times: int = 1) -> None:

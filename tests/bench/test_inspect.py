@@ -1,10 +1,7 @@
 """Reading of compiled programs, described devices, and solves on them: without the CUDA plugin."""
 
-import os
 import pathlib
 import re
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
@@ -232,13 +229,13 @@ def test_programs_of_many_lanes_are_noted_without_arrays():
     assert lanes == [1, 65_536]
 
 
-def test_without_the_plugin_the_extra_is_named():
-    """In another process, whose path has no plugin in any case."""
-    program = "import sys; sys.modules['jax_plugins'] = None\nfrom jaxgadget.cli import main; main()"
-    command = [sys.executable, "-c", program, "inspect", "kuhn_poker"]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"})
-    assert done.returncode == 2
-    assert re.search(r"needs JAX's plugin .* pip install 'jaxgadget\[gpu-check\]'", done.stderr), done.stderr
+def test_without_the_plugin_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(jaxgadget.bench.inspect, "cuda_plugin", lambda: None)
+    result = CliRunner().invoke(app, ["inspect", "kuhn_poker"])
+    assert result.exit_code == 2
+    assert re.search(r"needs JAX's plugin .* pip install 'jaxgadget\[gpu-check\]'", result.output), (
+        result.output
+    )
 
 
 @pytest.mark.parametrize("platform", ["cuda", "rocm", "tpu"])
@@ -327,7 +324,7 @@ def test_lanes_that_the_host_cannot_hold_are_refused():
 def test_the_platform_of_the_host_is_named(monkeypatch: pytest.MonkeyPatch):
     """Otherwise JAX's plugin looks for a driver, and is not there to compile."""
     before = jax.config.values["jax_platforms"]
-    monkeypatch.setattr(jaxgadget.bench.inspect, "is_installed", lambda module: True)
+    monkeypatch.setattr(jaxgadget.bench.inspect, "cuda_plugin", lambda: "jax-cuda12-plugin")
     jax.config.update("jax_platforms", None)
     try:
         with pytest.raises(ValueError, match="JAX_PLATFORMS=: expected cpu, set in the environment"):

@@ -20,11 +20,12 @@ import pytest
 import jaxgadget as jg
 from experiments.performance import model
 from jaxgadget.bench.bench import bench
-from jaxgadget.bench.inspect import PLUGINS, CompiledProgram, inspect, is_installed
+from jaxgadget.bench.inspect import CompiledProgram, inspect
 from jaxgadget.core.registry import RULES
 from jaxgadget.core.solver import Solver
 from jaxgadget.subgames.cfr_d import cfr_d
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.accelerators import cuda_plugin
 from jaxgadget.util.compilation import compiled
 from jaxgadget.util.precision import precision
 from tests.learn.test_network import make
@@ -32,7 +33,7 @@ from tests.learn.test_network import make
 pytestmark = [
     pytest.mark.optimised,
     pytest.mark.skipif(
-        not any(map(is_installed, PLUGINS)),
+        cuda_plugin() is None,
         reason="JAX's plugin for CUDA is missing: `make test-slow` finds it in .venv/gpu-check",
     ),
 ]
