@@ -1,7 +1,7 @@
-"""What holds for every test: strict JAX, no display, reproducible hypothesis, and no skipping in CI.
+"""Setup of all tests: strict JAX, no display, reproducible hypothesis, and no skipped tests in CI.
 
-JAX is set up through the environment, so that the command lines which tests start inherit it, and
-tests of `games/` and `tree/` need not import it.
+JAX is configured through the environment, so that child processes inherit the settings and tests of `games/`
+and `tree/` need not import JAX.
 """
 
 import gc
@@ -23,8 +23,8 @@ os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
 os.environ["MPLBACKEND"] = "Agg"
 os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(CACHE / "hypothesis")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-if importlib.metadata.version("jaxlib").startswith("0.10."):  # XLA ends a process at a flag it does not know
-    # A `refine` of Leduc's subgames then takes two thirds of the processor time to compile.
+if importlib.metadata.version("jaxlib").startswith("0.10."):  # XLA aborts at unknown flags
+    # reduces the processor time that Leduc's `refine` takes to compile by a third
     os.environ.setdefault(
         "XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     )
@@ -67,16 +67,16 @@ def _is_optimised(node: pytest.Item | pytest.Collector) -> bool:
 SLOW = pathlib.Path(__file__).parent / "slow"
 
 
-@pytest.hookimpl(tryfirst=True)  # before `-m` looks for marks
+@pytest.hookimpl(tryfirst=True)  # before `-m` looks at marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """All of `slow/` is slow, besides tests that are marked so by themselves.
+    """Mark all tests in `slow/` as slow, in addition to tests that are marked individually.
 
-    Optimised modules come last, because a switch drops every compiled program.
+    Optimised modules run last, because switching the flags drops every compiled program.
     """
     for item in items:
         if SLOW in item.path.parents:
             item.add_marker(pytest.mark.slow)
-    if config.getoption("seconds") is None:  # else in the order in which the files are given
+    if config.getoption("seconds") is None:  # otherwise in the order in which the files are given
         items.sort(key=_is_optimised)
 
 
@@ -94,7 +94,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """JAX traces with many small objects: by default a twentieth of the time is a search for cycles."""
+    """Collect garbage less often: cycle detection takes 5 % of the time, as tracing creates many objects."""
     session.config.stash[COLLECTED] = time.monotonic()
     gc.freeze()
     gc.set_threshold(20_000, 20, 10)
@@ -109,7 +109,7 @@ def pytest_configure() -> None:
 
 
 def _skipped(config: pytest.Config) -> list[pytest.TestReport]:
-    """What was skipped and may not be. Under xdist it is the controller that counts."""
+    """Tests that were skipped although CI forbids it; under xdist the controller counts them."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if not IN_CI or reporter is None or hasattr(config, "workerinput"):
         return []

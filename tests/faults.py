@@ -1,7 +1,7 @@
-"""Small runs of everything that writes files or folders, and faults to plant in them.
+"""Small runs of everything that writes files or folders, and faults injected into them.
 
-Each of `WRITERS` does a little work, keeps it in a folder, and returns what it found: a second run in the
-same folder goes on from what lies there, and must find the same to the last bit. The faults:
+Each of `WRITERS` does a little work, stores it in a folder, and returns its result. A second run in the same
+folder resumes and must return the same result to the last bit. The faults:
 
 - `check_deaths`: the process dies at the n-th call that renames or deletes something in the folder;
 - `check_changes`: files are changed;
@@ -68,7 +68,7 @@ def profiles() -> Policy:
 
 @contextlib.contextmanager
 def eagerly() -> Generator[None]:
-    """Solves keep a checkpoint whenever they may, and trainings search little."""
+    """Write checkpoints as often as possible, and shorten the searches of trainings."""
     before = driver.CHECKPOINT_SECONDS, driver.CHECKPOINT_SHARE
     searched = range_training.SEARCHES, range_training.BLUEPRINT_ITERATIONS, range_training.VISITED_BLUEPRINTS
     driver.CHECKPOINT_SECONDS, driver.CHECKPOINT_SHARE = 0.0, 0
@@ -228,7 +228,7 @@ def run(kind: str, folder: pathlib.Path) -> Found:
 
 
 def same(one: Found, other: Found) -> bool:
-    """Bit by bit; NaN equals NaN."""
+    """Bitwise equality, with NaN equal to NaN."""
     first, second = jax.tree.flatten(one), jax.tree.flatten(other)
     return first[1] == second[1] and all(
         np.asarray(x).dtype == np.asarray(y).dtype
@@ -237,11 +237,11 @@ def same(one: Found, other: Found) -> bool:
     )
 
 
-# Dying
+# Crashes
 
 
 class Died(BaseException):
-    """The process is as good as dead."""
+    """Simulated death of the process."""
 
 
 CALLS = ("replace", "rename", "unlink", "remove", "rmdir")
@@ -256,7 +256,7 @@ class Calls:
     """Calls that rename or delete something.
 
     Attributes:
-      made: each, in order: its function and its path, without numbers and random names.
+      made: the calls in order, each with function and path, without numbers and random names.
       died: if the process died at one.
     """
 
@@ -266,13 +266,13 @@ class Calls:
 
 @contextlib.contextmanager
 def dying_at(death: tuple[str, int] | None, folder: pathlib.Path) -> Generator[Calls]:
-    """Ends the block at a call that renames or deletes something in a folder; all later ones fail, too.
+    """Simulate a crash at a call that renames or deletes a file in a folder; all later calls fail, too.
 
-    So nothing that runs on the way out, `finally` or another thread, changes the folder any more. Files of
-    locks do not count: a dead process leaves them, and the system frees the lock.
+    Cleanup code (`finally`, other threads) therefore cannot change the folder any more. Lock files are
+    exempt: a dead process leaves them, and the system releases the lock.
 
     Args:
-      death: the call, as in `Calls.made`, and which of these, from 1 on; None to let all of them pass.
+      death: the call, as in `Calls.made`, and its occurrence, from 1; None lets all calls pass.
       folder: calls elsewhere pass.
     """
     calls, lock, root = Calls(), threading.Lock(), os.path.realpath(folder)
@@ -317,9 +317,9 @@ DELETIONS = 6
 
 
 def _deaths(calls: Sequence[str]) -> list[tuple[str, int]]:
-    """The last call of each kind that renames, and the first of some that delete, spread evenly.
+    """The last call of each kind that renames, and the first of some that delete, evenly spaced.
 
-    How many files orbax deletes differs from run to run.
+    The number of files that orbax deletes varies from run to run.
     """
     made = collections.Counter(calls)
     renames = [kind for kind in made if kind.startswith(("replace ", "rename "))]
@@ -329,7 +329,7 @@ def _deaths(calls: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def check_deaths(kind: str, folder: pathlib.Path) -> None:
-    """A writer that died goes on to the same end."""
+    """A writer that crashed resumes and returns the same result."""
     expected = run(kind, folder / "undisturbed")
     with dying_at(None, folder / "counted") as calls:
         assert same(run(kind, folder / "counted"), expected), f"{kind}: two runs differ"
@@ -349,7 +349,7 @@ MUTATIONS = 120
 
 
 def check_changes(kind: str, folder: pathlib.Path, seed: int = 0) -> collections.Counter[str]:
-    """A change of a file is refused with a sentence that names it, or makes no difference."""
+    """A changed file either causes an error that names it or changes nothing."""
     rng, place, whole = np.random.default_rng(seed), folder / "changed", folder / "whole"
     expected = run(kind, whole)
     files = sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file())
@@ -375,14 +375,14 @@ def check_changes(kind: str, folder: pathlib.Path, seed: int = 0) -> collections
     return ends
 
 
-# A process beside another one
+# Two processes
 
 
 class Neighbour:
-    """A process that works when it is told to.
+    """A second process that works on request.
 
     Args:
-      unlocked: as if there were no locks.
+      unlocked: disable locks.
     """
 
     def __init__(self, unlocked: bool = False):
@@ -409,7 +409,7 @@ class Neighbour:
 
 
 def check_two(kind: str, folder: pathlib.Path, neighbours: tuple[Neighbour, Neighbour]) -> None:
-    """Two processes find the same, or one is refused since the other uses the folder."""
+    """Two processes return the same result, or one is refused because the other uses the folder."""
     shared = folder / "shared"
     for number, neighbour in enumerate(neighbours):
         neighbour.send(json.dumps([kind, str(folder / f"scratch-{number}"), str(shared)]))
@@ -422,16 +422,17 @@ def check_two(kind: str, folder: pathlib.Path, neighbours: tuple[Neighbour, Neig
     done = [found for found, _ in answers if found is not None]
     assert done and set(done) == {summary(expected)}, f"{kind}: {answers}"
     for found, refused in answers:
-        # The number is missing if the other process ends while it is read.
+        # The number is missing if the other process ends while the file is read.
         assert found is not None or "is in use by " in refused, f"{kind}: {refused}"
     assert same(run(kind, shared), expected), f"{kind}: another result in the end"
 
 
 def serve() -> None:
-    """Answers each line `[kind, scratch folder, shared folder]`.
+    """Answer each line `[kind, scratch folder, shared folder]`.
 
-    First it works in the scratch folder, so that all is compiled, and says `ready`; on the next line it works
-    in the shared one, and says how that ended, as `[found, refused]`: a digest, or the text of a ValueError.
+    The process first works in the scratch folder, so that everything is compiled, and prints `ready`. On the
+    next line it works in the shared folder and prints the outcome as `[result, refused]`: a digest, or the
+    text of a ValueError.
     """
     if "unlocked" in sys.argv:
         for module in (checkpoint, checkpoints, holdem_checkpoint, solved, store):
@@ -451,7 +452,7 @@ def serve() -> None:
 
 
 def summary(found: Found) -> str:
-    """A digest of what a writer found, which two processes can compare."""
+    """A digest of a writer's result, for comparison between processes."""
     leaves, structure = jax.tree.flatten(found)
     return digest(*(np.asarray(leaf) for leaf in leaves)) + str(structure)
 

@@ -1,4 +1,4 @@
-"""An attack with random games: hundreds of structures, re-solved by the package and held against definitions.
+"""Fuzzing with random games: hundreds of structures, re-solved by the package and checked by definitions.
 
     python -m tests.fuzz --structures 300
 
@@ -10,11 +10,11 @@ responses, a linear program of its own for optima.
 
 Every lane (blueprint, gadget, prior, ε) of every structure and either player:
 
-- the refined strategy's exploitability, from a best response of the explicit tree, is ≥ 0 and no more than
-  the blueprint's plus what the gadget games' losses allow; for safe gadgets with ε = 0, plus their gaps;
-- the exploitability that the package reports, before and after, is what the structures add up to, and so is
+- the refined strategy's exploitability, from a best response of the explicit tree, is ≥ 0 and at most
+  the blueprint's plus the losses of the gadget games; for safe gadgets with ε = 0, plus their gaps;
+- the exploitability that the package reports, before and after, is the sum over the structures, and so is
   its bound: the blueprint's, all losses, and half the bracket of the game's value;
-- nothing changes outside the subgames, nor where there is nothing to solve.
+- nothing changes outside the subgames, or in subgames without a decision.
 
 Every structure is solved twice: against an opponent who adapts, and against one who follows a drawn model
 with a drawn probability. Then the bound counts with what is gained from the model, and the gadget games
@@ -93,16 +93,16 @@ IS_GUARANTEED = "the value is what the strategy guarantees in the gadget game"
 
 @dataclasses.dataclass(eq=False)
 class Findings:
-    """What held and what did not.
+    """The statements that were checked and those that failed.
 
     Attributes:
       held: how often each statement was checked.
-      worst: the most that was left over of each, as a share of its tolerance: above 1 it is violated.
+      worst: the largest excess of each, as a share of its tolerance; above 1 it is violated.
       violations: a sentence each.
       refusals: structures whose cut the package refuses, each for good reason.
       structures: names of those attacked.
-      lanes: combinations of structure, player, blueprint, gadget, prior and ε.
-      programs: those of them of which an independent linear program solved a gadget game.
+      lanes: number of combinations of structure, player, blueprint, gadget, prior and ε.
+      programs: number of lanes with a gadget game that an independent linear program solved.
       gaps: of these games after regret matching, as a share of the largest payoff.
     """
 
@@ -116,7 +116,7 @@ class Findings:
     gaps: list[float] = dataclasses.field(default_factory=list)
 
     def hold(self, statement: str, where: str, excess: Array | float, tolerance: float) -> None:
-        """Checks that `excess`, one number or many, is at most the tolerance."""
+        """Check that `excess`, one number or many, is at most the tolerance."""
         share = np.atleast_1d(np.asarray(excess, np.float64)) / tolerance
         self.held[statement] += share.size
         most = float(share.max(initial=-np.inf))
@@ -149,15 +149,15 @@ class Findings:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Structure:
-    """One structure within the game that joins them.
+    """One structure in the joint game.
 
     Attributes:
-      shape: what it is.
+      shape: its structure.
       game: the explicit game, its root the chance that picks it, with only this outcome.
       components: the roots of every subgame, numbered in `game`.
       subgames: the number of each subgame in the joint cut.
       weight: the probability that chance picks it.
-      most: the largest payoff.
+      most: the largest absolute payoff.
       value: of the game for player 0, times `weight`.
     """
 
@@ -171,7 +171,7 @@ class Structure:
 
     @property
     def unit(self) -> float:
-        """What values below the chance that picks it can reach."""
+        """The scale of values below the chance outcome that picks the structure."""
         return self.weight * self.most
 
     @functools.cached_property
@@ -185,8 +185,8 @@ class Bundle:
     """Many structures as one game, with a cut through all of them.
 
     Attributes:
-      name: how to have it again.
-      seed: of payoffs, chance, blueprints and what is drawn of the checks.
+      name: the arguments that reproduce it.
+      seed: of payoffs, chance, blueprints and the sample of checks.
       rules: the game.
       joint: its explicit game, from the rules.
       tree: all of it, as the package enumerates it.
@@ -204,7 +204,7 @@ class Bundle:
 
     @property
     def unit(self) -> float:
-        """What sums over structures can reach."""
+        """The scale of sums over structures."""
         return sum(part.unit for part in self.structures)
 
     @functools.cached_property
@@ -214,7 +214,7 @@ class Bundle:
 
     @functools.cached_property
     def blueprints(self) -> Policy:
-        """A random one, one with reaches that are 0 or tiny, and one near an equilibrium."""
+        """A random blueprint, one with zero or tiny reaches, and one near an equilibrium."""
         rng = np.random.default_rng(self.seed)
         drawn = to_policy(self.tree, [random_policy(self.tree, rng, zeros) for zeros in (0.0, 0.35)])
         named = dataclasses.replace(drawn, labels=("random", "cornered"))
@@ -233,9 +233,9 @@ class Bundle:
 
 
 def accepted_structures(seed: int, count: int, findings: Findings) -> tuple[list[Shape], int]:
-    """The next structures whose cuts the package takes, and the seed after the last one.
+    """The next structures whose cuts the package accepts, and the seed after the last one.
 
-    That it refuses a cut is held against the definition, and so are the subgames of those that it takes.
+    Refused cuts are checked against the definition, and so are the subgames of accepted ones.
     """
     shapes: list[Shape] = []
     while len(shapes) < count:
@@ -259,7 +259,7 @@ def accepted_structures(seed: int, count: int, findings: Findings) -> tuple[list
 
 
 def make_bundle(shapes: Sequence[Shape], seed: int, name: str = "") -> Bundle:
-    """Joins structures; the seed draws payoffs and chance."""
+    """Join structures; the seed draws payoffs and chance."""
     rules = RandomGame(side_by_side("structures side by side", shapes), seed)
     tree, joint, order = enumerate_game(rules), from_rules(rules), histories(rules)
     drafts: list[tuple[efg.Game, list[list[int]], list[int]]] = []
@@ -285,12 +285,12 @@ def make_bundle(shapes: Sequence[Shape], seed: int, name: str = "") -> Bundle:
 
 
 def find_optimum(root: efg.Node, player: int, floors: efg.Floors, unit: float) -> float:
-    """The value of an explicit tree; payoffs are divided by `unit`, as tolerances of HiGHS are absolute."""
+    """The value of an explicit tree; payoffs are divided by `unit`, since HiGHS's tolerances are absolute."""
     return unit * lp.solve(efg.Chance((1 / unit,), (root,)), player, floors).value
 
 
 def _alone(joint: efg.Game, histories: Sequence[int], weight: float) -> efg.Game:
-    """Some histories of the joint game, all of one structure, under a root that leads nowhere else."""
+    """Some histories of the joint game, all of one structure, under a root that leads to these only."""
     number = {h: 1 + k for k, h in enumerate(histories)}
     first, second = (("root", *(states[h] for h in histories)) for states in joint.infostate)
     top = efg.Chance((weight,), (joint.nodes[histories[0]],))
@@ -306,25 +306,25 @@ def _alone(joint: efg.Game, histories: Sequence[int], weight: float) -> efg.Game
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Outcome:
-    """What the package says; lanes run over gadgets, then blueprints, S subgames.
+    """Results of the package; lanes run over gadgets, then blueprints; S subgames.
 
     Attributes:
       bundle: the structures.
-      player: who re-solved.
-      how: algorithm and precision.
-      gadgets: what was solved.
-      blueprint: before.
-      policy: after.
-      value: `[S, lanes]` of the gadget games, and this:
-      gap: `[S, lanes]`.
+      player: the resolving player.
+      how: the algorithm and the precision.
+      gadgets: the gadgets that were solved.
+      blueprint: policy before.
+      policy: policy after.
+      value: `[S, lanes]` values of the gadget games.
+      gap: `[S, lanes]` gaps of the gadget games.
       losses: `[S, lanes]`; None if the package does not report them.
       has_decision: `[S, lanes]`.
       before: `[lanes]` exploitability of the blueprint.
       after: `[lanes]` refined.
       bound: `[lanes]` of `after`, NaN where there is none.
-      failures: lanes that are not solved, and why.
+      failures: lanes without a solution, and the reasons.
       half_width: of the bracket of the game's value that the bound counts.
-      opponent: who follows a model, one lane; None if nobody does.
+      opponent: the opponent who follows a model, one lane; None without a model.
     """
 
     bundle: Bundle
@@ -346,18 +346,18 @@ class Outcome:
 
     @property
     def p(self) -> float:
-        """How likely the model is followed."""
+        """The probability that the model is followed."""
         return 0.0 if self.opponent is None else float(np.asarray(self.opponent.p))
 
     @functools.cached_property
     def model(self) -> dict[Label, Array]:
-        """The model, or the blueprint if there is none: p is 0 then."""
+        """The model, or the blueprint without one (p is then 0)."""
         policy = self.blueprint if self.opponent is None else self.opponent.model
         assert isinstance(policy, Policy)
         return {label: rows[:, 0] for label, rows in self.bundle.rows(policy).items()}
 
     def has_bound(self, gadget: Gadget) -> bool:
-        """Whether one is known: of reach gadgets only against an opponent who adapts."""
+        """Whether a bound is known: for reach gadgets only against an opponent who adapts."""
         kind = gadgets.KINDS[gadget.name]
         return kind.bound is not None and (self.p == 0 or not kind.has_gifts)
 
@@ -381,7 +381,7 @@ def solve_by_cfr(
     iterations: int,
     opponent: Opponent | None = None,
 ) -> Outcome:
-    """All gadgets with all blueprints, by regret matching, as `refine` does it; with every game's losses."""
+    """All gadgets with all blueprints by regret matching, through `refine`, with the losses of every game."""
     solver = Solver(algorithm=algorithm, iterations=iterations, dtype=dtype, progress=False)
     task = Subgames(
         build_forest(bundle.tree, bundle.where),
@@ -419,9 +419,9 @@ def _against(opponent: Opponent | None) -> str:
 def solve_by_programs(
     bundle: Bundle, player: int, rng: np.random.Generator, opponent: Opponent | None = None
 ) -> Outcome:
-    """One blueprint, and every gadget with a prior and an ε drawn at random, by linear programs.
+    """One blueprint, and every gadget with a random prior and ε, by linear programs.
 
-    HiGHS takes no floors as small as an unclipped range may make them.
+    HiGHS does not accept floors as small as those that an unclipped range may yield.
     """
     by_name = [
         [gadget for gadget in ALL_GADGETS if gadget.name == name and not isinstance(gadget.prior, RangePrior)]
@@ -457,7 +457,7 @@ def solve_by_programs(
 
 
 def examine_value(bundle: Bundle, findings: Findings) -> None:
-    """The package's linear program of the joint game finds what the structures' own add up to."""
+    """The package's linear program of the joint game returns the sum of the structures' values."""
     off = abs(solve_exactly(bundle.tree).value - bundle.value)
     findings.hold(
         "the game's value is that of its structures",
@@ -468,7 +468,7 @@ def examine_value(bundle: Bundle, findings: Findings) -> None:
 
 
 def examine_tree(bundle: Bundle, findings: Findings) -> None:
-    """The package's enumeration is that of the rules: histories, chance, payoffs and infostates."""
+    """The package's enumeration agrees with the rules: histories, chance, payoffs and infostates."""
     tree, order = bundle.tree, histories(bundle.rules)
     same = tree.num_histories == len(order) and all(tree.moves(k) == h for k, h in enumerate(order))
     findings.hold("histories are those of the rules", bundle.name, not same, 0.5)
@@ -485,12 +485,12 @@ def examine_tree(bundle: Bundle, findings: Findings) -> None:
 
 
 def examine(outcome: Outcome, findings: Findings, programs: int) -> None:
-    """Holds everything against the definitions.
+    """Check everything against the definitions.
 
     Args:
-      outcome: what the package says.
-      findings: are told.
-      programs: of how many lanes of each structure, drawn at random, to solve a gadget game.
+      outcome: results of the package.
+      findings: record of the checks.
+      programs: how many random lanes of each structure to solve a gadget game of.
     """
     bundle, player = outcome.bundle, outcome.player
     _hold_solved(f"player {player}, {outcome.how}, {bundle.name}", outcome.failures, findings)
@@ -512,7 +512,7 @@ def examine(outcome: Outcome, findings: Findings, programs: int) -> None:
 
 
 def _hold_solved(where: str, failures: Mapping[int, str], findings: Findings) -> None:
-    """Names the reason of every lane that failed, whose numbers are NaN."""
+    """Record the reason of every failed lane, whose numbers are NaN."""
     reasons = "; ".join(failures.values())
     findings.hold(
         "every gadget game is solved", f"{where}: {reasons}" if reasons else where, len(failures), 0.5
@@ -533,10 +533,9 @@ def _aboves(outcome: Outcome, part: Structure, before: Strategy) -> list[gadgets
 def _examine_rise(
     outcome: Outcome, part: Structure, where: str, kept: Array, earned: Array, findings: Findings
 ) -> None:
-    """How much a structure's exploitability rises: its own games' losses bound that, with ε = 0 their gaps.
+    """Bound the rise of a structure's exploitability by its own games' losses; by their gaps for ε = 0.
 
-    An optimal continuation is one game for all structures. Its gap is that of every structure: none can
-    be better than optimal.
+    An optimal continuation is one game for all structures, so its gap applies to each of them.
     """
     count = len(kept)
     for number, gadget in enumerate(outcome.gadgets):
@@ -558,7 +557,7 @@ def _examine_rise(
 
 
 def _allowed(kind: gadgets.Kind, part: Structure, losses: Array) -> Array:
-    """By how much a structure's exploitability may rise if these, `[S, lanes]`, are its games' losses."""
+    """The allowed rise of a structure's exploitability, given its games' losses `[S, lanes]`."""
     if kind.is_joint:
         return losses[0]
     own = losses[part.subgames]
@@ -566,7 +565,7 @@ def _allowed(kind: gadgets.Kind, part: Structure, losses: Array) -> Array:
 
 
 def _examine_sums(outcome: Outcome, kept: Array, earned: Array, findings: Findings) -> None:
-    """What the package says of the joint game is what the structures add up to."""
+    """The package's numbers of the joint game are the sums over the structures."""
     bundle, sign = outcome.bundle, efg.sign(outcome.player)
     where = f"player {outcome.player}, {outcome.how}, {bundle.name}"
     value = sign * bundle.value
@@ -594,9 +593,9 @@ def _examine_bounds(
     aboves: Sequence[Sequence[gadgets.Above]],
     findings: Findings,
 ) -> None:
-    """The reported bound is its definition.
+    """The reported bound equals its definition.
 
-    That is the blueprint's exploitability, the sum of all games' losses or the largest, and half the bracket.
+    That is the blueprint's exploitability plus the sum or maximum of all games' losses and half the bracket.
     Where the package does not report losses, they are computed here.
     """
     bundle, count = outcome.bundle, outcome.blueprint.num_lanes
@@ -619,7 +618,7 @@ def _examine_bounds(
 
 
 def _defined_losses(outcome: Outcome, after: Strategy, aboves: Sequence[gadgets.Above], lane: int) -> Array:
-    """`[S]` losses of all gadget games of a lane; those of one game for all subgames in row 0."""
+    """`[S]` losses of all gadget games of a lane; a single game for all subgames is in row 0."""
     gadget = outcome.gadgets[lane // outcome.blueprint.num_lanes]
     name, p, asked = gadget.name, outcome.p, (prior_name(gadget), float(gadget.epsilon))
     is_joint, losses = gadgets.KINDS[name].is_joint, np.zeros(len(outcome.gap))
@@ -639,7 +638,7 @@ def _defined_losses(outcome: Outcome, after: Strategy, aboves: Sequence[gadgets.
 def _lost_by_continuation(
     outcome: Outcome, gadget: Gadget, above: gadgets.Above, strategies: Strategy
 ) -> float:
-    """A structure's share of an optimal continuation's loss, besides the gap."""
+    """A structure's share of an optimal continuation's loss, apart from the gap."""
     name, subgame = gadget.name, above.subgames[0]
     gained = models.earned(name, subgame, outcome.model, strategies)
     gained -= models.earned(name, subgame, outcome.model, subgame.blueprint)
@@ -648,7 +647,7 @@ def _lost_by_continuation(
 
 
 def _examine_rows(outcome: Outcome, findings: Findings) -> None:
-    """What may not change does not, and everything is a strategy."""
+    """Rows outside the subgames are unchanged, and all rows are distributions."""
     tree, player = outcome.bundle.tree, outcome.player
     forest = build_forest(tree, outcome.bundle.where)
     infosets = tree.infosets[player]
@@ -673,15 +672,15 @@ def _examine_games(
     findings: Findings,
     programs: int,
 ) -> None:
-    """Solves gadget games of the explicit trees, some lanes of every structure and one subgame each.
+    """Solve gadget games of the explicit trees: some lanes of every structure, one subgame each.
 
     Args:
-      outcome: what the package says.
+      outcome: results of the package.
       after: the refined strategies, by infoset.
       aboves: the explicit cut of every structure with each blueprint.
-      kept: `[structures, blueprints]` what the blueprint guarantees.
-      findings: are told.
-      programs: of how many lanes.
+      kept: `[structures, blueprints]` values that the blueprint guarantees.
+      findings: record of the checks.
+      programs: number of lanes.
     """
     bundle, count = outcome.bundle, outcome.blueprint.num_lanes
     rng = np.random.default_rng([bundle.seed, outcome.player, outcome.exact])
@@ -727,17 +726,17 @@ def _examine_game(
     elsewhere: float,
     findings: Findings,
 ) -> None:
-    """Holds one gadget game of one lane against its explicit tree.
+    """Check one gadget game of one lane against its explicit tree.
 
     Args:
-      outcome: what the package says.
+      outcome: results of the package.
       part: the structure.
-      subgame: the explicit one.
+      subgame: the explicit subgame.
       row: its number in the joint cut.
-      lane: of the outcome.
+      lane: lane of the outcome.
       strategies: the refined ones.
-      elsewhere: what the blueprint guarantees in all other structures, which the full gadget adds.
-      findings: are told.
+      elsewhere: value that the blueprint guarantees in all other structures, added by the full gadget.
+      findings: record of the checks.
     """
     gadget = outcome.gadgets[lane // outcome.blueprint.num_lanes]
     name, asked = gadget.name, (prior_name(gadget), float(gadget.epsilon))
@@ -769,16 +768,16 @@ def _hold_optimum(
     units: tuple[float, float],
     findings: Findings,
 ) -> None:
-    """Holds certificates against an optimum.
+    """Check certificates against an optimum.
 
     Args:
-      outcome: what the package says.
-      row: of the gadget game.
-      lane: of the outcome.
-      optimum: of the explicit tree.
-      where: for violations.
-      units: what payoffs reach in the explicit tree, and in the package's game.
-      findings: are told.
+      outcome: results of the package.
+      row: row of the gadget game.
+      lane: lane of the outcome.
+      optimum: optimum of the explicit tree.
+      where: location, for messages.
+      units: scales of payoffs in the explicit tree and in the package's game.
+      findings: record of the checks.
     """
     value, gap = float(outcome.value[row, lane]), float(outcome.gap[row, lane])
     tolerance = PROGRAM * units[0] + ROUNDING * units[1]
@@ -799,15 +798,15 @@ def _examine_continuation(
     strategies: Strategy,
     findings: Findings,
 ) -> Array:
-    """Holds a structure's part of the optimal continuation, one game for all, against its explicit tree.
+    """Check a structure's part of the optimal continuation, one game for all, against its explicit tree.
 
     Args:
-      outcome: what the package says.
+      outcome: results of the package.
       part: the structure.
       above: its explicit cut, with the lane's blueprint.
-      lane: of the outcome.
+      lane: lane of the outcome.
       strategies: the refined ones.
-      findings: are told.
+      findings: record of the checks.
 
     Returns:
       The part's optimum, what the strategy guarantees, and what the opponent gains by leaving its floors and
@@ -832,7 +831,7 @@ def _examine_continuation(
 
 
 def outcomes(bundle: Bundle, iterations: int) -> Iterator[Outcome]:
-    """Both players, by regret matching and by programs, against one who adapts and one with a model."""
+    """Both players, by regret matching and by programs, against an adapting opponent and one with a model."""
     rng = np.random.default_rng(bundle.seed)
     algorithm = ALGORITHMS[bundle.seed % len(ALGORITHMS)]
     dtype = DTYPES[bundle.seed // len(ALGORITHMS) % len(DTYPES)]
@@ -845,7 +844,7 @@ def outcomes(bundle: Bundle, iterations: int) -> Iterator[Outcome]:
 
 
 def examine_promises(bundle: Bundle, player: int, findings: Findings) -> None:
-    """Values of continuations, solved or estimated, as alternatives of safe gadgets, by linear programs.
+    """Values of continuations, exact or estimated, as alternatives of safe gadgets, by linear programs.
 
     Exact ones make safe gadgets the optimal continuation; those of a few iterations are as safe as these;
     with estimates max-margin keeps the bounds of the largest error; a guard keeps the better of these and V̄.
@@ -889,8 +888,8 @@ def examine_promises(bundle: Bundle, player: int, findings: Findings) -> None:
 
 
 def attack(seed: int, structures: int, batch: int, programs: int, iterations: int) -> Findings:
-    """Draws structures and attacks them, so many as one game; prints how far it is."""
-    from tests import fuzz_fronts  # which attacks with what stands here
+    """Draw structures and fuzz them, several as one game, and print the progress."""
+    from tests import fuzz_fronts  # it imports this module
 
     findings, began = Findings(), time.perf_counter()
     while len(findings.structures) < structures:
@@ -939,4 +938,4 @@ def main() -> int:
 if __name__ == "__main__":
     from tests import fuzz
 
-    sys.exit(fuzz.main())  # the module that `fuzz_fronts` imports, not a second one
+    sys.exit(fuzz.main())  # so that `fuzz_fronts` and this script share one module object

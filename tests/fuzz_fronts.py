@@ -1,9 +1,9 @@
-"""The attack of `tests.fuzz` on further front ends, with bundles of random structures.
+"""Fuzzing of further front ends, as in `tests.fuzz`, with bundles of random structures.
 
 - Responses to models in the whole game, and their certificates.
-- Private subgames: the optimum of each own infostate's gadget game, and the bound of how they are combined.
-- Games by hands: what `refine` finds by hands is held as what it finds by histories.
-- Answers to actions off the menu: the certificate is what the strategy guarantees in the whole game.
+- Private subgames: the optimum of each own infostate's gadget game, and the bound of their combination.
+- Games by hands: results of `refine` by hands are checked like those by histories.
+- Answers to actions off the menu: the certificate is the strategy's guaranteed value in the whole game.
 - Spots of hold'em: random boards, ranges and stacks, against the enumeration of all pairs of hands.
 
 Every expected number is from `tests/reference`: recursion and linear programs of explicit trees, built from
@@ -64,7 +64,7 @@ from tests.solving import nested_off_tree, settings
 
 
 def guaranteed(bundle: Bundle, policy: Policy, player: int) -> Array:
-    """`[lanes]` what a player's strategies guarantee in all structures together."""
+    """`[lanes]` the value that a player's strategies guarantee in all structures together."""
     rows = bundle.rows(policy)
     return sum((efg.guaranteed(part.game.root, player, rows) for part in bundle.structures), np.zeros(1))
 
@@ -149,8 +149,8 @@ class OwnInfostates:
       part: the structure.
       above: its explicit cut.
       own: the infostates, ascending.
-      row: of each the row of its subgame.
-      share: of each the step that `damped` takes.
+      row: row of each one's subgame.
+      share: step size of `damped` for each.
     """
 
     part: Structure
@@ -161,7 +161,7 @@ class OwnInfostates:
 
 
 def examine_private(bundle: Bundle, player: int, findings: Findings) -> None:
-    """Own infostates re-solved by themselves: optima, what is reported, and the bound of damped steps."""
+    """Re-solve own infostates separately: optima, reported numbers, and the bound of damped steps."""
     rng = np.random.default_rng([bundle.seed, player, 1])
     blueprint = bundle.blueprints.lane(int(rng.integers(bundle.blueprints.num_lanes)))
     before = bundle.rows(blueprint)
@@ -181,7 +181,7 @@ def examine_private(bundle: Bundle, player: int, findings: Findings) -> None:
 def _refine_privately(
     bundle: Bundle, player: int, blueprint: Policy, known: jg.Knowledge, findings: Findings
 ) -> jg.Refinement:
-    """A refinement, whose exploitabilities are those of best responses, and whose reported bound holds."""
+    """Refine private subgames; check exploitabilities by best responses, and the reported bound."""
     width = _width(bundle)
     result = jg.refine(
         bundle.tree,
@@ -208,7 +208,7 @@ def _refine_privately(
 
 
 def _width(bundle: Bundle) -> float:
-    """Half the width of the bracket of the game's value that the package is given."""
+    """Half the width of the bracket of the game's value that the package receives."""
     return 0.01 * bundle.unit
 
 
@@ -223,7 +223,7 @@ def _hold_damped(
     own: Sequence[OwnInfostates],
     findings: Findings,
 ) -> None:
-    """The bound of damped steps is its definition.
+    """The bound of damped steps equals its definition.
 
     That is the blueprint's exploitability, the losses of all steps, as far as each goes, or the largest, and
     half the bracket.
@@ -289,7 +289,7 @@ def _hold_private(
 def _private_losses(
     each: OwnInfostates, gadget: Gadget, result: jg.Refinement, after: Strategy, lane: int
 ) -> Array:
-    """`[I]` losses at order 1: only the infostate's own decisions are new."""
+    """`[I]` losses at order 1: only the infostate's own decisions change."""
     losses: list[float] = []
     asked = prior_name(gadget), float(gadget.epsilon)
     for own, row in zip(each.own, each.row, strict=True):
@@ -312,12 +312,12 @@ BY_HANDS: tuple[Gadget, ...] = (
 
 
 def make_hands_bundle(seed: int) -> Bundle:
-    """One structure that has a form by hands."""
+    """One structure with a form by hands."""
     return make_bundle([random_hands_shape(seed)], seed, f"hands {seed}")
 
 
 def solve_by_hands(bundle: Bundle, player: int, asked: Sequence[Gadget], iterations: int) -> Outcome:
-    """What `refine` finds by hands, as an outcome by histories, whose subgames are numbered otherwise."""
+    """`refine` by hands, as an outcome by histories, in which subgames have other numbers."""
     public = jg.public_tree(bundle.tree)
     width = _width(bundle)
     how = {"iterations": iterations, "dtype": "float64", "progress": False}
@@ -370,7 +370,7 @@ OFF_TREE: tuple[Gadget, ...] = (jg.Resolving(jg.NoPrior()), jg.MaxMargin(jg.Unif
 def make_menu_bundle(seed: int, count: int, player: int) -> tuple[Bundle, int]:
     """Structures in which the other player may leave a menu of two actions, and the seed after the last.
 
-    Left out are those in which it never can, and those in which its subgames or the cut cross an infoset.
+    Structures are left out if that player never can, or if its subgames or the cut cross an infoset.
     """
     first, shapes = seed, []
     while len(shapes) < count:
@@ -399,7 +399,7 @@ def _may_leave(game: RandomGame, player: int) -> bool:
 
 
 def examine_off_tree(bundle: Bundle, player: int, findings: Findings) -> None:
-    """The certificate is what the answers guarantee in the whole game; the menu is played as before."""
+    """The certificate is the answers' guaranteed value in the whole game; play on the menu is unchanged."""
     tree = enumerate_game(with_menu(bundle.rules))
     rng = np.random.default_rng([bundle.seed, player])
     blueprint = to_policy(tree, [random_policy(tree, rng, zeros) for zeros in (0.0, 0.35)])
@@ -416,7 +416,7 @@ def examine_off_tree(bundle: Bundle, player: int, findings: Findings) -> None:
                 value=(bundle.value, bundle.value),
                 algorithm="lp",
             )
-        except ValueError as error:  # subgames may begin before the action, and cross an infoset there
+        except ValueError as error:  # subgames may begin before the action, where they cross an infoset
             refused = method == "expensive" and "crosses an infoset" in str(error)
             findings.hold("off the menu: only a cut that crosses is refused", where, not refused, 0.5)
             continue
@@ -447,9 +447,9 @@ AT_SPOTS: tuple[Gadget, ...] = (
 
 
 def random_spot(rng: np.random.Generator) -> Spot:
-    """A river of some hands each, whose stack is enough for every bet of the menu."""
+    """A river of some hands each, whose stack covers every bet of the menu."""
     board = rng.permutation(NUM_CARDS)[:5].tolist()
-    pool = rng.permutation(hands_left(board))[:6]  # both ranges have some hands in common
+    pool = rng.permutation(hands_left(board))[:6]  # the ranges share some hands
     first, second = (
         ",".join(
             f"{hand_name(hand)}:{rng.uniform(0.05, 1):.2f}" for hand in rng.permutation(pool)[:4].tolist()
@@ -463,13 +463,13 @@ def random_spot(rng: np.random.Generator) -> Spot:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ExplicitSpot:
-    """A river on the way, of which the river itself is a subgame.
+    """A river preceded by moves that make it a proper subgame.
 
     Attributes:
       spot: the spot.
-      rules: of the game in which both players first say whether they come.
-      game: from these rules.
-      roots: the histories in which both come.
+      rules: rules of the game in which both players first choose whether to continue.
+      game: game from these rules.
+      roots: the histories in which both continue.
     """
 
     spot: Spot
@@ -485,14 +485,14 @@ class ExplicitSpot:
 
     @functools.cached_property
     def river(self) -> efg.Node:
-        """The river alone, with pairs of hands as likely as both ranges say."""
+        """The river alone, with pairs of hands weighted by both ranges."""
         first, second = self.spot.range_weights
         weights = np.array([first[a] * second[b] for a, b in self.rules._pairs])
         weights /= weights.sum()
         return efg.Chance(tuple(weights.tolist()), tuple(self.game.nodes[h] for h in self.roots))
 
     def rows(self, solution: SpotSolution) -> dict[Label, Array]:
-        """Of both players, by the names that the rules give infosets."""
+        """Rows of both players, by the rules' names of infosets."""
         named = self.rules.blueprint(solution)
         return {(int(name[0]), name): np.array(row) for name, row in named.items()}
 
@@ -543,7 +543,7 @@ def _hold_solution(each: ExplicitSpot, solution: SpotSolution, where: str, findi
 def _hold_refinement(
     each: ExplicitSpot, before: SpotSolution, found: SpotRefinement, where: str, findings: Findings
 ) -> None:
-    """The gadget game's optimum, exploitabilities, and the bound by its definition."""
+    """Check the gadget game's optimum, exploitabilities, and the bound by its definition."""
     spot, player, gadget = each.spot, found.player, found.gadget
     asked = prior_name(gadget), float(gadget.epsilon)
     above = gadgets.Above(each.game, (each.roots,), player, each.rows(before))
@@ -576,12 +576,12 @@ def _hold_refinement(
 
 
 def attack(seed: int, structures: int, findings: Findings) -> None:
-    """All of these front ends, each with structures of its own.
+    """Fuzz all of these front ends, each with its own structures.
 
     Args:
-      seed: of the first structure.
+      seed: seed of the first structure.
       structures: how many share a game; half as many may leave a menu, and a tenth are rivers.
-      findings: are told.
+      findings: record of the checks.
     """
     shapes, _ = accepted_structures(seed, structures, findings)
     bundle = make_bundle(shapes, seed, f"front ends, --seed {seed}, {structures} structures")

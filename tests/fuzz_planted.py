@@ -1,7 +1,6 @@
 """Bugs to plant in the package, one at a time, and the check that must find each.
 
-`tests/slow/test_fuzz.py` plants them. Each is one change of a function or a number, of a kind that leaves
-everything running.
+`tests/slow/test_fuzz.py` plants them. Each changes one function or number such that everything still runs.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ FEW = 6
 
 
 class Planted(NamedTuple):
-    """A bug.
+    """A planted bug.
 
     Attributes:
-      plant: puts it into the package, until the patch is undone.
+      plant: inserts the bug, until the patch is undone.
       attack: returns the violations that are found.
       found: statements that must be among them.
     """
@@ -51,7 +50,7 @@ class Planted(NamedTuple):
 
 
 def _changed(path: str, change: Callable[[Any], Any]) -> Callable[[Patch], None]:
-    """Changes what a function of a module returns."""
+    """Change the return value of a module's function."""
 
     def plant(patch: Patch) -> None:
         module, _, name = path.rpartition(".")

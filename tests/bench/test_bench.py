@@ -1,4 +1,4 @@
-"""`jaxgadget bench`: its arithmetic with engines whose time is known, its output with real ones."""
+"""`jaxgadget bench`: arithmetic with engines of known speed, output with real engines."""
 
 import itertools
 import json
@@ -21,7 +21,7 @@ from jaxgadget.report.bench import bench_notes, bench_record
 
 KUHN_HISTORIES = 58
 INSTALLED = [engine for engine in PEERS if is_installed(engine)]
-ROW_KEYS = [  # what the issue names, then what is besides
+ROW_KEYS = [  # the specified columns, then the others
     *("game", "engine", "algorithm", "dtype", "lanes", "us_per_lane_iteration", "histories_per_second"),
     *("compile_seconds", "peak_bytes", "build_seconds", "run_seconds", "iterations", "threads"),
 ]
@@ -48,19 +48,19 @@ class graph:
 
 @pytest.fixture(scope="module")
 def ours() -> Benchmark:
-    """The real thing, small."""
+    """A small benchmark with the real engine."""
     return bench("kuhn_poker", engines=[OURS], lanes=[1, 3], iterations=4, repeats=2)
 
 
 class Machine:
-    """A clock that only fake engines move, and what they did."""
+    """A clock that only fake engines advance, with a record of their calls."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.done: list[tuple[str, int | None, int]] = []
 
     def runner(self, engine: str, seconds: float, *, lanes: int = 1, threads: int | None = None) -> Runner:
-        """An engine that needs so long for an iteration, and twice that in every other call."""
+        """An engine with a known time per iteration, doubled in every other call."""
 
         slowness = itertools.cycle((1, 2))
 
@@ -75,7 +75,7 @@ class Machine:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """Peers that need 3 ms, and 2 or 5 ms with 1 or 2 threads; ours needs 1 ms for 10 lanes or more."""
+    """Peers that take 3 ms, and 2 or 5 ms with 1 or 2 threads; ours takes 1 ms for 10 lanes or more."""
     machine = Machine()
     peers = {
         "openspiel": [machine.runner("openspiel", 3e-3, threads=1)],
@@ -118,7 +118,7 @@ def test_as_many_iterations_as_fill_the_time(machine: Machine):
     assert iterations_within(slow.advance, 0.1) == 1
 
 
-# --- the real thing -----------------------------------------------------------------------
+# --- real engines -------------------------------------------------------------------------
 
 
 def test_record(ours: Benchmark):
@@ -134,7 +134,7 @@ def test_record(ours: Benchmark):
     assert [row["lanes"] for row in record["rows"]] == [1, 3]
 
 
-# --- what is refused, and what is left out ------------------------------------------------
+# --- errors, and engines that are left out ------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Reading of compiled programs, described devices, and solves on them: without the CUDA plugin."""
+"""Reading of compiled programs, described devices, and solves on them, without the CUDA plugin."""
 
 import pathlib
 import re
@@ -135,7 +135,7 @@ $L__BB2_1:
 
 
 def test_bytes_of_an_iteration_are_those_counted_by_hand():
-    """Rows that a gather takes, and indices; the slice of an operand; a copy, and an inner loop's thrice."""
+    """Gathered rows and their indices, a sliced operand, a copy, and an inner loop that runs three times."""
     module = hlo.parse_module(MODULE.replace("TRIPS", TRIPS))
     assert hlo.find_iteration(module) == "body"
     work = hlo.measure(module, "body", launch_seconds=1.0, bandwidth=100.0)
@@ -143,7 +143,7 @@ def test_bytes_of_an_iteration_are_those_counted_by_hand():
     assert work.launches == 6
     assert work.moved_bytes == gathered + sliced + copied
     assert work.seconds == pytest.approx((gathered + sliced + copied) / 100)
-    assert hlo.measure(module, "main", 1.0, 100.0) == hlo.Work()  # its loop has no known number of trips
+    assert hlo.measure(module, "main", 1.0, 100.0) == hlo.Work()  # the number of trips of its loop is unknown
     assert {each.operation for each in hlo.reachable(module, "body")} >= {
         "gather",
         "slice",
@@ -162,7 +162,7 @@ def test_of_a_block_of_iterations_one_is_counted():
 
 
 def test_a_compiled_program_is_read():
-    """XLA's own text: an iteration in a loop, and a scan in it."""
+    """HLO text as XLA prints it: an iteration in a loop, and a scan inside it."""
 
     @jax.jit
     def run(x: jax.Array, until: jax.Array) -> jax.Array:
@@ -240,7 +240,7 @@ def test_without_the_plugin_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("platform", ["cuda", "rocm", "tpu"])
 def test_the_main_programs_are_lowered_for_every_platform(platform: str):
-    """Beginning, loop with and without a target gap, and certificate of a refinement; a river's, too."""
+    """Start, loop with and without a target gap, and certificate of a refinement, and of a river."""
     tree = jg.enumerate_game(jg.load("kuhn_poker"))
     uniform, value = jg.Policy.uniform(tree), (-1 / 18, -1 / 18)
     spot = jg.Spot(board="2s3h4d6c7c", oop="AsAh,QsQh", ip="KsKh", pot=20, stack=10)
@@ -274,7 +274,7 @@ def test_what_cannot_be_inspected_is_refused(words: list[str], message: str):
 
 @pytest.mark.parametrize("form", LOOP_FORMS)
 def test_the_form_of_the_loop_changes_no_result(form: LoopForm):
-    """100 iterations: three blocks, and four iterations besides."""
+    """100 iterations: three blocks and a remainder of four iterations."""
     form_of_kuhn = sequence_form(jg.enumerate_game(jg.load("kuhn_poker")))
     with precision(np.float64):
         game = whole_game(form_of_kuhn.treeplex, form_of_kuhn.payoff, num_lanes=2, dtype=np.float64)
@@ -291,7 +291,7 @@ ONE_STEP = jax.jit(lambda game, state: step(game, CFR_PLUS, state))
 
 
 def test_layouts_for_a_described_device_stay_apart():
-    """Either order on one tree: each solve has the sums of its platform."""
+    """Solves of one tree with and without a described device: each uses the sums for its platform."""
     tree, device = jg.enumerate_game(jg.load("kuhn_poker")), AbstractDevice("described", 10**9)
     solver = jg.Solver(iterations=2, dtype="float32", progress=False)
     jg.solve(tree, solver=solver)
@@ -322,7 +322,7 @@ def test_lanes_that_the_host_cannot_hold_are_refused():
 
 
 def test_the_platform_of_the_host_is_named(monkeypatch: pytest.MonkeyPatch):
-    """Otherwise JAX's plugin looks for a driver, and is not there to compile."""
+    """Without the setting, JAX's plugin looks for a driver and cannot be used to compile."""
     before = jax.config.values["jax_platforms"]
     monkeypatch.setattr(jaxgadget.bench.inspect, "cuda_plugin", lambda: "jax-cuda12-plugin")
     jax.config.update("jax_platforms", None)

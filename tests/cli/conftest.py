@@ -1,4 +1,4 @@
-"""How long a command takes is the machine's business: no lines about it, unless a test is about them."""
+"""Suppresses messages about elapsed time, which depend on the machine, except in tests of these messages."""
 
 from collections.abc import Iterator
 

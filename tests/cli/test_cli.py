@@ -1,4 +1,4 @@
-"""The command line, as scripts and people meet it."""
+"""The command line: output, exit codes and errors."""
 
 import itertools
 import json
@@ -57,7 +57,7 @@ def run(*arguments: object) -> Result:
 
 
 def strict(text: str) -> dict[str, Any]:
-    """JSON without NaN or Infinity."""
+    """Parse JSON, rejecting NaN and Infinity."""
 
     def refuse(name: str) -> None:
         raise AssertionError(f"{name} is not JSON")
@@ -66,7 +66,7 @@ def strict(text: str) -> dict[str, Any]:
 
 
 def words(text: str) -> str:
-    """Without line breaks and frames."""
+    """Text without line breaks and frames."""
     return re.sub(r"[│╭╮╰╯─\s]+", " ", text)
 
 
@@ -208,7 +208,7 @@ def test_refine_saves_policies_that_are_blueprints_again(
 
 
 def spy(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Collects what `refine` of the library is asked for, and presses Ctrl-C then."""
+    """Record the arguments of the library's `refine`, which then raises KeyboardInterrupt."""
     called: dict[str, Any] = {}
 
     def refine(tree: Any, where: Any, blueprint: Any, gadgets: Any, **options: Any) -> None:
@@ -251,7 +251,7 @@ def test_cut_by_default(game: str, name: str | None, monkeypatch: pytest.MonkeyP
     assert called["cut"].name == (name or next(iter(load(game).cuts())))
 
 
-# --- what goes wrong ----------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------
 
 MALFORMED = 'EFG 2 R "x" { "a" "b" }\nq "" 1\n'
 NOT_ZERO_SUM = """EFG 2 R "x" { "a" "b" }
@@ -366,7 +366,7 @@ def test_a_missing_package_is_an_error_too(monkeypatch: pytest.MonkeyPatch):
 
 
 def run_program(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """In an encoding that lacks what the tables use."""
+    """Run the program with an output encoding that lacks the characters of tables."""
     command = [sys.executable, "-m", "jaxgadget", *arguments]
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)

@@ -1,4 +1,4 @@
-"""`jaxgadget export`, and games of one's own on the command line."""
+"""`jaxgadget export`, and user-defined games on the command line."""
 
 import json
 import pathlib

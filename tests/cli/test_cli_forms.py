@@ -1,4 +1,4 @@
-"""Commands that take a game by hands: the numbers are those by histories."""
+"""Commands that accept a public tree: the results equal those in histories."""
 
 import json
 import pathlib

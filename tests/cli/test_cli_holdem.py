@@ -21,7 +21,8 @@ from jaxgadget.holdem.translate import translate_solution
 from jaxgadget.subgames.spots import refine_spots
 from tests.solving import settings
 
-holdem: Any = importlib.import_module("jaxgadget.cli.holdem")  # the package has its command by that name
+# `jaxgadget.cli.holdem` as an attribute is the command.
+holdem: Any = importlib.import_module("jaxgadget.cli.holdem")
 
 BLUFFS = ("--board", "2s3h4d6c7c", "--oop", "AsAh,QsQh", "--ip", "KsKh", "--pot", 20, "--stack", 10)
 MENUS = ("--bets", "a", "--ip-bets", "", "--raises", "")
@@ -68,7 +69,7 @@ def test_streets_have_menus_of_their_own():
 
 
 def test_spots_are_re_solved(tmp_path: pathlib.Path):
-    """Rows are the blueprint's, and refinements the library's; a file of results is gone on with."""
+    """Rows are the blueprint's, refinements are the library's, and a file of results is resumed."""
     spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
     spots.write_text(json.dumps(ROW) + "\n")
     how = ("--bets", "a", "--raises", "", "--gadget", "unsafe", "--iterations", 20)
@@ -140,15 +141,15 @@ def test_what_is_solved_is_not_solved_again(tmp_path: pathlib.Path, monkeypatch:
     assert results.read_text().startswith(first)
     rows = json.loads(result.stdout)["rows"]
     assert [sum(row["ev"]) for row in rows] == pytest.approx([40, 20])
-    results.write_text(results.read_text() + "\n")  # an editor's blank line is no row
+    results.write_text(results.read_text() + "\n")  # a blank line at the end of a file is skipped
     assert run(*asked).exit_code == 0
     assert numbers == [1]
 
 
 def test_an_interrupt_tells_what_is_kept(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
-    """And the same command goes on from it; before anything is kept there is nothing to tell."""
+    """The same command resumes; the message names no file before anything is stored."""
     spots, results, folder = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl", tmp_path / "kept"
-    other = ROW | {"board": "2s3h4d6c", "river_bets": ""}  # another tree, so a batch of its own
+    other = ROW | {"board": "2s3h4d6c", "river_bets": ""}  # another tree, hence another batch
     spots.write_text(json.dumps(ROW) + "\n" + json.dumps(other) + "\n")
     asked = ("--spots", spots, *MENUS, "--iterations", 2)
     solving, begun = solve._solve_alike, list[int]()  # pyright: ignore[reportPrivateUsage]
@@ -177,9 +178,9 @@ def test_an_interrupt_tells_what_is_kept(tmp_path: pathlib.Path, monkeypatch: py
 
 
 def test_no_solution_outlives_its_row(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
-    """A turn's takes 100 MB. With gadgets it is there as long as its slice, whose rows an interrupt keeps."""
+    """Solutions (100 MB for a turn) are freed with their row, or with gadgets at the end of their slice."""
     spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
-    several = [ROW | {"stack": 40, "bets": bets} for bets in ("a", "a,50%", "a,50%,25%")]  # a batch each
+    several = [ROW | {"stack": 40, "bets": bets} for bets in ("a", "a,50%", "a,50%,25%")]  # one batch each
     spots.write_text("".join(json.dumps(row) + "\n" for row in several))
     monkeypatch.setattr(holdem, "SLICE_SPOTS", 1)
     solving, made = solve._solve_alike, list[weakref.ref[Any]]()  # pyright: ignore[reportPrivateUsage]
@@ -244,7 +245,7 @@ def test_no_solution_outlives_its_row(tmp_path: pathlib.Path, monkeypatch: pytes
 def test_bad_input_is_one_line(
     arguments: tuple[object, ...], message: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """And said before anything is solved."""
+    """Errors precede any solve."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delattr(solve, "build_batch")
     result = run(*arguments)

@@ -1,4 +1,4 @@
-"""`--order` and what goes with it, of `refine` and `nested`."""
+"""`--order` and related options of `refine` and `nested`."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def run(*arguments: object) -> Result:
 
 
 def record(result: Result) -> dict[str, Any]:
-    """The whole standard output, parsed as strict JSON."""
+    """The standard output, parsed as strict JSON."""
     assert (result.exit_code, result.stderr) == (0, "")
     return json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
 

@@ -37,7 +37,7 @@ def test_methods_are_the_library_s() -> None:
 
 
 def test_a_whole_game_without_some_actions_is_named_as_such() -> None:
-    """Its value is another one, and it is said what the opponent has."""
+    """Its value differs, and the output names the actions off the menu."""
     game = GAME.replace("1/2-1-a", "1/2-1-2-a").replace("num_ranks=2,stack=5", "stack=9")
     asked = (
         *("off-tree", game, "--menu", "1-a", "--blueprint", "uniform", "--algorithm", "lp"),
@@ -52,7 +52,7 @@ def test_a_whole_game_without_some_actions_is_named_as_such() -> None:
 
 
 def test_strategies_are_saved_for_the_whole_game(tmp_path: pathlib.Path) -> None:
-    """By the names of moves, all methods' below each other; another command reads them as blueprints."""
+    """Rows of all methods, found by names of moves; another command reads the file as blueprints."""
     file = tmp_path / "answers.npz"
     rows = record(
         *("off-tree", GAME, "--menu", "1-a", "--blueprint", "dirichlet:1", "--algorithm", "lp"),
@@ -85,7 +85,7 @@ def test_strategies_are_saved_for_the_whole_game(tmp_path: pathlib.Path) -> None
 def test_bad_input_is_one_line(
     arguments: tuple[str, ...], text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And said before a blueprint is made."""
+    """Errors precede the blueprints."""
     monkeypatch.setattr("jaxgadget.policy.blueprints.make_blueprints", None)
     result = run(*arguments)
     assert result.exit_code == 2

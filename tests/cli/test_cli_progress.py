@@ -1,4 +1,4 @@
-"""Without a terminal, every command that takes time writes lines to standard error."""
+"""Without a terminal, every long-running command writes lines to standard error."""
 
 import json
 import re

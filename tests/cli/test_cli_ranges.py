@@ -1,4 +1,4 @@
-"""`jaxgadget train-ranges`, and what it trained at `refine --alternative` and `nested --leaf`."""
+"""`jaxgadget train-ranges`, and its networks in `refine --alternative` and `nested --leaf`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(*arguments: object) -> Result:
 
 
 def record(result: Result) -> dict[str, Any]:
-    """The whole standard output, parsed as strict JSON."""
+    """The standard output, parsed as strict JSON."""
     assert (result.exit_code, result.stderr) == (0, "")
     return json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
 
@@ -57,7 +57,7 @@ def few_searches() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, dict[str, Any], pathlib.Path]:
-    """A folder with a network, what the command said, and the curves."""
+    """A folder with a network, the command's output, and the learning curves."""
     folder = tmp_path_factory.mktemp("trained")
     out, picture = folder / "ranges", folder / "curves.png"
     return out, record(run(*TRAIN, "--out", out, "--plot", picture, "--json", "-")), picture

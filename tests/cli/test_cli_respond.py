@@ -52,7 +52,7 @@ def test_rows_are_the_library_s(tmp_path: pathlib.Path) -> None:
 
 
 def test_standard_output_is_json_alone() -> None:
-    """In a process of its own: libraries in C write past Python."""
+    """In a separate process, since C libraries write to the file descriptor directly."""
     command = (
         *("respond", "kuhn_poker", "--model", "uniform", "--p", "1", "--player", "1"),
         *("--data-biased", "--algorithm", "lp", "--json", "-"),

@@ -56,13 +56,13 @@ def run(*arguments: object) -> Result:
 
 
 def changed(arguments: tuple[object, ...], option: str, value: object) -> tuple[object, ...]:
-    """With another value of an option."""
+    """The arguments with one option's value replaced."""
     place = arguments.index(option) + 1
     return (*arguments[:place], value, *arguments[place + 1 :])
 
 
 def record(result: Result) -> dict[str, Any]:
-    """The whole standard output, parsed as strict JSON."""
+    """The standard output, parsed as strict JSON."""
     assert (result.exit_code, result.stderr) == (0, "")
     return json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
 
@@ -79,7 +79,7 @@ def few_draws() -> Iterator[None]:
 def trained(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[pathlib.Path, dict[str, Any], pathlib.Path]:
-    """A folder with a network, what the command said, and the curves."""
+    """A folder with a network, the command's output, and the learning curves."""
     folder = tmp_path_factory.mktemp("trained")
     out, picture = folder / "values", folder / "curves.png"
     return out, record(run(*TRAIN, "--out", out, "--plot", picture, "--json", "-")), picture
@@ -142,7 +142,7 @@ def test_match() -> None:
     again = record(run("match", *FAST, *arguments, "--json", "-"))
     assert again == found
     shown = run("match", *FAST, *arguments).stdout
-    assert shown.count("±") == 2 and "win rate" not in shown  # a pair once, and the note
+    assert shown.count("±") == 2 and "win rate" not in shown  # one line per pair, and the note
 
 
 def test_train_value(trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path]) -> None:

@@ -50,7 +50,7 @@ def test_json_is_alone_and_strict(tmp_path: pathlib.Path):
 
 
 def test_tables_and_files(tmp_path: pathlib.Path):
-    """A table for each game, cut, number of iterations and player; all rows in files; a picture."""
+    """One table per game, cut, number of iterations and player; files with all rows; a picture."""
     folder, csv, parquet, plot = (tmp_path / name for name in ("s", "r.csv", "r.parquet", "r.svg"))
     options = ("--blueprint", "draws:2", "--iterations", 4, "--gadget", "resolving", "--epsilon", 0.1)
     files = ("--csv", csv, "--parquet", parquet, "--plot", plot, "--json", tmp_path / "r.json")
@@ -98,7 +98,7 @@ def test_a_folder_without_locks(tmp_path: pathlib.Path):
 
 
 def test_a_cut_may_be_one_games(tmp_path: pathlib.Path):
-    """The other game has the cut that names none."""
+    """A cut may name its game; the other game takes the cut without a name."""
     games = ("--game", "coin_toss", "--game", "kuhn_poker")
     exactly = ("--blueprint", "uniform", "--gadget", "unsafe", "--algorithm", "lp", "--player", 0)
     cuts = ("--cut", "coin_toss:play", "--cut", "depth:2")

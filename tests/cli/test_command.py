@@ -112,7 +112,7 @@ def test_what_the_library_logs_is_told_inside_a_command_alone(capsys: pytest.Cap
 
 
 def interrupted_at(monkeypatch: pytest.MonkeyPatch, iteration: int) -> None:
-    """Ctrl-C as soon as a checkpoint of that iteration is written."""
+    """Simulate Ctrl-C as soon as the checkpoint of an iteration is written."""
     driver: Any = importlib.import_module("jaxgadget.core.driver")
     monkeypatch.setattr(driver, "CHECKPOINT_SECONDS", -1.0)
     monkeypatch.setattr(driver, "CHECKPOINT_SHARE", 0)

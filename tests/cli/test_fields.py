@@ -57,7 +57,7 @@ class Request:
 
 
 def called(*arguments: str, **fields: Any) -> tuple[Result, list[Any]]:
-    """A command of one request, and the requests that it received."""
+    """A command with one request, and the list of requests that it received."""
     received: list[Any] = []
 
     def command(context: typer.Context, request: Request, more: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""All random shapes as one game, so that one compiled program serves every one of them.
+"""All random shapes as one game, so that one compiled program covers all of them.
 
 Chance picks a shape and both players see it, so the game's subgames are those of the five
 shapes of `tests/reference/random_games.py`, side by side in one forest of very different
@@ -43,21 +43,21 @@ def grove(seed: int) -> tuple[HistoryTree, efg.Game]:
 
 
 def roots(seed: int) -> list[int]:
-    """The roots of every shape's own cut."""
+    """The roots of each shape's own cut."""
     tree, game = grove(seed)
     depth = [int(shape.cut.removeprefix("depth:")) for shape in LIST]
     return sorted(h for d in set(depth) for h in cuts.depth_roots(game, d) if depth[part_of(tree, h)] == d)
 
 
 def part_of(tree: HistoryTree, history: int) -> int:
-    """Which shape a history lies in."""
+    """The index of the shape that a history belongs to."""
     first = tree.moves(history)[0]
     assert isinstance(first, int)
     return first
 
 
 def grove_cut(seed: int) -> Cut:
-    """The same as a cut of the production tree, from a predicate."""
+    """The same cut on the production tree, given by a predicate."""
 
     def shapes_cuts(tree: HistoryTree) -> Array:
         return np.array(roots(seed))
@@ -76,7 +76,7 @@ def components(seed: int) -> list[list[int]]:
 
 
 def subgames(seed: int, resolver: int, blueprint: Strategy) -> list[gadgets.Subgame]:
-    """The explicit subgames, in the order of the forest's."""
+    """The explicit subgames, in the order of the forest."""
     return gadgets.subgames(grove(seed)[1], components(seed), resolver, blueprint)
 
 
@@ -84,7 +84,7 @@ def subgames(seed: int, resolver: int, blueprint: Strategy) -> list[gadgets.Subg
 
 
 def clipped_policy(tree: HistoryTree, seed: int) -> dict[Label, Array]:
-    """Hardly ever anything but one action: reaches far below the clip of the blueprint prior."""
+    """Nearly pure rows: reaches far below the clip of the blueprint prior."""
     rng = np.random.default_rng(seed)
     rows = random_policy(tree, rng, 0.0)
     for label, row in rows.items():
@@ -94,7 +94,7 @@ def clipped_policy(tree: HistoryTree, seed: int) -> dict[Label, Array]:
 
 
 def cornered_policy(tree: HistoryTree, seed: int) -> dict[Label, Array]:
-    """Many reaches are 0.
+    """A policy with many zero reaches.
 
     In `bids` no player bids 0, so that only some `N(s)` of a subgame are 0; in `betting` player 0 never
     bets, so that `N` is 0 at decisions of player 1 above the cut.
@@ -115,7 +115,7 @@ def cornered_policy(tree: HistoryTree, seed: int) -> dict[Label, Array]:
 
 @functools.cache
 def blueprints(seed: int) -> list[dict[Label, Array]]:
-    """Three of them: with unequal reaches, with many that are 0, and with clipped ones."""
+    """Three blueprints: with unequal reaches, with many zero reaches, and with clipped ones."""
     tree, _ = grove(seed)
     plain = random_policy(tree, np.random.default_rng(seed))
     return [plain, cornered_policy(tree, seed), clipped_policy(tree, seed)]
@@ -123,17 +123,17 @@ def blueprints(seed: int) -> list[dict[Label, Array]]:
 
 @functools.cache
 def above(seed: int, resolver: int, blueprint: int) -> gadgets.Above:
-    """The explicit cut for one of the `blueprints`."""
+    """The explicit cut of one of the `blueprints`."""
     return subgames(seed, resolver, blueprints(seed)[blueprint])[0].above
 
 
 def explicit(seed: int, resolver: int, blueprint: int) -> list[gadgets.Subgame]:
-    """The explicit subgames for one of the `blueprints`."""
+    """The explicit subgames of one of the `blueprints`."""
     return above(seed, resolver, blueprint).subgames
 
 
 def to_policy(tree: HistoryTree, rows: Sequence[Strategy]) -> Policy:
-    """Explicit strategies as a policy, a lane each."""
+    """Explicit strategies as a policy with one lane each."""
     pair = [np.stack([efg.to_sequences(tree, lane, p)[1:] for lane in rows], axis=1) for p in (0, 1)]
     return Policy(tree, (pair[0], pair[1]), tuple(f"lane {k}" for k in range(len(rows))))
 
@@ -152,24 +152,24 @@ EVERYTHING: tuple[Gadget, ...] = (ReachResolving(), OptimalContinuation())
 
 
 def games(here: Prepared, asked: Sequence[Gadget]) -> GadgetGames:
-    """The gadget games of gadgets that share an entry."""
+    """The gadget games of kinds that share an entry."""
     return build_games(here, asked)
 
 
 def problem_of(games: GadgetGames) -> Problem:
-    """All lanes, in float64 on the device."""
+    """All lanes as one problem in float64 on the device."""
     with precision(np.float64):
         return with_regret_tolerance(jax.device_put(games.batch.problem()))
 
 
 @functools.cache
 def prepared(seed: int, player: int) -> Prepared:
-    """The grove with its `blueprints`, a lane each, and all that any gadget needs."""
+    """The grove with one lane per `blueprints` entry and the data that any gadget needs."""
     return prepare(forest(seed), player, to_policy(grove(seed)[0], blueprints(seed)), EVERYTHING)
 
 
 def body_rows(where: Forest, player: int, rows: Any, lane: int) -> dict[Label, Array]:
-    """A lane of a body's `[Q, lanes]` by infoset label."""
+    """One lane of a body's `[Q, lanes]` array, by infoset label."""
     treeplex = where.form.treeplex[player]
     values = np.asarray(rows)[:, lane]
     found: dict[Label, Array] = {}

@@ -1,4 +1,4 @@
-"""Kuhn poker made without any history tree: two treeplexes and a payoff that knows only the rules.
+"""Kuhn poker without a history tree: two treeplexes and a payoff that implements the rules.
 
 The cards are the roots of both players, so that a gadget can stand above them.
 """
@@ -39,10 +39,10 @@ PASS, BET = 0, 1
 
 
 def decisions(above: Array) -> tuple[HostTreeplex, Array]:
-    """For every card two decisions with two actions, and `[4, cards]` their sequences.
+    """Two decisions with two actions per card, and `[4, cards]` their sequences.
 
     Args:
-      above: `[2 decisions]` whether a decision comes after the first one's pass instead of a root.
+      above: `[2 decisions]` whether a decision follows the first one's pass instead of a root.
     """
     later = np.repeat(above, 3)
     card = np.tile(CARDS, 2)
@@ -58,14 +58,14 @@ def decisions(above: Array) -> tuple[HostTreeplex, Array]:
     return treeplex, np.stack(rows)
 
 
-FIRST, FIRST_SEQUENCES = decisions(np.array([False, True]))  # to open; after pass and bet
+FIRST, FIRST_SEQUENCES = decisions(np.array([False, True]))  # opening; after pass and bet
 SECOND, SECOND_SEQUENCES = decisions(np.array([False, False]))  # after a pass; after a bet
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Cards:
-    """Who has the higher card wins a showdown, and who folds loses one."""
+    """Payoff by cards: the higher card wins a showdown, and a player who folds loses one chip."""
 
     sequences: tuple[jax.Array, jax.Array]
     stakes: jax.Array
@@ -111,7 +111,7 @@ def cards(stakes: tuple[float, ...]) -> Cards:
 
 
 def kuhn(stakes: tuple[float, ...], tables: EntryTables | None = None) -> Problem:
-    """The whole game; or with a gadget's tables, player 1 has its way in above its cards."""
+    """The whole game, or, given a gadget's tables, a game with player 1's entry above its cards."""
     lanes, entry, link = len(stakes), fixed_entry(1), np.zeros(3, np.int64)
     unit = Terms(scale=jnp.ones((3, lanes)), constant=jnp.zeros((1, lanes)))
     sides, terms = [build_side(FIRST, entry, link, np.float64)], [unit]
@@ -159,7 +159,7 @@ def test_a_lane_of_it_is_the_game_with_that_stake() -> None:
 
 @pytest.mark.parametrize("gadget", [Resolving(NoPrior()), MaxMargin(UniformPrior(), 1e-3)])
 def test_gadgets_need_no_history_tree(gadget: Resolving | MaxMargin) -> None:
-    """Against an equilibrium the opponent gains nothing by following; with its own alternative values."""
+    """Against an equilibrium the opponent gains nothing by following, given its own alternative values."""
     lanes = len(STAKES)
     with precision(np.float64):
         whole = kuhn(STAKES)

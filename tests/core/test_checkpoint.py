@@ -1,4 +1,4 @@
-"""Checkpoints of solves: what is damaged is named, what is of another solve refused, what is kept told."""
+"""Checkpoints of solves: damaged files and those of other solves are refused by name."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Connected components, against SciPy's."""
+"""Connected components, compared with SciPy's."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from jaxgadget.core.components import connected_components
 
 
 def least_nodes(first, second, num_nodes):
-    """The least node of every node's component, by SciPy."""
+    """The smallest node of every node's component, from SciPy."""
     edges = coo_array((np.ones(len(first)), (first, second)), (num_nodes, num_nodes))
     _, label = csgraph.connected_components(edges, directed=False)
     return np.array([np.flatnonzero(label == own)[0] for own in label], np.int64)
@@ -21,7 +21,7 @@ def least_nodes(first, second, num_nodes):
 
 @st.composite
 def graphs(draw):
-    """Edges and the number of nodes; ends may be alike, and edges come twice."""
+    """Edges and the number of nodes, with self-loops and duplicate edges."""
     num_nodes = draw(st.integers(1, 30))
     nodes = st.integers(0, num_nodes - 1)
     edges = draw(st.lists(st.tuples(nodes, nodes), max_size=40))

@@ -1,4 +1,4 @@
-"""Lanes in chunks: the same numbers, one after the other or by several threads, resumed or not."""
+"""Lanes in chunks: the same numbers sequentially, in several threads, and after resuming."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from tests.subgames.test_refine import check_equal, counted, forget, solved
 
 @dataclasses.dataclass(frozen=True)
 class Apart(MaxMargin):
-    """A gadget that shares its entry with no other."""
+    """A gadget that shares its entry with no other kind."""
 
     name: ClassVar[str] = "apart"
     entry_name: ClassVar[str] = "apart"
@@ -65,19 +65,19 @@ ASKED: tuple[Gadget, ...] = (
 """Two that share an entry, and two apart: with three blueprints, 6 lanes each."""
 
 MARGINS = ASKED[1::2]
-CHUNKS = (4, 5)  # so that the second chunk is filled up; a lane apart needs less
+CHUNKS = (4, 5)  # so that the second chunk needs padding; a lane of its own kind needs less
 
 
 @functools.cache
 def whole(asked: Sequence[Gadget] = ASKED, **options: Any) -> Refinement:
-    """Everything at once."""
+    """All lanes in one chunk."""
     return solved(asked=asked, **options)
 
 
 def split(
     monkeypatch: pytest.MonkeyPatch, workers: int, asked: Sequence[Gadget] = ASKED, **options: Any
 ) -> Refinement:
-    """The same in chunks, because no more fits `workers` of them."""
+    """The same lanes in chunks, with memory for `workers` chunks only."""
     monkeypatch.setattr(planning, "find_workers", lambda place: workers)
     limit = memory(workers, options.get("dtype", "float64"))
     return solved(asked=asked, memory_limit=limit, **options)
@@ -85,7 +85,7 @@ def split(
 
 @functools.cache
 def memory(workers: int, dtype: str = "float64") -> int:
-    """As much as chunks of four lanes of the shared entry need; in float32, of margins."""
+    """The memory of chunks of four lanes of the shared entry, in float32, with margins."""
     asked = ASKED if dtype == "float64" else MARGINS
     plans = whole(asked, iterations=1, dtype=dtype).plans
     return max(plan.shared + workers * plan.size.total(CHUNKS[0]) for plan in plans)
@@ -112,7 +112,7 @@ def test_chunks_change_nothing(workers: int, padded: bool, monkeypatch: pytest.M
 def test_at_full_length_chunks_agree_within_their_certificates(
     dtype: str, asked: tuple[Gadget, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Workers have threads of their own, and precision is a thread's."""
+    """JAX's precision is a thread-local setting, which worker threads have to be given."""
     found = split(monkeypatch, 2, asked, iterations=500, dtype=dtype)
     assert {plan.num_chunks for plan in found.plans} == {2}
     expected = whole(asked, iterations=500, dtype=dtype)
@@ -123,7 +123,7 @@ def test_at_full_length_chunks_agree_within_their_certificates(
 
 
 def test_more_chunks_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor do other payoffs, blueprints and priors."""
+    """New payoffs, blueprints and priors compile nothing either."""
     more = (*ASKED, Resolving(UniformPrior(), 0.1), Apart(UniformPrior(), 0.1))
     forget(0, 1)
     first = split(monkeypatch, 1, seed=0)
@@ -145,7 +145,7 @@ def test_chunks_stop_by_themselves_at_a_target_gap(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_resumed_solve_keeps_its_chunks(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever fits or how many cores there are by then; and it is bit-identical."""
+    """The result is bit-identical although the available memory and cores differ."""
     undisturbed = split(monkeypatch, 1, iterations=300)
     split(monkeypatch, 1, iterations=13, checkpoint=tmp_path)
     split(monkeypatch, 2, iterations=37, checkpoint=tmp_path)
@@ -190,18 +190,18 @@ def test_bad_arguments(options: dict[str, Any], match: str) -> None:
         solved(asked=ASKED, **options)
 
 
-# Parts of the forest: not even one lane of all subgames fits
+# Parts of the forest: memory for less than one lane of all subgames
 
 
 def cramped(**options: Any) -> dict[str, Any]:
-    """Memory for a lane of some of the subgames, but not of all."""
+    """Memory for one lane of some subgames, but not of all."""
     plans = whole(iterations=1).plans
     return {"memory_limit": int(0.8 * max(plan.shared + plan.size.total(1) for plan in plans)), **options}
 
 
 @pytest.mark.slow
 def test_parts_of_a_forest_change_nothing() -> None:
-    """Arrays of the user's have a row for every root of the whole forest."""
+    """Arrays of the user have a row for every root of the whole forest."""
     roots = len(whole(iterations=1).forest.roots[1])
     values = np.random.default_rng(0).uniform(0.1, 1.0, (roots, 3))
     asked = (*ASKED[:2], Resolving(ArrayPrior(values), 0.1, ArrayValues(values - 0.5)), ASKED[3])
@@ -278,7 +278,7 @@ def test_a_solve_goes_on_from_the_state_of_one_chunk() -> None:
 
 
 def test_programs_are_dropped_before_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or else, after some thousand shapes in a process, LLVM finds no memory mappings and crashes."""
+    """After several thousand programs in a process, LLVM runs out of memory mappings and crashes."""
     expected = solve(kuhn(), options_of(), average_bodies).outcome
     dropped: list[None] = []
     monkeypatch.setattr(compilation, "drop_programs", lambda: dropped.append(jax.clear_caches()))
@@ -303,7 +303,7 @@ def test_several_chunks_give_no_state_and_take_none() -> None:
 def test_precision_is_the_callers_where_it_is_told(
     options: dict[str, Any], caller: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between two parts of a solve; what is made of a chunk is made in float64."""
+    """The caller's precision holds between the parts of a solve; each chunk is built in float64."""
     workers = 2
     told, finished = list[str](), list[str]()
 
@@ -344,7 +344,7 @@ class _Trouble(Exception):
 
 @pytest.mark.parametrize("error", [_Trouble, KeyboardInterrupt])
 def test_trouble_in_a_task_or_at_home_stops_all(error: type[BaseException]) -> None:
-    """Ctrl-C raises in the main thread, which is the one that looks."""
+    """An exception in a task and Ctrl-C in the main thread, which waits, both stop all threads."""
     stop, begun, ended = threading.Event(), threading.Event(), []
 
     def works() -> None:
@@ -370,7 +370,7 @@ HERE = jax.devices()[0]
 
 
 def test_devices_work_side_by_side_each_on_a_task_at_a_time() -> None:
-    """Results are yielded as they end: the first task waits for the others."""
+    """Results are yielded in order of completion: the first task waits for the others."""
     others, busy, most = threading.Barrier(3), list[int](), list[int]()
 
     def task(number: int, device: Any) -> tuple[int, Any]:
@@ -394,7 +394,7 @@ def test_devices_work_side_by_side_each_on_a_task_at_a_time() -> None:
 
 
 def test_a_device_that_is_not_the_default_one_is_made_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also alone: arrays of a task are otherwise made on the first device."""
+    """Also with a single device: arrays of a task would otherwise be created on the first device."""
     monkeypatch.setattr(devices, "local_devices", lambda: ["another"])
     task = [lambda device: (device, jax.config.jax_default_device)]
     assert list(run_on_devices(task, [HERE], threading.Event())) == [(HERE, HERE)]
@@ -402,7 +402,7 @@ def test_a_device_that_is_not_the_default_one_is_made_so(monkeypatch: pytest.Mon
 
 
 def test_a_result_is_not_kept_until_the_next_one() -> None:
-    """The second task does not end before the caller is done with the first one's result."""
+    """The second task starts only after the caller has released the first result."""
     done, gone = threading.Event(), threading.Event()
 
     class Large:
@@ -443,7 +443,7 @@ def test_trouble_on_a_device_or_a_caller_who_leaves_stops_all(is_closed: bool) -
 
 @pytest.mark.slow
 def test_finished_chunks_leave_nothing_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else many chunks that fit one by one would not fit in the end."""
+    """Otherwise many chunks that fit one by one would exceed the memory together."""
     sizes: list[int] = []
     release = Finished.release
 
@@ -461,7 +461,7 @@ def test_finished_chunks_leave_nothing_on_the_device(monkeypatch: pytest.MonkeyP
 
 
 def test_saving_takes_a_share_of_the_time(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a clock on which an iteration takes 15 s, and saving 40 s: the next one is 400 s later."""
+    """On a fake clock, an iteration takes 15 s and saving 40 s: the next save is 400 s later."""
     driver: Any = importlib.import_module("jaxgadget.core.driver")
     now, saved = [0.0], []
 
@@ -478,6 +478,6 @@ def test_saving_takes_a_share_of_the_time(tmp_path: pathlib.Path, monkeypatch: p
     game = Batch.of(whole_problem(enumerate_game(load("kuhn_poker")), 1, np.float64))
     options = Solver(algorithm="cfr+", iterations=70, checkpoint=tmp_path / "kuhn.npz", dtype="float64")
     solve(game, options, lambda ended: ended.state.iteration[None])
-    assert saved[-1] == 70  # the last one, however long ago
+    assert saved[-1] == 70  # the last one is always saved
     assert len(saved) == 4
     assert min(np.diff(saved[:-1])) * 15 >= 400

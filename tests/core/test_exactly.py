@@ -1,4 +1,4 @@
-"""Gadgets by linear programs: published optima, and that CFR+ comes within its gap of them."""
+"""Gadgets by linear programs: published optima, and the distance of CFR+ from them, within its gap."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def summaries(values: FloatArray) -> list[float]:
 @pytest.mark.parametrize(("game", "where", "player"), QUICK)
 @pytest.mark.slow
 def test_published_optima(game: str, where: str, player: int) -> None:
-    check_published_optima(game, where, player)  # the others: tests/slow
+    check_published_optima(game, where, player)  # other games: tests/slow
 
 
 def check_published_optima(game: str, where: str, player: int) -> None:
-    """Every unique number of `subgames.json`, to 1e-6."""
+    """Every unique number of `subgames.json`, to within 1e-6."""
     cases, tree, value = GROUPS[game, where, player], loaded(game), VALUES[game]
     blueprints = Policy.stack([Policy.geometric(tree, RATIO[case["blueprint"]]) for case in cases])
     asked = (*default_gadgets(), OptimalContinuation(NoPrior()))
@@ -100,11 +100,11 @@ WIDE: tuple[tuple[int, tuple[Gadget, ...]], ...] = (
 @pytest.mark.parametrize(("player", "asked"), WIDE[1:3])
 @pytest.mark.slow
 def test_cfr_comes_within_its_gap_of_the_optimum(player: int, asked: tuple[Gadget, ...]) -> None:
-    check_gaps(player, asked)  # the others: tests/slow
+    check_gaps(player, asked)  # other gadgets: tests/slow
 
 
 def check_gaps(player: int, asked: tuple[Gadget, ...]) -> None:
-    """`value ≤ LP ≤ value + gap` in every subgame, on reaches that are unequal, clipped and zero."""
+    """`value ≤ LP ≤ value + gap` in every subgame, with unequal, clipped and zero reaches."""
     tree = loaded(GOOFSPIEL)
     certain = Policy.geometric(tree, 0.0001)
     first, second = (np.where(rows < 1e-3, 0.0, rows) for rows in certain.probabilities)
@@ -125,7 +125,7 @@ def check_gaps(player: int, asked: tuple[Gadget, ...]) -> None:
 
 
 def test_auto_finds_an_epsilon_that_changes_no_optimum() -> None:
-    """The value is the unperturbed optimum, and nothing rises."""
+    """The value is the unperturbed optimum, and no exploitability rises."""
     tree = loaded("kuhn_poker")
     kinds = (Resolving, MaxMargin, ReachResolving, Full, OptimalContinuation)
     blueprints = Policy.stack([Policy.geometric(tree, ratio) for ratio in (1, 0.5, 0.05)])
@@ -156,7 +156,7 @@ def test_what_linear_programs_do_not_take() -> None:
 
 
 def rarely(off: float) -> Policy:
-    """Player 0 of Kuhn poker passes with a Jack, and hardly ever with another card."""
+    """Player 0 of Kuhn poker passes with a Jack, and almost never with another card."""
     tree = loaded("kuhn_poker")
     first, second = (rows.copy() for rows in Policy.dirichlet(tree, seed=3).probabilities)
     infosets = tree.infosets[0]
@@ -167,7 +167,7 @@ def rarely(off: float) -> Policy:
 
 
 def test_a_rare_root_counts_in_full_where_margins_are_divided_by_its_reach() -> None:
-    """Its row of the program's solution is kept: by the definition, the strategy has the optimum."""
+    """Its row of the program's solution is used: the strategy has the optimum of the definition."""
     asked = [MaxMargin(NoPrior()), MaxMargin(UniformPrior(), "auto"), ReachMaxMargin(NoPrior())]
     blueprint = Policy.stack([rarely(off) for off in (1e-8, 1e-10, 1e-13)])
     result = jaxgadget.refine(
@@ -185,7 +185,7 @@ def test_a_rare_root_counts_in_full_where_margins_are_divided_by_its_reach() -> 
 
 @pytest.mark.parametrize("epsilon", ["auto", 1e-3])
 def test_a_termination_that_is_hardly_ever_a_mistake_is_solved(epsilon: Any) -> None:
-    """With a range of nearly one hand, follow has prior 1 − 2e-11 and terminate a floor of 2e-14."""
+    """With a range close to one hand, follow has prior 1 − 2e-11, and terminate a floor of 2e-14."""
     blueprint = rarely(1e-11)
     tree, gadget = blueprint.tree, Resolving(BlueprintPrior(), epsilon)
     result = jaxgadget.refine(
@@ -203,7 +203,7 @@ def test_a_termination_that_is_hardly_ever_a_mistake_is_solved(epsilon: Any) -> 
 
 @pytest.mark.slow
 def test_an_ordinary_approximate_equilibrium_is_refined_exactly() -> None:
-    """After 20,000 iterations of CFR+ many reaches lie between 1e-8 and 1e-14."""
+    """After 20,000 iterations of CFR+ many reaches lie between 1e-14 and 1e-8."""
     tree = loaded(GOOFSPIEL)
     blueprint = jaxgadget.solve(tree, iterations=20_000).policy
     asked = [MaxMargin(), MaxMargin(UniformPrior()), ReachMaxMargin(), MaxMargin(epsilon="auto")]
@@ -220,7 +220,7 @@ def test_an_ordinary_approximate_equilibrium_is_refined_exactly() -> None:
 @pytest.mark.parametrize("share", [1e-2, 1e-6])
 @pytest.mark.parametrize("epsilon", ["auto", 1e-3, 1e-5])
 def test_small_floors_still_choose_the_equilibrium(share: float, epsilon: Any) -> None:
-    """Figure 1 of the refinement paper: nobody who trembles at all ever forfeits."""
+    """Figure 1 of the refinement paper: in every perturbed equilibrium player 0 never forfeits."""
     tree = loaded("matching_pennies_forfeit")
     uniform = Policy.uniform(tree)
     rows = np.array([[0.5], [0.5], [0.0]])

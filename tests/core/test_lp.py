@@ -1,4 +1,4 @@
-"""Linear programs against those of explicit trees; completion, sequential equilibria, errors."""
+"""Linear programs compared with those of explicit trees; completion, sequential equilibria, errors."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ players = pytest.mark.parametrize("player", [0, 1])
 def entry_treeplex(
     num_games: int, game: Array, num_actions: Array, padded: bool
 ) -> tuple[HostTreeplex, Array]:
-    """Decisions right below the games' roots, and their positions."""
+    """Decisions directly below the games' roots, and their positions."""
     return build_treeplex(
         num_roots=num_games,
         depth=np.zeros(len(game), np.int64),
@@ -67,7 +67,7 @@ def entry_treeplex(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Player:
-    """One player's decisions and numbers, one lane; what is missing binds nothing."""
+    """One player's decisions and arrays, one lane; by default without floors or constants."""
 
     body: HostTreeplex
     entry: HostTreeplex = dataclasses.field(default_factory=lambda: fixed_entry(1))
@@ -92,7 +92,7 @@ class Player:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Asked:
-    """A problem of one lane, before it is on the device, and whose guarantee is looked for."""
+    """A problem of one lane on the host, and the player whose guarantee is maximised."""
 
     name: str
     maximiser: int
@@ -156,7 +156,7 @@ def whole(tree: HistoryTree, maximiser: int, floors: tuple[Array | None, Array |
 
 
 def random_floors(tree: HistoryTree, seed: int) -> tuple[tuple[Array, Array], dict[Label, Array]]:
-    """Floors of many actions, as arrays of the bodies and by label; some infosets are all floor."""
+    """Random floors of many actions, for the bodies and by label; some infosets are fully determined."""
     rng, form = np.random.default_rng(seed), sequence_form(tree)
     arrays, labels = [], {}
     for p in (0, 1):
@@ -183,7 +183,7 @@ def test_whole_games_are_those_of_explicit_trees(shape, player, floored):
         assert found.value == pytest.approx([value], abs=CLOSE)
         assert found.gap == pytest.approx([0], abs=CLOSE)
         rows = profile(sequence_form(tree), found)
-        for p, sign in ((player, 1), (1 - player, -1)):  # a saddle point: neither gains by deviating
+        for p, sign in ((player, 1), (1 - player, -1)):  # a saddle point: neither player gains by deviating
             worst = efg.best_response_value(game.root, 1 - p, rows, labels)
             assert worst == pytest.approx(-sign * value, abs=CLOSE)
         for label, row in rows.items():
@@ -193,7 +193,7 @@ def test_whole_games_are_those_of_explicit_trees(shape, player, floored):
 
 @players
 def test_strategies_are_mutual_counterfactual_best_responses(player):
-    """Everywhere, also where the player itself does not get: there a solver's own rows are not."""
+    """This holds at infosets that the player itself does not reach, where solver rows are arbitrary."""
     bare = 0
     for shape in SHAPES:
         tree, game = random_tree(shape, 4)
@@ -232,7 +232,7 @@ def test_where_nobody_gets_the_fallback_plays():
     asked = whole(tree, 0, (None, np.array([0, 0, 0.4, 0.0])))
     floored = solve_program(dataclasses.replace(asked, payoff=payoff), fallback=(None, rows))
     np.testing.assert_allclose(floored.strategy[1].body, [1, 0, 0.4 + 0.6 * 0.3, 0.6 * 0.7])
-    # Against a player 0 who gets there, what is best is played, not the fallback.
+    # Against a player 0 who reaches this infoset, the best action is played, not the fallback.
     payoff = dataclasses.replace(payoff, value=np.array([-9.0, 20.0, -8.0, 10.0, 11.0]))
     found = solve_program(dataclasses.replace(asked, payoff=payoff), fallback=(None, rows))
     np.testing.assert_allclose(found.strategy[1].body, [1, 0, 1, 0])
@@ -243,7 +243,7 @@ def test_where_nobody_gets_the_fallback_plays():
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """A gadget over all subgames of a shape, and the explicit subgames."""
+    """A gadget over all subgames of a shape, with the explicit subgames."""
 
     form: SequenceForm
     explicit: list[gadgets.Subgame]
@@ -258,7 +258,7 @@ def forest_of(shape: str, seed: int) -> Forest:
 def gadget(
     forest: Forest, explicit: list[gadgets.Subgame], kind: str, prior: str = "none", padded: bool = True
 ) -> Setting:
-    """Entries from the explicit subgames' numbers; only structure is the production code's."""
+    """Entries from the explicit subgames' numbers; only the structure is the production code's."""
     resolver, form = explicit[0].resolver, forest.form
     mine, theirs = forest.roots[resolver], forest.roots[1 - resolver]
     reach = {
@@ -269,7 +269,7 @@ def gadget(
     states = [
         (explicit[g], s) for g, s in zip(theirs.subgame.tolist(), theirs.infostate.tolist(), strict=True)
     ]
-    games = len(explicit) + 2 if padded else len(explicit)  # roots of games that are not there
+    games = len(explicit) + 2 if padded else len(explicit)  # roots of games that do not exist
 
     def side(entry, player, roots, link, scale, constant, **bounds):
         missing = form.treeplex[player].num_roots - len(roots)
@@ -323,7 +323,7 @@ def gadget(
 @players
 @shapes
 def test_gadgets_are_those_of_explicit_trees(shape, player, kind):
-    """Reaches are unequal, zero and clipped; every subgame is its own program."""
+    """Reaches are unequal, zero and clipped; each subgame is a separate program."""
     for zeros in (0.0, 0.4):
         explicit = random_subgames(shape, 7, player, zeros)
         for prior, epsilon in (("none", 0.0), ("uniform", 0.1), ("blueprint", 0.02)):
@@ -342,7 +342,7 @@ def test_gadgets_are_those_of_explicit_trees(shape, player, kind):
 @pytest.mark.parametrize("kind", ["resolving", "max-margin"])
 @players
 def test_refined_programs_keep_the_optimum(player, kind):
-    """The ε found changes nothing, and the solution is as good in the perturbed game."""
+    """The chosen ε leaves the optimum unchanged, and the solution is optimal in the perturbed game."""
     for shape in SHAPES:
         explicit = random_subgames(shape, 7, player, 0.2)
         setting = gadget(forest_of(shape, 7), explicit, kind, "uniform")
@@ -367,7 +367,7 @@ def pennies() -> tuple[Forest, efg.Game]:
 
 
 def pennies_gadget(kind: str, prior: str, row: list[float]) -> Setting:
-    """Figure 1 of the refinement paper with a blueprint over forfeit, heads, tails."""
+    """Figure 1 of the refinement paper, with a blueprint over forfeit, heads and tails."""
     forest, game = pennies()
     (mine,), (theirs,) = (range(len(forest.tree.infosets[p])) for p in (0, 1))
     blueprint = {(0, mine): np.array(row), (1, theirs): np.array([0.5, 0.5])}
@@ -382,7 +382,7 @@ def test_figure_1_forfeit_is_never_played():
     assert sorted(subgame.alternative(s) for s in subgame.states) == [-0.5, 0.0]
     value = solve_program(plain.program_of(0.0)).value[0]
     assert value == pytest.approx(-0.5, abs=1e-12)
-    # Without a prior the blueprint, half of it forfeit, is as good as anything.
+    # Without a prior the blueprint, half of it forfeit, is one of the optima.
     assert gadgets.objective("resolving", subgame, subgame.blueprint) == pytest.approx(value, abs=1e-12)
     for prior in ("uniform", "blueprint"):
         for kind in ("resolving", "max-margin"):
@@ -393,7 +393,7 @@ def test_figure_1_forfeit_is_never_played():
 
 
 def test_epsilon_shrinks_until_it_changes_nothing():
-    """From an equilibrium nothing may be lost on tails; with large trembles towards heads it pays to."""
+    """From an equilibrium nothing may be lost on tails, although large trembles to heads reward it."""
     setting = pennies_gadget("resolving", "uniform", [0.0, 0.5, 0.5])
 
     def program_of(epsilon: float) -> Asked:
@@ -414,7 +414,7 @@ def test_epsilon_shrinks_until_it_changes_nothing():
 
 
 def test_what_only_mistakes_reach_is_answered():
-    """The opponent always terminates, and player 0 does not go right; the row there is still the best."""
+    """The opponent always terminates and player 0 does not go right; that row is still a best response."""
     body, _ = build_treeplex(
         num_roots=1,
         depth=np.array([0, 1]),
@@ -444,11 +444,11 @@ def test_what_only_mistakes_reach_is_answered():
     assert found.value == pytest.approx([-5])
 
 
-# What sequences of the body earn by themselves
+# Constants of the body's sequences
 
 
 def earned_against(form: SequenceForm, player: int, plan: Array) -> Array:
-    """`[S, lanes]` what a player's sequences earn against a plan of the other."""
+    """`[S, lanes]` payoff of a player's sequences against a plan of the other player."""
     entries = form.payoff
     payoff = csr_array((entries.value, (entries.row, entries.column)), entries.shape)
     return payoff @ plan if player == 0 else -(payoff.T @ plan)
@@ -465,7 +465,7 @@ def earned_against(form: SequenceForm, player: int, plan: Array) -> Array:
 def test_freezing_roots_by_constants_equals_freezing_them_by_floors(
     shape: str, seed: int, resolver: int, chooses: bool, draw: int
 ) -> None:
-    """Floors that sum to 1 below some roots, or what the opponent earns against them as its constant."""
+    """Floors that sum to 1 below some roots, or their payoff to the opponent as a constant."""
     rng = np.random.default_rng(draw)
     forest = build_forest(random_game(shape, seed), SHAPES[shape].cut, padded=False)
     treeplex, opponent = forest.form.treeplex[resolver], 1 - resolver
@@ -479,7 +479,7 @@ def test_freezing_roots_by_constants_equals_freezing_them_by_floors(
         by_constants = with_terms(problem, resolver, scale=scale * ~frozen[:, None])
         by_constants = with_terms(by_constants, opponent, body_constant=constant)
     for lane in range(problem.num_lanes):
-        for maximiser in (0, 1):  # the constant is the maximiser's or the opponent's
+        for maximiser in (0, 1):  # the constant belongs to the maximiser or to the opponent
             floors, constants = (
                 lp.solve_program(asked, lane, Goal(maximiser=maximiser), name="frozen")
                 for asked in (by_floors, by_constants)
@@ -489,7 +489,7 @@ def test_freezing_roots_by_constants_equals_freezing_them_by_floors(
 
 
 def following(node: efg.Node, player: int, rows: dict[Label, Array]) -> efg.Node:
-    """The game in which a player's moves are chance's, with a strategy's probabilities."""
+    """The game in which a player's moves are chance moves, with a strategy's probabilities."""
     if isinstance(node, efg.Terminal):
         return node
     assert not isinstance(node, efg.Past)
@@ -502,7 +502,7 @@ def following(node: efg.Node, player: int, rows: dict[Label, Array]) -> efg.Node
 @players
 @shapes
 def test_an_opponent_who_follows_a_model_with_some_probability(shape, player):
-    """As a constant and as a bonus, against the explicit tree where chance says who plays."""
+    """As a constant and a bonus, compared with the explicit tree in which chance draws the opponent."""
     tree, game = random_tree(shape, 5)
     form, other, rng = sequence_form(tree), 1 - player, np.random.default_rng(5)
     treeplex, rows = form.treeplex[other], {}
@@ -540,7 +540,7 @@ def plan_of(form: SequenceForm, player: int, rows: Array) -> Array:
 
 
 def test_every_lane_has_its_own_numbers():
-    """Payoffs, scales and constants of two lanes, each as in a problem of its own."""
+    """Payoffs, scales and constants of two lanes, each compared with a problem of one lane."""
     explicit = random_subgames("betting", 7, 0, 0.2)
     asked = gadget(forest_of("betting", 7), explicit, "resolving", "uniform").program_of(0.1)
     other = dataclasses.replace(
@@ -565,7 +565,7 @@ def test_every_lane_has_its_own_numbers():
         np.testing.assert_array_equal(optimum.value, value)
 
 
-# Trouble
+# Errors
 
 
 def test_impossible_and_slow_programs_say_so():
@@ -588,7 +588,7 @@ def test_impossible_and_slow_programs_say_so():
 
 
 def test_no_program_runs_without_the_time_limit(monkeypatch):
-    """Not even the one that asks whether a perturbed solution is as good where its basis is not optimal."""
+    """This includes the program that checks a perturbed solution with a non-optimal basis."""
     limits: dict[str, list[float | None]] = {"run": [], "stays_optimal": []}
 
     def run(*args, time_limit=None, **options):

@@ -1,4 +1,4 @@
-"""What the planner says against what XLA says, and how it splits lanes."""
+"""The planner's bytes compared with XLA's memory analysis, and the split of lanes into chunks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ WITHIN = 1.3
 
 
 def measured(problem: Problem, algorithm: str | Rule = "cfr+") -> int:
-    """What XLA's analysis of the compiled loop says."""
+    """Bytes of the compiled loop, from XLA's memory analysis."""
     with precision(problem.dtype):
         rule = find_rule(algorithm)
         state, last = start.eval_shape(problem, rule), jax.ShapeDtypeStruct((), np.int32)
@@ -62,7 +62,7 @@ def forest(game: str, where: str) -> Forest:
 
 
 def batch_of(game: str, where: str, *gadgets: Gadget, player: int = 0, blueprints: int = 1) -> Batch:
-    """Gadgets that share an entry, each after so many uniform blueprints."""
+    """Gadgets that share an entry, each after the given number of uniform blueprints."""
     blueprint = Policy.stack([Policy.uniform(forest(game, where).tree)] * blueprints)
     prepared = prepare(forest(game, where), player, blueprint, gadgets)
     return build_games(prepared, gadgets).batch
@@ -74,7 +74,7 @@ GOOFSPIEL = ("goofspiel(num_cards=4,imp_info=True,points_order=descending)", "de
 
 
 def test_the_planned_bytes_are_those_of_the_compiled_loop() -> None:
-    check_planned_bytes(LEDUC, [Resolving()], 0, 64, "float32")  # others: tests/slow
+    check_planned_bytes(LEDUC, [Resolving()], 0, 64, "float32")  # other games: tests/slow
 
 
 def check_planned_bytes(
@@ -88,7 +88,7 @@ def check_planned_bytes(
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class Remembering:
-    """CFR+ that also keeps the last two iterations' regrets, which nothing reads."""
+    """CFR+ that also stores the regrets of the last two iterations, without using them."""
 
     name: str = "remembering"
 
@@ -136,7 +136,7 @@ def test_the_planned_bytes_of_a_whole_game() -> None:
 @pytest.mark.parametrize(("platform", "most"), [("cpu", WITHIN), ("gpu", 1.5)])
 @pytest.mark.slow
 def test_the_planned_bytes_of_a_game_by_hands(platform: str, most: float) -> None:
-    """Ends are of a dozen kinds; an accelerator adds up all of them at once, in fewer temporaries."""
+    """Ends of a dozen kinds; an accelerator sums all of them at once, with fewer temporaries."""
     tree = jaxgadget.public_tree(jaxgadget.load("liars_dice(numdice=2,dice_sides=3)"))
     assert len(tree.hands_game.ends) == 12
     with assume_device(AbstractDevice("described", 10**9, platform=platform)):
@@ -146,7 +146,7 @@ def test_the_planned_bytes_of_a_game_by_hands(platform: str, most: float) -> Non
 
 
 def with_stakes() -> Batch:
-    """A payoff with a number for each lane."""
+    """A payoff with one stake per lane."""
     with precision(np.float64):
         return Batch.of(test_by_hand.kuhn(test_by_hand.STAKES))
 
@@ -195,7 +195,7 @@ def nothing(ended: Finished) -> tuple[()]:
 def test_a_model_that_is_wrong_gets_a_smaller_chunk_once(
     workers: int, kuhn: Batch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As small as the compiled loop must have it."""
+    """The chunk is as small as the compiled loop requires."""
     for name in ("STATE_ARRAYS", "LOOP_ARRAYS", "FINAL_ARRAYS"):
         monkeypatch.setattr(planning, name, 0.1)
     monkeypatch.setattr(planning, "find_workers", lambda place: workers)
@@ -220,7 +220,7 @@ def test_a_model_that_is_wrong_gets_a_smaller_chunk_once(
 
 
 def test_a_chunk_never_grows(kuhn: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However little the compiled loop takes; plans that take little are not even compiled for."""
+    """Even if the compiled loop takes little memory; small plans skip that compilation."""
     monkeypatch.setattr(planning, "find_workers", lambda place: 1)
     right = plan_batch(kuhn, np.float32)
     limit = right.shared + right.size.total(64)
@@ -243,12 +243,12 @@ def test_what_does_not_fit_is_refused_with_the_figures(kuhn: Batch) -> None:
     assert plan_batch(kuhn, np.float64, memory_limit=one).chunk == 1
 
 
-# An accelerator's own limit
+# The limit of an accelerator
 
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """A GPU with the statistics of XLA's allocator; none with the allocator `platform`."""
+    """A GPU with the statistics of XLA's allocator; without them for the allocator `platform`."""
 
     stats: dict[str, int] | None
     platform: str = "gpu"
@@ -258,7 +258,7 @@ class Device:
 
 
 def test_memory_is_that_of_the_device_with_the_least() -> None:
-    """With XLA's memory allocated in advance, and 80 GB of 0.75 × 141 GB free."""
+    """With preallocated memory, and with 80 GB of 0.75 × 141 GB free."""
     whole = {"bytes_limit": 105_000_000_000, "bytes_in_use": 25_000_000_000}
     roomy = whole | {"bytes_in_use": 0, "pool_bytes": 105_000_000_000}
     placement = Placement((Device(whole), Device(roomy)))
@@ -271,7 +271,7 @@ def test_memory_is_that_of_the_device_with_the_least() -> None:
 def test_without_statistics_the_memory_of_a_gpu_is_unknown(
     stats: dict[str, int] | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is not that of the host."""
+    """It is not the memory of the host."""
     placement = Placement((Device(stats, platform=f"gpu with {stats}"),))
     assert find_memory(placement) is None and planning.whole_memory(placement) is None
     assert find_memory(placement) is None

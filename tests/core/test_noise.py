@@ -1,4 +1,4 @@
-"""Actions of noisy value: the choice and its value against quadrature of their definitions."""
+"""Actions of noisy value: the choice and its value, compared with quadrature of their definitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CASES = [  # value of the first action, mean and deviation of the second
 
 
 def entries(count: int) -> Treeplex:
-    """Decisions between two actions, one after the other below a root each."""
+    """Two-action decisions, one after the other below each root."""
     treeplex, _ = build_treeplex(
         num_roots=count,
         depth=np.zeros(count, np.int64),
@@ -33,7 +33,7 @@ def entries(count: int) -> Treeplex:
 
 
 def columns(first: list[float], second: list[float]) -> np.ndarray:
-    """`[2 × infosets, 1]` numbers of the first actions, then of the second, as the treeplex has them."""
+    """`[2 × infosets, 1]` numbers of the first actions, then of the second, in treeplex order."""
     return np.concatenate([first, second])[:, None]
 
 
@@ -53,7 +53,7 @@ def worth(value: float, mean: float, deviation: float) -> float:
 def chosen(
     treeplex: Treeplex, bounds: NoisyBounds, values: jax.Array, otherwise: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The strategy; and the values of infosets to a best response and under that strategy."""
+    """The strategy, and the values of infosets under a best response and under that strategy."""
     (level,) = treeplex.levels()
     played = bounds.respond(treeplex, values, otherwise)
     return played, bounds.best(level, values), bounds.expected(level, played, values)
@@ -89,7 +89,7 @@ def test_the_choice_and_its_worth_are_those_of_the_definition(epsilon: float) ->
 
 
 def test_a_strategy_is_worth_what_it_gets_by_leaving_for_the_largest_draws() -> None:
-    """Of a plan in proportion to the reach; and no strategy is worth more than the best one."""
+    """For a plan in proportion to the reach; no strategy exceeds the best response."""
     shares = [0.0, 1e-9, 0.1, 0.5, 0.8, 1.0]
     count, mean, deviation = len(shares), 0.3, 0.6
     treeplex = entries(count)
@@ -120,7 +120,7 @@ def test_a_strategy_is_worth_what_it_gets_by_leaving_for_the_largest_draws() -> 
 
 
 def test_where_nothing_is_drawn_nothing_changes() -> None:
-    """In a lane beside one with draws, and in decisions beside others."""
+    """In a lane without noise beside one with noise, and in decisions without noise beside others."""
     treeplex = entries(2)
     noise = jnp.asarray([[np.nan, np.nan], [np.nan, np.nan], [np.nan, 0.5], [np.nan, np.nan]])
     values = jnp.asarray([[0.1, 0.1], [0.2, 0.2], [0.3, 0.3], [0.4, 0.4]])

@@ -1,4 +1,4 @@
-"""Sparse sums and the payoff operator: rows form, blocks form and a dense matrix agree."""
+"""Sparse sums and the payoff operator: row form, block form and dense matrix agree."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ LANES = 3
 
 @functools.cache
 def matrix(name: str) -> Array:
-    """A sparse matrix of a kind that needs a path of its own."""
+    """A sparse matrix of a kind with its own code path."""
     rng = np.random.default_rng(len(name))
     dense = rng.normal(size=(9, 30))
     if name == "one bucket":
         return dense * (rng.random(dense.shape) < 0.4)
-    if name == "wide":  # more than are unrolled, and in rows of one width
+    if name == "wide":  # more than are unrolled, in rows of equal width
         return np.where(np.arange(30) < UNROLLED_WIDTH + 5, dense, 0)
     if name == "wide and narrow":
         dense[1:] *= rng.random((8, 30)) < 0.08
@@ -62,7 +62,7 @@ def apply(sums: RowSums, x: jax.Array) -> jax.Array:
 
 def row_sums(dense: Array, rounding: Rounding) -> RowSums:
     row, column = np.nonzero(dense)
-    order = np.random.default_rng(0).permutation(len(row))  # entries come in any order
+    order = np.random.default_rng(0).permutation(len(row))  # entries in arbitrary order
     row, column = row[order], column[order]
     return build_row_sums(row, column, dense[row, column], len(dense), np.float64, rounding)
 
@@ -91,7 +91,7 @@ def test_both_kinds_of_buckets_are_tested() -> None:
 
 
 def block_diagonal(seed: int) -> Entries:
-    """Dense blocks of several shapes, two of them alike, with rows and columns shuffled; some are empty."""
+    """Dense blocks of several shapes, two of them equal, with shuffled rows and columns; some are empty."""
     rng = np.random.default_rng(seed)
     rows, columns = rng.permutation(20), rng.permutation(25)
     dense = np.zeros((20, 25))
@@ -144,7 +144,7 @@ def test_terminal_by_terminal_it_equals_the_dense_matrix(
 
 
 def check_gradients(payoff: Payoff, listed: Entries) -> None:
-    """Against the matrix of some entries, for random numbers."""
+    """Compare with the matrix of the given entries, for random vectors."""
     dense = np.zeros(listed.shape)
     np.add.at(dense, (listed.row, listed.column), listed.value)
     rng = np.random.default_rng(0)
@@ -221,7 +221,7 @@ def test_a_payoff_keeps_the_state_it_is_given() -> None:
 
 
 def test_how_full_blocks_are() -> None:
-    """A component of 2 × 3 cells with 4 entries and one of a single cell; one row and column are empty."""
+    """Density of a component of 2 × 3 cells with 4 entries and of one with a single cell."""
     row, column = np.array([1, 1, 3, 3, 0]), np.array([0, 2, 2, 4, 1])
     assert block_fill(merge_entries(row, column, np.ones(5), (5, 6))) == pytest.approx(5 / 7)
     assert block_fill(block_diagonal(0)) == 1

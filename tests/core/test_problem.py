@@ -56,7 +56,7 @@ def game(shape: str, seed: int) -> HistoryTree:
 
 
 def test_values_need_a_strategy() -> None:
-    """Without one they were a best response, silently."""
+    """Without one, values would silently be those of a best response."""
     with precision(np.float64):
         form = sequence_form(game("betting", 0))
         problem = whole_game(form.treeplex, form.payoff, num_lanes=1, dtype=np.float64)
@@ -71,7 +71,7 @@ def test_values_need_a_strategy() -> None:
 
 
 def test_a_player_below_its_floors_does_not_lower_the_gap() -> None:
-    """Player 1 of matching pennies has to play Heads with 0.7, and an average says 1e-7 less."""
+    """In matching pennies, player 1 has to play Heads with 0.7, and its average is 1e-7 below that."""
     form = sequence_form(enumerate_game(load("matching_pennies_forfeit")))
     floors = np.zeros(3), np.array([0.7, 0.0])
     with precision(np.float64):
@@ -86,7 +86,7 @@ def test_a_player_below_its_floors_does_not_lower_the_gap() -> None:
     assert gap == pytest.approx(0, abs=1e-12)
 
 
-# What sequences of the body earn by themselves
+# Constants of the body's sequences
 
 
 def follow_or_terminate(subgame: Array, num_subgames: int) -> tuple[HostTreeplex, Array]:
@@ -104,7 +104,7 @@ def follow_or_terminate(subgame: Array, num_subgames: int) -> tuple[HostTreeplex
 
 
 def gadget_game(forest: Forest, resolver: int, rng: np.random.Generator, *, chooses: bool) -> Problem:
-    """A resolving gadget with random numbers, or, if the opponent does not choose, an unsafe one."""
+    """A resolving gadget with random numbers, or an unsafe one if the opponent does not choose."""
     sides, terms = [], []
     for player in (0, 1):
         body, subgame = forest.form.treeplex[player], forest.roots[player].subgame
@@ -133,7 +133,7 @@ def gadget_game(forest: Forest, resolver: int, rng: np.random.Generator, *, choo
 
 
 def frozen_rows(treeplex: HostTreeplex, frozen: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """A random strategy below some roots, 0 elsewhere: `[Q, lanes]`, and as a plan `[S, lanes]`."""
+    """A random strategy below some roots, 0 elsewhere: rows `[Q, lanes]` and plan `[S, lanes]`."""
     strategy = np.zeros((treeplex.num_sequences - treeplex.num_roots, LANES))
     plan = np.zeros((treeplex.num_sequences, LANES))
     plan[: treeplex.num_roots] = frozen[:, None]
@@ -157,7 +157,7 @@ def test_freezing_roots_by_constants_equals_freezing_them_by_floors() -> None:
 
 
 def check_freezing(shape: str, seed: int, resolver: int, chooses: bool, draw: int) -> None:
-    """Floors that sum to 1, or what the opponent earns against them as its constant: the same iterations."""
+    """Floors that sum to 1 and their payoff as a constant give the same iterations."""
     rng = np.random.default_rng(draw)
     forest = build_forest(game(shape, seed), SHAPES[shape].cut, padded=False)
     treeplex, opponent = forest.form.treeplex[resolver], 1 - resolver
@@ -185,7 +185,7 @@ def check_freezing(shape: str, seed: int, resolver: int, chooses: bool, draw: in
 
 
 def play_five(problem: Problem) -> list[tuple[Any, Evaluation]]:
-    """Both players' averages after each of five iterations of CFR+, and what they are worth."""
+    """Both players' averages after each of five iterations of CFR+, and their values."""
     state = cfr.start(problem, find_rule("cfr+"))
     played: list[tuple[Any, Evaluation]] = []
     for t in range(5):
@@ -203,7 +203,7 @@ def play_five(problem: Problem) -> list[tuple[Any, Evaluation]]:
 )
 @pytest.mark.slow
 def test_an_opponent_who_follows_a_model_is_a_constant(seed: int, player: int, p: float, model: int) -> None:
-    """With p·A·x as what sequences earn, and 1−p as the scale of the free opponent (Johanson et al. 2007)."""
+    """The constant is p·A·x, and 1−p scales the free opponent (Johanson et al. 2007)."""
     tree = game("betting", seed)
     opponent = Policy.dirichlet(tree, model, 0.5)
     exact = respond(tree, Opponent(opponent, p), player=player, algorithm="lp")
@@ -239,7 +239,7 @@ def against_model(tree: HistoryTree, opponent: Policy, player: int, p: float) ->
 
 
 def test_constants_count_in_what_is_no_regret() -> None:
-    """Against a model alone, only they can be regretted."""
+    """Against a model that is always followed, regrets come from the constants alone."""
     tree = game("betting", 0)
     opponent = Policy.dirichlet(tree, 1, 0.5)
     treeplex = sequence_form(tree).treeplex[0]
@@ -258,7 +258,7 @@ def test_constants_count_in_what_is_no_regret() -> None:
 
 
 def test_roots_without_a_scale_have_reach_1() -> None:
-    """No scale is a scale of 1: the same tolerance, iterations and values, bit for bit."""
+    """Without a scale, tolerance, iterations and values equal those of a scale of 1, bit for bit."""
     form = sequence_form(game("betting", 0))
     rule = find_rule("cfr+")
     with precision(np.float64):
@@ -275,7 +275,7 @@ def test_roots_without_a_scale_have_reach_1() -> None:
 
 @pytest.mark.parametrize("chooses", [True, False])
 def test_an_iteration_leaves_a_fixed_entry_alone(chooses: bool) -> None:
-    """Its plan and sums are the arrays from before, not computed anew, so that a loop does not write them."""
+    """Its plan and sums are the same arrays, not new ones, so that a loop does not write them."""
     rng, rule = np.random.default_rng(0), find_rule("cfr+")
     forest = build_forest(game("betting", 0), SHAPES["betting"].cut, padded=False)
     with precision(np.float64):

@@ -1,4 +1,4 @@
-"""Rules, floors and what counts as no regret; every rule solves Kuhn poker as its reference does."""
+"""Update rules, floors and the threshold of regrets; every rule solves Kuhn poker as its reference does."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def kuhn() -> tuple[HistoryTree, efg.Game]:
     ],
 )
 def test_every_rule_solves_kuhn_and_equals_its_reference(name: str, at_most: float) -> None:
-    """The compiled loop, stopped at every one of the first five iterations, at 10 and at 150."""
+    """The compiled loop, stopped after each of the first five iterations, after 10 and after 150."""
     tree, game = kuhn()
     problem = whole_problem(tree, 1, np.float64)
     iterates = reference.run(game.root, REFERENCE_RULES[name], 10, threshold=1e-14)
@@ -113,7 +113,7 @@ def test_every_rule_solves_kuhn_and_equals_its_reference(name: str, at_most: flo
     assert efg.nash_conv(game.root, strategy) < at_most
 
 
-# Rules with a state of their own
+# Rules with their own state
 
 
 @jax.tree_util.register_static
@@ -170,7 +170,7 @@ def test_a_rule_with_a_state_of_its_own_needs_no_other_loop() -> None:
 
 @functools.cache
 def decisions() -> tuple[Treeplex, list[Array], list[int]]:
-    """Infosets of several sizes, some padding, and of each real one its actions' rows and its own."""
+    """Infosets of several sizes, some padding, and the rows of each real infoset's actions."""
     count = len(SIZES)
     host, position = build_treeplex(
         num_roots=1,
@@ -187,7 +187,7 @@ def decisions() -> tuple[Treeplex, list[Array], list[int]]:
 
 
 def drawn_floors(rng: np.random.Generator) -> tuple[Array, list[Array], list[Array]]:
-    """`[Q, lanes]` floors ε·p, and ε `[lanes]` and p `[actions, lanes]` of every infoset; ε = 0 somewhere."""
+    """`[Q, lanes]` floors ε·p, with ε `[lanes]` and p `[actions, lanes]` of every infoset; ε = 0 at some."""
     treeplex, rows, _ = decisions()
     floor = np.zeros((treeplex.num_actions, LANES))
     epsilons, priors = [], []
@@ -206,12 +206,12 @@ def matched(treeplex: Treeplex, basis: jax.Array, tolerance: jax.Array, bounds: 
 
 
 def test_strategies_are_regret_matching_on_the_shrunken_simplex() -> None:
-    """`π' = Bπ`, `B = (1−ε)I + ε·p·1ᵀ`: never below the floor, summing to 1."""
+    """`π' = Bπ`, `B = (1−ε)I + ε·p·1ᵀ`: at least the floor, and sums to 1."""
     treeplex, rows, _ = decisions()
     rng = np.random.default_rng(0)
     floor, epsilons, priors = drawn_floors(rng)
     basis = rng.normal(size=floor.shape)
-    basis[rows[1]] = -1.0  # nothing positive: uniform, then the floor
+    basis[rows[1]] = -1.0  # no positive regret: uniform, then the floor
     with precision(np.float64):
         zero = jnp.zeros((treeplex.num_infosets, LANES))
         found = np.asarray(matched(treeplex, jnp.asarray(basis), zero, Bounds(floor=jnp.asarray(floor))))
@@ -227,14 +227,14 @@ def test_strategies_are_regret_matching_on_the_shrunken_simplex() -> None:
 
 
 def test_floors_that_leave_no_choice_are_played_as_they_are() -> None:
-    """Their rounded sum may exceed 1 in float32; what is left over is then no less than nothing."""
+    """Their rounded sum may exceed 1 in float32; the remainder is then 0, not negative."""
     treeplex, rows, _ = decisions()
     rng = np.random.default_rng(1)
     lanes = 1000
     floor = np.zeros((treeplex.num_actions, lanes), np.float32)
     for row, size in zip(rows, SIZES.tolist(), strict=True):
         held = rng.dirichlet(np.ones(size), lanes).T
-        held[0] *= size == 1  # elsewhere an action is never played
+        held[0] *= size == 1  # elsewhere an action has probability 0
         floor[row] = held / held.sum(axis=0)
     most = max(floor[row].sum(axis=0, dtype=np.float32).max() for row in rows)
     assert most > 1
@@ -256,10 +256,10 @@ def normalised(treeplex: Treeplex, weight: jax.Array, bounds: Bounds) -> jax.Arr
 
 
 def test_averages_keep_to_floors() -> None:
-    """Plans at their floors are rounded to float32, to less as often as not; overflows stay visible."""
+    """Rounding to float32 may put plans below their floors; overflows remain visible."""
     treeplex, rows, _ = decisions()
     floor, epsilons, _ = drawn_floors(np.random.default_rng(4))
-    floor[rows[0]] = np.array([[0.25], [0.75]])  # no choice
+    floor[rows[0]] = np.array([[0.25], [0.75]])  # fully determined
     epsilons[0] = np.ones(LANES)
     average = floor.copy()
     for row, epsilon in zip(rows, epsilons, strict=True):
@@ -284,12 +284,12 @@ def test_averages_keep_to_floors() -> None:
 
 @jax.jit
 def first_regrets(treeplex: Treeplex, q: jax.Array, value: jax.Array, bounds: Bounds) -> jax.Array:
-    """What CFR's first iteration adds to regrets of 0."""
+    """The regrets that CFR's first iteration adds to 0."""
     return find_rule("cfr").learn(treeplex, bounds, jnp.zeros_like(q), (q, value), jnp.ones(()))[0]
 
 
 def test_regrets_are_those_of_the_corners() -> None:
-    """`r' = Bᵀ(q − v)`: what each corner of the shrunken simplex gains over `v = π'·q`."""
+    """`r' = Bᵀ(q − v)`: the gain of each corner of the shrunken simplex over `v = π'·q`."""
     treeplex, rows, positions = decisions()
     rng = np.random.default_rng(1)
     floor, epsilons, priors = drawn_floors(rng)
@@ -321,7 +321,7 @@ def best_values(treeplex: Treeplex, q: jax.Array, bounds: Bounds) -> jax.Array:
 
 
 def test_best_responses_keep_to_bounds() -> None:
-    """The best corner of the shrunken simplex over the legal actions; 0 where none is legal."""
+    """The best corner of the shrunken simplex over the legal actions; 0 if none is legal."""
     treeplex, rows, positions = decisions()
     rng = np.random.default_rng(2)
     floor, epsilons, priors = drawn_floors(rng)
@@ -369,7 +369,7 @@ def test_actions_that_are_not_legal_are_never_played() -> None:
     assert none > 0
 
 
-# What counts as no regret
+# The threshold below which regrets count as 0
 
 
 def test_regrets_up_to_the_threshold_play_uniformly() -> None:
@@ -388,7 +388,7 @@ def test_regrets_up_to_the_threshold_play_uniformly() -> None:
 
 @pytest.mark.parametrize("total", [1e-37, 9e37, 3e38])
 def test_regrets_at_the_ends_of_float32_are_matched(total: float) -> None:
-    """Their sum's inverse would be outside of it."""
+    """The inverse of their sum would overflow."""
     treeplex, rows, _ = decisions()
     treeplex = jax.tree.map(lambda x: x.astype(np.float32) if x.dtype == np.float64 else x, treeplex)
     basis = np.full((treeplex.num_actions, LANES), -1.0, np.float32)
@@ -418,7 +418,7 @@ def test_the_threshold_is_a_multiple_of_machine_epsilon_and_the_payoff_range(dty
 
 
 def test_numbers_of_actions_are_no_table_in_the_program() -> None:
-    """Where infosets go by the million, what is written into a compiled program must not."""
+    """A table with one entry per infoset would make the compiled programs of large games too large."""
     count = 50_000
     host, _ = build_treeplex(
         num_roots=1,

@@ -11,7 +11,7 @@ from jaxgadget.core.results import LaneResult
 
 @dataclasses.dataclass(frozen=True)
 class Halves(LaneResult):
-    """Two lanes, of which the second failed."""
+    """Two lanes, the second of which failed."""
 
     failures: dict[int, str] = dataclasses.field(default_factory=lambda: {1: "overflow"})
 

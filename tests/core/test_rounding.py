@@ -1,4 +1,4 @@
-"""Where precision runs out: roots that are hardly ever reached, and what overflows."""
+"""Limits of precision: roots of tiny reach, and overflow."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def rarely_passing(off: float) -> Policy:
 
 
 def thresholds(off: float) -> FloatArray:
-    """What counts as no regret at the resolving player's decisions, for max-margin."""
+    """The regret thresholds at the resolving player's decisions, for max-margin."""
     forest = build_forest(game("kuhn_poker"), "depth:2")
     games = grove.games(prepare(forest, 0, rarely_passing(off)), [MaxMargin(NoPrior())])
     return np.asarray(grove.problem_of(games).regret_tolerance[0].body)
 
 
 def test_a_rare_root_does_not_switch_regret_matching_off() -> None:
-    """Its margin is divided by almost nothing; the regrets of others must not look like rounding then."""
+    """Its margin is divided by a tiny reach; the regrets of other roots must not count as rounding then."""
     usual, rare, never = thresholds(0.5), thresholds(1e-12), thresholds(0.0)
     assert (usual > 0).any()
     assert (rare <= 3 * usual).all()
@@ -56,7 +56,7 @@ def test_a_rare_root_does_not_switch_regret_matching_off() -> None:
     [(1e-6, "float32"), (1e-16, "float64")],
 )
 def test_rare_roots_are_solved_in_either_precision(off: float, dtype: str) -> None:
-    """What is guaranteed is what the explicit gadget game's definition says of the refined strategy."""
+    """Gadget values equal those of the explicit gadget game at the refined strategy."""
     blueprint = rarely_passing(off)
     tree, asked = blueprint.tree, [Resolving(NoPrior()), MaxMargin(NoPrior())]
     result = jaxgadget.refine(
@@ -73,7 +73,7 @@ def test_rare_roots_are_solved_in_either_precision(off: float, dtype: str) -> No
 
 
 def hardly_ever(tree: HistoryTree, rarely: float = 1e-40) -> Policy:
-    """Player 0 plays all actions but the first with a probability that has no inverse in float32."""
+    """Player 0 plays all actions but the first with a probability whose inverse overflows float32."""
     first, second = (rows.copy() for rows in Policy.uniform(tree).probabilities)
     infosets = tree.infosets[0]
     first[:] = rarely
@@ -115,7 +115,7 @@ def test_an_overflow_leaves_the_other_lanes_alone_and_says_what_to_do() -> None:
 
 
 def test_a_linear_program_that_cannot_be_written_leaves_the_other_lanes_alone() -> None:
-    """Player 1 gets there with a probability that has no inverse in float64 either."""
+    """The reach of player 1 has no inverse in float64 either."""
     tree = game("goofspiel(num_cards=3,imp_info=True)")
     policies = [hardly_ever(tree, 1e-310), Policy.dirichlet(tree, 0)]
     gadgets = [MaxMargin(NoPrior()), Resolving(NoPrior())]
@@ -134,7 +134,7 @@ def test_a_linear_program_that_cannot_be_written_leaves_the_other_lanes_alone() 
 
 
 def test_an_underflow_is_a_failure_and_not_a_strategy_of_nobody() -> None:
-    """Where player 1 comes with a probability that float32 has no number for, nothing could be learned."""
+    """If the reach of player 1 underflows in float32, the lane fails."""
     tree = game("leduc_poker")
     halves: list[FloatArray] = []
     for rows, infosets in zip(Policy.uniform(tree).probabilities, tree.infosets, strict=True):

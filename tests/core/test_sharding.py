@@ -1,4 +1,4 @@
-"""Lanes over several devices: eight simulated ones, in a process of its own."""
+"""Lanes over several devices: eight simulated ones, in a separate process."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_the_first_iterations_are_those_of_one_device(found: dict[str, Any]) -> None:
-    assert found["plan"] == [9, 16, 8]  # filled up to two lanes a device
+    assert found["plan"] == [9, 16, 8]  # padded to two lanes per device
     assert len(found["differences"]) == 5 and max(found["differences"]) <= 1e-12
     assert found["third"]
 
@@ -138,5 +138,5 @@ def test_each_device_takes_the_bytes_that_are_planned_for_its_lanes(found: dict[
 
 
 def test_a_whole_game_is_one_lane_on_one_device(found: dict[str, Any]) -> None:
-    """So its checkpoint is the same on every machine."""
+    """Its checkpoint is therefore the same on every machine."""
     assert found["whole"] == [1]

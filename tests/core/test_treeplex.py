@@ -1,4 +1,4 @@
-"""Sweeps against recursion over the same decisions."""
+"""Sweeps compared with recursion over the same decisions."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ TOLERANCE = 1e-13
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Decisions:
-    """Infosets in any order: what each has above it, and how many actions.
+    """Infosets in any order, each with its parent and its number of actions.
 
     Attributes:
       depth: `[m]` decisions above it.
       num_actions: `[m]`.
       above: `[m]` the infoset above, -1 below a root.
-      slot: `[m]` which action of that infoset, or which root.
+      slot: `[m]` the action of that infoset, or the root.
     """
 
     depth: Array
@@ -66,7 +66,7 @@ class Decisions:
 
 @functools.cache
 def drawn() -> Decisions:
-    """Three levels, 1 to 5 actions, sequences with no, one and several infosets below, a bare root."""
+    """Three levels, 1 to 5 actions, sequences with no, one and several child infosets, and a bare root."""
     rng = np.random.default_rng(0)
     sizes = (45, 55, 50)
     depth = np.repeat(np.arange(3), sizes)
@@ -75,7 +75,7 @@ def drawn() -> Decisions:
     for j in np.nonzero(depth > 0)[0]:
         above[j] = rng.choice(np.nonzero(depth == depth[j] - 1)[0])
         slot[j] = rng.integers(num_actions[above[j]])
-    order = rng.permutation(len(depth))  # the caller's order means nothing
+    order = rng.permutation(len(depth))  # the order of the input is arbitrary
     place = np.argsort(order)
     return Decisions(
         depth[order], num_actions[order], np.where(above[order] < 0, -1, place[above[order]]), slot[order]
@@ -84,7 +84,7 @@ def drawn() -> Decisions:
 
 @functools.cache
 def alike() -> Decisions:
-    """Seven levels of one shape between two of other shapes; where things hang is different in each."""
+    """Seven levels of one shape between two of other shapes, each with different parents."""
     rng = np.random.default_rng(5)
     widths = [[4, 3, 3, 1], *([[3, 2, 2]] * 7), [2, 1]]
     depth = np.repeat(np.arange(len(widths)), [len(level) for level in widths])
@@ -94,7 +94,7 @@ def alike() -> Decisions:
         parents = np.nonzero(depth == level - 1)[0]
         actions = [(parent, action) for parent in parents for action in range(num_actions[parent])]
         rows = np.nonzero(depth == level)[0]
-        # No two below one sequence, so that gathered sums are of one shape too.
+        # At most one infoset below each sequence, so that gathered sums have one shape too.
         for row, number in zip(rows, rng.choice(len(actions), len(rows), replace=False), strict=True):
             above[row], slot[row] = actions[number]
     return Decisions(depth, num_actions, above, slot)
@@ -102,7 +102,7 @@ def alike() -> Decisions:
 
 @functools.cache
 def wide() -> Decisions:
-    """Of an infoset of 1,081 actions down to one of a single action, several of most widths; two levels."""
+    """From an infoset of 1,081 actions down to one action, several of most widths, on two levels."""
     widths = [[1081, 300, 300, 300, 70, 70, 6, 6, 3, 1], [200, 200, 5, 5, 5, 2]]
     num_actions = np.concatenate(widths)
     depth = np.repeat(np.arange(2), [len(level) for level in widths])
@@ -147,7 +147,7 @@ def test_sweeps_equal_recursion(
     assert (device.num_sequences, device.num_infosets) == (size, host.num_infosets)
 
     def own(infoset: int) -> Array:
-        """The reach of an infoset, by going up."""
+        """The reach of an infoset, by walking to the root."""
         if plan.above[infoset] < 0:
             return root[plan.slot[infoset]]
         above, slot = int(plan.above[infoset]), int(plan.slot[infoset])
@@ -185,7 +185,7 @@ def test_sweeps_equal_recursion(
 
 @pytest.mark.parametrize("rounding", [exact_size, rounded_size])
 def test_padding_adds_nothing_above_it(rounding: Rounding) -> None:
-    """What is written in padded rows never gets into a real one."""
+    """Values in padded rows never enter a real row."""
     host, position = drawn().treeplex[rounding]
     real = np.zeros(host.num_sequences, np.bool_)
     real[:NUM_ROOTS] = True
@@ -231,7 +231,7 @@ def test_decisions_come_back_from_the_device(
 def test_folds_are_loops_over_infosets(
     plan: Decisions, rounding: Rounding, many: int, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of whole numbers, whose sums are exact: slots one by one and in reductions, of levels and of stacks."""
+    """With integers, whose sums are exact: slots one by one and in reductions, per level and per stack."""
     module = sys.modules["jaxgadget.core.treeplex"]
     for name, value in (("LIKE_LEVELS", 3), ("MANY_SLICES", many), ("WIDE", least)):
         monkeypatch.setattr(module, name, value)
@@ -255,7 +255,7 @@ def test_folds_are_loops_over_infosets(
 
 
 def test_wide_sums_are_accurate() -> None:
-    """Within the bound of sums of n numbers in any order: n − 1 roundings of at most all their magnitudes."""
+    """Within the bound for sums of n numbers in any order: n − 1 roundings of the sum of magnitudes."""
     host, position = wide().treeplex[exact_size]
     x = np.random.default_rng(7).normal(size=(host.num_sequences - host.num_roots, LANES)).astype(np.float32)
     total = np.asarray(jax.jit(sum_actions)(to_device(host, np.float32), jnp.asarray(x)))
@@ -281,7 +281,7 @@ def test_an_infoset_of_many_actions_is_one_reduction() -> None:
 def test_hands_side_by_side_are_the_same_decisions_for_each(
     plan: Decisions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With links for public infosets alone, sweeps are those of the treeplex with every hand's own."""
+    """With links between public infosets only, sweeps equal those of the treeplex with each hand's links."""
     monkeypatch.setattr(sys.modules["jaxgadget.core.treeplex"], "LIKE_LEVELS", 3)
     hands = 3
     host, _ = plan.treeplex[exact_size]
@@ -297,7 +297,7 @@ def test_hands_side_by_side_are_the_same_decisions_for_each(
         found = [jax.tree.map(np.asarray, sweeps(plex, *arguments)) for plex in (by_blocks, every_hand)]
     for one, other in zip(*map(jax.tree.leaves, found), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=TOLERANCE)
-    # Hand by hand they are those of a single one.
+    # Each hand gives the sweep of a single one.
     with precision(np.float64):
         single = to_device(host, np.float64)
         for hand in range(hands):

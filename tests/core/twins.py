@@ -1,7 +1,7 @@
-"""Every gadget beside its explicit tree: what a new gadget needs to be tested like the others.
+"""Gadgets paired with explicit trees: the data that a new gadget needs for the common tests.
 
-A kind of gadget is tested if `tests/reference/gadgets.py` builds its explicit tree under its name and
-`TWINS` says which of its entry's actions are which of that tree's.
+A kind of gadget is tested if `tests/reference/gadgets.py` builds its explicit tree under its name and `TWINS`
+maps its entry's actions to those of that tree.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Built:
 
     Attributes:
       kind: its name.
-      here: what comes before the gadget.
+      here: the data above the gadget.
       games: the games.
     """
 
@@ -140,10 +140,10 @@ def _by_infoset(built_for: Prepared, values: Array) -> Mapping[Label, Array]:
 
 @dataclasses.dataclass(frozen=True)
 class Twin:
-    """How a kind of gadget is compared with its explicit tree.
+    """Comparison of a kind of gadget with its explicit tree.
 
     Attributes:
-      rows: which of the entry's actions are which of the tree's.
+      rows: maps the entry's actions to those of the tree.
       draw: numbers for an `ArrayPrior`; None if the gadget takes no prior.
       name: the same numbers, `[…]` of one blueprint, as the explicit tree takes them.
     """
@@ -170,7 +170,7 @@ HOW_TO = (
 
 
 def find_twin(name: str) -> Twin:
-    """Its twin; AssertionError that says what to write if there is none."""
+    """The twin of a kind; an AssertionError explains how to add a missing one."""
     assert name in TWINS and name in gadgets.KINDS, HOW_TO.format(name=name)
     return TWINS[name]
 
@@ -180,7 +180,7 @@ NAMED_PRIORS: dict[str, Prior] = {"none": NoPrior(), "uniform": UniformPrior(), 
 
 @dataclasses.dataclass(frozen=True)
 class Lane:
-    """One lane of the gadget games of a kind, and what the explicit trees call it.
+    """One lane of the gadget games of a kind, and its data for the explicit trees.
 
     Attributes:
       lane: its number; lanes run over priors, then blueprints.
@@ -199,7 +199,7 @@ class Lane:
 
 @functools.cache
 def asked(seed: int, kind: str, player: int, epsilon: float) -> list[Gadget]:
-    """The kind with every prior that it takes."""
+    """The kind with every prior that it accepts."""
     twin = find_twin(kind)
     if twin.draw is None:
         return [find(GADGETS, kind, "gadget")()]
