@@ -1,4 +1,4 @@
-"""CFR on the forest against the same algorithm on gadget games written out as explicit trees.
+"""CFR on the forest compared with the same algorithm on gadget games built as explicit trees.
 
 The trees of `tests/reference/gadgets.py` compute their own V̄, N, gifts and priors. Rules, priors and
 blueprints are lanes of one problem, so a gadget and a player compile one program.
@@ -34,7 +34,7 @@ EPSILON = twins.EPSILON
 TOLERANCE = 1e-12
 WORST = 1e-9
 """Strategies are regrets over their sum: where that is small, 1e-15 in the regrets counts for more."""
-ROUNDING = 1e-14  # positive regrets that sum to no more than this are rounding
+ROUNDING = 1e-14  # positive regrets with a sum up to this are rounding errors
 REFERENCE_RULES = dict(zip(RULES, reference.RULES, strict=True))
 ALL_RULES = {("resolving", 0), ("max-margin", 1)}
 """Gadgets and players with which all rules are compared, in a program of their own; with all others CFR+.
@@ -44,7 +44,7 @@ Every rule then meets every prior, and every rule and every prior meet every blu
 
 
 def rule_by_lane(lanes: int) -> RegretMatching:
-    """All rules, each for so many lanes; one that is not predictive does not trust the last regrets."""
+    """All rules, each for the given number of lanes; non-predictive rules ignore the last regrets."""
     rules = [
         dataclasses.replace(rule, predictive=True, trust=rule.trust if rule.predictive else 0.0)
         for rule in RULES.values()
@@ -54,7 +54,7 @@ def rule_by_lane(lanes: int) -> RegretMatching:
 
 @pytest.mark.parametrize("player", [0, 1])
 def test_blueprints_have_unequal_clipped_and_zero_reaches(player: int) -> None:
-    """So that what the tests of this folder compare covers every corner case of design §3."""
+    """The tests of this folder therefore cover every corner case of design §3."""
     shares, opponent, resolver = [], [], []
     for number in range(NUM_BLUEPRINTS):
         for subgame in grove.explicit(SEED, player, number):
@@ -70,7 +70,7 @@ def test_blueprints_have_unequal_clipped_and_zero_reaches(player: int) -> None:
 
 
 def player_of(kind: str) -> int:
-    """Every gadget with one player here, with the other one in tests/slow."""
+    """Every gadget with one player; the other player is in tests/slow."""
     return dict(ALL_RULES).get(kind, list(GADGETS).index(kind) % 2)
 
 
@@ -126,7 +126,7 @@ def check_five_iterations(kind: str, player: int) -> None:
 
 
 def repeated(problem: Problem, times: int) -> Problem:
-    """All lanes several times."""
+    """Every lane repeated."""
     terms, tolerance = jax.tree.map(
         lambda values: jax.device_put(np.tile(values, (1, times))), (problem.terms, problem.regret_tolerance)
     )
@@ -140,7 +140,7 @@ def smallest_regrets(iterate: reference.Iterate) -> float:
 
 
 def body_of(parts: Any, lane: int) -> Strategy:
-    """A lane of production's strategies below the cut by the explicit trees' labels."""
+    """One lane of the production strategies below the cut, by the explicit trees' labels."""
     where = grove.forest(SEED)
     rows = [grove.body_rows(where, player, parts[player].body, lane) for player in (0, 1)]
     return {**rows[0], **rows[1]}

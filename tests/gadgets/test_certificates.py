@@ -1,7 +1,7 @@
-"""Certificates: exploitability in the whole game keeps to its bound, on drawn games and blueprints.
+"""Certificates: exploitability in the whole game respects its bound, on random games and blueprints.
 
 Every game here is the grove: the five random shapes side by side (see `grove.py`), so one draw
-tests a game of every shape. Best responses, `V`, `V̄` and gifts are those of explicit trees. That
+tests a game of every shape. Best responses, `V`, `V̄` and gifts come from explicit trees. That
 values and gaps bracket the linear program is tested in `test_gadgets.py`.
 """
 
@@ -45,9 +45,9 @@ players = pytest.mark.parametrize("player", [0, 1])
 
 
 def solved(seed: int, player: int, rows: Sequence[efg.Strategy], asked: Sequence[Gadget], iterations: int):
-    """`refine`, with the numbers of lanes of `test_gadgets.py`, so that the two share their programs.
+    """`refine` with as many lanes as in `test_gadgets.py`, so that the two share compiled programs.
 
-    The game's value is put at 0: only rises matter.
+    The game's value is set to 0, because only rises matter.
     """
     tree, _ = grove.grove(seed)
     return refine(
@@ -76,7 +76,7 @@ class Checked:
       result: the refinement.
       lane: which lane.
       above: the explicit cut with the lane's blueprint.
-      earlier: what the opponent gets at best against the blueprint in every shape.
+      earlier: the opponent's best-response value against the blueprint in every shape.
     """
 
     seed: int
@@ -107,7 +107,7 @@ class Checked:
 
     @functools.cached_property
     def prior(self) -> gadgets.Prior:
-        """As the explicit trees take it."""
+        """The prior in the form that the explicit trees expect."""
         prior = self.gadget.prior
         if not isinstance(prior, ArrayPrior):
             return prior.name
@@ -122,7 +122,7 @@ class Checked:
 
     @functools.cached_property
     def games(self) -> list[gadgets.Subgame]:
-        """One for every gadget game: all subgames have a single optimal continuation."""
+        """One per gadget game: a single optimal continuation covers all subgames."""
         return self.subgames[:1] if self.joint else self.subgames
 
     @property
@@ -131,7 +131,7 @@ class Checked:
 
     @functools.cached_property
     def rises(self) -> Array:
-        """What each game may add by its certificate."""
+        """The largest rise that each game's certificate allows."""
         gap, epsilon = self.result.gap[:, self.lane], self.gadget.epsilon
         return np.array(
             [
@@ -147,12 +147,12 @@ class Checked:
 
     @functools.cached_property
     def parts(self) -> Array:
-        """`[S]` the shape that each subgame is of."""
+        """`[S]` the shape of each subgame."""
         tree, _ = grove.grove(self.seed)
         return np.array([grove.part_of(tree, subgame.roots[0]) for subgame in self.subgames])
 
     def check(self) -> Array:
-        """Everything about the lane; returns how much every shape improved."""
+        """Check one lane; returns the improvement of every shape."""
         result, lane = self.result, self.lane
         before, after = self.earlier, exploited(self.seed, self.player, self.refined)
         assert result.blueprint_exploitability[lane] == pytest.approx(before.sum(), abs=ROUNDING)
@@ -174,7 +174,7 @@ class Checked:
         if self.gadget.epsilon == 0:
             assert after.sum() - before.sum() <= self.total(gap[: len(self.games)]) + ROUNDING
         weights = np.array(grove.grove(self.seed)[1].root.weights)
-        for part in range(0 if self.joint else len(SHAPES)):  # as if every shape were a game of its own
+        for part in range(0 if self.joint else len(SHAPES)):  # as if every shape were a separate game
             allowed = self.total(self.rises[self.parts == part])
             scale = 1.0 if self.gadget.name.endswith("resolving") else weights[part]
             assert after[part] - before[part] <= scale * allowed + ROUNDING
@@ -182,7 +182,7 @@ class Checked:
 
 
 def exploited(seed: int, player: int, strategies: efg.Strategy) -> Array:
-    """What the opponent gets at best in every shape, weighted by its probability."""
+    """The opponent's best-response value in every shape, weighted by the shape's probability."""
     root = grove.grove(seed)[1].root
     assert isinstance(root, efg.Chance)
     values = [efg.best_response_value(child, 1 - player, strategies) for child in root.children]
@@ -190,7 +190,7 @@ def exploited(seed: int, player: int, strategies: efg.Strategy) -> Array:
 
 
 def checks(seed: int, result: Refinement) -> list[Checked]:
-    """All lanes; those of a blueprint share its explicit cut."""
+    """All lanes; those with the same blueprint share its explicit cut."""
     player, count = result.player, result.blueprint.num_lanes
     before = [grove.from_policy(result.blueprint, k) for k in range(count)]
     cuts = [grove.subgames(seed, player, rows)[0].above for rows in before]
@@ -212,7 +212,7 @@ NAMED = [kind(prior, epsilon) for kind in KINDS for prior, epsilon in PRIORS]
 
 @st.composite
 def drawn_priors(draw: st.DrawFn, kind: type[Any], player: int) -> ArrayPrior:
-    """Numbers in [0, 1] for every root or action, or for every one and blueprint, 0 where they may be."""
+    """Numbers in [0, 1] for every root or action, shared or per blueprint, some of them 0 where allowed."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     trunk = build_trunk(grove.forest(SEED))
     count = len(grove.forest(SEED).roots[1 - player])
@@ -248,7 +248,7 @@ def test_exploitability_keeps_to_its_bound(player: int, data: st.DataObject) -> 
 @players
 @pytest.mark.slow
 def test_many_games_improve(player: int) -> None:
-    """So that the bounds are not kept by doing nothing: 30 games, 6 of every shape."""
+    """Excludes bounds that hold because nothing changes: 30 games, 6 of every shape."""
     improved: dict[int, list[float]] = {}
     for seed in range(2):
         result = solved(seed, player, drawn_blueprints(seed, seed, 0.0), NAMED, 200)

@@ -1,4 +1,4 @@
-"""Gadgets as lanes of one entry are the same games as each kind by itself."""
+"""Gadgets that are lanes of one entry give the same games as each kind alone."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def profiles() -> Policy:
 
 
 def kuhn_profiles() -> Policy:
-    """Blueprints of Kuhn poker; where the opponent always passes or bets, subgames are out of reach."""
+    """Blueprints of Kuhn poker; subgames are unreachable if the opponent always passes or bets."""
     tree = enumerate_game(load("kuhn_poker"))
     first = Policy.from_function(tree, lambda p, i, k: np.eye(k)[0] if p else np.full(k, 1 / k), "never bets")
     return Policy.stack([Policy.dirichlet(tree, 0), first])
@@ -98,7 +98,7 @@ def test_converged_values_agree_within_certificates(profiles: Policy, dtype: str
 
 
 def test_gadgets_that_do_not_pick_meet_those_that_do_without_terminating(profiles: Policy) -> None:
-    """Unsafe beside max-margin: a pick that is forced, and no second level."""
+    """Unsafe beside max-margin: a forced pick and no second level."""
     together = solve(profiles, (Unsafe(), MaxMargin(UniformPrior(), EPSILON)), 1, iterations=5)
     for number, gadget in enumerate((Unsafe(), MaxMargin(UniformPrior(), EPSILON))):
         lanes = slice(2 * number, 2 * number + 2)

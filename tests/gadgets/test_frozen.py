@@ -1,4 +1,4 @@
-"""What is frozen as a constant, against the same algorithm on trees in which chance plays it."""
+"""Frozen decisions as constants, compared with the same algorithm on trees in which chance makes them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_ranges_are_those_of_whole_infostates(player: int) -> None:
 
 @pytest.mark.slow
 def test_constants_are_what_the_frozen_part_earns() -> None:
-    """Best responses to the blueprint are worth as much in each subgame as in the whole game."""
+    """Best responses to the blueprint have the same value in each subgame as in the whole game."""
     player = 1
     here = known(player)
     policy = grove.to_policy(here.forest.tree, grove.blueprints(SEED))
@@ -96,7 +96,7 @@ def test_constants_are_what_the_frozen_part_earns() -> None:
 
 @pytest.mark.parametrize(("kind", "player"), [(kind, number % 2) for number, kind in enumerate(KINDS)])
 def test_five_iterations_equal_those_on_the_explicit_tree(kind: str, player: int) -> None:
-    """All own infostates, entry and body, both players' strategies; all or some roots are considered."""
+    """All own infostates, entry and body, both players' strategies; all roots or some are considered."""
     share = 0.6
     here, make = known(player), find(GADGETS, kind, "gadget")
     priors, roots = KINDS[kind], here.forest.roots[1 - player]
@@ -152,7 +152,7 @@ def test_five_iterations_equal_those_on_the_explicit_tree(kind: str, player: int
 
 
 def entry_rows(games: GadgetGames, number: int, whole: gadgets.Subgame) -> dict[Label, list[int]]:
-    """The opponent's entry decisions in a subgame's explicit tree → positions of their actions."""
+    """Maps the opponent's entry decisions in a subgame's explicit tree to positions of their actions."""
     entry, roots = games.entry, games.prepared.forest.roots[1 - games.player]
     assert isinstance(entry, TwoLevelEntry)
     rows = np.flatnonzero(roots.subgame == number).tolist()
@@ -170,7 +170,7 @@ def entry_rows(games: GadgetGames, number: int, whole: gadgets.Subgame) -> dict[
 
 
 def body_rows(here: Prepared, number: int) -> dict[Label, tuple[int, Any]]:
-    """Both players' infosets in a subgame → whose, and where their actions stand."""
+    """Maps both players' infosets in a subgame to the player and the positions of their actions."""
     rows: dict[Label, tuple[int, Any]] = {}
     for player, treeplex in enumerate(here.forest.form.treeplex):
         root_of = treeplex.root_of()[treeplex.first_sequence]

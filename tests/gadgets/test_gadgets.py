@@ -1,9 +1,8 @@
-"""The contract that every gadget keeps: `GADGETS` against explicit trees, over priors and blueprints.
+"""The contract of every gadget: `GADGETS` compared with explicit trees, over priors and blueprints.
 
-Entry reach, floors, constants, gap, value, bound, and the linear program of the same game written out as
-a tree (`tests/reference/gadgets.py`). A gadget that has just been registered is in these tests
-already; `tests/core/twins.py` says what it needs. Reaches of the blueprints are unequal, zero and
-clipped.
+Entry reach, floors, constants, gap, value, bound, and the linear program of the same game as a tree
+(`tests/reference/gadgets.py`). These tests include every registered gadget; `tests/core/twins.py` lists the
+data that a new one needs. Reaches of the blueprints are unequal, zero and clipped.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ TOLERANCE = 1e-12
 ROUNDING = 1e-9
 players = pytest.mark.parametrize("player", [0, 1])
 kinds = pytest.mark.parametrize("kind", list(GADGETS))
-once = pytest.mark.parametrize(  # each kind for one player in `make test`, for the other in `make test-slow`
+once = pytest.mark.parametrize(  # the other player: `make test-slow`
     ("kind", "player"),
     [(kind, k % 2) for k, kind in enumerate(GADGETS)],
 )
@@ -140,7 +139,7 @@ def test_ranges_equal_the_explicit_trees(player: int) -> None:
 @players
 @kinds
 def test_entries_have_the_decisions_of_the_explicit_tree(kind: str, player: int) -> None:
-    """The same infosets and numbers of actions, and nothing else but padding."""
+    """The same infosets and numbers of actions; the rest is padding."""
     here = built(kind, player)
     treeplex, used = here.entry.treeplex, set[int]()
     for one in lanes(kind, player):
@@ -160,7 +159,7 @@ def test_entries_have_the_decisions_of_the_explicit_tree(kind: str, player: int)
 @players
 @kinds
 def test_floors_are_epsilon_times_the_prior(kind: str, player: int) -> None:
-    """At every decision of the entry: they sum to ε, or to 0 without a prior or where it says nothing."""
+    """At every decision of the entry they sum to ε, or to 0 without a prior or without weights."""
     side, terms = opponent(kind, player)
     assert terms.body.floor is None and terms.body.legal is None
     if side.fixed:
@@ -177,17 +176,17 @@ def test_floors_are_epsilon_times_the_prior(kind: str, player: int) -> None:
                 sums.add(round(total, 9))
                 assert one.name != "none" or total == 0
                 assert one.name not in ("uniform", "blueprint") or total == pytest.approx(EPSILON)
-    np.testing.assert_allclose(floor, expected, rtol=0, atol=TOLERANCE)  # padding has none
+    np.testing.assert_allclose(floor, expected, rtol=0, atol=TOLERANCE)  # padding has no floors
     assert sums == {0.0, EPSILON}
 
 
 @dataclasses.dataclass(frozen=True)
 class Played:
-    """Random entries within their floors, and the blueprint below.
+    """Random entries within their floors, with the blueprint below.
 
     Attributes:
       entry: `[Q, lanes]`.
-      strategies: by lane and game, both players' rows in the explicit tree.
+      strategies: both players' rows in the explicit tree, by lane and game.
     """
 
     entry: Array
@@ -213,7 +212,7 @@ def played(kind: str, player: int) -> Played:
 
 @jax.jit
 def entered(side: Side, terms: Terms, strategy: Parts) -> tuple[jax.Array, Parts]:
-    """What the payoff sees of a player's entry: the reach of every sequence, and its plan."""
+    """A player's entry as the payoff sees it: the reach of every sequence, and its plan."""
     plan = follow(side, terms, strategy)
     return payoff_reach(side, terms, plan), plan
 
@@ -221,7 +220,7 @@ def entered(side: Side, terms: Terms, strategy: Parts) -> tuple[jax.Array, Parts
 @players
 @kinds
 def test_entry_reach_of_every_root(kind: str, player: int) -> None:
-    """What the entry, the opponent and chance contribute to every root history of the explicit tree."""
+    """Reach of every root history of the explicit tree, by the entry, the opponent and chance."""
     here, other = built(kind, player), 1 - player
     side, terms = opponent(kind, player)
     body = np.zeros((side.body.num_actions, here.problem.num_lanes))
@@ -247,7 +246,7 @@ def test_entry_reach_of_every_root(kind: str, player: int) -> None:
 @players
 @kinds
 def test_the_resolver_carries_its_own_reach(kind: str, player: int) -> None:
-    """In what the payoff sees, but not in its plan: the average has root reach 1."""
+    """Its reach is part of the payoff but not of its plan, whose average has root reach 1."""
     problem = built(kind, player).problem
     side = problem.sides[player]
     nothing = np.zeros((side.entry.num_actions, problem.num_lanes))
@@ -288,9 +287,9 @@ evaluate = jax.jit(response.evaluate)
 
 @once
 def test_values_and_gaps_of_strategies(kind: str, player: int) -> None:
-    """The blueprint below the roots and a random entry: value, NashConv, and what the resolver guarantees.
+    """For the blueprint below the roots and a random entry: value, NashConv, and the resolver's guarantee.
 
-    The value at a random entry holds all its constants: for terminating, for picking, for leaving the way.
+    The value at a random entry includes all its constants: for terminating, picking, leaving the way.
     """
     prepared, other, here = grove.prepared(SEED, player), 1 - player, built(kind, player)
     problem = here.problem
@@ -319,7 +318,7 @@ def test_values_and_gaps_of_strategies(kind: str, player: int) -> None:
     expected = np.tile(prepared.ranges.cbv, (1, copies))
     np.testing.assert_allclose(below[:roots], expected, rtol=0, atol=TOLERANCE)
     assert not below[roots:].any()
-    # Padding is worth nothing.
+    # Padding has value 0.
     padding = slice(here.num_games, None)
     assert len(found.gap) > here.num_games or here.num_games == 1
     assert not found.guaranteed[player][padding].any() and not found.gap[padding].any()
@@ -361,9 +360,9 @@ def refined(player: int, one: twins.Lane, found: Solution) -> dict[Label, Array]
 
 @once
 def test_solutions_bracket_the_linear_program_of_the_explicit_tree(kind: str, player: int) -> None:
-    """`value ≤ optimum ≤ value + gap`, and the value is the objective of design §3 at the strategy found.
+    """`value ≤ optimum ≤ value + gap`, with the value by the objective of design §3 at the strategy found.
 
-    Each lane takes a third of the games, so that every game is there with every blueprint.
+    Each lane takes a third of the games, so that every game occurs with every blueprint.
     """
     compared = 0
     for one in lanes(kind, player):
@@ -387,7 +386,7 @@ def test_solutions_bracket_the_linear_program_of_the_explicit_tree(kind: str, pl
 @players
 @kinds
 def test_bounds_are_those_of_the_explicit_trees(kind: str, player: int) -> None:
-    """Design §3, "Safety and certificates": the sum for resolving, the largest else, none for some."""
+    """Design §3, "Safety and certificates": a sum for resolving, otherwise the maximum; some have none."""
     *_, found = solved(kind, player)
     here = built(kind, player)
     losses = here.games.losses(found.gap[: here.num_games], found.below[: len(here.root_of)])
@@ -413,15 +412,15 @@ def test_bounds_are_those_of_the_explicit_trees(kind: str, player: int) -> None:
     assert (bound > 0).any()
 
 
-# What single kinds say (the table of design §3)
+# Properties of single kinds (the table of design §3)
 
 
 @players
 @pytest.mark.parametrize("kind", ["resolving", "max-margin", "reach-resolving", "reach-max-margin"])
 def test_constants(kind: str, player: int) -> None:
-    """The opponent's utility: terminating earns `−V̄(s)`, picking `s` earns `+V̄(s)/N(s)`, all else 0.
+    """In the opponent's utility, terminating earns `−V̄(s)`, picking `s` earns `+V̄(s)/N(s)`, all else 0.
 
-    In reach gadgets with `V̄(s) − N(s)·Σg` for `V̄(s)`.
+    Reach gadgets use `V̄(s) − N(s)·Σg` in place of `V̄(s)`.
     """
     here, (side, terms) = built(kind, player), opponent(kind, player)
     entry = here.entry
@@ -459,7 +458,7 @@ def test_only_roots_with_mass_can_be_picked(kind: str, player: int) -> None:
 
 @players
 def test_the_full_gadget_of_a_single_subgame_is_its_optimal_continuation(player: int) -> None:
-    """Both programs have the same optimum, whatever the opponent may do elsewhere."""
+    """Both programs have the same optimum, for any play of the opponent elsewhere."""
     game = grove.grove(SEED)[1]
     for b in range(grove.NUM_BLUEPRINTS):
         for subgame in subgames(player, b)[::4]:
@@ -469,11 +468,11 @@ def test_the_full_gadget_of_a_single_subgame_is_its_optimal_continuation(player:
             assert values[0] == pytest.approx(values[1], abs=ROUNDING)
 
 
-# A user's own
+# User-defined gadgets
 
 
 def test_a_gadget_of_ones_own_is_one_class() -> None:
-    """The opponent enters with its blueprint's range, or leaves with what that range is worth."""
+    """The opponent enters with its blueprint's range, or leaves for the value of that range."""
 
     @dataclasses.dataclass(frozen=True)
     class TakeItOrLeaveIt(TwoLevel, Perturbed):
@@ -576,7 +575,7 @@ def test_an_array_prior_equals_the_named_one(kind: Any, prior: Prior) -> None:
     np.testing.assert_array_equal(
         floors(player, kind(alone, EPSILON)), floors(player, kind(repeated, EPSILON))
     )
-    if kind is not Resolving:  # only ratios count
+    if kind is not Resolving:  # only ratios matter
         np.testing.assert_allclose(
             floors(player, kind(ArrayPrior(7 * values), EPSILON)), floors(player, named), rtol=1e-12
         )

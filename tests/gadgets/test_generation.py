@@ -1,4 +1,4 @@
-"""Which root infostates are considered: the diverse ones by brute force, the random ones by counting."""
+"""Selection of root infostates: diverse ones compared with brute force, random ones by frequencies."""
 
 import itertools
 import math
@@ -15,7 +15,7 @@ def squared_gaps(values):
 
 
 def best_by_brute_force(values, num):
-    """Least squared gaps of all choices of `num` with both ends, among them (of one, the largest)."""
+    """Least squared gaps over all choices of `num` with both ends, among them (for one, the largest)."""
     choices = (np.array(choice) for choice in itertools.combinations(values, num))
     ends = (min(values), max(values))
     return min(squared_gaps(c) for c in choices if (c.min(), c.max()) == ends)
@@ -26,7 +26,7 @@ def best_by_brute_force(values, num):
 
 @pytest.mark.parametrize("kind", ["real", "whole", "of two sizes"])
 def test_diverse_is_the_best_of_all_choices(kind):
-    """3,000 random cases; whole numbers have ties, and two sizes lie far apart."""
+    """3,000 random cases, with ties among integers and two distant clusters."""
     rng = np.random.default_rng(3)
     for _ in range(1000):
         size = int(rng.integers(1, 9))
@@ -70,7 +70,7 @@ def test_the_largest_values_have_finite_costs():
 
 
 def uneven(seed=0, lanes=3):
-    """Values of infostates of five subgames of 1 … 7 infostates, two of one size, in a mixed order."""
+    """Values of infostates in five subgames of 1 … 7 infostates, two of equal size, in mixed order."""
     rng = np.random.default_rng(seed)
     subgame = rng.permutation(np.repeat([4, 0, 11, 7, 2], [1, 3, 7, 3, 4]))
     return rng.normal(size=(len(subgame), lanes)), subgame
@@ -124,7 +124,7 @@ def test_draws_depend_on_seed_and_subgame_alone():
 
 
 def test_subgames_draw_apart():
-    """Subgames of one size do not all draw alike, nor does one with the next seed like its neighbour."""
+    """Subgames of one size draw independently, and adjacent seeds give unrelated draws."""
     subgame = np.repeat(np.arange(20), 6)
     chosen = RandomGeneration(3, seed=4).consider(np.zeros((120, 1)), subgame)[:, 0].reshape(20, 6)
     assert len(np.unique(chosen, axis=0)) > 5
@@ -133,7 +133,7 @@ def test_subgames_draw_apart():
 
 
 def test_every_choice_is_as_likely():
-    """Of 6 infostates 3: all 20 subsets, over draws and over subgames, by χ² (19 degrees, 0.1 %)."""
+    """3 of 6 infostates: all 20 subsets, over draws and over subgames, by χ² (19 degrees, 0.1 %)."""
     count = 4000
     over_draws = RandomGeneration(3, draws=count, seed=0).consider(np.zeros((6, 1)), np.zeros(6, np.int64)).T
     subgame = np.repeat(np.arange(count), 6)
@@ -145,7 +145,7 @@ def test_every_choice_is_as_likely():
         assert np.sum((seen - expected) ** 2 / expected) < 43.8
 
 
-# What both keep to, and one's own
+# Properties of both, and user-defined generations
 
 
 class Own:
@@ -159,7 +159,7 @@ class Own:
 
 
 def test_a_generation_of_ones_own():
-    """The largest of every lane, and none: both are masks."""
+    """The largest infostate of every lane, and none at all: both are masks."""
     values, subgame = uneven()
     largest = considered_roots(Own(lambda values, _: values == values.max(axis=0)), values, subgame)
     assert largest.sum(axis=0).tolist() == [1, 1, 1]

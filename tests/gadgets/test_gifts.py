@@ -1,4 +1,4 @@
-"""Gifts, alternative values and what lies above the cut, against explicit trees.
+"""Gifts, alternative values and the trunk, compared with explicit trees.
 
 *Safe and nested subgame solving* (Brown and Sandholm 2017), §5 and §6.
 """
@@ -46,7 +46,7 @@ rules = pytest.mark.parametrize("rule", GIFT_RULES)
 
 @functools.cache
 def prepared(player: int) -> Prepared:
-    """The grove with everything that any gadget may ask for."""
+    """The grove with the data that any gadget may need."""
     policy = grove.to_policy(grove.grove(SEED)[0], grove.blueprints(SEED))
     asked = [*grove.EVERYTHING, Resolving(NoPrior(), alternative=BlueprintValues())]
     return prepare(grove.forest(SEED), player, policy, asked)
@@ -143,7 +143,7 @@ def test_reach_gadgets_promise_less_by_the_gifts(kind: Any, rule: GiftRule, play
 def values_of(
     alternative: Alternative, here: Prepared, blueprint: efg.Strategy, lane: int
 ) -> dict[Label, float] | None:
-    """What an explicit cut takes for it."""
+    """The corresponding argument of an explicit cut."""
     if isinstance(alternative, ArrayValues):
         return by_state(here, alternative.array, lane)
     if isinstance(alternative, BlueprintValues):
@@ -154,7 +154,7 @@ def values_of(
 
 @players
 def test_alternatives_of_safe_gadgets(player: int) -> None:
-    """Best-response values are lowest for the resolving player; without gifts they are taken as they are."""
+    """Best-response values are the lowest for the resolving player; without gifts they are used unchanged."""
     here = prepared(player)
     for kind in (Resolving, MaxMargin):
         best, both = (
@@ -171,7 +171,7 @@ def test_alternatives_of_safe_gadgets(player: int) -> None:
 
 @pytest.mark.parametrize(("player", "number"), SCALED)
 def test_scaled_gifts_of_a_single_subgame(player: int, number: int) -> None:
-    """The other subgames belong to what lies above it."""
+    """The other subgames count as part of the trunk."""
     (tree, game), subgame = grove.grove(SEED), grove.explicit(SEED, player, 0)[number]
     policy = grove.to_policy(tree, grove.blueprints(SEED))
     alone = build_forest(tree, cut(tree, functools.partial(rooted_at, subgame.roots)))
@@ -225,7 +225,7 @@ def coin_values(above: gadgets.Above, values: dict[Label, float]) -> list[list[f
     ],
 )
 def test_gifts_of_coin_toss(name: str, scaled: bool, promised: list[list[float]]) -> None:
-    """Fig. 4: the safe split promises Heads 1/2 in both subgames, a single one may promise 1."""
+    """Fig. 4: the safe split promises Heads 1/2 in both subgames; a single subgame may promise 1."""
     policy, above = coin_toss(name)
     spot = cut(policy.tree, "play")
     if scaled:
@@ -255,7 +255,7 @@ def test_reach_max_margin_guesses_heads_half_of_the_time() -> None:
         assert best == pytest.approx(gained, abs=1e-9)
 
 
-# Arguments, and what has no bound
+# Arguments, and kinds without a bound
 
 
 @pytest.mark.parametrize("values", [[np.nan], 1.0, np.zeros((2, 2, 2)), [True], ["a"]])
@@ -300,7 +300,7 @@ def test_what_is_not_proven_has_no_bound(gadget: Gadget) -> None:
 
 
 def test_other_values_than_best_responses_have_no_bound() -> None:
-    """Not even if a gadget of one's own inherits from one with a bound."""
+    """This includes a user-defined gadget that inherits from one with a bound."""
 
     class Generous(Resolving):
         name = "generous"

@@ -1,4 +1,4 @@
-"""Opponents who follow a model as numbers of a gadget game: values that the definitions give."""
+"""Gadget games against opponents who follow a model: values from the definitions."""
 
 import dataclasses
 from collections.abc import Callable
@@ -19,13 +19,13 @@ from jaxgadget.util.precision import precision
 
 
 def after_moves(tree: HistoryTree, moves: int) -> np.ndarray:
-    """Decisions after so many moves, whoever decides."""
+    """Decisions after the given number of moves, of either player."""
     acts = (tree.infoset >= 0).any(axis=0)
     return np.nonzero((tree.num_moves == moves) & acts)[0]
 
 
 def objective(tree: HistoryTree, model: jg.Policy, p: float, moves: int | None, player: int = 0) -> float:
-    """The most that a mixture concedes, where the model is followed for so many moves: a linear program."""
+    """The largest guarantee in the mixture if the model is followed for so many moves: a linear program."""
     limit = np.zeros(0, np.int64) if moves is None else after_moves(tree, moves)
     forest = build_forest(tree, whole_cut(tree), second=(1 - player, limit) if len(limit) else None)
     whole = jg.OptimalContinuation(jg.NoPrior())
@@ -76,7 +76,7 @@ def test_restricted_nash_objectives_in_kuhn_poker() -> None:
 
 @pytest.mark.parametrize(("moves", "expected"), [(1, 1 / 2), (2, 2 / 3), (3, 10 / 3), (None, 10 / 3)])
 def test_first_objectives_against_a_model_that_gives_ten_away(moves: int | None, expected: float) -> None:
-    """The model guesses Heads with ⅔, and x after two Tails; where it is no longer locked it takes y."""
+    """The model guesses Heads with ⅔, and x after two Tails; a free opponent chooses y there."""
     tree = jg.enumerate_game(jg.load("matching_pennies_twist"))
     model = plays(lambda name: ("x", 1.0) if ">Tails" in name else ("Heads", 2 / 3))(tree)
     assert objective(tree, model, 1.0, moves) == pytest.approx(expected, abs=1e-9)
@@ -94,7 +94,7 @@ def test_a_second_copy_that_nothing_enters_changes_nothing(player: int) -> None:
 
 @pytest.mark.parametrize("player", [0, 1])
 def test_a_second_copy_sees_what_the_model_does_not_earn_above_it(player: int) -> None:
-    """Where both copies of the opponent follow the model all is as if it were followed to the end."""
+    """If both copies of the opponent follow the model, the result is that of following it to the end."""
     tree = jg.enumerate_game(jg.load("leduc_poker"))
     model, other = jg.Policy.dirichlet(tree, 3), 1 - player
     whole = build_forest(tree, whole_cut(tree))

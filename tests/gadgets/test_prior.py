@@ -1,4 +1,4 @@
-"""Priors of one's own: from names of root infostates, and never for the wrong player."""
+"""User-defined priors: built from names of root infostates, and bound to their player."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def by_card(name: str) -> float:
 
 @pytest.mark.parametrize("player", [0, 1])
 def test_an_array_from_names(kuhn, player):
-    """Each root gets the weight of the card that its player holds, read off the moves to a root history."""
+    """Each root gets the weight of its player's card, read from the moves to a root history."""
     forest = jg.build_forest(kuhn, "depth:1")
     prior = jg.ArrayPrior.from_function(forest, player, by_card, name="cards")
     opponent = 1 - player
@@ -42,7 +42,7 @@ def test_an_array_from_names(kuhn, player):
 
 
 def test_a_prior_is_for_one_player(kuhn):
-    """In Kuhn poker both players' arrays have the same shape, so nothing else would notice."""
+    """In Kuhn poker both players' arrays have the same shape, so no shape check would find the error."""
     forest, uniform = jg.build_forest(kuhn, "depth:1"), jg.Policy.uniform(kuhn)
     first, second = (jg.Resolving(jg.ArrayPrior.from_function(forest, p, by_card), 0.1) for p in (0, 1))
     assert len(forest.roots[0]) == len(forest.roots[1])

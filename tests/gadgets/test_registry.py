@@ -1,4 +1,4 @@
-"""Names of gadgets, priors and alternative values, and what the command line makes of them together."""
+"""Names of gadgets, priors and alternative values, and their combinations on the command line."""
 
 import dataclasses
 import pathlib
@@ -23,7 +23,7 @@ def test_every_name_is_that_of_what_it_stands_for(table: dict[str, str]) -> None
 
 @dataclasses.dataclass(frozen=True)
 class Timid:
-    """A gadget that knows only small ε, and no prior but `uniform`."""
+    """A gadget that accepts only small ε and only the prior `uniform`."""
 
     prior: Prior
     epsilon: float = 0.0

@@ -1,4 +1,4 @@
-"""Resolving with values that are known up to a distribution, against definitions and another optimiser."""
+"""Resolving with values known up to a distribution, compared with definitions and another optimiser."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Signals(NamedTuple):
     payoff: np.ndarray
 
     def tree(self) -> jg.HistoryTree:
-        """The game, with a cut at player 1's decisions; player 0 may also not come, for nothing."""
+        """The game, with a cut at player 1's decisions; player 0 may also stay out, for 0."""
         types, signals, own, theirs = self.payoff.shape
         actions = ("In", "Out", *(f"a{a}" for a in range(own)), *(f"b{b}" for b in range(theirs)))
 
@@ -49,7 +49,7 @@ class Signals(NamedTuple):
         return jg.enumerate_game(StepwiseGame(rules))
 
     def values(self, strategy: np.ndarray) -> np.ndarray:
-        """`[types]` what player 0 gets by coming, weighted by chance; of `[signals, actions of 1]`."""
+        """`[types]` player 0's value of entering, weighted by chance; rows `[signals, actions of 1]`."""
         return np.einsum("ij,ja,ijab->ib", self.probability, strategy, self.payoff).max(axis=1)
 
 
@@ -67,10 +67,10 @@ def worth(value: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndar
 
 
 def least_loss(game: Signals, mean: np.ndarray, deviation: np.ndarray, epsilon: float) -> float:
-    """What player 0 gets against the best strategy, by sequential least squares of the convex problem.
+    """Player 0's value against the best strategy, by sequential least squares of the convex problem.
 
-    The variables are the strategy and what coming is worth to each type. With probability ε player 0 comes or
-    does not alike, whatever was drawn.
+    The variables are the strategy and the value of entering for each type. With probability ε player 0 enters
+    or stays out with equal probability, independently of the draw.
     """
     types, signals, own, theirs = game.payoff.shape
     gains = np.einsum("ij,ijab->ibja", game.probability, game.payoff).reshape(types * theirs, -1)
@@ -109,13 +109,13 @@ def solve(game: Signals, gadgets: Any, **options: Any) -> jg.Refinement:
 
 
 def promised(mean: np.ndarray) -> jg.ArrayValues:
-    """What player 0 gets, weighted by chance, in player 1's utility."""
+    """Player 0's alternative value, weighted by chance, in player 1's utility."""
     return jg.ArrayValues(-mean)
 
 
 @functools.cache
 def several(seed: int) -> tuple[Signals, jg.Refinement, list[tuple[np.ndarray, np.ndarray, float]]]:
-    """A game, solved with several spreads in one batch; their means, deviations and ε."""
+    """A game solved with several spreads in one batch; their means, deviations and ε."""
     game, rng = drawn_signals(seed), np.random.default_rng(seed)
     mean = rng.uniform(-0.3, 0.3, 3) * game.probability.sum(axis=1)
     own, mass = rng.uniform(0.01, 0.3, 3), game.probability.sum(axis=1)
@@ -150,7 +150,7 @@ def test_the_optimum_of_another_optimiser_lies_within_the_gap(seed: int) -> None
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.slow
 def test_with_no_spread_at_all_the_objective_is_resolving_s(seed: int) -> None:
-    """As a lane beside others; and with less and less of it the optimum tends to that."""
+    """In a lane beside others; as the spread decreases, the optimum converges to that of resolving."""
     game, result, _ = several(seed)
     plain, gap = result.gadget_value[0, 5], result.gap[0, 4:6].max()
     assert result.gadget_value[0, 4] == pytest.approx(plain, abs=gap + 1e-9) and gap < 2e-3
@@ -181,16 +181,17 @@ def test_other_spreads_compile_nothing() -> None:
 
 
 def two_estimates() -> Signals:
-    """Two types, of which player 1 knows nothing: two strategies are worth (1.01, 0) and (.99, 9.99)."""
+    """Two types that player 1 cannot tell apart: two strategies have values (1.01, 0) and (.99, 9.99)."""
     payoff = np.zeros((2, 1, 2, 1))
     payoff[:, 0, 0, 0], payoff[:, 0, 1, 0] = (1.01, 0.0), (0.99, 9.99)
     return Signals(np.full((2, 1), 0.5), payoff)
 
 
 def test_the_papers_example() -> None:
-    """Estimates 1 and 10: what presses the second value far below its estimate is the better strategy.
+    """Estimates 1 and 10: the better strategy lowers the second value far below its estimate.
 
-    Resolving prefers the other one, by 0.01, and is content with at most as much of the first as keeps 1.
+    Resolving prefers the other strategy, by 0.01, and accepts at most the mixture that keeps the first value
+    at 1.
     """
     game, mean = two_estimates(), np.array([0.5, 5.0])
     pure = [game.values(np.array([row])) for row in ((1.0, 0.0), (0.0, 1.0))]
@@ -198,7 +199,7 @@ def test_the_papers_example() -> None:
         s: [float(worth(v, mean, np.full(2, s / 2)).sum()) for v in pure] for s in (0.0, 0.02, 0.1, 1.0)
     }
     assert losses[0.0] == pytest.approx([5.505, 5.5])
-    assert losses[0.02][0] > losses[0.02][1]  # too certain still
+    assert losses[0.02][0] > losses[0.02][1]  # still too certain
     assert losses[0.1][0] < losses[0.1][1] and losses[1.0][0] < losses[1.0][1]
     spreads = (0.0, 0.1, 1.0)
     gadgets = [jg.Resolving(jg.NoPrior(), alternative=promised(mean), spread=s) for s in (None, *spreads)]
@@ -218,7 +219,7 @@ def test_the_papers_example() -> None:
 
 
 def test_the_spread_of_an_estimate_is_how_far_it_is_off() -> None:
-    """`best-response` with values of both blueprints, and with gifts on top of these."""
+    """`best-response` with values of both blueprints, and with gifts in addition."""
     tree = jg.enumerate_game(jg.load("kuhn_poker"))
     blueprint, forest = jg.Policy.dirichlet(tree, 1), build_forest(tree, jg.cut(tree, "depth:1"))
     plain = jg.Resolving(jg.NoPrior(), alternative=jg.BlueprintValues())

@@ -1,4 +1,4 @@
-"""Abstractions: what is merged and what stays, on every kind of game; and what breaks perfect recall."""
+"""Abstractions on every kind of game, and the loss of perfect recall."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def abstract(game: Game, merge: Merge) -> HistoryTree:
 
 @functools.cache
 def identity_trees(number: int) -> tuple[HistoryTree, HistoryTree, list[tuple[int, str]]]:
-    """A game's tree, that of its identity abstraction, and what `merge` was asked."""
+    """A game's tree, that of its identity abstraction, and the arguments of `merge`."""
     asked: list[tuple[int, str]] = []
 
     def identity(player: int, infostate: str) -> str:
@@ -85,7 +85,7 @@ def test_merge_is_asked_once_for_every_infoset_by_name(number: int):
 
 @numbers
 def test_infostates_are_the_bucket_or_the_last_own_action(number: int):
-    """By the definition, history by history: what a player knows where it does not act."""
+    """Infostates where the player does not act, from the definition, for every history."""
     tree, same, _ = identity_trees(number)
     for player in (0, 1):
         known: list[Hashable] = []
@@ -148,22 +148,22 @@ def test_cuts_are_the_games_but_players_know_less_there():
         assert (cut(game, name).num_subgames, cut(tree, name).num_subgames) == (subgames, merged)
 
 
-# What is refused
+# Errors
 
 
 def forget_own_card(player: int, infostate: str) -> str:
-    """After the public card, a player forgets its own one."""
+    """After the public card, a player forgets its private one."""
     return re.sub(r"\[Private: \d\]", "", infostate) if "[Round 2]" in infostate else infostate
 
 
 def forget_betting(player: int, infostate: str) -> str:
-    """A player forgets the first round's betting, its own actions too, once it is over."""
+    """After the first round, a player forgets its betting, including its own actions."""
     kept = re.sub(r"\[Round1: [^]]*\]|\[Pot: \d+\]|\[Money: [^]]*\]", "", infostate)
     return kept if "[Round 2]" in infostate else infostate
 
 
 def forget_time(player: int, infostate: str) -> str:
-    """A player does not know how often it has acted in the first round."""
+    """A player does not know the number of its actions in the first round."""
     return re.sub(r"\[Round 1\].*", "", infostate)
 
 
@@ -175,7 +175,7 @@ def test_imperfect_recall_is_refused(merge: Merge):
 
 def test_unequal_legal_actions_are_refused():
     def forget_opening(player: int, infostate: str) -> str:
-        """Player 1, who may fold only after a raise, does not know whether there was one."""
+        """Player 1, who can fold only after a raise, does not know whether there was one."""
         opening = player == 1 and re.search(r"\[Round1: [12]\]\[Round2: \]", infostate)
         return infostate[:25] if opening else infostate
 
@@ -195,7 +195,7 @@ def test_the_budget_holds():
 
 
 def random_merge(tree: HistoryTree, seed: int) -> dict[tuple[int, str], Hashable]:
-    """Buckets that keep perfect recall: infosets with one past and the same actions, joined at random."""
+    """Buckets that keep perfect recall: random unions of infosets with the same past and actions."""
     rng = np.random.default_rng(seed)
     buckets: dict[tuple[int, str], Hashable] = {}
     for player, infosets in enumerate(tree.infosets):

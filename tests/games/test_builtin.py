@@ -1,4 +1,4 @@
-"""The built-in games against OpenSpiel, history by history, and the contract that they keep."""
+"""The built-in games compared with OpenSpiel history by history, and their contract."""
 
 import dataclasses
 import itertools
@@ -31,7 +31,7 @@ GOOFSPIELS = [
         [(False, "win_loss"), (True, "point_difference")],
     )
 ]
-# Every game here is walked in full.
+# Every game here is enumerated completely.
 SMALL = [
     KuhnPoker(),
     LeducPoker(),
@@ -58,7 +58,7 @@ SMALL = [
     LiarsDice(numdice=2, dice_sides=2),
     LiarsDice(numdice=2, dice_sides=2, bidding_rule="reset-quantity"),
 ]
-# Of these only some histories of each level.
+# Of these only some histories of each level are visited.
 LARGE = [
     LeducPoker(action_mapping=True),
     LeducPoker(action_mapping=True, starting_player=1),
@@ -88,7 +88,7 @@ SIZES = {
     Goofspiel(imp_info=True, num_cards=4, points_order="descending"): (737, 576, 81),
     Goofspiel(imp_info=True, num_cards=5, points_order="descending"): (18426, 14400, 1062),
 }
-# Where OpenSpiel's strings forget what the player did or saw, so that its infosets lack perfect recall.
+# OpenSpiel's strings omit some observations or actions here, so that its infosets lack perfect recall.
 FORGETFUL = [g for g in SMALL + LARGE if getattr(g, "action_mapping", False)]
 FORGETFUL += [
     g
@@ -106,7 +106,7 @@ def listed(game):
 
 
 def legal_steps(state):
-    """`(moves of both players and chance, probability)` of everything that may happen next, in order."""
+    """`(moves of both players and chance, probability)` of every possible step, in order."""
     if state.is_chance_node():
         return [((-1, -1, outcome), p) for outcome, p in state.chance_outcomes()]
     if state.is_simultaneous_node():
@@ -138,12 +138,12 @@ def expected_actor(state):
 
 
 def shows_all(game, state):
-    """Whether OpenSpiel's strings are what players see (terminals show cards, the dice lie unsorted)."""
+    """Whether OpenSpiel's strings show what players see (terminals show cards, the dice lie unsorted)."""
     return not (state.is_terminal() or (isinstance(game, LiarsDice) and state.is_chance_node()))
 
 
 def memory(game, before, step, state, player):
-    """What the player remembers: everything that OpenSpiel showed it so far, and its own actions."""
+    """The player's memory: every observation in OpenSpiel so far, and its own actions."""
     shown = state.information_state_string(player) if shows_all(game, state) else None
     return hash((before, step[player], shown))
 
@@ -157,7 +157,7 @@ def check_history(game, level, row, state, moves):
 
 
 def check_children(level, rows, states):
-    """The children of every listed row are OpenSpiel's, in its order; returns `[(parent, row, step)]`."""
+    """Compare the children of every listed row with OpenSpiel's; returns `[(parent, row, step)]`."""
     by_parent = {}
     for row in np.nonzero(np.isin(level.parent, list(rows)))[0].tolist():
         by_parent.setdefault(int(level.parent[row]), []).append(row)
@@ -175,7 +175,7 @@ def same_partition(first, second):
 
 
 def walk(game, most=None):
-    """Walks OpenSpiel's tree along the levels, at most `most` histories of each; yields what it saw."""
+    """Traverse OpenSpiel's tree by levels, at most `most` histories of each; yields the visited rows."""
     pyspiel = pytest.importorskip("pyspiel")
     rng = np.random.default_rng(0)
     root = pyspiel.load_game(game.name).new_initial_state()

@@ -1,4 +1,4 @@
-"""Climb against explicit trees of its rules, and its rules one by one."""
+"""Climb compared with explicit trees of its rules, and its rules one by one."""
 
 import collections
 import math
@@ -30,7 +30,7 @@ def ends(node, reach=1.0):
 
 
 def check_counts(tree, root):
-    """As many histories below the deal, as many infosets, and the same payoffs with the same chance."""
+    """The number of histories below the deal and of infosets, and the payoffs with their chance reach."""
     assert tree.num_histories - tree.level_offset[4] == sum(1 for _ in efg.walk(root)) - 1
     for player in (0, 1):
         assert len(tree.infosets[player]) == len(efg.infosets_of(root, player))
@@ -48,7 +48,7 @@ def test_hands_of_one_card_are_the_game_played_out(seat, teammate):
 
 @pytest.mark.parametrize(("seat", "teammate"), [(0, "lowest"), (1, "uniform")])
 def test_the_value_is_that_of_the_explicit_tree(seat, teammate):
-    """For both players; and CFR's bracket holds it."""
+    """For both players; and the value lies in CFR's bracket."""
     tree = enumerate_game(climb(3, 1, seat, teammate))
     root = reference.game(3, 1, seat, teammate)
     value = lp.solve(root, 0).value
@@ -61,7 +61,7 @@ def test_the_value_is_that_of_the_explicit_tree(seat, teammate):
 
 
 def walk(game, node):
-    """All nodes of a game at and below one, as they are, with the parents first."""
+    """All nodes of a game at and below one, parents first, without copying them."""
     yield node
     if node.actor != TERMINAL:
         for branch in game.branches(node):
@@ -69,7 +69,7 @@ def walk(game, node):
 
 
 def deal_moves(rules, hands):
-    """The moves of chance that deal some hands, and how likely they are."""
+    """The chance moves that deal some hands, and their probability."""
     state, moves, chance = rules.initial_state(), [], 1.0
     for hand in hands:
         outcomes = dict(rules.chance_outcomes(state))
@@ -90,7 +90,7 @@ HANDS = [
 
 @pytest.mark.parametrize("hands", HANDS)
 def test_deals_of_two_cards_are_the_game_played_out(hands):
-    """How likely a deal is, and all that is below it, from every seat and with both blueprints."""
+    """The probability of a deal and everything below it, for every seat and both blueprints."""
     ways = reference.deals(4, 2)
     moves, chance = deal_moves(Climb(4, 2), hands)
     assert chance == pytest.approx(ways[hands] / sum(ways.values()))
@@ -206,7 +206,7 @@ def test_the_cut_after_the_deal_waits_for_a_player():
 
 
 def test_own_infostates_can_be_re_solved():
-    """Damped at an exact program, no player's exploitability rises, and it falls here."""
+    """Damped with exact programs: no player's exploitability rises, and it falls here."""
     tree = enumerate_game(climb())
     blueprint = jaxgadget.Policy.uniform(tree)
     gadget = jaxgadget.MaxMargin(jaxgadget.NoPrior())

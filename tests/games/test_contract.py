@@ -1,6 +1,6 @@
-"""One contract for every game, checked in plain Python on its levels; and games that break it.
+"""One contract for every game, checked in plain Python on its levels; and games that violate it.
 
-Nothing of `tree/contract.py` is used to check a game that keeps the contract.
+Valid games are checked without `tree/contract.py`.
 """
 
 import collections
@@ -79,7 +79,7 @@ class Scout(NamedTuple):
 
 
 class Ambush(Rules[Scout]):
-    """A user's game: player 0 may wait unseen, once; then both choose a side at the same time."""
+    """A user-defined game: player 0 may wait unseen, once; then both choose a side at the same time."""
 
     name = "ambush"
     actions = ("left", "right", "wait")
@@ -106,7 +106,7 @@ class Ambush(Rules[Scout]):
 
 @pytest.fixture(scope="module")
 def efg_files(tmp_path_factory):
-    """Names of Gambit files: one of its own, and Kuhn poker as OpenSpiel exports it."""
+    """Names of Gambit files: one of this project, and Kuhn poker as OpenSpiel exports it."""
     pyspiel = pytest.importorskip("pyspiel")
     gambit = pytest.importorskip("open_spiel.python.algorithms.gambit")
     folder = tmp_path_factory.mktemp("efg")
@@ -116,12 +116,12 @@ def efg_files(tmp_path_factory):
     return {name: str(folder / f"{name}.efg") for name in texts}
 
 
-# What keeps it
+# Valid games
 
 
 @dataclasses.dataclass(frozen=True)
 class History:
-    """A history in plain Python: `own` is what both players did, each with its infostate then."""
+    """A history in plain Python; `own` lists both players' actions, each with the infostate at the time."""
 
     moves: tuple
     actor: int
@@ -134,7 +134,7 @@ class History:
 
 
 def read_levels(game):
-    """Every history of a game, from its levels alone; the form of the arrays is checked on the way."""
+    """Every history of a game, from its levels alone; also checks the format of the arrays."""
     budget = Budget(game.name)
     above, found = [], []
     for number, level in enumerate(game.levels(budget)):
@@ -177,7 +177,7 @@ def read_levels(game):
 
 
 def check_moves(history):
-    """Whoever acts, and nobody else, has moves: distinct, ascending, and any two that fit together."""
+    """Only the acting player has moves; they are distinct and ascending, and form a product."""
     assert history.actor in (TERMINAL, PLAYER_0, PLAYER_1, SIMULTANEOUS, CHANCE)
     assert bool(history.children) == (history.actor != TERMINAL)
     last = [child.moves[-1] for child in history.children]
@@ -189,7 +189,7 @@ def check_moves(history):
 
 
 def check_numbers(histories):
-    """Chance sums to 1 where it acts and is 1 elsewhere; both returns sum to one number at the end."""
+    """Chance sums to 1 where it acts and is 1 elsewhere; the returns have a constant sum."""
     for h in histories:
         if h.actor == CHANCE:
             assert all(0 <= child.chance <= 1 for child in h.children)
@@ -204,7 +204,7 @@ def check_numbers(histories):
 
 
 def check_information(histories, player):
-    """An infostate knows all that the player did and where, and offers the same actions everywhere."""
+    """An infostate determines the player's past infostates and actions, and its legal actions."""
     own, legal = {}, {}
     for h in histories:
         state = h.infostate[player]
@@ -217,7 +217,7 @@ def check_information(histories, player):
 
 
 def closure(histories):
-    """For every history the first one that common knowledge cannot tell it apart from."""
+    """For every history, the first history of its common-knowledge class."""
     leader = list(range(len(histories)))
 
     def find(k):
@@ -235,7 +235,7 @@ def closure(histories):
 
 
 def check_public(histories):
-    """What common knowledge cannot tell apart has one public state; or the game names none at all."""
+    """A common-knowledge class has one public state; or the game defines none."""
     named = {h.public is None for h in histories}
     assert len(named) == 1
     if named == {False}:
@@ -248,7 +248,7 @@ def to_move(step):
 
 
 def check_strings(game, histories, player):
-    """One string an infoset; of infosets with many histories only a few are asked."""
+    """One string per infoset; for infosets with many histories only a few are checked."""
     asked = collections.defaultdict(list)
     for h in histories:
         if h.actor & (PLAYER_0, PLAYER_1)[player]:
@@ -303,7 +303,7 @@ def test_gambit_files_keep_the_contract(efg_files, name):
 
 def test_a_users_game_keeps_the_contract():
     histories = check_contract(load(Ambush()))
-    # Player 1 does not notice the first moves: one infostate at histories of different length.
+    # Player 1 does not observe the first moves: one infostate at histories of different lengths.
     assert len({len(h.moves) for h in histories if h.infostate[1] == histories[0].infostate[1]}) > 1
 
 
@@ -313,11 +313,11 @@ def test_random_games_keep_the_contract(shape):
         check_contract(random_game(shape, seed))
 
 
-# What breaks it
+# Violations
 
 
 class Arrays:
-    """A game given by its levels; its infostates have no names of their own."""
+    """A game given by its levels; its infostates have no names."""
 
     name = "broken"
     num_actions = 4
@@ -361,7 +361,7 @@ def by(player, action):
 
 
 def deal(probabilities, returns=(WIN, LOSS), publics=None):
-    """Chance deals, and the game ends; player 0 sees the card and player 1 does not."""
+    """Chance deals and the game ends; player 0 sees the card, player 1 does not."""
     rows = [
         (0, TERMINAL, (-1, -1, k), p, r, (1 + k, 1))
         for k, (p, r) in enumerate(zip(probabilities, returns, strict=True))
@@ -373,9 +373,9 @@ def deal(probabilities, returns=(WIN, LOSS), publics=None):
 
 
 def recall(player, second=(0, 1), actions=((0, 1), (0, 1)), own=True):
-    """Two moves of a player's; at the second it is in the given infosets and has the given actions.
+    """Two moves of a player, the second at the given infosets with the given actions.
 
-    If not `own`, the first move is the other player's: then it may be forgotten.
+    If not `own`, the first move is the other player's, which may be forgotten.
     """
     first = player if own else 1 - player
     others = [0, 0] if own else [1, 2]
@@ -438,14 +438,14 @@ def test_imperfect_recall_is_refused(player):
 def test_unequal_legal_actions_are_refused(player, actions):
     histories = r"history \((0|1),\) .*, unlike \((0|1),\)"
     if len(actions[0]) == len(actions[1]):
-        histories = r"history \(0,\)"  # as many, but others
+        histories = r"history \(0,\)"  # equally many, but different ones
     message = rf"broken: legal actions differ within an infoset of player {player}: {histories}"
     with pytest.raises(ValueError, match=message):
         enumerate_game(recall(player, second=(0, 0), actions=actions, own=False))
 
 
 def joint(pairs):
-    """Both move at once after chance, which nobody sees; `pairs` are the joint actions of both histories."""
+    """Both move at once after an unseen chance move; `pairs` are the joint actions of both histories."""
     ends = [
         (k, TERMINAL, (a, b, -1), 1, WIN, (9 + 16 * k + 4 * a + b,) * 2)
         for k, moves in enumerate(pairs)
@@ -497,7 +497,7 @@ def test_a_game_that_stops_in_the_middle_is_refused():
 
 
 def test_an_infostate_that_forgets_between_own_moves_is_refused():
-    """Player 0 does not act at the second histories, but knows there what it did: a cut needs it."""
+    """Player 0 does not act at the second histories, but knows its action there, which a cut requires."""
     game = Arrays(
         [(0, PLAYER_0, START, 1, ZERO, (0, 0))],
         [(0, PLAYER_1, by(0, k), 1, ZERO, (1, 1)) for k in (0, 1)],
@@ -560,7 +560,7 @@ def test_moves_of_somebody_else_are_refused(actor, action, message):
         enumerate_game(game)
 
 
-# How large
+# Sizes
 
 
 def small_games(efg_files):

@@ -1,4 +1,4 @@
-"""The papers' small games: every number that the papers state, by the matrix form."""
+"""The papers' small games: every number in the papers, through the matrix form."""
 
 import itertools
 
@@ -17,7 +17,7 @@ from tests.reference import efg, lp
 
 
 def pure_strategies(tree, player):
-    """All of them, as one action id an infoset (by name)."""
+    """All pure strategies, each as one action id per infoset (by name)."""
     sets = tree.infosets[player]
     choices = [
         sets.action[sets.first_sequence[j] : sets.first_sequence[j] + sets.num_actions[j]].tolist()
@@ -87,7 +87,7 @@ def optimal_range(matrix, weights):
 
 
 def optimal_probability(tree, player, plan):
-    """Range at equilibrium of the probability that `player` plays all of `plan` (infoset → action)."""
+    """Range over equilibria of the probability that `player` plays all of `plan` (infoset → action)."""
     matrix = payoff_matrix(tree) if player == 0 else -payoff_matrix(tree).T
     named = [
         {name: tree.game.action_string(player, action) for name, action in pure.items()}
@@ -181,7 +181,7 @@ def test_named_cuts(name, cut_name, subgames, roots):
 
 
 def best_response(tree, player, strategy):
-    """What `player` gets at best against the other's behaviour strategy."""
+    """The best-response value of `player` against the other's behaviour strategy."""
     if player == 0:
         return max(value(tree, behave(pure), strategy) for pure in pure_strategies(tree, 0))
     return max(-value(tree, strategy, behave(pure)) for pure in pure_strategies(tree, 1))
@@ -194,7 +194,7 @@ def ids(tree, **probabilities):
 
 
 def test_forfeit_blueprint():
-    """Equilibrium refinements §3: 1/2 on F and H each is worth 0 against Heads, −0.5 against Tails."""
+    """Equilibrium refinements §3: with 1/2 on F and H, the value is 0 against Heads, −0.5 against Tails."""
     tree = enumerate_game(examples.matching_pennies_forfeit())
     blueprint = {"0:": ids(tree, Forfeit=0.5, Heads=0.5)}
     against = [value(tree, blueprint, {"1:": ids(tree, **{coin: 1.0})}) for coin in ("Heads", "Tails")]
@@ -202,7 +202,7 @@ def test_forfeit_blueprint():
 
 
 def three_state_values(tree, in_1, in_2_or_3):
-    """Player 0's value, and in player 1's two infostates, chance normalised, against a best response."""
+    """Player 0's value, and that of player 1's two infostates, chance normalised, against a best response."""
     strategy = {
         "0: [1]": ids(tree, Heads=in_1, Tails=1 - in_1),
         "0: [2|3]": ids(tree, Heads=in_2_or_3, Tails=1 - in_2_or_3),
@@ -244,7 +244,7 @@ def test_coin_toss_against_a_guess(guess, expected):
 
 
 def test_coin_toss_blueprint():
-    """Safe and nested §4.2: Play is worth 0 after Heads and 1/2 after Tails, Forfeit included."""
+    """Safe and nested §4.2: Play has value 0 after Heads and 1/2 after Tails, including Forfeit."""
     tree = enumerate_game(examples.coin_toss())
     strategy = {"1: Play": ids(tree, Heads=0.5, Tails=0.25, Forfeit=0.25)}
     roots = cut(tree, "play").roots
@@ -252,7 +252,7 @@ def test_coin_toss_blueprint():
 
 
 def test_two_subgames_with_tails_in_one_or_both():
-    """Safe and nested §5: Tails in S1 only is optimal; in both, Play after Heads is worth 1."""
+    """Safe and nested §5: Tails in S1 only is optimal; Tails in both gives Play after Heads the value 1."""
     tree = enumerate_game(examples.coin_toss_two_subgames())
     tails, even = ids(tree, Tails=1.0), ids(tree, Heads=0.5, Tails=0.5)
     play = {"0: [Heads]": ids(tree, Play=1.0), "0: [Tails]": ids(tree, Play=1.0)}
@@ -268,7 +268,7 @@ def test_two_subgames_with_tails_in_one_or_both():
 
 
 def biased_loss(tree, heads, q):
-    """What player 1 wins with its best guesses if it plays q with a fixed probability."""
+    """Player 1's gain with its best guesses if it plays q with a fixed probability."""
     strategy = {"0:": ids(tree, Heads=heads, Tails=1 - heads)}
     guesses = itertools.product(("Heads", "Tails"), repeat=2)
     return max(
@@ -295,7 +295,7 @@ def test_biased_pennies_unsafe_solutions():
 
 
 def test_biased_pennies_values_at_the_uniform_range():
-    """The same: −5/3 and −2/3 (they belong to q and p, not to Heads and Tails)."""
+    """The same section: −5/3 and −2/3 (they belong to q and p, not to Heads and Tails)."""
     tree = enumerate_game(examples.biased_matching_pennies())
     grid = np.arange(13) / 12
     best = grid[int(np.argmin([biased_loss(tree, x, 1 / 2) for x in grid]))]
@@ -330,7 +330,7 @@ def test_twist_against_the_model():
     ("heads", "gain", "lost"), [((0.5, 0.5), 1 / 2, 1 / 4), ((0.25, 0.25), 1 / 8, 0), ((0.5, 0), 1 / 8, 0)]
 )
 def test_coin_toss_siblings_share_their_guesses(heads, gain, lost):
-    """Player 1 gains by guesses of Heads in either subgame; only their sum must not exceed 1/2."""
+    """Player 1 gains by guesses of Heads in either subgame; only their sum is limited, to 1/2."""
     tree = enumerate_game(examples.coin_toss_siblings())
     guesses = {f"1: Play, S{i + 1}": ids(tree, Heads=x, Tails=1 - x) for i, x in enumerate(heads)}
     model = {name: ids(tree, x=1.0) for name in tree.infoset_names[0]}
@@ -340,7 +340,7 @@ def test_coin_toss_siblings_share_their_guesses(heads, gain, lost):
 
 
 def test_gadget_breaker_actions():
-    """What every action gets against the model, and what it guarantees."""
+    """The value of every action against the model, and its guaranteed value."""
     tree = enumerate_game(examples.gadget_breaker())
     model = {name: ids(tree, M=1.0) for name in tree.infoset_names[1]}
     plays = [{"0:": ids(tree, **{str(k): 1.0})} for k in range(5)]
@@ -349,7 +349,7 @@ def test_gadget_breaker_actions():
 
 
 def test_repeated_rock_paper_scissors_forgets_nothing_and_is_worth_nothing():
-    """Both rounds count, the hands of the first are public, and uniform play is the equilibrium."""
+    """Both rounds count, the first-round hands are public, and uniform play is the equilibrium."""
     tree = enumerate_game(load("repeated_rps"))
     assert tree.game.name == "repeated_rps"
     uniform = jaxgadget.Policy.uniform(tree)
@@ -389,7 +389,7 @@ def test_n_matching_pennies_has_its_value(deals, expected):
 
 @pytest.mark.parametrize("where", ["subgame", "depth:0"])
 def test_n_matching_pennies_is_one_chain(where):
-    """After the deal of 100: 51 and 50 infostates of at most two deals; all are one subgame."""
+    """After the deal of 100: 51 and 50 infostates of at most two deals; all form one subgame."""
     tree = enumerate_game(load("n_matching_pennies(num_deals=100)"))
     found = cut(tree, where)
     assert (tree.num_histories, len(found.roots), found.num_subgames) == (701, 100, 1)
@@ -405,7 +405,7 @@ def test_n_matching_pennies_is_one_chain(where):
 
 @pytest.mark.parametrize("player", [0, 1])
 def test_both_players_can_refine_n_matching_pennies(player):
-    """The subgame is the whole game, so an unsafe search finds an equilibrium of it."""
+    """The subgame is the whole game, so an unsafe search finds an equilibrium."""
     tree = enumerate_game(load("n_matching_pennies(num_deals=10)"))
     uniform = jaxgadget.Policy.uniform(tree)
     result = jaxgadget.refine(
@@ -422,10 +422,10 @@ def test_both_players_can_refine_n_matching_pennies(player):
 
 
 def test_uniform_play_of_n_matching_pennies():
-    """Of 20 deals, against a best response: player 0 gets 2.5, 0.8125 less than the value."""
+    """With 20 deals, player 0 gets 2.5 against a best response, 0.8125 less than the value."""
     tree = enumerate_game(load("n_matching_pennies(num_deals=20)"))
     guaranteed = 0.0
-    for first, second in zip(range(1, 21, 2), range(2, 21, 2), strict=True):  # what player 1 confuses
+    for first, second in zip(range(1, 21, 2), range(2, 21, 2), strict=True):  # one infoset of player 1
         heads, tails = first + second, 20 - first + 20 - second
         guaranteed += min(heads, tails) / 2 / 20
     uniform = jaxgadget.Policy.uniform(tree)

@@ -1,4 +1,4 @@
-"""Gambit's files: a game that OpenSpiel exports, the format's corners, malformed files."""
+"""Gambit files: a game exported by OpenSpiel, corner cases of the format, malformed files."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from jaxgadget.games.registry import load
 from jaxgadget.tree.history import enumerate_game
 
 # Labels, fractions, a comment, escaped quotes, a payoff on the way, commas or none, an outcome used
-# twice, actions left out at the second node of an infoset, odd line breaks.
+# twice, actions omitted at the second node of an infoset, unusual line breaks.
 CORNERS = r"""EFG 2 R "A \"small\" game"
 { "Ann" "Bob" }
 "a comment"
@@ -65,7 +65,7 @@ def test_corners_of_the_format(write):
 def test_infostate_of_a_player_who_does_not_act_is_its_last_action(write):
     tree = enumerate_game(load(write(CORNERS)))
     at = {tree.moves(h): tree.infostate[:, h].tolist() for h in range(tree.num_histories)}
-    assert at[()][0] != at[(0,)][0]  # Ann's infoset says more than that nothing happened
+    assert at[()][0] != at[(0,)][0]  # Ann's infoset is more specific than an empty past
     assert at[(0, 0)][0] != at[(0, 1)][0]
     assert at[(0, 0)][0] == at[(0, 0, 2)][0] == at[(0, 0, 3)][0]
     assert at[()][1] == at[(0,)][1] == at[(1, 0)][1] != at[(0, 0)][1]
@@ -98,7 +98,7 @@ def test_labels_that_do_not_name_one_infoset_are_replaced(write):
     text = COIN + 'p "" 1 1 "same" { "a" "b" } 0\np "" 2 1 "same" { "a" "" "" } 0\n' + LEAVES
     text += 't "" 1\np "" 2 3 "1:1" { "a" "b" } 0\n' + LEAVES
     tree = enumerate_game(load(write(text)))
-    assert tree.infoset_names == (("0:1",), ("1:3", "1:1"))  # not the label that reads like another's name
+    assert tree.infoset_names == (("0:1",), ("1:3", "1:1"))  # not the label that equals another player's name
     assert [tree.game.action_string(1, a) for a in range(4)] == ["a", "b", "#1", "#2"]
 
 

@@ -1,4 +1,4 @@
-"""Games by hands: public trees and tables, and what is refused at the door."""
+"""Games by hands: public trees and tables, and invalid input."""
 
 import re
 
@@ -33,7 +33,7 @@ def test_public_tree_of_kuhn():
 
 
 def test_kuhn_pays_the_higher_card():
-    """Bet and called, two chips; a bet that is folded to, one; each deal has probability 1/6."""
+    """A called bet pays two chips, a bet and a fold one; each deal has probability 1/6."""
     game = load("kuhn_poker").by_hands()
     paid = {
         game.describe(node): (scale * group.pays[table]).round(12)

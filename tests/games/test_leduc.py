@@ -1,4 +1,4 @@
-"""What Leduc poker has beyond OpenSpiel's: its cuts, larger decks, other raises."""
+"""Features of Leduc poker beyond OpenSpiel's game: cuts, larger decks, other raises."""
 
 import numpy as np
 import pytest
@@ -25,13 +25,13 @@ def test_cuts_are_betting_lines_and_public_cards(game, lines, cards):
     cuts = game.cuts()
     assert set(cuts) == {"flop", "before-flop"}
     flop, before = cuts["flop"](tree), cuts["before-flop"](tree)
-    # In public there is one state a line, and below it one a card.
+    # One public state per betting line, and below it one per card.
     assert len(np.unique(tree.public[before])) == lines
     assert len(np.unique(tree.public[flop])) == lines * cards
     assert (tree.actor[before] == CHANCE).all()
     assert not np.isin(tree.actor[flop], (CHANCE, TERMINAL)).any()
     assert np.isin(tree.parent[flop], np.nonzero(before)[0]).all()
-    # Nothing else comes after two private cards, a round of betting and a chance node.
+    # Nothing else follows two private cards, a round of betting and a chance node.
     assert int(flop.sum()) == int(np.isin(tree.parent, np.nonzero(before)[0]).sum())
 
 
@@ -56,7 +56,7 @@ def test_larger_deck_by_hand():
 
 
 def test_suits_do_not_matter():
-    """Dealing ranks is the same game as dealing cards: each line of ranks has the same chance and payoff."""
+    """Dealing ranks gives the same game as dealing cards: each rank line has the same chance and payoff."""
     sizes = {"num_ranks": 4, "num_suits": 3, "max_raises": 1}
     cards, ranks = (
         lines_of_ranks(LeducPoker(**sizes), 3),

@@ -1,4 +1,4 @@
-"""Menus: the histories that are left, by definition; the same games by other means; and what is refused."""
+"""Menus: the remaining histories by definition, the same games by other means, and errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def same_partition(a: IntArray, b: IntArray) -> bool:
 def kept_by_definition(
     tree: HistoryTree, menus: Mapping[int, Sequence[int]], times: int = 0, who: int = 0
 ) -> list[tuple]:
-    """Moves of the histories in which nobody leaves a menu, or one player so many times at most."""
+    """Moves of the histories without a departure from the menu, or with at most so many by one player."""
     kept = []
     for h in range(tree.num_histories):
         path = [h]
@@ -77,7 +77,7 @@ def test_histories_and_infosets_are_those_that_are_left(game: Game, menus: dict[
 
 
 def test_a_menu_of_bets_is_the_game_with_those_bets():
-    """But for the numbers of actions: histories by name, infosets by string, and the value."""
+    """Equal except for action ids: histories by name, infosets by string, and the value."""
     tree = enumerate_game(MenuAbstraction(LARGE, {0: POT, 1: POT}))
     small = enumerate_game(NoLimitLeduc(bets="1-a", max_raises=2, suit_isomorphism=True))
     np.testing.assert_array_equal(match_histories(tree, small), np.arange(small.num_histories))
@@ -95,7 +95,7 @@ def test_one_player_may_have_everything():
 
 
 def test_levels_deepen_until_nothing_is_left_out():
-    """Each level has the one before, and with as many as there are decisions it is the game itself."""
+    """Each level contains the previous one; with as many levels as decisions it is the whole game."""
     menus = {0: POT}
     trees = [enumerate_game(MenuAbstraction(LARGE, menus, off_tree=k, off_tree_player=0)) for k in range(5)]
     for smaller, larger in itertools.pairwise(trees):
@@ -134,7 +134,7 @@ def test_truncated_menus_are_the_upper_part_and_list_no_more(depth: int):
 
 
 def test_a_small_menu_of_a_game_without_end():
-    """Only the lines on the menu are listed."""
+    """Only lines on the menu are enumerated."""
     huge = NoLimitLeduc(bets="1/4-1/2-3/4-1-3/2-2-3-a", stack=10**9, max_raises=100)
     menus = {0: ["Fold", "Call", "AllIn"], 1: ["Fold", "Call", "AllIn"]}
     tree = enumerate_game(MenuAbstraction(huge, menus), max_histories=20_000)

@@ -1,4 +1,4 @@
-"""No-limit Leduc poker against OpenSpiel's universal_poker, by hand, and its sizes; and what is refused."""
+"""No-limit Leduc poker compared with OpenSpiel's universal_poker and by hand; sizes and errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MENU = "1/4-1/2-3/4-1-3/2-2-3-a"
 
 
 def universal_poker(stack: int, abstraction: str, starting_player: int = 0, ranks: int = 3) -> str:
-    """OpenSpiel's name of the game; its players count from 1."""
+    """OpenSpiel's game string, in which players are numbered from 1."""
     first = f"{starting_player + 1} {starting_player + 1}"
     return (
         f"universal_poker(betting=nolimit,bettingAbstraction={abstraction},blind=1 1,stack={stack} {stack},"
@@ -46,7 +46,7 @@ def test_pot_and_all_in_is_openspiels_game(stack: int, starting_player: int, ran
 
 
 def assert_equal_to_openspiels(stack: int, starting_player: int, ranks: int) -> HistoryTree:
-    """History by history: who acts, moves by name, chance, payoffs, and what both know where they act."""
+    """For every history: the actor, moves by name, chance, payoffs, and the acting player's knowledge."""
     game = NoLimitLeduc(
         stack=stack, max_raises=UNCAPPED, starting_player=starting_player, num_ranks=ranks, bets="a-1"
     )
@@ -54,7 +54,7 @@ def assert_equal_to_openspiels(stack: int, starting_player: int, ranks: int) -> 
     theirs = enumerate_game(load("openspiel:" + universal_poker(stack, "fcpa", starting_player, ranks)))
     for field in ("level_offset", "parent", "actor", "num_moves"):
         np.testing.assert_array_equal(getattr(tree, field), getattr(theirs, field), err_msg=field)
-    # A bet of the pot that takes the whole stack is all-in here, and a bet of the pot in OpenSpiel.
+    # A pot-sized bet of the whole stack is all-in here, and a pot-sized bet in OpenSpiel.
     action = tree.action.copy()
     bets_all_in = (theirs.action == 2) & (tree.action == 3)
     bets_all_in[2] = False
@@ -85,7 +85,7 @@ def test_published_values(stack: int, histories: int, infosets: int, value: floa
 
 @pytest.mark.parametrize("stack", [11, 14])
 def test_minimum_raises_are_openspiels(stack: int):
-    """Every bet that comes to a legal number of chips is offered, and no other, after every line of bets."""
+    """After every line of bets, exactly the bets with a legal number of chips are offered."""
     pyspiel = pytest.importorskip("pyspiel")
     theirs = pyspiel.load_game(universal_poker(stack, "fullgame"))
     game = NoLimitLeduc(stack=stack, bets=MENU, max_raises=UNCAPPED)
@@ -159,7 +159,7 @@ def test_the_cap_counts_the_raises_of_both_in_a_round():
 
 
 def test_bets_are_whole_chips_and_those_of_the_same_chips_are_one():
-    """The pot is 2 after calling: 1/4 is half a chip, so none; 3/4 is one and a half, so 2, as is 1."""
+    """After calling, the pot is 2: 1/4 is half a chip, so no bet; 3/4 is 1.5 chips, rounded to 2, as is 1."""
     game = NoLimitLeduc(bets="1/4-1/2-3/4-1-2-a", stack=13)
     start = game.betting.start()
     names = [game.action_string(0, action) for action in game.betting.legal_actions(start)]
@@ -167,7 +167,7 @@ def test_bets_are_whole_chips_and_those_of_the_same_chips_are_one():
     assert [game.betting.raise_of(action, start) for action in (3, 4, 5)] == [1, 2, 2]
     without = NoLimitLeduc(bets="3/4-7/8", stack=13)  # 1.5 and 1.75 chips
     assert without.betting.legal_actions(start) == (1, 3)
-    short = NoLimitLeduc(bets="1-2-a", stack=3)  # the bet of the pot is all-in
+    short = NoLimitLeduc(bets="1-2-a", stack=3)  # the pot-sized bet is all-in
     assert [short.action_string(0, a) for a in short.betting.legal_actions(start)] == ["Call", "AllIn"]
 
 
@@ -199,7 +199,7 @@ def test_infostate_strings_are_one_each_and_the_same_with_other_bets(starting_pl
 
 
 def test_cuts_are_leducs():
-    """The flop without hands that are all-in, in which the public card decides and nobody acts."""
+    """The flop without all-in hands, for which the public card is decisive and no player acts."""
     tree = enumerate_game(NoLimitLeduc(stack=5, max_raises=1))
     flop, before = (tree.game.cuts()[name](tree) for name in ("flop", "before-flop"))
     after = np.isin(tree.parent, np.nonzero(before))
@@ -215,10 +215,10 @@ HUGE = NoLimitLeduc(bets=MENU, stack=10**9, max_raises=100)
 
 
 def test_only_the_lines_that_go_on_are_listed():
-    """With a billion chips the whole betting could never be listed."""
+    """With a billion chips the complete betting could not be enumerated."""
     trees = [enumerate_game(HUGE, depth=depth) for depth in (0, 1)]
     assert [tree.num_histories for tree in trees] == sorted(tree.num_histories for tree in trees)
-    assert trees[1].num_leaves == 30 * 7  # of 2 chips 1/4 is none, and 3/4 as much as 1
+    assert trees[1].num_leaves == 30 * 7  # with 2 chips 1/4 is no bet, and 3/4 equals 1
     with pytest.raises(ValueError, match="histories"):
         enumerate_game(HUGE, max_histories=20_000)
 

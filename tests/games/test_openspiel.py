@@ -1,4 +1,4 @@
-"""OpenSpiel's games against OpenSpiel's own states."""
+"""OpenSpiel's games through this package compared with OpenSpiel's own states."""
 
 import itertools
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from jaxgadget.tree.history import enumerate_game
 
 pyspiel = pytest.importorskip("pyspiel")
 
-# Histories and infosets of both players; those of reference/games.json, and OpenSpiel's other kinds.
+# Histories and infosets of both players: those of reference/games.json, and OpenSpiel's other kinds.
 GAMES = [
     ("kuhn_poker", 58, 6, 6),
     ("liars_dice(numdice=1,dice_sides=3)", 1147, 96, 96),
@@ -84,7 +84,7 @@ def test_leduc_has_the_reference_size():
 @pytest.mark.parametrize(
     ("spec", "depth", "subgames"),
     [
-        ("goofspiel(imp_info=True,num_cards=4,points_order=descending)", 1, 6),  # a draw shows both bids
+        ("goofspiel(imp_info=True,num_cards=4,points_order=descending)", 1, 6),  # a tie reveals both bids
         ("kuhn_poker", 1, 2),
         ("liars_dice(numdice=1,dice_sides=3)", 1, 6),
     ],
@@ -94,10 +94,10 @@ def test_common_knowledge_subgames(spec, depth, subgames):
 
 
 def test_infostates_may_span_levels():
-    """In Phantom Tic-Tac-Toe a failed attempt of one player's is not noticed by the other."""
+    """In Phantom Tic-Tac-Toe a player does not notice the other's failed attempt."""
     tree = enumerate_game(load("openspiel:start_at(history=0;4;1;2;6;3;5,game=phantom_ttt())"))
     at = {tree.moves(h): tree.infostate[:, h].tolist() for h in range(tree.num_histories)}
-    assert at[()][0] == at[(0,)][0] == at[(0, 7)][0] == at[(7,)][0]  # there player 0 acts
+    assert at[()][0] == at[(0,)][0] == at[(0, 7)][0] == at[(7,)][0]  # where player 0 acts
     assert len({at[moves][1] for moves in ((), (0,), (0, 7), (7,))}) == 4
     same = [tree_find(tree, moves) for moves in ((0, 7), (7,))]
     assert tree.actor[same].tolist() == [PLAYER_0, PLAYER_0]
@@ -109,7 +109,7 @@ def tree_find(tree, moves):
 
 
 def own_decisions(player, count):
-    """Marks where a player decides who has decided so often before."""
+    """Mark where a player decides after the given number of its own decisions."""
 
     def mark(tree):
         before = np.zeros(tree.num_histories, np.int64)
@@ -121,7 +121,7 @@ def own_decisions(player, count):
 
 
 def turn_starts(count):
-    """Marks where a turn begins after so many others; in games without chance."""
+    """Mark where a turn begins after the given number of turns; for games without chance."""
 
     def mark(tree):
         starts = tree.actor != tree.actor[tree.parent]
@@ -135,7 +135,7 @@ def turn_starts(count):
 
 
 class Decision(NamedTuple):
-    """Where a player decides: the moves to there, who made them and then acts, and what that one knows."""
+    """A decision of a player: moves to it, the actor of each, and the actor's information."""
 
     moves: tuple[int, ...]
     actors: tuple[int, ...]
@@ -143,12 +143,12 @@ class Decision(NamedTuple):
 
     @property
     def turns(self):
-        """How many turns there were, the present one included."""
+        """The number of turns including the present one."""
         return len(list(itertools.groupby(self.actors)))
 
 
 def decisions_below(state):
-    """Those at and below one of OpenSpiel's states, in games without chance and simultaneous moves."""
+    """Decisions at and below one of OpenSpiel's states, for games without chance and simultaneous moves."""
     if not state.is_terminal():
         player = state.current_player()
         actors = (*(step.player for step in state.full_history()), player)
@@ -158,7 +158,7 @@ def decisions_below(state):
 
 
 def cuts_checked(spec, depths, counts, turns):
-    """A game's tree; its cuts by depth, own decisions and turns have the roots that OpenSpiel says."""
+    """A game's tree; the roots of its cuts by depth, own decisions and turns agree with OpenSpiel's."""
     tree = enumerate_game(load("openspiel:" + spec))
     decisions = list(decisions_below(pyspiel.load_game(spec).new_initial_state()))
     for player in (0, 1):
@@ -188,14 +188,14 @@ def cuts_checked(spec, depths, counts, turns):
 
 @pytest.mark.parametrize(("version", "histories"), [("cdh", 441), ("adh", 471)])
 def test_dark_hex_takes_cuts_by_depth_and_by_decisions(version, histories):
-    """Every cut has the roots that OpenSpiel's states say, and no infoset crosses it."""
+    """Every cut has the roots given by OpenSpiel's states, and crosses no infoset."""
     tree = cuts_checked(f"dark_hex(board_size=2,gameversion={version})", depths=7, counts=3, turns=4)
     assert tree.num_histories == histories
 
 
 @pytest.mark.parametrize("version", ["cdh", "adh"])
 def test_players_of_dark_hex_know_how_many_moves_were_made(version):
-    """The other's failed tries are counted in the string, so no infoset spans levels."""
+    """The string counts the other player's failed attempts, so no infoset spans levels."""
     tree = enumerate_game(load(f"openspiel:dark_hex(board_size=2,gameversion={version})"))
     for player in (0, 1):
         acts = np.nonzero(tree.infoset[player] >= 0)[0]
@@ -204,7 +204,7 @@ def test_players_of_dark_hex_know_how_many_moves_were_made(version):
 
 
 def test_dark_hex_is_refined_below_own_decisions():
-    """For player 0; player 1 loses on 2×2 whatever it does."""
+    """For player 0; on 2×2 player 1 always loses."""
     tree = enumerate_game(load("openspiel:dark_hex(board_size=2)"))
     resolving = jaxgadget.Resolving(jaxgadget.NoPrior())
     blueprints = [jaxgadget.Policy.uniform(tree), jaxgadget.Policy.geometric(tree, 0.5)]
@@ -221,7 +221,7 @@ def test_dark_hex_is_refined_below_own_decisions():
 
 
 def test_where_tries_are_not_noticed_turns_can_be_cut_at():
-    """In Phantom Tic-Tac-Toe `depth:2` is crossed, and the message says how to cut instead."""
+    """In Phantom Tic-Tac-Toe `depth:2` crosses an infoset, and the message names a valid cut."""
     tree = enumerate_game(load("openspiel:start_at(history=0;4;1;2;6;3;5,game=phantom_ttt())"))
     assert len(cut(tree, turn_starts(1)).roots) == len(cut(tree, own_decisions(0, 0)).roots) == 130
     crossed = (
@@ -234,7 +234,7 @@ def test_where_tries_are_not_noticed_turns_can_be_cut_at():
 
 
 class Shy:
-    """A state of Kuhn poker that says what a player knows only where that player acts."""
+    """A state of Kuhn poker with information state strings only for the acting player."""
 
     mute = False
 
@@ -275,7 +275,7 @@ def test_action_names_come_from_the_game_or_its_states():
     blotto = load("openspiel:blotto(coins=3,fields=2)")
     assert blotto.action_string(0, 1) == "[1,2]"
     kuhn = load("openspiel:kuhn_poker")
-    assert kuhn.action_string(0, 1) == "1"  # nothing is known before the states are
+    assert kuhn.action_string(0, 1) == "1"  # nothing is known before the states are enumerated
     enumerate_game(kuhn)
     assert [kuhn.action_string(1, a) for a in range(kuhn.num_actions)] == ["Pass", "Bet"]
 
@@ -306,7 +306,7 @@ def test_games_that_cannot_be_solved_are_refused(spec, message):
     ],
 )
 def test_infostates_by_observations_are_those_of_perfect_recall(spec):
-    """Two decisions share an infoset if, and only if, the player's actions and observations were the same."""
+    """Two decisions share an infoset exactly if the player's actions and observations were the same."""
     tree = enumerate_game(load(f"openspiel:{spec}?observations"))
     game = pyspiel.load_game(spec)
     for player in (0, 1):
@@ -316,12 +316,12 @@ def test_infostates_by_observations_are_those_of_perfect_recall(spec):
         _, theirs = np.unique([repr(memory) for memory in memories], return_inverse=True)
         pairs = set(zip(ours.tolist(), theirs.tolist(), strict=True))
         assert len(pairs) == ours.max() + 1 == theirs.max() + 1
-    if spec != "dark_hex(board_size=2)":  # whose own strings say more than its observations
+    if spec != "dark_hex(board_size=2)":  # its own strings contain more than its observations
         assert [len(i) for i in tree.infosets] == [len(i) for i in enumerate_game(load(spec)).infosets]
 
 
 def remembered(game, moves, player):
-    """A player's actions, observations and turns along a history, repeated observations left out."""
+    """A player's actions, observations and turns along a history, without repeated observations."""
     state, memory = game.new_initial_state(), []
     for move in (None, *moves):
         own = -1

@@ -1,4 +1,4 @@
-"""Games of one's own by `path.py:Class` and `module:Class`."""
+"""User-defined games by `path.py:Class` and `module:Class`."""
 
 import pathlib
 import re
@@ -77,7 +77,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_own_rules_say_how_large_bets_are(folder):
-    """Through the rules, the file they come from and a menu; other games of one's own have no bets."""
+    """Through the rules, their file and a menu; other user-defined games have no bets."""
     text = (
         "from jaxgadget.games.examples import TreeRules, Turn\n\n\nclass Bets(TreeRules):\n"
         "    def __init__(self, size: float = 2.0):\n"
@@ -99,7 +99,7 @@ def value(game):
 
 
 def test_the_guide_s_game(folder):
-    """Guessed right, card k pays k + 1, else -1: player 1 shows k with probability ∝ 1 / (k + 2)."""
+    """A correct guess of card k pays k + 1, otherwise -1: player 1 shows k with probability ∝ 1 / (k + 2)."""
     for spec, size in (("guess.py:Guess", 3), ("guess.py:Guess(size=4)", 4)):
         share = 1 / sum(1 / (k + 2) for k in range(size))
         assert value(load(spec)) == pytest.approx(share - 1, abs=1e-9)
@@ -148,7 +148,7 @@ def test_a_game_with_levels_of_its_own_is_passed_on(folder):
 
 def test_modules(folder, monkeypatch):
     assert load("jaxgadget.games.kuhn:KuhnPoker").name == "jaxgadget.games.kuhn:KuhnPoker"
-    assert load("guess:Guess").name == f"{folder}/guess.py:Guess"  # only the working folder has it
+    assert load("guess:Guess").name == f"{folder}/guess.py:Guess"  # importable from the working folder only
     monkeypatch.syspath_prepend(folder)
     monkeypatch.chdir("/")
     assert load("guess:Guess(size=2)").name == "guess:Guess(size=2)"
@@ -158,7 +158,7 @@ def test_a_changed_file_is_read_again(folder):
     assert enumerate_game(load("guess.py:Guess")).num_histories == 10
     (folder / "guess.py").write_text(GUESS.replace("size: int = 3", "size: int = 12"))
     assert enumerate_game(load("guess.py:Guess")).num_histories == 145
-    (folder / "guess.py").write_text(GUESS.replace("size: int = 3", "size: int = 11"))  # as long, at once
+    (folder / "guess.py").write_text(GUESS.replace("size: int = 3", "size: int = 11"))  # same size
     assert enumerate_game(load("guess.py:Guess")).num_histories == 122
     assert not (folder / "__pycache__").exists()
 

@@ -1,4 +1,4 @@
-"""Games less some of their histories."""
+"""Games without some of their histories."""
 
 from __future__ import annotations
 

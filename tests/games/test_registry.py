@@ -1,4 +1,4 @@
-"""Game strings, the list of games, and everything that `load` takes."""
+"""Game strings, the list of games, and every kind of argument that `load` accepts."""
 
 import re
 import sys
@@ -73,7 +73,7 @@ def test_unknown_and_bad_values(spec, message):
         load(spec)
 
 
-# Every parameter that OpenSpiel lists: values that are accepted, and refused values with the reason.
+# Every parameter that OpenSpiel lists: accepted values, and refused values with the reason.
 PARAMETERS = {
     ("kuhn_poker", "players"): (["2"], {"3": "2, as only two-player games", "two": "an integer"}),
     ("leduc_poker", "players"): (["2"], {"3": "2, as only two-player games"}),
@@ -151,7 +151,7 @@ def test_openspiel_that_is_not_installed(monkeypatch):
 
 
 def test_the_largest_games_are_refused_before_they_take_memory():
-    """What is made before the first histories are counted stays small."""
+    """Little is allocated before the first histories are counted."""
     for spec in (
         "goofspiel(num_cards=10000)",
         "liars_dice(dice_sides=5000)",

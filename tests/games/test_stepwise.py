@@ -1,4 +1,4 @@
-"""Per-state rules, lifted to levels."""
+"""Rules by states, converted to levels."""
 
 import dataclasses
 import enum
@@ -58,7 +58,7 @@ class Kuhn(Rules[Deal]):
 
 @dataclasses.dataclass
 class Toy(Rules[Any]):
-    """Player 0 moves, player 1 moves; any part of it can be replaced by a bad one."""
+    """Player 0 moves, player 1 moves; every method can be replaced by an invalid one."""
 
     name: str = "toy"
     actions: Any = ("left", "right")
@@ -119,7 +119,7 @@ class Suit(enum.Enum):
 
 
 def test_observations_read_the_same_in_every_run():
-    """Sets are sorted (their own order is the hash seed's), enum members and NumPy numbers are plain."""
+    """Sets are sorted (their order depends on the hash seed); enum members and NumPy numbers are plain."""
     seen = (frozenset("abcdefgh"), Suit.HEARTS, np.int64(3), -0.5, "two words", "", (1,), True)
     game = StepwiseGame(Toy(result=lambda s, m: Step(s + 1, public=seen)))
     text = "({a, b, c, d, e, f, g, h}, HEARTS, 3, -0.5, 'two words', '', (1), True)"
@@ -127,10 +127,10 @@ def test_observations_read_the_same_in_every_run():
 
 
 def test_strings_tell_apart_what_only_looks_alike():
-    """One step that shows two things, two steps that show one each; quoted separators."""
+    """One step with two observations differs from two steps with one each; separators are quoted."""
     seen = {
-        (0, 0): ("a", ("b", None)),  # at once
-        (0, 1): ("a, [b]", (None, None)),  # a text that imitates it
+        (0, 0): ("a", ("b", None)),  # in one step
+        (0, 1): ("a, [b]", (None, None)),  # a text that contains the separator
         (1, 0): ("a", (None, None)),
         (1, 1): (("a", "b"), (None, None)),
     }
@@ -217,7 +217,7 @@ def test_a_level_that_does_not_fit_in_memory_is_refused_while_its_moves_are_coun
     with pytest.raises(TooLargeError, match=re.escape("51 kB of memory, 50 kB may be taken")):
         for _ in game.levels(budget):
             pass
-    assert len(counted) == 25  # two moves each: the root's, and those of 24 histories of which 51 are made
+    assert len(counted) == 25  # two moves each: the root's, and those of 24 histories, 51 of which are built
 
 
 def test_progress_of_an_enumeration_is_reported_history_by_history():
@@ -230,7 +230,7 @@ def test_progress_of_an_enumeration_is_reported_history_by_history():
 
 
 class Plain:
-    """Its repr is an address."""
+    """A class whose repr is an address."""
 
 
 class Mute:

@@ -1,4 +1,4 @@
-"""Games of more players as games of two: who is which player, what each knows, and what teammates do."""
+"""Games of several players as two-player games: seats, information, and teammates' policies."""
 
 import dataclasses
 import itertools
@@ -25,7 +25,7 @@ class Cards(NamedTuple):
 
 
 class Kuhn(MultiplayerRules[Cards]):
-    """Kuhn poker of two players, with a card a move of chance."""
+    """Two-player Kuhn poker with one chance move per card."""
 
     name = "kuhn"
     actions = ("pass", "bet")
@@ -63,10 +63,10 @@ def line_table(line: tuple[Any, ...]) -> tuple[int, ...]:
 
 @dataclasses.dataclass
 class Signals(MultiplayerRules[tuple[Any, ...]]):
-    """A coin that seats 1 and 2 see, who then call it; and at last seats 0 and 3 guess it at once, unseen.
+    """A coin that seats 1 and 2 see and then call; finally seats 0 and 3 guess it at once, unseen.
 
-    A state lists the moves. Whoever of 0 and 3 is right gains 1 for its team, {0, 2} or {1, 3}. What is given
-    here replaces what the game would say.
+    A state lists the moves. A correct guess of seat 0 or 3 gains 1 for its team, {0, 2} or {1, 3}. Arguments
+    given here replace methods of the game.
     """
 
     name: str = "signals"
@@ -109,7 +109,7 @@ def heads_or_tails(memory, legal):
     return [float(action == memory[0].private) for action in legal]
 
 
-# Who is which player
+# Seats of the players
 
 
 def test_two_players_are_the_game_itself():
@@ -137,7 +137,7 @@ def test_the_other_side_gets_the_negative(seats):
 
 
 def test_teams_hear_what_their_members_see():
-    """Seat 3 knows the coin through seat 1; seat 0 only as one player with seat 2, or if that tells."""
+    """Seat 3 learns the coin through seat 1; seat 0 through seat 2, as a teammate or from its call."""
     assert value(team(Signals(), (0, 2))) == pytest.approx(0, abs=1e-9)
     assert value(team(Signals(), (0,), {2: heads_or_tails})) == pytest.approx(0, abs=1e-9)
     assert value(team(Signals(), (0,), (2,))) == pytest.approx(-0.5, abs=1e-9)
@@ -153,11 +153,11 @@ def test_payoffs_are_sums_over_teams():
         assert set(tree.payoff[tree.actor == 0].tolist()) == {expected}
 
 
-# What the players know
+# Information of the players
 
 
 def test_a_player_of_several_seats_knows_which_of_them_acts():
-    """After a hidden coin seat 1 or seat 3 acts; neither sees the coin, but they are asked."""
+    """After a hidden coin seat 1 or seat 3 acts; neither sees the coin, but each learns that it acts."""
     rules = Signals(private=())
     rules.actors = lambda state: () if len(state) == 2 else ((1, 3)[state[0]],) if state else (CHANCE_SEAT,)
     rules.step = lambda state, move: MultiplayerStep((*state, move), (0, 0, 0, 0))
@@ -192,7 +192,7 @@ def test_teammates_know_their_own_and_play_what_they_are_told():
     at = tree.parent[tree.level_offset[3] : tree.level_offset[4]]
     assert set(tree.actor[at].tolist()) == {CHANCE}
     done = tree.action[2, tree.level_offset[3] : tree.level_offset[4]].reshape(-1, 2)
-    assert (done == [0, 2]).all()  # what it never does is no history
+    assert (done == [0, 2]).all()  # moves of probability 0 give no histories
     share = tree.chance[tree.level_offset[3] : tree.level_offset[4]].reshape(-1, 2) / 0.5
     np.testing.assert_allclose(share, [[0.25, 0.75]] * len(share))
 
@@ -225,7 +225,7 @@ def test_a_table_of_the_teammates_game_is_its_policy():
         row = table[f"0: [{coin}], (1, {Signals().actions[call]})"]
         assert tree.chance[h] / 0.5 == pytest.approx(row[Signals().actions[answer]])
 
-    table["0: [1], (1, heads)"] = {"tails": 1.0}  # what is left out is never done
+    table["0: [1], (1, heads)"] = {"tails": 1.0}  # omitted actions have probability 0
     assert enumerate_game(team(Signals(), (0,), {2: table})).num_histories < tree.num_histories
     del table["0: [1], (1, heads)"]
     with pytest.raises(ValueError, match="table"):
@@ -240,11 +240,11 @@ def test_own_decisions_are_a_cut():
         assert len(found.roots) == (tree.num_moves[tree.actor == PLAYER_0] == moves).sum()
 
 
-# Games of OpenSpiel's
+# OpenSpiel's games
 
 
 def test_openspiels_kuhn_poker_for_three():
-    """Uniform play gets what OpenSpiel says it gets, and the two sides mirror each other."""
+    """Uniform play has OpenSpiel's value, and the two sides are mirror images."""
     pyspiel = pytest.importorskip("pyspiel")
     from open_spiel.python import policy as policies
     from open_spiel.python.algorithms import expected_game_score
@@ -295,7 +295,7 @@ def test_names_load_again():
         assert trees[0].infoset_names == trees[1].infoset_names
 
 
-# What is refused
+# Errors
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ def test_rules_that_are_refused(changes, message):
 
 
 def test_teams_whose_payoffs_have_no_constant_sum_are_refused():
-    """Player 0 gets the coin and nobody pays it."""
+    """Player 0 gets the coin and the other player pays nothing."""
     rules = Signals()
     rules.step = lambda state, move: MultiplayerStep(
         (*state, move), (state[0], 0, 0, 0) if len(state) == 3 else ()

@@ -1,4 +1,4 @@
-"""Games in both forms, and policies in both."""
+"""The same games and policies in both forms."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ TOLERANCE = 1e-12
 
 @functools.cache
 def found(spec: str) -> FoundHands:
-    """Of a game of that name; `random`: with random payoffs, so that every end has a table of its own."""
+    """The game of that name; `random` has random payoffs, so that every end has its own table."""
     game = RandomGame(SHAPES["betting"], 0) if spec == "random" else load(spec)
     return find_hands(enumerate_game(game))
 
@@ -68,13 +68,13 @@ def histories(spec: str) -> HistoryTree:
 
 @functools.cache
 def public(spec: str) -> PublicTree:
-    """As the rules say it, if they do."""
+    """The public tree from the rules, if they define one."""
     return public_tree(histories(spec) if spec == "random" else load(spec))
 
 
 @functools.cache
 def random_policies(spec: str) -> tuple[Policy, Policy]:
-    """Three, with pure rows among them, of the histories and of the public tree."""
+    """Three policies of the histories and of the public tree, some rows pure."""
     tree = histories(spec)
     parts = [Policy.dirichlet(tree, seed, alpha) for seed, alpha in ((0, 1.0), (1, 0.1), (2, 0.02))]
     policy = Policy.stack(parts)
@@ -82,7 +82,7 @@ def random_policies(spec: str) -> tuple[Policy, Policy]:
 
 
 def check_evaluation(spec: str) -> None:
-    """Values, best responses and the values of actions are those of the histories."""
+    """Values, best responses and action values equal those in the histories."""
     policy, by_hand = random_policies(spec)
     ours, theirs = evaluate_policy(by_hand), evaluate_policy(policy)
     np.testing.assert_allclose(ours.value, theirs.value, rtol=0, atol=TOLERANCE)
@@ -98,10 +98,10 @@ def check_evaluation(spec: str) -> None:
 
 
 def check_iterations(spec: str, algorithm: str) -> None:
-    """The averages after each of the first five iterations, and what they are worth.
+    """The averages after each of the first five iterations, and their values.
 
-    As realisation plans; in small games row by row too. Where a player hardly comes, a row is a quotient of
-    small numbers, and rounding counts for more: 2e-12 in a row of Liar's Dice 1×6 with reach 2e-4.
+    Compared as realisation plans, in small games also row by row. If a player's reach is tiny, rows are
+    quotients of small numbers and rounding is amplified: 2e-12 in a row of Liar's Dice 1×6 with reach 2e-4.
     """
     expected = cfr_checkpoints(histories(spec), range(1, 6), algorithm=algorithm)
     values = evaluate_policy(expected)
@@ -122,7 +122,7 @@ def check_iterations(spec: str, algorithm: str) -> None:
 
 
 def check_ranges(spec: str, cut: str, where: str, player: int) -> None:
-    """Reaches, masses, V̄, V and the trunk at a cut, also where rows are pure, are those of the histories."""
+    """Reaches, masses, V̄, V and the trunk at a cut equal those in the histories, also for pure rows."""
     policy, by_hand = random_policies(spec)
     gadgets, other = [Full(), Resolving(alternative=BlueprintValues())], 1 - player
     forest = build_forest(policy.tree, cut_of(policy.tree, cut), padded=False)
@@ -178,7 +178,7 @@ def several_gadgets() -> list[Gadget]:
 def assert_same_numbers(
     result: Refinement, expected: Refinement, names: Sequence[str], tolerance: float
 ) -> None:
-    """Lane by lane; subgames may be numbered in another order."""
+    """Compare lane by lane; subgames may have another order."""
     for name in names:
         ours, theirs = (np.asarray(getattr(x, name), np.float64) for x in (result, expected))
         if ours.ndim == 2:
@@ -187,11 +187,11 @@ def assert_same_numbers(
 
 
 def check_refinement(spec: str, cut: str, player: int, tolerance: float = TOLERANCE, **changed: Any) -> None:
-    """Gadget games with priors: the strategies, values, gaps and bounds of `refine`, subgame by subgame.
+    """Strategies, values, gaps and bounds of `refine` with priors, subgame by subgame.
 
-    Five iterations, if nothing else is `changed`. Blueprints come everywhere with some probability. Where the
-    largest root of a subgame has 1e-21 and the next one 1e-27, regrets of what ties against the largest are
-    rounding (`tests/slow/test_hands.py` shows it in exact numbers), and iterates of either form are chance.
+    Five iterations by default; `changed` overrides settings. Blueprints have full support. If the largest
+    root of a subgame has reach 1e-21 and the next one 1e-27, regrets of near ties are rounding errors
+    (`tests/slow/test_hands.py` shows it in exact numbers), and iterates of the two forms differ arbitrarily.
     """
     tree = histories(spec)
     policy = Policy.stack([Policy.dirichlet(tree, 0), Policy.dirichlet(tree, 1, 0.5)])
@@ -211,11 +211,11 @@ def check_refinement(spec: str, cut: str, player: int, tolerance: float = TOLERA
 
 
 def check_programs(spec: str, cut: str, player: int, tolerance: float = 1e-9) -> None:
-    """Linear programs: the values, gaps and ε of `refine`, subgame by subgame.
+    """Linear programs: values, gaps and ε of `refine`, subgame by subgame.
 
-    One blueprint is pure in many places, so that roots of no mass and ties are among the subgames. Where
-    floors are too small for a program, both forms refuse the same lanes. What an optimal continuation
-    promises is not unique, so it is no alternative here.
+    One blueprint is pure at many infosets, so that some subgames have roots of no mass and ties. If floors
+    are too small for a program, both forms refuse the same lanes. Values of an optimal continuation are not
+    unique and therefore not used as alternatives here.
     """
     tree = histories(spec)
     policy = Policy.stack([Policy.dirichlet(tree, 0), Policy.dirichlet(tree, 2, 0.02)])
@@ -239,7 +239,7 @@ def check_programs(spec: str, cut: str, player: int, tolerance: float = 1e-9) ->
 def check_nested(
     spec: str, player: int, gadgets: Sequence[Gadget], tolerance: float = TOLERANCE, **changed: Any
 ) -> None:
-    """Nested search to the end of the game: the policies, gaps and exploitabilities of the histories'."""
+    """Nested search to the end of the game: policies, gaps and exploitabilities equal the histories'."""
     policy = Policy.stack([Policy.dirichlet(histories(spec), 0), Policy.dirichlet(histories(spec), 1, 0.5)])
     asked = {"player": player, "iterations": 4, "dtype": "float64", "value": (-0.01, 0.01)} | changed
     expected, result = (nested_search(x.tree, x, gadgets, **asked) for x in (policy, policy.on(public(spec))))

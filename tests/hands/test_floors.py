@@ -1,4 +1,4 @@
-"""Floors by hands are those of the histories: the same iterates, gaps and exact solutions."""
+"""Floors by hands equal those in the histories: the same iterates, gaps and exact solutions."""
 
 from typing import Any
 

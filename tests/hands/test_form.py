@@ -1,4 +1,4 @@
-"""Sequence forms of public trees: the gradients of the histories, and games that have none."""
+"""Sequence forms of public trees: the gradients equal those in the histories; games without such a form."""
 
 import dataclasses
 import re
@@ -44,7 +44,7 @@ def test_gradients_are_those_of_the_histories(spec: str):
 
 
 def test_any_game_that_deals_first_has_the_form():
-    """From histories, too; rules that know their hands need none."""
+    """Also from histories; rules that define their hands need none."""
     for game in ("coin_toss", "openspiel:kuhn_poker"):
         tree = enumerate_game(load(game))
         assert len(public_tree(tree).infosets[0]) == len(tree.infosets[0])
@@ -66,7 +66,7 @@ def test_what_has_no_form_by_hands(game, expected: str):
 
 
 def test_a_player_who_never_acts():
-    """Only player 0 has a choice: the other's treeplex is its hands alone."""
+    """Only player 0 has a choice: the other player's treeplex consists of its hands."""
     game = load("kuhn_poker").by_hands()
     tree = game.nodes
     short = dataclasses.replace(

@@ -1,4 +1,4 @@
-"""What public ends pay: sums over all pairs of hands, by tables or by operators that never write one down."""
+"""Payoffs of public ends: sums over all pairs of hands, by tables or by matrix-free operators."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -26,14 +26,14 @@ LANES = 2
 
 @pytest.fixture(params=["cpu", "gpu"])
 def platform(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Platform of the default device: an accelerator's sums compute on any device."""
+    """Platform of the default device; the sums for accelerators run on any device."""
     described = AbstractDevice("described", 10**9, platform=request.param)
     with assume_device(described):
         yield request.param
 
 
 def drawn() -> tuple[HandsPayoff, np.ndarray]:
-    """Eleven ends by four tables, two of which pay nothing; and the matrix over pairs of sequences."""
+    """Eleven ends with four tables, two of which pay nothing, and the matrix over pairs of sequences."""
     rng = np.random.default_rng(0)
     node = np.arange(9).reshape(3, 3)
     ends = (
@@ -41,7 +41,7 @@ def drawn() -> tuple[HandsPayoff, np.ndarray]:
         PublicEnds(np.array([[9, 10]]), np.zeros((1, 2)), rng.normal(size=(1, *HANDS))),
         PublicEnds(node[2:], rng.normal(size=(1, 3)), rng.normal(size=(1, *HANDS))),
     )
-    # Several ends below one pair of sequences, sequences with none, a node that none leads to.
+    # Several ends below one pair of sequences, sequences without ends, an unreachable node.
     sequence = np.array([1, 1, 2, 2, 2, 4, 4, 4, 1, 3, -1]), np.array([0, 3, 3, 3, 5, 5, 5, 5, 0, 1, -1])
     with precision(np.float64):
         built = build_hands_payoff(hand_entries(HANDS, ends, sequence, NUM_BLOCKS), np.float64)
@@ -55,7 +55,7 @@ def drawn() -> tuple[HandsPayoff, np.ndarray]:
 
 
 def all_gradients(built: HandsPayoff, reach, state: int):
-    """Both players', then the largest that they may be."""
+    """Gradients of both players, then their largest absolute values."""
     return [x.gradient(player, reach, state) for x in (built, built.absolute()) for player in (0, 1)]
 
 
@@ -77,7 +77,7 @@ def test_gradients_are_the_matrix(platform: str):
 
 @pytest.mark.usefixtures("platform")
 def test_nothing_is_paid():
-    """Neither where no group pays nor where there is none."""
+    """No group pays, or there is no group."""
     node, rng = np.arange(2)[None], np.random.default_rng(0)
     unpaid = PublicEnds(node, np.zeros(node.shape), rng.normal(size=(1, *HANDS)))
     for ends in ((unpaid,), ()):
@@ -116,7 +116,7 @@ def test_bytes():
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Fold:
-    """Hands are cards: all pairs but those of one card, by inclusion and exclusion."""
+    """Hands are cards: all pairs except equal cards, by inclusion and exclusion."""
 
     deal: jax.Array
 
@@ -133,7 +133,7 @@ class Fold:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Showdown:
-    """The higher card wins: what lies below less what lies above, by sums from either end."""
+    """The higher card wins: the sum below minus the sum above, by cumulative sums from either end."""
 
     deal: jax.Array
 
@@ -163,7 +163,7 @@ def kuhn_by_operators() -> HandsGame:
 
 @pytest.mark.parametrize("algorithm", ["cfr+", "lp"])
 def test_operators_stand_for_tables(algorithm: str):
-    """Folds and showdowns that never see a table of pairs give the same solutions."""
+    """Folds and showdowns without a table of pairs give the same solutions."""
     ours = solve(public_tree(kuhn_by_operators()), algorithm=algorithm, iterations=5)
     theirs = solve(alike.public("kuhn_poker"), algorithm=algorithm, iterations=5)
     assert abs(ours.value - theirs.value) < 1e-12

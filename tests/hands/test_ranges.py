@@ -1,4 +1,4 @@
-"""What policies by hands bring to public subgames is what they bring to the histories' subgames."""
+"""Ranges of policies by hands in public subgames equal those in the subgames of histories."""
 
 import pytest
 
@@ -11,5 +11,5 @@ def test_ranges_are_those_of_the_histories(player: int):
 
 
 def test_ranges_below_a_public_card():
-    """Where some hands are impossible: roots of no mass."""
+    """Some hands are impossible there: roots of no mass."""
     alike.check_ranges("leduc_poker", "flop", "chance", 0)

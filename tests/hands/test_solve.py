@@ -1,4 +1,4 @@
-"""CFR by hands: the iterates of the histories, checkpoints, stopping, exact solutions, bad input."""
+"""CFR by hands: iterates equal those in the histories; checkpoints, stopping, exact solutions, errors."""
 
 import pytest
 

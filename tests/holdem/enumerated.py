@@ -1,4 +1,4 @@
-"""Spots of hold'em, pair of hands by pair of hands and river by river, from the definitions alone."""
+"""Hold'em spots, enumerated by pairs of hands and rivers, from the definitions alone."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ Play = Callable[[int, str, int], dict[str, float]]
 
 
 def expected_chips(spot: Spot, play: Play) -> tuple[float, float]:
-    """Both players' expected share of the pot, less what they put in."""
+    """Both players' expected share of the pot minus the chips that they put in."""
     total = np.zeros(2)
     weight = 0.0
     first, second = spot.range_weights
@@ -68,7 +68,7 @@ def _paid(spot: Spot, node: int, hands: tuple[int, int], board: list[int]) -> np
 
 
 class River(Rules[tuple[int, int, str]]):
-    """A river whose menu is half the pot, and a raise by the pot, two bets and raises at most."""
+    """A river with half-pot bets and pot-sized raises, at most two bets and raises."""
 
     name = "river"
     actions = ("fold", "check or call", "bet or raise")
@@ -127,7 +127,7 @@ class River(Rules[tuple[int, int, str]]):
         return put_in
 
     def _won(self, state: tuple[int, int, str]) -> float:
-        """What player 0 gets, half of the pot taken off."""
+        """Player 0's return, minus half of the pot."""
         *hands, line = state
         at_stake = self._spot.pot / 2 + min(self._put_in(line))
         if line.endswith("f"):
@@ -139,9 +139,10 @@ class River(Rules[tuple[int, int, str]]):
 
 
 class RiverOnTheWay(River):
-    """The same river, dealt evenly: first both players say whether they come, as often as their ranges say.
+    """The same river with an even deal: first both players enter with probabilities given by their ranges.
 
-    Whoever leaves pays something. So the river is a subgame, `depth:2`, and ranges are reaches.
+    A player who stays out pays something. The river is therefore a subgame, `depth:2`, and ranges are
+    reaches.
     """
 
     name = "river on the way"
@@ -152,7 +153,7 @@ class RiverOnTheWay(River):
 
     @property
     def chance_of_coming(self) -> float:
-        """How likely play comes to the river if both come as their ranges say."""
+        """The probability that both players enter, given their ranges."""
         first, second = self._spot.range_weights
         return sum(float(first[a] * second[b]) for a, b in self._pairs) / len(self._pairs)
 
@@ -183,7 +184,7 @@ class RiverOnTheWay(River):
         return f"{player} {state[player]} {state[2]}"
 
     def blueprint(self, solution: SpotSolution) -> dict[str, list[float]]:
-        """Who comes as the ranges say and then plays as a solution of the spot."""
+        """Entering according to the ranges, then playing a solution of the spot."""
         rows: dict[str, list[float]] = {}
         hands = [sorted({pair[player] for pair in self._pairs}) for player in (0, 1)]
         for player, line in ((0, "?"), (1, "??")):
@@ -207,7 +208,7 @@ class RiverOnTheWay(River):
 
 
 class SpotRules(Rules[tuple[int, int, int]]):
-    """A spot by its betting tree, whatever the menus: what `translate` of histories is asked about."""
+    """A spot by its betting tree, for any menus, with the methods that `translate` of histories needs."""
 
     name = "spot"
 

@@ -1,4 +1,4 @@
-"""Public trees of rivers and turns: what menus make."""
+"""Public trees of rivers and turns, built from menus."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def test_a_small_river_in_full():
 
 
 def test_a_river_with_three_bets_and_two_raises_has_the_known_size():
-    """Of a tree that others solved: 20 decisions, 56 actions, 19 showdowns, 18 folds."""
+    """A published tree: 20 decisions, 56 actions, 19 showdowns, 18 folds."""
     tree = river(200, 900, BetMenu())
     decides = np.isin(tree.tree.actor, ACTOR_BIT)
     assert (decides.sum(), len(tree.tree) - 1, tree.shows.sum(), (tree.folded >= 0).sum()) == (20, 56, 19, 18)
@@ -60,7 +60,7 @@ def test_thresholds_add_and_force_all_in():
     assert river(100, 150, BetMenu(bets=(0.5,), raises=(), add_all_in=1.5)).find("all-in 150")
     with pytest.raises(ValueError, match="'all-in 151' is not"):
         river(100, 151, BetMenu(bets=(0.5,), raises=(), add_all_in=1.5)).find("all-in 151")
-    # After a bet of 50 and a call, 20 are left of a pot of 200: a tenth.
+    # After a bet of 50 and a call, 20 are left for a pot of 200: a tenth.
     assert river(100, 70, BetMenu(bets=(0.5,), raises=(), force_all_in=0.1)).find("all-in 70")
     assert river(100, 70, BetMenu(bets=(0.5,), raises=(), force_all_in=0.09)).find("bet 50")
 

@@ -1,4 +1,4 @@
-"""Cards, boards, and strengths against an evaluator from elsewhere."""
+"""Cards, boards, and hand strengths compared with another evaluator."""
 
 import numpy as np
 import pytest
@@ -27,14 +27,14 @@ def order_of(scores: np.ndarray) -> np.ndarray:
 
 def test_strengths_order_hands_as_another_evaluator_does():
     cards = draw_cards(4000, 1)
-    theirs = -np.array([evaluate_cards(*row) for row in cards.tolist()])  # there less is better
+    theirs = -np.array([evaluate_cards(*row) for row in cards.tolist()])  # its lower values are better
     assert np.array_equal(order_of(strength(cards)), order_of(theirs))
 
 
 @pytest.mark.parametrize(
     "hands",
     [
-        # Each beats the next; seven cards.
+        # Each hand of seven cards beats the next.
         ["AsKsQsJsTs2c2d", "KsQsJsTs9s2c2d", "5s4s3s2sAsKdKc", "7c7d7h7sAcKdQh", "7c7d7h7sKcKdKh"],
         ["AcAdAhKcKd2s3s", "KcKdKhAcAd2s3s", "2c2d2h3c3d3h7s", "AsQs9s7s2sKdKc", "AsQs9s6s3sKdKc"],
         ["AcKdQhJsTc2c2d", "5c4d3h2sAcKdKh", "AcAdAhKsQc3d2h", "AcAdKhKs2c3d2h", "AcAdQhQsKc3d2h"],

@@ -1,4 +1,4 @@
-"""Suits that may be exchanged: the same solutions with fewer hands, and why there are none."""
+"""Suit isomorphism: the same solutions with fewer hands, and the reasons for refusal."""
 
 import dataclasses
 from typing import Any
@@ -19,7 +19,7 @@ MONOTONE = Spot(board="TsJs6sQs2s", oop="AA,T9s:0.5,54", ip="QQ,87s:0.7", pot=60
 
 
 def check_merged(*spots: Spot) -> None:
-    """Evaluated hand by hand, both solutions are one."""
+    """Evaluated on single hands, both solutions are equal."""
     asked: dict[str, Any] = {"iterations": 10, "dtype": "float64"}
     plain, merged = (
         solve_spots(spots, suit_isomorphism=which, **settings(**asked)) for which in (False, True)
@@ -43,7 +43,7 @@ def test_fewer_hands_are_carried():
     spot = dataclasses.replace(MONOTONE, oop="random", ip="random")
     merging = merge_hands([spot], None)
     assert merging.count.sum() == 1081
-    by_spades = (78 + 91, 8 * 13, 28)  # of one suit or two others; with a spade; of two
+    by_spades = (78 + 91, 8 * 13, 28)  # suited or of two other suits; with a spade; of two suits
     assert len(merging.hands) == sum(by_spades)
     assert build_batch([spot], sequence_form(public_tree(spot)), None, merging).sides[0].body.num_roots == 301
 
@@ -65,7 +65,7 @@ def weights_with(hand: str, weight: float) -> HandRange:
         ({"oop": "AcAs"}, 2, ""),
         ({"oop": "AcAs,AdAs"}, 2, ""),
         ({"oop": "AcAs,AdAs:0.5", "ip": "AhKc"}, 1, "is not symmetric"),
-        # Hands with cards of the board do not count.
+        # Hands that contain board cards are ignored.
         ({"oop": weights_with("TsTc", 0.5)}, 6, ""),
     ],
 )

@@ -1,4 +1,4 @@
-"""Showdown and fold operators against all pairs of hands, written down."""
+"""Showdown and fold operators compared with matrices over all pairs of hands."""
 
 import dataclasses
 import functools
@@ -15,11 +15,11 @@ from jaxgadget.holdem.cards import HANDS, cards_left, hands_left, parse_board, s
 from jaxgadget.holdem.operators import Dealt, Showdowns, Staked, build_folds, build_showdowns
 from jaxgadget.util.precision import precision
 
-BOARDS = ("Td9d6hQc2s", "AsKsQsJsTs", "7c7d7h2s2c")  # the second plays: nobody wins
+BOARDS = ("Td9d6hQc2s", "AsKsQsJsTs", "7c7d7h2s2c")  # the board plays: a tie
 
 
 def brute_force(board: str) -> tuple[np.ndarray, np.ndarray]:
-    """`[H, H]` which pairs of hands exclude each other not, and who of them wins."""
+    """`[H, H]` compatible pairs of hands, and their winners."""
     cards = parse_board(board)
     hands = HANDS[hands_left(cards)]
     apart = ~(hands[:, None, :, None] == hands[None, :, None, :]).any(axis=(2, 3))
@@ -45,7 +45,7 @@ def draw_reach(shape: tuple[int, ...], seed: int) -> np.ndarray:
 
 @pytest.fixture(params=["a CPU", "an accelerator"])
 def computed_for(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
-    """Showdowns as a CPU computes them, and as an accelerator does."""
+    """Showdowns as computed on a CPU, and on an accelerator."""
     if request.param == "an accelerator":
         monkeypatch.setattr(operators, "_above_by_sums", operators._above_by_signs)
     jax.clear_caches()
@@ -86,7 +86,7 @@ def test_boards_of_lanes_are_as_each_by_itself():
 
 
 def check_some_hands(boards: tuple[str, ...]) -> None:
-    """Every lane has hands of its own; the second has fewer, and is padded."""
+    """Every lane has its own hands; the second has fewer, and padding."""
     cards = [parse_board(board) for board in boards]
     num_cards, num_hands = 52 - len(cards[0]), len(hands_left(cards[0]))
     tables = num_cards if len(cards[0]) == 4 else 1

@@ -1,4 +1,4 @@
-"""Ranges: what the notation means, and what it cannot."""
+"""Range notation: meaning and errors."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Spots solved: against definitions, linear programs and figures from elsewhere; units and independence."""
+"""Solved spots compared with definitions, linear programs and published figures; units, independence."""
 
 import contextlib
 import dataclasses
@@ -39,7 +39,7 @@ ALL = BetMenu(bets=(ALL_IN,), raises=())
 SMALL = BetMenu(bets=(0.5,), raises=(1.0,), cap=2)
 BLUFFS = Spot(
     board="2s3h4d6c7c", oop="AsAh,QsQh", ip="KsKh", pot=20, stack=10, menus=(ALL, NEVER)
-)  # value hands, bluffs, and hands that beat bluffs alone
+)  # value hands, bluffs, and bluff catchers
 
 
 def random_play(spot: Spot, seed: int) -> Policy:
@@ -53,7 +53,7 @@ def random_play(spot: Spot, seed: int) -> Policy:
 
 
 def check_against_enumeration(spot: Spot, seed: int) -> SpotSolution:
-    """A profile's EVs are those of the definitions."""
+    """A profile's EVs equal those of the definitions."""
     solution = evaluate_spot(spot, random_play(spot, seed))
     rows: dict[str, Any] = {}
 
@@ -142,9 +142,9 @@ NARROW = [
 
 
 def hands_of_batches(monkeypatch: pytest.MonkeyPatch, *, all_of_them: bool = False) -> list[int]:
-    """Numbers of hands of the batches solved from now on, appended as they are solved.
+    """Numbers of hands of every batch that is solved from now on.
 
-    Spots are also looked at alone, for their memory and to split batches; these are not counted.
+    Spots are also built alone, to plan memory and split batches; these are not counted.
     """
     carried_hands, solve_batch = solve.carried_hands, solve.solve_batch
     seen, solved = list[int](), list[int]()
@@ -165,7 +165,7 @@ def hands_of_batches(monkeypatch: pytest.MonkeyPatch, *, all_of_them: bool = Fal
 
 @pytest.mark.slow
 def test_hands_that_nobody_holds_are_not_carried(monkeypatch: pytest.MonkeyPatch):
-    """Results are those with all hands; a spot of fewer hands than its neighbour is padded."""
+    """Results equal those with all hands; a spot with fewer hands than its neighbour is padded."""
     few, solving = hands_of_batches(monkeypatch), {"iterations": 10, "dtype": "float64"}
     narrow = solve_spots(NARROW, **settings(**solving))
     every = hands_of_batches(monkeypatch, all_of_them=True)
@@ -186,7 +186,7 @@ def test_hands_that_nobody_holds_are_not_carried(monkeypatch: pytest.MonkeyPatch
 
 
 def batches_built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many spots each batch from now on has."""
+    """Number of spots in every batch that is built from now on."""
     built, sizes = solve.build_batch, list[int]()
 
     def count(spots: Any, *rest: Any) -> Any:
@@ -203,7 +203,7 @@ def test_batches_are_as_large_as_the_memory_allows(monkeypatch: pytest.MonkeyPat
     sizes = batches_built(monkeypatch)
     at_once = solve_spots(spots, **settings(**solving))
     limited = solve_spots(spots, **settings(memory_limit=700_000, **solving))
-    assert sizes == [1, 2, 1, 1, 1]  # each time one was looked at alone
+    assert sizes == [1, 2, 1, 1, 1]  # each spot was built alone once
     for ours, theirs in zip(limited, at_once, strict=True):
         assert ours.ev == pytest.approx(theirs.ev, rel=0, abs=1e-10)
     with pytest.raises(ValueError, match="spots"):
@@ -223,7 +223,7 @@ def test_what_is_planned_is_what_the_compiled_loop_takes():
 
 
 def test_what_a_checkpoint_has_is_not_solved_again(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path):
-    """Solved spots are found in other company; what was cut off goes on in the middle of a batch."""
+    """Solved spots are found by content, in any order; an interrupted batch resumes."""
     first, second = BLUFFS, dataclasses.replace(BLUFFS, pot=22, board="2s3h4d6c8c")
     solving: dict[str, Any] = {"iterations": 12, "dtype": "float64"}
     undisturbed = solve_spots([first, second], **settings(**solving))
@@ -267,7 +267,7 @@ def test_what_a_checkpoint_has_is_not_solved_again(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_batch_that_another_process_solves_is_refused(tmp_path: pathlib.Path):
-    """Two processes would remove each other's states."""
+    """Otherwise two processes would remove each other's states."""
     solve_spots([BLUFFS], solver=Solver(iterations=2, checkpoint=tmp_path))
     (archive,) = tmp_path.glob("spots-*.npz")
     archive.unlink()
@@ -283,7 +283,7 @@ def test_a_batch_that_another_process_solves_is_refused(tmp_path: pathlib.Path):
 def test_a_batch_that_another_process_has_solved_meanwhile_is_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ):
-    """Even if it was killed before it removed its states, which the next process does."""
+    """Also if that process was killed before it removed its states, which the next process does."""
     solving = Solver(iterations=2, checkpoint=tmp_path)
     before = solve_spots([BLUFFS], solver=solving)
     (archive,) = tmp_path.glob("spots-*.npz")
@@ -300,7 +300,7 @@ def test_a_batch_that_another_process_has_solved_meanwhile_is_read(
 def test_archives_of_a_checkpoint_are_read_one_by_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ):
-    """When their turn comes, and only those that are asked for: each may have gigabytes."""
+    """Only requested archives are loaded, one at a time, since each may take gigabytes."""
     first, second = BLUFFS, dataclasses.replace(BLUFFS, pot=22)
     solving: dict[str, Any] = {"iterations": 2, "checkpoint": tmp_path}
     for spot in (first, second):
@@ -339,7 +339,7 @@ def test_lanes_taken_from_a_batch_are_those_lanes():
 
 
 def test_what_answers_a_bet_that_is_never_made_has_weights():
-    """As if the other had come with its whole range; and so had the player itself if it never comes."""
+    """Weights are those of the other player's whole range, and of the player's own if it never gets there."""
     spot = Spot(board="2s3h4d6c7c", oop="AK,QQ:0.5", ip="AQ,KK", pot=20, stack=90, menus=SMALL)
     played = random_play(spot, 3)
     rows = policy_to_rows(played)[1].copy()
@@ -351,7 +351,7 @@ def test_what_answers_a_bet_that_is_never_made_has_weights():
     for line, actor in (("check, bet 10", 0), ("check, bet 10, raise to 50", 1)):
         assert never.actor(line) == actor
         assert never.pairs(line) == 0
-        reach = never.played(line)[0] if actor == 0 else spot.range_weights[1]  # player 1 never comes
+        reach = never.played(line)[0] if actor == 0 else spot.range_weights[1]  # player 1 never enters
         expected = reach * spot.compatible[actor]
         expected /= expected.sum()
         np.testing.assert_allclose(never.weights(line)[actor], expected, rtol=0, atol=1e-12)
@@ -360,7 +360,7 @@ def test_what_answers_a_bet_that_is_never_made_has_weights():
         assert frame["weight"].sum() == pytest.approx(1)
         for action, share in never.frequencies(line).items():
             assert share == pytest.approx(frame["weight"] @ frame[action])
-    first, second = never.played("check")  # where pairs come they are what counts
+    first, second = never.played("check")  # with positive reach, the reach determines the weights
     pairs = first * spot.compatible_with(second)
     np.testing.assert_array_equal(never.weights("check")[0], pairs / pairs.sum())
 
@@ -371,7 +371,7 @@ def test_a_spot_alone_is_no_list():
 
 
 def test_each_spot_stops_at_its_target_and_progress_is_what_was_done(monkeypatch: pytest.MonkeyPatch):
-    """The second one is at an equilibrium from the start: nothing can be won with a bet."""
+    """The second spot is at an equilibrium from the start: betting gains nothing."""
     told: list[tuple[int, ...]] = []
 
     @contextlib.contextmanager
@@ -410,7 +410,7 @@ def test_the_difference_of_another_spot_is_named(changes: dict[str, Any], messag
 
 @pytest.mark.parametrize("changes", [{"menus": ALL}, {"board": "2s3h4d6c7d"}, {"stack": 11}])
 def test_a_policy_of_another_spot_is_refused(changes: dict[str, Any]):
-    """Another tree; the same tree and number of hands, but other hands; other chips."""
+    """Another tree; the same tree with other hands; other chips."""
     other = dataclasses.replace(BLUFFS, **changes)
     with pytest.raises(ValueError, match="public_tree"):
         evaluate_spot(BLUFFS, Policy.uniform(public_tree(other)))
@@ -420,7 +420,7 @@ def test_a_policy_of_another_spot_is_refused(changes: dict[str, Any]):
 
 
 def test_a_spot_that_does_not_fit_is_refused_before_its_tree_is_built(monkeypatch):
-    """By the number of its public nodes, which is counted without building them."""
+    """The check uses the number of its public nodes, which is computed without building them."""
     menus = BetMenu(bets=(0.25, 0.5, 0.75, 1.0, 1.5), raises=(0.5, 1.0, 1.5))
     turn = Spot(board="Td9d6hQc", oop="random", ip="random", pot=200, stack=2000, menus=menus)
     monkeypatch.setattr("jaxgadget.holdem.spots.build_betting", lambda *given: pytest.fail("built"))
@@ -431,7 +431,7 @@ def test_a_spot_that_does_not_fit_is_refused_before_its_tree_is_built(monkeypatc
 
 @pytest.mark.parametrize("target_gap", [None, "1%"])
 def test_loops_on_a_gpu_add_in_a_fixed_order(target_gap: str | None) -> None:
-    """Without scatters, which a GPU would carry out by atomic additions."""
+    """A GPU would implement scatters by atomic additions."""
     with watch_programs() as calls, assume_device(AbstractDevice("described", 10**9)):
         solve_spots([BLUFFS], solver=Solver(iterations=2, target_gap=target_gap, progress=False))
     loops = [call for call in calls if call.program.name in ("run", "run_to_gap")]

@@ -1,4 +1,4 @@
-"""Spots: what is refused, and their form as games by hands."""
+"""Spots: errors, and their form as games by hands."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ def test_pairs_of_hands_weigh_1_in_all():
 
 
 def test_hands_that_meet_nobody_weigh_nothing():
-    """Else a weight of 1 would be taken from sums of weights of a millionth, in float32."""
+    """Otherwise a weight of 1 would be subtracted from sums of weights near 1e-6, in float32."""
     lonely = spot(oop="AsKd", ip="AsQs,QhQd:1e-6")
     names = lonely.hand_names
     assert lonely.dealt[1][names.index("AsQs")] == 0
@@ -71,7 +71,7 @@ def test_weights_that_are_too_small_are_told_apart_from_hands_that_share_cards()
 
 @pytest.mark.parametrize(("menus", "ev"), [((HALF, NEVER), 37.5), (HALF, 33.75)])
 def test_uniform_play_is_worth_what_others_computed(menus: Any, ev: float):
-    """Menus are per player: where only the first may bet, it gets 37.5 of 60 chips."""
+    """Menus are per player: if only the first may bet, it gets 37.5 of 60 chips."""
     values = evaluate_policy(Policy.uniform(public_tree(spot(menus=menus))))
     assert 30 + values.value[0] == pytest.approx(ev, abs=1e-9)
 

@@ -1,4 +1,4 @@
-"""Blueprints of other menus: as `translate` of histories has them, or refused."""
+"""Blueprints of other menus: the result of `translate` in the histories, or an error."""
 
 import dataclasses
 from collections.abc import Callable
@@ -64,14 +64,14 @@ def sparse_play(spot: Spot, seed: int) -> jg.Policy:
     ],
 )
 def test_another_menu_is_met_as_histories_meet_it(menus: Any, rule: str, play: Play):
-    """Weighted shadows, own bets that are not there, raises where the blueprint has none: all as listed."""
+    """Weighted shadows, own bets that are unavailable, raises that the blueprint lacks."""
     check_against_histories(COARSE, dataclasses.replace(COARSE, menus=menus), rule, play(COARSE, 1))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("play", [random_play, sparse_play])
 def test_a_turn_is_met_as_histories_meet_it(play: Play):
-    """Shadows that are over while play goes on are carried along."""
+    """Shadows that have ended remain while play continues."""
     menus = BetMenu(bets=(1.5,), raises=(ALL_IN,))
     fine = dataclasses.replace(TURN, menus=menus, river_menus=BetMenu(bets=(ALL_IN,), raises=()))
     check_against_histories(TURN, fine, "pseudo-harmonic", play(TURN, 1))
@@ -89,7 +89,7 @@ def check_against_histories(coarse: Spot, fine: Spot, rule: str, policy: jg.Poli
                 (coarse.betting.names.index(action), float(p[hand])) for action, p in strategy.items()
             )
             listed[f"{player} {hand} {line}"] = [p for _, p in row]
-    possible = {*small.infoset_names[0], *small.infoset_names[1]}  # without hands that have the river card
+    possible = {*small.infoset_names[0], *small.infoset_names[1]}  # without hands that contain the river card
     listed = {infostate: row for infostate, row in listed.items() if infostate in possible}
     expected = jg.translate(jg.Policy.from_dict(small, listed), large, rule).to_frame()
     found = evaluate_spot(fine, translate_solution(solution, fine, rule))
@@ -103,13 +103,13 @@ def check_against_histories(coarse: Spot, fine: Spot, rule: str, policy: jg.Poli
 
 
 def lines(spot: Spot) -> list[str]:
-    """Of all nodes where a player acts."""
+    """The betting lines of all nodes where a player acts."""
     tree = spot.betting
     return [tree.line(node) for node in np.flatnonzero(np.isin(tree.tree.actor, ACTOR_BIT)).tolist()]
 
 
 def test_a_bet_that_was_taken_for_all_in_is_called_to_the_end():
-    """1.5 pots are taken with 0.4 for one pot, which folds to all-in on the river, and else for all-in."""
+    """A bet of 1.5 pots maps to one pot with 0.4, which folds to all-in, and otherwise to all-in."""
     betting = TURN.betting
     pair: list[FloatArray] = []
     for player in (0, 1):
