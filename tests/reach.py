@@ -1,7 +1,7 @@
 """Print the test files that a change can reach, nearest first: `python -m tests.reach [commit]`.
 
-A change is what differs from a commit: by default from the point where the branch left `main`, or from
-the previous commit where nothing else differs. A test file is as near as its shortest chain of imports to a
+A change is the difference to a commit: by default to the point where the branch left `main`, or to the
+previous commit if nothing else differs. The distance of a test file is its shortest chain of imports to a
 changed file; the files that are named after a changed module, or are changed themselves, come first.
 """
 
@@ -15,12 +15,12 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).parent.parent
-MAX_FILES = 40  # more would not be run in the time that `make check` has, only collected
+MAX_FILES = 40  # more could only be collected, not run, in the time of `make check`
 ALWAYS = ("tests/test_project.py", "tests/test_public.py")
 
 
 def git(*arguments: str) -> list[str]:
-    """Lines that git prints; none if it fails."""
+    """Lines of git's output; none if it fails."""
     done = subprocess.run(("git", *arguments), cwd=ROOT, capture_output=True, text=True)
     return done.stdout.splitlines() if done.returncode == 0 else []
 
@@ -40,7 +40,7 @@ def module_name(path: str) -> str:
 
 
 def public_modules() -> dict[str, str]:
-    """The module of each name that `import jaxgadget` offers."""
+    """The module of each name in the public interface of `jaxgadget`."""
     stub = ast.parse((ROOT / "jaxgadget/__init__.pyi").read_text("utf-8"))
     return {
         alias.name: "jaxgadget" + "." * bool(node.module) + (node.module or "").removeprefix("jaxgadget.")
@@ -51,7 +51,7 @@ def public_modules() -> dict[str, str]:
 
 
 def imported_modules(path: pathlib.Path, public: dict[str, str]) -> set[str]:
-    """Modules, or names in modules, that a file imports anywhere or takes as an attribute of `jaxgadget`."""
+    """Modules, or names in modules, that a file imports, or uses as attributes of `jaxgadget`."""
     imported: set[str] = set()
     aliases = {"jaxgadget"}
     nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
@@ -68,16 +68,14 @@ def imported_modules(path: pathlib.Path, public: dict[str, str]) -> set[str]:
     for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in aliases:
             imported |= {public[node.attr]} if node.attr in public else set()
-        elif isinstance(node, ast.Constant) and isinstance(
-            node.value, str
-        ):  # imported by name, when first used
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):  # imported by name on first use
             imported |= set(re.findall(r"jaxgadget(?:\.\w+)+", node.value))
     return imported
 
 
 @functools.cache
 def importers() -> dict[str, set[str]]:
-    """The files of the package and of `tests/`, but for `tests/slow`, by what they import."""
+    """The files of the package and of `tests/` except `tests/slow`, by their imports."""
     public = public_modules()
     found: dict[str, set[str]] = collections.defaultdict(set)
     for path in itertools.chain((ROOT / "jaxgadget").rglob("*.py"), (ROOT / "tests").rglob("*.py")):

@@ -1,4 +1,4 @@
-"""Keywords of a call whose settings of the solve are to be one `Solver`."""
+"""Helpers that bundle keyword arguments into `Solver` and other settings."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from jaxgadget.tree.public import Tree
 
 
 def settings(**keywords: Any) -> dict[str, Any]:
-    """The keywords, settings of the solve among them bundled in `solver`; there need not be any."""
+    """The keywords, with settings of the solve bundled in `solver` if there are any."""
     bundled = {name: keywords.pop(name) for name in (*SETTINGS, "padded") if name in keywords}
     return {**keywords, "solver": Solver(**bundled)} if bundled else keywords
 
 
 def sweeping(**keywords: Any) -> dict[str, Any]:
-    """The keywords of a sweep: axes bundled in `grid`, settings of the solve in `solver`."""
+    """The keywords of a sweep, with axes bundled in `grid` and settings of the solve in `solver`."""
     axes = {field.name for field in dataclasses.fields(SweepGrid)}
     grid = SweepGrid(**{name: keywords.pop(name) for name in axes & set(keywords)})
     return {"grid": grid, **settings(**keywords)}
 
 
 def configured(kind: type[TrainingConfig] = TrainingConfig, **keywords: Any) -> dict[str, Any]:
-    """The keywords of a training, its settings bundled in `config`."""
+    """The keywords of a training, with its settings bundled in `config`."""
     names = {field.name for field in dataclasses.fields(kind)}
     config = kind(**{name: keywords.pop(name) for name in names & set(keywords)})
     return {**keywords, "config": config}
 
 
 def nested_search(tree: Tree, *arguments: Any, **keywords: Any) -> nested.Nested:
-    """`jaxgadget.nested_search`, settings of its lookahead and its solve as keywords."""
+    """`jaxgadget.nested_search`, with settings of its lookahead and its solve as keywords."""
     names = {field.name for field in dataclasses.fields(Lookahead)}
     lookahead = Lookahead(**{name: keywords.pop(name) for name in names & set(keywords)})
     keywords = keywords if "solver" in keywords else settings(**keywords)
@@ -45,7 +45,7 @@ def nested_search(tree: Tree, *arguments: Any, **keywords: Any) -> nested.Nested
 
 
 def nested_off_tree(tree: HistoryTree, *arguments: Any, **keywords: Any) -> off_tree.OffTree:
-    """`jaxgadget.nested_off_tree`, settings of its answers and its solve as keywords."""
+    """`jaxgadget.nested_off_tree`, with settings of its answers and its solve as keywords."""
     names = {field.name for field in dataclasses.fields(off_tree.Answering)}
     answering = off_tree.Answering(**{name: keywords.pop(name) for name in names & set(keywords)})
     return off_tree.nested_off_tree(tree, *arguments, answering=answering, **settings(**keywords))

@@ -1,4 +1,4 @@
-"""Encodings of histories: they tell both players' infostates apart, whatever the game."""
+"""Encodings of histories: they distinguish both players' infostates in every game."""
 
 import dataclasses
 
@@ -102,9 +102,9 @@ def test_determines_infostates_notices_what_is_forgotten():
     tree = enumerate_spec("kuhn_poker")
     encoding = find_encoding(tree)
     assert determines_infostates(tree, encoding)
-    for column in range(6):  # with one card's column another card is still told by the rest of the deal …
+    for column in range(6):  # without one card's column the rest of the deal determines that card …
         assert determines_infostates(tree, lambda t, rows, c=column: np.delete(encoding(t, rows), c, axis=1))
-    # … but not without player 0's cards, and not without what was done.
+    # … but player 0's cards and the moves are needed
     assert not determines_infostates(tree, lambda t, rows: encoding(t, rows)[:, 3:])
     assert not determines_infostates(tree, lambda t, rows: encoding(t, rows)[:, :6])
 
@@ -123,13 +123,13 @@ def test_tensors_of_openspiel_are_both_players():
 
 def test_tensors_that_tell_too_little_are_not_used():
     pytest.importorskip("pyspiel")
-    # Its tensors do not show what the one who moves first did.
+    # Its tensors omit the first player's action.
     tree = enumerate_spec("openspiel:turn_based_simultaneous_game(game=matrix_mp())")
     assert find_encoding(tree).kind == "moves"
 
 
 class Guess(Rules[tuple[int, ...]]):
-    """Chance draws a number, player 0 sees it and speaks, player 1 guesses."""
+    """Chance draws a number, player 0 sees it and announces one, player 1 guesses."""
 
     name = "guess"
     actions = ("a", "b")
@@ -154,7 +154,7 @@ class Guess(Rules[tuple[int, ...]]):
 
 
 class OwnGuess(Guess):
-    """With an encoding of its own: the length, then signs."""
+    """With a user-defined encoding: the length, then signs."""
 
     def encode(self, tree, histories):
         rows = [
@@ -170,7 +170,7 @@ class BadGuess(Guess):
 
 
 class DullGuess(Guess):
-    """Tells the first step only, and 0 in two ways."""
+    """Encodes the first step only, with two encodings of 0."""
 
     def encode(self, tree, histories):
         moves = [tree.moves(h) for h in histories]
@@ -195,7 +195,7 @@ def test_users_rules_have_moves_or_their_own_encoding():
 
 def test_own_encodings_that_tell_too_little_teach_nothing():
     tree = enumerate_game(jaxgadget.load(DullGuess()))
-    for first in (0, 1):  # what player 0 said is not told; only of the number 1 by the sign of a zero
+    for first in (0, 1):  # the announcement is missing; 1 differs in the sign of a zero
         rows = [h for h in range(tree.num_histories) if len(m := tree.moves(h)) == 2 and m[0] == first]
         assert len(np.unique(encode(tree, np.array(rows)), axis=0)) == 1
     with pytest.raises(ValueError, match="histories"):

@@ -1,4 +1,4 @@
-"""What a training is given: numbers of any kind, and a portfolio for the very game."""
+"""Examples of a training: values of any dtype, and a portfolio of the same game."""
 
 import dataclasses
 from typing import Any
@@ -27,7 +27,7 @@ SETTINGS: dict[str, Any] = {
 
 @dataclasses.dataclass(frozen=True)
 class Guess(Rules[tuple[int, ...]]):
-    """Chance draws a number, player 0 sees it and speaks, player 1 guesses, having peeked or not."""
+    """Chance draws a number, player 0 sees it and announces one, player 1 guesses, having peeked or not."""
 
     peeks: bool = False
     prize: float = 1.0
@@ -74,7 +74,7 @@ def test_bad_shares(name: str, value: object):
 
 
 def test_portfolios_are_for_the_very_game():
-    """The name alone does not make a game: what players see and are paid does too."""
+    """Equal names are not enough: observations and payoffs are compared, too."""
     tree, peeked, dear = guess(), guess(peeks=True), guess(prize=2.0)
     portfolio = Policy.dirichlet(tree, 0)
     for other, which in ((peeked, "infostates of player 1"), (dear, "payoffs")):

@@ -1,4 +1,4 @@
-"""Value networks: shapes, batches, refusals, and folders."""
+"""Value networks: shapes, batches, errors, and folders."""
 
 import dataclasses
 import json
@@ -30,7 +30,7 @@ def kuhn() -> HistoryTree:
 def make(tree: HistoryTree, *, seed: int = 0, num_entries: int = 3) -> NetworkValues:
     encoding = find_encoding(tree)
     shape = Architecture(inputs=encoding.width, num_entries=num_entries, width=16, depth=1)
-    # Random everywhere, as a network starts at 0.
+    # Random weights everywhere, because new networks return 0.
     leaves, structure = jax.tree.flatten(initial_weights(shape, seed))
     rng = np.random.default_rng(seed)
     weights = structure.unflatten([rng.normal(0, 0.3, leaf.shape).astype(np.float32) for leaf in leaves])
@@ -136,7 +136,7 @@ def test_only_the_newest_checkpoints_are_kept(kuhn, tmp_path):
 
 
 def test_folders_of_releases_0_3_and_0_4_are_read(kuhn, tmp_path):
-    """They have the checksums of all checkpoints in one file beside them, without a format."""
+    """Their checkpoints share one file of checksums, without a format version."""
     values = make(kuhn)
     _, progress = save(tmp_path, values)
     sums = tmp_path / CHECKPOINTS / "7" / CHECKSUMS
@@ -154,7 +154,7 @@ def test_folders_of_releases_0_3_and_0_4_are_read(kuhn, tmp_path):
 
 
 def test_a_damaged_older_checkpoint_does_no_harm(kuhn, tmp_path):
-    """As a process leaves it that is killed while it deletes files one by one."""
+    """Such a checkpoint remains if a process is killed while it deletes files one by one."""
     values = make(kuhn)
     for step in (1, 2):
         kept, progress = save(tmp_path, values, step)
@@ -169,7 +169,7 @@ def test_a_damaged_older_checkpoint_does_no_harm(kuhn, tmp_path):
 
 
 def test_a_network_is_read_while_another_process_trains_it(kuhn, tmp_path, monkeypatch):
-    """And deletes the checkpoint that was the newest."""
+    """The other process also deletes the checkpoint that was the newest."""
     values = make(kuhn)
     kept, progress = save(tmp_path, values, 1)
     check = checkpoints._check_step
@@ -198,7 +198,7 @@ def test_a_damaged_newest_checkpoint_names_the_one_before(kuhn, tmp_path):
 
 @pytest.mark.parametrize("number", range(6))
 def test_ended_at_any_rename_or_removal_a_checkpoint_is_left(kuhn, tmp_path, monkeypatch, number):
-    """The n-th of them fails, as if the process ended there; what is left is read, and saved to again."""
+    """The n-th call fails, as in a crash; the remaining checkpoint is read, and saving works again."""
     values, left = make(kuhn), [number]
     for step in (1, 2):
         kept, progress = save(tmp_path, values, step)

@@ -1,4 +1,4 @@
-"""A network of ranges, whatever its weights: zero-sum, homogeneous, masked, for its game and cut alone."""
+"""Networks of ranges with any weights: zero-sum, homogeneous, masked, bound to a game and a cut."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def limit_of(where: Cut, dtype: str = "float64") -> Limit:
 
 
 def shaken(weights: Any, seed: int) -> Any:
-    """With noise on all numbers, since an untrained network says 0."""
+    """Weights with added noise, since an untrained network returns 0."""
     rng = np.random.default_rng(seed)
     return jax.tree.map(lambda x: x + jnp.asarray(rng.normal(scale=0.3, size=x.shape), x.dtype), weights)
 
@@ -69,7 +69,7 @@ def ask(values: RangeNetwork, limit: Limit, ranges: RangePair) -> tuple[FloatArr
 
 
 def some_ranges(name: str, where: str, seed: int, lanes: int = 6) -> RangePair:
-    """Lane 1 has infostates, and if there are several lane 2 has a subgame, that nobody comes to."""
+    """Lane 1 has unreachable infostates, and lane 2 an unreachable subgame if there are several."""
     below = build_forest(game(name), where)
     first, second = (rows.copy() for rows in draw_ranges(below, lanes, seed=seed))
     first[0, 1] = second[-1, 1] = 0.0
@@ -79,14 +79,14 @@ def some_ranges(name: str, where: str, seed: int, lanes: int = 6) -> RangePair:
     return first, second
 
 
-# --- whatever the weights -----------------------------------------------------------------
+# --- properties for any weights -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [("padded", "float32"), ("infostates", "float64")])
 @pytest.mark.parametrize(("name", "where"), GAMES)
 @pytest.mark.slow
 def test_it_is_zero_sum_in_every_public_state(name: str, where: str, kind: str, dtype: str) -> None:
-    check_zero_sum(name, where, kind, dtype)  # in the other precisions: tests/slow
+    check_zero_sum(name, where, kind, dtype)  # other precisions: tests/slow
 
 
 def check_zero_sum(name: str, where: str, kind: str, dtype: str) -> None:
@@ -111,7 +111,7 @@ def check_zero_sum(name: str, where: str, kind: str, dtype: str) -> None:
 @pytest.mark.parametrize("player", [0, 1])
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_it_is_homogeneous_in_each_range(kind: str, player: int) -> None:
-    """A factor of a player's range, of its own in every public state, is one of the other's values there."""
+    """Scaling a player's range in a public state scales the other player's values there."""
     name, where = GAMES[1]
     limit, ranges = limit_of(cut(game(name), where)), some_ranges(name, where, 3)
     factor = np.exp(np.random.default_rng(0).uniform(-8, 3, (limit.cut.num_subgames, 1)))
@@ -128,7 +128,7 @@ def test_it_is_homogeneous_in_each_range(kind: str, player: int) -> None:
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_values_are_payoffs_times_what_opposes(kind: str) -> None:
-    """0 where the other player cannot be; and lanes share nothing."""
+    """Values are 0 where the other player has no reach; lanes are independent."""
     limit, ranges = limit_of(cut(game(GOOFSPIEL), "depth:1")), some_ranges(GOOFSPIEL, "depth:1", 5)
     values = network(GOOFSPIEL, "depth:1", kind)
     whole = ask(values, limit, ranges)
@@ -142,7 +142,7 @@ def test_values_are_payoffs_times_what_opposes(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_a_public_state_is_worth_what_its_own_ranges_say(kind: str) -> None:
-    """Whatever the ranges in others, of its own size or another."""
+    """Ranges in other public states, of the same size or another, have no effect."""
     limit, ranges = limit_of(cut(game(GOOFSPIEL), "depth:1")), some_ranges(GOOFSPIEL, "depth:1", 6)
     values = network(GOOFSPIEL, "depth:1", kind)
     before = ask(values, limit, ranges)
@@ -157,7 +157,7 @@ def test_a_public_state_is_worth_what_its_own_ranges_say(kind: str) -> None:
 
 
 def test_lanes_precision_is_that_of_the_limit() -> None:
-    """The same numbers to float32's rounding; ranges below what float32 can hold are still ranges."""
+    """The same numbers up to float32's rounding; ranges below float32's minimum remain ranges."""
     where = cut(game("kuhn_poker"), "depth:2")
     ranges = some_ranges("kuhn_poker", "depth:2", 0)
     for kind in NETWORKS:
@@ -174,7 +174,7 @@ def test_lanes_precision_is_that_of_the_limit() -> None:
 
 
 def test_a_network_of_infostates_sees_one_public_state_alone() -> None:
-    """Neither other public states nor how large the largest of them is change what one is worth."""
+    """Neither other public states nor the size of the largest one change a state's values."""
     tree = game(GOOFSPIEL)
     where, ranges = cut(tree, "depth:1"), some_ranges(GOOFSPIEL, "depth:1", 2)
     values = network(GOOFSPIEL, "depth:1", "infostates")
@@ -209,13 +209,13 @@ def permuted(states: PublicStates, orders: tuple[Any, Any]) -> PublicStates:
     return dataclasses.replace(states, slot=slots, chance=chance, **fields)
 
 
-# --- in a trunk, and what is refused ------------------------------------------------------
+# --- in a trunk, and errors ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
 @pytest.mark.slow
 def test_a_trunk_is_solved_with_it(kind: str) -> None:
-    """Values of the first iteration are what it says of uniform play, for any number of lanes."""
+    """Values of the first iteration are those of uniform play, for any number of lanes."""
     tree = game("kuhn_poker")
     values = network("kuhn_poker", "depth:2", kind)
     found = solve_trunk(tree, "depth:2", values, iterations=1)

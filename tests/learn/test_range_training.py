@@ -1,4 +1,4 @@
-"""Training a network of ranges: it learns, goes on bit for bit, and its errors are what they say."""
+"""Training of a network of ranges: it learns, resumes bit for bit, and reports correct errors."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def forest(where: str = CUT) -> Forest:
 
 @pytest.fixture(autouse=True, scope="module")
 def few_searches() -> Iterator[None]:
-    """Four blueprints a round, each searched once by either player."""
+    """Four blueprints per round, each searched once by either player."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(range_training, "SEARCHES", ((6, 15.0),))
         patch.setattr(range_training, "BLUEPRINT_ITERATIONS", (3,))
@@ -108,15 +108,15 @@ def assert_same(found: RangeTraining, expected: RangeTraining) -> None:
     assert found.log.drop(columns=timed).equals(expected.log.drop(columns=timed))
 
 
-# --- it learns ----------------------------------------------------------------------------
+# --- learning -----------------------------------------------------------------------------
 
 
-# --- what is measured ---------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------
 
 
 def test_samples_and_gaps_are_those_of_what_was_solved(kept: pathlib.Path) -> None:
     found = train(kept)
-    # 16 pairs were drawn; a round has 4 blueprints, each of which either player searches after.
+    # 16 pairs were drawn; a round has 4 blueprints, each searched by either player.
     assert found.samples == (16 + 8) * forest().num_subgames
     assert 0 < found.gap_max < found.payoff_range and np.isnan(found.subgames_per_second)
     drawn = normalised(forest(), jg.draw_ranges(forest(), 16))
@@ -127,7 +127,7 @@ def test_samples_and_gaps_are_those_of_what_was_solved(kept: pathlib.Path) -> No
 
 
 def test_held_out_errors_are_over_what_was_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The training's own error, in float32 and slots, is `range_rmse` of the same ranges."""
+    """The training's own error, in float32 and slots, equals `range_rmse` on the same ranges."""
     found = train(rounds=0)
     order = np.random.Generator(np.random.PCG64(0)).permutation(16)
     ranges = jg.draw_ranges(forest(), 16)
@@ -148,7 +148,7 @@ def test_nothing_may_be_held_out() -> None:
 def test_blueprints_held_out_are_never_trained_on(
     kept: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever they were searched: no range of such a blueprint's player is among those trained on."""
+    """No range of a held-out blueprint is among the training examples, whichever search produced it."""
     lessons: list[tuple[RangeLesson, Any]] = []
     original = range_training._Data.lesson
 
@@ -178,7 +178,7 @@ def test_blueprints_held_out_are_never_trained_on(
 
 
 def test_range_rmse_by_its_definition(undisturbed: RangeTraining) -> None:
-    """Ranges need not add up to 1 to be judged; errors are of payoffs."""
+    """Ranges need not be normalised; errors are weighted payoffs."""
     values, ranges = undisturbed.values, normalised(forest(), jg.draw_ranges(forest(), 5, seed=3))
     solved = jg.solve_ranges(forest(), ranges, solver=jg.Solver(iterations=30, progress=False))
     limit = jg.Limit.of(forest().cut, np.dtype(np.float32))
@@ -200,7 +200,7 @@ def test_range_rmse_by_its_definition(undisturbed: RangeTraining) -> None:
 
 @pytest.mark.slow
 def test_values_of_resolved_subgames_have_no_error() -> None:
-    """What is held against linear programs elsewhere; wrong values have a large one."""
+    """Values are compared with linear programs elsewhere; wrong values have a large error."""
     blueprint = Policy.stack([Policy.dirichlet(game(), seed) for seed in (0, 1)])
     right = value_rmse(forest(), ResolvedValues(100), blueprint, 200)
     wrong = value_rmse(forest(), lambda limit: lambda ranges: (0 * ranges[0], 0 * ranges[1]), blueprint, 200)
@@ -249,7 +249,7 @@ def test_normalised_ranges_add_up_to_1() -> None:
 
 
 class Killed(BaseException):
-    """Like a signal: nothing of ours catches it."""
+    """Raised like a signal: the package does not catch it."""
 
 
 CutOff = tuple[Any, str, int, bool]
@@ -335,7 +335,7 @@ def test_networks_of_others_are_refused(kept: pathlib.Path, tmp_path: pathlib.Pa
 
 
 def test_checkpoints_without_a_description_are_refused(kept: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """They may be of any training."""
+    """They may belong to any training."""
     folder = tmp_path / "copy"
     shutil.copytree(kept, folder)
     (folder / "network.json").unlink()
@@ -344,7 +344,7 @@ def test_checkpoints_without_a_description_are_refused(kept: pathlib.Path, tmp_p
     assert not (folder / "network.json").exists()
 
 
-# --- what is refused ----------------------------------------------------------------------
+# --- errors of arguments ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

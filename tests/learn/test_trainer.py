@@ -1,4 +1,4 @@
-"""The trainer knows nothing of what is learnt: here a network of its own learns numbers that it is given."""
+"""The trainer is independent of the task: here another network learns given numbers."""
 
 import dataclasses
 import itertools
@@ -43,7 +43,7 @@ BATCH_SIZE = CONFIG.batch_size
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """Two numbers in; two kinds of numbers out, three of each."""
+    """Two inputs; two kinds of outputs, three each."""
 
     width: int = 16
     depth: int = 1
@@ -55,7 +55,7 @@ class Shape:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Points:
-    """A lesson: `[N, 2]` points and the `[N, 6]` numbers to learn, which are told with noise or without."""
+    """A lesson: `[N, 2]` points and `[N, 6]` targets, with or without noise."""
 
     points: jax.Array
     targets: jax.Array
@@ -88,7 +88,7 @@ class Points:
 
 
 def make(count: int, num_train: int, seed: int = 0, noise: float = 0.0) -> Points:
-    """The first points are the same however many there are."""
+    """The first points do not depend on the number of points."""
     points = np.random.default_rng(seed).uniform(-1, 1, (count, 2)).astype(np.float32)
     x, y = points.T
     targets = np.stack([x, y, x * y, x + y, x**2, 0 * x + 0.5], axis=1)
@@ -153,7 +153,7 @@ def test_noisy_targets_are_looked_at_often_enough(monkeypatch: pytest.MonkeyPatc
 
 
 def test_stops_between_parts_change_nothing_but_the_rows(tmp_path: pathlib.Path):
-    """A checkpoint is saved where a call stops, also between two multiples of `every`."""
+    """A checkpoint is saved when a call ends, also between two multiples of `every`."""
     lesson, told = make(40, 30), list[int]()
     whole, parts = begin(lesson, (30, 40)), begin(lesson, (30, 40), open_folder(tmp_path))
     whole.train(nothing)
@@ -171,7 +171,7 @@ def test_stops_between_parts_change_nothing_but_the_rows(tmp_path: pathlib.Path)
 
 
 def teach(keeper: TrainingFolder | None) -> Trainer:
-    """More and more examples, of which ever other ones are held out."""
+    """More and more examples, with other held-out ones each time."""
     first, second = make(40, 30), make(80, 70)
     taught = begin(first, (30, 40), keeper)
     taught.train(nothing, until=30)

@@ -1,4 +1,4 @@
-"""Training: it learns, it is reproducible and survives kills, its errors are what they say, its refusals."""
+"""Training: it learns, is reproducible, survives kills, reports correct errors, and validates arguments."""
 
 import dataclasses
 
@@ -37,7 +37,7 @@ SMALL = {
 
 
 def make(spec: str) -> tuple[HistoryTree, Policy]:
-    """A game with three entries a player, not mirrored."""
+    """A game with three entries per player that are not symmetric."""
     tree = enumerate_game(jaxgadget.load(spec))
     draws = [Policy.dirichlet(tree, seed).probabilities for seed in range(3)]
     entries = [np.concatenate([draw[player] for draw in draws], axis=1) for player in (0, 1)]
@@ -86,7 +86,7 @@ def test_it_learns(goofspiel):
     assert log["seconds"].is_monotonic_increasing
     assert found.seconds > log["seconds"].iloc[-1]
     assert len(str(found)) < 160 and f"error {found.train_rmse:.3g} training" in str(found)
-    # What is reported is what is there, and far better than any one table of K × K numbers could be.
+    # The reported error is correct, and far below that of any single table of K × K numbers.
     constant = exact[~is_heldout].mean(axis=0)
     for share, reported in ((~is_heldout, found.train_rmse), (is_heldout, found.heldout_rmse)):
         np.testing.assert_allclose(
@@ -111,7 +111,7 @@ def test_a_seed_decides_everything(kuhn):
 
 
 class Killed(BaseException):
-    """Like a signal: nothing of ours catches it."""
+    """Raised like a signal: the package does not catch it."""
 
 
 # --- sampled returns --------------------------------------------------------------------
@@ -138,7 +138,7 @@ def test_the_mean_of_sampled_returns_is_the_exact_value(spec):
     deviation = (found.mean(axis=3) - exact) / np.maximum(found.std(axis=3) / np.sqrt(count), 1e-9)
     varies = found.std(axis=3) > 0
     np.testing.assert_allclose(found.mean(axis=3)[~varies], exact[~varies], atol=0.05)
-    # 180 means in units of their standard error: the largest, and whether these are a normal's.
+    # 180 means in units of their standard error: their maximum and their distribution are those of normals.
     assert varies.mean() > 0.5
     assert np.abs(deviation[varies]).max() < 4.5
     assert 0.8 < np.sqrt(np.mean(deviation[varies] ** 2)) < 1.2
@@ -159,7 +159,7 @@ def test_noise_is_taken_off_the_error(kuhn, monkeypatch):
 
 
 def test_the_formula_of_the_noise(kuhn):
-    """MSE − ½ E(r − r′)² is E(v − r)(v − r′), directly from the sampler's own draws."""
+    """MSE − ½ E(r − r′)² is E(v − r)(v − r′), computed from the sampler's own draws."""
     tree, portfolio = kuhn
     run = []
     original = trainer.mean_square
@@ -234,11 +234,11 @@ def test_visited_rmse_weighs_pairs(kuhn):
         visited_rmse(values, exact, tree, histories[:0], weights[:0])
 
 
-# --- what goes wrong --------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------
 
 
 def test_numbers_that_are_not_finite_stop_it(kuhn, tmp_path, monkeypatch):
-    """From step 45 on the learning rate is a number that overflows; the checkpoint of step 40 stays."""
+    """From step 45 on the learning rate overflows; the checkpoint of step 40 remains."""
     pytest.importorskip("orbax.checkpoint")
     tree, portfolio = kuhn
     with pytest.raises(ValueError, match="learning_rate"):
@@ -263,7 +263,7 @@ def test_numbers_that_are_not_finite_stop_it(kuhn, tmp_path, monkeypatch):
 
 
 def test_what_is_not_finite_is_not_learnt_from(kuhn, monkeypatch):
-    """Of targets as large as 3e19 the loss overflows, its gradient does not."""
+    """The loss of targets as large as 3e19 overflows, its gradient does not."""
     tree, portfolio = kuhn
     calls = []
     original = trainer.advance
@@ -299,7 +299,7 @@ def test_another_training_in_the_folder_is_refused(kuhn, goofspiel, tmp_path, mo
         with pytest.raises(ValueError, match=message):
             train_value(tree, other, folder=tmp_path, **configured(**SMALL))
     described = read_record(tmp_path / checkpoints.DESCRIPTION, KIND.file)
-    del described["training"]["schedule"]  # as it was before 0.2
+    del described["training"]["schedule"]  # as before release 0.2
     write_record(tmp_path / checkpoints.DESCRIPTION, KIND.file, described)
     with pytest.raises(ValueError, match="training schedule is None, not 'warm-up, then cosine'"):
         train_value(tree, portfolio, folder=tmp_path, **configured(**SMALL))

@@ -1,6 +1,6 @@
-"""Another opponent than the package's, defined here alone: several models, each with its probability.
+"""A user-defined opponent: several models, each with a probability.
 
-Explicit trees draw the model at the root; the package gets the numbers that `resolve` returns.
+Explicit trees draw the model at the root; the package receives the arrays that `resolve` returns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ players = pytest.mark.parametrize("player", [1, pytest.param(0, marks=pytest.mar
 
 @dataclasses.dataclass(frozen=True)
 class DrawnModels:
-    """An opponent that draws one of two models at the root, or is free with the remaining probability."""
+    """An opponent that draws one of two models at the root, or adapts with the remaining probability."""
 
     specs: tuple[str, ...] = ("dirichlet:1", "geometric:0.3")
     weights: tuple[float, ...] = (0.35, 0.2)
@@ -48,7 +48,7 @@ FREE = 1 - sum(DRAWN.weights)
 
 
 def strategies(tree: jg.HistoryTree, policy: Policy) -> list[Strategy]:
-    """Every lane by infoset."""
+    """One strategy per lane, by infoset."""
     return [
         efg.from_sequences(tree, (np.append(1.0, first), np.append(1.0, second)))
         for first, second in zip(*(rows.T for rows in policy.probabilities), strict=True)
@@ -60,7 +60,7 @@ def drawn_strategies(tree: jg.HistoryTree) -> list[Strategy]:
 
 
 def drawn(free: Node, locked: Sequence[Node]) -> Node:
-    """Chance first draws the model; the player sees nothing of it."""
+    """Chance first draws the model, unseen by the player."""
     return Chance((FREE, *DRAWN.weights), (free, *locked))
 
 
@@ -109,7 +109,7 @@ def test_gadget_games_are_those_of_explicit_trees(player: int) -> None:
 
 
 def rational_below(node: Node, number: int) -> Node:
-    """A locked copy whose own decisions, below the limit, are of infosets of its own."""
+    """A locked copy whose decisions below the limit have their own infosets."""
     if isinstance(node, Terminal):
         return node
     assert isinstance(node, Chance | Decision)

@@ -1,4 +1,4 @@
-"""Mixtures of strategies: of whole plans, and decision by decision."""
+"""Mixtures of strategies: of whole plans, and per decision."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_plans_are_realisation_plans_and_decisions_are_rows() -> None:
 
 
 def test_decisions_are_not_linear() -> None:
-    """Player 0 of Kuhn poker acts twice: a mixture of rows is another strategy than that of plans."""
+    """Player 0 of Kuhn poker acts twice: mixing rows differs from mixing plans."""
     tree, root = kuhn()
     bets, passes = (
         Policy.from_function(tree, lambda p, i, k, row=row: row, "pure") for row in ([0.0, 1.0], [1.0, 0.0])
@@ -61,7 +61,8 @@ def test_decisions_are_not_linear() -> None:
 
 def test_where_no_plan_leads_both_do_the_same() -> None:
     tree, _ = kuhn()
-    bets = Policy.from_function(tree, lambda p, i, k: [0.0, 1.0], "bets")  # never sees its second decisions
+    # Always betting makes player 0's second decisions unreachable.
+    bets = Policy.from_function(tree, lambda p, i, k: [0.0, 1.0], "bets")
     mixed = jg.mix(bets, bets, 0.5)
     for player in (0, 1):
         np.testing.assert_array_equal(mixed.probabilities[player], bets.probabilities[player])

@@ -1,4 +1,4 @@
-"""Opponents as data: what they are made of, and their lanes."""
+"""Opponents as data: their fields and lanes."""
 
 from typing import Any
 

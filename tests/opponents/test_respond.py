@@ -1,4 +1,4 @@
-"""Responses to opponents in whole games: the papers' numbers, explicit trees, and what must hold of any."""
+"""Responses to opponents in whole games: the papers' numbers, explicit trees, and general properties."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def loaded(name: str) -> HistoryTree:
 
 
 def model(tree: HistoryTree, player: int, **actions: float) -> Policy:
-    """A model of a player by action name; where none of these is legal, all actions alike."""
+    """A model of a player by action name; uniform where none of these is legal."""
 
     def row(p: int, infoset: int, count: int) -> list[float]:
         infosets = tree.infosets[p]
@@ -61,11 +61,11 @@ def twist_model(tree: HistoryTree) -> Policy:
 
 
 def respond(tree: HistoryTree, to: Any, algorithm: str = "lp", **options: Any) -> Responses:
-    """With enough iterations to tell one strategy from another."""
+    """`respond` with enough iterations to distinguish the strategies."""
     return jg.respond(tree, to, **settings(algorithm=algorithm, iterations=2000, **options))
 
 
-# The worked cases
+# Worked examples
 
 
 @algorithms
@@ -118,7 +118,7 @@ def test_coin_game_is_played_iff_p_is_above_two_thirds() -> None:
 
 
 def test_sibling_games_are_no_trouble_in_one_piece() -> None:
-    """P(h₁) + P(h₂) = 1/2, E 0, G 1/8, as long as the joint response has no reason to give that up."""
+    """P(h₁) + P(h₂) = 1/2, E 0, G 1/8, as long as the joint response has no reason to deviate."""
     tree = loaded("coin_toss_siblings")
     seller = by_infostate(
         tree,
@@ -156,7 +156,7 @@ def test_kuhn_against_uniform(algorithm: str) -> None:
 
 
 def test_gadget_breaker_plays_every_action_in_turn() -> None:
-    """Action k gains 7k and loses 0, 11, 24, 39, 56: it takes over where 7p = (1−p) × the difference."""
+    """Action k gains 7k and loses 0, 11, 24, 39, 56: it is best once 7p = (1−p) × the difference."""
     tree = loaded("gadget_breaker")
     worth = np.array([0, 11, 24, 39, 56])
     switches = np.diff(worth) / (np.diff(worth) + 7)
@@ -178,7 +178,7 @@ def test_gadget_breaker_plays_every_action_in_turn() -> None:
 @players
 @pytest.mark.slow
 def test_objectives_are_those_of_explicit_trees(player: int, method: str) -> None:
-    """Of drawn games, with models that leave some actions out."""
+    """On random games, with models that omit some actions."""
     compared = 0
     for shape, seed in itertools.product(SHAPES, range(2)):
         tree, game = random_tree(shape, seed)
@@ -201,7 +201,7 @@ def policy_of(tree: HistoryTree, rows: dict[Label, Array]) -> Policy:
 
 
 def check_values(found: Responses, lane: int, root: efg.Node) -> None:
-    """What a response gets against the model and at least, and what a best response gets, from the tree."""
+    """Values of a response and of a best response against the model, and their guarantees, from the tree."""
     player, rows = found.player, strategy(found.policy.lane(lane))
     against_model = efg.sign(player) * efg.value(root, rows)
     assert found.value_against_model[lane] == pytest.approx(against_model, abs=1e-9)
@@ -214,16 +214,16 @@ def check_values(found: Responses, lane: int, root: efg.Node) -> None:
         assert found.objective[lane] == pytest.approx(p * against_model + (1 - p) * least, abs=1e-9)
 
 
-# What must hold of any
+# General properties
 
 
 @players
 @pytest.mark.slow
 def test_objective_is_convex_and_gain_and_exploitability_rise_with_p(player: int) -> None:
-    """In games of five fixed structures and of two that are drawn, too; half of them for each player."""
+    """In games of five fixed structures and two random ones; half of them for each player."""
     trees = [random_tree(shape, 0)[0] for shape in list(SHAPES)[player::2]]
     trees += [jg.enumerate_game(RandomGame(random_shape(player + 1), player + 1))]
-    compared = sum(check_curve(tree, player) for tree in trees)  # the other halves: tests/slow
+    compared = sum(check_curve(tree, player) for tree in trees)  # the other half: tests/slow
     assert compared == 11 * (4 - player)
 
 
@@ -234,7 +234,7 @@ def check_curve(tree: HistoryTree, player: int) -> int:
     found = jg.respond(tree, Opponent(to, p.tolist()), player=player, algorithm="lp")
     unit = tree.payoff_range
     slope = found.gain + found.exploitability
-    # A supporting line at every p lies below the objective at every other one.
+    # The tangent at every p lies below the objective at every other one.
     lines = found.objective[:, None] + slope[:, None] * (p - p[:, None])
     assert (lines <= found.objective + 1e-8 * unit).all()
     assert (np.diff(found.gain) >= -1e-7 * unit).all()
@@ -259,7 +259,7 @@ def check_curve(tree: HistoryTree, player: int) -> int:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.slow
 def test_cfr_reaches_every_objective_within_its_gap(player: int, dtype: str) -> None:
-    """Three models and six p, one of them next to 1, in one batch."""
+    """Three models and six values of p, one of them near 1, in one batch."""
     tree = loaded("kuhn_poker")
     models = [Policy.uniform(tree), Policy.geometric(tree, 0.2), Policy.dirichlet(tree, 1, 0.3)]
     asked = Opponent(models, (0, 0.1, 0.5, 0.9, 1 - 1e-6, 1))
@@ -282,7 +282,7 @@ def asked_p(found: Responses) -> Array:
 
 @players
 def test_next_to_one_the_free_opponent_still_counts(player: int) -> None:
-    """A best response errs where the model never leads; at p = 1 − 1e-6 nobody does."""
+    """A best response errs where the model never plays; at p = 1 − 1e-6 the response does not."""
     tree, root = kuhn()
     bets = Policy.from_function(tree, lambda p, i, k: [0.0, 1.0], "bets")
     p = 1 - 1e-6
@@ -298,8 +298,8 @@ def test_next_to_one_the_free_opponent_still_counts(player: int) -> None:
 
 @pytest.mark.parametrize(("player", "algorithm"), [(0, "cfr+"), (1, "lp")])
 def test_a_locked_opponent_is_a_constant_or_a_floor(player: int, algorithm: str) -> None:
-    """At p = 1 both methods are best responses, whatever says that the opponent is locked."""
-    for shape in SHAPES if algorithm == "lp" else ["bids"]:  # another by cfr+: tests/slow
+    """At p = 1 both methods are best responses, however the opponent is fixed."""
+    for shape in SHAPES if algorithm == "lp" else ["bids"]:  # the other by cfr+: tests/slow
         check_locked(shape, player, algorithm)
 
 
@@ -325,7 +325,7 @@ def test_the_draw_at_every_infoset_is_another_than_the_one_at_the_root() -> None
     anew = jg.data_biased_response(tree, asked, player=1, algorithm="lp")
     assert anew.method == "data-biased" and once.method == "restricted-nash"
     assert abs(once.objective[0] - anew.objective[0]) > 1e-3
-    # A free opponent who keeps to floors can do less than one who is free half of the time.
+    # An opponent with floors is weaker than one that is free half of the time.
     assert anew.objective[0] < once.objective[0]
 
 
@@ -363,7 +363,7 @@ def test_a_checkpoint_goes_on_whatever_the_chunks(tmp_path: pathlib.Path) -> Non
     assert whole.plan is not None and begun == whole.plan.num_chunks
     again = jg.respond(tree, asked, **settings(**kept))
     np.testing.assert_array_equal(whole.objective, again.objective)
-    # Other players and methods have files of their own.
+    # Other players and methods are tested in separate files.
     jg.respond(tree, asked, player=1, **settings(**kept))
     jg.data_biased_response(tree, asked, **settings(**kept))
     jg.best_nash(tree, [Policy.uniform(tree)], **settings(algorithm="cfr+", **kept))
@@ -385,7 +385,7 @@ def test_opponents_without_a_model_are_adaptive() -> None:
 
 
 def test_best_nash_by_cfr_keeps_its_promise() -> None:
-    """Exploitability at most tolerance + gap / (1−p), gain at least the best equilibrium's − gap / p."""
+    """Exploitability is at most tolerance + gap / (1−p), gain at least the best equilibrium's − gap / p."""
     tree = loaded("kuhn_poker")
     models = [Policy.uniform(tree), Policy.dirichlet(tree, 3), jg.solve(tree, algorithm="lp").policy]
     exact = jg.best_nash(tree, models)
@@ -482,7 +482,7 @@ def with_nan(policy: Policy) -> Policy:
 
 
 def test_bounds_hold_for_every_value_in_the_bracket():
-    """`refine` and `respond` count the width of the game's bracket alike: half of it around the middle."""
+    """`refine` and `respond` both include half of the width of the bracket of the game's value."""
     tree = jg.enumerate_game(jg.load("kuhn_poker"))
     exact = jg.solve(tree, algorithm="lp").value
     wide = (exact - 0.02, exact + 0.04)

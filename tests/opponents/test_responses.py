@@ -1,4 +1,4 @@
-"""Strategies against a known opponent, against a matrix of all plans."""
+"""Strategies against a known opponent, compared with the matrix of all plans."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def mixture(policy: Policy, player: int) -> Array:
 
 
 def oracle(player: int, against: Array, p: float, at_least: float | None = None) -> tuple[float, Array]:
-    """Max p × value against a mixture + (1-p) × v, v guaranteed, over mixtures of pure plans."""
+    """Max p × value against a mixture + (1-p) × guaranteed value, over mixtures of pure plans."""
     payoff = matrix() if player == 0 else -matrix().T
     cost = -np.append(p * payoff @ against, 1 - p)
     found = linprog(

@@ -1,4 +1,4 @@
-"""Lifting an abstraction's policy: values stay, best responses see more; walked on explicit trees."""
+"""Lifted policies of abstractions: values are unchanged, best responses see more; checked on explicit trees."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def without_suits() -> HistoryTree:
 
 @functools.cache
 def merged(shape: str, seed: int) -> HistoryTree:
-    """A random game with infosets of one past and the same actions joined at random."""
+    """A random game with random unions of infosets that have the same past and actions."""
     tree, rng = random_tree(shape, seed)[0], np.random.default_rng(seed)
     buckets: dict[tuple[int, str], Hashable] = {}
     for player, infosets in enumerate(tree.infosets):
@@ -75,7 +75,7 @@ def test_expected_values_are_preserved(shape: str):
     for lane in range(policy.num_lanes):
         before = efg.value(abstract.root, rows(policy, lane))
         assert efg.value(game.root, rows(lifted, lane)) == pytest.approx(before, abs=1e-12)
-        for player in (0, 1):  # who knows more can do no worse
+        for player in (0, 1):  # more information cannot hurt
             coarse_best = efg.best_response_value(abstract.root, player, rows(policy, lane))
             best = efg.best_response_value(game.root, player, rows(lifted, lane))
             assert best >= coarse_best - 1e-12
@@ -83,7 +83,7 @@ def test_expected_values_are_preserved(shape: str):
 
 @shapes
 def test_every_history_keeps_its_probabilities(shape: str):
-    """Move by move: what the lifted policy plays after a history is what the abstract one plays there."""
+    """Move by move: after a history the lifted policy plays the abstract policy's row there."""
     tree, coarse = random_tree(shape, 1)[0], merged(shape, 1)
     policy = Policy.dirichlet(coarse, 3)
     lifted = lift(policy, tree)

@@ -110,7 +110,7 @@ def test_bad_files(kuhn: HistoryTree, tmp_path: pathlib.Path):
 
 @pytest.mark.slow
 def test_a_spread_of_checkpoints_is_even_in_exploitability(kuhn: HistoryTree):
-    """No two neighbours are much further apart, on a logarithmic scale, than even steps would be."""
+    """On a logarithmic scale, adjacent checkpoints are at most slightly further apart than equal steps."""
     count, last = 8, 400
     made = make_blueprints(kuhn, [f"cfr-spread:{count}:{last}"])
     numbers = [int(label.removeprefix("cfr:")) for label in made.labels]

@@ -1,4 +1,4 @@
-"""Deep games: levels of one shape swept together, against backward induction and level by level."""
+"""Deep games: sweeps over stacked levels of one shape, compared with backward induction and single levels."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ TREEPLEX = sys.modules["jaxgadget.core.treeplex"]
 
 
 class Chain(Rules[int]):
-    """At every step somebody may go on, by action 0, or stop by another one; both see it.
+    """At every step the actor continues by action 0, or stops by another action; both see it.
 
     Args:
-      actors: `[n]` who acts at each step.
+      actors: `[n]` the actor of each step.
       payoffs: `[n, actions]` what player 0 gets where it stops; for action 0 only the last one counts.
     """
 
@@ -46,7 +46,7 @@ class Chain(Rules[int]):
 
 
 def value_of(actors: Array, payoffs: Array) -> float:
-    """Player 0's, by backward induction."""
+    """Player 0's value, by backward induction."""
     value = payoffs[-1, 0]
     for actor, row in zip(actors[::-1], payoffs[::-1], strict=True):
         value = (max, min)[actor](value, *row[1:])
@@ -54,13 +54,13 @@ def value_of(actors: Array, payoffs: Array) -> float:
 
 
 def stacked(tree: jg.HistoryTree) -> tuple[int, int]:
-    """How many levels both players' longest stacks have."""
+    """The number of levels in both players' longest stacks."""
     first, second = (max(side.body.repeats, default=0) for side in whole_problem(tree, 1, np.float64).sides)
     return first, second
 
 
 def test_levels_together_are_as_one_by_one() -> None:
-    check_levels(1, 9, 2, 0.1)  # drawn ones: tests/slow
+    check_levels(1, 9, 2, 0.1)  # random ones: tests/slow
 
 
 def check_levels(seed: int, length: int, num_actions: int, floor: float | None) -> None:

@@ -1,4 +1,4 @@
-"""Values, best responses, exploitability, NashConv: the reference's, OpenSpiel's and the definitions'."""
+"""Values, best responses, exploitability and NashConv, compared with references, OpenSpiel and definitions."""
 
 import itertools
 import json
@@ -32,7 +32,7 @@ CHEAP = ["kuhn_poker", "leduc_poker", GOOFSPIEL.replace("4", "3"), GOOFSPIEL]
 
 @pytest.fixture(scope="module")
 def trees():
-    """Every game's tree, made once: what is compiled for it is kept with it."""
+    """One tree per game, so that compiled programs are shared."""
     made = {}
 
     def make(name):
@@ -61,7 +61,7 @@ def test_best_response_values_are_the_references(trees, entry):
 
 @pytest.mark.parametrize("name", CHEAP)
 def test_large_games_are_evaluated_terminal_by_terminal(trees, name, monkeypatch):
-    """The same numbers, best responses too, and the payoff is not laid out for it."""
+    """The numbers are the same, and the payoff is not materialised."""
     expected, tree = three(trees(name)), enumerate_game(load(name))
     monkeypatch.setattr(evaluate, "MAX_LAID_OUT", 1)
     policy = expected.on(tree)
@@ -80,7 +80,7 @@ def test_game_values_lie_in_their_certified_bracket(trees, entry):
 
 
 def check_bracket(tree, entry):
-    """OpenSpiel's rules and HiGHS gave the numbers; CFR+ with its own gap gives the bracket."""
+    """OpenSpiel's rules and HiGHS gave the numbers; CFR+ gives the bracket with its own gap."""
     expected = entry["value_player0"]
     tolerance = 1e-5 if entry["game"] in CHEAP else 1e-3
     low, high = game_value(tree, tolerance=tolerance)
@@ -103,7 +103,7 @@ def test_brackets_are_tight_by_default(trees):
 
 
 def profiles_of(tree):
-    """Random profiles, the second one with rows and reaches that are 0; explicit, and as a policy."""
+    """Random profiles, the second one with zero rows and reaches; explicit, and as a policy."""
     explicit = [random_policy(tree, np.random.default_rng(seed), zeros) for seed, zeros in ((0, 0), (1, 0.3))]
     rows = [np.stack([efg.to_sequences(tree, lane, p)[1:] for lane in explicit], axis=1) for p in (0, 1)]
     return explicit, Policy(tree, (rows[0], rows[1]), ("plain", "cornered"))
@@ -142,7 +142,7 @@ def test_best_responses_attain_their_values(trees, name):
 
 
 def test_counterfactual_best_response_values():
-    """Of actions if the player answers best below them, weighted by the reach of chance and the other."""
+    """Of actions, with best play below them, weighted by the reach of chance and the other player."""
     tree, game = grove(3)
     explicit, policy = profiles_of(tree)
     for player in (0, 1):
@@ -172,7 +172,7 @@ def test_exploitability_is_the_loss_against_the_games_value(trees, player):
 
 
 def test_a_players_constant_is_taken_off(tmp_path):
-    """Both get half of a constant sum less; NashConv does not count it."""
+    """Half of a constant sum is subtracted for each player; NashConv ignores it."""
     path = tmp_path / "constant.efg"
     leaves = [('"hh"', 5, 1), ('"ht"', 1, 5), ('"th"', 1, 5), ('"tt"', 5, 1)]
     text = 'EFG 2 R "pennies" { "A" "B" }\np "" 1 1 "" { "h" "t" } 0\n'
@@ -195,7 +195,7 @@ def test_a_players_constant_is_taken_off(tmp_path):
 
 
 def opened(policy, lane, turn_based):
-    """OpenSpiel's C++ policy of a lane; a turn-based conversion puts the player before each string."""
+    """OpenSpiel's C++ policy of one lane; a turn-based conversion prefixes strings with the player."""
     pyspiel = pytest.importorskip("pyspiel")
     table = {}
     for player, name in ((p, name) for p in (0, 1) for name in policy.tree.infoset_names[p]):
@@ -217,7 +217,7 @@ def opened(policy, lane, turn_based):
 def test_half_of_nash_conv_is_openspiels_exploitability(trees, name):
     pyspiel = pytest.importorskip("pyspiel")
     tree = trees(name)
-    solved = jaxgadget.solve(tree, algorithm="pcfr+", iterations=30).policy  # the program of `game_value`
+    solved = jaxgadget.solve(tree, algorithm="pcfr+", iterations=30).policy  # as in `game_value`
     policy = Policy.stack([Policy.uniform(tree), solved, Policy.dirichlet(tree, 0)])
     game, turn_based = pyspiel.load_game(name), "goofspiel" in name
     if turn_based:
@@ -229,7 +229,7 @@ def test_half_of_nash_conv_is_openspiels_exploitability(trees, name):
 
 
 def test_lanes_are_evaluated_one_like_the_other(trees):
-    """Whatever the number of lanes, and wherever a lane stands."""
+    """The number of lanes and a lane's position have no effect."""
     tree = trees("kuhn_poker")
     many = Policy.stack([Policy.dirichlet(tree, seed) for seed in range(37)])
     together = evaluate_policy(many)
@@ -245,7 +245,7 @@ def test_lanes_are_evaluated_one_like_the_other(trees):
 
 
 def test_games_without_choices_of_a_player(tmp_path):
-    """A player that never acts has no rows, and the other's best response is a plain maximum."""
+    """A player without actions has no rows, and the other's best response is a plain maximum."""
     path = tmp_path / "alone.efg"
     path.write_text(
         'EFG 2 R "alone" { "A" "B" }\nc "" 1 "" { "x" 1/4 "y" 3/4 } 0\n'

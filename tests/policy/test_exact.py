@@ -46,7 +46,7 @@ def test_values_are_published_ones(case):
 
 @players
 def test_every_infoset_plays_a_counterfactual_best_response(player):
-    """Also where only mistakes lead: in Leduc most infosets are not reached by both."""
+    """This includes infosets off the equilibrium path, which are most infosets in Leduc poker."""
     tree = enumerate_game(load("leduc_poker"))
     policy = solve_exactly(tree).policy
     best = best_response(policy, player)

@@ -1,4 +1,4 @@
-"""Floors at every infoset of a whole game, against linear programs of the explicit tree."""
+"""Floors at every infoset of a whole game, compared with linear programs of the explicit tree."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def explicit(floors: Any) -> tuple[efg.Game, dict[Any, Any]]:
 
 
 def some() -> list[Any]:
-    """Uniform ones, and ones that differ by action and player."""
+    """Uniform floors, and floors that vary by action and player."""
     tree = kuhn()
     prior = Policy.dirichlet(tree, seed=3)
     return [tremble(tree, 0.1), tremble(tree, 0.3, prior), (tremble(tree, 0.0)[0], tremble(tree, 0.2)[1])]

@@ -1,4 +1,4 @@
-"""Strategies as Gambit's behaviour profiles: Gambit reads them, and its solvers agree on equilibria."""
+"""Policies as Gambit behaviour profiles: Gambit reads them, and its solvers agree on equilibria."""
 
 import collections
 import pathlib
@@ -30,7 +30,7 @@ EXACT = ["kuhn_poker", "coin_toss", "weather", "delays"]
 
 
 def make_tree(name: str) -> HistoryTree:
-    """Random games have short numbers, as Gambit's solver computes with fractions."""
+    """Payoffs of random games are rounded, because Gambit's solver uses fractions."""
     if name not in SHAPES:
         return enumerate_game(load(name))
     game = random_game(name, 5)
@@ -64,12 +64,12 @@ def read_profiles(game: Any, path: pathlib.Path) -> list[Any]:
 
 
 def to_policy(tree: HistoryTree, profile: Any) -> Policy:
-    """A profile of Gambit's as a policy."""
+    """A Gambit profile as a policy."""
     rows = [np.zeros((infosets.num_sequences - 1, 1)) for infosets in tree.infosets]
     for player, order in enumerate(infoset_order(tree)):
         for infoset, row in zip(order, read_rows(profile, f"Player {player}"), strict=True):
             first = tree.infosets[player].first_sequence[infoset] - 1
-            assert min(row) > -1e-12  # Gambit's float arithmetic
+            assert min(row) > -1e-12  # Gambit's floating-point arithmetic
             rows[player][first : first + len(row), 0] = np.maximum(row, 0)
     return Policy(tree, (rows[0], rows[1]), ("gambit",))
 
@@ -96,7 +96,7 @@ def test_gambit_reads_every_lane_and_values_it_alike(name: str, tmp_path: pathli
 
 @pytest.mark.parametrize("name", GAMES[:5])
 def test_equilibria_are_gambit_s(name: str, tmp_path: pathlib.Path):
-    """Ours has no regret in Gambit's game, Gambit's none in ours, and both have the same value."""
+    """Ours has no regret in Gambit's game and vice versa, and both have the same value."""
     tree = make_tree(name)
     solution = solve(tree, algorithm="lp")
     write_profile(solution.policy, tmp_path / "equilibrium.txt")

@@ -1,4 +1,4 @@
-"""Beside an accelerator, one lane of a small game is solved in float64 on the host's CPU."""
+"""With an accelerator, one lane of a small game in float64 is still solved on the host's CPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GPU = AbstractDevice("described", 10**9)
 
 
 def sums_of(problem: Problem) -> list[bool]:
-    """Whether the sums of its bodies are in the form for CPUs."""
+    """Whether sums of its bodies have the form for CPUs."""
     return [isinstance(sums, ScatteredSums) for side in problem.sides for sums in side.body.below]
 
 
@@ -37,7 +37,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_one_lane_in_float64_is_on_the_host(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No program is left to the accelerator, layouts are those for CPUs, and the numbers are a CPU's."""
+    """Every program runs on the host, layouts are those for CPUs, and the numbers equal a CPU's."""
     loops: list[Problem] = []
 
     def run(problem: Problem, *arguments: Any, **named: Any) -> Any:

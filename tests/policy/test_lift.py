@@ -1,4 +1,4 @@
-"""Lifting between menus, by the names of moves: upwards, downwards, and between games with other ids."""
+"""Lifting between menus by names of moves: to larger and smaller menus, and between games with other ids."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def small(times: int = 0) -> HistoryTree:
 
 
 def by_name(policy: Policy, player: int, name: str, lane: int = 0) -> dict[str, float]:
-    """Names of actions → probability, those that are not played left out."""
+    """Names of actions → probability, without actions of probability 0."""
     row = policy.action_probabilities(name, lane, player=player)
     return {policy.tree.game.action_string(player, a): share for a, share in row.items() if share}
 
@@ -110,7 +110,7 @@ def test_games_that_number_their_actions_otherwise():
 
 
 def test_menus_and_buckets_together():
-    """Suits forgotten by an abstraction, on a menu: one step to the game, and the same as two."""
+    """An abstraction that forgets suits, on a menu: lifting in one step equals lifting in two."""
     game = NoLimitLeduc(bets="1/2-1-a", max_raises=1, stack=5, num_ranks=2)
     tree, menu = enumerate_game(game), MenuAbstraction(game, {0: ["Fold", "Call", "Bet 1"]})
 

@@ -1,4 +1,4 @@
-"""Matches: sampled against exact tables, replays, shared chance, and what players are asked."""
+"""Matches: sampling compared with exact tables, replays, shared chance, and players' queries."""
 
 import itertools
 
@@ -122,7 +122,7 @@ def test_chunks_of_terminals_change_nothing(policies, monkeypatch):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_samples_agree_with_expectations(policies, name):
-    """Within 4.5 standard errors; against a wrong player's expectations not within 20."""
+    """Within 4.5 standard errors; not within 20 of another player's expectations."""
     policy = policies[name]
     frame, exact = play_matches(policy, matches=4_000, seed=11).table, expected_matches(policy)
     assert list(frame["row"]) == list(exact["row"]) and list(frame["column"]) == list(exact["column"])
@@ -140,7 +140,7 @@ def test_samples_agree_with_expectations(policies, name):
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say(policies):
-    """200 tables of 6 lines: 95 % of the intervals, give or take 2 % (lines share their draws)."""
+    """200 tables of 6 lines: 95 % of the intervals, up to 2 % (lines share their draws)."""
     policy = policies["kuhn_poker"]
     pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
     exact = expected_matches(policy, pairs)
@@ -164,7 +164,7 @@ def test_the_interval_counts_matches_not_games(policies):
     assert np.isnan(play_matches(policy, matches=1, seed=1).table["ci95"]).all()
 
 
-# A match is its seed and number
+# A match is determined by seed and number
 
 
 def test_a_match_replays_from_its_seed(policies):
@@ -197,7 +197,7 @@ def test_a_match_does_not_depend_on_the_batch(policies, monkeypatch, batch):
 
 
 def test_the_seatings_share_chance_even_where_betting_takes_longer(policies):
-    """Leduc: the same two private cards, and the same public card wherever both seatings see one."""
+    """In Leduc: the same two private cards, and the same public card if both seatings reach it."""
     policy = policies["leduc_poker"]
     tree = policy.tree
     played = play_matches(policy, matches=300, seed=9, pairs=[(2, 3)])
@@ -212,7 +212,7 @@ def test_the_seatings_share_chance_even_where_betting_takes_longer(policies):
 
 
 def outcomes(tree, end):
-    """Step and outcome of chance's moves on the way."""
+    """Step and outcome of the chance moves of a match."""
     found, h = [], end
     while h:
         if tree.action[2, h] >= 0:
@@ -226,13 +226,13 @@ def outcomes(tree, end):
 
 
 def test_a_game_without_any_chance(policies):
-    """Goofspiel 4, prizes 4 3 2 1: bids 4 3 2 1 win 4 and 3 of bids 1 2 3 4, and lose 2 and 1."""
+    """Goofspiel 4, prizes 4 3 2 1: bids 4 3 2 1 win 4 and 3 against bids 1 2 3 4, and lose 2 and 1."""
     tree = policies[GOOFSPIEL].tree
     high = Policy.from_function(tree, lambda p, i, k: np.eye(k)[k - 1], "high")
     low = Policy.from_function(tree, lambda p, i, k: np.eye(k)[0], "low")
     played = play_matches([high, low], matches=10, seed=0)
     assert played.moves("high", "low", 3) == (
-        ((3, 0), (2, 1), (1, 2)),  # the last card is no decision
+        ((3, 0), (2, 1), (1, 2)),  # the last card is forced
         ((0, 3), (1, 2), (2, 1)),
     )
     for frame in (played.table, expected_matches([high, low])):
@@ -262,7 +262,7 @@ def test_a_constant_sum_game_is_won_above_half_of_the_constant(tmp_path):
     for frame in (play_matches(pure, matches=3, seed=0).table, expected_matches(pure)):
         found = lines(frame)
         seats = {key: (line["win_rate_first"], line["win_rate_second"]) for key, line in found.items()}
-        # Who sits first decides alone.
+        # The first seat alone decides.
         assert seats["low", "even"] == (0, 0.5) and seats["even", "low"] == (0.5, 1)
         assert seats["high", "even"] == (1, 0.5) and seats["high", "low"] == (1, 1)
         assert [found["high", "low"][f"mean_return_{seat}"] for seat in ("first", "second")] == [4, 5]
@@ -273,7 +273,7 @@ def test_a_constant_sum_game_is_won_above_half_of_the_constant(tmp_path):
 
 
 class Recorder:
-    """Plays a policy and writes down what it was asked."""
+    """Plays a policy and records the queries."""
 
     def __init__(self, policy, lane):
         self.player = PolicyPlayer(policy, lane)
@@ -301,7 +301,7 @@ def test_all_pending_games_of_a_player_are_one_call_a_step(policies):
 
 
 class Answers:
-    """Changes a policy's probabilities."""
+    """Modifies a policy's probabilities."""
 
     def __init__(self, policy, change):
         self.player, self.change = PolicyPlayer(policy), change
@@ -333,7 +333,7 @@ def test_answers_that_are_no_distribution(policies, change, message):
 
 
 def test_random_numbers_are_those_of_philox():
-    """The recipe, so that seeds keep their matches: key (seed, who · 2³² + move), four matches a step."""
+    """The recipe is fixed, so that seeds reproduce: key (seed, player · 2³² + move), four matches per step."""
     generator = np.random.Philox(key=[7, (2 << 32) + 1])
     expected = (generator.random_raw(25) >> np.uint64(11)) / 2**53
     for matches in (range(25), range(6, 25), range(8, 9)):
@@ -357,7 +357,7 @@ def test_draws_follow_the_running_sum_and_never_take_what_has_no_weight(weights,
     assert place == 0 or total[place - 1] <= uniform * total[-1]
 
 
-# Worst matchups, and bad input
+# Worst matchups, and errors
 
 
 def test_the_worst_matchup_of_every_row(policies):

@@ -1,4 +1,4 @@
-"""OpenSpiel's policies as blueprints: whatever it calls a policy, read at its own states."""
+"""OpenSpiel's policies as blueprints: every policy interface, read at OpenSpiel's own states."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def solver(game, iterations: int):
 
 
 def assert_says_the_same(policy: Policy, theirs, state) -> None:
-    """At every state of the game where one player acts, by OpenSpiel's own walk over its states."""
+    """At every state of the game with a single actor, by OpenSpiel's own traversal."""
     if state.is_terminal():
         return
     if not state.is_chance_node():
@@ -63,7 +63,7 @@ def test_policies_of_the_extension_module():
 
 
 class Greedy:
-    """A policy of one's own, as OpenSpiel asks it; the game is not said."""
+    """A user-defined policy with OpenSpiel's interface, without a game attribute."""
 
     def action_probabilities(self, state, player_id=None):
         player = state.current_player() if player_id is None else player_id
@@ -84,7 +84,7 @@ def test_anything_that_answers_at_a_state(name):
 
 
 def test_a_turn_based_version_of_a_simultaneous_game():
-    """Player 1's rows come from the states after player 0's choice, which it does not see."""
+    """Player 1's rows come from the states after player 0's unseen choice."""
     tree = tree_of(GOOFSPIEL)
     game = pyspiel.convert_to_turn_based(pyspiel.load_game(GOOFSPIEL))
     theirs = solver(game, 30).average_policy()
@@ -94,7 +94,7 @@ def test_a_turn_based_version_of_a_simultaneous_game():
     state.apply_action(1)
     name = state.information_state_string(1).partition("\n")[2]
     assert policy[1, name] == pytest.approx(theirs.action_probabilities(state))
-    # Both players' values, as OpenSpiel finds them by walking its turn-based game.
+    # Both players' values, from OpenSpiel's traversal of the turn-based game.
     from open_spiel.python.algorithms.expected_game_score import policy_value
 
     first, _ = policy_value(game.new_initial_state(), [theirs, theirs])
@@ -127,7 +127,7 @@ def test_what_is_no_distribution_is_refused():
         Policy.from_openspiel(tree_of("kuhn_poker"), Idle())
 
 
-# --- wherever a blueprint is taken ---------------------------------------------------------
+# --- every function that takes a blueprint -------------------------------------------------
 
 
 def test_a_sweep_goes_on_with_policies(tmp_path):

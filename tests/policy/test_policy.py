@@ -1,4 +1,4 @@
-"""Policies: the documented recipes, what is refused, files, and OpenSpiel's tables."""
+"""Policies: the documented recipes, errors, files, and OpenSpiel's tables."""
 
 import json
 import re
@@ -269,7 +269,7 @@ def test_policies_of_another_game_are_refused(trees, tmp_path):
 
 
 def test_policies_of_version_0_2_are_read(trees, tmp_path):
-    """They have no checksum, which newer ones need."""
+    """They lack the checksum, which newer files require."""
     tree, path = trees["kuhn_poker"], tmp_path / "policy.npz"
     Policy.dirichlet(tree, 3).save(path)
     with np.load(path) as archive:
@@ -304,7 +304,7 @@ def test_openspiels_tables_there_and_back(trees, name):
 
 
 def check_states(policy, lane, table, state):
-    """OpenSpiel reads the policy off its own states, all of them."""
+    """OpenSpiel reads the policy at all of its own states."""
     if state.is_terminal():
         return
     if state.is_simultaneous_node():
@@ -340,7 +340,7 @@ def test_games_that_openspiel_has_not_are_refused(name):
 
 @pytest.mark.parametrize("name", ["goofspiel(num_cards=3)", "leduc_poker(action_mapping=True)"])
 def test_games_whose_strings_do_not_tell_infosets_apart_are_refused(name):
-    """There a table by string cannot hold a policy: one row would overwrite another."""
+    """A table by string cannot represent such a policy: one row would overwrite another."""
     pytest.importorskip("pyspiel")
     policy = Policy.dirichlet(enumerate_game(load(name)), 0)
     with pytest.raises(ValueError, match="several infosets"):

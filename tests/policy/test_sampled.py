@@ -1,4 +1,4 @@
-"""Sampled blueprints: against CFR where nothing public is drawn, against OpenSpiel, and by their seeds."""
+"""Sampled blueprints: compared with CFR in games without public chance, with OpenSpiel, and by seed."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def test_without_public_chance_it_is_cfr(name):
 
 @pytest.mark.slow
 def test_a_sample_is_one_card_for_each_betting(leduc):
-    """What is left has one public card a line of betting, and on average it is the whole game."""
+    """The sample has one public card per betting line, and its expectation is the whole game."""
     assert leduc.public is not None
     solver, mean = _PublicChance(leduc, 0), np.zeros(leduc.num_histories)
     draws = 3000
@@ -59,7 +59,8 @@ def test_it_learns(leduc):
 class SecretChoice(Rules[str]):
     """Player 0's secret choice decides whether a coin is shown before player 1 guesses, or it acts at once.
 
-    A guess of the coin costs player 0 a unit, a wrong one brings it; without the coin it gets 2 or loses 3.
+    A correct guess of the coin costs player 0 a unit, a wrong one earns it; without the coin it gets 2 or
+    loses 3.
     """
 
     name = "secret_choice"
@@ -88,7 +89,7 @@ class SecretChoice(Rules[str]):
 
 
 def test_where_chance_shows_something_only_in_some_histories_of_a_public_state():
-    """Players' moves in that public state are followed whatever is drawn, so it learns as CFR does."""
+    """Players' moves in that public state are followed for every draw, so that it learns as CFR does."""
     tree = jg.enumerate_game(jg.load(SecretChoice()))
     counts, solver = [1, 100, 2000], _PublicChance(tree, 0)
     samples = [solver._sample() for _ in range(200)]
@@ -149,7 +150,7 @@ def test_specs(kind, leduc):
 
 
 def test_games_that_openspiel_lacks_are_refused(capfd):
-    """In a sentence: OpenSpiel itself would write a list of all its games."""
+    """A one-line error: OpenSpiel itself would list all its games."""
     name, reason = ("leduc_poker(num_ranks=2)", "its leduc_poker has no parameter num_ranks")
     pytest.importorskip("pyspiel")
     tree = jg.enumerate_game(jg.load(name))

@@ -1,4 +1,4 @@
-"""Solving whole games: OpenSpiel's iterates, precision, stopping, checkpoints, bad input."""
+"""Solutions of whole games: OpenSpiel's iterates, precision, stopping, checkpoints, errors."""
 
 import dataclasses
 
@@ -33,7 +33,7 @@ def assert_same_rows(first, second, atol=0.0):
         np.testing.assert_allclose(a, b, rtol=0, atol=atol)
 
 
-# What the iterates are
+# Iterates
 
 
 @pytest.mark.parametrize("algorithm", ["cfr", "cfr+"])
@@ -61,7 +61,7 @@ def test_averages_are_openspiels(request, name, algorithm):
 
 @pytest.mark.parametrize("name", RULES)
 def test_averages_are_the_definitions(kuhn, name):
-    """Five iterations of every rule, by recursion over the tree; then many, which must help."""
+    """Five iterations of every rule, by recursion over the tree; more iterations improve the result."""
     rule = {"linear-cfr": "linear"}.get(name, name)
     expected = cfr.final(efg.from_tree(kuhn).root, rule, 5).average
     found = cfr_checkpoints(kuhn, [5, 300], algorithm=name)
@@ -89,7 +89,7 @@ def test_checkpoints_follow_the_counts(kuhn):
     assert np.abs(found.probabilities[0][:, 0] - found.probabilities[0][:, 1]).max() > 0.1
 
 
-# What is reported
+# Reported numbers
 
 
 def test_solutions_carry_their_certificate(kuhn):
@@ -107,7 +107,7 @@ def test_solutions_carry_their_certificate(kuhn):
 
 
 def test_a_constant_is_removed_and_reported(tmp_path):
-    """Pennies in which the two share 6: the same solution as if it were nothing."""
+    """Matching pennies with a shared payoff of 6: the same solution as without it."""
     path = tmp_path / "constant.efg"
     path.write_text(
         'EFG 2 R "pennies" { "A" "B" }\np "" 1 1 "" { "h" "t" } 0\n'
@@ -144,7 +144,7 @@ def test_both_precisions_and_jaxs_flag_stays_off(kuhn):
         np.abs(a - b).max()
         for a, b in zip(single.policy.probabilities, double.policy.probabilities, strict=True)
     )
-    assert 1e-12 < difference < 1e-5  # it is another precision, and nearly the same
+    assert 1e-12 < difference < 1e-5  # in another precision, and nearly equal
     exact = cfr.final(efg.from_tree(kuhn).root, "cfr+", 20).average
     for player in (0, 1):
         rows = efg.to_sequences(kuhn, exact, player)[1:]
@@ -180,7 +180,7 @@ def test_a_resumed_solve_is_the_same_to_the_last_bit(kuhn, tmp_path, target):
         assert part.iterations == iterations
         assert [entry.name for entry in tmp_path.iterdir()] == ["kuhn.npz"]
     assert_same_rows(part.policy, whole.policy)
-    again = solve(kuhn, **settings(iterations=30, checkpoint=str(file), **options))  # nothing is left to do
+    again = solve(kuhn, **settings(iterations=30, checkpoint=str(file), **options))  # no iteration is left
     assert_same_rows(again.policy, whole.policy)
 
 
@@ -206,7 +206,7 @@ def test_a_checkpoint_belongs_to_its_solve(kuhn, tmp_path):
     )
 
 
-# Bad input
+# Errors
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Policies from dictionaries and data frames, and what one of them says at an infostate."""
+"""Policies from dictionaries and data frames, and their rows at an infostate."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Translation: frequencies in the clairvoyance game, the mixture by its definition, draws, and errors."""
+"""Translation: frequencies in the clairvoyance game, the mixture by its definition, draws, errors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def caller() -> Policy:
 
 
 def calls(x: str, rule: str) -> tuple[float, float]:
-    """How often a bet of x is called, and how far that is exploitable."""
+    """How often a bet of x is called, and the exploitability of calling with that frequency."""
     tree = tree_of(f"clairvoyance(bets=1-{x}-6)")
     translated = translate(caller(), tree, rule)
     value = solve_exactly(tree).value
@@ -74,8 +74,8 @@ def test_pseudo_harmonic_calls_as_an_equilibrium_does(x: str):
         ("3", "linear", 5 / 14, 3 / 28),
         ("9/2", "linear", 1 / 4, 15 / 112),
         ("3", "nearest", 1 / 2, 9 / 28),
-        ("7/2", "nearest", 1 / 2, 25 / 56),  # of two that are as near the smaller
-        ("4", "nearest", 1 / 7, 1 / 7),  # bluffs pay
+        ("7/2", "nearest", 1 / 2, 25 / 56),  # the smaller of two equally distant bets
+        ("4", "nearest", 1 / 7, 1 / 7),  # bluffing is profitable
     ],
 )
 def test_what_other_rules_lose(x: str, rule: str, called: float, loss: float):
@@ -109,7 +109,7 @@ def test_an_own_rule():
 
 @rules
 def test_with_nothing_off_the_tree_it_is_lifting(rule: str):
-    """Between equal menus, and between games that number their actions otherwise."""
+    """Between equal menus, and between games that number their actions differently."""
     policy = Policy.stack([Policy.dirichlet(small(), seed) for seed in range(2)])
     again = enumerate_game(
         NoLimitLeduc(bets="1-a", max_raises=2, num_ranks=2, stack=9, suit_isomorphism=True)
@@ -122,7 +122,7 @@ def test_with_nothing_off_the_tree_it_is_lifting(rule: str):
 
 @rules
 def test_on_the_tree_it_is_the_policy(rule: str):
-    """Where both kept to the menu the shadow is play itself."""
+    """If both players kept to the menu, the shadow is the actual history."""
     policy = Policy.dirichlet(small(), 3)
     translated, lifted = translate(policy, large(), rule), lift(policy, large())
     for player in (0, 1):
@@ -133,10 +133,10 @@ def test_on_the_tree_it_is_the_policy(rule: str):
 
 
 def shadow_sequences(policy: Policy, tree: HistoryTree, player: int, rule: str) -> np.ndarray:
-    """How likely the player plays every sequence of the larger tree, walked shadow by shadow.
+    """The probability that the player plays every sequence of the larger tree, from all shadows.
 
-    From the definition, without beliefs: every history of the larger tree with every shadow that may stand
-    for it, and how likely the player's own draws and actions are to lead to the pair.
+    From the definition, without beliefs: every history of the larger tree with every possible shadow, and the
+    probability that the player's own draws and actions lead to the pair.
     """
     shadow = policy.tree
     below = {t: {h: {} for h in range(t.num_histories)} for t in (tree, shadow)}
@@ -195,7 +195,7 @@ def shadow_sequences(policy: Policy, tree: HistoryTree, player: int, rule: str) 
 
     walk(0, 0, 1.0)
     reach[tree.sequence[player]] = seen
-    for h in range(tree.num_histories):  # what the other player and chance do does not matter
+    for h in range(tree.num_histories):  # moves of the other player and chance have no effect
         assert seen[h] == pytest.approx(reach[tree.sequence[player, h]], abs=1e-12)
     return reach
 
@@ -220,7 +220,7 @@ MENUS = {
 
 
 def pure(tree: HistoryTree, seed: int) -> Policy:
-    """One action in every infoset, so that most are never played."""
+    """One action per infoset, so that most actions have probability 0."""
     likely = Policy.dirichlet(tree, seed)
     rows: list[np.ndarray] = []
     for infosets, shares in zip(tree.infosets, likely.probabilities, strict=True):
@@ -239,7 +239,7 @@ def pure(tree: HistoryTree, seed: int) -> Policy:
     ],
 )
 def test_it_is_what_a_loop_over_histories_finds(first: str, second: str, rule: str):
-    """To the last digit; also where actions are never played, in drawn shadows, and from a larger game."""
+    """To the last digit; also for actions of probability 0, for drawn shadows, and from a larger game."""
     tree = tree_of("no_limit_leduc(bets=1/2-1-2-a,max_raises=2,num_ranks=2,stack=5,suit_isomorphism=True)")
     coarse = enumerate_game(MenuAbstraction(tree.game, {0: MENUS[first], 1: MENUS[second]}))
     for policy, other in (
@@ -266,7 +266,7 @@ def test_lanes_are_translated_one_by_one():
 
 
 def test_after_an_all_in_in_the_shadow_is_called_the_player_checks_and_calls():
-    """Of the bets only all-in is on the menu: 1/2 is taken for it, and once it is called the hand is over."""
+    """All-in is the menu's only bet: a bet maps to it with 1/2, and once it is called the shadow is over."""
     tree = large()
     menu = ["Fold", "Call", "AllIn"]
     coarse = enumerate_game(MenuAbstraction(tree.game, {0: menu, 1: menu}))
@@ -298,7 +298,7 @@ def drawn(tree: HistoryTree, policy: Policy, player: int, seed: int, rule: str =
 
 
 def assert_plays_over_draws(tree: HistoryTree, policy: Policy, player: int, num_draws: int) -> None:
-    """Sequence by sequence within five standard errors."""
+    """Compare every sequence within five standard errors."""
     reaches = np.stack([drawn(tree, policy, player, seed).reach(player)[:, 0] for seed in range(num_draws)])
     expected = translate(policy, tree, "linear").reach(player)[:, 0]
     error = np.sqrt(np.maximum(reaches.var(axis=0), 1e-6) / len(reaches))
@@ -324,7 +324,7 @@ def test_draws_depend_on_the_seed_and_on_nothing_else():
     np.testing.assert_allclose(by_lane, rows, atol=1e-12)
 
 
-# What is refused
+# Errors
 
 
 def uniform_on(game: Game) -> Policy:
@@ -361,7 +361,7 @@ def test_moves_that_are_made_at_once_or_unseen_are_refused():
 
 
 def test_who_cannot_check_or_call_is_told():
-    """Once the shadow's hand is over there has to be something to do."""
+    """A player needs a passive action once the shadow is over."""
 
     def tree(calls: float) -> StepwiseGame:
         end = Turn(1, {"Stay": 0.0, "Go": 1.0}, public=True)

@@ -16,7 +16,7 @@ def results(
     blueprints: tuple[float, ...] = (1.0,),
     epsilons: tuple[float, ...] = (1e-3,),
 ) -> pd.DataFrame:
-    """The i-th setting falls as `blueprint · (i + 1) / iterations`."""
+    """The i-th setting decreases as `blueprint · (i + 1) / iterations`."""
     rows = [
         {
             "gadget": gadget,

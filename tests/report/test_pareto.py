@@ -1,4 +1,4 @@
-"""The picture of gain against exploitability."""
+"""The plot of gain against exploitability."""
 
 from __future__ import annotations
 

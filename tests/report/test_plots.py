@@ -25,7 +25,7 @@ ALL = [("unsafe", "none")] + [
 def results(
     before: list[float], settings: list[tuple[str, str]] = ALL, epsilons: tuple[float, ...] = (1e-3,)
 ) -> pd.DataFrame:
-    """A table as `refine` makes it, where the i-th setting divides exploitability by i + 1."""
+    """A table as `refine` returns it, in which the i-th setting divides exploitability by i + 1."""
     rows = [
         {
             "player": 0,
@@ -67,7 +67,7 @@ def test_every_row_is_a_point():
 
 
 def test_equal_points_stay_where_their_numbers_are():
-    """All settings are alike, and the largest number is in the picture's corner."""
+    """All settings are equal, and the largest number lies in the corner of the plot."""
     table = results([0.01, 3.06])
     table["refined_exploitability"] = table["blueprint_exploitability"]
     ax = exploitability_scatter(table, new_axes())

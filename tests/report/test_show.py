@@ -1,4 +1,4 @@
-"""A subgame under a policy: roots, ranges and strategies, against walks over Kuhn poker's histories."""
+"""A subgame under a policy: roots, ranges and strategies, compared with walks over Kuhn poker's histories."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Strategies and ranges in one subgame, against recursion over histories and all pure strategies of Kuhn."""
+"""Strategies and ranges in one subgame, compared with recursion over histories and all pure strategies."""
 
 import dataclasses
 import functools
@@ -32,7 +32,7 @@ def refined(player: int) -> jg.Refinement:
 
 
 def own_reach(policy: jg.Policy, player: int, history: int) -> float:
-    """How likely a player plays to a history, by walking up from it."""
+    """A player's own reach of a history, by walking to the root."""
     tree, reach = policy.tree, 1.0
     while history:
         above = int(tree.parent[history])
@@ -74,7 +74,7 @@ def test_strategy_frame(player: int, subgame: int):
 
 
 def best_pure_reaches(policy: jg.Policy, player: int, histories: list[int]) -> list[list[float]]:
-    """Reaches of histories under every pure strategy of a player that is best against a policy."""
+    """Reaches of histories under every pure best response of a player to a policy."""
     tree = policy.tree
     other = 1 - player
     sign = 1 if player == 0 else -1
@@ -114,9 +114,9 @@ def test_range_frame(player: int, subgame: int):
 
 
 def never_bet() -> jg.Refinement:
-    """Player 1 bets after every pass and calls every bet, but half the time with the lowest card.
+    """Player 1 bets after every pass and calls every bet, but only half of the time with the lowest card.
 
-    So passing is the only best move for player 0, with every card.
+    Passing is therefore player 0's only best action, with every card.
     """
     calls = {"0b": 0.5, "1b": 1.0, "2b": 1.0, "0p": 1.0, "1p": 1.0, "2p": 1.0}
     names = kuhn().infoset_names[1]
