@@ -11,12 +11,11 @@ unique). `egocentric` only changes OpenSpiel's tensors.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
-
-from jaxgadget.games.game import CHANCE, SIMULTANEOUS, TERMINAL, Budget, CutRule, HistoryLevel, Move, Refiner
+from jaxgadget.games.game import CHANCE, SIMULTANEOUS, TERMINAL, Move
+from jaxgadget.games.machine import Array, StateMachine, namespace
 from jaxgadget.games.parameters import (
     MAX_ACTIONS,
     canonical_name,
@@ -25,15 +24,34 @@ from jaxgadget.games.parameters import (
     check_integer,
     check_two_players,
 )
-from jaxgadget.util.arrays import BoolArray, IntArray
 
 _POINTS_ORDERS = ("random", "descending", "ascending")
 _RETURNS_TYPES = ("win_loss", "point_difference")
 _DRAW = -3  # OpenSpiel's invalid player, in its strings
 
 
+class GoofspielState(NamedTuple):
+    """States of Goofspiel, T tricks of C cards.
+
+    Attributes:
+      turn: `[n]` number of tricks played.
+      bids: `[2, T, n]` both players' cards in each trick, -1 for none yet.
+      points: `[T, n]` point card of each trick, -1 for none yet.
+      hands: `[2, C, n]` cards not yet bid.
+      deck: `[C, n]` point cards not yet dealt; `[0, n]` if the order is fixed.
+      lead: `[n]` player 0's points minus player 1's.
+    """
+
+    turn: Array
+    bids: Array
+    points: Array
+    hands: Array
+    deck: Array
+    lead: Array
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Goofspiel:
+class Goofspiel(StateMachine[GoofspielState]):
     """Goofspiel; action `a` bids card `a + 1`, chance outcome `c` deals point card `c + 1`.
 
     Attributes:
@@ -95,16 +113,118 @@ class Goofspiel:
         """True if the trick after `turn` tricks is forced because each player has one card left."""
         return turn > 0 and turn == self.turns - 1 == self.num_cards - 1
 
-    def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
-        """Yields one level per trick and, with random order, one per point card."""
-        table = _Table(self, budget)
-        yield table.root()
-        for turn in range(self.turns):
-            if self.plays_itself(turn):
-                return
-            if self.points_order == "random":
-                yield table.deal()
-            yield table.bid(turn)
+    @property
+    def num_outcomes(self) -> int:
+        """Number of point cards if they are dealt, otherwise 0."""
+        return self.num_cards if self.is_random else 0
+
+    @property
+    def max_moves(self) -> int:
+        """Tricks that are not forced, and the point cards dealt for them."""
+        return (self.turns - self.plays_itself(self.turns - 1)) * (2 if self.is_random else 1)
+
+    @property
+    def is_random(self) -> bool:
+        """True if chance deals the point cards."""
+        return self.points_order == "random"
+
+    def start(self, n: int, xp: Any) -> GoofspielState:
+        """No card is played; the first point card is dealt if the order is fixed."""
+        cards, turns = self.num_cards, self.turns
+        point = xp.full((turns, n), -1, xp.int8)
+        if not self.is_random:
+            order = xp.asarray([self.point_card(turn) for turn in range(turns)], xp.int8)
+            point = xp.broadcast_to(order[:, None], (turns, n))
+        return GoofspielState(
+            turn=xp.zeros(n, xp.int8),
+            bids=xp.full((2, turns, n), -1, xp.int8),
+            points=point,
+            hands=xp.ones((2, cards, n), bool),
+            deck=xp.ones((cards if self.is_random else 0, n), bool),
+            lead=xp.zeros(n, xp.int16),
+        )
+
+    def actor(self, state: GoofspielState) -> Array:
+        """Chance deals a point card where it is random, then both players bid."""
+        xp = namespace(state.turn)
+        is_over = state.turn == self.turns
+        if not self.is_random:
+            return xp.where(is_over, xp.uint8(TERMINAL), xp.uint8(SIMULTANEOUS))
+        is_dealt = xp.count_nonzero(state.points >= 0, axis=0) > state.turn
+        return xp.where(
+            is_over, xp.uint8(TERMINAL), xp.where(is_dealt, xp.uint8(SIMULTANEOUS), xp.uint8(CHANCE))
+        )
+
+    def legal(self, state: GoofspielState, player: int) -> Array:
+        """The cards in the player's hand."""
+        return state.hands[player]
+
+    def chance(self, state: GoofspielState) -> Array:
+        """A point card that is left."""
+        return state.deck / namespace(state.deck).maximum(state.deck.sum(axis=0), 1)
+
+    def step(self, state: GoofspielState, moves: Array) -> tuple[GoofspielState, Array]:
+        """Deals a point card, or plays a trick, of which the winner or both bids are announced."""
+        xp = namespace(state.turn)
+        bids, card = xp.asarray(moves[:2], xp.int8), xp.asarray(moves[2], xp.int8)
+        if self.is_random:
+            state = self._deal(state, card)
+        state, result = self._bid(state, bids)
+        if self.plays_itself(self.turns - 1):
+            is_last = state.turn == self.turns - 1
+            last_cards = [xp.where(is_last, xp.argmax(hand, axis=0), -1) for hand in state.hands]
+            if self.is_random:
+                state = self._deal(state, xp.where(is_last, xp.argmax(state.deck, axis=0), -1))
+            state, last_result = self._bid(state, xp.asarray(xp.stack(last_cards), xp.int8))
+            result = xp.where(is_last, 3 * (1 + result) + last_result, result)
+        both_bids = xp.asarray(bids[0], xp.int16) * self.num_cards + bids[1]
+        announced = self.num_cards + (result if self.imp_info else both_bids)
+        return state, xp.stack([xp.where(card < 0, announced, xp.asarray(card, xp.int16))] * 3)
+
+    def _deal(self, state: GoofspielState, card: Array) -> GoofspielState:
+        """The states after chance deals point cards, -1 for none."""
+        xp = namespace(card)
+        is_now = xp.arange(self.turns)[:, None] == state.turn
+        return state._replace(
+            points=xp.where(is_now & (card >= 0), xp.asarray(card, xp.int8), state.points),
+            deck=state.deck & (xp.arange(self.num_cards)[:, None] != card),
+        )
+
+    def _bid(self, state: GoofspielState, bids: Array) -> tuple[GoofspielState, Array]:
+        """The states after a trick, bids being -1 for none, and `[n]` 0, 1, 2 if player 0 loses, draws, wins."""
+        xp, is_bid = namespace(bids), bids[0] >= 0
+        is_now = (xp.arange(self.turns)[:, None] == state.turn) & is_bid
+        worth = xp.where(is_now, state.points + 1, 0).sum(axis=0, dtype=xp.int16)
+        result = xp.asarray(xp.sign(bids[0] - bids[1]), xp.int16)
+        after = state._replace(
+            turn=state.turn + xp.asarray(is_bid, xp.int8),
+            bids=xp.where(is_now, bids[:, None], state.bids),
+            hands=state.hands & (xp.arange(self.num_cards)[:, None] != bids[:, None]),
+            lead=state.lead + result * worth,
+        )
+        return after, 1 + result
+
+    def returns(self, state: GoofspielState) -> Array:
+        """The winner's 1, or half of the difference of points."""
+        xp = namespace(state.lead)
+        won = xp.sign(state.lead) if self.returns_type == "win_loss" else state.lead / 2
+        return xp.stack([won, 0 - won])
+
+    def features(self, state: GoofspielState, player: int) -> Array:
+        """One-hot by trick: the point card if dealt, the player's bid, and the result or the other's bid."""
+        xp = namespace(state.turn)
+        cards = xp.arange(self.num_cards)[:, None]
+        turns = xp.arange(self.turns)[:, None] == state.turn
+        own, other = state.bids[player], state.bids[1 - player]
+        seen = [own[:, None] == cards]
+        if self.is_random:
+            seen.append(state.points[:, None] == cards)
+        if self.imp_info:
+            is_bid = own >= 0
+            seen.append(xp.stack([is_bid & (own < other), is_bid & (own > other)], axis=1))
+        else:
+            seen.append(other[:, None] == cards)
+        return xp.concatenate([turns, *[part.reshape(-1, state.turn.shape[0]) for part in seen]])
 
     def point_card(self, turn: int) -> int:
         """The point card of a trick if the order is fixed."""
@@ -136,117 +256,6 @@ class Goofspiel:
         """OpenSpiel's action string."""
         return f"[P{player}]Bid: {action + 1}"
 
-    def cuts(self) -> Mapping[str, CutRule]:
-        """No named cuts."""
-        return {}
-
 
 def _spaced(numbers: Sequence[int]) -> str:
     return "".join(map("{} ".format, numbers))
-
-
-class _Table:
-    """Hands, deck and score in every history of the current level, `[n]`."""
-
-    def __init__(self, game: Goofspiel, budget: Budget):
-        self._game = game
-        self._budget = budget
-        self._hands = np.ones((2, 1, game.num_cards), np.bool_)  # cards not yet bid
-        self._deck = np.ones((1, game.num_cards), np.bool_)  # point cards not yet dealt
-        self._card: IntArray = np.full(1, -1, np.int16)  # the current point card
-        self._lead: IntArray = np.zeros(1, np.int16)  # player 0's points minus player 1's
-        self._refiners = (Refiner(), Refiner(), Refiner())  # of player 0, player 1 and the public
-        self._num_histories = 1
-
-    def root(self) -> HistoryLevel:
-        """The first level: no moves; the first point card is dealt if the order is fixed."""
-        self._budget.claim(1)
-        return self._level(np.zeros(1, np.int32), np.full((3, 1), -1, np.int16), None)
-
-    def deal(self) -> HistoryLevel:
-        """The level after chance deals a point card."""
-        n, num_left = len(self._deck), int(np.count_nonzero(self._deck[0]))
-        self._budget.claim(n * num_left)
-        parent = np.repeat(np.arange(n, dtype=np.int32), num_left)
-        action = np.full((3, n * num_left), -1, np.int16)
-        self._card = action[2] = np.nonzero(self._deck)[1]
-        self._hands, self._lead = self._hands[:, parent], self._lead[parent]
-        self._deck = _without(self._deck, parent, self._card)
-        return self._level(parent, action, self._card, chance=1.0 / num_left)
-
-    def bid(self, turn: int) -> HistoryLevel:
-        """The level after a trick: all pairs of bids in every history."""
-        game = self._game
-        n, num_left = self._hands.shape[1], game.num_cards - turn
-        self._budget.claim(n * num_left**2)
-        parent = np.repeat(np.arange(n, dtype=np.int32), num_left**2)
-        left = np.nonzero(self._hands)[2].astype(np.int16).reshape(2, n, num_left)
-        action = np.full((3, len(parent)), -1, np.int16)
-        shape = (n, num_left, num_left)
-        action[0].reshape(shape)[:] = left[0, :, :, None]
-        action[1].reshape(shape)[:] = left[1, :, None, :]
-        bid_difference = action[0] - action[1]
-        result = np.sign(bid_difference)
-        seen = result + 1
-        is_random = game.points_order == "random"
-        card = self._card[parent] if is_random else game.point_card(turn)
-        self._lead = self._lead[parent] + result * (card + 1)
-        is_last = turn + 1 == game.turns
-        if game.plays_itself(turn + 1):
-            is_last = True
-            rest = left[0].sum(axis=1) - left[1].sum(axis=1)
-            last_result = np.sign(rest[parent] - bid_difference)
-            seen = seen * 3 + last_result + 1
-            last_card = np.argmax(self._deck, axis=1)[parent] if is_random else game.point_card(turn + 1)
-            self._lead += last_result * (last_card + 1)
-        if not is_last:
-            self._hands = np.stack([_without(self._hands[p], parent, action[p]) for p in (0, 1)])
-            self._deck = self._deck[parent] if is_random else self._deck
-        return self._level(parent, action, seen, is_last=is_last)
-
-    def _level(
-        self,
-        parent: IntArray,
-        action: IntArray,
-        seen: IntArray | None,
-        *,
-        chance: float = 1.0,
-        is_last: bool = False,
-    ) -> HistoryLevel:
-        """Builds a level, given the public observation on arrival."""
-        n, game = len(parent), self._game
-        returns = np.zeros((2, n))
-        if is_last:
-            actor = TERMINAL
-            returns[0] = np.sign(self._lead) if game.returns_type == "win_loss" else self._lead / 2
-            np.subtract(0.0, returns[0], out=returns[1])
-        else:
-            actor = CHANCE if game.points_order == "random" and action[2, 0] < 0 else SIMULTANEOUS
-        infostate = self._infostates(parent, action, seen)
-        return HistoryLevel(
-            parent=parent,
-            actor=np.full(n, actor, np.uint8),
-            action=action,
-            chance=np.full(n, chance),
-            returns=returns,
-            infostate=infostate[:2],
-            public=infostate[2],
-        )
-
-    def _infostates(self, parent: IntArray, action: IntArray, seen: IntArray | None) -> IntArray:
-        """`[3, n]` ids for player 0, player 1 and the public."""
-        n = len(parent)
-        if seen is None:
-            return np.zeros((3, 1), np.int64)
-        if not self._game.imp_info:  # perfect information
-            self._num_histories += n
-            return np.broadcast_to(np.arange(self._num_histories - n, self._num_histories), (3, n))
-        own = (action[0], action[1], np.full(n, -1, np.int16))
-        return np.stack([r.extend(parent, a, seen) for r, a in zip(self._refiners, own, strict=True)])
-
-
-def _without(cards: BoolArray, parent: IntArray, card: IntArray) -> BoolArray:
-    """`[n, num_cards]` the parents' cards without one card each."""
-    rest = cards[parent]
-    rest[np.arange(len(parent)), card] = False
-    return rest

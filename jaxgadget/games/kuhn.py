@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, Budget, CutRule, HistoryLevel, Move
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, Move
 from jaxgadget.games.hands import HandsGame, PublicLevel, PublicNodes, group_ends, name_cards
+from jaxgadget.games.machine import Array, StateMachine, namespace
 from jaxgadget.games.parameters import canonical_name, check_two_players
-from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.arrays import IntArray
 
 _NUM_CARDS = 3
 # Betting sequences of passes (p) and bets (b) by length, in the order of the histories.
@@ -20,9 +21,26 @@ _LINES = (("",), ("p", "b"), ("pp", "pb", "bp", "bb"), ("pbp", "pbb"))
 _SHOWDOWN = {"pp": 1.0, "bb": 2.0, "pbb": 2.0}  # payoff of the higher card
 _FOLDED = {"bp": 1.0, "pbp": -1.0}  # payoff of player 0
 
+_TEXTS = tuple(line for lines in _LINES for line in lines)
+_NEXT = np.array([[_TEXTS.index(t + a) if t + a in _TEXTS else 0 for t in _TEXTS] for a in "pb"])
+_AT_SHOWDOWN = np.array([int(_SHOWDOWN.get(text, 0)) for text in _TEXTS])
+_AFTER_PASS = np.array([int(_FOLDED.get(text, 0)) for text in _TEXTS])
+
+
+class KuhnState(NamedTuple):
+    """States of Kuhn poker.
+
+    Attributes:
+      cards: `[2, n]` both players' cards, -1 before they are dealt.
+      line: `[n]` index of the betting sequence.
+    """
+
+    cards: Array
+    line: Array
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class KuhnPoker:
+class KuhnPoker(StateMachine[KuhnState]):
     """Kuhn poker; actions are 0 pass and 1 bet, chance outcomes the cards 0, 1, 2."""
 
     short_name: ClassVar[str] = "kuhn_poker"
@@ -42,21 +60,63 @@ class KuhnPoker:
         """Pass and bet."""
         return 2
 
-    def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
-        """Yields the two deals, then the betting for all deals at once."""
-        budget.claim(1)
-        yield _dealing(np.zeros(1, np.int64), np.full(1, -1), np.zeros((2, 1), np.int64))
-        cards = np.arange(_NUM_CARDS)
-        budget.claim(_NUM_CARDS)
-        # Player 1 and the public only see that a card is dealt.
-        yield _dealing(np.zeros(_NUM_CARDS, np.int64), cards, np.stack([1 + cards, np.ones_like(cards)]))
-        deals = np.array([(a, b) for a in range(_NUM_CARDS) for b in range(_NUM_CARDS) if a != b]).T
-        ahead = np.where(deals[0] > deals[1], 1.0, -1.0)
-        first_id = 1 + _NUM_CARDS
-        for length, lines in enumerate(_LINES):
-            budget.claim(deals.shape[1] * len(lines))
-            yield _betting(length, deals, ahead, first_id)
-            first_id += _NUM_CARDS * len(lines)
+    @property
+    def num_outcomes(self) -> int:
+        """Number of cards."""
+        return _NUM_CARDS
+
+    @property
+    def max_moves(self) -> int:
+        """Two deals and up to three actions."""
+        return len(_LINES) + 1
+
+    def start(self, n: int, xp: Any) -> KuhnState:
+        """Nothing is dealt."""
+        return KuhnState(xp.full((2, n), -1), xp.zeros(n, int))
+
+    def actor(self, state: KuhnState) -> Array:
+        """Chance deals both cards, then the players alternate."""
+        xp = namespace(state.line)
+        acting = np.concatenate([_actors(length) for length in range(len(_LINES))])
+        return xp.where(state.cards[1] < 0, xp.uint8(CHANCE), xp.asarray(acting)[state.line])
+
+    def legal(self, state: KuhnState, player: int) -> Array:
+        """Both actions."""
+        return namespace(state.line).ones((2, len(state.line)), bool)
+
+    def chance(self, state: KuhnState) -> Array:
+        """A card that is not dealt yet."""
+        xp = namespace(state.line)
+        left = xp.arange(_NUM_CARDS)[:, None] != state.cards[0]
+        return left / xp.count_nonzero(left, axis=0)
+
+    def step(self, state: KuhnState, moves: Array) -> tuple[KuhnState, Array]:
+        """Deals a card, which only its player sees, or takes an action, which both see."""
+        xp = namespace(state.line)
+        first, second, card = xp.asarray(moves, int)
+        is_dealt = xp.stack([state.cards[0] < 0, (state.cards[0] >= 0) & (state.cards[1] < 0)])
+        played = xp.maximum(first, second)
+        line = xp.where(card < 0, xp.asarray(_NEXT)[played, state.line], state.line)
+        public = xp.where(card < 0, played, 2)
+        seen = xp.concatenate([xp.where(is_dealt, 3 + card, public), public[None]])
+        return KuhnState(xp.where(is_dealt, card, state.cards), line), seen
+
+    def returns(self, state: KuhnState) -> Array:
+        """The pot to the higher card, or to the player that did not pass."""
+        xp = namespace(state.line)
+        won = xp.sign(state.cards[0] - state.cards[1]) * xp.asarray(_AT_SHOWDOWN)[state.line]
+        won = won + xp.asarray(_AFTER_PASS)[state.line]
+        return xp.stack([won, 0 - won])
+
+    def features(self, state: KuhnState, player: int) -> Array:
+        """The player's card and the betting sequence, one-hot."""
+        xp = namespace(state.line)
+        return xp.concatenate(
+            [
+                xp.arange(_NUM_CARDS)[:, None] == state.cards[player],
+                xp.arange(len(_TEXTS))[:, None] == state.line,
+            ]
+        )
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
         """OpenSpiel's string: the card, then p and b."""
@@ -65,10 +125,6 @@ class KuhnPoker:
     def action_string(self, player: int, action: int) -> str:
         """OpenSpiel's action string."""
         return ("Pass", "Bet")[action]
-
-    def cuts(self) -> Mapping[str, CutRule]:
-        """No named cuts."""
-        return {}
 
     def by_hands(self) -> HandsGame:
         """The game in hand form; a hand is a card."""
@@ -109,45 +165,3 @@ def _parents(length: int) -> IntArray:
     """Index of each betting sequence's prefix that is one action shorter."""
     above = _LINES[max(length - 1, 0)]
     return np.array([above.index(line[:-1]) for line in _LINES[length]])
-
-
-def _dealing(parent: IntArray, card: IntArray, infostate: IntArray) -> HistoryLevel:
-    n = len(parent)
-    action = np.full((3, n), -1, np.int16)
-    action[2] = card
-    return HistoryLevel(
-        parent=parent,
-        actor=np.full(n, CHANCE, np.uint8),
-        action=action,
-        chance=np.where(card < 0, 1.0, 1.0 / _NUM_CARDS),
-        returns=np.zeros((2, n)),
-        infostate=infostate,
-        public=infostate[1],
-    )
-
-
-def _betting(length: int, deals: IntArray, ahead: FloatArray, first_id: int) -> HistoryLevel:
-    """All histories with `length` bets or passes: rows are deals × betting sequences."""
-    lines, num_deals = _LINES[length], deals.shape[1]
-    line = np.tile(np.arange(len(lines)), num_deals)
-    deal = np.repeat(np.arange(num_deals), len(lines))
-    action = np.full((3, len(line)), -1, np.int16)
-    if length == 0:
-        parent, chance = deals[0], 1.0 / (_NUM_CARDS - 1)
-        action[2] = deals[1]
-    else:
-        above = _LINES[length - 1]
-        parent = deal * len(above) + _parents(length)[line]
-        chance = 1.0
-        action[(length - 1) % 2] = np.array([text[-1] == "b" for text in lines])[line]
-    won = np.array([_SHOWDOWN.get(text, 0.0) for text in lines])[line] * ahead[deal]
-    won += np.array([_FOLDED.get(text, 0.0) for text in lines])[line]
-    return HistoryLevel(
-        parent=parent,
-        actor=_actors(length)[line],
-        action=action,
-        chance=np.full(len(line), chance),
-        returns=np.stack([won, 0.0 - won]),
-        infostate=first_id + deals[:, deal] * len(lines) + line,
-        public=first_id + line,
-    )

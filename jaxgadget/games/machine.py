@@ -1,0 +1,229 @@
+"""Games as state machines over arrays: rules of many states at once, in NumPy or JAX.
+
+The rules of a `StateMachine` serve both forms of a game: its tree is enumerated from them level by level, and
+games too large for that are played and searched from them, on the device or the host.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, Budget, CutRule, HistoryLevel, Move, Refiner
+from jaxgadget.games.stepwise import infostate_text, noticed_text
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+
+Array: TypeAlias = Any
+"""An array of NumPy or JAX."""
+
+State = TypeVar("State", bound=tuple[Array, ...])
+
+MOVER_BITS = (*ACTOR_BIT, CHANCE)
+"""Bits of player 0, player 1 and chance, in the order of moves."""
+
+
+class StateMachine(abc.ABC, Generic[State]):
+    """Base class of two-player zero- or constant-sum games whose rules take a batch of states.
+
+    A state is a NamedTuple of arrays with n states on the last axis. Methods use the namespace of these
+    arrays (`namespace`), so that one definition runs in NumPy and, compiled, in JAX. What a method returns
+    for states at which it does not apply, such as the legal actions of a player that does not act, is
+    ignored.
+
+    Moves are `[3, n]`: the actions of player 0 and player 1 and the outcome of chance, -1 for those that do
+    not act. A player's infostate is its previous infostate, its own action and its observations; it does not
+    change if the player neither acted nor observed anything.
+
+    Attributes:
+      name: the canonical string, which `jaxgadget.load` accepts.
+      num_actions: A, number of distinct player actions.
+      num_outcomes: C, number of distinct chance outcomes.
+      max_moves: maximum length of a history; simultaneous moves count once.
+    """
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """The canonical string."""
+
+    @property
+    @abc.abstractmethod
+    def num_actions(self) -> int:
+        """A, number of distinct player actions."""
+
+    @property
+    @abc.abstractmethod
+    def num_outcomes(self) -> int:
+        """C, number of distinct chance outcomes, 0 without chance."""
+
+    @property
+    @abc.abstractmethod
+    def max_moves(self) -> int:
+        """Maximum length of a history; simultaneous moves count once."""
+
+    @abc.abstractmethod
+    def start(self, n: int, xp: Any) -> State:
+        """The initial state, n times; `xp` is `numpy` or `jax.numpy`."""
+
+    @abc.abstractmethod
+    def actor(self, state: State) -> Array:
+        """`[n]` acting players, bits as in `HistoryLevel`; `TERMINAL` at the end."""
+
+    @abc.abstractmethod
+    def legal(self, state: State, player: int) -> Array:
+        """`[A, n]` mask of the player's legal actions."""
+
+    def chance(self, state: State) -> Array:
+        """`[C, n]` probabilities of chance outcomes."""
+        raise NotImplementedError(f"{self.name} has chance nodes: implement chance()")
+
+    @abc.abstractmethod
+    def step(self, state: State, moves: Array) -> tuple[State, Array]:
+        """The states after moves `[3, n]`, and the observations made on arrival.
+
+        Observations are `[3, n]` codes >= 0, or -1 for none: of player 0, of player 1 and of the public,
+        which is what both are known to have observed. A player's code stands for all that it observes, what
+        is public included.
+        """
+
+    @abc.abstractmethod
+    def returns(self, state: State) -> Array:
+        """`[2, n]` both players' returns at terminal states."""
+
+    @abc.abstractmethod
+    def features(self, state: State, player: int) -> Array:
+        """`[F, n]` numbers or flags that describe a player's infostate, the input of networks."""
+
+    def action_string(self, player: int, action: int) -> str:
+        """A short human-readable name of a player's action."""
+        return str(action)
+
+    def infostate_string(self, player: int, history: Sequence[Move]) -> str:
+        """The player's actions and observations, step by step."""
+        state, steps = self.start(1, np), list[str]()
+        for move in history:
+            moves = moves_of(move, self.actor(state))
+            state, seen = self.step(state, moves)
+            own, code = int(moves[player, 0]), int(seen[player, 0])
+            if max(own, code) >= 0:
+                action = self.action_string(player, own) if own >= 0 else None
+                steps.append(noticed_text(action, str(code) if code >= 0 else None, None))
+        return infostate_text(player, steps)
+
+    def cuts(self) -> Mapping[str, CutRule]:
+        """Named cuts, by default none."""
+        return {}
+
+    def levels(self, budget: Budget) -> Generator[HistoryLevel, BoolArray | None, None]:
+        """Yields levels as `game.Game.levels`; expands only the histories selected by `send`."""
+        budget.claim(1)
+        state, refiners = self.start(1, np), (Refiner(), Refiner(), Refiner())
+        moves = Moves(np.zeros(1, np.int32), np.full((3, 1), -1, np.int16), np.ones(1))
+        infostate = np.zeros((3, 1), np.int64)
+        while True:
+            actor = np.asarray(self.actor(state), np.uint8)
+            returns = np.where(actor == TERMINAL, np.asarray(self.returns(state), np.float64), 0.0)
+            expand = yield HistoryLevel(
+                parent=moves.parent,
+                actor=actor,
+                action=moves.action,
+                chance=moves.chance,
+                returns=returns,
+                infostate=infostate[:2],
+                public=infostate[2],
+            )
+            goes_on = actor != TERMINAL
+            rows = np.flatnonzero(goes_on if expand is None else goes_on & expand)
+            if len(rows) == 0:
+                return
+            moves = find_moves(self, state, actor, rows, budget)
+            state, seen = self.step(take_states(state, moves.parent), moves.action)
+            own = (moves.action[0], moves.action[1], np.full(len(moves.parent), -1))
+            infostate = np.stack(
+                [r.extend(moves.parent, a, s) for r, a, s in zip(refiners, own, seen, strict=True)]
+            )
+
+
+def namespace(array: Array) -> Any:
+    """`numpy` or `jax.numpy`, the namespace of an array."""
+    return array.__array_namespace__()
+
+
+def take_states(state: State, rows: Array) -> State:
+    """A selection of states."""
+    return type(state)(*(field[..., rows] for field in state))
+
+
+def moves_of(move: Move, actor: IntArray) -> IntArray:
+    """`[3, 1]` a move of a history, given the acting players."""
+    if isinstance(move, tuple):
+        return np.array([*move, -1])[:, None]
+    return np.array([move if actor[0] & bit else -1 for bit in MOVER_BITS])[:, None]
+
+
+class Moves(NamedTuple):
+    """Moves from some states; m moves, sorted by state, then by player 0's, player 1's and chance's move.
+
+    Attributes:
+      parent: `[m]` the state before.
+      action: `[3, m]` moves.
+      chance: `[m]` probability of the chance outcome, 1 where chance does not act.
+    """
+
+    parent: IntArray
+    action: npt.NDArray[np.int16]
+    chance: FloatArray
+
+
+def find_moves(
+    machine: StateMachine[Any], state: Any, actor: IntArray, rows: IntArray, budget: Budget
+) -> Moves:
+    """All moves from the given states.
+
+    Args:
+      machine: the rules.
+      state: n states, in NumPy.
+      actor: `[n]` acting players.
+      rows: the states to expand, none terminal.
+      budget: the budget that the states after these moves are claimed from.
+    """
+    count, options = np.ones((3, len(rows)), np.int32), dict[int, tuple[IntArray, IntArray]]()
+    for mover, bit in enumerate(MOVER_BITS):
+        acts = (actor[rows] & bit) > 0
+        if acts.any():
+            possible = machine.legal(state, mover) if mover < 2 else machine.chance(state) > 0
+            option, first, count[mover, acts] = _list_options(np.asarray(possible)[:, rows[acts]])
+            begin = np.zeros(len(rows), np.int64)
+            begin[acts] = first
+            options[mover] = option, begin
+    total = count.prod(axis=0)
+    budget.claim(int(total.sum()))
+    above = np.repeat(np.arange(len(rows), dtype=np.int32), total)
+    number = np.arange(len(above)) - np.repeat(np.cumsum(total) - total, total)
+    action = np.full((3, len(above)), -1, np.int16)
+    for mover in sorted(options, reverse=True):  # the last mover's option changes fastest
+        option, first = options[mover]
+        if len(options) == 1:
+            within = number
+        else:
+            number, within = np.divmod(number, count[mover, above])
+        acts = (actor[rows] & MOVER_BITS[mover]) > 0
+        chosen = option[first[above] + within]
+        action[mover] = chosen if acts.all() else np.where(acts[above], chosen, -1)
+    parent = rows[above].astype(np.int32)
+    chance = np.ones(len(parent))
+    if 2 in options:
+        by_chance = action[2] >= 0
+        probability = np.asarray(machine.chance(state), np.float64)
+        chance[by_chance] = probability[action[2, by_chance], parent[by_chance]]
+    return Moves(parent, action, chance)
+
+
+def _list_options(possible: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Possible options, state by state, the first of each state, and their numbers, of a mask `[A, n]`."""
+    count = np.count_nonzero(possible, axis=0)
+    return np.nonzero(possible.T)[1].astype(np.int16), np.cumsum(count) - count, count
