@@ -18,7 +18,7 @@ from jaxgadget.tree.public import Tree
 
 def settings(**keywords: Any) -> dict[str, Any]:
     """The keywords, with settings of the solve bundled in `solver` if there are any."""
-    bundled = {name: keywords.pop(name) for name in (*SETTINGS, "padded") if name in keywords}
+    bundled = {name: keywords.pop(name) for name in (*SETTINGS, "padded", "chunk") if name in keywords}
     return {**keywords, "solver": Solver(**bundled)} if bundled else keywords
 
 

@@ -180,8 +180,8 @@ class SpotSolver(IterativeSolver):
     """A solver of spots.
 
     Attributes:
-      target_gap: stop as soon as NashConv, twice the exploitability, is at most this large in all spots of a
-        batch; in chips, or as a share of the pot such as `1%`.
+      target_gap: stop each spot as soon as its NashConv, twice the exploitability, is at most this large; in
+        chips, or as a share of the pot such as `1%`.
     """
 
     target_gap: float | str | None = dataclasses.field(

@@ -89,22 +89,34 @@ def _uniform(problem: Problem, treeplex: Treeplex, bounds: Bounds) -> jax.Array:
     return bounds.floored(treeplex, jnp.broadcast_to(uniform, (treeplex.num_actions, problem.num_lanes)))
 
 
-def step(problem: Problem, rule: Rule, state: State) -> State:
-    """One iteration: both players update once, in the problem's order."""
+def step(problem: Problem, rule: Rule, state: State, running: jax.Array | None = None) -> State:
+    """One iteration: both players update once, in the problem's order.
+
+    Args:
+      problem: the games.
+      rule: the regret-matching rule.
+      state: the state before it.
+      running: `[lanes]` mask of the lanes whose sums of plans go on; by default all. Those of the others, and
+        so their averages, stay as they are.
+    """
     state = dataclasses.replace(state, iteration=state.iteration + 1)
     for player in problem.order:
-        state = update(problem, rule, state, player)
+        state = update(problem, rule, state, player, running)
     return state
 
 
-def update(problem: Problem, rule: Rule, state: State, player: int) -> State:
-    """One player's update."""
+def update(
+    problem: Problem, rule: Rule, state: State, player: int, running: jax.Array | None = None
+) -> State:
+    """One player's update; arguments as in `step`."""
     side, terms = problem.sides[player], problem.terms[player]
     t = state.iteration.astype(problem.dtype)
     reach = payoff_reaches(problem, state.plan)
     gradient, payoff_state = problem.payoff.gradient(player, reach, state.payoff)
     values = values_up(side, terms, gradient, state.strategy[player])
     weight = rule.weight(t)
+    if running is not None:
+        weight = jnp.where(running, weight, 0)[None]
     strategy_sum = jax.tree.map(
         lambda total, plan: total + weight * plan, state.strategy_sum[player], state.plan[player]
     )
@@ -203,45 +215,63 @@ run = loop_program(LOOP_FORM)
 def run_to_gap(
     problem: Problem,
     state: State,
+    stopped: jax.Array,
     until: jax.Array,
     target_gap: jax.Array,
     *,
     rule: Rule,
     check_every: int,
 ) -> tuple[State, jax.Array]:
-    """Iterates on the device until the gap is small enough.
+    """Iterates on the device until the gap of every lane is small enough.
+
+    A lane stops at the first check that finds it so. Its average is then left alone, as if it had been solved
+    by itself, while the other lanes go on.
 
     Args:
       problem: the games.
       state: the state to continue from; its buffers are donated.
+      stopped: `[lanes]` iteration at which each lane has stopped, 0 for those that go on.
       until: largest number of iterations.
-      target_gap: stop when no subgame of any lane has a larger gap.
+      target_gap: a lane stops when no subgame of it has a larger gap.
       rule: the regret-matching rule.
-      check_every: iterations between two checks of the gap.
+      check_every: the gap is checked at multiples of this number of iterations.
 
     Returns:
-      The state and the last gap, infinite without a check.
+      The state and `stopped`.
     """
 
     def unfinished(carry: tuple[State, jax.Array]) -> jax.Array:
-        return (carry[0].iteration < until) & (carry[1] > target_gap)
+        return (carry[0].iteration < until) & (carry[1] == 0).any()
 
     def advance(carry: tuple[State, jax.Array]) -> tuple[State, jax.Array]:
-        last = jnp.minimum(carry[0].iteration + check_every, until)
-        state = _iterate(problem, rule, carry[0], last)
-        return state, largest_gap(problem, state)
+        state, stopped = carry
+        check = (state.iteration // check_every + 1) * check_every
+        state = _iterate(problem, rule, state, jnp.minimum(check, until), running=stopped == 0)
+        return state, jnp.where(state.iteration == check, stop(problem, state, stopped, target_gap), stopped)
 
-    return jax.lax.while_loop(unfinished, advance, (state, jnp.full((), jnp.inf, problem.dtype)))
+    return jax.lax.while_loop(unfinished, advance, (state, stopped))
+
+
+@compiled
+def stop(problem: Problem, state: State, stopped: jax.Array, target_gap: jax.Array) -> jax.Array:
+    """`[lanes]` `stopped`, and the current iteration for the lanes that stop here; see `run_to_gap`."""
+    is_small = largest_gaps(problem, state) <= target_gap
+    return jnp.where((stopped == 0) & is_small, state.iteration, stopped)
 
 
 def _iterate(
-    problem: Problem, rule: Rule, state: State, until: jax.Array, form: LoopForm = LOOP_FORM
+    problem: Problem,
+    rule: Rule,
+    state: State,
+    until: jax.Array,
+    form: LoopForm = LOOP_FORM,
+    running: jax.Array | None = None,
 ) -> State:
-    """Iterates until iteration `until`."""
+    """Iterates until iteration `until`; `running` as in `step`."""
     check_precision(problem)
 
     def one(_: Any, state: State) -> State:
-        return step(problem, rule, state)
+        return step(problem, rule, state, running)
 
     if form == "blocks":
         state = jax.lax.while_loop(
@@ -251,7 +281,7 @@ def _iterate(
 
 
 @compiled
-def largest_gap(problem: Problem, state: State) -> jax.Array:
-    """The largest finite gap of the average strategies over subgames and lanes."""
+def largest_gaps(problem: Problem, state: State) -> jax.Array:
+    """`[lanes]` the largest finite gap of the average strategies over subgames."""
     gap = evaluate(problem, average(problem, state), state.payoff).gap
-    return jnp.where(jnp.isfinite(gap), gap, -jnp.inf).max()
+    return jnp.where(jnp.isfinite(gap), gap, -jnp.inf).max(axis=0)

@@ -69,10 +69,27 @@ def hold_checkpoint(path: pathlib.Path | None) -> Generator[None]:
         yield
 
 
-def save_checkpoint(path: str | os.PathLike[str], key: str, state: State) -> None:
-    """Writes a state atomically."""
+def save_checkpoint(
+    path: str | os.PathLike[str],
+    key: str,
+    state: State,
+    *,
+    stopped: IntArray | None = None,
+    target_gap: float | None = None,
+) -> None:
+    """Writes a state atomically.
+
+    Args:
+      path: the file.
+      key: digest of the solve, from `fingerprint`.
+      state: the state.
+      stopped: `[lanes]` iteration at which each lane has stopped, 0 for those that go on; by default none.
+      target_gap: the gap at which they stopped.
+    """
     arrays: dict[str, Any] = {f"leaf_{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
-    header = {"key": key, "iteration": int(arrays["leaf_0"])}  # a state's first field
+    header: dict[str, Any] = {"key": key, "iteration": int(arrays["leaf_0"])}  # a state's first field
+    if stopped is not None and stopped.any():
+        header |= {"stopped": stopped.tolist(), "target_gap": target_gap}
     write_archive(path, CHECKPOINT, header, arrays)
 
 
@@ -98,6 +115,38 @@ def load_checkpoint(path: str | os.PathLike[str], key: str, begin: State) -> Sta
     if {name: (array.shape, array.dtype) for name, array in archive.arrays.items()} != expected:
         raise CHECKPOINT.damaged(path, ValueError("its arrays have other shapes"))
     return jax.tree.unflatten(structure, [jax.device_put(archive.arrays[name]) for name in expected])
+
+
+def load_stopped(path: str | os.PathLike[str], num_lanes: int, target_gap: float | None) -> IntArray:
+    """`[lanes]` the iteration at which each lane of a checkpoint has stopped, 0 for those that go on.
+
+    Args:
+      path: the file.
+      num_lanes: number of its lanes.
+      target_gap: the gap at which lanes stop now. At another one all lanes go on.
+
+    Raises:
+      ValueError: if the file is damaged, or lanes have stopped at another gap before its last iteration,
+        whose averages lack the iterations since.
+    """
+    header = read_header(path, CHECKPOINT) or {}
+    if "stopped" not in header:
+        return np.zeros(num_lanes, np.int32)
+    try:
+        stopped = np.array([check_whole_number("stopped", each, 0) for each in header["stopped"]], np.int32)
+        before, iteration = float(header["target_gap"]), int(header["iteration"])
+        if len(stopped) != num_lanes or stopped.max() > iteration:
+            raise ValueError(f"stopped={stopped} are not iterations of {num_lanes} lanes")
+    except (KeyError, TypeError, ValueError) as error:
+        raise CHECKPOINT.damaged(path, error) from error
+    if before == target_gap:
+        return stopped
+    if ((stopped > 0) & (stopped < iteration)).any():
+        raise ValueError(
+            f"{CHECKPOINT.label(path)}: some lanes have stopped at the target gap {before:g}, now it is "
+            f"{target_gap}; expected the same, in units of the payoff (of hold'em in pots), or another file"
+        )
+    return np.zeros(num_lanes, np.int32)
 
 
 def describe_kept(checkpoint: pathlib.Path) -> str:

@@ -27,8 +27,14 @@ import numpy.typing as npt
 from jax.typing import DTypeLike
 
 from jaxgadget.core.batch import Batch
-from jaxgadget.core.cfr import State, largest_gap, run, run_to_gap, start
-from jaxgadget.core.checkpoint import fingerprint, hold_checkpoint, load_checkpoint, save_checkpoint
+from jaxgadget.core.cfr import State, run, run_to_gap, start, stop
+from jaxgadget.core.checkpoint import (
+    fingerprint,
+    hold_checkpoint,
+    load_checkpoint,
+    load_stopped,
+    save_checkpoint,
+)
 from jaxgadget.core.devices import HOME, AbstractDevice, Device, Placement
 from jaxgadget.core.memory import Plan, fits_compiled, plan_batch, problem_shape
 from jaxgadget.core.payoff import Payoff
@@ -107,7 +113,7 @@ class Solved(NamedTuple):
 
     Attributes:
       outcome: result of `finish`, on the host, lanes last.
-      iterations: `[lanes]` number of iterations.
+      iterations: `[lanes]` number of iterations; a lane may reach a target gap before the others.
       plan: split of the lanes.
       state: final state of the loop, from which to continue; None unless `keep_state`.
     """
@@ -180,12 +186,12 @@ def solve(
         if report is not None:
             report(int(completed.mean()))
 
-    def solve_chunk(chunk_idx: int) -> tuple[Any, int, State | None]:
+    def solve_chunk(chunk_idx: int) -> tuple[Any, IntArray, State | None]:
         file = checkpoint_file(solver.checkpoint_path, batch.name, chunk_idx, plan)
         with hold_checkpoint(file):
             return solve_held(chunk_idx, file)
 
-    def solve_held(chunk_idx: int, file: pathlib.Path | None) -> tuple[Any, int, State | None]:
+    def solve_held(chunk_idx: int, file: pathlib.Path | None) -> tuple[Any, IntArray, State | None]:
         begin = chunk_idx * plan.chunk
         lanes = np.minimum(np.arange(begin, begin + plan.chunk), batch.num_lanes - 1)
 
@@ -223,7 +229,7 @@ def solve(
                 exact = solver.placement.everywhere(cast_arrays(structure, np.float64))
             return build_problem(exact, np.float64)
 
-        last, final_state = loop.iteration, loop.state if keep_state else None
+        last, final_state = loop.iterations, loop.state if keep_state else None
         with setup, precision(np.float64):
             ended = Finished(loop.problem, loop.state, lanes, solver.placement, in_float64, keep_state)
             del loop
@@ -232,15 +238,14 @@ def solve(
 
     tasks = [functools.partial(solve_chunk, chunk_idx) for chunk_idx in range(plan.num_chunks)]
     chunks = run_all(tasks, plan.workers, stop, report_progress)
-    outcomes, iterations_by_chunk, states = zip(*chunks, strict=True)
+    outcomes, iterations, states = zip(*chunks, strict=True)
 
     def join_lanes(*chunks: Any) -> Any:
         joined = chunks[0] if len(chunks) == 1 else np.concatenate(chunks, axis=-1)
         return joined[..., : batch.num_lanes]  # without the copies in the last chunk
 
     outcome = jax.tree.map(join_lanes, *outcomes)
-    iterations = np.repeat(iterations_by_chunk, plan.chunk)[: batch.num_lanes]
-    return Solved(outcome, iterations.astype(np.int64), plan, states[0])
+    return Solved(outcome, join_lanes(*iterations), plan, states[0])
 
 
 def checked_plan(batch: Batch, solver: Solver, plan: Plan) -> Plan:
@@ -326,15 +331,15 @@ class _Loop:
             tolerance, first = solver.placement.by_lane(_begin(problem, rule, payoff_state))
             self.problem = dataclasses.replace(problem, regret_tolerance=tolerance)
             self.state: State = initial if isinstance(initial, State) else first
+            self._stopped = np.zeros(problem.num_lanes, np.int32)
             self._key = "" if checkpoint is None else self._load(checkpoint, first)
-            self._gap = float("inf")
             # An uninterrupted run would have checked the gap here, too.
             if (
                 solver.max_gap is not None
                 and self.iteration > 0
                 and self._until_check() == solver.check_interval
             ):
-                self._gap = float(largest_gap(self.problem, self.state))
+                self._stopped = np.asarray(stop(self.problem, self.state, *self._stop_at()))
             # Compiles the loop without an iteration, so that the time of the first part excludes compilation.
             self._advance(self.iteration)
 
@@ -344,12 +349,17 @@ class _Loop:
         return int(self.state.iteration)
 
     @property
+    def iterations(self) -> IntArray:
+        """`[lanes]` number of completed iterations in the average of each lane."""
+        return np.where(self._stopped == 0, self.iteration, self._stopped).astype(np.int64)
+
+    @property
     def is_done(self) -> bool:
-        """True if all iterations are completed, or the gap is small enough."""
-        target, last = self._solver.max_gap, self._solver.num_iterations
+        """True if all iterations are completed, or the gap of every lane is small enough."""
+        last = self._solver.num_iterations
         if self._solver.placement.is_abstract:
             last = min(last, ABSTRACT_ITERATIONS)
-        return self.iteration >= last or (target is not None and self._gap <= target)
+        return self.iteration >= last or bool(self._stopped.all())
 
     def _until_check(self) -> int:
         """Iterations until the next check of the gap, at least 1."""
@@ -361,6 +371,7 @@ class _Loop:
         saved = load_checkpoint(checkpoint, key, first)
         if saved is not None:
             self.state = self._solver.placement.by_lane(saved)
+            self._stopped = load_stopped(checkpoint, self.problem.num_lanes, self._solver.max_gap)
         if self.iteration > self._solver.num_iterations:
             raise ValueError(
                 f"iterations={self._solver.num_iterations}: checkpoint {os.fspath(checkpoint)!r} has "
@@ -381,7 +392,7 @@ class _Loop:
             yield self.iteration
             if self._checkpoint is not None and time.perf_counter() - saved > between:
                 began = time.perf_counter()
-                save_checkpoint(self._checkpoint, self._key, self.state)
+                self._save(self._checkpoint)
                 saved = time.perf_counter()
                 between = max(CHECKPOINT_SECONDS, CHECKPOINT_SHARE * (saved - began))
             if target is not None:
@@ -389,23 +400,36 @@ class _Loop:
             if seconds < REPORT_SECONDS / 2:
                 part *= 2
         if self._checkpoint is not None:
-            save_checkpoint(self._checkpoint, self._key, self.state)
+            self._save(self._checkpoint)
+
+    def _save(self, checkpoint: pathlib.Path) -> None:
+        target_gap = self._solver.max_gap
+        save_checkpoint(checkpoint, self._key, self.state, stopped=self._stopped, target_gap=target_gap)
+
+    def _stop_at(self) -> tuple[Any, npt.NDArray[Any]]:
+        """`[lanes]` the iterations at which lanes have stopped, on the devices, and the target gap."""
+        goal = np.asarray(self._solver.max_gap, self._solver.precision)
+        return self._solver.placement.by_lane(self._stopped), goal
 
     def _advance(self, until: int) -> None:
-        solver, before = self._solver, self.iteration
+        solver = self._solver
         last = np.asarray(min(until, solver.num_iterations), np.int32)
         with precision(solver.precision):
             if solver.max_gap is None:
                 state = run(self.problem, self.state, last, rule=self._rule)
                 self.state = jax.block_until_ready(solver.placement.by_lane(state))
                 return
-            goal = np.asarray(solver.max_gap, solver.precision)
-            state, gap = run_to_gap(
-                self.problem, self.state, last, goal, rule=self._rule, check_every=solver.check_interval
+            stopped, goal = self._stop_at()
+            state, stopped = run_to_gap(
+                self.problem,
+                self.state,
+                stopped,
+                last,
+                goal,
+                rule=self._rule,
+                check_every=solver.check_interval,
             )
-            self.state = solver.placement.by_lane(state)
-            if self.iteration > before:
-                self._gap = float(gap)
+            self.state, self._stopped = solver.placement.by_lane(state), np.asarray(stopped)
 
 
 def run_all(

@@ -47,8 +47,8 @@ class Solver:
         `lp` for exact linear programs, which take no iterations, `target_gap` or `checkpoint`. By default
         mostly `cfr+`.
       iterations: largest number of iterations, each of which updates both players; by default mostly 1000.
-      target_gap: stop when no game solved together has a larger gap, in units of the payoff; for hold'em
-        spots also as a share of the pot, such as `1%`.
+      target_gap: each lane stops at the first check that finds no larger gap in any of its subgames, in units
+        of the payoff; for hold'em spots also as a share of the pot, such as `1%`.
       check_every: iterations between two checks of the gap; by default mostly 100.
       dtype: precision of the solve, `float32` or `float64`; certificates are always in float64. By default
         float32 for batches of subgames and float64 for whole games.
@@ -83,7 +83,7 @@ class Solver:
         metadata={
             "type": float,
             "metavar": "GAP",
-            "help": "Stop when no game solved together has a larger gap, in units of the payoff.",
+            "help": "Stop when no subgame has a larger gap, in units of the payoff.",
         },
     )
     check_every: int | None = dataclasses.field(default=None, metadata={"option": False})

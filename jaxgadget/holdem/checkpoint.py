@@ -76,7 +76,7 @@ class SpotBatches(abc.ABC, Generic[Result]):
 
     @abc.abstractmethod
     def split(self, numbers: Sequence[int]) -> list[list[int]]:
-        """Splits spots, given by index, into batches that fit in memory."""
+        """Splits spots, given by index, into batches of one `target_in_pots` that fit in memory."""
 
     @abc.abstractmethod
     def solve(self, numbers: Sequence[int], solver: Solver, report: Report) -> list[Result]:
@@ -116,7 +116,7 @@ class SpotBatches(abc.ABC, Generic[Result]):
                 report(sum(done), total)
 
             numbers = batches[batch_idx]
-            target = self._target_in_pots(numbers)
+            target = self.target_in_pots(numbers[0])
             settings = dataclasses.replace(solver, target_gap=target, devices=[device])
             if folder is not None:
                 wanted = {number: keys[number] for number in numbers}
@@ -147,13 +147,12 @@ class SpotBatches(abc.ABC, Generic[Result]):
                 shutil.rmtree(states, ignore_errors=True)  # another process may do the same
         return batch
 
-    def _target_in_pots(self, numbers: Iterable[int]) -> float | None:
-        """The smallest target gap of the given spots, as a share of the pot; None without a target."""
+    def target_in_pots(self, number: int) -> float | None:
+        """The target gap of a spot as a share of its pot; None without a target."""
         if (share := self.solver.pot_share) is not None:
             return share
-        if (chips := self.solver.max_gap) is None:
-            return None
-        return min(chips / self.spots[number].pot for number in numbers)
+        chips = self.solver.max_gap
+        return None if chips is None else chips / self.spots[number].pot
 
     def _key(self, number: int) -> str:
         solver = self.solver

@@ -65,10 +65,10 @@ CHECK_EVERY = 10
 """Iterations between two checks of the gap, each of which costs about as much as one iteration."""
 
 ALONE = 1 << 15
-"""Public nodes × hands from which each spot with a target gap stops by itself.
+"""Public nodes × hands from which each spot with a target gap is solved by itself.
 
-Full ranges and 57 nodes: 1.06 ms an iteration in chunks of one spot, 1.34 in chunks of 4, of which all stop
-with the last. Smaller trees take half as long in chunks of 4, and stop together."""
+Full ranges and 57 nodes: 1.06 ms an iteration in chunks of one spot, 1.34 in chunks of 4, which all end with
+the last one. Smaller trees take half as long in chunks of 4."""
 
 SMALL_GAP = 0.01
 """Gap, as a share of the pot, below which `message` gives no advice."""
@@ -336,12 +336,12 @@ def solve_spots(
       on_solved: callback; receives the solutions of each completed batch, by the indices of their spots. It
         is first called for each archive of the checkpoint.
       solver: settings; by default 1000 iterations of DCFR in float32, with a check of the gap every 10. Its
-        `target_gap` is NashConv, twice the exploitability, in chips or as `1%` of the pot of each spot. On a
-        CPU each spot of a large tree (`ALONE`) stops when it is there, and of smaller ones up to eight
-        together; on a GPU a batch stops when no gap is larger. Its `checkpoint` is a folder of solutions and
-        of the states of unfinished batches; a solution is reused even if the other spots differ. A batch has
-        as many spots as fit into `memory_limit`; each of the `devices` solves batches of its own. Takes no
-        `time_limit`.
+        `target_gap` is NashConv, twice the exploitability, in chips or as `1%` of the pot. Each spot stops at
+        the first check that finds it there, so its solution is that of the spot alone; up to eight spots of
+        small trees on a CPU (`ALONE`), and a batch on a GPU, take time until the last one stops. Its
+        `checkpoint` is a folder of solutions and of the states of unfinished batches; a solution is reused
+        even if the other spots differ. A batch has as many spots as fit into `memory_limit`; each of the
+        `devices` solves batches of its own. Takes no `time_limit`.
       iterations: short for `Solver(iterations=…)`.
       algorithm: short for `Solver(algorithm=…)`.
 
@@ -432,7 +432,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         for number in numbers:
             spot, exchanges = self.spots[number], self._exchanges[number]
             board = (frozenset(spot.cards), exchanges) if len(exchanges) > 1 else len(spot.cards)
-            groups[spot.betting.shape, board].append(number)
+            groups[spot.betting.shape, board, self.target_in_pots(number)].append(number)
         batches: list[list[int]] = []
         for alike in groups.values():
             alike.sort(key=lambda number: int(_held_by_either(self.spots[number]).sum()))
@@ -452,7 +452,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         return _solve_alike([self.spots[number] for number in numbers], solver, report, merges=merges)
 
     def _stop_alone(self, numbers: Sequence[int]) -> bool:
-        """True if each of some spots of one shape is solved until it reaches the target gap itself."""
+        """True if each of some spots of one shape is solved by itself until it reaches the target gap."""
         if self.solver.target_gap is None or not self.solver.placement.on_cpu:
             return False
         hands = max(int(_held_by_either(self.spots[number]).sum()) for number in numbers)

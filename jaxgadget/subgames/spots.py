@@ -412,9 +412,10 @@ class _RefinedBatches(SpotBatches[list[SpotRefinement]]):
 
     def split(self, numbers: Sequence[int]) -> list[list[int]]:
         """Splits spots into batches with trees of one shape; each spot has a lane per gadget and its own."""
-        groups: dict[tuple[int, bytes], list[int]] = collections.defaultdict(list)
+        groups: dict[tuple[Any, ...], list[int]] = collections.defaultdict(list)
         for number in numbers:
-            groups[len(self.spots[number].cards), self.spots[number].betting.shape].append(number)
+            spot = self.spots[number]
+            groups[len(spot.cards), spot.betting.shape, self.target_in_pots(number)].append(number)
         batches: list[list[int]] = []
         for alike in groups.values():
             lanes = 1

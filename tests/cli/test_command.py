@@ -118,8 +118,8 @@ def interrupted_at(monkeypatch: pytest.MonkeyPatch, iteration: int) -> None:
     monkeypatch.setattr(driver, "CHECKPOINT_SHARE", 0)
     save = driver.save_checkpoint
 
-    def interrupt(path: pathlib.Path, key: str, state: Any) -> None:
-        save(path, key, state)
+    def interrupt(path: pathlib.Path, key: str, state: Any, **more: Any) -> None:
+        save(path, key, state, **more)
         if int(state.iteration) >= iteration:
             raise KeyboardInterrupt
 

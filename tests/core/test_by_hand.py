@@ -195,7 +195,7 @@ def test_another_precision_than_the_problems_is_refused() -> None:
         lambda: cfr.start(problem, rule),
         lambda: cfr.run(problem, state, until, rule=rule),
         lambda: cfr.average(problem, state),
-        lambda: cfr.largest_gap(problem, state),
+        lambda: cfr.largest_gaps(problem, state),
         lambda: with_regret_tolerance(problem),
         lambda: evaluate(problem, strategy),
     ):

@@ -134,14 +134,32 @@ def test_more_chunks_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [plan.num_chunks for plan in second.plans] == [3, 2]
 
 
-def test_chunks_stop_by_themselves_at_a_target_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lanes_stop_by_themselves_at_a_target_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Together, in chunks or one by one: iterations and results are the same."""
     target, asked = 0.01, (MaxMargin(NoPrior()), Resolving(UniformPrior(), 0.5))
-    found = split(monkeypatch, 2, asked, iterations=3000, target_gap=target, check_every=2)
-    assert found.gap.max() <= target + 1e-12
-    (plan,) = found.plans
-    first, second = (set(part.tolist()) for part in np.split(found.iterations, [plan.chunk]))
-    assert len(first) == len(second) == 1 and first != second
-    assert (found.iterations % 2 == 0).all()
+    options: dict[str, Any] = {"iterations": 3000, "target_gap": target, "check_every": 2}
+    alone = solved(asked=asked, chunk=1, **options)
+    assert alone.gap.max() <= target + 1e-12
+    assert (alone.iterations % 2 == 0).all() and len(set(alone.iterations.tolist())) > 3
+    for found in (whole(asked, **options), split(monkeypatch, 2, asked, **options)):
+        assert found.iterations.tolist() == alone.iterations.tolist()
+        check_equal(found, alone, atol=1e-9)
+
+
+def test_lanes_that_have_stopped_stay_so_when_a_solve_is_resumed(tmp_path: pathlib.Path) -> None:
+    """At another target gap they would have to go on, without the iterations since."""
+    target, asked = 0.01, (MaxMargin(NoPrior()), Resolving(UniformPrior(), 0.5))
+    options: dict[str, Any] = {"asked": asked, "target_gap": target, "check_every": 2}
+    undisturbed = solved(iterations=3000, **options)
+    first, *_, last = sorted(undisturbed.iterations.tolist())
+    assert first < last - 3
+    for iterations in (first + 1, last - 3, 3000):
+        resumed = solved(iterations=iterations, checkpoint=tmp_path, **options)
+        assert resumed.iterations.tolist() == np.minimum(undisturbed.iterations, iterations).tolist()
+    check_equal(resumed, undisturbed, atol=0)
+    for changed in (None, target / 2):
+        with pytest.raises(ValueError, match=r"stopped at the target gap 0\.01, now it is"):
+            solved(iterations=3000, checkpoint=tmp_path, **options | {"target_gap": changed})
 
 
 def test_a_resumed_solve_keeps_its_chunks(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -469,7 +487,7 @@ def test_saving_takes_a_share_of_the_time(tmp_path: pathlib.Path, monkeypatch: p
         now[0] += 5
         return now[0]
 
-    def save(path: pathlib.Path, key: str, state: cfr.State) -> None:
+    def save(path: pathlib.Path, key: str, state: cfr.State, **more: Any) -> None:
         saved.append(int(state.iteration))
         now[0] += 40
 

@@ -154,7 +154,7 @@ def test_a_rule_with_a_state_of_its_own_needs_no_other_loop() -> None:
         strategy = state.strategy[0].body, state.strategy[1].body
         policy = to_policy(tree, sequence_form(tree), strategy, ("",))
         state = cfr.run(problem, state, jnp.asarray(2000, jnp.int32), rule=hedge)
-        gap = float(cfr.largest_gap(problem, state))
+        gap = float(cfr.largest_gaps(problem, state)[0])
     earned = efg.counterfactual_values(game.root, 0, efg.uniform(game.root))
     for label, first in efg.from_sequences(
         tree, tuple(np.concatenate([[1.0], rows[:, 0]]) for rows in policy.probabilities)

@@ -231,8 +231,8 @@ def test_what_a_checkpoint_has_is_not_solved_again(monkeypatch: pytest.MonkeyPat
     driver: Any = importlib.import_module("jaxgadget.core.driver")
     save, stopped, sizes = driver.save_checkpoint, list[int](), batches_built(monkeypatch)
 
-    def cut_off(path: pathlib.Path, key: str, state: Any) -> None:
-        save(path, key, state)
+    def cut_off(path: pathlib.Path, key: str, state: Any, **more: Any) -> None:
+        save(path, key, state, **more)
         if not stopped:
             stopped.append(int(state.iteration))
             raise KeyboardInterrupt
@@ -368,6 +368,24 @@ def test_what_answers_a_bet_that_is_never_made_has_weights():
 def test_a_spot_alone_is_no_list():
     with pytest.raises(ValueError, match=r"expected a list of spots, such as \[spot\]"):
         solve_spots(BLUFFS)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("target_gap", ["0.1%", 0.02])
+def test_spots_of_one_chunk_stop_as_if_alone(target_gap: float | str):
+    """A target in chips is another share of every pot."""
+    spots = [
+        BLUFFS,
+        dataclasses.replace(BLUFFS, oop="AsAh,QsQh:0.5", ip="KsKh,JsJh"),
+        dataclasses.replace(BLUFFS, pot=40, stack=20, board="2s3h4d6c8c", oop="AsAh,QsQh:0.2"),
+    ]
+    target = Solver(algorithm="cfr+", iterations=5000, target_gap=target_gap, dtype="float64")
+    together = solve_spots(spots, solver=target)
+    assert len({solution.iterations for solution in together}) == 3
+    for spot, found in zip(spots, together, strict=True):
+        (alone,) = solve_spots([spot], solver=target)
+        assert found.iterations == alone.iterations < 5000
+        assert found.gap == pytest.approx(alone.gap, rel=0, abs=1e-9 * spot.pot)
+        assert found.gap <= (0.001 * spot.pot if target_gap == "0.1%" else 0.02)
 
 
 def test_each_spot_stops_at_its_target_and_progress_is_what_was_done(monkeypatch: pytest.MonkeyPatch):

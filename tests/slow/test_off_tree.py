@@ -135,8 +135,8 @@ def test_what_was_interrupted_goes_on_to_the_same_end(
     kills: list[pathlib.Path] = []
     save = driver.save_checkpoint
 
-    def killing(path: pathlib.Path, key: str, state: Any) -> None:
-        save(path, key, state)
+    def killing(path: pathlib.Path, key: str, state: Any, **more: Any) -> None:
+        save(path, key, state, **more)
         saved.append(path)
         if "level-2" in str(path) and len(kills) < 3:
             kills.append(path)

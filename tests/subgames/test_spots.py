@@ -149,8 +149,8 @@ def test_a_checkpoint_s_spots_are_not_re_solved(monkeypatch: pytest.MonkeyPatch,
     driver: Any = importlib.import_module("jaxgadget.core.driver")
     save, load, stopped, begun = driver.save_checkpoint, driver.load_checkpoint, list[int](), list[int]()
 
-    def cut_off(path: pathlib.Path, key: str, state: Any) -> None:
-        save(path, key, state)
+    def cut_off(path: pathlib.Path, key: str, state: Any, **more: Any) -> None:
+        save(path, key, state, **more)
         if not stopped:
             stopped.append(int(state.iteration))
             raise KeyboardInterrupt
