@@ -50,7 +50,7 @@ from tests.slow.test_mutations import mutate_bytes, mutate_values
 from tests.solving import configured, settings, sweeping
 
 Found = dict[str, Any]
-"""Arrays, numbers and texts by name, none of them a time."""
+"""Arrays, numbers and texts by name, without times."""
 
 
 # Writers
@@ -218,7 +218,7 @@ WRITERS: dict[str, Callable[[pathlib.Path], Found]] = {
     "spots": solve_rivers,
     "refined spots": refine_rivers,
 }
-"""Writers by the kind of file or folder. Each makes what it needs in an existing folder, or goes on there."""
+"""Writers by the kind of file or folder. Each creates its files in an existing folder, or resumes there."""
 
 
 def run(kind: str, folder: pathlib.Path) -> Found:
@@ -245,7 +245,7 @@ class Died(BaseException):
 
 
 CALLS = ("replace", "rename", "unlink", "remove", "rmdir")
-"""Functions of `os` by which files appear under their names and go."""
+"""Functions of `os` that publish or delete files."""
 
 
 _RANDOM = re.compile(r"[0-9a-f]{16,}|\d+")
@@ -313,7 +313,7 @@ def dying_at(death: tuple[str, int] | None, folder: pathlib.Path) -> Generator[C
 
 
 DELETIONS = 6
-"""Kinds of deletions at which each writer dies."""
+"""Number of kinds of deletions at which each writer crashes."""
 
 
 def _deaths(calls: Sequence[str]) -> list[tuple[str, int]]:

@@ -70,7 +70,7 @@ from tests.reference.rules import from_rules, histories, labels, reach_of_chance
 from tests.solving import settings
 
 EPSILONS = (1e-3, 0.05, 0.3)
-"""Besides 0, which is that of prior `none`."""
+"""In addition to 0, which is used with prior `none`."""
 ALL_GADGETS = tuple(make_gadgets(list(GADGETS), list(PRIORS), EPSILONS))
 SAFE = (
     jaxgadget.Resolving,
@@ -82,9 +82,9 @@ PRIORS_WITH_MISTAKES = (jaxgadget.UniformPrior(), jaxgadget.BlueprintPrior())
 ALGORITHMS = ("cfr+", "dcfr", "pcfr+", "linear-cfr", "cfr", "sapcfr+")
 DTYPES = ("float32", "float64")
 ROUNDING = 1e-11
-"""Of sums and products, as a share of the largest payoff."""
+"""Tolerance of sums and products, as a share of the largest payoff."""
 PROGRAM = 1e-8
-"""Of the optima of linear programs, likewise."""
+"""Tolerance of the optima of linear programs, likewise."""
 IS_GUARANTEED = "the value is what the strategy guarantees in the gadget game"
 
 

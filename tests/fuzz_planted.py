@@ -32,7 +32,7 @@ from tests.reference.random_games import Shape
 
 Patch = pytest.MonkeyPatch
 FEW = 6
-"""Structures of a bundle."""
+"""Number of structures in a bundle."""
 
 
 class Planted(NamedTuple):
@@ -233,4 +233,4 @@ PLANTED: dict[str, Planted] = {
         ("another result after dying",),
     ),
 }
-"""By name. One more, locks that do not hold, needs processes of its own: `tests/slow/test_faults.py`."""
+"""Bugs by name. Another one, useless locks, requires processes: `tests/slow/test_faults.py`."""

@@ -1,4 +1,4 @@
-"""Arguments of the wrong kind are named, with what was expected, wherever a tree or a policy is taken."""
+"""Arguments of the wrong type: every public function names the argument and the expected type."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_payoffs_too_large_to_compute_with_are_named() -> None:
 
 
 class Endless(Rules[int]):
-    """Player 0 has one action, again and again."""
+    """Player 0 has one action, repeated without end."""
 
     name = "endless"
     actions = ("go",)

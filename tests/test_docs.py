@@ -1,4 +1,4 @@
-"""The documentation is complete, and its links lead somewhere; `tests/slow` runs its programs."""
+"""The documentation is complete, and its links are valid; `tests/slow` runs its programs."""
 
 import importlib
 import pathlib
@@ -24,17 +24,17 @@ def name_of(path: pathlib.Path) -> str:
 
 
 def shown(text: str) -> str:
-    """A page less its comments and code blocks."""
+    """A page without comments and code blocks."""
     return re.sub(r"<!--.*?-->|^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def described(text: str) -> list[str]:
-    """The dotted paths that mkdocstrings describes on a page."""
+    """The dotted paths that mkdocstrings documents on a page."""
     return re.findall(r"^::: (\S+)$", shown(text), re.MULTILINE)
 
 
 def find(dotted: str) -> object:
-    """A module, or what a module has by that name; functions hide modules that are called like them."""
+    """A module, or a module's attribute of that name; functions hide modules of the same name."""
     module, _, name = dotted.rpartition(".")
     try:
         return importlib.import_module(dotted)
@@ -43,7 +43,7 @@ def find(dotted: str) -> object:
 
 
 def broken_links(text: str, folder: pathlib.Path) -> list[str]:
-    """Links and pictures of a page that are no file; those to other places or within the page pass."""
+    """Links and pictures of a page without a target; links to other hosts or within the page are skipped."""
     targets = re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", re.sub(r"`[^`\n]*`", "", shown(text)))
     links = [first or second for first, second in targets]
     local = [link for link in links if not re.match(r"https?://|mailto:|#", link)]
@@ -51,7 +51,7 @@ def broken_links(text: str, folder: pathlib.Path) -> list[str]:
 
 
 def leads_somewhere(link: str, folder: pathlib.Path) -> bool:
-    """Whether there is such a file and, in a page that is no description of the API, such a heading."""
+    """Whether the file exists and, except for API pages, has the heading."""
     name, _, anchor = link.partition("#")
     path = folder / name
     if not path.is_file() or not anchor or path.suffix != ".md" or path.parent.name == "api":
@@ -76,7 +76,7 @@ def test_every_public_name_is_described():
 
 def test_reports_are_described():
     names = [dotted for path in DOCS for dotted in described(path.read_text(encoding="utf-8"))]
-    assert "jaxgadget.report" in names  # with all that its __all__ lists
+    assert "jaxgadget.report" in names  # with every name in its __all__
     assert jaxgadget.report.__all__
 
 

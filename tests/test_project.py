@@ -1,4 +1,4 @@
-"""The rules of the house: layers, no paths of one machine, strictness, and no skipping in CI."""
+"""Rules of the repository: layers, no machine-specific paths, strictness, and no skipped tests in CI."""
 
 import ast
 import os
@@ -15,7 +15,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGE = ROOT / "jaxgadget"
 
-# A room imports from itself and from rooms before it, nothing else of ours.
+# A layer imports from itself and from earlier layers only.
 ROOMS = (
     "util",
     "games",
@@ -36,7 +36,7 @@ ROOMS = (
     "__main__",
 )
 LAYERS = {room: level for level, room in enumerate(ROOMS)}
-GAMES_MAY_IMPORT = sys.stdlib_module_names | {"_typeshed", "numpy"}  # _typeshed: only type checkers have it
+GAMES_MAY_IMPORT = sys.stdlib_module_names | {"_typeshed", "numpy"}  # _typeshed: for type checkers only
 HOST_MODULES = {"core.host", "core.components"}
 """Modules of core/ that tree/ imports; NumPy only, as tree/ itself."""
 IMPORTS_JAX = {"jax", "jaxlib", "chex", "flax", "optax", "orbax"}
@@ -45,7 +45,7 @@ NEVER_IMPORTED = {"experiments", "tests"}
 
 
 def project_files(pattern: str = "*") -> list[pathlib.Path]:
-    """Tracked files; where there is no git, everything but what tools leave behind."""
+    """Tracked files, or without git all files except those that tools generate."""
     command = ["git", "-C", str(ROOT), "ls-files", "-z", "--", ":(top)"]
     try:
         listed = subprocess.run(command, capture_output=True, check=True, text=True).stdout
@@ -69,7 +69,7 @@ def package_sources() -> dict[str, str]:
 
 
 def imported_names(module: str, node: ast.AST) -> list[str]:
-    """What an import statement may bring in, in full: `from jaxgadget import tree` is `jaxgadget.tree`."""
+    """Full names that an import statement may bind: `from jaxgadget import tree` is `jaxgadget.tree`."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if not isinstance(node, ast.ImportFrom):
@@ -82,7 +82,7 @@ def imported_names(module: str, node: ast.AST) -> list[str]:
 
 
 def runs_later(node: ast.AST) -> bool:
-    """Whether importing the module leaves the inside alone: a function, or a block for type checkers."""
+    """Whether importing the module skips the block: a function, or a block for type checkers."""
     if isinstance(node, ast.If):
         return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING" and not node.orelse
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
@@ -120,7 +120,7 @@ def import_violations(module: str, source: str) -> list[str]:
 
 
 def machine_paths(text: str) -> list[str]:
-    """Absolute paths that exist on one machine only."""
+    """Absolute paths specific to one machine."""
     return re.findall(r"(?<![\w.~})])/(?:work|root|home|Users|tmp/dev)/\S*", text)
 
 
@@ -194,7 +194,7 @@ def test_pytest_is_strict(pytestconfig: pytest.Config):
 
 
 def run_pytest(folder: pathlib.Path, test: str, *options: str, ci: bool, setup: str = "") -> tuple[int, str]:
-    """Run one test file under this project's conftest, in a process of its own."""
+    """Run one test file under this project's conftest, in a separate process."""
     (folder / "test_it.py").write_text("import pytest\n" + test, encoding="utf-8")
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     script = f"import sys, pytest\n{setup}\nsys.exit(pytest.main(sys.argv[1:]))"

@@ -1,4 +1,4 @@
-"""The public names: what is promised is there, documented, and imported only when it is used."""
+"""The public names: they exist, are documented, and are imported lazily."""
 
 import inspect
 import subprocess

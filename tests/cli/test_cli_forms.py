@@ -17,7 +17,7 @@ COMMANDS = {
     "nested": (*KUHN, "--leaf", "end", "--iterations", 20, "--dtype", "float64"),
 }
 UNIQUE = ("gadget_value_sum", "objective", "best_response_gain")
-"""Numbers that strategies of linear programs have in common."""
+"""Columns that are equal for all optima of linear programs."""
 
 
 def run(*arguments: object) -> Any:

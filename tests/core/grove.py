@@ -148,7 +148,7 @@ def from_policy(policy: Policy, lane: int) -> dict[Label, Array]:
 
 
 EVERYTHING: tuple[Gadget, ...] = (ReachResolving(), OptimalContinuation())
-"""Between them they need all that `prepare` can provide but played values."""
+"""Together they need all data that `prepare` provides, except played values."""
 
 
 def games(here: Prepared, asked: Sequence[Gadget]) -> GadgetGames:

@@ -62,7 +62,7 @@ ASKED: tuple[Gadget, ...] = (
     MaxMargin(BlueprintPrior(), 0.02),
     Apart(BlueprintPrior(), 0.02),
 )
-"""Two that share an entry, and two apart: with three blueprints, 6 lanes each."""
+"""Two kinds that share an entry and two separate ones: with three blueprints, 6 lanes each."""
 
 MARGINS = ASKED[1::2]
 CHUNKS = (4, 5)  # so that the second chunk needs padding; a lane of its own kind needs less

@@ -39,7 +39,7 @@ for _game in REFERENCE:
         GROUPS.setdefault((_game["game"], _game["cut"], _case["resolving_player"]), []).append(_case)
 EXACT = 1e-6
 GOOFSPIEL = "goofspiel(imp_info=True,num_cards=4,points_order=descending)"
-"""Published at depths 1 and 2: tests of other blueprints, as many at a time, share its programs."""
+"""Published at depths 1 and 2; tests of as many other blueprints share its programs."""
 
 
 def summaries(values: FloatArray) -> list[float]:
@@ -94,7 +94,7 @@ WIDE: tuple[tuple[int, tuple[Gadget, ...]], ...] = (
     ),
     (1, (ReachMaxMargin(UniformPrior(), 0.02), OptimalContinuation(UniformPrior(), 0.02))),
 )
-"""Players and their gadgets, one of a kind at a time: so CFR+ and programs have the same lanes."""
+"""Players and gadgets, one of each kind at a time, so that CFR+ and programs have the same lanes."""
 
 
 @pytest.mark.parametrize(("player", "asked"), WIDE[1:3])

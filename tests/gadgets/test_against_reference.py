@@ -33,13 +33,13 @@ ITERATIONS = 5
 EPSILON = twins.EPSILON
 TOLERANCE = 1e-12
 WORST = 1e-9
-"""Strategies are regrets over their sum: where that is small, 1e-15 in the regrets counts for more."""
+"""Tolerance; strategies are regrets divided by their sum, so that a small sum amplifies errors of 1e-15."""
 ROUNDING = 1e-14  # positive regrets with a sum up to this are rounding errors
 REFERENCE_RULES = dict(zip(RULES, reference.RULES, strict=True))
 ALL_RULES = {("resolving", 0), ("max-margin", 1)}
-"""Gadgets and players with which all rules are compared, in a program of their own; with all others CFR+.
+"""Gadgets and players for which all rules are tested, each in a separate program; the others use CFR+.
 
-Every rule then meets every prior, and every rule and every prior meet every blueprint.
+Every rule is thus combined with every prior, and both with every blueprint.
 """
 
 

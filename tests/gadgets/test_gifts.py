@@ -39,7 +39,7 @@ from tests.reference.efg import Array, Label
 SEED = 20
 TOLERANCE = 1e-12
 SCALED = [(0, 10), (1, 14)]
-"""Resolving player and number of a subgame whose gifts chance shares with others."""
+"""Resolving player and index of a subgame whose gifts chance shares with others."""
 players = pytest.mark.parametrize("player", [0, 1])
 rules = pytest.mark.parametrize("rule", GIFT_RULES)
 

@@ -21,7 +21,7 @@ from tests.holdem.enumerated import SpotRules
 from tests.holdem.test_solve import random_play
 
 Play: TypeAlias = Callable[[Spot, int], jg.Policy]
-"""Play of a spot by a seed."""
+"""Policies of a spot by seed."""
 
 COARSE = Spot(
     board="Td9d6hQc2s",

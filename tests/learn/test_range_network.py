@@ -34,7 +34,7 @@ GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
 GAMES = [("kuhn_poker", "depth:2"), (GOOFSPIEL, "depth:1"), ("leduc_poker(num_ranks=2)", "flop")]
 NETWORKS = ["padded", "infostates"]
 FLOAT32 = 1e-5
-"""Of payoffs: the network computes in float32, whatever it is asked in."""
+"""Tolerance of payoffs: the network computes in float32 for every dtype."""
 
 
 @functools.cache

@@ -253,7 +253,7 @@ class Killed(BaseException):
 
 
 CutOff = tuple[Any, str, int, bool]
-"""Whose function, its name, at which call, and whether after it."""
+"""Owner of a function, its name, the call that is interrupted, and whether the interrupt follows the call."""
 
 
 @pytest.mark.parametrize(

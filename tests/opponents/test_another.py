@@ -24,7 +24,7 @@ from tests.reference.random_games import SHAPES, random_tree
 from tests.solving import nested_exactly, sweeping
 
 WITHIN = 1e-7
-"""Of optima of linear programs in HiGHS."""
+"""Tolerance of optima of linear programs in HiGHS."""
 
 players = pytest.mark.parametrize("player", [1, pytest.param(0, marks=pytest.mark.slow)])
 

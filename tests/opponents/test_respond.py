@@ -20,7 +20,7 @@ from tests.reference.random_games import SHAPES, RandomGame, random_policy, rand
 from tests.solving import settings
 
 WITHIN = {"lp": 1e-8, "pcfr+": 1e-4}
-"""How far numbers of small games may be from what they should be."""
+"""Tolerances of numbers in small games, by algorithm."""
 algorithms = pytest.mark.parametrize("algorithm", list(WITHIN))
 
 

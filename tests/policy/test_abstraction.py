@@ -1,4 +1,4 @@
-"""Lifted policies of abstractions: values are unchanged, best responses see more; checked on explicit trees."""
+"""Lifted policies of abstractions: equal values, larger best responses; checked on explicit trees."""
 
 from __future__ import annotations
 

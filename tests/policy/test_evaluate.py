@@ -1,4 +1,4 @@
-"""Values, best responses, exploitability and NashConv, compared with references, OpenSpiel and definitions."""
+"""Values, best responses, exploitability and NashConv against references, OpenSpiel and definitions."""
 
 import itertools
 import json

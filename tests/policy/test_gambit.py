@@ -26,7 +26,7 @@ gambit: Any = pytest.importorskip("pygambit")
 GAMES = ["kuhn_poker", "goofspiel(num_cards=3,imp_info=True)", "coin_toss", "matching_pennies_twist", *SHAPES]
 
 EXACT = ["kuhn_poker", "coin_toss", "weather", "delays"]
-"""Whose equilibria Gambit finds with fractions in less than a second."""
+"""Games whose equilibria Gambit finds with fractions in less than a second."""
 
 
 def make_tree(name: str) -> HistoryTree:

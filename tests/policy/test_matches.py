@@ -333,7 +333,7 @@ def test_answers_that_are_no_distribution(policies, change, message):
 
 
 def test_random_numbers_are_those_of_philox():
-    """The recipe is fixed, so that seeds reproduce: key (seed, player · 2³² + move), four matches per step."""
+    """The recipe is fixed, so that seeds reproduce: key (seed, player · 2³² + move), four matches a step."""
     generator = np.random.Philox(key=[7, (2 << 32) + 1])
     expected = (generator.random_raw(25) >> np.uint64(11)) / 2**53
     for matches in (range(25), range(6, 25), range(8, 9)):

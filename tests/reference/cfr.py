@@ -28,7 +28,7 @@ from tests.reference.efg import Array, Floors, Label, Node, Strategy
 
 RULES = ("cfr", "cfr+", "linear", "dcfr", "pcfr+", "sapcfr+")
 PREDICTED = {"pcfr+": 1.0, "sapcfr+": 1 / 3}
-"""Which share of the last regrets is expected again."""
+"""The share of the last regrets that serves as the prediction."""
 DCFR = (1.5, 0.0, 2.0)
 """alpha, beta, gamma."""
 
@@ -41,9 +41,9 @@ class Iterate:
       iteration: t, from 1.
       current: the strategies that the next iteration starts from.
       average: the average strategies so far.
-      regret_sum: R as the rule keeps it.
+      regret_sum: R as the rule stores it.
       strategy_sum: numerators of the average.
-      basis: what the strategies match: R, and what a predictive rule expects besides.
+      basis: R, plus the prediction of a predictive rule; strategies are proportional to it.
     """
 
     iteration: int
@@ -55,13 +55,13 @@ class Iterate:
 
 
 def average_weight(rule: str, t: int) -> float:
-    """w(t)."""
+    """Weight w(t) of iteration t in the average."""
     power = {"cfr": 0, "cfr+": 1, "linear": 1, "dcfr": DCFR[2], "pcfr+": 2, "sapcfr+": 2}[rule]
     return float(t**power)
 
 
 def updated(rule: str, regret_sum: Array, regret: Array, t: int) -> Array:
-    """R after the (perturbed) regrets of iteration t."""
+    """R after adding the (perturbed) regrets of iteration t."""
     total = regret_sum + regret
     if rule in ("cfr+", "pcfr+", "sapcfr+"):
         return np.maximum(total, 0.0)
@@ -100,11 +100,11 @@ def run(
 
     Args:
       root: the tree.
-      rule: one of `RULES`.
-      iterations: how many.
-      order: who updates first; `(opponent, resolver)` in a gadget game.
+      rule: a name in `RULES`.
+      iterations: number of iterations.
+      order: the players in the order of their updates; `(opponent, resolver)` in a gadget game.
       floors: least probabilities ε·p of some infosets' actions.
-      threshold: positive regrets that sum to no more than this play uniformly.
+      threshold: sums of positive regrets up to this count as 0, which gives uniform play.
       unreached: rows of the average where it has no mass (the blueprint); uniform if None.
     """
     floors = floors or {}

@@ -1,7 +1,7 @@
-"""Climb played out from its rules, with physical cards, as explicit two-player trees.
+"""Climb from its rules, with physical cards, as explicit two-player trees.
 
-Nothing is shared with `jaxgadget.games`: turns are found by counting passes, teammates are weighted nodes,
-and an infoset is what a player may know, written down.
+Nothing is shared with `jaxgadget.games`: turns follow from counting passes, teammates are weighted nodes, and
+infosets are written out as the player's information.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from tests.reference.efg import Chance, Decision, Node, Terminal
 
 Hands = tuple[tuple[int, ...], ...]
 Play = tuple[int, str, int]
-"""Who, `single`, `pair` or `pass`, and of which rank (0 for a pass)."""
+"""Seat, kind (`single`, `pair` or `pass`), and rank (0 for a pass)."""
 
 
 def deals(num_ranks: int, hand_size: int) -> dict[Hands, int]:
-    """All deals of physical cards, as the ranks that the four hold; in how many ways each comes about."""
+    """All deals of physical cards, as the ranks of the four hands, with their multiplicities."""
     cards = range(2 * num_ranks)  # card c has rank c // 2 + 1
 
     def hand(chosen: tuple[int, ...]) -> tuple[int, ...]:
@@ -36,7 +36,7 @@ def deals(num_ranks: int, hand_size: int) -> dict[Hands, int]:
 
 
 def plays(hand: list[int], standing: Play | None) -> list[Play]:
-    """What a hand may do, without the seat: kind and rank; passes first, then singles, then pairs."""
+    """The legal plays of a hand, as kind and rank without the seat: passes, singles, then pairs."""
     options: list[Play] = []
     if standing is not None:
         options.append((-1, "pass", 0))
@@ -49,7 +49,7 @@ def plays(hand: list[int], standing: Play | None) -> list[Play]:
 
 
 def lowest(hand: list[int], options: list[Play], standing: Play | None, seat: int) -> dict[Play, float]:
-    """The blueprint `lowest`, by what it says."""
+    """The blueprint `lowest`, from its description."""
     if standing is None:
         rank = min(hand)
         return {(-1, "pair" if hand.count(rank) == 2 else "single", rank): 1.0}
@@ -60,7 +60,7 @@ def lowest(hand: list[int], options: list[Play], standing: Play | None, seat: in
 
 
 def points(out: list[int]) -> int | None:
-    """What the team of seats 0 and 2 scores, None while play goes on."""
+    """The score of the team of seats 0 and 2, None before the end."""
     teams = [seat % 2 for seat in out]
     if teams.count(0) < 2 and teams.count(1) < 2:
         return None
@@ -117,7 +117,7 @@ def play_out(dealt: Hands, seat: int, teammate: str) -> Node:
 
 
 def game(num_ranks: int, hand_size: int, seat: int = 0, teammate: str = "lowest") -> Chance:
-    """The whole game; all hands are dealt at once, for the others to see nothing."""
+    """The whole game; all hands are dealt in one chance move."""
     ways = deals(num_ranks, hand_size)
     total = sum(ways.values())
     return Chance(tuple(w / total for w in ways.values()), tuple(play_out(d, seat, teammate) for d in ways))

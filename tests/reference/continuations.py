@@ -1,7 +1,7 @@
-"""What every history is worth under every pair of continuation strategies, from the definition.
+"""The value of every history under every pair of continuation strategies, from the definition.
 
-A portfolio is a list of strategies a player. If player 0 goes on with its entry k and player 1 with its
-entry l, a history is worth the expected payoff of the play that starts there: a recursion over its nodes.
+A portfolio is a list of strategies per player. If player 0 continues with its entry k and player 1 with its
+entry l, the value of a history is the expected payoff of play from there: a recursion over its nodes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.reference.efg import Array, Chance, Decision, Game, Node, Past, Strat
 
 
 def continuation_values(game: Game, entries: tuple[Sequence[Strategy], Sequence[Strategy]]) -> Array:
-    """`[histories, K_0, K_1]` player 0's expected payoff from each history on, under each pair of entries."""
+    """`[histories, K_0, K_1]` player 0's expected payoff from each history, under each pair of entries."""
     values = np.empty((len(game.nodes), len(entries[0]), len(entries[1])))
     for i, first in enumerate(entries[0]):
         for j, second in enumerate(entries[1]):
@@ -26,7 +26,7 @@ def continuation_values(game: Game, entries: tuple[Sequence[Strategy], Sequence[
 
 
 def _visit(node: Node, strategies: tuple[Strategy, Strategy], worth: dict[Node, float]) -> float:
-    """The expected payoff of player 0 from a node on; that of every node on the way is noted."""
+    """The expected payoff of player 0 from a node; stores that of every node below."""
     if isinstance(node, Terminal):
         worth[node] = node.payoff
     elif isinstance(node, Past):
@@ -45,12 +45,12 @@ def _visit(node: Node, strategies: tuple[Strategy, Strategy], worth: dict[Node, 
 def limited_values(
     game: Game, roots: Sequence[int], leaves: Mapping[int, Array], strategy: Strategy
 ) -> Array:
-    """`[roots, …]` player 0's expected payoff from histories on, where play ends at leaves.
+    """`[roots, …]` player 0's expected payoff from histories, where play ends at leaves.
 
     Args:
       game: the whole game.
-      roots: where play begins.
-      leaves: what each leaf history is worth, all of one shape.
+      roots: histories where play begins.
+      leaves: value of each leaf history, all of one shape.
       strategy: both players', before the leaves.
     """
     ends = {game.nodes[history]: value for history, value in leaves.items()}
@@ -69,10 +69,10 @@ def limited_values(
 
 
 def mixed(root: Node, player: int, entries: Sequence[Strategy], weights: Sequence[float]) -> Strategy:
-    """The player's strategy that draws an entry before play and keeps to it.
+    """The player's strategy that draws an entry before play and follows it.
 
-    At an infoset an entry's row counts by its weight times how likely the player itself gets there with it
-    (Kuhn's theorem); where it never does, all rows count by their weights alone.
+    At an infoset an entry's row counts by its weight times the player's own reach with it (Kuhn's theorem);
+    if all reaches are 0, rows count by their weights alone.
     """
     reaches = [efg.own_reaches(root, player, entry) for entry in entries]
     rows: dict[efg.Label, Array] = {}

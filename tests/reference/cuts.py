@@ -30,7 +30,7 @@ def components(game: Game, roots: Sequence[int]) -> list[list[int]]:
     found: list[list[int]] = []
     while left:
         inside = [left.pop(0)]
-        for h in inside:  # grows while it is read
+        for h in inside:  # grows during the loop
             near = [k for k in left if any(states[h] == states[k] for states in game.infostate)]
             left = [k for k in left if k not in near]
             inside.extend(near)

@@ -1,9 +1,9 @@
 """Depth-limited responses as explicit games: two copies of the opponent, one of them locked to a model.
 
-Written from the definitions of Milec, Kubíček and Lisý (2024). Chance draws the copy once, at the root. The
-player sees none of it: it has the same infosets against both. The locked copy follows the model down to the
-limit and chooses below it, at infosets of its own; the free one chooses everywhere. What the player has
-settled in the searches above is a move of chance.
+From the definitions of Milec, Kubíček and Lisý (2024). Chance draws the copy once, at the root. The player
+does not observe it: it has the same infosets against both. The locked copy follows the model down to the
+limit and chooses below it, at its own infosets; the free one chooses everywhere. The player's decisions that
+earlier searches settled are chance moves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Kind = Literal["own", "moves"]
 
 
 def level_histories(tree: Any, player: int, kind: Kind, number: int, step: int) -> set[int]:
-    """Where a search of level `number` begins, by recursion from the game's root."""
+    """Root histories of searches of level `number`, by recursion from the game's root."""
     found: set[int] = set()
 
     def visit(h: int, moves: int, own: int) -> None:
@@ -41,7 +41,7 @@ def level_histories(tree: Any, player: int, kind: Kind, number: int, step: int) 
 
 
 def limit_histories(tree: Any, player: int, kind: Kind, roots: set[int], depth: int) -> set[int]:
-    """Where searches at some roots end: decisions `depth` moves down, or own ones at least so far down."""
+    """Leaf histories of searches at some roots: `depth` decisions, or own decisions, further down."""
     found: set[int] = set()
 
     def visit(h: int, moves: int) -> None:
@@ -70,17 +70,17 @@ def step_game(
     limit: set[int],
     at_limit: Callable[[int, str], Node] | None = None,
 ) -> Node:
-    """One step as a game of its own.
+    """One step as a separate game.
 
     Args:
       tree: the production tree, of which only raw arrays are read.
-      player: who searches.
+      player: the searching player.
       model: the opponent's rows.
       p: the probability that the opponent is the model's copy.
-      settled: the player's rows, which count above the roots.
+      settled: the player's rows, used above the roots.
       roots: histories where this step's searches begin.
-      limit: histories where the model is followed no longer.
-      at_limit: what stands at such a history in each copy; by default play goes on to the end.
+      limit: histories below which the locked copy is free.
+      at_limit: the node at such a history in each copy; by default play continues to the end.
     """
     game = efg.from_tree(tree)
     number = {node: h for h, node in enumerate(game.nodes)}
@@ -116,7 +116,7 @@ def step_game(
 def choice_of_entries(
     tree: Any, player: int, values: Array, model_values: Array | None = None
 ) -> Callable[[int, str], Node]:
-    """Both players choose among K strategies at a limit: each opponent its own, the player one against both.
+    """Both players choose among K strategies at a limit: each opponent separately, the player once for both.
 
     Args:
       tree: the production tree.

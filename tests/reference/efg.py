@@ -1,8 +1,8 @@
 """Explicit extensive-form games, and their definitions written as recursion.
 
-Slow and obvious: everything walks the nodes of a tree. A strategy of both players is one
-dict, infoset label → probabilities over the infoset's actions. Nothing is shared with the
-production code, which sweeps over sequences; only the raw arrays of a `HistoryTree` are read.
+Slow and obvious: everything traverses the nodes of a tree. A strategy of both players is one dict, infoset
+label → probabilities over the infoset's actions. Nothing is shared with the production code, which sweeps
+over sequences; only the raw arrays of a `HistoryTree` are read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Chance:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Past:
-    """What `player` did before the tree begins: a move with a fixed probability, held fixed.
+    """A move that `player` made before the tree begins, with a fixed probability.
 
     Counts in every value like a chance weight, except that counterfactual values of the player
     itself leave it out like the player's other moves (they stay defined where it is 0), and so
@@ -56,7 +56,7 @@ class Past:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Decision:
-    """A node where `player` picks an action and cannot tell apart the nodes of `infoset`."""
+    """A node where `player` chooses an action without distinguishing the nodes of `infoset`."""
 
     player: int
     infoset: Label
@@ -75,7 +75,7 @@ class Game:
       nodes: the node of each history; a simultaneous history is player 0's decision, followed by
         player 1's decisions, which are no histories.
       parent: the parent history, the root's own for the root.
-      infostate: for both players what each knows (a label), None where the source does not say.
+      infostate: each player's information as a label, None if the source does not define it.
     """
 
     nodes: tuple[Node, ...]
@@ -87,7 +87,7 @@ class Game:
         return self.nodes[0]
 
 
-# From elsewhere
+# Conversion from other formats
 
 
 def from_tree(tree: Any) -> Game:
@@ -154,7 +154,7 @@ def to_sequences(tree: Any, strategy: Strategy, player: int) -> Array:
     return np.concatenate([[1.0], *rows])
 
 
-# Walking
+# Traversal
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -171,7 +171,7 @@ def children_of(node: Node) -> tuple[Node, ...]:
 
 
 def infosets(root: Node) -> dict[Label, Decision]:
-    """One node of every infoset, in the order in which they are met.
+    """One node of every infoset, in order of first occurrence.
 
     Raises:
       ValueError: if two nodes of an infoset differ in player or actions.
@@ -190,7 +190,7 @@ def infosets_of(root: Node, player: int) -> list[Label]:
 
 
 def uniform(root: Node) -> dict[Label, Array]:
-    """All actions alike, everywhere."""
+    """Equal probabilities everywhere."""
     return geometric(root, 1.0)
 
 
@@ -219,12 +219,12 @@ def value(node: Node, strategies: Strategy) -> float:
 
 
 def sign(player: int) -> int:
-    """Payoffs are player 0's; times this they are the player's."""
+    """The factor that converts player 0's payoffs to the player's."""
     return 1 if player == 0 else -1
 
 
 def reaches(root: Node, strategies: Strategy) -> dict[Node, tuple[float, float, float]]:
-    """`(P_0, P_1, P_c)` of every node: the parts of player 0, player 1 and chance in reaching it."""
+    """`(P_0, P_1, P_c)` of every node: the factors of player 0, player 1 and chance in its reach."""
     found: dict[Node, tuple[float, float, float]] = {}
 
     def visit(node: Node, reach: tuple[float, float, float]) -> None:
@@ -248,7 +248,7 @@ def _times(reach: tuple[float, float, float], who: int, factor: float) -> tuple[
 
 
 def own_reaches(root: Node, player: int, strategies: Strategy) -> dict[Label, float]:
-    """The player's own part in reaching each of its infosets, `Past` moves not counted.
+    """The player's own reach of each of its infosets, without `Past` moves.
 
     Raises:
       ValueError: if it differs between the nodes of an infoset (no perfect recall).
@@ -270,7 +270,7 @@ def own_reaches(root: Node, player: int, strategies: Strategy) -> dict[Label, fl
 
 
 def counterfactual_values(root: Node, player: int, strategies: Strategy) -> dict[Label, Array]:
-    """`q(I, a)`: sum over the nodes of I of everybody else's reach times value after a, to the player.
+    """`q(I, a)`: sum over the nodes of I of the others' reach times the player's value after a.
 
     The value of the infoset is `strategies[I] · q(I)`.
     """
@@ -309,9 +309,9 @@ def with_floor(row: Array, floor: Array | None) -> Array:
 def best_response(
     root: Node, player: int, strategies: Strategy, floors: Floors | None = None
 ) -> dict[Label, Array]:
-    """The player's best strategy against the other's, within the floors on its own actions.
+    """The player's best response to the other's strategy, within the floors on its own actions.
 
-    At infosets that the others never reach, the first action (within the floor).
+    At infosets with reach 0 by the others, the first action (within the floor).
     """
     members: dict[Label, list[tuple[Decision, float]]] = {}
 
@@ -357,13 +357,13 @@ def best_response(
 
 
 def best_response_value(root: Node, player: int, strategies: Strategy, floors: Floors | None = None) -> float:
-    """What the player gets at best against the other player's strategy, in its own utility."""
+    """The player's best-response value against the other player's strategy, in its own utility."""
     response = best_response(root, player, strategies, floors)
     return sign(player) * value(root, {**strategies, **response})
 
 
 def guaranteed(root: Node, player: int, strategies: Strategy) -> Array:
-    """`[lanes]` what the player gets, in its utility, if the other one answers at best.
+    """`[lanes]` the player's value, in its utility, against a best response.
 
     Minus `best_response_value` of the other player, for many strategies at once: rows are
     `[actions, lanes]`.
@@ -373,7 +373,7 @@ def guaranteed(root: Node, player: int, strategies: Strategy) -> Array:
     members: dict[Label, list[tuple[Decision, Array]]] = {}
 
     def collect(node: Node, reach: Array) -> None:
-        """Lists the other player's decisions, with the reach of everybody else."""
+        """Collect the other player's decisions, with the reach of everyone else."""
         if isinstance(node, Decision) and node.player == other:
             members.setdefault(node.infoset, []).append((node, reach))
             for child in node.children:
@@ -391,7 +391,7 @@ def guaranteed(root: Node, player: int, strategies: Strategy) -> Array:
     values: dict[Node, Array] = {}
 
     def response(label: Label) -> Array:
-        """`[lanes]` number of the other player's best action."""
+        """`[lanes]` index of the other player's best action."""
         if label not in responses:
             nodes = members[label]
             count = len(nodes[0][0].actions)

@@ -1,4 +1,4 @@
-"""The first update of regret matching in a public subgame, in exact numbers: recursion over public nodes."""
+"""The first update of regret matching in a public subgame, in exact arithmetic: recursion over nodes."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ Row = list[Fraction]
 
 
 Regrets = dict[int, tuple[Row, Fraction]]
-"""For every public node that an action leads to: the regret for it with every hand, and the most that is
-earned at the node above."""
+"""For every public node below an action: its regret with every hand, and the largest payoff at the node
+above."""
 
 
 def first_regrets(policy: Policy, root: int, player: int) -> tuple[Regrets, Regrets]:
-    """What both players regret after their first update, where both enter as their policies do.
+    """Both players' regrets after their first update, if both enter according to their policies.
 
     The other player updates first, from uniform strategies.
 
     Args:
-      policy: of one lane; its floats are taken as they are.
+      policy: a policy with one lane, whose floats count as exact.
       root: public node where the subgame begins.
-      player: who updates second.
+      player: the player who updates second.
 
     Returns:
-      Of the other player, and of `player`.
+      The other player's regrets, and those of `player`.
     """
     assert isinstance(policy.tree, PublicTree)
     game, tree = policy.tree.hands_game, policy.tree.nodes
@@ -39,7 +39,7 @@ def first_regrets(policy: Policy, root: int, player: int) -> tuple[Regrets, Regr
         for nodes, scales, table in zip(group.node, group.scale.tolist(), group.pays, strict=True)
         for node, scale in zip(nodes, scales, strict=True)
     }
-    strategy: dict[int, Row] = {}  # by the node that an action leads to
+    strategy: dict[int, Row] = {}  # by the node below an action
 
     def actor(node: int) -> int:
         return ACTOR_BIT.index(int(tree.actor[node])) if tree.num_children[node] else -1
@@ -92,7 +92,7 @@ def first_regrets(policy: Policy, root: int, player: int) -> tuple[Regrets, Regr
 
 
 def _matched(regrets: Regrets, parent: IntArray) -> dict[int, Row]:
-    """Regret matching: shares of positive regrets, all alike where there are none."""
+    """Regret matching: shares of positive regrets, uniform if there are none."""
     siblings: dict[int, list[int]] = {}
     for node in regrets:
         siblings.setdefault(int(parent[node]), []).append(node)
@@ -107,7 +107,7 @@ def _matched(regrets: Regrets, parent: IntArray) -> dict[int, Row]:
 
 
 def _way(policy: Policy, node: int, player: int, hand: int) -> Fraction:
-    """How likely a player's own choices lead to a public node with a hand."""
+    """The probability that a player's own choices lead to a public node with a hand."""
     assert isinstance(policy.tree, PublicTree)
     tree, reach = policy.tree.nodes, Fraction(1)
     while node:

@@ -1,10 +1,10 @@
-"""Subgames of own infostates, from the definition: what is kept, and what of it is solved for.
+"""Subgames of own infostates, from the definition: the kept histories, and the solved part of them.
 
-I is one of the resolving player's root infostates. At order k all of Iᵏ⁺¹ is kept: root histories of whole
-infostates of the opponent's. So the gadget game is that of Iᵏ⁺¹ as of any subgame, with their masses,
-alternative values and priors. If only some of the opponent's infostates are considered, the gadget game is
-that of their root histories, whole infostates still. Below own infostates outside of Iᵏ chance plays as the
-blueprint would; or, unfrozen, all that is kept is solved for.
+I is one of the resolving player's root infostates. At order k all of Iᵏ⁺¹ is kept: root histories that form
+whole infostates of the opponent. The gadget game is therefore that of Iᵏ⁺¹ as of any subgame, with its
+masses, alternative values and priors. If only some of the opponent's infostates are considered, the gadget
+game has their root histories, which are still whole infostates. Below own infostates outside of Iᵏ chance
+plays the blueprint; if unfrozen, everything that is kept is solved.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def own_infostates(above: gadgets.Above) -> list[Label]:
 
 
 def own_roots(above: gadgets.Above, own: Label) -> list[int]:
-    """The root histories of I."""
+    """The root histories of infostate I."""
     states = above.game.infostate[above.resolver]
     return [h for part in above.components for h in part if states[h] == own]
 
@@ -34,7 +34,7 @@ def own_roots(above: gadgets.Above, own: Label) -> list[int]:
 def subgame(
     above: gadgets.Above, own: Label, order: float = 1, considered: Collection[Label] | None = None
 ) -> gadgets.Subgame:
-    """Iᵏ⁺¹, or what of it is in the opponent's infostates that are considered."""
+    """Iᵏ⁺¹, or its part in the opponent's infostates that are considered."""
     states = above.game.infostate[above.opponent]
     near = _near(above, own, order + 1)
     return gadgets.Subgame(above, tuple(h for h in near if considered is None or states[h] in considered))
@@ -46,7 +46,7 @@ def _near(above: gadgets.Above, own: Label, order: float) -> list[int]:
 
 
 def freed_roots(above: gadgets.Above, own: Label, order: float = 1, unfrozen: bool = False) -> list[int]:
-    """The root histories of Iᵏ; unfrozen, of Iᵏ⁺¹."""
+    """The root histories of Iᵏ; unfrozen, those of Iᵏ⁺¹."""
     return _near(above, own, order + unfrozen)
 
 
@@ -58,7 +58,7 @@ def free_infosets(above: gadgets.Above, own: Label, order: float = 1, unfrozen: 
 
 
 def frozen(node: Node, player: int, free: set[Label], blueprint: Strategy) -> Node:
-    """A copy in which chance plays a player's part as the blueprint would, but at its free infosets."""
+    """A copy in which chance plays a player's blueprint except at its free infosets."""
     if isinstance(node, Terminal):
         return node
     if isinstance(node, Past):
@@ -79,7 +79,7 @@ def build(
     unfrozen: bool = False,
     considered: Collection[Label] | None = None,
 ) -> gadgets.Gadget:
-    """The gadget game of I by name, of the opponent's infostates that are considered; see `gadgets.build`."""
+    """The gadget game of I by name, with some or all of the opponent's infostates; see `gadgets.build`."""
     whole = gadgets.build(kind, subgame(above, own, order, considered), prior, epsilon)
     free = free_infosets(above, own, order, unfrozen)
     root = frozen(whole.root, above.resolver, free, above.blueprint)
@@ -87,7 +87,7 @@ def build(
 
 
 def with_floors(above: gadgets.Above, own: Label, whole: gadgets.Gadget) -> Floors:
-    """What freezes a gadget game of I² without changing its tree: floors that are the blueprint."""
+    """Freezing in a gadget game of I² by floors equal to the blueprint, without changing the tree."""
     free = free_infosets(above, own)
     held = {
         label: np.asarray(above.blueprint[label])

@@ -1,10 +1,9 @@
 """Gadget games as explicit trees, by enumeration from the definitions of design §3.
 
-Everything is in the resolving player's utility. The opponent's way in is a tree of its own
-decisions above copies of the subgame's nodes: nothing is a constant gradient or a scale here.
-The resolving player's reach `P_i(h)` of a root is a `Past` move: a chance weight to the
-opponent, and left out of the resolving player's own counterfactual values (so they are defined
-where it is 0) and of its averages ("root reach 1").
+Everything is in the resolving player's utility. The opponent's entry is a tree of its own decisions above
+copies of the subgame's nodes: nothing is a constant gradient or a scale here. The resolving player's reach
+`P_i(h)` of a root is a `Past` move: a chance weight to the opponent, and left out of the resolving player's
+own counterfactual values (so they are defined where it is 0) and of its averages ("root reach 1").
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from tests.reference.efg import Array, Chance, Decision, Floors, Label, Node, Pa
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """A kind of gadget game, apart from its tree.
+    """A kind of gadget game, without its tree.
 
     Attributes:
-      bound: how the losses of a cut's games bound the rise of exploitability: by their `sum`, or by the
+      bound: the bound on the rise of exploitability from the losses of a cut's games: their `sum`, or the
         largest, `max`; None if there is no bound.
       is_joint: one game for all subgames of the cut.
       is_margin: payoffs are divided by the reach `N(s)` of a root.
@@ -64,20 +63,20 @@ ENTRY = "entry"
 
 
 def entry_label(state: Label | None = None) -> Label:
-    """Label of the opponent's entry infoset: one at each `s` (resolving), one in all (max-margin)."""
+    """Label of the opponent's entry infoset: one per `s` (resolving), or a single one (max-margin)."""
     return (ENTRY,) if state is None else (ENTRY, state)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Above:
-    """What lies above a cut, for one resolving player and blueprint.
+    """The game above a cut, for one resolving player and blueprint.
 
     Attributes:
       game: the whole game.
       components: the root histories of every subgame.
       resolver: player i.
       blueprint: both players' probabilities at every infoset of the game.
-      alternatives: what stands for `V̄(s)` at every root infostate of the opponent, if not the values
+      alternatives: replaces `V̄(s)` at every root infostate of the opponent; by default the values
         of its best response to the blueprint.
     """
 
@@ -102,7 +101,7 @@ class Above:
 
     @functools.cached_property
     def subgame_of(self) -> dict[Node, Subgame]:
-        """The subgame of each root's node."""
+        """The subgame of each root node."""
         return {self.game.nodes[h]: subgame for subgame in self.subgames for h in subgame.roots}
 
     @functools.cached_property
@@ -125,10 +124,10 @@ class Above:
         return efg.counterfactual_values(root, self.opponent, best)
 
     def cut_off(self, stop: Callable[[Node], Node | None]) -> Node:
-        """The game above the cut, the resolving player fixed to its blueprint there.
+        """The game above the cut, with the resolving player fixed to its blueprint.
 
         Args:
-          stop: what stands for a node, if anything does; else a root pays its normalised
+          stop: returns a replacement of a node, or None; by default a root pays its normalised
             alternative value, and everything else stays.
         """
 
@@ -154,7 +153,7 @@ class Above:
 
     @functools.cached_property
     def ways(self) -> dict[Node, tuple[tuple[Label, int], ...]]:
-        """The opponent's `(infoset, number of the action)` on the way to each root."""
+        """The opponent's `(infoset, index of the action)` on the path to each root."""
         found: dict[Node, tuple[tuple[Label, int], ...]] = {}
 
         def visit(node: Node, way: tuple[tuple[Label, int], ...]) -> None:
@@ -170,9 +169,9 @@ class Above:
 
     @functools.cached_property
     def ends(self) -> dict[Label, list[bool]]:
-        """Which of the opponent's actions end the game at once, wherever in its infoset they are taken.
+        """The opponent's actions that end the game at once, at any node of their infosets.
 
-        The other player's half of a simultaneous move is no history, and is looked through.
+        The other player's half of a simultaneous move is no history, and is skipped.
         """
         histories = set(self.game.nodes)
 
@@ -190,7 +189,7 @@ class Above:
         return found
 
     def gift(self, infoset: Label, taken: int, rule: str) -> float:
-        """What the opponent gave away at an infoset: `max_a CBV(I', a) − CBV(I', a')`, not normalised.
+        """The value that the opponent gave up: `max_a CBV(I', a) − CBV(I', a')`, not normalised.
 
         Brown and Sandholm 2017, §5: a over the actions that end the game at once and a' itself
         (`lower-bound`), or over all actions (`estimate`).
@@ -203,13 +202,13 @@ class Above:
         return float(max([*others, q[taken]]) - q[taken])
 
     def most_below(self, infoset: Label, taken: int) -> float:
-        """The most `Σ_s N(s)` that the opponent can steer into the subgames once it took an action.
+        """The largest `Σ_s N(s)` of subgames that the opponent can reach after an action.
 
-        It picks its later actions; chance and the resolving player's blueprint do what they do.
+        It chooses its later actions; chance and the resolving player's blueprint are fixed.
         """
 
         def visit(node: Node, below: bool) -> Node:
-            """Pays 1 at every root below the action."""
+            """Pay 1 at every root below the action."""
             if node in self.subgame_of:
                 return Terminal(efg.sign(self.opponent) * float(below))
             if isinstance(node, Terminal):
@@ -234,7 +233,7 @@ class Above:
     def gifts(self, rule: str = "lower-bound", scaled: bool = False) -> dict[Label, float]:
         """`Σg` of every root infostate of the opponent, normalised.
 
-        Each gift is divided by `N(I')`, or (`scaled`, for a single subgame) by what of it can reach
+        Each gift is divided by `N(I')`, or (`scaled`, for a single subgame) by the part of it that can reach
         the subgame after a'.
         """
         if (rule, scaled) in self._known_gifts:
@@ -253,7 +252,7 @@ class Above:
 
     @functools.cached_property
     def known_ways_in(self) -> dict[tuple[int, ...], Node]:
-        """Trees of `way_in` that were built before, by roots."""
+        """Cached trees of `way_in`, by roots."""
         return {}
 
 
@@ -262,7 +261,7 @@ class Subgame:
     """One subgame of a game, re-solved by a player against a blueprint of both.
 
     Attributes:
-      above: the cut, and everything that all its subgames share.
+      above: the cut, and the data that all its subgames share.
       roots: the subgame's root histories.
     """
 
@@ -313,7 +312,7 @@ class Subgame:
         return self._members[state]
 
     def opponent_reach(self, state: Label) -> float:
-        """`P_-i(s)`, which perfect recall makes the same at every `h ∈ s`."""
+        """`P_-i(s)`, equal at every `h ∈ s` by perfect recall."""
         reach = [self._reach(h)[self.opponent] for h in self.members(state)]
         if max(reach) - min(reach) > 1e-12:
             raise ValueError(f"infostate {state!r}: the opponent's reach differs within it")
@@ -350,13 +349,13 @@ class Subgame:
         return bar if gifts is None else bar - self.normalizer(state) * gifts[state]
 
     def paid(self, node: Node) -> Terminal:
-        """What stands for a root's node where its subgame is not played: `V̄(s)/N(s)`, 0 if `N(s) = 0`."""
+        """The replacement of a root's node outside its subgame: `V̄(s)/N(s)`, 0 if `N(s) = 0`."""
         (state,) = {self.game.infostate[self.opponent][h] for h in self.roots if self.game.nodes[h] is node}
         mass = self.normalizer(state)
         return Terminal(efg.sign(self.resolver) * self.alternative(state) / mass if mass > 0 else 0.0)
 
     def normalized_cbvs(self) -> dict[Label, float]:
-        """`V̄(s)/N(s)` wherever `N(s) > 0`."""
+        """`V̄(s)/N(s)` of every s with `N(s) > 0`."""
         return {s: self.alternative(s) / self.normalizer(s) for s in self.states if self.normalizer(s) > 0}
 
 
@@ -390,7 +389,7 @@ class Gadget:
 
     @property
     def order(self) -> tuple[int, int]:
-        """Who updates first in CFR: the opponent, then the resolving player (design §2)."""
+        """The order of CFR updates: the opponent, then the resolving player (design §2)."""
         return 1 - self.resolver, self.resolver
 
     @functools.cached_property
@@ -422,7 +421,7 @@ def range_shares(subgame: Subgame) -> dict[Label, float]:
 
 
 def resolving_prior(subgame: Subgame, state: Label, prior: Prior) -> Array:
-    """`[p(s, follow), p(s, terminate)]`; uniform also where the blueprint never gets there."""
+    """`[p(s, follow), p(s, terminate)]`; uniform also where the blueprint has no reach."""
     if isinstance(prior, Mapping):
         return np.array([prior[state], 1.0 - prior[state]])
     _check(prior)
@@ -479,7 +478,7 @@ def build(
     epsilon: float = 0.0,
     gifts: Mapping[Label, float] | None = None,
 ) -> Gadget:
-    """A gadget by name, of `KINDS`; an optimal continuation is that of all subgames of the cut.
+    """A gadget by name in `KINDS`; an optimal continuation covers all subgames of the cut.
 
     Reach gadgets take lower bounds of gifts if no others are given.
     """
@@ -515,9 +514,9 @@ def _gifts(kind: str, subgame: Subgame, gifts: Mapping[Label, float] | None) -> 
 
 
 def unsafe(subgame: Subgame) -> Gadget:
-    """Chance over the roots with weights `P_i·P_c·P_-i`: the opponent has no way in of its own.
+    """Chance over the roots with weights `P_i·P_c·P_-i`: the opponent has no entry decision.
 
-    With every `P_-i(s) = 0` the game ends at once, with value 0 (the blueprint stays).
+    If every `P_-i(s) = 0`, the game ends at once with value 0 (the blueprint is kept).
     """
     if all(subgame.opponent_reach(s) == 0 for s in subgame.states):
         return Gadget(Terminal(0.0), {}, subgame.resolver)
@@ -558,7 +557,7 @@ def max_margin(
 ) -> Gadget:
     """The opponent picks an `s` with `N(s) > 0`; the subgame below pays its value less `V̄(s)/N(s)`.
 
-    With every `N(s) = 0` the simplex is empty and the game ends at once, with value 0 (the
+    If every `N(s) = 0`, the simplex is empty and the game ends at once, with value 0 (the
     blueprint stays). Where some are 0, their subgames hang beside the entry with weight 0, so that
     every infoset exists; nothing there counts, and averages there mean nothing.
     """
@@ -600,12 +599,11 @@ def shifted(node: Node, amount: float) -> Node:
 
 
 def way_in(above: Above, roots: Sequence[int], prior: Prior = "none", epsilon: float = 0.0) -> Gadget:
-    """The game itself above the cut, the resolving player fixed there, into the subgames at `roots`.
+    """The game above the cut, with the resolving player fixed, leading into the subgames at `roots`.
 
-    The opponent is free at its infosets on the way to these roots. Where play leaves the way it ends:
-    another subgame's root pays `V̄(s)/N(s)`, an infoset I' of the opponent that leads to none of these
-    roots its best-response value `CBV(I')/N(I')` (0 where `N` is 0). The floors are at the
-    infosets on the way.
+    The opponent is free at its infosets on the path to these roots. Play ends where it leaves the path:
+    another subgame's root pays `V̄(s)/N(s)`, an infoset I' of the opponent that leads to none of these roots
+    its best-response value `CBV(I')/N(I')` (0 where `N` is 0). The floors are at the infosets on the path.
     """
     inside = {above.game.nodes[h] for h in roots}
     on_way = {infoset for node in inside for infoset, _ in above.ways[node]}
@@ -629,7 +627,7 @@ def way_in(above: Above, roots: Sequence[int], prior: Prior = "none", epsilon: f
 
 
 def optimal_continuation(game: efg.Game, roots: Sequence[int], resolver: int, blueprint: Strategy) -> Gadget:
-    """The whole game with player i fixed to the blueprint everywhere but below the roots of a cut.
+    """The whole game with player i fixed to the blueprint everywhere except below the roots of a cut.
 
     The opponent decides everywhere, also where no subgame can follow.
     """
@@ -639,7 +637,7 @@ def optimal_continuation(game: efg.Game, roots: Sequence[int], resolver: int, bl
     return Gadget(root, {}, resolver, {h: game.nodes[h] for h in roots})
 
 
-# What the LPs maximise, and certificates
+# Objectives of the linear programs, and certificates
 
 
 def objective(
@@ -650,7 +648,7 @@ def objective(
     epsilon: float = 0.0,
     gifts: Mapping[Label, float] | None = None,
 ) -> float:
-    """Design §3, "What the LPs maximise", at the resolving player's strategy below the roots."""
+    """The objective of design §3, "What the LPs maximise", for the resolving player's strategy."""
     worst = {s: subgame.worst_value(s, strategies) for s in subgame.states}
     if kind == "unsafe":
         return sum(subgame.opponent_reach(s) * worst[s] for s in subgame.states)
@@ -671,7 +669,7 @@ def objective(
         return 0.0
     margins = np.array([(worst[s] - bar[s]) / subgame.normalizer(s) for s in states])
     p = max_margin_prior(subgame, prior)
-    eps = eps * p.sum()  # 0 if there is nothing to perturb towards
+    eps = eps * p.sum()  # 0 without weights to perturb towards
     return float((1 - eps) * margins.min() + eps * p @ margins)
 
 
@@ -686,8 +684,8 @@ def rise_bound(
 ) -> float:
     """One gadget game's term in `exploitability_bound` (design §3).
 
-    Resolving adds the terms of all subgames, max-margin takes the largest; an optimal continuation
-    is one game.
+    Resolving sums the terms of all subgames, max-margin takes the largest; an optimal continuation is one
+    game.
     """
     eps = 0.0 if prior == "none" else epsilon
     if kind == "optimal-continuation":

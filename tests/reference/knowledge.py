@@ -1,4 +1,4 @@
-"""What a player knows at a cut, from the definitions: walks over root histories, sets and loops.
+"""A player's knowledge at a cut, from the definitions: walks over root histories, sets and loops.
 
 Root histories are adjacent if they share an infostate of either player; Iᵏ is those at distance < k from I.
 """
@@ -33,13 +33,13 @@ def infostates(states: States, roots: Sequence[int], player: int) -> list[Label]
 
 
 def neighbourhood(states: States, roots: Sequence[int], player: int, own: Label, order: float) -> set[int]:
-    """Iᵏ of the own infostate I, any k from 1 on: the root histories at distance < k from it."""
+    """Iᵏ of the own infostate I, for any k ≥ 1: the root histories at distance < k from it."""
     reached = {h for h in roots if states[player][h] == own}
     distance = 0
     while distance + 1 < order:
         further = {
             h for h in roots for near in reached if any(known[h] == known[near] for known in states)
-        }  # distance + 1 away, or nearer
+        }  # at most one further
         if further == reached:
             break
         reached, distance = further, distance + 1
@@ -49,12 +49,12 @@ def neighbourhood(states: States, roots: Sequence[int], player: int, own: Label,
 def known(
     states: States, roots: Sequence[int], player: int, own: Label, order: float, unfrozen: bool
 ) -> Known:
-    """The subgame of an own infostate: Iᵏ⁺¹ if all of it is solved for, else Iᵏ; the rest is constant."""
+    """The subgame of an own infostate: Iᵏ⁺¹ if all of it is solved, otherwise Iᵏ with the rest constant."""
     return Known(frozenset(neighbourhood(states, roots, player, own, order + unfrozen)))
 
 
 def meeting(states: States, roots: Sequence[int], player: int) -> list[set[Label]]:
-    """The opponent's infostates that meet each own one, in order of `infostates`."""
+    """The opponent's infostates that share a root history with each own one, in order of `infostates`."""
     return [
         {states[1 - player][h] for h in roots if states[player][h] == own}
         for own in infostates(states, roots, player)
@@ -62,9 +62,10 @@ def meeting(states: States, roots: Sequence[int], player: int) -> list[set[Label
 
 
 def colour_classes(met: Sequence[set[Label]]) -> list[int]:
-    """A class for each own infostate, given whom it meets: the least that none in its way has.
+    """A class for each own infostate, given the opponent's infostates that it meets: greedy colouring.
 
-    In its way are those that meet one that it meets too. Who has the most in its way comes first.
+    Own infostates conflict if they meet a common infostate. Each gets the smallest class without a conflict,
+    in descending order of the number of conflicts.
     """
     in_way = [[k for k, theirs in enumerate(met) if k != i and theirs & mine] for i, mine in enumerate(met)]
     found: dict[int, int] = {}
@@ -75,14 +76,14 @@ def colour_classes(met: Sequence[set[Label]]) -> list[int]:
 
 
 def degree_shares(met: Sequence[set[Label]]) -> list[float]:
-    """1 / the most own infostates that meet any one of those that I meets."""
+    """1 / the largest number of own infostates that meet an infostate met by I."""
     return [1 / max(sum(other in theirs for theirs in met) for other in mine) for mine in met]
 
 
 def best_share_sum(met: Sequence[set[Label]]) -> float:
-    """The largest sum of shares in [0, 1] that sum to at most 1 at each of the opponent's infostates.
+    """The largest sum of shares in [0, 1] whose sum is at most 1 at each of the opponent's infostates.
 
-    The best of all vertices: every choice of as many constraints as there are shares, held with equality.
+    The maximum over all vertices: every choice of as many tight constraints as there are shares.
     """
     opponents = sorted(set[Label]().union(*met))
     at_most_one = np.array([[float(other in mine) for mine in met] for other in opponents])
@@ -92,7 +93,7 @@ def best_share_sum(met: Sequence[set[Label]]) -> float:
     best = 0.0
     for chosen in itertools.combinations(range(len(rows)), len(met)):
         matrix: Array = rows[list(chosen)]
-        if abs(np.linalg.det(matrix)) < 0.5:  # a whole number
+        if abs(np.linalg.det(matrix)) < 0.5:  # an integer
             continue
         share = np.linalg.solve(matrix, bounds[list(chosen)])
         if (rows @ share <= bounds + 1e-9).all():

@@ -1,8 +1,8 @@
 """The sequence-form linear program of an explicit tree (von Stengel 1996), through HiGHS.
 
-For the maximising player, variables are the realisation weights of its sequences. For the other
-player, `q(I, a)` is the value (to the maximiser) below a sequence, weighted by everybody's reach but
-its own, and at an infoset with floors `f = ε·p` (perturbed as in Farina, Kroer and Sandholm 2017)
+For the maximising player, variables are the realisation weights of its sequences. For the other player, `q(I,
+a)` is the value (to the maximiser) below a sequence, weighted by the others' reach, and at an infoset with
+floors `f = ε·p` (perturbed as in Farina, Kroer and Sandholm 2017)
 
     v(I) = (1-ε)·m(I) + Σ_a f_a·q(I, a),   m(I) ≤ q(I, a) for every a.
 
@@ -27,9 +27,9 @@ Sequence = Hashable
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Solution:
-    """The value that `player` can guarantee (in its utility), unique, and a strategy that does.
+    """The value that `player` can guarantee (in its utility), and a strategy that guarantees it.
 
-    At infosets that the player itself never reaches, the strategy is uniform.
+    The value is unique. At infosets that the player itself does not reach, the strategy is uniform.
     """
 
     value: float
@@ -37,7 +37,7 @@ class Solution:
 
 
 def solve(root: Node, player: int, floors: Floors | None = None) -> Solution:
-    """Maximises what `player` is guaranteed; both players keep to the floors."""
+    """Maximise the guaranteed value of `player`; both players respect the floors."""
     floors = floors or {}
     decisions = efg.infosets(root)
     mine = [label for label, node in decisions.items() if node.player == player]
@@ -68,7 +68,7 @@ def solve(root: Node, player: int, floors: Floors | None = None) -> Solution:
         for a, floor in enumerate(floors.get(label, np.zeros(0))):
             at_most.add({above: float(floor), variable("x", (label, a)): -1.0}, 0.0)
     for sequence in [None, *((label, a) for label in theirs for a in range(len(decisions[label].actions)))]:
-        # q(sequence) = payoff against x + Σ v(infosets right after it)
+        # q(sequence) = payoff against x + Σ v(child infosets)
         row = {variable("q", sequence): 1.0}
         for own, amount in payoff.get(sequence, {}).items():
             row[variable("x", own)] = -amount

@@ -1,8 +1,8 @@
 """Gadget games against an opponent who may follow a model, as explicit trees.
 
-Chance says first which opponent there is, and the resolving player never learns it. With probability 1 − p it
-is the free one, in the gadget game of `gadgets.py`, floors and all; with probability p it is the model, which
-comes to the same roots with its own reach in place of the blueprint's opponent's: not normalised.
+Chance first draws the opponent, unobserved by the resolving player. With probability 1 − p it is the free
+one, in the gadget game of `gadgets.py`, including floors; with probability p it is the model, which enters
+the same roots with its own reach in place of the blueprint's opponent's, without normalisation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.reference.efg import Chance, Decision, Node, Past, Strategy, Terminal
 
 
 def locked(node: Node, opponent: int, model: Strategy) -> Node:
-    """A copy in which chance plays the opponent's part as the model would."""
+    """A copy in which chance plays the opponent's part as the model."""
     if isinstance(node, Terminal):
         return node
     if isinstance(node, Past):
@@ -27,7 +27,7 @@ def locked(node: Node, opponent: int, model: Strategy) -> Node:
 
 
 def followed(subgames: Sequence[gadgets.Subgame], model: Strategy) -> Node:
-    """The model's share of play below the roots of some subgames, as likely as it gets there."""
+    """The model's share of play below the roots of some subgames, weighted by its reach."""
     first = subgames[0]
     reach = efg.reaches(first.game.root, model)
     weights: list[float] = []
@@ -42,7 +42,7 @@ def followed(subgames: Sequence[gadgets.Subgame], model: Strategy) -> Node:
 
 
 def parts_of(kind: str, subgame: gadgets.Subgame) -> Sequence[gadgets.Subgame]:
-    """The subgames of a gadget game: an optimal continuation is that of all."""
+    """The subgames of a gadget game: all of them for an optimal continuation."""
     return subgame.above.subgames if gadgets.KINDS[kind].is_joint else [subgame]
 
 
@@ -61,7 +61,7 @@ def build(
 
 
 def earned(kind: str, subgame: gadgets.Subgame, model: Strategy, strategies: Strategy) -> float:
-    """What the resolving player's strategy gets in a gadget game from an opponent who is the model."""
+    """The resolving player's value in a gadget game against the model."""
     return efg.sign(subgame.resolver) * efg.value(followed(parts_of(kind, subgame), model), strategies)
 
 
@@ -74,7 +74,7 @@ def objective(
     prior: gadgets.Prior = "none",
     epsilon: float = 0.0,
 ) -> float:
-    """What the linear programs maximise, at a strategy."""
+    """The objective of the linear programs, at a strategy."""
     free = gadgets.objective(kind, subgame, strategies, prior, epsilon)
     return (1 - p) * free + p * earned(kind, subgame, model, strategies)
 
@@ -91,8 +91,8 @@ def rise_bound(
 ) -> float:
     """One gadget game's term in `exploitability_bound`, for p < 1; `epsilon` without a prior counts as 0.
 
-    Resolving and max-margin: `[p·Δu + gap + (1 − p)·ε·Q]⁺ / ((1 − p)(1 − ε))`, Δu what the strategy earns
-    more than the blueprint from the model.
+    Resolving and max-margin: `[p·Δu + gap + (1 − p)·ε·Q]⁺ / ((1 − p)(1 − ε))`, with Δu the strategy's gain
+    against the model minus the blueprint's.
     """
     before = earned(kind, subgame, model, subgame.blueprint)
     gained = p * (earned(kind, subgame, model, strategies) - before)

@@ -1,12 +1,12 @@
 """Nested search from own infostates, from the definition: one search at a time, each an explicit game.
 
-An agent at an own infostate I of level n has searched at the own infostates above I, and nowhere else. It
-holds a strategy of both players: the blueprint at first, and after each search what that found, wherever it
-was free, and the opponent's from its game. With that as its blueprint it builds the gadget game of I as
-`tests/reference/frozen.py` does. *Assembled* instead, its own half is what the searches from all own
-infostates above found, each below its own one.
+An agent at an own infostate I of level n has searched at the own infostates above I only. Its strategy of
+both players is at first the blueprint; after each search it takes over the search's strategy at the infosets
+that were free, and the opponent's from the search's game. With that strategy as its blueprint it builds the
+gadget game of I as `tests/reference/frozen.py` does. If *assembled* instead, its own half comes from the
+searches at all own infostates above, each below its own one.
 
-A game that ends at a limit is a game of its own: at a leaf both players choose an entry, at once.
+A game that ends at a limit is a separate game: at a leaf both players simultaneously choose an entry.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class How:
     """One lane of nested search.
 
     Attributes:
-      kind: of gadget; unsafe at first where the opponent has not acted.
+      kind: kind of gadget; unsafe at first where the opponent has not acted.
       prior: its prior.
       epsilon: its ε.
       order: k.
-      unfrozen: whether all that is kept is solved for.
+      unfrozen: whether everything that is kept is solved.
       follow: `believed` or `assembled`.
       depth: D; None for searches to the end.
-      iterations: of CFR+.
-      threshold: positive regrets that sum to no more are rounding.
+      iterations: iterations of CFR+.
+      threshold: sums of positive regrets up to this are rounding errors.
     """
 
     kind: str
@@ -54,12 +54,12 @@ class How:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Searched:
-    """What is known after the search from an own infostate.
+    """State after the search from an own infostate.
 
     Attributes:
       game: down to its limit.
-      strategy: both players', that of the search where it found one.
-      found: the player's rows below the infostate itself.
+      strategy: both players', from the search where it has rows.
+      found: the player's rows below the infostate.
     """
 
     game: efg.Game
@@ -70,13 +70,13 @@ class Searched:
 def nested_policy(
     tree: Any, player: int, blueprint: Strategy, how: How, values: Array | None = None
 ) -> tuple[dict[Label, Array], float]:
-    """The player's rows, and the smallest sum of regrets on which a strategy rests.
+    """The player's rows, and the smallest sum of regrets that determines a strategy.
 
     Args:
       tree: the production tree, of which only raw arrays are read.
-      player: who searches.
+      player: the searching player.
       blueprint: both players' rows.
-      how: how.
+      how: settings of the lane.
       values: `[histories, K, K]` player 0's payoff at limits.
     """
     whole, policy, least = efg.from_tree(tree), dict(blueprint), 1.0
@@ -120,7 +120,7 @@ def nested_policy(
 
 
 def _owner(label: Any) -> int:
-    """Whose infoset, or choice at a limit."""
+    """The player of an infoset, or of a choice at a limit."""
     return label[1] if label[0] == ENTRY else label[0]
 
 
@@ -154,7 +154,7 @@ def _until_next(
 
 
 def _search(above: gadgets.Above, own: Label, how: How, blueprint: Strategy) -> tuple[Searched, float]:
-    """CFR+ in the gadget game of an own infostate; where it says nothing the blueprint stays."""
+    """CFR+ in the gadget game of an own infostate; infosets without a row keep the blueprint."""
     free = frozen.free_infosets(above, own, how.order, how.unfrozen)
     kept = frozen.subgame(above, own, how.order)
     theirs = {
@@ -222,7 +222,7 @@ def _choice(game: efg.Game, player: int, h: int, table: Array) -> Node:
 
 
 def _from_entry_zero(game: efg.Game, strategy: Mapping[Label, Any]) -> dict[Label, Any]:
-    """A strategy that goes on by entry 0 wherever the game ends at a limit."""
+    """A strategy that continues with entry 0 at every limit."""
     rows = {label: row for label, row in strategy.items() if label[0] != ENTRY}  # pyright: ignore[reportIndexIssue]
     for label, node in efg.infosets(game.root).items():
         if isinstance(label, tuple) and label[0] == ENTRY:

@@ -1,4 +1,4 @@
-"""OpenSpiel's rules as an explicit game, without anything of the project's own."""
+"""OpenSpiel's rules as an explicit game, without this package's code."""
 
 from __future__ import annotations
 

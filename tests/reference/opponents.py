@@ -1,8 +1,8 @@
 """Responses to a model of the opponent, by definition: explicit trees in which chance plays the model.
 
-With probability p, drawn at the root, the opponent's decisions are chance's, with the model's probabilities;
-else they are its own. The player's infosets are the same in both copies. What the player can guarantee in
-that tree is the objective of a restricted Nash response.
+With probability p, drawn at the root, the opponent's decisions are chance moves with the model's
+probabilities; otherwise they are its own. The player's infosets are the same in both copies. The player's
+guaranteed value in that tree is the objective of a restricted Nash response.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ def locked(node: Node, opponent: int, model: Strategy) -> Node:
 
 
 def mixture(root: Node, player: int, model: Strategy, p: float) -> Node:
-    """Chance first draws whether the opponent is the model; nobody is told."""
+    """Chance first draws whether the opponent is the model, unobserved by the players."""
     return Chance((p, 1 - p), (locked(root, 1 - player, model), root))
 
 
 def objective(root: Node, player: int, model: Strategy, p: float) -> float:
-    """The most that a player can guarantee in the mixture, in its utility."""
+    """The largest value that a player can guarantee in the mixture, in its utility."""
     return lp.solve(mixture(root, player, model, p), player).value
 
 
 def biased_objective(root: Node, player: int, model: Strategy, p: float) -> float:
-    """The most that a player can guarantee against an opponent with floors p × model."""
+    """The largest value that a player can guarantee against an opponent with floors p × model."""
     return lp.solve(root, player, model_floors(root, player, model, p)).value
 
 

@@ -2,7 +2,7 @@
 
 Every fixed shape has chance, information hidden from both players, decisions of both above and below
 its cut, subgames of different sizes and unequal numbers of actions (ids up to 3, not always
-contiguous). Payoffs are normal draws, so nothing is tied. `random_shape` draws the structure too.
+contiguous). Payoffs are normal draws, so there are no ties. `random_shape` draws the structure too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.reference.efg import Array, Label
 
 History: TypeAlias = tuple[Move, ...]
 Turn: TypeAlias = tuple[int, tuple[Move, ...]]
-"""Who acts (as in `HistoryLevel.actor`) and the moves to choose from, ascending."""
+"""Actor (as in `HistoryLevel.actor`) and its moves, ascending."""
 
 END: Turn = (TERMINAL, ())
 NUM_ACTIONS = 4
@@ -54,10 +54,10 @@ class Shape:
     Attributes:
       name: key of `SHAPES`, if it is one of these.
       cut: the cut to use.
-      subgames: how many subgames that cut has, 0 if nobody has counted them.
-      turn: whose turn it is after a history.
-      seen: what a player sees on arrival at a history, None for nothing (the own action is known anyway).
-      public: what both are known to have seen, or None if the shape does not say.
+      subgames: number of subgames of that cut, 0 if unknown.
+      turn: the actor after a history.
+      seen: a player's observation on arrival at a history, None for none (own actions are known anyway).
+      public: the public observations, or None if the shape does not define them.
       payoff: player 0's payoff at a terminal history, of a normal draw.
       unevenness: of the chance after a history: the power to which its probabilities are raised.
     """
@@ -137,11 +137,11 @@ def _bids_seen(player: int, h: History) -> Hashable:
     if len(h) == 2:
         return _SIGNAL[h[1]]
     if len(h) == 3 and _SIGNAL[h[1]] == 1 and isinstance(h[2], tuple):
-        return ("on", h[2][1] == 3)  # who goes on says what player 1 bid
+        return ("on", h[2][1] == 3)  # player 0's decision to continue depends on player 1's bid
     return h[-1] if len(h) == 3 and _SIGNAL[h[1]] == 2 else None
 
 
-# weather: player 0 holds a card, player 1 moves in secret, then chance does something public.
+# weather: player 0 holds a card, player 1 moves unseen, then chance makes a public move.
 
 
 def _weather_turn(h: History) -> Turn:
@@ -176,7 +176,7 @@ def _weather_public(h: History) -> Hashable:
 
 
 def _delays_line(h: History) -> History:
-    """The moves of the players, card and delay left out; actions 1 and 2 of player 0 go on alike."""
+    """The moves of the players, without card and delay, where actions 1 and 2 of player 0 are alike."""
     return (1, *h[3:]) if h[1:2] == (2,) else h[1:]
 
 
@@ -212,7 +212,7 @@ def _delays_seen(player: int, h: History) -> Hashable:
     return h[-1]
 
 
-# uneven: forced moves, a player with no say in a subgame, and subgames of a single history.
+# uneven: forced moves, a player without a choice in a subgame, and subgames of a single history.
 
 _UNEVEN = _table(
     {
@@ -264,11 +264,11 @@ SHAPES: Mapping[str, Shape] = {
 # Random shapes
 
 SMALLEST, LARGEST = 20, 300
-"""Histories of a random shape."""
+"""Bounds on the number of histories of a random shape."""
 
 
 def side_by_side(name: str, shapes: Sequence[Shape]) -> Shape:
-    """Shapes as one: chance picks which, and both players see it."""
+    """Shapes as one game: chance picks the shape, and both players see it."""
 
     def of(h: History) -> Shape:
         number = h[0]
@@ -298,7 +298,7 @@ def random_shape(seed: int) -> Shape:
         if SMALLEST <= draft.size <= LARGEST and draft.actors() >= {0, 1} and depths:
             break
     if len(depths) > 1 and rng.random() < 0.9:
-        depths = depths[1:]  # mostly, somebody has moved before
+        depths = depths[1:]  # usually, a player has moved before
     depth = depths[int(rng.integers(len(depths)))]
     public = draft.public.__getitem__ if rng.random() < 0.5 else None
     scale, power = 10.0 ** float(rng.choice([-2, 0, 2])), float(rng.choice([1, 3]))
@@ -321,9 +321,9 @@ def random_shape(seed: int) -> Shape:
 
 
 def random_hands_shape(seed: int) -> Shape:
-    """A structure in which a deal comes first and all else is public, so that it has a form by hands.
+    """A structure that begins with a deal and is public otherwise, so that it has a form by hands.
 
-    Player 0 opens with one of three moves; the cut is behind it. Some pairs of hands are never dealt.
+    Player 0 opens with one of three moves; the cut lies below it. Some pairs of hands are never dealt.
     """
     rng = np.random.default_rng(seed)
     counts = rng.integers(2, 4, size=2).tolist()
@@ -391,18 +391,18 @@ def with_first_actions(shape: Shape) -> Shape:
 
 
 def _side(moves: Sequence[Move], player: int) -> list[int]:
-    """A player's actions of a simultaneous turn, ascending."""
+    """A player's actions in a simultaneous turn, ascending."""
     return sorted({move[player] for move in moves if isinstance(move, tuple)})
 
 
 @dataclasses.dataclass(eq=False)
 class _Spot:
-    """Histories that both players know to be in one set: everything public has been the same.
+    """Histories with equal public observations.
 
     Attributes:
       histories: the set.
-      public: what was public.
-      length: turns before.
+      public: their public observations.
+      length: number of previous turns.
     """
 
     histories: list[History]
@@ -413,16 +413,16 @@ class _Spot:
 class _Draft:
     """A random structure under construction: a tree of spots, each with one turn for all its histories.
 
-    What a player may do depends on its infostate. A move shows both players one of a few signals, which
-    lead to different spots, and may show each player another one; before that, some moves may lead
-    through a turn of chance or of a player that others do not see. Everything that a player ever tells
-    apart it goes on telling apart, and its own moves it knows: perfect recall.
+    A player's legal actions depend on its infostate. A move shows both players one of a few signals, which
+    lead to different spots, and may show each player a private one; before that, some moves may lead through
+    a turn of chance or of a player that others do not see. Players remember all their observations and moves:
+    perfect recall.
 
     Attributes:
       size: number of histories.
       turns: by history, those that are not terminal.
-      seen: for both players by history, what it sees on arrival, if anything.
-      public: by history, all signals that both have seen.
+      seen: both players' observations on arrival, if any, by history.
+      public: all signals that both have seen, by history.
     """
 
     def __init__(self, rng: np.random.Generator, most: int):
@@ -437,12 +437,12 @@ class _Draft:
             spots += self._grow(spots.pop(int(rng.integers(len(spots)))))
 
     def actors(self) -> set[int]:
-        """Which players ever have more than one action."""
+        """The players that have more than one action somewhere."""
         several = {actor for actor, moves in self.turns.values() if len(moves) > 1}
         return {player for player in (0, 1) if any(actor & (PLAYER_0, PLAYER_1)[player] for actor in several)}
 
     def depths(self) -> list[int]:
-        """Numbers of players' moves before decisions, each once."""
+        """The distinct numbers of players' moves before decisions."""
         return sorted(
             {
                 sum(self.turns[h[:k]][0] != CHANCE for k in range(len(h)))
@@ -459,7 +459,7 @@ class _Draft:
         return int(self._rng.choice([CHANCE, PLAYER_0, PLAYER_1, SIMULTANEOUS, TERMINAL], p=weights))
 
     def _menu(self, player: int, h: History) -> tuple[int, ...]:
-        """The player's actions; the same wherever it knows the same."""
+        """The player's actions; equal wherever its information is equal."""
         key = player, self._known[h][player]
         if key not in self._menus:
             count = int(self._rng.choice([1, 2, 3], p=[0.1, 0.6, 0.3]))
@@ -476,7 +476,7 @@ class _Draft:
     def _arrive(
         self, actor: int, h: History, move: Move, seen: Sequence[Hashable], public: Hashable
     ) -> History:
-        """Adds a history after a move of `actor`."""
+        """Add a history after a move of `actor`."""
         below = (*h, move)
         known: list[Hashable] = []
         for player in (0, 1):
@@ -491,11 +491,11 @@ class _Draft:
         return below
 
     def _grow(self, spot: _Spot) -> list[_Spot]:
-        """Gives a spot its turn; the spots that follow. It ends the game where there is no room for more."""
+        """Choose a spot's turn and return the spots that follow; end the game if the size is exhausted."""
         rng, actor = self._rng, self._actor(spot)
         staying = spot.histories
         if actor != TERMINAL and spot.length > 0 and len(staying) > 2 and self._happens(0.1):
-            ends = rng.random(len(staying)) < 0.3  # for reasons that players need not have seen
+            ends = rng.random(len(staying)) < 0.3  # for reasons that need not be observed
             staying = [h for h, end in zip(staying, ends, strict=True) if not end]
         outcomes = int(rng.integers(2, 5))
         if actor == TERMINAL or not staying:
@@ -532,13 +532,13 @@ class _Draft:
         ]
 
     def _step_aside(self, who: int, h: History, public: Hashable) -> list[History]:
-        """A turn of which only who has it knows, if anybody."""
+        """A turn that at most its own player observes."""
         options = self._moves(who, h, 2)
         self.turns[h] = who, options
         return [self._arrive(who, h, move, (None, None), public) for move in options]
 
     def _private(self, actor: int, player: int, moves: Sequence[Move]) -> dict[Move, int]:
-        """What only one player is shown of every move, if anything; more often of a chance move."""
+        """A private observation of one player for every move, if any; more often after chance moves."""
         if not self._happens(0.6 if actor == CHANCE else 0.25):
             return {}
         return {move: int(self._rng.integers(2)) for move in moves}
@@ -600,7 +600,7 @@ class RandomGame:
         return {}
 
     def knows(self, player: int, h: History) -> tuple[tuple[int, Hashable], ...]:
-        """The player's (own action, observation) at every step where there was one of either."""
+        """The player's (own action, observation) at every step with either."""
         known: list[tuple[int, Hashable]] = []
         for k in range(1, len(h) + 1):
             action, seen = self._own(player, h[:k]), self.shape.seen(player, h[:k])
@@ -609,7 +609,7 @@ class RandomGame:
         return tuple(known)
 
     def _own(self, who: int, h: History) -> int:
-        """What player 0, player 1 or chance (2) did last, -1 for nothing."""
+        """The last action of player 0, player 1 or chance (2), -1 for none."""
         actor, move = self.shape.turn(h[:-1])[0], h[-1]
         if not actor & (PLAYER_0, PLAYER_1, CHANCE)[who]:
             return -1
@@ -634,8 +634,8 @@ def random_game(shape: str, seed: int) -> RandomGame:
 def random_policy(tree: HistoryTree, rng: np.random.Generator, zeros: float = 0.0) -> dict[Label, Array]:
     """Rows of both players of a `HistoryTree`, labelled `(player, infoset)` as in `efg.from_tree`.
 
-    Dirichlet rows. With probability `zeros` each, a row is pure, an action is never played, or
-    an action is hardly played (1e-5 times): reaches are then unequal, clipped and zero.
+    Dirichlet rows. With probability `zeros` each, a row is pure, an action has probability 0, or an action
+    has a tiny probability (a factor of 1e-5): reaches are then unequal, clipped and zero.
     """
     rows: dict[Label, Array] = {}
     for player in (0, 1):

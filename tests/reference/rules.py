@@ -54,7 +54,7 @@ def _infostates(game: RandomGame, player: int, order: list[History]) -> tuple[in
 
 
 def reach_of_chance(game: RandomGame, history: History) -> float:
-    """How likely chance plays its part of a history."""
+    """Chance's reach of a history."""
     reach = 1.0
     for length in range(1, len(history) + 1):
         reach *= game.probability[history[:length]]
@@ -62,7 +62,7 @@ def reach_of_chance(game: RandomGame, history: History) -> float:
 
 
 def labels(tree: HistoryTree, game: RandomGame, explicit: efg.Game) -> dict[Label, Label]:
-    """The explicit game's label of every `(player, infoset)` of a tree that has some of its histories."""
+    """The explicit game's label of every `(player, infoset)` of a tree that has a subset of its histories."""
     number = {h: k for k, h in enumerate(histories(game))}
     return {
         (player, infoset): (player, explicit.infostate[player][number[tree.moves(history)]])
@@ -72,10 +72,10 @@ def labels(tree: HistoryTree, game: RandomGame, explicit: efg.Game) -> dict[Labe
 
 
 def from_state_rules(rules: Rules[Any]) -> efg.Game:
-    """The explicit game of rules state by state, whose players act in turn.
+    """The explicit game of rules by states, whose players act in turn.
 
     Histories are numbered depth first. Infosets are labelled by the rules' own names, infostates by all
-    that a player has done and seen.
+    actions and observations of the player.
     """
     nodes: list[Node | None] = []
     parent: list[int] = []
@@ -117,6 +117,6 @@ def from_state_rules(rules: Rules[Any]) -> efg.Game:
 
 
 def _longer(known: Label, own: int | None, public: Label, private: Label) -> Label:
-    """What a player knows after a move."""
+    """A player's information after a move."""
     assert isinstance(known, tuple)
     return known if own is public is private is None else (*known, (own, public, private))

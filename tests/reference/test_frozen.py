@@ -1,4 +1,4 @@
-"""Subgames of own infostates: the tree with chance, the tree with floors, and the formulas say the same."""
+"""Subgames of own infostates: the tree with chance, the tree with floors, and the formulas agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The oracles' gadget games, against published numbers, their formulas and certificates.
+"""The oracles' gadget games compared with published numbers, their formulas and certificates.
 
 Golden numbers: OpenSpiel 2.0.2's rules and HiGHS, copied from the project's reference folder.
 """
@@ -186,7 +186,7 @@ def test_entries_play_at_least_their_floor() -> None:
 @pytest.mark.parametrize("rule", cfr.RULES)
 @pytest.mark.parametrize("resolver", [0, 1])
 def test_the_resolvers_reach_is_a_chance_weight(rule: str, resolver: int) -> None:
-    """Where `P_i(h) > 0`, a `Past` move and a chance weight give the same strategies."""
+    """If `P_i(h) > 0`, a `Past` move and a chance weight give the same strategies."""
 
     def as_chance(node: efg.Node) -> efg.Node:
         if isinstance(node, efg.Past):
@@ -210,7 +210,7 @@ def test_the_resolvers_reach_is_a_chance_weight(rule: str, resolver: int) -> Non
 
 
 def cornered(resolver: int) -> list[gadgets.Subgame]:
-    """Betting, where player 0 never plays its action 1: nobody gets to the third subgame."""
+    """Betting in which player 0 never plays action 1: the third subgame is unreachable."""
     tree, game = random_tree("betting", 0)
     blueprint = random_policy(tree, np.random.default_rng(0))
     for infoset in (0, 1):
@@ -264,7 +264,7 @@ def test_gifts_lower_the_alternative() -> None:
     assert gained == pytest.approx(0.25, abs=1e-9)  # margins are normalised, and so are gifts
 
 
-# Gifts, and the opponent's real way in
+# Gifts, and the optimal continuation
 
 RULES = ("lower-bound", "estimate")
 REACH = ("reach-resolving", "reach-max-margin")
@@ -284,7 +284,7 @@ def spliced(
 
 
 def rise(above: gadgets.Above, refined: efg.Strategy) -> float:
-    """What the opponent gains in the whole game."""
+    """The opponent's gain in the whole game."""
     after, before = (
         efg.best_response_value(above.game.root, above.opponent, rows) for rows in (refined, above.blueprint)
     )
@@ -295,11 +295,11 @@ def rise(above: gadgets.Above, refined: efg.Strategy) -> float:
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kind", REACH)
 def test_gifts_in_every_subgame_are_safe(kind: str, rule: str, shape: str) -> None:
-    """Whichever actions they are taken from, as long as values are those of a best response.
+    """For gifts from either set of actions, as long as values are those of a best response.
 
     By induction from the cut upwards: if every root gains at most N·Σg, a' gains at most N(I')·Σg up to I'
-    itself, because what follows a' has together no more mass than I'; there it is worth `max_a CBV(I', a)`
-    at most, and its own gift is used up.
+    itself, because the roots below a' have together at most the mass of I'; there its value is at most `max_a
+    CBV(I', a)`, which uses up its own gift.
     """
     used = 0
     for seed, resolver in itertools.product((1, 2), (0, 1)):
@@ -331,7 +331,7 @@ def test_scaled_gifts_are_safe_in_a_single_subgame(kind: str, rule: str, shape: 
 
 
 def test_scaled_gifts_in_two_subgames_are_not_safe() -> None:
-    """Fig. 4 of *Safe and nested*, Tails sold for 0: always Tails solves both, and Heads then plays for 1."""
+    """Fig. 4 of *Safe and nested*, Tails sold for 0: always Tails solves both, and Heads then gains 1."""
 
     def guess(coin: str, name: str) -> efg.Node:
         paid = (efg.Terminal(-1.0 if call == coin else 1.0) for call in ("Heads", "Tails"))
@@ -373,7 +373,7 @@ def test_scaled_gifts_in_two_subgames_are_not_safe() -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("resolver", [0, 1])
 def test_values_off_the_way_are_best_responses(shape: str, resolver: int) -> None:
-    """An optimal continuation is the same whether the opponent decides off the way or is paid its best."""
+    """An optimal continuation is the same if the opponent is paid its best value off the path."""
     above = random_subgames(shape, 0, resolver, 0.2)[0].above
     roots = [h for part in above.components for h in part]
     folded = gadgets.build("optimal-continuation", above.subgames[0])

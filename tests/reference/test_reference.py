@@ -1,4 +1,4 @@
-"""The oracles themselves, against published numbers, OpenSpiel, brute force and one another.
+"""The oracles compared with published numbers, OpenSpiel, brute force and each other.
 
 Golden numbers: OpenSpiel 2.0.2's rules and HiGHS, copied from the project's reference folder.
 """
@@ -81,7 +81,7 @@ def test_counterfactual_values_add_up_to_the_value() -> None:
     _, game = random_tree("betting", 0)
     policy = efg.geometric(game.root, 0.7)
     q = efg.counterfactual_values(game.root, 0, policy)
-    first = (0, 0), (0, 1)  # player 0's first infosets, one a card, with nothing of its own before
+    first = (0, 0), (0, 1)  # player 0's first infosets, one per card, without own actions before
     total = sum(policy[label] @ q[label] for label in first)
     assert efg.own_reaches(game.root, 0, policy)[first[0]] == 1.0
     assert total == pytest.approx(efg.value(game.root, policy), abs=1e-12)
@@ -197,7 +197,7 @@ def test_many_strategies_are_answered_as_each_by_itself(shape: str, player: int)
 
 
 def test_random_shapes_differ_in_all_that_a_structure_can() -> None:
-    """And what their seed draws is a game: `enumerate_game` checks perfect recall and all else."""
+    """Every seed draws a valid game: `enumerate_game` checks perfect recall and the other conditions."""
     trees = [enumerate_game(RandomGame(random_shape(seed), seed)) for seed in range(40)]
     again = enumerate_game(RandomGame(random_shape(7), 7))
     np.testing.assert_array_equal(again.payoff, trees[7].payoff)
@@ -233,7 +233,7 @@ def test_shapes_are_fixed_and_varied(shape: str) -> None:
     for name in ("parent", "actor", "action", "infostate", "infoset", "sequence"):
         np.testing.assert_array_equal(getattr(tree, name), getattr(other, name))
     assert (tree.payoff != other.payoff).any() and (tree.chance != other.chance).any()
-    assert len(np.unique(tree.payoff[tree.terminals])) == tree.num_terminals  # nothing is tied
+    assert len(np.unique(tree.payoff[tree.terminals])) == tree.num_terminals  # there are no ties
     assert tree.num_histories <= (230 if shape == "uneven" else 100)
     cut = random_subgames(shape, 0, 0)
     assert len(cut) == SHAPES[shape].subgames

@@ -1,4 +1,4 @@
-"""Translation with a loop over histories and a dictionary of shadows for each."""
+"""Translation by a loop over histories, with a dictionary of shadows for each."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from jaxgadget.tree.matching import first_child, same_actions
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 OVER = -1
-"""The shadow whose hand is over."""
+"""The shadow that has ended."""
 
 Belief = dict[int, FloatArray]
-"""How likely every shadow is, `[lanes]`."""
+"""Shadow → its probability, `[lanes]`."""
 
 
 def translated_rows(
     policy: Policy, tree: HistoryTree, player: int, rule: str, seed: int | None = None
 ) -> FloatArray:
-    """`[Q, lanes]` what a player plays in all infosets; with a seed in the one shadow that is drawn."""
+    """`[Q, lanes]` the player's rows in all infosets; with a seed, in the single shadow that is drawn."""
     everything = np.arange(len(tree.infosets[player]))
     return _Translator(policy, tree, player, rule, seed).rows(everything)
 
 
 class _Translator:
-    """The shadows of one player: how likely each is after histories of the larger tree."""
+    """The shadows of one player, with the probability of each after histories of the larger tree."""
 
     def __init__(self, policy: Policy, tree: HistoryTree, player: int, rule: str, seed: int | None = None):
         self.policy, self.tree, self.player = policy, tree, player
@@ -56,7 +56,7 @@ class _Translator:
         return rows
 
     def _beliefs(self, histories: Sequence[int]) -> dict[int, Belief]:
-        """How likely every shadow is, after some histories and all on the way to them."""
+        """The probability of every shadow, after some histories and all their ancestors."""
         on_the_way = set[int]()
         for history in histories:
             while history not in on_the_way:
@@ -102,7 +102,7 @@ class _Translator:
         return shadow != OVER and int(self.shadow_tree.actor[shadow]) == ACTOR_BIT[player]
 
     def _taken_for(self, history: int, player: int, action: int, shadow: int) -> list[tuple[int, float]]:
-        """The shadows after an action that is taken for one of the abstraction, and their probabilities."""
+        """The abstract actions that an action maps to: the shadow after each, and its probability."""
         if not self._acts(shadow, player):
             return [(OVER, 1.0)]
         children = self._children_of(shadow)
@@ -123,7 +123,7 @@ class _Translator:
         return [(first, share), (second, 1 - share)]
 
     def _plays(self, history: int, belief: Belief) -> list[tuple[tuple[int, int], FloatArray]]:
-        """What the player does: the shadow after it and the action made, and `[lanes]` how likely."""
+        """The player's moves: the shadow after each, the action made, and `[lanes]` its probability."""
         plays: list[tuple[tuple[int, int], FloatArray]] = []
         for shadow, weight in belief.items():
             if not self._acts(shadow, self.player):
@@ -137,7 +137,7 @@ class _Translator:
         return plays
 
     def _made(self, history: int, shadow: int, action: int) -> int:
-        """The action that is made for one in the shadow."""
+        """The action that implements one of the shadow's actions."""
         legal, same = self._legal(history), self.from_shadow[action]
         if same in legal:
             return same
@@ -151,7 +151,7 @@ class _Translator:
         return next(action for action in self._legal(history) if self._size(history, action) == 0)
 
     def _children_of(self, shadow: int) -> dict[int, int]:
-        """The shadow after every move of whoever acts, in ascending order."""
+        """The shadow after each of the actor's moves, in ascending order."""
         if shadow not in self._children:
             begin, end = first_child(self.shadow_tree, np.array([shadow, shadow + 1])).tolist()
             moves = self.shadow_tree.action[:, begin:end].max(axis=0).tolist()
@@ -159,7 +159,7 @@ class _Translator:
         return self._children[shadow]
 
     def _bets_of(self, shadow: int) -> list[tuple[float, int]]:
-        """The bets of whoever acts in the shadow, ascending, and the shadow after each."""
+        """The bets of the actor in the shadow, ascending, and the shadow after each."""
         if shadow not in self._bets:
             sizes = [(self._shadow_size(shadow, a), child) for a, child in self._children_of(shadow).items()]
             self._bets[shadow] = sorted((size, child) for size, child in sizes if size)
@@ -180,7 +180,7 @@ class _Translator:
 
 
 def _add(pairs: Iterable[tuple[int, FloatArray]]) -> Belief:
-    """Sums what stands for the same shadow; shadows without any probability are left out."""
+    """Add up the probabilities of equal shadows, without those of probability 0."""
     belief: Belief = {}
     for shadow, weight in pairs:
         belief[shadow] = belief[shadow] + weight if shadow in belief else weight
@@ -196,7 +196,7 @@ def _draw(belief: Belief, uniform: float) -> Belief:
 
 
 def uniforms(tree: HistoryTree, player: int, seed: int) -> FloatArray:
-    """`[n]` a number in [0, 1) for every history, the same for all of an infostate."""
+    """`[n]` a number in [0, 1) for every history, equal within an infostate."""
     names, infostate = np.unique(tree.infostate[player], return_inverse=True)
     generator = np.random.Generator(np.random.Philox(key=np.array([seed, player], np.uint64)))
     return generator.random(len(names))[infostate]

@@ -1,4 +1,4 @@
-"""Nested search from own infostates in more games, orders and lookaheads, against the definition."""
+"""Nested search from own infostates in more games, orders and lookaheads, compared with the definition."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ GAMES = [
     (GOOFSPIEL.format(3), 1, None),
     (GOOFSPIEL.format(4), 0, None),
 ]
-"""Goofspiel to its end alone: where actions are worth exactly the same, rounding may say which is played,
-and in its lookaheads it does, from public states too."""
+"""Goofspiel only without a limit: in its lookaheads, from public states too, actions have exactly equal
+values, and rounding decides."""
 
 
 @functools.cache
@@ -70,7 +70,7 @@ def test_drawn_games(
     ("order", "unfrozen", "follow"), [(1, True, "believed"), (3, False, "assembled"), (3, True, "believed")]
 )
 def test_equal_subgames_after_different_searches(order: int, unfrozen: bool, follow: Any) -> None:
-    """What the opponent has is shown: who knew more of it before, and who less, then know the same."""
+    """Once the opponent's hand is revealed, what a player knew of it before makes no difference."""
     tree = deals.rounds(0, turns=3, shown=2)
     first, second = (level.cut(tree) for level in decisions(tree, 0))
     before = knowledge_cover(first, 0, order, unfrozen=unfrozen)
@@ -98,7 +98,7 @@ def test_search_from_public_states_is_as_defined() -> None:
 
 
 def test_beliefs_are_alike_below_the_same_search() -> None:
-    """Where all second searches follow the same first one, what it found is what is assembled."""
+    """If all second searches follow the same first one, its strategy is the assembled one."""
     tree = deals.rounds(0, turns=4, known=True)
     depth = tree.infosets[0].depth[tree.infosets[0].infoset[1:]]
     first, second = (rows(searched(tree, 0, knowledge)) for knowledge in (BELIEVED, ASSEMBLED))

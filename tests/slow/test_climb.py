@@ -1,4 +1,4 @@
-"""Climb with hands of two cards, as a whole: 60,376 histories against the game played out."""
+"""Climb with hands of two cards: all 60,376 histories compared with explicit trees."""
 
 import functools
 
@@ -19,7 +19,7 @@ def tree():
 
 def test_all_histories_are_those_of_the_game_played_out():
     check_counts(tree(), reference.game(4, 2))
-    assert tree().num_histories == 60_376  # what the documentation says
+    assert tree().num_histories == 60_376  # the value in the documentation
 
 
 def test_the_program_s_value_lies_in_the_bracket_of_cfr():

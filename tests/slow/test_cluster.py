@@ -1,6 +1,6 @@
-"""Sweeps by many processes: pools, submitit, Dask and the command line, and workers that are killed.
+"""Sweeps by many processes: pools, submitit, Dask and the command line, and killed workers.
 
-Slurm itself is played by small scripts: what is tested is what it is given, and that jobs do the work.
+Slurm is replaced by small scripts: the tests check its input, and that jobs do the work.
 """
 
 import concurrent.futures
@@ -33,13 +33,13 @@ NUM_PIECES = 16
 
 @pytest.fixture(autouse=True)
 def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers are new interpreters; they find this package and the tests' classes."""
+    """Make this package and the tests' classes importable in workers, which are new interpreters."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
-    """Of a sweep by one process."""
+    """The rows of a sweep by one process."""
     return sweep(tmp_path_factory.mktemp("alone"), **sweeping(**BOTH_PLAYERS))
 
 
@@ -58,7 +58,7 @@ def dask(tmp_path: pathlib.Path) -> Iterator[distributed.Client]:
             n_workers=2,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=":0",  # any free port; without one all clusters of a machine ask for the same
+            dashboard_address=":0",  # any free port; the default port may be taken
             local_directory=str(tmp_path / "dask"),
             silence_logs=50,
         ) as cluster,
@@ -68,7 +68,7 @@ def dask(tmp_path: pathlib.Path) -> Iterator[distributed.Client]:
 
 
 def deadly(folder: pathlib.Path) -> tuple[pathlib.Path, dict[str, Any], pd.DataFrame]:
-    """The file that keeps a prior from killing, a sweep with that prior, and its rows when nobody dies."""
+    """The file that disables a prior's kill, a sweep with that prior, and its rows without a kill."""
     path = folder / "killed"
     asked = several(priors=[Deadly(path=str(path), others_wait=str(folder / "wait"))])
     path.touch()
@@ -78,7 +78,7 @@ def deadly(folder: pathlib.Path) -> tuple[pathlib.Path, dict[str, Any], pd.DataF
 
 
 def written(folder: pathlib.Path) -> dict[str, int]:
-    """When each piece of a sweep was written."""
+    """Modification times of the pieces of a sweep."""
     return {path.stem: path.stat().st_mtime_ns for path in (folder / "pieces").glob("*.parquet")}
 
 
@@ -106,18 +106,16 @@ def test_dask(expected: pd.DataFrame, dask: distributed.Client, tmp_path: pathli
 
 
 def test_a_killed_worker_breaks_a_pool_and_what_it_finished_stays(tmp_path: pathlib.Path):
-    """A pool ends all its processes if one dies; repeat the same call to resume."""
+    """A pool terminates all its processes if one dies; repeating the call resumes."""
     path, asked, expected = deadly(tmp_path)
     spawn, folder = multiprocessing.get_context("spawn"), tmp_path / "sweep"
     shutil.copytree(tmp_path / "undisturbed", folder)
     for key in sorted(expected["piece"].unique())[:3]:
         (folder / "pieces" / f"{key}.parquet").unlink()
     before = written(folder)
-    (tmp_path / "wait").touch()  # the other process is in the middle of a piece when its pool ends it
+    (tmp_path / "wait").touch()  # the other process is computing a piece when the pool terminates it
     with concurrent.futures.ProcessPoolExecutor(2, spawn) as pool:
-        for future in [
-            pool.submit(os.getpid) for _ in range(2)
-        ]:  # from then on it looks after both processes
+        for future in [pool.submit(os.getpid) for _ in range(2)]:  # from then on it monitors both processes
             future.result()
         with pytest.raises(ChildProcessError, match="workers"):
             sweep(folder, executor=pool, workers=2, **sweeping(**asked))
@@ -144,7 +142,7 @@ def test_others_take_over_from_a_killed_process(tmp_path: pathlib.Path, locks: b
 
 
 def test_others_take_over_from_a_killed_job(jobs: submitit.AutoExecutor, tmp_path: pathlib.Path):
-    """Submitit may notice only when all is done and nobody waits any more."""
+    """Submitit may notice the kill only after all pieces are done."""
     path, asked, expected = deadly(tmp_path)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "1 of 2 workers ended early, with: UncompletedJobError")
@@ -202,7 +200,7 @@ def test_workers_of_the_command_line(tmp_path: pathlib.Path):
 
 
 def test_jobs_of_slurm(tmp_path: pathlib.Path):
-    """With the options that were asked for; their logs are in the folder."""
+    """With the requested options; their logs are in the folder."""
     scripts, played = tmp_path / "bin", tmp_path / "jobs"
     scripts.mkdir()
     played.mkdir()

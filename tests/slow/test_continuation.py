@@ -1,4 +1,4 @@
-"""Exact values of the optimal continuation in the games of the field and drawn ones, by linear programs."""
+"""Exact values of the optimal continuation in published and random games, by linear programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dark Hex on 2×3, through OpenSpiel: enumerated, cut, and refused where it forgets."""
+"""Dark Hex on 2×3, through OpenSpiel: enumeration, cuts, and refused variants with imperfect recall."""
 
 import pytest
 
@@ -18,7 +18,7 @@ BOARD = "num_cols=3,num_rows=2"
     [("obstype=reveal-numturns", 104_229, True), ("gameversion=adh", 149_953, False)],
 )
 def test_dark_hex_is_enumerated_and_cut(settings, histories, splits):
-    """Below the fifth decisions of player 0 the classical game splits; the abrupt one is a single subgame."""
+    """Below the fifth decisions of player 0 the classical game splits; the abrupt one stays one subgame."""
     tree = cuts_checked(f"dark_hex({BOARD},{settings})", depths=9, counts=4, turns=6)
     assert tree.num_histories == histories
     forest = build_forest(tree, cut(tree, own_decisions(0, 4)))

@@ -1,8 +1,8 @@
 """Table 1 of Milec, Kubíček and Lisý (2024): depth-limited best responses to a uniform opponent.
 
-The paper counts how many actions follow a player's own before its limit. With limits at own decisions and
-plans kept to their end its columns for 1 and 3 come out; 5 comes out of searches of five moves, after every
-move.
+The paper counts the actions that follow a player's own before its limit. Limits at own decisions and plans
+that are followed to their end give its columns for 1 and 3; column 5 results from searches of five moves
+after every move.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_shares_of_the_best_response(name: str) -> None:
 
 
 def test_a_robust_response_in_leduc_poker_is_hardly_exploitable() -> None:
-    """As in Figure 5: joint levels keep p·G ≥ (1−p)·E, and gain more than the best equilibrium."""
+    """As in Figure 5: joint levels satisfy p·G ≥ (1−p)·E, and gain more than the best equilibrium."""
     tree = jg.enumerate_game(jg.load("leduc_poker"))
     model = jg.make_blueprints(tree, "cfr:10", progress=False)
     ps = [0.1, 0.5]

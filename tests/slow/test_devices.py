@@ -1,7 +1,7 @@
-"""One program on one device, on eight virtual ones, and on two hosts of `jax.distributed` with three each.
+"""Programs on one device, on eight virtual ones, and on two hosts of `jax.distributed` with three each.
 
-The work is the same, spread over the devices: numbers are those of one device, bit for bit where a lane is
-computed by the same program.
+Work is distributed over the devices; numbers equal those of one device, bit for bit where a lane is computed
+by the same program.
 """
 
 import json
@@ -122,7 +122,7 @@ Found = tuple[dict[str, Any], dict[str, Any]]
 
 
 def answer(process: subprocess.Popen[str], file: pathlib.Path) -> Found:
-    """The arrays, and what else the program notes."""
+    """The arrays, and further records of the program."""
     out, err = process.communicate(timeout=900)
     assert process.returncode == 0, err
     with np.load(file) as archive:
@@ -137,7 +137,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Found:
 
 @pytest.fixture(scope="module")
 def eight(one: Found, tmp_path_factory: pytest.TempPathFactory) -> Found:
-    """Its sweep began on one device, and lacks all of its pieces."""
+    """Its sweep began on one device and lacks all of its pieces."""
     file = tmp_path_factory.mktemp("eight") / "found.npz"
     shutil.copytree(f"{one[1]['file']}.sweep", f"{file}.sweep")
     for piece in pathlib.Path(f"{file}.sweep", "pieces").iterdir():
@@ -157,11 +157,11 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> list[Found]:
 
 
 SAME = ("whole", "by hands", "training", "rivers by themselves")
-"""What one device computes, whatever the number of devices."""
+"""Results computed on one device, whatever the number of devices."""
 
 CLOSE = {"refine": 1e-12, "ranges": 1e-12, "rivers": 1e-12, "spots": 1e-12, "sweep": 1e-12}
 CLOSE["training of ranges"] = 1e-5
-"""What is spread: programs for other numbers of lanes round differently; ranges are solved in float32."""
+"""Results computed on several devices: other numbers of lanes round differently; ranges use float32."""
 
 
 def check(found: dict[str, Any], one: dict[str, Any]) -> None:
@@ -184,7 +184,7 @@ def test_each_of_two_hosts_computes_what_one_device_does(hosts: list[Found], one
 
 
 def test_two_hosts_share_five_blueprints(hosts: list[Found], one: Found):
-    """As the guide does: three for the first host, two for the second one."""
+    """As in the guide: three for the first host, two for the second one."""
     for whole, *shares in zip(*(noted["shared"] for _, noted in (one, *hosts)), strict=True):
         joined = np.empty_like(whole)
         assert [np.shape(share)[-1] for share in shares] == [3, 2]
@@ -198,7 +198,7 @@ def test_a_river_for_each_device_is_bit_for_bit_that_of_one(eight: Found):
 
 
 def test_rivers_are_spread(eight: Found, hosts: list[Found], one: Found):
-    """Five spots: one each, two each, all on one. Afterwards each spot is solved on the first device."""
+    """Five spots: one per device, two per device, all on one; then each spot on the first device."""
     for name in ("solved", "refined"):
         batches = eight[1]["chosen"][name][:5]
         assert [count for _, count in batches] == [1] * 5
@@ -208,12 +208,12 @@ def test_rivers_are_spread(eight: Found, hosts: list[Found], one: Found):
             batches = noted["chosen"][name][:3]
             assert sorted(count for _, count in batches) == [1, 2, 2]
             assert {len(devices) for devices, _ in batches} == {1}
-            # Devices of the second process have other numbers than those of the first.
+            # Devices of the second process are numbered differently from those of the first.
             assert all((device >= 3) == (process == 1) for devices, _ in batches for device in devices)
 
 
 def test_each_device_keeps_to_its_memory(eight: Found, hosts: list[Found], one: Found):
-    """A chunk has as many lanes on each device as fit there; the last chunk is filled up."""
+    """A chunk has as many lanes per device as fit there; the last chunk is padded."""
     for devices, (_, noted) in ((1, one), (8, eight), *((3, host) for host in hosts)):
         ((found, lanes, chunk, num_bytes),) = noted["plans"]
         assert (found, lanes) == (devices, 300) and chunk % devices == 0 and lanes % chunk

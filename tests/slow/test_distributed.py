@@ -1,4 +1,4 @@
-"""Several hosts under `jax.distributed`, played by two processes on one machine with two devices each."""
+"""Several hosts under `jax.distributed`, simulated by two processes with two devices each."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The programs of the README and of the documentation run as they stand."""
+"""The programs of the README and of the documentation run unchanged."""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""Every writer of files dies at its n-th rename or deletion, meets changed files, and another process."""
+"""Every writer of files under faults: a crash at a rename or deletion, changed files, a second process."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_two_processes_find_the_same_or_one_is_refused(
 
 
 def test_locks_that_do_not_hold_are_found(tmp_path: pathlib.Path) -> None:
-    """A planted bug, of `tests/fuzz_planted.py`: with it, two trainings write over each other."""
+    """A planted bug from `tests/fuzz_planted.py`: with it, two trainings overwrite each other's files."""
     pair = faults.Neighbour(unlocked=True), faults.Neighbour(unlocked=True)
     try:
         with pytest.raises(AssertionError):
@@ -63,7 +63,7 @@ def test_locks_that_do_not_hold_are_found(tmp_path: pathlib.Path) -> None:
 
 
 def test_nothing_is_renamed_or_deleted_after_the_death(tmp_path: pathlib.Path) -> None:
-    """Calls are counted in the folder alone."""
+    """Only calls in the folder count."""
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     for folder in (inside, outside):
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""Further players, games and draws of what the quick tests compare with definitions, trees and programs."""
+"""Further players, games and draws for the comparisons of the quick tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.values import test_trunk
 players = pytest.mark.parametrize("player", [0, 1])
 
 
-# Kernels and solving
+# Core and solving
 
 
 @given(

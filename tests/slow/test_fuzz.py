@@ -1,4 +1,4 @@
-"""A share of the attack with random games, `python -m tests.fuzz`, and that it would notice."""
+"""A part of `python -m tests.fuzz`, and planted errors that it must find."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def bundle() -> fuzz.Bundle:
 
 @functools.cache
 def outcomes() -> tuple[fuzz.Outcome, ...]:
-    """Player 0 by regret matching, by linear programs, both again against a model; then player 1."""
+    """Player 0 by regret matching and by linear programs, both also against a model; then player 1."""
     return tuple(fuzz.outcomes(bundle(), ITERATIONS))
 
 
@@ -104,7 +104,7 @@ WRONG: dict[str, tuple[int, Callable[[fuzz.Outcome], dict[str, Any]], str]] = {
     "a bound of reach gadgets": (2, lambda o: {"bound": np.nan_to_num(o.bound)}, "no bound is reported"),
     "another p": (3, another_p, "the value is what the strategy guarantees"),
 }
-"""Which outcome, what of it is replaced, and what must notice."""
+"""Index of the outcome, the replaced fields, and the statements that must fail."""
 
 
 @pytest.mark.parametrize("what", WRONG)

@@ -1,4 +1,4 @@
-"""Two thousand broken Gambit files: each is refused with a sentence, or a valid game, after bounded work."""
+"""Two thousand mutated Gambit files: each is refused with a message or valid, after bounded work."""
 
 import collections
 import pathlib
@@ -41,7 +41,7 @@ NASTY = (
     *("1e30", "1e-300", "18446744073709551616", "0x10", "1/3/3", "1.5.5", "--1", "1e", ".", "1.", ".5"),
 )
 CALLS_PER_BYTE = 10
-"""Functions called, in reading and in listing histories, for each byte of a file, accepted or not."""
+"""Limit of function calls per byte of a file, for reading it and listing histories, accepted or not."""
 
 
 def swapped(text: str, draw: random.Random) -> str:
@@ -52,7 +52,7 @@ def swapped(text: str, draw: random.Random) -> str:
 
 
 def other_tokens(text: str, draw: random.Random) -> str:
-    """Tokens go, come twice, or become another of the file's."""
+    """Tokens are deleted, duplicated, or replaced by another one of the file."""
     tokens = TOKEN.findall(text)
     for _ in range(draw.randint(1, 3)):
         at = draw.randrange(len(tokens))
@@ -61,7 +61,7 @@ def other_tokens(text: str, draw: random.Random) -> str:
 
 
 def other_numbers(text: str, draw: random.Random) -> str:
-    """Some numbers blow up, everywhere the same or not."""
+    """Some numbers become huge, at all occurrences or one."""
     places = list(NUMBER.finditer(text))
     for match in sorted(draw.sample(places, draw.randint(1, 3)), key=lambda match: -match.start()):
         text = text[: match.start()] + draw.choice(NASTY) + text[match.end() :]
@@ -86,7 +86,7 @@ def lines_repeated(text: str, draw: random.Random) -> str:
 
 
 def other_labels(text: str, draw: random.Random) -> str:
-    """Names become one another's: equal labels, equal actions, names like `0:1`."""
+    """Labels replace each other: equal labels, equal actions, names like `0:1`."""
     strings = re.findall(r'"[^"]*"', text)
     old, new = draw.choice(strings), draw.choice([*strings, '"0:1"', '"1:1"', '"#2"', '"a#2"', '""'])
     return text.replace(old, new, draw.choice((1, -1)))
@@ -106,7 +106,7 @@ def make_sources(folder: pathlib.Path) -> list[str]:
 
 
 def mutate(source: str, draw: random.Random) -> bytes:
-    if draw.random() < 1 / 8:  # bytes, which may be no text any more
+    if draw.random() < 1 / 8:  # bytes, which need not be valid text
         data = bytearray(source.encode())
         for _ in range(draw.randint(1, 4)):
             data[draw.randrange(len(data))] = draw.randrange(256)
@@ -115,7 +115,7 @@ def mutate(source: str, draw: random.Random) -> bytes:
 
 
 class WorkCounter:
-    """Counts calls of functions, Python's and C's; stops what makes too many."""
+    """Count calls of functions, Python's and C's; stop after too many."""
 
     def __init__(self, most: int):
         self.calls, self.most = 0, most
@@ -135,7 +135,7 @@ class WorkCounter:
 
 
 def largest_number(game: GambitGame) -> int:
-    """Bits of the longest numerator or denominator that the game holds."""
+    """Bits of the longest numerator or denominator in the game."""
     waiting, most = [game._tree], 0
     while waiting:
         vertex = waiting.pop()

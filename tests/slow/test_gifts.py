@@ -1,4 +1,4 @@
-"""Theorem 1 of reach subgame solving on more drawn games and on no-limit Leduc."""
+"""Theorem 1 of reach subgame solving on more random games and on no-limit Leduc."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ ROUNDING = 1e-9
 
 
 def margins_reached(tree: jg.HistoryTree, where: str, blueprint: jg.Policy, player: int) -> list[float]:
-    """N(s) × reach margin, what Theorem 1 takes off exploitability, at roots that a best response reaches.
+    """N(s) × reach margin, the drop in exploitability by Theorem 1, at roots that a best response reaches.
 
-    Checked for each: solved by reach-max-margin in all subgames, the strategy is less exploitable by that
+    Checked for each: with reach-max-margin in all subgames, the strategy is less exploitable by that amount
     than with the blueprint in this one subgame. Everything is exact: linear programs, best responses.
     """
     gadget, opponent = jg.ReachMaxMargin(jg.NoPrior()), 1 - player
@@ -65,7 +65,7 @@ def test_reach_margins_come_off_exploitability_in_drawn_games(shape: str, player
 
 @pytest.mark.parametrize(("spec", "player"), [("cfr+:20", 0), ("dirichlet:1", 1)])
 def test_reach_margins_come_off_exploitability_in_no_limit_leduc(spec: str, player: int) -> None:
-    """With gifts: whoever may fold gave some away."""
+    """There are gifts, because the opponent could have folded."""
     tree = jg.enumerate_game(jg.load("no_limit_leduc(bets=1-a,max_raises=2,stack=7,suit_isomorphism=True)"))
     blueprint = jg.make_blueprints(tree, [spec])
     margins = margins_reached(tree, "before-flop", blueprint, player)

@@ -1,4 +1,4 @@
-"""Larger games: by hands everything is as with histories."""
+"""Larger games: results by hands equal those in the histories."""
 
 import numpy as np
 import pytest
@@ -62,15 +62,15 @@ def test_gadget_games(spec: str, cut: str, player: int):
 
 
 def test_gadget_games_of_merged_rolls():
-    """220 subgames; rolls that differ in their order are one hand, as likely as what it stands for."""
+    """220 subgames; rolls that differ only in order form one hand, with their total probability."""
     alike.check_refinement(*MERGED[:2], 1, 1e-10, gadgets=alike.several_gadgets()[:12])
 
 
 def test_iterates_differ_in_ties_alone():
-    """Where a blueprint has hardly any range, iterates of both forms part: there, regrets are rounding.
+    """If a blueprint's range is tiny, iterates of the two forms diverge, because regrets are rounding errors.
 
-    In exact numbers actions all but tie in these subgames, though not quite: what is regretted is a float's
-    last digits of what is earned, and regret matching makes shares of it.
+    In exact numbers actions nearly tie in these subgames: regrets are the last digits of floating-point
+    values, and regret matching turns them into probabilities.
     """
     (spec, cut, _), player = MERGED, 1
     policy, by_hand = alike.random_policies(spec)
@@ -109,7 +109,7 @@ def test_linear_programs(spec: str, cut: str, player: int):
 
 
 def test_the_range_of_a_model_is_a_prior():
-    """As where it is looked up in histories, also above the cut."""
+    """As in the histories, also above the cut."""
     policy, _ = alike.random_policies("kuhn_poker")
     public = alike.public("kuhn_poker")
     by_hand = policy.on(public)

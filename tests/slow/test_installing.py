@@ -1,4 +1,4 @@
-"""What `pip install` would install, without installing it."""
+"""The packages that `pip install` would install, from a dry run."""
 
 import json
 import os
@@ -15,7 +15,7 @@ OFFLINE = re.compile(r"Name or service not known|Temporary failure in name resol
 
 
 def resolved(*extras: str) -> dict[str, str]:
-    """Versions of the packages that pip chooses; skips if no package index can be reached."""
+    """Versions of the packages that pip selects; skips if no package index is reachable."""
     options = ["--dry-run", "--ignore-installed", "--only-binary", ":all:", "--quiet", "--report", "-"]
     done = subprocess.run(
         [sys.executable, "-m", "pip", "install", *options, f"{ROOT}[{','.join(extras)}]"],
@@ -33,7 +33,7 @@ def resolved(*extras: str) -> dict[str, str]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="CUDA's packages are for Linux")
 def test_cuda_can_be_installed_with_all_extras():
-    """Except those of development and of notebooks, which take a minute more, and the other CUDA."""
+    """Except those of development and of notebooks, which take another minute, and the other CUDA version."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = set(project["optional-dependencies"]) - {"cuda13", "dev", "docs", "notebook"}
     assert {"cuda12", "openspiel", "train"} <= extras

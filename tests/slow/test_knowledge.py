@@ -1,4 +1,4 @@
-"""Own infostates re-solved in many drawn games: optima of explicit trees; what is said to be safe is."""
+"""Own infostates re-solved in many random games: optima of explicit trees, and safety of the safe methods."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_optima_equal_those_of_explicit_trees(seed: int, order: int, unfrozen: b
 
 @pytest.mark.parametrize(("seed", "player"), [(seed, seed % 2) for seed in range(24)])
 def test_damped_and_in_turn_never_raise_exploitability(seed: int, player: int) -> None:
-    """24 games, each from drawn blueprints and from an equilibrium."""
+    """24 games, each from random blueprints and from an equilibrium."""
     check_safe(seed, player)
 
 
@@ -63,7 +63,7 @@ def test_generated_optima_equal_those_of_explicit_trees(
 
 
 def test_bounds_hold_and_together_has_none() -> None:
-    """By few iterations and with mistakes, some solutions are worse than the blueprint."""
+    """With few iterations and ε > 0, some solutions are worse than the blueprint."""
     worse = 0
     for seed in (0, 3):
         tree = deals.drawn(seed)

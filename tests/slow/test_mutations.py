@@ -1,7 +1,7 @@
-"""Files that somebody or something changed: they are refused by name, or what is read is what was written.
+"""Corrupted files: they are refused by name, or the result equals the original data.
 
-Two thousand mutations of each kind of file: bytes flipped, cut off, inserted or overwritten; in JSON also
-values exchanged, dropped or made another type.
+Two thousand mutations of each kind of file: bytes flipped, truncated, inserted or overwritten; in JSON also
+values exchanged, dropped or converted to another type.
 """
 
 import copy
@@ -44,7 +44,7 @@ from tests.solving import sweeping
 
 MUTATIONS = 2000
 STUCK = 600
-"""Seconds after which the process ends itself and says where it was."""
+"""Seconds after which the process terminates itself with a traceback."""
 
 Read = Callable[[], Any]
 """Reads the files, into a pytree of plain values and arrays."""
@@ -88,7 +88,7 @@ def mutate_bytes(content: bytes, rng: np.random.Generator) -> bytes:
 
 
 def places(thing: Any) -> list[tuple[Any, Any]]:
-    """Everything in a JSON value: what holds it, and under which name or number."""
+    """All positions in a JSON value: the container, with the key or index."""
     inside = thing.items() if isinstance(thing, dict) else enumerate(thing) if isinstance(thing, list) else ()
     return [pair for key, value in inside for pair in [(thing, key), *places(value)]]
 
@@ -119,7 +119,7 @@ def mutate_values(content: bytes, rng: np.random.Generator) -> bytes:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Bit by bit."""
+    """Bitwise equality."""
     first, second = jax.tree.flatten(one), jax.tree.flatten(other)
     return first[1] == second[1] and all(
         np.asarray(x).dtype == np.asarray(y).dtype and np.array_equal(x, y)
@@ -130,7 +130,7 @@ def same(one: Any, other: Any) -> bool:
 def try_all(
     kind: str, files: list[pathlib.Path], read: Read, *, count: int = MUTATIONS, seed: int = 0
 ) -> Counter[str]:
-    """Changes a file, reads, puts it back; prints and returns how often what came out."""
+    """Change a file, read it, restore it; prints and returns the number of each outcome."""
     rng, expected, found = np.random.default_rng(seed), read(), Counter[str]()
     whole = {file: file.read_bytes() for file in files}
     weights = np.array([len(content) for content in whole.values()], float) ** 0.5
@@ -204,7 +204,7 @@ def test_manifests_of_sweeps(swept: pathlib.Path):
 
 
 def test_a_sweep_goes_on_from_no_changed_manifest(swept: pathlib.Path):
-    """The same through the door by which a sweep comes in, which does much before it reads."""
+    """The same through `sweep`, which does much before it reads the manifest."""
 
     def read() -> str:
         return in_words(sweep(swept, **sweeping(**SWEPT)))
@@ -252,7 +252,7 @@ def test_checkpoints_of_value_networks(kuhn: HistoryTree, tmp_path: pathlib.Path
         progress, rows = checkpoints.TrainingFolder(tmp_path, described, KIND).load(fresh)
         return loaded.weights, progress.weights, progress.optimiser, int(progress.step), str(rows)
 
-    place = tmp_path / checkpoints.CHECKPOINTS / "2"  # older ones are not read
+    place = tmp_path / checkpoints.CHECKPOINTS / "2"  # older versions are not read
     files = sorted(path for path in place.rglob("*") if path.is_file() and path.stat().st_size)
     top = [tmp_path / name for name in (checkpoints.DESCRIPTION, checkpoints.LOG)]
     try_all("value checkpoints", [*files, *top], read)

@@ -1,4 +1,4 @@
-"""No-limit Leduc poker where it is large: OpenSpiel's game of 13 chips, and 13 ranks of four suits."""
+"""Large no-limit Leduc poker: OpenSpiel's game of 13 chips, and 13 ranks of four suits."""
 
 import pytest
 

@@ -22,10 +22,10 @@ BARE = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-"""A notebook's metadata: nothing of the machine where it was run last."""
+"""A notebook's metadata, without data of the machine where it last ran."""
 
 OF_TESTS = {"MPLBACKEND", "XLA_FLAGS", "JAX_NUMPY_RANK_PROMOTION", "JAX_NUMPY_DTYPE_PROMOTION"}
-"""What tests set for themselves; kernels draw pictures and compile by their own means."""
+"""Variables of the tests; kernels use their own backends and compiler flags."""
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
@@ -43,7 +43,7 @@ def outputs(notebook: NotebookNode) -> list[NotebookNode]:
 
 
 def left_behind(notebook: NotebookNode) -> list[str]:
-    """What a run leaves in a notebook and is not to be stored."""
+    """Outputs and counters in a notebook that must not be stored."""
     found = [] if notebook.metadata == BARE else [f"metadata {dict(notebook.metadata)}"]
     for number, cell in enumerate(notebook.cells):
         if cell.metadata:
@@ -69,24 +69,24 @@ def num_pictures(notebook: NotebookNode) -> int:
 
 
 def complaints(notebook: NotebookNode) -> list[str]:
-    """What was written to standard error: warnings, most of all."""
+    """Text on standard error, mostly warnings."""
     return [output.text for output in outputs(notebook) if output.get("name") == "stderr"]
 
 
 class Kernels(AsyncKernelManager):
-    """Starts kernels of this interpreter, whatever others are installed."""
+    """Start kernels of this interpreter, whatever other kernels are installed."""
 
     def _kernel_spec_manager_default(self) -> KernelSpecManager:
         return KernelSpecManager(kernel_dirs=[])
 
 
 def execute(notebook: NotebookNode, folder: pathlib.Path) -> None:
-    """Runs all cells in a folder, as `make docs` and users do: compiled as usual, no setting of the tests.
+    """Run all cells in a folder, as `make docs` and users do: with the usual compiler flags, not the tests'.
 
-    The kernel is spoken to through files, as ports might be taken by another test in the meantime.
+    The kernel communicates through files, because other processes might take a port in the meantime.
     """
     env = {name: value for name, value in os.environ.items() if name not in OF_TESTS}
-    with tempfile.TemporaryDirectory(prefix="jg-") as short:  # names of sockets must be short
+    with tempfile.TemporaryDirectory(prefix="jg-") as short:  # names of sockets have a length limit
         connection = {"transport": "ipc", "connection_file": str(pathlib.Path(short) / "kernel.json")}
         NotebookClient(
             notebook,

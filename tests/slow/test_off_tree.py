@@ -1,4 +1,4 @@
-"""Answers to actions off the menu: larger games, both seats, the shape of a table; spreads, interrupts."""
+"""Answers to actions off the menu: larger games, both players, ranking of methods; spreads, interrupts."""
 
 from __future__ import annotations
 
@@ -115,18 +115,18 @@ def test_by_cfr_relation_1_holds_but_for_the_gap() -> None:
 
 
 class Killed(BaseException):
-    """What ends a solve in the middle."""
+    """Terminates a solve midway."""
 
 
 def test_what_was_interrupted_goes_on_to_the_same_end(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed after checkpoints of level 2, a solve comes to the same end; what is done is not repeated."""
+    """Killed after checkpoints of level 2, a solve reaches the same result and repeats no finished work."""
     method = "expensive"
     folder = tmp_path / "kept"
     tree = jg.enumerate_game(small("two ways off").game)
     deeper = MenuAbstraction(whole("two ways off").game, {0: POT, 1: POT}, off_tree=2, off_tree_player=0)
-    size = jg.enumerate_game(deeper).num_histories  # the whole game is not looked at
+    size = jg.enumerate_game(deeper).num_histories  # the whole game is not evaluated
     policy, gadget = jg.Policy.dirichlet(tree, 3), jg.MaxMargin(jg.NoPrior())
     asked: dict[str, Any] = {"player": 1, "method": method, "iterations": 20, "max_histories": size}
     undisturbed = nested_off_tree(tree, policy, gadget, **settings(**asked))
@@ -151,7 +151,7 @@ def test_what_was_interrupted_goes_on_to_the_same_end(
     first = [path for path in saved if "level-1" in str(path)]
     resumed = nested_off_tree(tree, policy, gadget, **settings(checkpoint=folder, **asked))
     again = [path for path in saved if "level-1" in str(path)]
-    assert len(again) == len(first) + len(undisturbed.levels[0].forests)  # each once more, as it ended
+    assert len(again) == len(first) + len(undisturbed.levels[0].forests)  # once more each
     np.testing.assert_array_equal(resumed.certificate, undisturbed.certificate)
     for mine, its in zip(resumed.policy.probabilities, undisturbed.policy.probabilities, strict=True):
         np.testing.assert_array_equal(mine, its)
@@ -160,7 +160,7 @@ def test_what_was_interrupted_goes_on_to_the_same_end(
 
 
 def test_a_spread_is_how_far_values_are_from_a_best_response_to_translation() -> None:
-    """Root by root, in the game in which the opponent has all actions; in a lane beside one without."""
+    """Per root, in the game in which the opponent has all actions; in a lane beside one without spread."""
     tree, larger = small("two ways off"), whole("two ways off")
     policy = jg.Policy.dirichlet(tree, 3)
     seen: list[tuple[Any, Any]] = []

@@ -43,14 +43,14 @@ def test_cfr_reaches_leduc_s_objectives_within_its_gap() -> None:
 
 
 def test_bounds_hold_against_five_hundred_drawn_mixtures() -> None:
-    """12 drawn games of five shapes each, 576 programs: nothing is more exploitable than its certificate."""
+    """12 random games of five shapes each, 576 programs: exploitability never exceeds the certificate."""
     held = rose = 0
     for seed, player in itertools.product(range(6), (0, 1)):
         result = drawn_refinement(seed, player, iterations=15)
         assert not result.failures
         excess = result.refined_exploitability - result.exploitability_bound
-        assert excess.max() <= TINY  # NaN would not be
+        assert excess.max() <= TINY  # false for NaN
         held += len(excess)
         rose += int((result.refined_exploitability > result.blueprint_exploitability + 1e-3).sum())
     assert held >= 500
-    assert rose > 100  # or the bounds would be kept by doing nothing
+    assert rose > 100  # excludes bounds that hold because nothing changes

@@ -1,4 +1,4 @@
-"""What the planner says against what XLA says, in further games."""
+"""The planner's bytes compared with XLA's memory analysis, in further games."""
 
 from __future__ import annotations
 

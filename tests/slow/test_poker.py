@@ -1,4 +1,4 @@
-"""Hold'em, long comparisons: figures from elsewhere, many spots, turns."""
+"""Hold'em, long comparisons: published figures, many spots, turns."""
 
 import dataclasses
 import json
@@ -62,7 +62,7 @@ def test_tables_of_random_boards_are_those_of_all_pairs():
     [((FIRST, SECOND), 91.10738, 0.0149), (("random", "random"), 93.8103, 0.0278)],
 )
 def test_a_river_is_worth_what_another_solver_says(ranges: tuple[str, str], ev: float, exploitability: float):
-    """An established solver, 1,000 iterations of DCFR; both are right within both exploitabilities."""
+    """An established solver, 1,000 iterations of DCFR; the values agree within both exploitabilities."""
     (solution,) = solve_spots([Spot(oop=ranges[0], ip=ranges[1], **RIVER)], iterations=1000)
     assert solution.exploitability < 0.05
     assert abs(solution.ev[0] - ev) <= 2 * (solution.exploitability + exploitability)
@@ -90,7 +90,7 @@ def test_evs_of_a_turn_are_those_of_all_pairs_and_rivers():
 
 
 def test_a_river_is_the_enumerated_game():
-    """Values, best responses and the equilibrium of 14 × 14 hands, from rules and betting written anew."""
+    """Values, best responses and the equilibrium of 14 × 14 hands, with independent rules and betting."""
     spot = Spot(
         board="Td9d6hQc2s",
         oop="QQ,AKs,T9s,54s:0.4",
@@ -154,7 +154,7 @@ def test_100_random_rivers_are_solved_to_a_third_of_a_percent_of_the_pot():
 
 
 def test_spots_of_one_board_carry_the_hands_of_all(monkeypatch: pytest.MonkeyPatch):
-    """So that they share its tables; what a spot is worth does not change by it."""
+    """They share the board's tables; values of spots do not change."""
     numbers = hands_of_batches(monkeypatch)
     other = dataclasses.replace(NARROW[0], oop="AA,T9s", ip="AK")
     solving: dict[str, Any] = {"iterations": 5, "dtype": "float64"}
@@ -172,8 +172,7 @@ def test_turns_carry_the_hands_of_ranges_alone():
 
 
 def test_a_file_of_spots_goes_on_after_a_kill(tmp_path: pathlib.Path):
-    """A real process and `kill -9` once the first batch is written; then every row is there, the first ones
-    as they were."""
+    """A process ended by `kill -9` after its first batch; then all rows exist, the first ones unchanged."""
     spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
     rows = [{"board": random_board(seed), "pot": 20, "stack": 10 + seed % 2} for seed in range(70)]
     spots.write_text("".join(json.dumps(row | {"oop": "TT+,AK", "ip": "QQ,JJ"}) + "\n" for row in rows))

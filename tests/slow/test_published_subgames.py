@@ -20,7 +20,7 @@ def test_published_subgames(game: str, where: str, player: int) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "cut", "iterations", "subgame_iterations", "most"),
     [
-        # A share of the payoff range that uniform play exceeds by far.
+        # A share of the payoff range, far below that of uniform play.
         ("goofspiel(num_cards=3,imp_info=True)", 0.0, "depth:1", 60, 60, 0.05),  # symmetric
         ("leduc_poker", LEDUC_VALUE, "before-flop", 40, 60, 0.02),
     ],

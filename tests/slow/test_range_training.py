@@ -1,4 +1,4 @@
-"""What takes long of training networks of ranges: that it learns, and what sweeps know of it."""
+"""Slow tests of training networks of ranges: learning, and the identity of networks in sweeps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_it_learns(network: str) -> None:
     assert (found.log["examples_per_second"] > 0).all() and found.log["seconds"].is_monotonic_increasing
     assert found.log["heldout_rmse"].iloc[-1] == found.heldout_rmse
     assert found.payoff_range == tree.payoff_range == 4 and found.values.error == found.value_rmse
-    # Saying 0 is wrong by the root mean square of what a half of the payoff range may be.
+    # The error of a network that always returns 0 is the scale of the values.
     nothing = dataclasses.replace(
         found.values, weights=jax.tree.map(lambda x: np.zeros_like(x), found.values.weights)
     )
@@ -48,7 +48,7 @@ def test_it_learns(network: str) -> None:
 
 
 def test_a_sweep_knows_another_network_in_the_same_folder(tmp_path: pathlib.Path) -> None:
-    """Its name is the folder's; rows of the network that lay there before are not given for its own."""
+    """The network's name is the folder's; rows of a previous network there are not reused."""
     pytest.importorskip("orbax.checkpoint")
     folder, rows = tmp_path / "network", tmp_path / "rows"
     how: dict[str, Any] = {"gadgets": "resolving", "priors": "none", "players": 0, "iterations": 20}

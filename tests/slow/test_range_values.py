@@ -1,4 +1,4 @@
-"""A network that was trained once brings safe gadgets near the optimal continuation, after any blueprint."""
+"""With one trained network, safe gadgets come close to the optimal continuation after any blueprint."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.optimised
     ],
 )
 def test_a_network_closes_most_of_the_way(cut: str, network: str) -> None:
-    """None of these blueprints was trained on; linear programs say where the way ends."""
+    """No blueprint was in the training data; linear programs give the optimum."""
     tree = jg.enumerate_game(jg.load("kuhn_poker"))
     found = jg.train_ranges(
         tree,
@@ -56,7 +56,7 @@ def test_a_network_closes_most_of_the_way(cut: str, network: str) -> None:
     best, safe, estimated, guarded = refined.refined_exploitability.reshape(4, -1)
     before = refined.blueprint_exploitability[: blueprints.num_lanes]
     assert (before > best).all(), "there is a way to go"
-    # of all their ways together: after cfr:30 the way is .0007 of the payoff range, below the error
+    # summed over all: after cfr:30 the possible improvement is .0007 of the payoff range, below the error
     closed = [float((before - after).sum() / (before - best).sum()) for after in (safe, estimated, guarded)]
     assert closed[0] < 0.85 and min(closed[1:]) > 0.97
     assert (estimated <= before + 2 * found.value_rmse).all()

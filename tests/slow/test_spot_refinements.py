@@ -63,7 +63,7 @@ def test_spots_side_by_side_are_those_alone():
 
 
 def test_a_blueprint_of_another_menu_is_improved_safely():
-    """V̄ is of the very blueprint, of all hands: exploitability rises by no more than the gap."""
+    """V̄ is that of the blueprint, over all hands: exploitability rises by at most the gap."""
     coarse = dataclasses.replace(SPOT, menus=BetMenu(bets=(1.0,), raises=()))
     (solution,) = solve_spots([coarse], iterations=50)
     gadgets = (jg.Resolving(), jg.MaxMargin(), jg.Unsafe())
@@ -80,7 +80,7 @@ def test_a_blueprint_of_another_menu_is_improved_safely():
         low, high = found[0].game_value
         exact = jg.solve(jg.public_tree(SPOT.by_hands(in_range=True)), algorithm="lp").value
         assert low - 1e-9 <= exact <= high + 1e-9
-        # What is said of best responses is what another evaluation of the assembled policy says.
+        # Best-response values agree with an independent evaluation of the assembled policy.
         own = jg.best_response(found[0].policy, 1 - player)
         weights = found[0].solution.weights()[1 - player]
         held = weights > 0
@@ -88,7 +88,7 @@ def test_a_blueprint_of_another_menu_is_improved_safely():
 
 
 def test_turns_are_re_solved():
-    """With all rivers that follow, and a menu of their own; the blueprint's is another."""
+    """Including all following rivers, and with another menu than the blueprint's."""
     half, pot = (BetMenu(bets=(size,), raises=(), cap=1) for size in (0.5, 1.0))
     spot = Spot(
         board="Td9d6hQc",

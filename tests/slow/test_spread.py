@@ -1,4 +1,4 @@
-"""Values that are distributions, against opponents who follow a model."""
+"""Distributions of values, against opponents who follow a model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.optimised
 
 
 def test_a_model_s_share_leaves_the_rest_of_the_spread() -> None:
-    """Who follows a model with probability p does not choose then: its draws count 1 − p times."""
+    """An opponent who follows a model with probability p draws with probability 1 − p only."""
     game = drawn_signals(2)
     tree, p = game.tree(), 0.25
     gadget = jg.Resolving(jg.NoPrior(), alternative=promised(np.zeros(3)), spread=0.4)

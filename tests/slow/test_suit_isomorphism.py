@@ -1,4 +1,4 @@
-"""Merged hands of turns and of many spots: as without."""
+"""Merged hands of turns and of many spots give the results of unmerged ones."""
 
 import dataclasses
 
@@ -31,7 +31,7 @@ TURN = Spot(
     ],
 )
 def test_turns_are_solved_as_without(board: str, count: int):
-    """Tables of rivers that an exchange maps into each other are one."""
+    """Rivers that a suit permutation maps to each other share a table."""
     spot = dataclasses.replace(TURN, board=board)
     assert len(find_exchanges(spot)[0]) == count
     check_merged(spot)

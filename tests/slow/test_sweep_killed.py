@@ -1,4 +1,4 @@
-"""Sweeps that are killed, and several of them in one folder: real processes, and `kill -9`."""
+"""Killed sweeps, and several sweeps in one folder: separate processes, and `kill -9`."""
 
 import os
 import pathlib
@@ -42,7 +42,7 @@ def order(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Order]:
 
 @pytest.fixture(scope="module")
 def undisturbed(order: Order, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A folder; what it takes to compile is in the cache from then on."""
+    """A sweep's folder; afterwards the compilation cache is warm."""
     folder = tmp_path_factory.mktemp("undisturbed") / "sweep"
     (found,) = order(folder, SETTINGS)
     assert not found["failed"] and len(found["begun"]) == len(found["written"]) == PIECES
@@ -50,7 +50,7 @@ def undisturbed(order: Order, tmp_path_factory: pytest.TempPathFactory) -> pathl
 
 
 def left_behind(folder: pathlib.Path) -> list[str]:
-    """Files that were written and not renamed."""
+    """Temporary files that were not renamed."""
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob(".*"))
 
 
@@ -59,10 +59,10 @@ def returned(folder: pathlib.Path, copy: int) -> pd.DataFrame:
 
 
 def moments() -> list[dict[str, Any]]:
-    """Twenty: while it sets up, between a write and its rename, solving, and writing.
+    """Twenty moments: during setup, between a write and its rename, while solving, and while writing.
 
-    A new process traces its programs before it has blueprints, and again for its first piece, which takes
-    half a second and more; pieces after that take hundredths.
+    A new process traces its programs before it has blueprints, and again for its first piece, which takes at
+    least half a second; later pieces take hundredths.
     """
     draw = random.Random(5)
 

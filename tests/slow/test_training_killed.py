@@ -1,7 +1,7 @@
-"""A training that is killed with `kill -9` and goes on, in processes of its own.
+"""A training that is killed with `kill -9` and resumes, in separate processes.
 
-They are forked by a server as sweeps are, `python -m tests.slow.test_training_killed`, which orders
-`train` instead; `written` is told when a checkpoint is.
+They are forked by a server as sweeps are, `python -m tests.slow.test_training_killed`, which calls `train`
+instead; `written` reports a new checkpoint.
 """
 
 import importlib
@@ -36,14 +36,14 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this
 STEPS, EVERY = 24, 4
 
 KILLS: list[dict[str, Any]] = [
-    {"before": "log.json", "count": 2},  # a checkpoint is there, the next row of the log is not renamed
+    {"before": "log.json", "count": 2},  # a checkpoint exists, the next row of the log is not renamed yet
     {"at": "saving", "count": 2, "wait": 0.03},  # while orbax writes
     {"at": "written", "count": 1, "wait": 0.001},  # between two checkpoints
 ]
 
 
 def train(folder: pathlib.Path, settings: dict[str, Any]) -> pd.DataFrame:
-    """The log, and in every row a digest of the weights in the end."""
+    """The log, with a digest of the final weights in every row."""
     tree = enumerate_game(jaxgadget.load("kuhn_poker"))
     how: dict[str, Any] = {
         "folder": folder,
@@ -64,7 +64,7 @@ def train(folder: pathlib.Path, settings: dict[str, Any]) -> pd.DataFrame:
 
 
 def instrument(pipe: int, kill: dict[str, Any]) -> None:
-    """Tells what happens, in the child only."""
+    """Report events, in the child process only."""
     save, replace = TrainingFolder.save, os.replace
     left = [kill.get("count", 1)]
 

@@ -1,4 +1,4 @@
-"""Translation in no-limit Leduc: how exploitable it is, and many draws."""
+"""Translation in no-limit Leduc: its exploitability, and many draws."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def value() -> float:
 
 @functools.cache
 def blueprint(names: tuple[str, ...]) -> Policy:
-    """For the game in which both players have no other bets."""
+    """Blueprint of the game without the other bets of either player."""
     menu = ("Fold", "Call", *names)
     coarse = enumerate_game(MenuAbstraction(large().game, {0: menu, 1: menu}))
     return solve(coarse, algorithm="cfr+", iterations=1000).policy
@@ -47,7 +47,7 @@ def blueprint(names: tuple[str, ...]) -> Policy:
     ],
 )
 def test_exploitabilities(names: tuple[str, ...], player: int, expected: tuple[float, ...]):
-    """As the guide says; of averages of CFR+, since equilibria of linear programs change with HiGHS."""
+    """The guide's numbers, for averages of CFR+: optima of linear programs depend on HiGHS's version."""
     losses = [
         float(exploitability(translate(blueprint(names), large(), rule), player, value=(value(), value()))[0])
         for rule in ("pseudo-harmonic", "linear", "nearest")

@@ -1,8 +1,8 @@
-"""A process that has imported the package but started nothing, and forks a sweep as often as it is told.
+"""A process that has imported the package but started no threads, and forks sweeps on request.
 
-JAX starts threads with its first array, and a process with threads must not fork. So this one runs no JAX
-and checks before every fork that it is alone; what it forks is as good as a process newly started, without
-the seconds that importing takes. It reads an order a line, in JSON, and answers each with a line.
+JAX starts threads with its first array, and a process with threads must not fork. This process therefore runs
+no JAX and checks before every fork that it has a single thread; a fork is equivalent to a new process,
+without the seconds for imports. It reads one request per line, in JSON, and answers each with a line.
 """
 
 import contextlib
@@ -34,11 +34,11 @@ ALONE = {
 def start(cache: pathlib.Path) -> Iterator[Callable[..., list[dict[str, Any]]]]:
     """Yields a function that orders sweeps: `order(folder, settings, copies=1, kill=None)`.
 
-    Its answers say for every copy how it ended (`killed`, `failed`) and what it did: `begun`, keys in order;
-    `again`, those of them that were there already; `written`, keys. `kill` takes the first copy with SIGKILL:
-    `{"at": event, "count": k, "wait": seconds}` so long after its `start` or k-th `make` (of blueprints),
-    `begin` (of a piece), `solved` or `written` (a piece); `{"before": pattern, "count": k}` by its own hand,
-    between the k-th write of a file whose path matches and its rename.
+    Each answer tells for every copy how it ended (`killed`, `failed`) and its actions: `begun`, keys in
+    order; `again`, those of them that existed already; `written`, keys. `kill` terminates the first copy with
+    SIGKILL: `{"at": event, "count": k, "wait": seconds}` after that delay from its `start` or k-th `make` (of
+    blueprints), `begin` (of a piece), `solved` or `written` (a piece); `{"before": pattern, "count": k}` by
+    itself, between the k-th write of a file whose path matches and its rename.
     """
     environment = (
         os.environ
@@ -92,13 +92,13 @@ def serve() -> None:
 
 
 def refuse(problem: Any) -> None:
-    """What Python and JAX have to say against a fork, they say where nobody can catch it."""
+    """Hook for exceptions that cannot be caught, such as warnings about forks: end the process."""
     print(f"not fit to fork: {problem.exc_value}", file=sys.stderr, flush=True)
     os._exit(3)
 
 
 class Child:
-    """A forked sweep, and what it told."""
+    """A forked sweep, and its reported events."""
 
     def __init__(self, pid: int, pipe: int):
         self.pid, self.pipe = pid, pipe
@@ -106,7 +106,7 @@ class Child:
         self._text = b""
 
     def listen(self) -> bool:
-        """Waits for more; False if it is silent for ever."""
+        """Wait for events; False after a long silence."""
         some = os.read(self.pipe, 1 << 16)
         *lines, self._text = (self._text + some).split(b"\n")
         self.events += [json.loads(line) for line in lines]
@@ -128,7 +128,7 @@ class Child:
 
 
 def kill_at(child: Child, kill: dict[str, Any]) -> None:
-    """Kills it so long after an event; a child that ends before is left to its end."""
+    """Kill the child after a delay from an event; a child that ends before is left alone."""
     while kill["at"] != "start" and sum(event[0] == kill["at"] for event in child.events) < kill["count"]:
         if not child.listen():
             return
@@ -160,12 +160,12 @@ def fork(order: dict[str, Any], kill: dict[str, Any] | None, copy: int) -> Child
 
 
 def run(folder: pathlib.Path, settings: dict[str, Any]) -> Any:
-    """The rows of the sweep that was ordered."""
+    """The rows of the requested sweep."""
     return jaxgadget.sweep(folder, **sweeping(**settings))
 
 
 def instrument(pipe: int, kill: dict[str, Any]) -> None:
-    """Tells what happens, in the child only."""
+    """Report events, in the child process only."""
     make, solve, replace = sweep.make_setup, sweep.Workshop.solve, os.replace
     left = [kill.get("count", 1)]
 

@@ -1,4 +1,4 @@
-"""Drawn games in which a deal is all that is private: few of one player's hands meet many of the other's."""
+"""Random games in which only the deal is private: each hand meets few hands of the other player."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ NAMES = ("a", "b", "c")
 
 
 def play(deals: Sequence[tuple[float, tuple[int, int], Tree]], name: str) -> HistoryTree:
-    """A game that begins with a deal: how likely, both hands, and what follows."""
+    """A game that begins with a deal: its probabilities, both hands, and the actions that follow."""
     outcomes = [Outcome(probability, then, private=hands) for probability, hands, then in deals]
     return enumerate_game(StepwiseGame(TreeRules(name, NAMES, Chance(outcomes))))
 
 
 @functools.cache
 def drawn(seed: int) -> HistoryTree:
-    """Whoever begins acts, the other answers and may have seen it, and now and then the first acts again."""
+    """One player acts, the other answers and may observe the action, and sometimes the first acts again."""
     rng = np.random.default_rng(seed)
     first, public, again = int(rng.integers(2)), bool(rng.integers(2)), bool(rng.integers(2))
     counts = rng.integers(2, 4, size=2)
@@ -47,14 +47,14 @@ def drawn(seed: int) -> HistoryTree:
 def rounds(
     seed: int, turns: int = 5, begins: int = 0, known: bool = False, shown: int | None = None
 ) -> HistoryTree:
-    """A chain of hands, each of which meets two of the other player's, and moves in turn, some hidden.
+    """A chain of hands, each of which meets two of the other player's, and alternating moves, some hidden.
 
     Args:
-      seed: of payoffs, deals and of who sees what.
+      seed: seed of payoffs, deals and observations.
       turns: how many moves of two actions.
-      begins: who moves first.
-      known: this player first moves once before the deal, in public.
-      shown: after so many moves a coin says whether the other player's hand is shown to both.
+      begins: the player who moves first.
+      known: a player who moves once in public before the deal.
+      shown: number of moves after which a coin decides whether the other player's hand is revealed to both.
     """
     rng = np.random.default_rng(seed)
     pairs = [(k // 2, (k + 1) // 2) for k in range(5)]

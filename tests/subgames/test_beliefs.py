@@ -1,4 +1,4 @@
-"""Nested search from own infostates, against one search at a time from the definition (`tests/reference`)."""
+"""Nested search from own infostates, compared with single searches by definition (`tests/reference`)."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ LANES = {
 GADGETS = tuple(LANES.values())
 BELIEVED, ASSEMBLED = Knowledge(), Knowledge(follow="assembled")
 ALL_KNOWN = 999
-"""An order beyond the widest component: what is common knowledge, found the long way."""
+"""An order beyond the largest component, which gives common knowledge without the shortcut."""
 
 
 @functools.cache
 def blueprints(tree: HistoryTree) -> list[dict[Any, Any]]:
-    """One that reaches everything, and one that does not."""
+    """One with full support, and one without."""
     return [random_policy(tree, np.random.default_rng(1), zeros) for zeros in (0.0, 0.3)]
 
 
 @functools.cache
 def values(tree: HistoryTree) -> list[ExactValues]:
-    """At limits, for each blueprint, which is entry 0."""
+    """Values at limits for each blueprint, which is entry 0."""
     policy = grove.to_policy(tree, blueprints(tree))
     return [ExactValues(Policy.stack([policy.lane(b), Policy.dirichlet(tree, 11)])) for b in (0, 1)]
 
@@ -110,12 +110,12 @@ def check_definition(tree: HistoryTree, player: int, knowledge: Knowledge, depth
 
 def test_five_iterations_equal_those_of_one_search_at_a_time() -> None:
     depth, follow = (1, "believed")
-    check_definition(deals.rounds(0), 0, Knowledge(follow=follow), depth)  # others: tests/slow
+    check_definition(deals.rounds(0), 0, Knowledge(follow=follow), depth)  # other cases: tests/slow
 
 
 @pytest.mark.slow
 def test_what_is_believed_matters() -> None:
-    """From the second level on, and not before: the first searches have the same beliefs."""
+    """They matter from the second level on; the first searches have equal beliefs."""
     tree = deals.rounds(0)
     depth = tree.infosets[0].depth[tree.infosets[0].infoset[1:]]
     first, second = (rows(searched(tree, 0, knowledge)) for knowledge in (BELIEVED, ASSEMBLED))
@@ -126,8 +126,8 @@ def test_what_is_believed_matters() -> None:
 
 @pytest.mark.slow
 def test_all_that_is_common_knowledge_is_the_search_from_public_states() -> None:
-    """At infinite order by the same way, number for number; at a large one by way of own infostates."""
-    check_common_knowledge("believed", {"depth": 1})  # the others: tests/slow
+    """At infinite order by the same code, number for number; at a large one through own infostates."""
+    check_common_knowledge("believed", {"depth": 1})  # other cases: tests/slow
 
 
 def check_common_knowledge(follow: Any, *settings: dict[str, Any]) -> None:
@@ -148,11 +148,11 @@ def check_common_knowledge(follow: Any, *settings: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_where_each_own_infostate_is_a_component_nothing_changes() -> None:
-    check_components("believed", {})  # the others: tests/slow
+    check_components("believed", {})  # other cases: tests/slow
 
 
 def check_components(follow: Any, *settings: dict[str, Any]) -> None:
-    """The opponent sees the player's hand and moves, so there is nothing that it does not know."""
+    """The opponent observes the player's hand and moves, so its information is complete."""
     rng = np.random.default_rng(3)
 
     def then(turn: int) -> Any:
@@ -174,7 +174,7 @@ def check_components(follow: Any, *settings: dict[str, Any]) -> None:
 @pytest.mark.parametrize("player", [0, 1])
 @pytest.mark.slow
 def test_a_game_of_one_level_is_re_solved_at_once(player: int) -> None:
-    """As `refine` does all together: by the unsafe gadget where the opponent has not acted."""
+    """As in `refine` with all infostates at once; by the unsafe gadget where the opponent has not acted."""
     tree = pennies(10)
     blueprint = Policy.dirichlet(tree, 3)
     gadgets = (Unsafe(), MaxMargin(NoPrior()))
@@ -209,7 +209,7 @@ def test_it_is_evaluated_exactly_and_nothing_is_promised() -> None:
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Late(RegretMatching):
-    """CFR+ whose average leaves out the uniform strategy that it begins with, so that it may be pure."""
+    """CFR+ whose average excludes the initial uniform strategy, so that it may be pure."""
 
     name: str = "late"
     plus: bool = True
@@ -234,11 +234,11 @@ def test_own_infostates_that_are_never_reached_keep_the_blueprint(depth: int | N
 
 @pytest.mark.slow
 def test_parts_of_a_level_are_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_parts(BELIEVED, monkeypatch)  # the others: tests/slow
+    check_parts(BELIEVED, monkeypatch)  # other cases: tests/slow
 
 
 def check_parts(knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where not all of a level fits in memory; roots that are in several subgames count as often."""
+    """For a level that does not fit in memory; roots in several subgames count once per subgame."""
     tree, count = deals.rounds(0), list[int]()
     counted = NestedRun.search
 
@@ -263,7 +263,7 @@ def check_parts(knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_room_is_planned_for_beliefs_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Payoffs of lookaheads and beliefs are counted before any of them is made."""
+    """Payoffs of lookaheads and beliefs are counted before any of them is computed."""
     knowledge = Knowledge(1, True)
     planned, needed = list[int](), list[tuple[int, int]]()
     count, find = NestedRun._count_payoffs, NestedRun._find_spot

@@ -1,4 +1,4 @@
-"""CFR-D in whole games: what it solves, what it keeps, and what can be re-solved from that."""
+"""CFR-D in whole games: its solution, its stored values, and re-solving from them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def loaded(name: str) -> HistoryTree:
 
 @functools.cache
 def kuhn(iterations: int) -> Decomposition:
-    """A lane with too few subgame iterations, and one with enough."""
+    """One lane with too few subgame iterations, and one with enough."""
     return cfr_d(
         loaded("kuhn_poker"),
         "depth:1",
@@ -38,7 +38,7 @@ def kuhn(iterations: int) -> Decomposition:
     )
 
 
-# What it finds
+# Solutions
 
 
 @pytest.mark.slow
@@ -51,7 +51,7 @@ def test_kuhn_falls_with_trunk_iterations() -> None:
 
 
 def test_trunk_values_bracket_the_value_of_the_game() -> None:
-    """Both players' best responses in the trunk to the other's average, with average values below."""
+    """Both players' best responses in the trunk to the other's average, with the average values below."""
     found = kuhn(300)
     assert lp.solve(efg.from_tree(loaded("kuhn_poker")).root, 0).value == pytest.approx(KUHN_VALUE, abs=1e-9)
     low, high = -found.best_response_values[0, 1], found.best_response_values[1, 1]
@@ -62,7 +62,7 @@ def test_trunk_values_bracket_the_value_of_the_game() -> None:
 
 
 def test_trunk_values_by_hand() -> None:
-    """In Kuhn after one move, player 1 has no say in the trunk; player 0 chooses once a card."""
+    """In Kuhn after one move, player 1 does not act in the trunk; player 0 chooses once per card."""
     found = kuhn(300)
     roots, tree = found.forest.roots, found.forest.tree
     np.testing.assert_allclose(found.best_response_values[0], found.values[1].sum(axis=0), atol=1e-12)
@@ -75,7 +75,7 @@ def test_trunk_values_by_hand() -> None:
 
 
 def test_kept_values_are_what_the_profile_earns() -> None:
-    """Re-solved play gives no root of the opponent more than was promised, up to the solves' errors."""
+    """Re-solved play gives no root of the opponent more than its stored value, up to errors of the solves."""
     found = kuhn(300)
     policy, tree = found.resolve(solver=Solver(progress=False)), found.forest.tree
     game = efg.from_tree(tree)
@@ -91,10 +91,10 @@ def test_kept_values_are_what_the_profile_earns() -> None:
             value = others * efg.sign(player) * efg.value(node, best)
             earned[states.index(int(tree.infostate[player, root]))] += value
         assert (earned <= found.values[player][:, 1] + 1e-3).all()
-        assert earned.sum() > found.values[player][:, 1].sum() - 0.01  # and they are no vast promises
+        assert earned.sum() > found.values[player][:, 1].sum() - 0.01  # and values are of the right size
 
 
-# What it keeps
+# Stored values
 
 
 def test_it_is_printed_in_a_line() -> None:
@@ -114,11 +114,11 @@ def test_rows_below_the_cut_are_uniform() -> None:
     assert found.trunk.labels == ("cfr-d:10:2", "cfr-d:10:200")
 
 
-# What is done with it
+# Re-solving
 
 
 def test_one_subgame_of_one_player_is_resolved_on_demand() -> None:
-    """The same strategy as when all subgames are re-solved; nothing else changes."""
+    """The strategy equals that of re-solving all subgames; all other rows are unchanged."""
     found, tree = kuhn(300), loaded("kuhn_poker")
     everything = found.resolve(solver=Solver(progress=False))
     infoset = int(found.forest.infosets(1)[0])
@@ -186,7 +186,7 @@ p "" 1 1 "A" { "heads" "tails" } 0
 
 
 def test_payoffs_far_from_zero(tmp_path: pathlib.Path) -> None:
-    """Of matching pennies worth 1 or a half on top of 10: both match a third of the time, for 10 1/3."""
+    """Matching pennies worth 1 or a half plus a constant 10: both match a third of the time, for 10 1/3."""
     file = tmp_path / "pennies.efg"
     file.write_text(PENNIES, encoding="utf-8")
     tree = jaxgadget.enumerate_game(jaxgadget.load(file))
@@ -198,11 +198,11 @@ def test_payoffs_far_from_zero(tmp_path: pathlib.Path) -> None:
     np.testing.assert_allclose(second, [1 / 3, 2 / 3], atol=0.02)
 
 
-# Bad arguments
+# Errors
 
 
 def test_many_numbers_of_subgame_iterations_are_lanes_of_one_chunk() -> None:
-    """Sums of root values are kept for all lanes together, however many chunks would suit the cores."""
+    """Sums of root values are stored for all lanes together, whatever the number of cores."""
     tree = jaxgadget.enumerate_game(jaxgadget.load("kuhn_poker"))
     counts = tuple(range(1, 33))
     together = jaxgadget.cfr_d(tree, "depth:1", iterations=2, subgame_iterations=counts)

@@ -1,4 +1,4 @@
-"""Nested search with values of ranges: a trunk, then the subgames below it, against two other programs."""
+"""Nested search with values of ranges: a trunk, then the subgames below it; two oracles."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_with_resolved_values_it_is_cfr_d() -> None:
 
 
 def check_cfr_d(player: int) -> None:
-    """Trunk and re-solved subgames, number by number, by the program of Burch et al. 2014."""
+    """Trunk and re-solved subgames, number by number, compared with the program of Burch et al. 2014."""
     tree = game("kuhn_poker")
     found = nested(
         "kuhn_poker",
@@ -56,7 +56,7 @@ def check_cfr_d(player: int) -> None:
 
 @pytest.mark.parametrize("player", [0, 1])
 def test_with_fixed_values_it_is_a_trunk_and_a_refinement(player: int) -> None:
-    """Gadgets get the values of the search above, but for those that were told otherwise or take none."""
+    """Gadgets use the values of the search above, unless their alternative is set or unused."""
     tree, blueprint = game("kuhn_poker"), Policy.dirichlet(game("kuhn_poker"), 3)
     values = FixedValues(ExactValues(blueprint))
     trunk = jg.solve_trunk(
@@ -99,7 +99,7 @@ def test_with_equilibria_below_it_is_nearly_one(player: int) -> None:
 
 
 def check_equilibria_below(name: str, most: float, player: int) -> None:
-    """Whatever the blueprint: the game is searched from its root. `most` is a share of the payoff range."""
+    """For any blueprint: the game is searched from its root. `most` is a share of the payoff range."""
     tree = game(name)
     blueprints = Policy.stack([Policy.dirichlet(tree, seed) for seed in (0, 1)])
     value = KUHN_VALUE if name == "kuhn_poker" else (0.0, 0.0)
@@ -116,7 +116,7 @@ def check_equilibria_below(name: str, most: float, player: int) -> None:
 
 
 class OfItsCut(ResolvedValues):
-    """Range values that know for which cut they are, as networks do."""
+    """Range values bound to a cut, like those of networks."""
 
     cut = "depth:1"
 
@@ -132,7 +132,7 @@ def test_the_limit_is_the_values_cut() -> None:
 
 @pytest.mark.slow
 def test_subgames_may_be_searched_jointly() -> None:
-    """The optimal continuation promises nothing, and is no worse than what a gadget keeps."""
+    """The optimal continuation uses no alternative values, and is at least as good as the gadgets."""
     tree = game("kuhn_poker")
     gadgets = [jg.OptimalContinuation(jg.NoPrior()), jg.Resolving(jg.NoPrior())]
     how: dict[str, Any] = {"values": ResolvedValues(20), "limit": "depth:1", "iterations": 500}

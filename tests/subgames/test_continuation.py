@@ -1,4 +1,4 @@
-"""Alternative values from the optimal continuation: every safe gadget reaches what that reaches."""
+"""Alternative values from the optimal continuation: every safe gadget reaches its exploitability."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_with_exact_values_safe_gadgets_are_the_optimal_continuation(player: int
 
 @pytest.mark.parametrize("algorithm", ["cfr+", "lp"])
 def test_a_few_iterations_are_as_safe_as_the_continuation_that_they_make(algorithm: str) -> None:
-    """The base of the bound is the exploitability of that strategy, which is solved for here by itself."""
+    """The bound's base is the exploitability of that strategy, which is solved separately here."""
     asked = [make(jg.NoPrior(), alternative=ContinuationValues(20)) for make in SAFE]
     how: dict[str, Any] = {"algorithm": algorithm} if algorithm == "lp" else {"iterations": 500}
     found = refined("kuhn_poker", "depth:2", 0, asked, **how)
@@ -119,7 +119,7 @@ RESOLVED = ResolvedValues(100)
 def continuation_of(
     name: str, cut: str, player: int, values: ContinuationValues, infostate: str | None = None
 ) -> Continuation:
-    """What gadgets are told."""
+    """The continuation values that gadgets receive."""
     tree = game(name)
     where = jg.cut(tree, cut)
     forest = jg.build_forest(tree, where if infostate is None else where.only(infostate))
@@ -132,14 +132,14 @@ def continuation_of(
 def promised(
     name: str, cut: str, player: int, values: ContinuationValues, infostate: str | None = None
 ) -> FloatArray:
-    """`[R, lanes]` the numbers."""
+    """`[R, lanes]` the values as an array."""
     found = continuation_of(name, cut, player, values, infostate)
     assert found.is_estimate == values.is_estimate
     return np.asarray(found.values, np.float64)
 
 
 def explicitly(name: str, cut: str, player: int, lane: int) -> tuple[Above, list[int]]:
-    """What lies above a cut, as an explicit tree, and the opponent's root infostates in order."""
+    """The game above a cut as an explicit tree, and the opponent's root infostates in order."""
     tree = game(name)
     return explicit(tree, jg.cut(tree, cut), blueprints(tree), player, lane)
 
@@ -164,7 +164,7 @@ def masses(above: Above, states: list[int]) -> FloatArray:
 
 
 def bound(above: Above, states: list[int], values: FloatArray) -> float:
-    """What the opponent gets at most above the cut if its roots are worth that."""
+    """The opponent's best value above the cut, given values of its roots."""
     told = Above(
         above.game,
         above.components,
@@ -193,7 +193,7 @@ def drawn(shape: str, seed: int) -> tuple[jg.HistoryTree, jg.Cut, jg.Policy]:
 
 
 def test_names_tell_guards_and_iterations_apart() -> None:
-    """So that rows can be told apart."""
+    """Rows of tables therefore stay distinguishable."""
     names = {
         ContinuationValues(RESOLVED).name: "values:ResolvedValues",
         ContinuationValues(RESOLVED, guard=False).name: "values:ResolvedValues, no guard",
@@ -227,7 +227,7 @@ def test_wrong_guards_are_refused() -> None:
 @pytest.mark.parametrize("player", [0, 1])
 @pytest.mark.slow
 def test_with_good_range_values_safe_gadgets_are_nearly_the_optimal_continuation(player: int) -> None:
-    """With a guard or without; V̄ has a certificate where the guard keeps it, estimates have none."""
+    """With or without a guard; V̄ has a certificate if the guard selects it, estimates have none."""
     tree = game("kuhn_poker")
     error = tree.payoff_range / 1000
     values = [ContinuationValues(ResolvedValues(200), guard=g, iterations=200) for g in (False, True)]
@@ -274,7 +274,7 @@ def test_one_subgame_gets_the_numbers_of_the_whole(values: ContinuationValues) -
 
 
 def test_the_bound_of_one_subgame_starts_from_the_continuation_there() -> None:
-    """Of all subgames' continuation this one has its part, all others the blueprint."""
+    """This subgame uses its part of the continuation of all subgames, the others the blueprint."""
     tree, exact = game(GOOFSPIEL), ContinuationValues()
     infostate = tree.infoset_names[0][-1]
     optimal = refined(GOOFSPIEL, "depth:1", 0, [jg.OptimalContinuation(jg.NoPrior())], algorithm="lp")
@@ -291,7 +291,7 @@ def test_the_bound_of_one_subgame_starts_from_the_continuation_there() -> None:
 @pytest.mark.parametrize(("name", "cut", "player"), [(*CUTS[0], 0), (*CUTS[1], 1)])
 @pytest.mark.slow
 def test_the_reach_in_a_continuation_is_its_average(name: str, cut: str, player: int) -> None:
-    """By an explicit tree's CFR+, whose iterations are the same."""
+    """Compared with an explicit tree's CFR+, which has the same iterations."""
     tree = game(name)
     where = jg.cut(tree, cut)
     found = continuation_of(name, cut, player, ContinuationValues(4)).reach
@@ -308,7 +308,7 @@ def test_the_reach_in_a_continuation_is_its_average(name: str, cut: str, player:
 
 @pytest.mark.parametrize("player", [0, 1])
 def test_an_exact_continuation_brings_an_optimal_opponents_reach(player: int) -> None:
-    """It goes only where nothing else is better: what is worth more there is worth more to it."""
+    """Positive reach only on optimal paths: roots off these paths have larger values for it."""
     solved = continuation_of("kuhn_poker", "depth:2", player, ContinuationValues())
     values, reach = np.asarray(solved.values), solved.reach
     for lane in range(2):
@@ -346,7 +346,7 @@ def test_priors_of_continuations_are_arrays_of_the_same_numbers(
 
 @pytest.mark.slow
 def test_the_prior_is_the_opponents_reach_in_the_continuation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As an array of the same numbers; a gadget that asks twice solves it once."""
+    """An array of the same numbers gives the same prior; a gadget that uses it twice solves it once."""
     tree = game("kuhn_poker")
     values = ContinuationValues(RESOLVED, guard=False, iterations=30)
     how: dict[str, Any] = {"iterations": 60, "dtype": "float64"}

@@ -1,4 +1,4 @@
-"""Refinement over covers of one's own: subgames that are not those of a cut."""
+"""Refinement over user-defined covers: subgames that are not those of a cut."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ def test_overlapping_subgames_of_own_infostates_are_those_of_knowledge(player: i
 
 
 def test_subgames_of_a_cover_may_be_merged() -> None:
-    """Resolving chooses at every root by itself, so that merging components changes nothing."""
+    """Resolving chooses at every root separately, so that merging components changes nothing."""
     tree, blueprint = kuhn()
     where = jg.cut(tree, "depth:1")
     assert where.num_subgames > 1
@@ -112,7 +112,7 @@ def test_memory_that_is_freed_between_two_tries_splits_nothing(monkeypatch: pyte
 
 
 class Tempered(jg.Resolving):
-    """A gadget with a setting of its own."""
+    """A gadget with an additional setting."""
 
     @property
     def settings(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A guard keeps the better of two results, with estimates and with V̄: after any estimates nobody is worse."""
+"""A guard selects the better of two results, with estimates and with V̄: estimates never do harm."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _matrix_values(matrix: jax.Array, ranges: jg.Pair) -> tuple[jax.Array, jax.A
 
 
 def per_history(worth: float, seed: int | None = None) -> Any:
-    """Range values: what every history is worth to player 0, the same or drawn from ± that."""
+    """Range values: player 0's value of every history, constant or random within ± that."""
 
     def values(limit: jg.Limit) -> Any:
         cells = limit.matrix()
@@ -52,7 +52,7 @@ def per_history(worth: float, seed: int | None = None) -> Any:
 
 
 def estimates(tree: jg.HistoryTree, seed: int) -> list[Any]:
-    """What nobody can keep, for either player, numbers without any sense, and nearly the right ones."""
+    """Estimates that are too good for either player, random, and nearly exact."""
     unit = tree.payoff_range
     return [per_history(3 * unit), per_history(-3 * unit), per_history(unit, seed), ResolvedValues(50)]
 
@@ -64,11 +64,11 @@ def refined(gadgets: list[Any], **options: Any) -> jg.Refinement:
 
 @pytest.mark.slow
 def test_nobody_is_worse_than_with_best_responses() -> None:
-    check_guarded(*DRAWN[3], 1)  # further ones: tests/slow
+    check_guarded(*DRAWN[3], 1)  # further estimates: tests/slow
 
 
 def check_guarded(shape: str, seed: int, player: int) -> None:
-    """Nor than with estimates, whatever they are: number for number it is the less of both unguarded runs."""
+    """Nor worse than with estimates: number for number it is the minimum of both unguarded runs."""
     tree, where, blueprint = drawn(shape, seed)
     guarded, bare = (
         [
@@ -100,7 +100,7 @@ def check_guarded(shape: str, seed: int, player: int) -> None:
 
 @pytest.mark.slow
 def test_all_of_the_kept_lane_is_kept() -> None:
-    """Every number and the strategy are those of the run without a guard; labels say what was asked for."""
+    """Every number and the strategy equal those of the run without a guard; labels name the request."""
     prior, taken = ContinuationPrior(BARE), set[float]()
     guarded, estimated, safe = (
         [make(prior, 0.1, alternative) for make in GADGETS]
@@ -123,7 +123,7 @@ def test_all_of_the_kept_lane_is_kept() -> None:
 
 @pytest.mark.slow
 def test_against_models_the_larger_objective_is_kept() -> None:
-    """p × what the model leaves + (1 − p) × what is guaranteed, for every opponent by itself."""
+    """The objective is p × gain against the model + (1 − p) × guaranteed value, per opponent."""
     model = jg.Policy.dirichlet(TREE, 9)
     opponents = [jg.Opponent(), *(jg.Opponent(model, p) for p in (0.2, 0.8, 1.0))]
     gadgets = [jg.Resolving(jg.NoPrior(), alternative=v) for v in (VALUES, BARE)] + [
@@ -208,7 +208,7 @@ def test_checkpoints_both_players_and_sweeps_say_the_same(tmp_path: pathlib.Path
 
 
 def test_of_two_results_the_one_that_did_not_fail_is_kept() -> None:
-    """Gadget 1 has a guard; of its lanes the estimates fail, V̄ fails, both do, and neither does."""
+    """Gadget 1 has a guard; of its lanes the estimates fail, V̄ fails, both fail, and neither fails."""
     nan = np.nan
     objective = np.array([[1.0, 2.0, 3.0, nan], [nan, -5.0, nan, 0.0], [0.5, nan, nan, 0.0]])
     failures = {3: "other", 4: "estimates", 9: "best responses", 6: "first", 10: "second"}
@@ -224,7 +224,7 @@ def test_of_two_results_the_one_that_did_not_fail_is_kept() -> None:
 def test_where_one_fails_the_other_is_kept_and_it_is_said(
     lane: int, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Lane 1 is of estimates, lane 7 the same blueprint's of V̄, behind both gadgets that are asked for."""
+    """Lane 1 is that of estimates, lane 7 that of V̄ for the same blueprint, after both requested gadgets."""
     gadgets = [jg.Resolving(jg.NoPrior(), alternative=VALUES), jg.Unsafe()]
     unguarded = [jg.Resolving(jg.NoPrior(), alternative=BARE), jg.Unsafe(), jg.Resolving(jg.NoPrior())]
     both, solve = refined(unguarded), refine.solve_subgames

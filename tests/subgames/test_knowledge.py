@@ -1,7 +1,7 @@
-"""Own infostates re-solved by themselves, against explicit trees; how their strategies go together.
+"""Own infostates re-solved separately, compared with explicit trees; combinations of their strategies.
 
-The trees of `tests/reference/frozen.py` compute their own masses, alternative values and priors, and know no
-constants: chance plays what is frozen.
+The trees of `tests/reference/frozen.py` compute their own masses, alternative values and priors, without
+constants: frozen decisions are chance moves.
 """
 
 from __future__ import annotations
@@ -96,26 +96,26 @@ EXACT = options(algorithm="lp")
 
 
 def solve_as(task: KnowledgeTask, combine: Combine, **given: Any) -> KnowledgeSolution:
-    """With strategies put together in some way."""
+    """Strategies combined by the given method."""
     knowledge = dataclasses.replace(task.knowledge, combine=combine, **given)
     return solve_knowledge(dataclasses.replace(task, knowledge=knowledge), Stopwatch())
 
 
 def solve_alone(task: KnowledgeTask) -> KnowledgeSolution:
-    """Every own infostate by itself; the strategies are not to be used at once. Rows are own infostates."""
+    """Every own infostate separately, without combining the strategies. Rows are own infostates."""
     solution, subgame = solve_as(task, "together"), task.known.subgame
     rows = {name: getattr(solution, name)[subgame] for name in ("value", "gap", "has_decision")}
     return dataclasses.replace(solution, **rows)
 
 
 def above_of(where: Cut, player: int, blueprint: efg.Strategy) -> gadgets.Above:
-    """The explicit cut."""
+    """The explicit cut of a lane."""
     parts = tuple(tuple(where.roots[where.subgame == k].tolist()) for k in range(where.num_subgames))
     return gadgets.Above(efg.from_tree(where.tree), parts, player, blueprint)
 
 
 def drawn_blueprints(tree: HistoryTree, seed: int) -> list[dict[Any, Any]]:
-    """One that reaches everything, and one that does not."""
+    """One with full support, and one without."""
     return [random_policy(tree, np.random.default_rng(seed), zeros) for zeros in (0.0, 0.4)]
 
 
@@ -123,7 +123,7 @@ def drawn_blueprints(tree: HistoryTree, seed: int) -> list[dict[Any, Any]]:
 
 
 def spots(seed: int) -> tuple[Cut, list[dict[Any, Any]]]:
-    """The grove, or drawn deals."""
+    """The grove, or random deals."""
     if seed < 0:
         return grove.grove_cut(SEED), grove.blueprints(SEED)
     tree = deals.drawn(seed)
@@ -134,7 +134,7 @@ SPOTS = [-1, 0, 1, 2, 5]
 
 
 def optima(seed: int, player: int, order: int, unfrozen: bool) -> np.ndarray:
-    """`[I, lanes]` of the linear programs of the explicit trees."""
+    """`[I, lanes]` optima of the linear programs of the explicit trees."""
     where, blueprints = spots(seed)
     above = [above_of(where, player, blueprint) for blueprint in blueprints]
     own = frozen.own_infostates(above[0])
@@ -168,7 +168,7 @@ def check_optima(seed: int, order: int, unfrozen: bool, player: int) -> None:
     cfr = solve_alone(make_task(where, player, policy, GADGETS, options(iterations=50), Knowledge(**known)))
     assert (cfr.value <= expected + allowed).all()
     assert (expected <= cfr.value + cfr.gap + allowed).all()
-    assert cfr.gap.max() > 1e-6  # or the bracket would say nothing
+    assert cfr.gap.max() > 1e-6  # otherwise the bracket would be uninformative
 
 
 @pytest.mark.parametrize("renumbered", [after_all_histories, like_hashes])
@@ -185,7 +185,7 @@ def test_ids_of_infostates_do_not_matter(renumbered: Callable[[HistoryTree], His
 
 
 def test_what_is_known_matters() -> None:
-    """In a chain of infostates every order has another game; unfrozen, the worst root is near at hand."""
+    """In a chain of infostates every order has another game; unfrozen, the worst root is in every game."""
     where = cut(pennies(10), "depth:0")
     blueprint = Policy.uniform(where.tree)
     above = above_of(where, 0, grove.from_policy(blueprint, 0))
@@ -199,21 +199,21 @@ def test_what_is_known_matters() -> None:
     assert len(set(np.round(values, 6).tolist())) > 2
 
 
-# --- how strategies go together -----------------------------------------------------------
+# --- combinations of strategies -----------------------------------------------------------
 
 
 def rise(tree: HistoryTree, policy: Policy, blueprint: Policy, player: int) -> np.ndarray:
-    """`[lanes]` by how much exploitability rises."""
+    """`[lanes]` the rise in exploitability."""
     before, after = (exploitability(p, player, value=(0, 0)) for p in (blueprint, policy))
     return after - np.tile(before, len(after) // len(before))
 
 
 def test_damped_and_in_turn_never_raise_exploitability() -> None:
-    check_safe(11, 0)  # others: tests/slow
+    check_safe(11, 0)  # other cases: tests/slow
 
 
 def check_safe(seed: int, player: int) -> None:
-    """By linear programs and without mistakes; also from an equilibrium, where all at once may lose."""
+    """By linear programs with ε = 0; also from an equilibrium, where `together` may lose."""
     tree = deals.drawn(seed)
     equilibrium = solve(tree, algorithm="lp").policy
     blueprint = Policy.stack([grove.to_policy(tree, drawn_blueprints(tree, seed)), equilibrium])
@@ -229,9 +229,9 @@ def check_safe(seed: int, player: int) -> None:
 
 
 def check_worth(equilibrium: Policy, policy: Policy, player: int) -> None:
-    """New strategies of an equilibrium's infostates, all at once, are worth the game's value against it.
+    """At an equilibrium, the new strategies of all infostates combined keep the game's value.
 
-    Each by itself makes an equilibrium, and together they are an affine combination of these.
+    Each of them alone makes an equilibrium, and together they are an affine combination of these.
     """
     value = float(evaluate_policy(equilibrium).value[0])
     for lane in range(policy.num_lanes // 3):
@@ -243,7 +243,7 @@ def check_worth(equilibrium: Policy, policy: Policy, player: int) -> None:
 @players
 @pytest.mark.slow
 def test_shares_of_the_program_are_safe_too(player: int) -> None:
-    """Where they differ from those by degree, and within the bound where few iterations are done."""
+    """Where they differ from those by degree; with few iterations, exploitability is within the bound."""
     tree, changed = deals.drawn(11), 0.0
     blueprint = grove.to_policy(tree, drawn_blueprints(tree, 11))
     for how, asked in ((EXACT, NO_MISTAKES), (options(iterations=3), GADGETS[1:])):
@@ -259,7 +259,7 @@ def test_shares_of_the_program_are_safe_too(player: int) -> None:
 
 @pytest.mark.slow
 def test_in_turn_every_gadget_goes_its_own_way() -> None:
-    """Side by side as each by itself, against the blueprint that it changed itself."""
+    """A batch gives the results of separate gadgets, each against its own changed blueprint."""
     tree = deals.drawn(3)
     blueprint = grove.to_policy(tree, drawn_blueprints(tree, 3))
     knowledge = Knowledge(combine="in-turn")
@@ -297,7 +297,7 @@ def test_damping_goes_part_of_the_way_in_realisation_plans() -> None:
 
 
 def from_zero() -> HistoryTree:
-    """One J; I₁ and I₂ at ½ each play s or d; y₁ pays 0, y₂ pays 1 for s and −2 for d."""
+    """One J; I₁ and I₂ with probability ½ each play s or d; y₁ pays 0, y₂ pays 1 for s and −2 for d."""
 
     def then() -> Turn:
         answers = {"a": {"a": 0.0, "b": 1.0}, "b": {"a": 0.0, "b": -2.0}}
@@ -307,7 +307,7 @@ def from_zero() -> HistoryTree:
 
 
 def test_all_at_once_may_overshoot() -> None:
-    """The blueprint is an equilibrium, CFR's new strategies are optimal, and together they lose ½."""
+    """The blueprint is an equilibrium, CFR's new strategies are optimal, and combined they lose ½."""
     tree = from_zero()
     rows = {(0, 0): np.array([1.0, 0.0]), (0, 1): np.array([1.0, 0.0]), (1, 0): np.array([0.5, 0.5])}
     blueprint = grove.to_policy(tree, [rows])
@@ -320,9 +320,9 @@ def test_all_at_once_may_overshoot() -> None:
 
 
 def test_pennies() -> None:
-    """20 states, the uniform blueprint, max-margin: all at once doubles what half the way takes to .2375.
+    """20 states, uniform blueprint, max-margin: `together` is worse, `damped` lowers exploitability to .2375.
 
-    How much the others lose depends on which of several optima is found; infostates in turn get further.
+    The loss of the other methods depends on which of several optima is found; `in turn` improves further.
     """
     tree = pennies(20)
     blueprint, value = Policy.uniform(tree), (3.3125, 3.3125)
@@ -335,13 +335,13 @@ def test_pennies() -> None:
     assert 0 <= lost["one-by-one"] < 0.15
 
 
-# --- what is kept and what is refused -----------------------------------------------------
+# --- unreachable infostates and errors ----------------------------------------------------
 
 
 @players
 @pytest.mark.slow
 def test_alone_every_infostate_of_the_opponent_is_worth_as_much_as_before(player: int) -> None:
-    """Without mistakes; and where the blueprint never gets, it stays, and that is told."""
+    """With ε = 0. If the blueprint has no reach, it is kept, and the result reports it."""
     for seed in range(3):
         tree = deals.drawn(seed)
         blueprint = grove.to_policy(tree, drawn_blueprints(tree, seed))
@@ -361,7 +361,7 @@ def test_alone_every_infostate_of_the_opponent_is_worth_as_much_as_before(player
 
 
 def own_number(task: KnowledgeTask) -> np.ndarray:
-    """`[Q]` the number of the own infostate above each action of the tree, -1 above the cut."""
+    """`[Q]` index of the own infostate above each action of the tree, -1 above the cut."""
     tree, player = task.where.tree, task.player
     own, infosets = task.forest.roots[player].infostate.tolist(), tree.infosets[player]
     roots = task.where.root[infosets.history].tolist()
@@ -372,7 +372,7 @@ def own_number(task: KnowledgeTask) -> np.ndarray:
 def test_in_turn_is_resumed_and_programs_of_classes_are_dropped(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process has room for so many programs, and every class brings its own; that changes no number."""
+    """Every class compiles new programs, which are dropped; results do not change."""
     tree = deals.drawn(3)
     blueprint = grove.to_policy(tree, drawn_blueprints(tree, 3))
     usual = make_task(cut(tree, "depth:0"), 0, blueprint, GADGETS[1:5], options(iterations=4), Knowledge())
@@ -394,7 +394,7 @@ def test_in_turn_is_resumed_and_programs_of_classes_are_dropped(
 def test_where_one_class_fails_the_whole_blueprint_stays(
     generate: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the lanes beside it are as they would have been."""
+    """The neighbouring lanes are not affected."""
     where, blueprints = spots(3)
     policy, count = grove.to_policy(where.tree, blueprints), len(blueprints)
     task = make_task(where, 0, policy, NO_MISTAKES, options(iterations=5), Knowledge(generate=generate))
@@ -434,7 +434,7 @@ def test_gadgets_that_look_beyond_are_refused(gadget: Gadget, named: str) -> Non
 
 
 class Chosen:
-    """A generation of one's own: a draw for each function of the values and subgames."""
+    """A user-defined generation: one draw per function of the values and subgames."""
 
     name = "chosen"
 
@@ -451,7 +451,7 @@ NONE = Chosen(lambda values, subgame: np.zeros_like(values, np.bool_))
 
 
 def at_random(seed: int, values: np.ndarray, subgame: np.ndarray) -> np.ndarray:
-    """Some of the infostates, and nothing in some subgames."""
+    """Some of the infostates, and none in some subgames."""
     return np.random.default_rng(seed).random(values.shape) < 0.6
 
 
@@ -468,8 +468,8 @@ GENERATED = [
 def test_generated_optima_equal_those_of_explicit_trees(
     seed: int, order: float, unfrozen: bool, player: int
 ) -> None:
-    """Of the roots considered; infosets that only others lead to keep the blueprint."""
-    check_generated(seed, order, unfrozen, player)  # further ones: tests/slow
+    """For the roots considered; infosets that only other roots lead to keep the blueprint."""
+    check_generated(seed, order, unfrozen, player)  # further cases: tests/slow
 
 
 def check_generated(seed: int, order: float, unfrozen: bool, player: int) -> None:
@@ -513,7 +513,7 @@ def check_generated(seed: int, order: float, unfrozen: bool, player: int) -> Non
 
 @pytest.mark.slow
 def test_to_consider_all_or_nothing() -> None:
-    """All is as without a generation, to the last digit; of nothing the blueprint remains."""
+    """With all roots every digit equals that without a generation; with none the blueprint is kept."""
     where, blueprints = spots(3)
     policy = grove.to_policy(where.tree, blueprints)
     task = make_task(where, 0, policy, GADGETS, options(iterations=5), Knowledge(1, True))
@@ -532,7 +532,7 @@ def test_to_consider_all_or_nothing() -> None:
 
 @players
 def test_a_generation_sees_what_the_opponent_can_get(player: int) -> None:
-    """Values of whole infostates against the blueprint as it is then, those of each subgame together."""
+    """Values of whole infostates against the current blueprint, those of each subgame together."""
     where, blueprints = spots(1)
     policy, seen = grove.to_policy(where.tree, blueprints), list[tuple[np.ndarray, np.ndarray]]()
 
@@ -558,12 +558,12 @@ def test_a_generation_sees_what_the_opponent_can_get(player: int) -> None:
     solve_as(task, "in-turn")
     steps = dataclasses.replace(task, knowledge=Knowledge(combine="in-turn")).steps()
     assert [np.unique(numbers).tolist() for _, numbers in seen] == [s.infostates.tolist() for s in steps]
-    assert seen[-1][0].shape[1] == len(NO_MISTAKES) * len(blueprints)  # each gadget has its own by then
+    assert seen[-1][0].shape[1] == len(NO_MISTAKES) * len(blueprints)  # one blueprint per gadget
 
 
 @pytest.mark.slow
 def test_draws_go_their_own_ways_and_are_mixed_as_plans() -> None:
-    """Each lane of a draw is what its choice alone would have come to, also in turn."""
+    """Each lane of a draw has the result of its choice alone, also for `in turn`."""
     where, blueprints = spots(3)
     policy = grove.to_policy(where.tree, blueprints)
     first, last = (
@@ -618,7 +618,7 @@ def test_refine_measures_mixtures_and_draws() -> None:
 
 
 def two_risks() -> HistoryTree:
-    """One I and two J at ½ each: safe pays 0; each of two risks 0.1 at one J, and costs 1 at the other."""
+    """One I and two J with probability ½: safe pays 0; each risk pays 0.1 at one J, costs 1 at the other."""
     pay = [{"a": 0.0, "b": 0.1, "c": -1.0}, {"a": 0.0, "b": -1.0, "c": 0.1}]
     return deals.play([(0.5, (0, hand), Turn(0, dict(pay[hand]))) for hand in (0, 1)], "two risks")
 
@@ -626,8 +626,7 @@ def two_risks() -> HistoryTree:
 def test_what_is_not_considered_adds_up() -> None:
     """A bound by the largest loss over the opponent's infostates (Ge et al. 2023, Proposition 4.1) fails.
 
-    Each J is left out half the time, and then costs N(J)·1: 0.25 at one of them, 0.5 at both. Together they
-    cost 0.45.
+    Each J is left out half the time, which costs N(J)·1: 0.25 at one of them, 0.5 at both. The total is 0.45.
     """
     tree = two_risks()
     safe = {(0, 0): np.array([1.0, 0.0, 0.0])}
@@ -643,7 +642,7 @@ def test_what_is_not_considered_adds_up() -> None:
 
 @pytest.mark.slow
 def test_generated_searches_are_resumed_and_split(tmp_path: pathlib.Path) -> None:
-    """A part of the forest sees the masks of the whole."""
+    """A part of the forest uses the masks of the whole."""
     where, blueprints = spots(-1)
     policy = grove.to_policy(where.tree, blueprints[:1])
     knowledge = Knowledge(generate=RandomGeneration(1, draws=2, seed=3))
@@ -666,7 +665,7 @@ def test_generated_searches_are_resumed_and_split(tmp_path: pathlib.Path) -> Non
 
 @pytest.mark.slow
 def test_users_arrays_are_the_same_in_every_draw_and_turn() -> None:
-    """An array has a column for each blueprint, however many copies of these are solved."""
+    """An array has one column per blueprint, however many copies of these are solved."""
     where, blueprints = spots(3)
     policy = grove.to_policy(where.tree, blueprints)
     task = make_task(
@@ -712,7 +711,7 @@ def test_refine_measures_what_is_put_together() -> None:
 
 @players
 def test_what_blueprints_bring_is_found_in_parts(player: int) -> None:
-    """As few as memory allows, and no less than one subgame."""
+    """In as few parts as memory allows, with at least one subgame each."""
     base = grove.forest(SEED)
     policy = grove.to_policy(base.tree, grove.blueprints(SEED))
     gadgets, limit = (Resolving(alternative=BlueprintValues()),), 1 << 30

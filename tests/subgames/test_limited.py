@@ -1,4 +1,4 @@
-"""Depth-limited subgames: their payoffs, their values, and what must hold of every portfolio."""
+"""Depth-limited subgames: their payoffs, their values, and properties for every portfolio."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def by_roots(look: Forest, values: Any, policy: Policy, choices: Any) -> Any:
 def test_the_payoff_is_that_of_an_explicit_recursion(
     name: str, where: str, depth: int, player: int | None
 ) -> None:
-    """Every pair of entries everywhere, then a pair of its own at each leaf; root by root."""
+    """Every pair of entries everywhere, then another pair at each leaf; root by root."""
     tree, rng = game(name), np.random.default_rng(0)
     spot = cut(tree, where)
     leaves = (
@@ -154,7 +154,7 @@ def test_the_payoff_is_that_of_an_explicit_recursion(
     [("kuhn_poker", "depth:0", 1, 0), (LEDUC, "depth:1", 2, 0), (LEDUC, "depth:1", 2, 1)],
 )
 def test_a_tree_to_the_limit_or_beyond_will_do(name: str, where: str, depth: int, beyond: int) -> None:
-    """With a blueprint and values for the whole game; in Kuhn player 1 then has no infoset."""
+    """Any tree that contains the limit gives the same result; in Kuhn player 1 then has no infoset."""
     tree = game(name)
     above = enumerate_game(load(name), depth=int(where.removeprefix("depth:")) + depth + beyond)
     assert above.is_truncated and (name != "kuhn_poker" or len(above.infosets[1]) == 0)
@@ -175,7 +175,7 @@ def test_a_tree_to_the_limit_or_beyond_will_do(name: str, where: str, depth: int
     [("kuhn_poker", 1), (GOOFSPIEL, 1)],
 )
 def test_with_an_equilibrium_in_both_portfolios_the_value_is_the_games(name: str, depth: int) -> None:
-    """And without it in one of them it is not; the two players' portfolios differ."""
+    """Without it in one of them the value differs; the two players' portfolios differ."""
     tree, solved = game(name), equilibrium(name)
     low, high = game_value(tree)
     poor, other = draws(tree, 0, 1, 2), draws(tree, 5, 6, 7)
@@ -197,7 +197,7 @@ def limited(tree: HistoryTree, portfolio: Policy, depth: int) -> Search:
 
 
 def test_one_entry_is_the_blueprint() -> None:
-    """With K = 1 every leaf is worth what the blueprint makes of it, and so is the blueprint's trunk."""
+    """With K = 1 every leaf has its value under the blueprint, and the trunk has the blueprint's value."""
     tree = game("kuhn_poker")
     blueprint = Policy.dirichlet(tree, 3)
     found = search(tree, "depth:0", blueprint, Unsafe(), values=ExactValues(blueprint), iterations=1)
@@ -221,7 +221,7 @@ def test_one_entry_is_the_blueprint() -> None:
 def test_beyond_the_end_it_is_the_ordinary_subgame(
     name: str, where: str, player: int, gadgets: list[Gadget]
 ) -> None:
-    """To the last bit; policies are put together in another order."""
+    """To the last bit; policies are assembled in another order."""
     tree = game(name)
     blueprint = Policy.dirichlet(tree, 0)
     how: dict[str, Any] = {"player": player, "iterations": 5, "dtype": "float64"}
@@ -238,7 +238,7 @@ def test_beyond_the_end_it_is_the_ordinary_subgame(
 
 
 def test_alternative_values_are_best_responses_down_to_the_limit() -> None:
-    """`V̄(s)` is the least over what the opponent may do, entry included; ranges are the blueprint's."""
+    """`V̄(s)` is the minimum over the opponent's actions and entries; ranges are the blueprint's."""
     tree = game("kuhn_poker")
     blueprint = Policy.dirichlet(tree, 0)
     values = ExactValues(Policy.stack([blueprint, draws(tree, 1, 2)]))
@@ -258,7 +258,7 @@ def test_alternative_values_are_best_responses_down_to_the_limit() -> None:
         histories = [h for h in where.roots.tolist() if tree.infostate[1, h] == state]
         weights = [tree.chance[h] * reach[tree.sequence[0, h], 0] for h in histories]
         options: list[float] = []
-        for action in (0, 1):  # then the action ends the game, or leads to a leaf where 1 chooses an entry
+        for action in (0, 1):  # the action ends the game, or leads to a leaf where 1 chooses an entry
             after = [children[h][action] for h in histories]
             if after[0] in row:
                 by_entry = sum(w * table[row[h], 0] for w, h in zip(weights, after, strict=True))
@@ -272,7 +272,7 @@ def test_alternative_values_are_best_responses_down_to_the_limit() -> None:
 
 
 def first_on_every_path(tree: HistoryTree, roots: Any, depth: int, players: tuple[int, ...]) -> list[int]:
-    """Walks down from each root to the first history, so many moves below, where one of these decides."""
+    """The first histories below each root after the given number of decisions of these players."""
     children: dict[int, list[int]] = {}
     for h in range(1, tree.num_histories):
         children.setdefault(int(tree.parent[h]), []).append(h)
@@ -309,7 +309,7 @@ def test_limits(name: str, above: str, chunk: int, monkeypatch: pytest.MonkeyPat
 def test_payoffs_that_do_not_fit_are_refused_before_they_are_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Kuhn's first limit has 12 leaves; they would be 12 million payoffs."""
+    """Kuhn's first limit has 12 leaves, here with 12 million payoffs."""
     tree = game("kuhn_poker")
 
     def unasked(_: HistoryTree, histories: Any) -> Any:
@@ -373,7 +373,7 @@ COUNTS: list[Any] = [0, -1, 2.5, True, None, "3", [1]]
 
 @dataclasses.dataclass
 class Counted:
-    """Says that it has so many entries."""
+    """A value function with the given number of entries."""
 
     num_entries: Any
     blueprint: str | None = None

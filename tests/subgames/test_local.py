@@ -1,4 +1,4 @@
-"""Local best response: the published formula, hand by hand, from what the rules and infostates say."""
+"""Local best response: the published formula, hand by hand, computed from rules and infostates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def game(name: str) -> jg.HistoryTree:
 
 
 def showdown(own: int, other: int, public: int, suits: int) -> float:
-    """1 for a win, ½ for a tie: a pair with the public card, else the higher rank."""
+    """1 for a win, ½ for a tie: a pair with the public card, otherwise the higher rank."""
     ranks = own // suits, other // suits
     paired = tuple(rank == public // suits for rank in ranks)
     if paired[0] != paired[1]:
@@ -31,7 +31,7 @@ def showdown(own: int, other: int, public: int, suits: int) -> float:
 
 
 def expected_action(tree: jg.HistoryTree, model: Policy, player: int, infoset: int) -> int:
-    """Over all hands of the opponent: its range by Bayes, and the three estimates."""
+    """Over all hands of the opponent: its range by Bayes' rule, and the three estimates."""
     suits, deck = tree.game.num_suits, tree.game.num_ranks * tree.game.num_suits
     example = tree.moves(int(tree.infosets[player].history[infoset]))
     name = tree.infoset_names[player][infoset]
@@ -67,7 +67,7 @@ def expected_action(tree: jg.HistoryTree, model: Policy, player: int, infoset: i
         values[RAISE] = fp * pot + (1 - fp) * (wp * (pot + by) - (1 - wp) * (asked + by))
     ranked = sorted(values.values())
     if len(ranked) > 1 and ranked[-1] - ranked[-2] < 1e-9:
-        return -1  # a tie: either will do
+        return -1  # a tie: both actions are optimal
     return max(values, key=values.__getitem__)
 
 
@@ -125,7 +125,7 @@ def test_it_gains_much_of_what_a_best_response_does(player: int) -> None:
 
 @pytest.mark.slow
 def test_calling_down_at_the_limit_is_another_strategy() -> None:
-    """With K = 1 the values are of both calling down; a raise may be raised again before that."""
+    """With K = 1 both players call down below the limit; before it a raise may be re-raised."""
     tree = game("leduc_poker")
     model = jg.make_blueprints(tree, "uniform")
     values = jg.ExactValues(call_down(tree))

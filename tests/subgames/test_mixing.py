@@ -1,4 +1,4 @@
-"""Nested search with K × K values against opponents who follow models: explicit programs of every step."""
+"""Nested search with K × K values against opponents who follow models, by explicit programs of every step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rows_of(policy: Policy, lane: int = 0) -> dict[Any, np.ndarray]:
 def test_step_objectives_are_those_of_explicit_games_within_gaps(
     shape: str, kind: Kind, depth: int, player: int, beyond: Any
 ) -> None:
-    check_step_objectives(shape, kind, depth, player, beyond)  # others: tests/slow
+    check_step_objectives(shape, kind, depth, player, beyond)  # other cases: tests/slow
 
 
 def check_step_objectives(shape: str, kind: Kind, depth: int, player: int, beyond: Any) -> None:
@@ -67,7 +67,7 @@ def check_step_objectives(shape: str, kind: Kind, depth: int, player: int, beyon
 
 @pytest.mark.slow
 def test_against_a_locked_opponent_subgames_add_up_under_any_gadget() -> None:
-    """And where an opponent only adapts, it is the search without one."""
+    """For an opponent who only adapts, the result is that of a search without a model."""
     tree, _ = random_tree("weather", 2)
     portfolio = Policy.stack([Policy.dirichlet(tree, k) for k in (0, 1)])
     how: dict[str, Any] = {
@@ -97,7 +97,7 @@ def test_against_a_locked_opponent_subgames_add_up_under_any_gadget() -> None:
 def test_objectives_of_searches_part_by_part_are_those_of_all_at_once(
     p: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What lies around a level is counted once, and as it is played when all parts above are searched."""
+    """The rest of a level counts once, as it is played after all searches of the parts above."""
     tree = jg.enumerate_game(jg.load("kuhn_poker"))
     uniform = Policy.uniform(tree)
     gadgets = [jg.Unsafe(), jg.Resolving(NoPrior()), jg.MaxMargin(NoPrior())]

@@ -1,4 +1,4 @@
-"""Nested search: safe where it must be, one step from the step before, a function of public history alone."""
+"""Nested search: safety, one step from the previous one, dependence on public history only."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def nested(tree: HistoryTree, blueprint: Policy, gadgets: Any, **options: Any) -
 
 @pytest.mark.parametrize(("name", "depth"), [("kuhn_poker", 9), (GOOFSPIEL, 9)])
 def test_without_a_limit_safe_gadgets_keep_the_first_search_optimal(name: str, depth: int) -> None:
-    """Player 0's first search is then the whole game; resolving later subgames loses no more than gaps."""
+    """Player 0's first search is then the whole game; resolving later subgames loses at most the gaps."""
     tree = game(name)
     found = nested(tree, Policy.dirichlet(tree, 0), [Resolving(NoPrior()), MaxMargin(NoPrior())], depth=depth)
     assert found.blueprint_exploitability.min() > 0.3, "there is something to win"
@@ -102,7 +102,7 @@ def test_only_own_decisions_that_are_reached_change() -> None:
 
 
 def test_first_search_is_that_of_the_public_history_alone() -> None:
-    """The first decisions equal those of `search`; other lanes and later levels do not matter."""
+    """The first decisions equal those of `search`, independently of other lanes and later levels."""
     tree = game("kuhn_poker")
     blueprint = Policy.dirichlet(tree, 0)
     gadgets = [Resolving(NoPrior()), MaxMargin(BlueprintPrior(), 0.01)]
@@ -110,7 +110,7 @@ def test_first_search_is_that_of_the_public_history_alone() -> None:
     how: dict[str, Any] = {"values": values, "iterations": 5, "dtype": "float64", "player": 1}
     first = decisions(tree, 1)[0].cut(tree)
     found = nested_search(tree, blueprint, gadgets, value=KUHN_VALUE, **settings(**how))
-    # Player 1 decides once: its lookahead goes to the end.
+    # Player 1 decides once: its lookahead reaches the end.
     alone = [search(tree, first, blueprint, gadget, depth=9, **settings(**how)) for gadget in gadgets]
     infosets = np.nonzero(tree.infosets[1].depth == 0)[0]
     rows = np.isin(tree.infosets[1].infoset[1:], infosets)
@@ -121,7 +121,7 @@ def test_first_search_is_that_of_the_public_history_alone() -> None:
 
 
 def test_the_next_search_starts_from_the_one_before() -> None:
-    """At a limit `V̄(s)` is the least over the opponent's entries against the resolver's average mix."""
+    """At a limit `V̄(s)` is the minimum over the opponent's entries against the average mixture."""
     tree = game("kuhn_poker")
     blueprint = Policy.dirichlet(tree, 0)
     values = ExactValues(portfolio(tree, blueprint))
@@ -156,7 +156,7 @@ def test_the_next_search_starts_from_the_one_before() -> None:
 
 @pytest.mark.slow
 def test_unsafe_first_where_the_opponent_has_not_acted() -> None:
-    """Then the first decisions are the same under every gadget, and are those of the unsafe search."""
+    """The first decisions are then equal under every gadget, namely those of the unsafe search."""
     tree = game("kuhn_poker")
     blueprint = Policy.dirichlet(tree, 0)
     gadgets = [Unsafe(), Resolving(NoPrior()), MaxMargin(NoPrior())]
@@ -207,7 +207,7 @@ t "" 3 "" { 0 0 }
 
 
 def test_a_player_who_never_acts(tmp_path: Any) -> None:
-    """Player 0 finds the best there is; player 1 has nothing to search."""
+    """Player 0 finds an optimal strategy; player 1 has no search."""
     path = tmp_path / "one.efg"
     path.write_text(ONE_SIDED)
     tree = game(str(path))

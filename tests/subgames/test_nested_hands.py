@@ -111,7 +111,7 @@ def test_wrong_lookaheads(wrong: dict[str, object]):
 
 
 class Doubled(HistoryLeaf):
-    """A way of one's own for lookaheads to end."""
+    """A user-defined leaf of lookaheads."""
 
     def payoffs(self, tree: HistoryTree, histories: IntArray, dtype: npt.DTypeLike) -> FloatArray:
         return 2 * super().payoffs(tree, histories, dtype)

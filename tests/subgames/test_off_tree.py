@@ -56,7 +56,7 @@ def blueprints(shape: str) -> jg.Policy:
 
 
 def guaranteed(policy: jg.Policy, tree: jg.HistoryTree, player: int) -> Any:
-    """In another tree, by best responses there."""
+    """Values in another tree, by best responses there."""
     return -jg.evaluate_policy(jg.lift(policy, tree)).best_response_values[player]
 
 
@@ -69,7 +69,7 @@ def solved(shape: str, player: int, method: str) -> jg.OffTree:
 
 
 def assert_certified(shape: str, player: int, method: str) -> None:
-    """The certificate is what best responses in the whole game find, and the menu's value bounds it."""
+    """The certificate equals best responses in the whole game, and the menu's value bounds it."""
     found, value = solved(shape, player, method), exact(shape, "whole").value
     assert len(found.levels) >= 2 and all(level.forests for level in found.levels)
     expected = guaranteed(found.policy, whole(shape), player)
@@ -86,7 +86,7 @@ def assert_certified(shape: str, player: int, method: str) -> None:
 
 
 def assert_safe(shape: str, player: int) -> None:
-    """Level by level the safe method guarantees at least what translation does."""
+    """Level by level the safe method guarantees at least as much as translation."""
     found = solved(shape, player, "safe")
     translated = jg.translate_off_tree(small(shape), blueprints(shape), player=player, algorithm="lp")
     levels = [level.certificate for level in found.levels]
@@ -138,7 +138,7 @@ def test_without_off_tree_actions_nothing_changes(method: str) -> None:
 @pytest.mark.parametrize("make", [jg.Resolving, jg.MaxMargin])
 @pytest.mark.parametrize("method", ["inexpensive", "expensive"])
 def test_coin_toss(prices: tuple[float, float], heads: float, make: Any, method: str) -> None:
-    """Only Sell is in the abstraction: what it earns is promised."""
+    """Only Sell is in the abstraction: its value is the alternative."""
     tree = jg.enumerate_game(off_tree_coin_toss(*prices))
     found = nested_off_tree(
         tree, jg.Policy.uniform(tree), make(jg.NoPrior()), player=1, method=method, algorithm="lp"
@@ -150,14 +150,14 @@ def test_coin_toss(prices: tuple[float, float], heads: float, make: Any, method:
 
 
 def one_way_off() -> tuple[jg.HistoryTree, jg.HistoryTree, list[str]]:
-    """The whole game, and that in which player 0 has a menu and player 1 everything."""
+    """The whole game, and the game in which player 0 has a menu and player 1 all actions."""
     game = jg.load("no_limit_leduc(bets=1/2-1-2-a,max_raises=1,num_ranks=2,stack=5,suit_isomorphism=True)")
     menu = ["Fold", "Call", "Bet 1", "AllIn"]
     return jg.enumerate_game(game), jg.enumerate_game(MenuAbstraction(game, {0: menu})), menu
 
 
 def test_with_values_of_an_exact_solution_exploitability_is_at_most_the_gap() -> None:
-    """Relation 1: the whole game's solution where the menu is kept, its values where it is left."""
+    """Relation 1: the whole game's solution on the menu, and its values off the menu."""
     tree, menu_tree, _ = one_way_off()
     solution = solve_exactly(tree)
     values = jg.AbstractValues(solution.policy)
@@ -168,7 +168,7 @@ def test_with_values_of_an_exact_solution_exploitability_is_at_most_the_gap() ->
 
 
 def level_one() -> tuple[jg.HistoryTree, jg.HistoryTree, jg.Policy, Any]:
-    """The abstraction, the game with one way off it, a blueprint there, and its optimal answers."""
+    """The abstraction, the game with a single action off it, a blueprint there, and its optimal answers."""
     tree = small("two ways off")
     larger = jg.enumerate_game(
         MenuAbstraction(whole("two ways off").game, {0: POT, 1: POT}, off_tree=1, off_tree_player=0)
@@ -184,7 +184,7 @@ def level_one() -> tuple[jg.HistoryTree, jg.HistoryTree, jg.Policy, Any]:
 
 @pytest.mark.slow
 def test_values_of_the_optimal_answers_are_as_good_as_they_are() -> None:
-    """Relation 1, for the optimum that keeps the blueprint on the menu; in `refine` too."""
+    """Relation 1, for the optimum that keeps the blueprint on the menu; also through `refine`."""
     tree, larger, blueprint, optimal = level_one()
     best = guaranteed(optimal.policy, larger, 1)[0]
     gadgets = [
@@ -202,7 +202,7 @@ def test_values_of_the_optimal_answers_are_as_good_as_they_are() -> None:
 
 @pytest.mark.parametrize("shift", [0.4, 1.0])
 def test_max_margin_loses_at_most_twice_the_error_of_the_values(shift: float) -> None:
-    """Theorem 2, with the error against the values that are promised."""
+    """Theorem 2, with the error of the alternative values."""
     tree, larger, _, optimal = level_one()
     best = guaranteed(optimal.policy, larger, 1)[0]
     poor = jg.Policy.dirichlet(tree, 5)
@@ -227,7 +227,7 @@ def test_max_margin_loses_at_most_twice_the_error_of_the_values(shift: float) ->
 
 
 def test_what_is_promised_is_the_value_before_the_action_without_it() -> None:
-    """By the definition, in the abstraction: the best of the actions on the menu, at every infoset before."""
+    """By definition, in the abstraction: the best of the actions on the menu, at every infoset before it."""
     tree, larger, _, optimal = level_one()
     policy = jg.Policy.dirichlet(tree, 2)
     best = jg.best_response(policy, 0).action_values[:, 0]
@@ -245,7 +245,7 @@ def test_what_is_promised_is_the_value_before_the_action_without_it() -> None:
 
 
 def test_a_level_knows_nothing_of_the_next() -> None:
-    """What is promised and answered at level 1 is the same however often the menu may be left."""
+    """Alternative values and answers at level 1 do not depend on the number of levels."""
     tree, policy = small("two ways off"), blueprints("two ways off")
     once = nested_off_tree(tree, policy, SAFE, player=1, levels=1, algorithm="lp")
     np.testing.assert_array_equal(
@@ -269,7 +269,7 @@ def test_what_no_level_answers_is_translated() -> None:
 
 
 def test_strategies_on_the_whole_tree_are_those_that_were_measured() -> None:
-    """Also by another rule, where levels are left that nothing answers."""
+    """Also with another translation rule at levels without answers."""
     tree, policy = small("two bets off"), blueprints("two bets off")
     asked = {"player": 1, "levels": 0, "algorithm": "lp"}
     usual, linear = (
@@ -309,7 +309,7 @@ def test_by_cfr_the_certificate_holds_and_another_blueprint_compiles_nothing() -
 
 
 def lowered(solve: Callable[[], object]) -> collections.Counter[str]:
-    """How often JAX makes a program of every function in the meantime, be it in its cache on disk or not."""
+    """How often JAX lowers each function within the context, in its disk cache or not."""
     names: list[str] = []
 
     def listen(event: str, duration: float, **about: Any) -> None:
@@ -325,10 +325,10 @@ def lowered(solve: Callable[[], object]) -> collections.Counter[str]:
 
 
 def test_all_off_tree_actions_of_a_level_are_one_program() -> None:
-    """Two actions after many public histories, several gadgets: one loop. Other blueprints make none."""
+    """Two actions after many public histories, several gadgets: one loop. New blueprints compile nothing."""
     tree = jg.enumerate_game(small("two bets off").game)
     larger = MenuAbstraction(whole("two bets off").game, {0: POT, 1: POT}, off_tree=1, off_tree_player=0)
-    size = jg.enumerate_game(larger).num_histories  # the whole game is not looked at
+    size = jg.enumerate_game(larger).num_histories  # the whole game is not evaluated
     policy = jg.Policy.stack([jg.Policy.dirichlet(tree, seed) for seed in range(7)])
     gadgets = [jg.Resolving(jg.NoPrior()), jg.Resolving(), jg.MaxMargin()]
     asked: dict[str, Any] = {"player": 1, "levels": 1, "iterations": 5, "max_histories": size}
@@ -341,13 +341,13 @@ def test_all_off_tree_actions_of_a_level_are_one_program() -> None:
 
     together = answer(policy)
     assert found[-1].num_subgames == 14 and len(found[-1].levels[0].forests) == 1
-    together.pop("jit(broadcast_in_dim)", None)  # of other shapes, if no test before asked for them
+    together.pop("jit(broadcast_in_dim)", None)  # of other shapes, unless an earlier test compiled them
     assert together["jit(run)"] == together["jit(certify_average)"] == 1 and max(together.values()) <= 2
     assert not answer(jg.Policy.stack([jg.Policy.dirichlet(tree, seed) for seed in range(7, 14)]))
 
 
 def test_the_blueprint_prior_is_the_reach_before_the_action() -> None:
-    """At level 2 that before the first one, as nobody knows what the opponent does afterwards."""
+    """At level 2 it is the reach before the first action, because later play of the opponent is unknown."""
     tree = small("deep")
     policy = jg.Policy.dirichlet(tree, 4)
     seen: list[tuple[Any, Any]] = []
@@ -379,7 +379,7 @@ def test_the_blueprint_prior_is_the_reach_before_the_action() -> None:
 
 
 def test_what_does_not_fit_is_unknown() -> None:
-    """The certificate is there all the same, and with the game's value exploitability is."""
+    """The certificate exists all the same, and with the game's value so does exploitability."""
     tree, policy = small("two ways off"), exact("two ways off", "small").policy
     found = solved("two ways off", 1, "inexpensive")
     size = found.policy.tree.num_histories
@@ -440,7 +440,7 @@ def test_both_may_not_act_at_once() -> None:
 
 
 def test_an_opponent_that_plays_off_the_menu_already_goes_on_doing_so() -> None:
-    """After a bet of 2, taken for 1, translation bets 1/2 where the shadow bets 1, which is too much."""
+    """After a bet of 2, mapped to 1, translation bets 1/2 where the shadow bets 1, which is too much."""
     game = NoLimitLeduc(bets="1/2-1-2", stack=13, max_raises=1, num_ranks=2, suit_isomorphism=True)
     menu = ["Fold", "Call", "Bet 1"]
     tree = jg.enumerate_game(MenuAbstraction(game, {0: menu, 1: menu}))

@@ -1,4 +1,4 @@
-"""Subgames against opponents who may follow a model: worked cases, explicit trees, certificates, errors."""
+"""Subgames against opponents who may follow a model: worked examples, explicit trees, certificates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.solving import settings
 players = pytest.mark.parametrize("player", [0, 1])
 TINY = 1e-9
 PROGRAM = 1e-7
-"""Of optima of linear programs in HiGHS."""
+"""Tolerance of optima of linear programs in HiGHS."""
 
 
 @functools.cache
@@ -33,7 +33,7 @@ def loaded(name: str) -> HistoryTree:
 
 
 def always(tree: HistoryTree, player: int, action: str, label: str) -> jg.Policy:
-    """Uniform, but for a player who takes an action wherever it can."""
+    """Uniform, except that a player takes the given action wherever it is legal."""
 
     def row(who: int, infoset: int, count: int) -> list[float]:
         infosets = tree.infosets[who]
@@ -53,7 +53,7 @@ def every_gadget(prior: Any = None, epsilon: float = 0.0) -> list[Gadget]:
     ]
 
 
-# Worked cases
+# Worked examples
 
 
 @functools.cache
@@ -65,8 +65,8 @@ def coin_game() -> tuple[HistoryTree, jg.Policy]:
 
 
 VALUE_OF_PLAYING = {"resolving": -3.5, "max-margin": -4.0, "full": -3.0, "optimal-continuation": -3.0}
-"""What the gadgets take playing for against the free opponent; the true value is −3. Against the model it is
-3/2, so that player 0 plays if 3/2·p > −value·(1 − p)."""
+"""The gadgets' value of playing against the free opponent; the true value is −3. Against the model it is 3/2,
+so that player 0 plays if 3/2·p > −value·(1 − p)."""
 
 
 def test_gadgets_overestimate_and_underestimate_what_a_deviation_costs() -> None:
@@ -98,7 +98,7 @@ def test_gadgets_overestimate_and_underestimate_what_a_deviation_costs() -> None
 
 
 def test_max_margin_sees_only_the_ends_of_what_the_full_gadget_uses_all_of() -> None:
-    """Every action costs more, on average 11, 13, 15 and 17; at the worst root it is 15, 14, 14 and 13."""
+    """Each action costs 11, 13, 15 and 17 on average, but 15, 14, 14 and 13 at the worst root."""
     tree, costs = loaded("gadget_breaker"), [0, 11, 24, 39, 56]
     keeps, model = always(tree, 0, "0", "keeps"), always(tree, 1, "M", "model")
     policy = jg.Policy(tree, (keeps.probabilities[0], model.probabilities[1]), ("model",))
@@ -112,7 +112,7 @@ def test_max_margin_sees_only_the_ends_of_what_the_full_gadget_uses_all_of() -> 
 
 
 def test_restricted_nash_responses_of_kuhn_poker() -> None:
-    """With the cut at the root the optimal continuation is the whole game, whose numbers are known."""
+    """With the cut at the root the optimal continuation is the whole game, whose values are known."""
     tree = loaded("kuhn_poker")
     uniform = jg.Policy.uniform(tree)
     asked, against = jg.OptimalContinuation(jg.NoPrior()), jg.Opponent(uniform, (0.25, 0.75, 1))
@@ -149,7 +149,7 @@ def test_the_optimal_continuation_at_the_root_is_the_restricted_nash_response(na
 
 @pytest.mark.slow
 def test_a_model_that_counts_for_its_range_alone_gains_nothing_where_nothing_is_hidden() -> None:
-    """Two-round rock-paper-scissors, hands revealed between: SES keeps to the equilibrium whatever α is."""
+    """Two-round rock-paper-scissors, hands revealed in between: SES plays the equilibrium for every α."""
     tree = loaded("repeated_rps")
     uniform, rocks = jg.Policy.uniform(tree), jg.Policy.geometric(tree, 0.3)
     asked = [jg.MaxMargin(jg.RangePrior(rocks), alpha) for alpha in (0.01, 0.3, 0.6, 0.99)]
@@ -207,7 +207,7 @@ def solved(player: int, algorithm: str) -> Refinement:
 
 
 def place(result: Refinement, lane: int) -> tuple[Gadget, int, float, int]:
-    """Gadget, model, p and blueprint of a lane."""
+    """The gadget, model, p and blueprint of a lane."""
     count, opponents = result.blueprint.num_lanes, len(result.opponents)
     opponent = lane // count % opponents
     return (
@@ -224,7 +224,7 @@ def test_games_are_those_of_explicit_trees_with_a_fixed_branch() -> None:
 
 
 def check_games(player: int) -> None:
-    """Values are the objective at the strategy found, and bracket the optimum; bounds are those defined.
+    """Values equal the objective of the strategy and bracket the optimum; bounds equal their definition.
 
     A fifth of all gadgets, priors, models, p and blueprints, and a share of their subgames.
     """
@@ -272,7 +272,7 @@ def test_linear_programs_find_the_optima_that_regret_matching_comes_near() -> No
 
 
 def check_optima(player: int) -> None:
-    """Every program's optimum lies within the gap of the batch over all p, models, gadgets and blueprints."""
+    """Every program's optimum lies within the gap of the batch of all p, models, gadgets and blueprints."""
     by_cfr, tree = solved(player, "cfr+"), grove.grove(SEED)[0]
     numbers = [n for n, g in enumerate(by_cfr.gadgets) if isinstance(g.prior, jg.NoPrior | jg.UniformPrior)]
     model, ps, count = 1, (0.3, 1.0), by_cfr.blueprint.num_lanes
@@ -300,7 +300,7 @@ def check_optima(player: int) -> None:
 
 
 def drawn_refinement(seed: int, player: int, **how: Any) -> Refinement:
-    """The grove with drawn blueprints, models, p, priors and ε; the game's value counts as 0."""
+    """The grove with random blueprints, models, p, priors and ε; the game's value counts as 0."""
     rng = np.random.default_rng(seed)
     tree, _ = grove.grove(seed)
     drawn = grove.to_policy(tree, [random_policy(tree, rng, 0.2)])
@@ -341,7 +341,7 @@ def test_bounds_hold_at_optima() -> None:
     ],
 )
 def test_bounds_without_what_mistakes_cost_would_be_false(kind: Any, p: float, expected: float) -> None:
-    """Coin game, where only green coins placed tails up are prepared for: worth ½·4 in that state."""
+    """Coin game with a response to green coins placed tails up only, whose state is worth ½·4."""
     tree, policy = coin_game()
     forest = jg.build_forest(tree, "subgame")
     model = policy
@@ -370,7 +370,7 @@ def test_bounds_without_what_mistakes_cost_would_be_false(kind: Any, p: float, e
 
 @pytest.mark.slow
 def test_continuation_values_promise_what_one_gets_who_adapts() -> None:
-    """The bound counts from the continuation on: its exploitability, and what is gained over its strategy."""
+    """The bound is relative to the continuation: its exploitability, and the gain over its strategy."""
     player = 1
     tree, _ = grove.grove(SEED)
     blueprint = grove.to_policy(tree, [random_policy(tree, np.random.default_rng(3), 0.2)])
@@ -400,7 +400,7 @@ def test_what_is_gained_counts_from_the_continuation_whose_values_are_promised()
     assert result.exploitability_bound[0] == pytest.approx(0.8 * 1.5 / 0.2)
 
 
-# Ends of the line, and of numbers
+# Extreme p, and limits of precision
 
 
 NUMBERS = ("gadget_value", "gap", "refined_exploitability", "exploitability_bound")
@@ -409,7 +409,7 @@ NUMBERS = ("gadget_value", "gap", "refined_exploitability", "exploitability_boun
 @players
 @pytest.mark.slow
 def test_an_opponent_who_only_adapts_changes_nothing(player: int) -> None:
-    """Number for number: none, one without a model, and one whose model is never followed."""
+    """Number for number: no opponent, one without a model, and one with p = 0."""
     tree = loaded("kuhn_poker")
     blueprints = jg.Policy.stack([jg.Policy.uniform(tree), jg.Policy.dirichlet(tree, 0)])
     how: dict[str, Any] = {"player": player, "iterations": 20, "value": (-0.06, -0.05)}
@@ -460,7 +460,7 @@ def test_little_p_comes_to_what_none_does_and_one_to_the_same_for_all(
 
 
 def test_a_model_that_never_comes_leaves_the_blueprint_and_says_so() -> None:
-    """Player 0 never bets in the model, so that only the free opponent comes to where it did."""
+    """Player 0 never bets in the model, so that only the free opponent reaches subgames after its bets."""
     tree = loaded("kuhn_poker")
     blueprint, model = jg.Policy.dirichlet(tree, 0), always(tree, 0, "Pass", "passes")
     asked = [jg.Unsafe(), jg.Resolving(jg.BlueprintPrior(), 0.1), jg.MaxMargin(jg.BlueprintPrior(), 0.1)]
@@ -504,7 +504,7 @@ def check_near_one(player: int) -> None:
 
 
 def test_vanishing_shares_are_told() -> None:
-    """Numbers below what a precision holds: a model that hardly comes counts if nobody else does."""
+    """Numbers below the precision: a tiny reach of the model counts if no other opponent has reach."""
     tree = loaded("kuhn_poker")
     rare = jg.Policy.from_function(tree, lambda player, infoset, count: [1 - 1e-36, 1e-36], "rare")
     never = jg.Policy.from_function(tree, lambda player, infoset, count: [1.0, 0.0], "never")
@@ -518,7 +518,7 @@ def test_vanishing_shares_are_told() -> None:
     told = failures(rare, jg.Unsafe())[0]
     assert "against rare with p = 0.5: the solve of subgame 1 underflowed in float32" in told
     assert not failures(jg.Policy.uniform(tree), jg.Unsafe())
-    assert not failures(rare, jg.Resolving())  # the free opponent comes
+    assert not failures(rare, jg.Resolving())  # the free opponent has reach
 
 
 # Both players, files, bad input
@@ -548,11 +548,11 @@ def test_checkpoints_know_the_opponent(tmp_path: pathlib.Path) -> None:
     np.testing.assert_array_equal(resumed.policy.probabilities[0], straight.policy.probabilities[0])
 
 
-# What only the model, or only its range, brings
+# Subgames that only the model reaches, or only its range
 
 
 def test_where_only_the_model_comes_there_is_something_to_solve() -> None:
-    """The blueprint's opponent never bets, so that unsafe solving has something to do for the model alone."""
+    """The blueprint's opponent never bets, so that unsafe solving has a decision for the model alone."""
     tree = loaded("kuhn_poker")
     never, model = always(tree, 0, "Pass", "passes"), jg.Policy.uniform(tree)
     result = jg.refine(
@@ -588,7 +588,7 @@ def test_a_models_range_has_to_be_looked_up_first() -> None:
 
 @players
 def test_safe_exploitation_search_is_max_margin_towards_unclipped_shares(player: int) -> None:
-    """Weights are the reach times N, in every subgame by itself; nothing where nobody comes."""
+    """Weights are the reach times N, in every subgame separately; 0 without reach."""
     ranges = grove.prepared(SEED, player).ranges
     weight = jg.RangePrior().weight(ranges)
     share = ranges.share(weight)
@@ -602,7 +602,7 @@ def test_safe_exploitation_search_is_max_margin_towards_unclipped_shares(player:
 
 @pytest.mark.slow
 def test_a_forest_in_parts_meets_the_same_opponents() -> None:
-    """Where not all subgames fit, every part has its own share of the model."""
+    """If the subgames do not fit in memory together, every part uses its own share of the model."""
     tree, _ = grove.grove(SEED)
     how: dict[str, Any] = {
         "opponent": jg.Opponent(grove.to_policy(tree, drawn_models(SEED)[:1]), (0.4, 1.0)),

@@ -1,4 +1,4 @@
-"""Nested search with optimal values at its limits: explicit programs, worked cases, definitions."""
+"""Nested search with optimal values at its limits: explicit programs, worked examples, definitions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def game(name: str) -> HistoryTree:
 
 
 def plays(tree: HistoryTree, choose: Callable[[str, list[str]], dict[str, float]]) -> Policy:
-    """A policy from probabilities of actions by name; uniform where none is said."""
+    """A policy from probabilities of actions by name; uniform by default."""
 
     def row(player: int, infoset: int, count: int) -> list[float]:
         infosets = tree.infosets[player]
@@ -86,11 +86,11 @@ STEPS: list[tuple[str, Kind, int, int]] = [
 
 
 def test_step_objectives_are_those_of_explicit_games() -> None:
-    check_step_objectives(*STEPS[0], 0)  # the other player: tests/slow
+    check_step_objectives(*STEPS[0], 0)  # other player: tests/slow
 
 
 def check_step_objectives(shape: str, kind: Kind, depth: int, step: int, player: int) -> None:
-    """And they never decrease, E is at most p·G / (1−p), and 0 for p = 0."""
+    """They never decrease, E is at most p·G / (1−p), and 0 for p = 0."""
     tree, _ = random_tree(shape, 3)
     model = Policy.dirichlet(tree, 5)
     how: dict[str, Any] = {"depth": depth, "limit": kind, "step": step, "player": player}
@@ -114,7 +114,7 @@ def check_step_objectives(shape: str, kind: Kind, depth: int, step: int, player:
 @pytest.mark.parametrize("player", (0, 1))
 @pytest.mark.slow
 def test_branch_by_branch_a_locked_opponent_makes_no_difference(player: int) -> None:
-    """For p = 1 the subgames of a level add up: one by one, or jointly, it is the same best response."""
+    """For p = 1 the subgames of a level are independent: both results are the best response."""
     tree, _ = random_tree("weather", 4)
     model = Policy.dirichlet(tree, 6)
     gadgets = [JOINT, Unsafe(), Resolving(NoPrior()), MaxMargin(NoPrior())]
@@ -157,7 +157,7 @@ def test_with_the_full_gadget_no_branch_is_worth_less_than_the_search_above_it(
 
 
 def test_case_1_a_deeper_limit_may_be_worse() -> None:
-    """Limits of 1, 2 and 3 moves gain 2, ⅔ and 10/3 from a model that pays ten for two Tails."""
+    """Limits of 1, 2 and 3 moves gain 2, ⅔ and 10/3 against a model that pays ten for two Tails."""
     tree = game("matching_pennies_twist")
     model = plays(tree, lambda name, names: {"x": 1.0} if "x" in names else {"Heads": 2 / 3, "Tails": 1 / 3})
     for depth, expected in ((1, 2.0), (2, 2 / 3), (3, 10 / 3)):
@@ -182,7 +182,7 @@ def test_case_2_what_lies_below_the_limit_is_taken_for_rational(g: float) -> Non
 
 
 def test_case_4_branch_by_branch_is_not_safe() -> None:
-    """Both subgames use up what only one of them may: each counts on the other's being searched no more."""
+    """Both subgames use the same slack: each assumes that the other one is not searched further."""
     tree = game("coin_toss_siblings")
 
     def choose(name: str, names: list[str]) -> dict[str, float]:
@@ -224,7 +224,7 @@ def test_case_5_kuhn_poker_against_a_uniform_model() -> None:
 @pytest.mark.parametrize("player", (0, 1))
 @pytest.mark.slow
 def test_regret_matching_is_within_its_gaps_of_the_programs(player: int) -> None:
-    """The first steps are the same games; later ones go on from what was found, and never lose a gap."""
+    """First steps are the same games; later ones continue from the solution and lose at most their gaps."""
     tree = game("kuhn_poker")
     opponent = Opponent([Policy.uniform(tree), Policy.dirichlet(tree, 4)], [0.0, 0.4, 1.0])
     how: dict[str, Any] = {"opponent": opponent, "player": player, "depth": 2, "limit": "moves", "step": 1}
@@ -285,7 +285,7 @@ def test_another_model_and_p_compile_nothing() -> None:
 
 @pytest.mark.slow
 def test_a_limit_inside_a_simultaneous_move() -> None:
-    """Turn by turn, a search may end after one player's bid and before the other's."""
+    """In a turn-based order, a search may end between the two players' bids."""
     pytest.importorskip("pyspiel")
     name = "turn_based_simultaneous_game(game=goofspiel(imp_info=True,num_cards=3,points_order=descending))"
     tree = game(f"openspiel:{name}")
@@ -300,7 +300,7 @@ def test_a_limit_inside_a_simultaneous_move() -> None:
 @pytest.mark.parametrize("shape", ["betting", "weather", "uneven"])
 @pytest.mark.slow
 def test_a_branch_of_the_full_gadget_is_the_game_with_all_else_as_it_was(shape: str) -> None:
-    """First searches: beside a branch the blueprint is played, against both copies of the opponent."""
+    """First searches: outside a branch the blueprint is played, against both copies of the opponent."""
     tree, _ = random_tree(shape, 3)
     model, blueprint, player = Policy.dirichlet(tree, 5), Policy.dirichlet(tree, 9), 1
     schedule = make_schedule(tree, player, 1)

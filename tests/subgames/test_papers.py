@@ -1,7 +1,7 @@
-"""The papers' worked examples: every number that they state, and all optimal strategies, not one of them.
+"""The papers' worked examples: every number, and all optimal strategies instead of a single one.
 
-Optimal strategies of a gadget are a polytope; `Face` asks linear programs for the least and the
-largest that a sum of probabilities can be on it.
+Optimal strategies of a gadget form a polytope; `Face` computes the minimum and maximum of a sum of
+probabilities on it by linear programs.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ def actions(tree: HistoryTree, player: int) -> dict[tuple[str, str], int]:
 
 
 def state(tree: HistoryTree, player: int, what: str) -> str:
-    """The only infoset of a player whose name holds `what`."""
+    """The only infoset of a player whose name contains a text."""
     (name,) = [name for name in tree.infoset_names[player] if what in name]
     return name
 
 
 def policy(tree: HistoryTree, player: int, rows: Rows) -> Policy:
-    """Uniform, but for some infosets of a player; `rows` names them by a part of their name."""
+    """Uniform, except for some infosets of a player, given by a part of their name in `rows`."""
     pair = [part.copy() for part in Policy.uniform(tree).probabilities]
     for what, row in rows.items():
         name = state(tree, player, what)
@@ -93,7 +93,7 @@ class Face:
         return Face(blueprint.tree, player, problem, prepared.forest.form.action_sequences(player))
 
     def range(self, what: str, action: str) -> tuple[float, float]:
-        """The least and the largest probability of an action (played at once below the root)."""
+        """Minimum and maximum probability of an action that is played directly below the root."""
         body = self.problem.sides[self.player].body
         row = actions(self.tree, self.player)[state(self.tree, self.player, what), action]
         extremes: list[float] = []
@@ -124,7 +124,7 @@ def normalised(blueprint: Policy, where: str, player: int) -> list[float]:
 
 
 def value_in(given: Policy, blueprint: Policy, where: CutSpec, gadget: Gadget, player: int) -> float:
-    """What a given strategy is worth in the gadget of a blueprint, summed over subgames."""
+    """The value of a strategy in the gadget of a blueprint, summed over subgames."""
     prepared, problem = built(blueprint, where, gadget, player)
     with precision(np.float64):
         sequence = prepared.forest.form.action_sequences(player)
@@ -194,7 +194,7 @@ def whole(tree: HistoryTree, player: int) -> Face:
 
 
 def in_states(name: str, first: float, second: float) -> Policy:
-    """Player 0 plays Heads so often in state 1, and in 2|3."""
+    """Player 0 plays Heads with the given probabilities in state 1 and in 2|3."""
     rows = [{"Heads": p, "Tails": 1 - p} for p in (first, second)]
     one, two = loaded(name).infoset_names[0]
     return policy(loaded(name), 0, {one: rows[0], two: rows[1]})
@@ -223,7 +223,7 @@ def test_figure_5() -> None:
 
 
 def test_figure_8() -> None:
-    """Observation 2: neither gadget can get to the equilibrium."""
+    """Observation 2: neither gadget can find the equilibrium."""
     tree = loaded("sequential_rps")
     rock = policy(tree, 0, {"": {"Rock": 1.0}})
     for gadget in (Resolving(NoPrior()), MaxMargin(NoPrior())):
@@ -245,7 +245,7 @@ def test_figure_11() -> None:
     assert sorted(normalised(blueprint, "subgame", 0)) == pytest.approx([1 / 8, 1 / 4], abs=1e-12)
     margin = Face.of(blueprint, "subgame", MaxMargin(NoPrior()), 0)
     only(margin, two, {"Heads": 0.5})
-    # All max-margin solutions play 1/2 in 2|3, and whatever they play in state 1:
+    # All max-margin solutions play 1/2 in 2|3, and anything in state 1:
     least = min(exploited(in_states(name, p, 0.5), 0) for p in np.linspace(0, 1, 31))
     assert least == pytest.approx(1 / 18, abs=1e-8)
     resolving = Face.of(blueprint, "subgame", Resolving(NoPrior()), 0)
@@ -272,7 +272,7 @@ def coin_toss(name: str = "coin_toss") -> Policy:
 
 
 def test_coin_toss_alternatives() -> None:
-    """Player 0's Play is worth 0 after Heads and 1/2 after Tails (player 1's utility: negated)."""
+    """Player 0's Play has value 0 after Heads and 1/2 after Tails (player 1's utility: negated)."""
     assert sorted(normalised(coin_toss(), "play", 1)) == pytest.approx([-0.5, 0.0], abs=1e-12)
 
 
@@ -341,7 +341,7 @@ def test_two_subgames_share_a_gift_and_one_alone_keeps_it() -> None:
 
 
 def test_the_whole_gift_in_one_subgame_is_still_safe() -> None:
-    """Always guessing Tails in one subgame solves it, and player 0 gains nothing by that."""
+    """Always guessing Tails in one subgame solves it, and gains player 0 nothing."""
     tree, blueprint = loaded("coin_toss_two_subgames"), coin_toss("coin_toss_two_subgames")
     infostate = tree.infoset_names[1][0]
     one = cut(tree, "play").only(infostate, 1)
@@ -366,7 +366,7 @@ def test_the_whole_gift_in_one_subgame_is_still_safe() -> None:
 
 
 def test_coin_game() -> None:
-    """Only the full gadget sees what playing really costs."""
+    """Only the full gadget accounts for the actual cost of playing."""
     tree = loaded("coin_game")
     quits, plays = (policy(tree, 0, {"": {action: 1.0}}) for action in ("Q", "P"))
     worst = float(jaxgadget.best_response(plays, 1).value[0])
@@ -384,7 +384,7 @@ def test_coin_game() -> None:
 
 
 def test_the_best_continuations_values_give_its_exploitability() -> None:
-    """Resolving with the values of the least exploitable strategy gets to its exploitability."""
+    """Resolving with the values of the least exploitable strategy attains its exploitability."""
     name = "three_state_figure11"
     blueprint, best = in_states(name, 0.0, 0.25), in_states(name, 1.0, 0.25)
     prepared, _ = built(best, "subgame", Resolving(NoPrior()), 0)

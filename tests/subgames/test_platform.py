@@ -1,4 +1,4 @@
-"""Kernels suit the devices that solve, whatever JAX's default backend is."""
+"""Kernels are chosen for the devices that solve, independently of JAX's default backend."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GADGETS = (jg.Resolving(), jg.MaxMargin())
 
 @pytest.mark.parametrize("platform", ["cpu", "gpu"])
 def test_the_platform_of_the_devices_picks_the_kernel(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both kernels compute on any device, so pretending changes no result."""
+    """Both kernels compute on any device, so that a simulated platform changes no result."""
     tree = jg.enumerate_game(jg.load("kuhn_poker"))
     options = {"iterations": 20, "value": (-1 / 18, -1 / 18), "dtype": "float64"}
     expected = jg.refine(tree, "depth:1", jg.Policy.uniform(tree), GADGETS, **settings(**options))

@@ -1,4 +1,4 @@
-"""Portfolios: every entry is what its label says, by an explicit formula or the reference."""
+"""Portfolios: every entry matches its label, by an explicit formula or the reference."""
 
 import functools
 import itertools
@@ -61,14 +61,14 @@ def kuhn() -> HistoryTree:
     return game("kuhn_poker")[0]
 
 
-# --- the whole of it ----------------------------------------------------------------------
+# --- whole portfolios ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", GAMES)
 @pytest.mark.parametrize("entries", [DEFAULT_ENTRIES, ALL, ("blueprint", "draws")])
 @pytest.mark.slow
 def test_portfolios_are_full_and_begin_with_the_blueprint(name: str, entries: Sequence[str]):
-    """That rows are distributions, `Policy` checks; here to the last digits."""
+    """`Policy` checks that rows are distributions; here to the last digits."""
     tree, _ = game(name)
     for size in (1, 2, 5, 10):
         made = make_portfolio(blueprint(name), entries, size=size)
@@ -199,7 +199,7 @@ def test_draws_are_dirichlet_policies(kuhn: HistoryTree):
 @pytest.mark.parametrize("name", GAMES)
 @pytest.mark.parametrize("entries", [DEFAULT_ENTRIES, ("blueprint", "best-responses", "draws")])
 def test_best_responses_answer_the_mix_so_far(name: str, entries: Sequence[str]):
-    """In value, against the mix built by the reference; and they are pure."""
+    """The value of the response, against the mixture built by the reference; responses are pure."""
     tree, explicit = game(name)
     made = make_portfolio(blueprint(name), entries, size=6)
     rows = [efg.from_sequences(tree, padded(made, lane)) for lane in range(6)]
@@ -225,7 +225,7 @@ def padded(portfolio: Policy, lane: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_the_first_response_is_what_the_row_player_gets_against_the_mix():
-    """Through the values: the mean over the other's entries, in a portfolio where no kind intervenes."""
+    """By the values: the mean over the other's entries, in a portfolio without entries of other kinds."""
     tree, _ = game(GOOFSPIEL)
     made = make_portfolio(blueprint(GOOFSPIEL), ("blueprint", "draws", "best-responses"), size=5)
     table = ExactValues(made)(tree, np.zeros(1, int))[0]
@@ -239,7 +239,7 @@ def test_the_first_response_is_what_the_row_player_gets_against_the_mix():
     assert best_response(blueprint(GOOFSPIEL), 0).value[0] == pytest.approx(table[1, 0], abs=1e-12)
 
 
-# --- bad input ----------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

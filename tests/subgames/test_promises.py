@@ -1,4 +1,4 @@
-"""How good promises are, against explicit trees and linear programs."""
+"""Errors of alternative values, compared with explicit trees and linear programs."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def blueprints(tree: jg.HistoryTree) -> jg.Policy:
 @pytest.mark.parametrize(("name", "cut", "player"), [(*CUTS[0], 0), (*CUTS[1], 1)])
 @pytest.mark.slow
 def test_the_error_is_that_of_an_explicit_continuation(name: str, cut: str, player: int) -> None:
-    check_error(name, cut, player)  # the other players: tests/slow
+    check_error(name, cut, player)  # other players: tests/slow
 
 
 def check_error(name: str, cut: str, player: int) -> None:
-    """Roots are worth what best responses to the continuation get there; max-margin keeps both bounds."""
+    """Roots have the value of best responses to the continuation; max-margin keeps both bounds."""
     tree, where, how = game(name), jg.cut(game(name), cut), {"player": player, "value": VALUE}
     blueprint = blueprints(tree)
     values = ContinuationValues(ROUGH, guard=False, iterations=20)
@@ -76,7 +76,7 @@ def test_exact_values_have_no_error() -> None:
 )
 @pytest.mark.slow
 def test_max_margin_keeps_the_bound_of_the_error(shape: str, seed: int, player: int) -> None:
-    """Values of the optimal continuation, off by as much as is told: the error counts once."""
+    """Values of the optimal continuation with a given error: the error counts once."""
     tree, where, blueprint = drawn(shape, seed)
     promises = find_promises(tree, where, blueprint, (ContinuationValues(),), player, "float64", False)
     exact, mass = np.asarray(promises.continuations[0].values), promises.ranges.mass
@@ -99,7 +99,7 @@ def test_max_margin_keeps_the_bound_of_the_error(shape: str, seed: int, player: 
 
 
 def test_without_the_error_there_is_no_bound() -> None:
-    """In some of these games max-margin leaves the opponent more than a best response to the promise gets."""
+    """In some of these games max-margin gives the opponent more than a best response to the values."""
     more = 0.0
     for shape, seed in DRAWN[:4]:
         tree, where, blueprint = drawn(shape, seed)

@@ -1,4 +1,4 @@
-"""Values of ranges against opponents who follow models: asked for what comes of both copies."""
+"""Values of ranges against opponents who follow models: the query is the joint range of both copies."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def rows_of(policy: Policy, lane: int = 0) -> dict[Any, np.ndarray]:
 
 @pytest.mark.parametrize(("moves", "player"), [(1, 1), (2, 0)])
 def test_a_trunk_with_fixed_values_is_the_explicit_game_with_two_copies(moves: int, player: int) -> None:
-    check_fixed_values(moves, player)  # the other players: tests/slow
+    check_fixed_values(moves, player)  # other players: tests/slow
 
 
 def check_fixed_values(moves: int, player: int) -> None:
-    """What the average guarantees there is the game's value but for an error of the solve."""
+    """The average guarantees the game's value up to the error of the solve."""
     tree, uniform = kuhn(), Policy.uniform(kuhn())
     model = Policy.dirichlet(tree, 3)
     opponents = list_opponents(Opponent(model, PS), tree)
@@ -70,7 +70,7 @@ def test_a_trunk_with_an_equilibriums_values_is_the_first_step_of_optimal_search
 
 
 def check_first_step(player: int) -> None:
-    """Values that CFR finds below for the joined range; settled above, an optimal rest gains the same."""
+    """CFR's values for the joint range; with the trunk fixed, an optimal continuation gains the same."""
     tree = kuhn()
     model = Policy.geometric(tree, 0.3)
     exact = nested_exactly(tree, opponent=Opponent(model, PS), depth=1, player=player)

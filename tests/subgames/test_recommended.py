@@ -1,4 +1,4 @@
-"""The recommended gadget: chosen by what fits, and accepted by `refine`."""
+"""The recommended gadget: selected by memory, and accepted by `refine`."""
 
 import numpy as np
 import pytest

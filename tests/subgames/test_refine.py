@@ -1,6 +1,6 @@
-"""The main job: published numbers, then what holds for lanes, padding, single subgames and resuming.
+"""`refine`: published numbers; then lanes, padding, single subgames and resuming.
 
-`tests/data/subgames.json` says where its numbers are from.
+The README of `tests/data/subgames.json` names the sources of its numbers.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def test_published_subgames(game: str, where: str, player: int) -> None:
 
 
 def check_published(game: str, where: str, player: int) -> None:
-    """Cases of one game, cut and player are lanes of one solve, CFR+ for 5,000 iterations in float64."""
+    """Cases with equal game, cut and player are lanes of one solve, CFR+ for 5,000 iterations in float64."""
     group = GROUPS[game, where, player]
     tree = loaded(game)
     blueprints = Policy.stack([Policy.geometric(tree, RATIO[case["blueprint"]]) for _, case in group])
@@ -96,7 +96,7 @@ def check_published(game: str, where: str, player: int) -> None:
         solver=Solver(iterations=5000, dtype="float64"),
         value=(value, value),
     )
-    assert (result.gap.sum(axis=0) < 0.02).all()  # or the brackets would say little
+    assert (result.gap.sum(axis=0) < 0.02).all()  # otherwise the brackets would be uninformative
     for number, (published, case) in enumerate(group):
         check_cut(result, published)
         check_values(result, blueprints, number, case)
@@ -160,7 +160,7 @@ ASKED: tuple[Gadget, ...] = (
     MaxMargin(BlueprintPrior(), 0.02),
 )
 SOME = ASKED[3:]
-BY_PLAYER = (ASKED, SOME)  # kinds that share an entry, and one by itself: each compiles programs of its own
+BY_PLAYER = (ASKED, SOME)  # kinds that share an entry, and one other: each compiles its own programs
 EQUAL = 1e-12
 
 
@@ -170,7 +170,7 @@ def small(seed: int = 0) -> tuple[HistoryTree, efg.Game]:
 
 @functools.cache
 def blueprints(seed: int = 0) -> Policy:
-    """Three random profiles; in the last two, some subgames are never reached by one or the other."""
+    """Three random profiles; in the last two, one of the players does not reach some subgames."""
     tree, _ = small(seed)
     rows = [
         random_policy(tree, np.random.default_rng(k), zeros) for k, zeros in ((0, 0.0), (4, 0.3), (6, 0.3))
@@ -179,7 +179,7 @@ def blueprints(seed: int = 0) -> Policy:
 
 
 def solved(seed: int = 0, asked: Sequence[Gadget] = ASKED, lanes: Policy | None = None, **options: Any):
-    """`refine` on the small game in float64; only rises matter, so the game's value is put at 0."""
+    """`refine` on the small game in float64; its value is set to 0, because only rises matter."""
     tree, _ = small(seed)
     options = {"iterations": 5, "dtype": "float64", "value": (0.0, 0.0), **options}
     where = options.pop("where", CUT)
@@ -208,7 +208,7 @@ def check_equal(
     atol: float = EQUAL,
     inside: Any = slice(None),
 ) -> None:
-    """`one` against some lanes of `other`, and only some of its subgames."""
+    """Compare `one` with some lanes of `other`, in some or all of its subgames."""
     for rows, expected in zip(one.policy.probabilities, other.policy.probabilities, strict=True):
         np.testing.assert_allclose(rows, expected[:, lanes], rtol=0, atol=atol)
     for name in NUMBERS:
@@ -232,7 +232,7 @@ def check_solo_run(player: int, gadget: int, lane: int) -> None:
 
 
 def test_padding_changes_nothing() -> None:
-    """In unsafe games; in the others, `test_driver.py` shows it for chunks."""
+    """In unsafe games; for the other gadgets, `test_driver.py` tests chunks."""
     tree, _ = small()
     sizes = [build_forest(tree, CUT, padded=padded).form.treeplex[0].levels for padded in (True, False)]
     assert sizes[0] != sizes[1]
@@ -253,7 +253,7 @@ def test_permuting_lanes_permutes_results(player: int) -> None:
 
 
 def largest_subgame() -> tuple[int, str]:
-    """Its number, and the name of an infostate below its root."""
+    """Its index, and the name of an infostate below its root."""
     tree, _ = small()
     forest = build_forest(tree, CUT)
     number = int(np.bincount(forest.cut.subgame).argmax())
@@ -262,7 +262,7 @@ def largest_subgame() -> tuple[int, str]:
 
 
 def test_a_single_subgame_is_solved_as_in_the_forest() -> None:
-    """Inside, rows and numbers are those of the whole forest; outside, the blueprint is untouched."""
+    """Inside, rows and numbers equal those of the whole forest; outside, the blueprint is unchanged."""
     tree, _ = small()
     number, name = largest_subgame()
     inside = build_forest(tree, CUT).infoset_subgame(0) == number
@@ -297,7 +297,7 @@ def test_only_the_resolver_changes_and_only_below_the_cut(player: int) -> None:
 
 
 def test_subgames_with_nothing_to_solve_keep_the_blueprint() -> None:
-    """Empty max-margin simplices, and unsafe subgames that the opponent never enters: value and gap 0."""
+    """Empty max-margin simplices, and unsafe subgames that the opponent never reaches: value and gap 0."""
     tree, _ = small()
     result = forest_of_three(0, 5)
     subgame = build_forest(tree, CUT).infoset_subgame(0)[tree.infosets[0].infoset[1:]]
@@ -347,7 +347,7 @@ def test_a_target_gap_stops_at_the_first_look_that_meets_it() -> None:
 
 @pytest.mark.parametrize("target", [pytest.param(None, marks=pytest.mark.slow), 0.02])
 def test_a_resumed_solve_is_bit_identical(target: float | None, tmp_path: pathlib.Path) -> None:
-    """Stopped at odd places, not at looks or chunks; a finished one is not solved again."""
+    """Interrupted between looks and chunks; a completed solve is not repeated."""
     options: dict[str, Any] = {"asked": SOME, "target_gap": target, "check_every": 20}
     undisturbed = solved(iterations=700, **options)
     for iterations in (13, 37, 700, 700):
@@ -385,7 +385,7 @@ def test_a_broken_checkpoint_is_refused(tmp_path: pathlib.Path) -> None:
 
 
 def test_float32_comes_with_certificates_in_float64() -> None:
-    assert not jax.config.jax_enable_x64  # nobody's global flag is touched
+    assert not jax.config.jax_enable_x64  # global flags of JAX are unchanged
     precise = solved(asked=SOME, iterations=200)
     single = solved(asked=SOME, iterations=200, dtype="float32")
     assert not jax.config.jax_enable_x64
@@ -405,7 +405,7 @@ def test_float32_comes_with_certificates_in_float64() -> None:
 
 @contextlib.contextmanager
 def counted() -> Iterator[list[str]]:
-    """What JAX traces or compiles in the meantime."""
+    """The functions that JAX traces or compiles within the context."""
     found: list[str] = []
 
     def listen(event: str, duration: float, **about: Any) -> None:
@@ -420,13 +420,13 @@ def counted() -> Iterator[list[str]]:
 
 
 def forget(*seeds: int) -> None:
-    """Small games as if they were new: what a game keeps may be older than what JAX has compiled."""
+    """Small games without cached data, which may be older than JAX's cleared programs."""
     for seed in seeds:
         small(seed)[0].cache.clear()
 
 
 def test_a_second_forest_of_the_same_shape_compiles_nothing() -> None:
-    """Other payoffs, chance, blueprints, priors and ε, another number of iterations and another target."""
+    """Other payoffs, chance, blueprints, priors, ε, iterations and target gaps."""
     values = np.random.default_rng(0).random((14, 3))
     first = (
         Unsafe(),
@@ -457,7 +457,7 @@ def test_a_second_forest_of_the_same_shape_compiles_nothing() -> None:
     assert compiled == []
 
 
-# What it says
+# Texts of results
 
 
 def test_table() -> None:
@@ -485,7 +485,7 @@ def test_table() -> None:
     assert set(result.seconds) == {"build", "compile", "run"} and min(result.seconds.values()) >= 0
 
 
-# Bad input
+# Errors
 
 
 @pytest.mark.parametrize(

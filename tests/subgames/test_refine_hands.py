@@ -1,4 +1,4 @@
-"""Public subgames re-solved by hands: as with histories, or refused."""
+"""Public subgames re-solved by hands: equal to those in the histories, or refused."""
 
 import dataclasses
 import re
@@ -33,13 +33,13 @@ def blueprint() -> Policy:
 
 
 def test_linear_programs_are_those_of_the_histories():
-    """Values are unique, strategies are not; the ε that suffices is found, too."""
+    """Values are unique, strategies are not; the chosen ε agrees, too."""
     alike.check_programs("kuhn_poker", "depth:1", 0)
 
 
 @pytest.mark.slow
 def test_arrays_have_rows_for_possible_hands_alone():
-    """In Leduc below a public card a user's values are those of five hands; the sixth is promised nothing."""
+    """In Leduc below a public card a user's array has five hands; the sixth is impossible and gets 0."""
     tree = alike.public("leduc_poker")
     nodes = cut(tree, "chance").roots[:1]
     forest = build_forest(tree, nodes)
@@ -60,7 +60,7 @@ def test_arrays_have_rows_for_possible_hands_alone():
 
 @pytest.mark.slow
 def test_operators_have_subgames():
-    """Where tables are never written down, too, and where an operator has ends outside of the subgames."""
+    """Also for matrix-free operators, and for operators with ends outside the subgames."""
     trees = alike.public("kuhn_poker"), public_tree(kuhn_by_operators())
     nodes = cut(trees[0], "depth:1").roots[1:]
     inside = cut(trees[1], nodes).root >= 0

@@ -1,4 +1,4 @@
-"""When a player searches, and where searches end: by definition, on drawn games."""
+"""When a player searches, and where its searches end: from the definition, on random games."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_without_a_depth_searches_go_on_to_the_end() -> None:
 
 
 def test_too_large_a_step_names_the_moves_and_the_largest_that_fits() -> None:
-    """Kuhn poker's third move is player 0's again: one move down its plan has ended."""
+    """Kuhn poker's third move is player 0's again: one move further its plan has ended."""
     tree = enumerate_game(load("kuhn_poker"))
     message = (
         r"step=2: the decision at chance 0, chance 1, Pass, Bet comes before the next search .*"

@@ -1,4 +1,4 @@
-"""A searching player plays what nested search assembles, and searches only where matches lead."""
+"""A searching player plays the policy of nested search, and searches only subgames that matches reach."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.solving import nested_search, settings
 GAMES = ("kuhn_poker", "goofspiel(num_cards=3,imp_info=True,points_order=descending)")
 LIARS_DICE = "liars_dice(dice_sides=3,numdice=1)"
 HOW: dict[str, Any] = {"iterations": 5, "dtype": "float64"}
-"""Few iterations, so that what differs in the last bits stays there."""
+"""Few iterations, so that differences in the last bits are not amplified."""
 
 
 @functools.cache
@@ -100,7 +100,7 @@ t "" 12 "" { -0.5 0.5 }
 @pytest.mark.parametrize("depth", (1, 2))
 @pytest.mark.slow
 def test_searches_of_one_level_may_come_one_by_one(depth: int, tmp_path: pathlib.Path) -> None:
-    """In any order; also where lookaheads overlap, and where nobody gets."""
+    """In any order; also for overlapping lookaheads and unreachable subgames."""
     path = tmp_path / "mixed.efg"
     path.write_text(MIXED, encoding="utf-8")
     tree, gadget = enumerate_game(load(str(path))), MaxMargin(BlueprintPrior(), 0.01)
@@ -172,7 +172,7 @@ def test_searches_of_a_step_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.slow
 def test_what_does_not_fit_is_searched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts are searched by themselves, what lies below a part before the next one: the same policy."""
+    """Parts are searched separately, the subgames below a part before the next part: the same policy."""
     from jaxgadget.subgames import nested_run
 
     tree, sizes, solve = game(GAMES[1]), list[int](), nested_run.solve_lookahead

@@ -1,4 +1,4 @@
-"""Spots re-solved: against enumerated games and their linear programs, and what is safe."""
+"""Spots re-solved: compared with enumerated games and their linear programs; safety."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def rows_of(refinement: SpotRefinement) -> dict[str, list[float]]:
 
 
 def check_refinement(gadgets: Sequence[jg.Gadget], player: int, iterations: int = 5) -> None:
-    """So many iterations: strategies, values, gaps and what is known of exploitability."""
+    """After the given number of iterations: strategies, values, gaps and exploitabilities."""
     rules, policy = on_the_way()
     asked: dict[str, Any] = {"player": player, "iterations": iterations, "dtype": "float64"}
     expected = jg.refine(policy.tree, "depth:2", policy, gadgets, value=(0.0, 0.0), **settings(**asked))
@@ -77,7 +77,7 @@ def check_refinement(gadgets: Sequence[jg.Gadget], player: int, iterations: int 
         ours = jg.Policy.from_dict(policy.tree, rows_of(refinement)).probabilities[player]
         theirs = expected.policy.probabilities[player][:, [lane]]
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10)
-        # Margins are of single hands, all else is a share of all deals.
+        # Margins are per hand, everything else is a share of all deals.
         share = 1.0 if isinstance(gadget, jg.MaxMargin) else chance
         assert share * refinement.gap == pytest.approx(float(expected.gap[0, lane]), rel=1e-9)
         value = float(expected.gadget_value[0, lane])
@@ -96,7 +96,7 @@ def test_gadget_games_are_those_of_the_histories():
 
 
 def test_given_values_are_taken_for_those_of_the_blueprint():
-    """As chips of all 1,326 hands or of those left; a hand without one is nobody's."""
+    """In chips, for all 1,326 hands or the remaining ones; hands without weight have no value."""
     asked: dict[str, Any] = {"gadgets": QUICK, "player": 1, "iterations": 5, "dtype": "float64"}
     ((one,),) = refine_spots([SPOT], blueprints=[blueprint()], **settings(**asked))
     every = np.full(1326, np.nan)
@@ -113,7 +113,7 @@ def test_given_values_are_taken_for_those_of_the_blueprint():
 
 
 def test_what_is_promised_may_be_less_than_best_responses():
-    """What both blueprints get: then margins are against that, and bounds are not known."""
+    """Values under both blueprints: margins are relative to these, and bounds are unknown."""
     ((one,),) = refine_spots(
         [SPOT], [GADGETS[3]], blueprints=[blueprint()], solver=Solver(iterations=5, dtype="float64")
     )
@@ -184,7 +184,7 @@ def test_a_checkpoint_s_spots_are_not_re_solved(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_a_failed_solve_keeps_the_blueprint(monkeypatch: pytest.MonkeyPatch):
-    """Its numbers are NaN, with the reason; those of the blueprint stay."""
+    """Its numbers are NaN, with the reason; those of the blueprint are reported."""
     solver = Solver(iterations=5, dtype="float64")
     ((fine,),) = refine_spots([SPOT], QUICK, blueprints=[blueprint()], solver=solver)
     monkeypatch.setattr(

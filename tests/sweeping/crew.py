@@ -1,4 +1,4 @@
-"""What tests give to a sweep's workers: a prior and a game of one's own, and a prior that kills."""
+"""Test data for a sweep's workers: a user-defined prior and game, and a prior that kills its process."""
 
 import dataclasses
 import os
@@ -18,7 +18,7 @@ from jaxgadget.sweeping.store import TIMES
 
 @dataclasses.dataclass(frozen=True)
 class Tilted(UniformPrior):
-    """Follows more or less often than others."""
+    """A prior that weights infostates unequally."""
 
     share: float = 0.5
     name: ClassVar[str] = "tilted"
@@ -29,7 +29,7 @@ class Tilted(UniformPrior):
 
 @dataclasses.dataclass(frozen=True)
 class Deadly(UniformPrior):
-    """The first process to ask it dies, unless a file is there; others wait as long as another one is."""
+    """Kills the first process that resolves it, unless a file exists; others wait while another one lives."""
 
     path: str = ""
     others_wait: str = ""
@@ -72,13 +72,13 @@ class Pennies(Rules[str]):
 
 
 def several(**changes: Any) -> dict[str, Any]:
-    """Arguments of a sweep of eight pieces, with a prior and a game of one's own."""
+    """Arguments of a sweep of eight pieces, with a user-defined prior and game."""
     asked: dict[str, Any] = {"games": {"kuhn_poker": "depth:1", Pennies(): "depth:1"}, "iterations": [4, 6]}
     asked |= {"blueprints": ["uniform", "cfr:3"], "blueprints_at_once": 1, "players": 0}
     return asked | {"gadgets": "resolving", "priors": [Tilted(0.1), UniformPrior()]} | changes
 
 
 def assert_same_rows(rows: pd.DataFrame, expected: pd.DataFrame) -> None:
-    """To the last bit, times apart."""
+    """Compare to the last bit, except times."""
     times = list(TIMES)
     assert_frame_equal(rows.drop(columns=times), expected.drop(columns=times), check_exact=True)

@@ -1,4 +1,4 @@
-"""Sweeps by hands: the rows of the same sweep by histories, which say their form."""
+"""Sweeps by hands: the rows equal those in the histories, apart from the column of the form."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Sweeps by what players know: rows are those of refine, and folders know what was asked."""
+"""Sweeps over own infostates: rows equal those of `refine`, and folders record the request."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_folder_is_of_what_was_to_be_known(finished: tuple[pathlib.Path, Any])
 
 @dataclasses.dataclass
 class First:
-    """A user's generation: the first infostates; a dataclass that changes has no hash."""
+    """A user-defined generation: the first infostates; a mutable dataclass has no hash."""
 
     num: int
     name: str = "first"
@@ -90,7 +90,7 @@ class First:
 
 
 def test_a_generation_of_ones_own(tmp_path: pathlib.Path) -> None:
-    """Each once, and told from another when the sweep is resumed."""
+    """Each occurs once, and is distinguished from others when the sweep is resumed."""
     first = [jg.Knowledge(generate=First(1)), jg.Knowledge(generate=First(1))]
     asked = KUHN | {"blueprints": "uniform", "gadgets": "resolving"}
     rows = jg.sweep(tmp_path / "sweep", **sweeping(knowledge=first, **asked))

@@ -1,4 +1,4 @@
-"""What a sweep is asked for, in JSON, and how it is cut into pieces."""
+"""The request of a sweep in JSON, and its division into pieces."""
 
 import dataclasses
 import json
@@ -83,7 +83,7 @@ def test_a_request_survives_json():
 
 
 def test_gadgets_are_there_once():
-    """Names with priors and ε, then gadgets as they are; what has been named already is left out."""
+    """Names with priors and ε, then gadget objects without duplicates."""
     asked = request(
         gadgets=[
             "resolving",
@@ -107,7 +107,7 @@ class Mine(UniformPrior):
 
 
 class Hidden(Mine):
-    """With something that no field says."""
+    """With a hidden attribute that is not a field."""
 
     def __init__(self, extra: int):
         super().__init__()
@@ -213,7 +213,7 @@ SHARING = ["unsafe", "resolving", "max-margin"]
 def test_a_key_does_not_depend_on_the_rest(
     before: list[Any], after: list[Any], numbers: tuple[int, ...], setup: Setup, kuhn: HistoryTree
 ):
-    """So that extending keeps what both have in common."""
+    """Extensions of a sweep therefore keep common pieces."""
     piece = pieces(request(gadgets=before), setup)[0]
     assert piece.gadgets == numbers and piece.blueprints == (0, 3)
     more = request(

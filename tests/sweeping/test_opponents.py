@@ -1,4 +1,4 @@
-"""Sweeps against opponents who follow a model: rows are those of `refine`, and folders know the opponents."""
+"""Sweeps against opponents who follow a model: rows equal those of `refine`; folders record opponents."""
 
 from __future__ import annotations
 

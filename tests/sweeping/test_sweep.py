@@ -1,6 +1,6 @@
-"""Sweeps: rows are those of `refine`, and what is done is never done again or mixed with something else.
+"""Sweeps: rows equal those of `refine`; finished pieces are neither repeated nor mixed with others.
 
-That killed processes do no harm is shown in `test_sweep_killed.py`.
+Killed processes are tested in `test_sweep_killed.py`.
 """
 
 import dataclasses
@@ -93,7 +93,7 @@ class Finished(NamedTuple):
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """A sweep that nobody may change."""
+    """A finished sweep, not to be modified."""
     folder = tmp_path_factory.mktemp("finished") / "sweep"
     return Finished(folder, sweep(folder, **sweeping(**KUHN)))
 
@@ -108,7 +108,7 @@ def folder(finished: Finished, tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def test_rows_are_those_of_refine(finished: Finished):
-    """To the last bit, for what is solved together; every column that `refine` has."""
+    """To the last bit for lanes that are solved together; every column of `refine`."""
     rows = finished.rows
     tree = enumerate_game(load("kuhn_poker"))
     value = game_value(tree)
@@ -146,9 +146,9 @@ def test_every_column_says_what_it_should(finished: Finished):
 
 
 def test_rows_are_in_order_with_seeds(finished: Finished):
-    """By iterations, player and block of blueprints; in a piece by gadget, then blueprint."""
+    """By iterations, player and block of blueprints; within a piece by gadget, then blueprint."""
     rows = finished.rows
-    blocks = [LANES[:3], LANES[3:]]  # at most four at once, and of one size
+    blocks = [LANES[:3], LANES[3:]]  # at most four at once, of equal size
     settings = {"unsafe": [("none", 0.0)], "resolving": [("none", 0.0), ("uniform", 0.01)]}
     expected = [
         (iterations, player, gadget, prior, epsilon, label, seed)
@@ -201,7 +201,7 @@ def test_linear_programs_and_priors_as_objects(tmp_path: pathlib.Path):
 
 @dataclasses.dataclass(frozen=True)
 class Tilted(UniformPrior):
-    """A user's own prior."""
+    """A user-defined prior."""
 
     share: float = 0.5
     name: ClassVar[str] = "tilted"
@@ -229,7 +229,7 @@ def test_a_users_own_prior(tmp_path: pathlib.Path, solved: list[str]):
 
 
 class Loose(Immediate):
-    """A prior that nobody could know again."""
+    """A prior that has no stable identity."""
 
     name = "loose"
     follow = weight = choose = UniformPrior.follow
@@ -240,7 +240,7 @@ class Loose(Immediate):
 
 @dataclasses.dataclass(frozen=True)
 class Pennies(Rules[str]):
-    """Each player shows a side of a coin, then the loser may double or not; a user's own game."""
+    """Each player shows a side of a coin, then the loser may double; a user-defined game."""
 
     prize: float = 1.0
     depth: int = 1
@@ -306,7 +306,7 @@ def test_an_efg_file_that_changed(games: dict[Any, Any], tmp_path: pathlib.Path)
 def test_only_so_many_histories_are_kept(
     games: dict[Any, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Every game is enumerated again when its pieces are solved, and the rows are the same."""
+    """Games are enumerated again when their pieces are solved, and the rows are unchanged."""
     expected = sweep(tmp_path / "kept", **sweeping(games=games, **FAST))
     names: list[str] = []
 
@@ -398,8 +398,8 @@ def test_blueprints_that_were_exchanged_are_noticed(finished: Finished, folder: 
     ],
 )
 def test_another_configuration_is_refused(folder: pathlib.Path, change: dict[str, Any], complaint: str):
+    """One line per difference, in the words of tables."""
     before = sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*.*") if path.suffix != ".lock")
-    """A line for every difference, as tables call it."""
     with pytest.raises(ValueError, match=rf"has other settings: choose another.*extend=True.*\n{complaint}"):
         sweep(folder, **sweeping(**KUHN | change))
     after = sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*.*") if path.suffix != ".lock")
@@ -425,7 +425,7 @@ def test_extending_keeps_what_is_common(finished: Finished, folder: pathlib.Path
 
 
 def test_extending_by_blueprints_keeps_whole_blocks(tmp_path: pathlib.Path, solved: list[str]):
-    """Four blueprints in blocks of two; two more make a block of their own."""
+    """Four blueprints in blocks of two; two more form another block."""
     asked = FAST | {
         "games": "kuhn_poker",
         "cuts": "depth:1",
@@ -447,7 +447,7 @@ def test_other_versions_are_never_mixed_silently(finished: Finished, folder: pat
     write_record(path, MANIFEST_FORMAT, manifest)
     with pytest.warns(UserWarning, match="was made by other versions .* its rows are returned as they are"):
         again = sweep(folder, **sweeping(**KUHN))
-    assert_frame_equal(again, finished.rows, check_exact=True)  # complete: nothing to mix
+    assert_frame_equal(again, finished.rows, check_exact=True)  # complete: no mixing is possible
     gone = finished.rows["piece"].iloc[3]
     (folder / "pieces" / f"{gone}.parquet").unlink()
     with pytest.raises(ValueError, match="version"):
@@ -463,7 +463,7 @@ def test_other_versions_are_never_mixed_silently(finished: Finished, folder: pat
 
 @pytest.mark.parametrize("base", [Resolving, OptimalContinuation])
 def test_kinds_that_cannot_be_told_apart_are_refused(base: type[Any], tmp_path: pathlib.Path):
-    """Whether they are solved together or apart."""
+    """In one batch or in separate batches."""
 
     def make() -> type[Any]:
         @dataclasses.dataclass(frozen=True)
@@ -525,7 +525,7 @@ def test_a_broken_piece_is_named(finished: Finished, folder: pathlib.Path, what:
 
 
 def test_numbers_that_were_changed_in_a_piece_are_noticed(finished: Finished, folder: pathlib.Path):
-    """Where only the checksum tells; and pieces as version 0.2 wrote them are read."""
+    """Only the checksum reveals the change; pieces written by version 0.2 are read."""
     key = finished.rows["piece"].iloc[0]
     path = folder / "pieces" / f"{key}.parquet"
     table = pq.read_table(path)
@@ -541,7 +541,7 @@ def test_numbers_that_were_changed_in_a_piece_are_noticed(finished: Finished, fo
     then = pa.schema([field for field in SCHEMA if field.name not in LATER])
     pq.write_table(pa.Table.from_pandas(table.to_pandas(), schema=then, preserve_index=False), path)
     assert_frame_equal(read_sweep(folder), finished.rows, check_exact=True)
-    for name in LATER:  # which release 0.3 and later ones wrote, and checksums
+    for name in LATER:  # in the format of release 0.3 and later, with checksums
         newer = pa.schema([*then, SCHEMA.field(name)])
         pq.write_table(pa.Table.from_pandas(table.to_pandas(), schema=newer, preserve_index=False), path)
         with pytest.raises(ValueError, match="its checksum is gone"):
@@ -591,13 +591,13 @@ def test_an_interrupt_lets_go_of_everything(
     assert_same_rows(sweep(folder, **sweeping(**KUHN)), finished.rows)
 
 
-# --- one piece after the other ------------------------------------------------------------
+# --- locks of pieces ----------------------------------------------------------------------
 
 
 def test_a_piece_that_somebody_else_is_at_is_left_to_them(
     finished: Finished, folder: pathlib.Path, solved: list[str], monkeypatch: pytest.MonkeyPatch
 ):
-    """Another process holds the first of two, and has it done when we come back."""
+    """Another process holds the first of two pieces and has finished it by the time it is needed."""
     taken, other = finished.rows["piece"].unique().tolist()[:2]
     paths = [folder / "pieces" / f"{key}.parquet" for key in (taken, other)]
     there = paths[0].read_bytes()
@@ -618,7 +618,7 @@ def test_a_piece_that_somebody_else_is_at_is_left_to_them(
 def test_a_holder_that_slept_does_not_write_what_is_there(
     finished: Finished, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Somebody took its claim over while it solved, and has written the piece."""
+    """Its claim expired while it solved, and another process has written the piece."""
     key = finished.rows["piece"].iloc[0]
     path = folder / "pieces" / f"{key}.parquet"
     theirs = path.read_bytes()
@@ -638,7 +638,7 @@ def test_a_holder_that_slept_does_not_write_what_is_there(
 def test_a_holder_that_slept_outlives_the_new_ones_cleaning(
     finished: Finished, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """The new holder clears away what the old one is writing; the old one looks again."""
+    """The new holder deletes the old one's temporary file; the old one checks again before it renames."""
     key = finished.rows["piece"].iloc[0]
     path = folder / "pieces" / f"{key}.parquet"
     path.unlink()
@@ -656,7 +656,7 @@ def test_a_holder_that_slept_outlives_the_new_ones_cleaning(
     assert len(cleared) == 1 and path.exists() and not list(path.parent.glob(".*"))
 
 
-# --- what is free -------------------------------------------------------------------------
+# --- unconstrained arguments --------------------------------------------------------------
 
 
 def test_pieces_do_not_depend_on_free_memory(
@@ -676,7 +676,7 @@ def test_pieces_do_not_depend_on_free_memory(
 def test_a_resumed_sweep_keeps_to_the_chunks_of_its_manifest(
     finished: Finished, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Another machine would choose others."""
+    """Another machine would choose other chunks."""
     chunks: list[int] = []
     refine_subgames = MODULE.refine_subgames
 

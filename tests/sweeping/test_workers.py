@@ -1,6 +1,6 @@
-"""Sweeps whose pieces others do: what they are told, and what becomes of the sweep if they fail.
+"""Sweeps by workers: their tasks, and the state of the sweep after failures.
 
-Executors that start processes on a cluster's machines, and workers that are killed, are in `tests/slow`.
+Executors that start processes on cluster machines, and killed workers, are tested in `tests/slow`.
 """
 
 import concurrent.futures
@@ -32,7 +32,7 @@ FEW |= {"priors": "none", "blueprints": ["uniform", "cfr:3"], "blueprints_at_onc
 
 
 class Here:
-    """Calls a task when its result is asked for; fails instead if it is told to."""
+    """Executor that calls a task when its result is requested, or fails instead on request."""
 
     def __init__(self, *failures: BaseException | None):
         self.failures = list(failures)
@@ -59,13 +59,13 @@ class Here:
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
-    """Of a sweep by one process."""
+    """The rows of a sweep by one process."""
     return sweep(tmp_path_factory.mktemp("alone"), **sweeping(**several()))
 
 
 @pytest.mark.slow
 def test_a_process_pool_brings_the_same_rows(expected: pd.DataFrame, tmp_path: pathlib.Path):
-    """A game and a prior of one's own travel in the folder."""
+    """User-defined games and priors are sent through the folder."""
     spawn = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(2, spawn) as pool:
         rows = sweep(tmp_path, executor=pool, workers=2, **sweeping(**several()))
@@ -148,7 +148,7 @@ def own_game(folder: pathlib.Path) -> str:
 
 @pytest.mark.slow
 def test_a_process_reads_the_file_of_a_game_by_path(tmp_path: pathlib.Path):
-    """It has no module of that file until it loads the game."""
+    """It has no module of that file before it loads the game."""
     game = own_game(tmp_path)
     asked = FEW | {"games": game}
     rows = sweep(tmp_path / "others", executor=Processes(), workers=1, **sweeping(**asked))
@@ -179,7 +179,7 @@ def test_a_file_whose_rules_change_before_a_worker_reads_it_is_refused(tmp_path:
         sweep(tmp_path / "sweep", executor=Changes(), workers=1, **sweeping(**FEW | {"games": game}))
 
 
-# --- what fails ---------------------------------------------------------------------------
+# --- failures -----------------------------------------------------------------------------
 
 
 def test_others_do_what_a_dead_worker_left(tmp_path: pathlib.Path):
@@ -208,7 +208,7 @@ def test_a_workers_value_error_is_the_callers(tmp_path: pathlib.Path):
 
 
 def test_a_worker_of_other_versions_is_refused(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
-    """Another device is not: the machine that submits is seldom one that works."""
+    """Another device is accepted, since the submitting machine is usually not a worker."""
 
     class Elsewhere(Here):
         def submit(self, task: Callable[..., str], *arguments: Any) -> Here.Future:
@@ -229,7 +229,7 @@ def test_a_worker_of_other_versions_is_refused(tmp_path: pathlib.Path, monkeypat
 
 
 def test_workers_that_never_begin_are_not_waited_for(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
-    """Jobs may wait in a queue when others have done all their work."""
+    """Queued jobs may start only after others have finished all pieces."""
     monkeypatch.setattr("jaxgadget.sweeping.sweep.GRACE", 0.0)
     called_off = threading.Event()
 
@@ -268,7 +268,7 @@ def test_what_cannot_be_pickled_is_named(tmp_path: pathlib.Path):
         sweep(tmp_path, executor=Here(), **sweeping(**asked))
 
 
-# --- processes of this machine ------------------------------------------------------------
+# --- local processes ----------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -303,12 +303,12 @@ def test_a_process_ends_with_its_parent_that_is_killed():
 
 
 def variables_of_worker() -> tuple[str, str, str | None]:
-    """A setting that JAX read when it was imported, which is before the task, and two variables."""
+    """A setting that JAX reads on import, which precedes the task, and two variables."""
     return jax.config.jax_default_matmul_precision, os.environ[VISIBLE], os.environ.get("MINE")
 
 
 def test_processes_start_with_variables_of_their_own(monkeypatch: pytest.MonkeyPatch):
-    """In turn; this process keeps its own."""
+    """One after the other; this process keeps its own variables."""
     monkeypatch.setenv("PYTHONPATH", str(pathlib.Path(__file__).parents[2]))
     monkeypatch.setenv("MINE", "mine")
     before = dict(os.environ)

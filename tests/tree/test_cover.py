@@ -1,4 +1,4 @@
-"""Forests of subgames that overlap, against recursions over the histories of each subgame."""
+"""Forests of overlapping subgames, compared with recursions over the histories of each subgame."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.reference.random_games import SHAPES, random_policy
 from tests.tree.test_golden import GOOFSPIEL, digest, of_forest
 from tests.tree.test_history import make
 
-PLAYER = 0  # whose own infostates subgames are
+PLAYER = 0  # whose own infostates define the subgames
 
 
 def pennies(states: int) -> HistoryTree:
@@ -50,7 +50,7 @@ def game(name: str) -> HistoryTree:
 
 @functools.cache
 def neighbourhoods(where: Cut, order: int) -> list[set[int]]:
-    """Iᵏ of every own infostate I, in order of its id."""
+    """Iᵏ of every own infostate I, ordered by id."""
     states, roots = where.tree.infostate.tolist(), where.roots.tolist()
     return [
         knowledge.neighbourhood(states, roots, PLAYER, own, order)
@@ -85,11 +85,11 @@ def forest(request: pytest.FixtureRequest) -> Forest:
 
 
 def plan(forest: Forest, player: int, rows: Any) -> Any:
-    """`[Q]` the product of a player's rows on the way from a root to each sequence, 0 for padding.
+    """`[Q]` the product of a player's rows on the path from a root to each sequence, 0 for padding.
 
     Args:
       forest: the subgames.
-      player: whose.
+      player: the player.
       rows: subgame and name of an infoset → its row.
     """
     treeplex, roots = forest.form.treeplex[player], forest.roots[player]
@@ -107,7 +107,7 @@ def plan(forest: Forest, player: int, rows: Any) -> Any:
 
 
 def test_plans_are_products_of_rows(forest: Forest) -> None:
-    """And begin with the reach of the roots."""
+    """The product starts with the reach of the roots."""
     rng = np.random.default_rng(2)
     policies = [random_policy(forest.tree, rng) for _ in range(forest.num_subgames)]
     for player, treeplex in enumerate(forest.form.treeplex):
@@ -124,7 +124,7 @@ def test_plans_are_products_of_rows(forest: Forest) -> None:
 
 
 def names_of_sequences(forest: Forest, player: int) -> list[Any]:
-    """What each sequence is, and in which subgame; None for padding."""
+    """The identity and the subgame of each sequence; None for padding."""
     treeplex, roots, leaves = forest.form.treeplex[player], forest.roots[player], forest.leaves
     names: list[Any] = [(int(s), "root", int(i)) for s, i in zip(roots.subgame, roots.infostate, strict=True)]
     names += [None] * (treeplex.num_roots - len(names))
@@ -142,7 +142,7 @@ def names_of_sequences(forest: Forest, player: int) -> list[Any]:
 
 @pytest.mark.parametrize("depth", [None, 1])
 def test_copies_of_sequences_are_found(forest: Forest, depth: int | None) -> None:
-    """In the cut, which has everything once, and in the same subgames in another order, one left out."""
+    """In the cut, where every sequence is unique, and in its subgames in another order with one left out."""
     tree, where, limit = forest.tree, forest.cut, None
     if depth is not None:
         limit = limit_by_depth(tree, where, depth)
@@ -184,7 +184,7 @@ def with_ids(tree: HistoryTree, infostate: IntArray) -> HistoryTree:
 @pytest.mark.parametrize("renumbered", [after_all_histories, like_hashes])
 @pytest.mark.parametrize("depth", [None, 1])
 def test_ids_of_infostates_may_be_any_integers(forest: Forest, renumbered: Any, depth: int | None) -> None:
-    """Sequences, roots and whole infostates are found as with small ids; see `games.game.HistoryLevel`."""
+    """Sequences, roots and whole infostates are the same as with small ids; see `games.game.HistoryLevel`."""
     cover = forest.cover
     where = dataclasses.replace(cover.cut, tree=renumbered(forest.tree))
     found: list[list[Any]] = []
@@ -206,7 +206,7 @@ def test_roots_are_found_by_infostate_and_subgame(forest: Forest) -> None:
         pairs = zip(roots.infostate.tolist(), roots.subgame.tolist(), strict=True)
         number = {pair: root for root, pair in enumerate(pairs)}
         state, subgame = np.indices((int(roots.infostate.max()) + 2, forest.num_subgames + 1)).reshape(2, -1)
-        subgame -= 1  # -1 is none
+        subgame -= 1  # -1 is not an infostate
         found = forest.find_root(player, state, subgame).tolist()
         inside = subgame < forest.num_subgames
         expected = [number.get(pair, -1) for pair in zip(state.tolist(), subgame.tolist(), strict=True)]
@@ -214,7 +214,7 @@ def test_roots_are_found_by_infostate_and_subgame(forest: Forest) -> None:
 
 
 def by_roots(forest: Forest, rows: Any) -> dict[tuple[int, int, int], float]:
-    """(subgame, infostate 0, infostate 1) → what play below pays, from the forest's payoff."""
+    """(subgame, infostate 0, infostate 1) → payoff below, from the forest."""
     (first, top), (second, other) = (plan(forest, p, functools.partial(rows, p)) for p in (0, 1))
     payoff, found = forest.form.payoff, collections.defaultdict[tuple[int, int, int], float](float)
     for row, column, value in zip(
@@ -229,7 +229,7 @@ def by_roots(forest: Forest, rows: Any) -> dict[tuple[int, int, int], float]:
 
 
 def expected_by_roots(forest: Forest, below: Any) -> dict[tuple[int, int, int], float]:
-    """The same, given what each subgame pays below each of its roots."""
+    """The same, given the payoff of each subgame below each of its roots."""
     tree, found = forest.tree, collections.defaultdict[tuple[int, int, int], float](float)
     for h, subgame in zip(forest.cover.roots.tolist(), forest.cover.subgame.tolist(), strict=True):
         states = int(tree.infostate[0, h]), int(tree.infostate[1, h])
@@ -238,7 +238,7 @@ def expected_by_roots(forest: Forest, below: Any) -> dict[tuple[int, int, int], 
 
 
 def test_every_subgame_pays_what_a_recursion_over_its_roots_says(forest: Forest) -> None:
-    """Strategies differ from subgame to subgame, so that copies of an infoset count where they belong."""
+    """Strategies differ between subgames, so that each copy of an infoset is tested separately."""
     tree, rng = forest.tree, np.random.default_rng(1)
     explicit = efg.from_tree(tree)
     policies = [random_policy(tree, rng) for _ in range(forest.num_subgames)]
@@ -262,7 +262,7 @@ def test_histories_in_several_subgames_pay_in_each() -> None:
 
 
 def test_a_root_infostate_keeps_all_its_decisions(forest: Forest) -> None:
-    """Also those below roots that its subgame does not have."""
+    """Including those below roots that are not in its subgame."""
     tree, where = forest.tree, forest.cut
     above = {int(h): int(h) for h in where.roots}
     for h in range(1, tree.num_histories):
@@ -306,7 +306,7 @@ def test_chance_is_that_of_each_subgames_roots(forest: Forest) -> None:
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_lookaheads_of_subgames_that_overlap(order: int) -> None:
-    """Every copy of a leaf infostate chooses for itself; a leaf is worth the same in all its subgames."""
+    """Every copy of a leaf infostate chooses separately; a leaf has the same value in all its subgames."""
     tree, rng = game(GOOFSPIEL), np.random.default_rng(2)
     where = cut(tree, "depth:1")
     cover, leaves = cover_by(where, order), limit_by_depth(tree, where, 1)
@@ -354,7 +354,7 @@ def test_own_infostates_split_only_the_opponents_roots() -> None:
 
 @pytest.mark.parametrize(("name", "where"), [(GOOFSPIEL, "depth:2"), ("leduc_poker", "flop")])
 def test_a_cover_without_repeats_is_a_cut(name: str, where: str) -> None:
-    """Given as pairs it has the same arrays, and so have some of its subgames, in an order of their own."""
+    """Given as pairs it has the same arrays, and so have some of its subgames, in any order."""
     spot = cut(game(name), where)
     pairs = build_cover(spot, spot.roots, spot.subgame)
     assert digest(of_forest(build_forest(spot.tree, pairs))) == digest(
@@ -373,7 +373,7 @@ def test_a_cover_without_repeats_is_a_cut(name: str, where: str) -> None:
         assert turned.infoset_subgame(player).max() == 2
 
 
-# --- what is refused ----------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------
 
 
 def test_subgames_that_overlap_make_no_policy() -> None:

@@ -1,4 +1,4 @@
-"""Cuts: where they root, which roots belong together, and what is refused; against the definitions."""
+"""Cuts: roots, their grouping into subgames, and errors, compared with the definitions."""
 
 import re
 
@@ -27,7 +27,7 @@ def groups(found):
     return [found.roots[found.subgame == k].tolist() for k in range(found.num_subgames)]
 
 
-# Where a cut roots
+# Roots of cuts
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_every_history_knows_its_root():
 
 
 def test_a_simultaneous_move_is_one_and_chance_is_none():
-    goofspiel = make("goofspiel(imp_info=True,num_cards=3)")  # a card is turned up before every bid
+    goofspiel = make("goofspiel(imp_info=True,num_cards=3)")  # a card is revealed before every bid
     assert goofspiel.actor[0] == CHANCE
     found = cut(goofspiel, "depth:1")
     assert (goofspiel.actor[found.roots] == SIMULTANEOUS).all()
@@ -114,7 +114,7 @@ def test_a_simultaneous_move_is_one_and_chance_is_none():
 
 
 def test_depth_cuts_go_past_chance_that_comes_late():
-    """In `delays` a chance move follows one of the actions only; roots lie at different lengths."""
+    """In `delays` a chance move follows only one of the actions; roots have different lengths."""
     tree = make("random delays")
     found = cut(tree, "depth:1")
     assert {len(tree.moves(h)) for h in found.roots.tolist()} == {2, 3}
@@ -163,7 +163,7 @@ def test_predicates_mark_or_list_histories():
 
 
 def test_common_knowledge_is_finer_than_what_is_public():
-    """A draw tells both players both bids, so the public win sequence shows too little."""
+    """A tie reveals both bids to both players, but the public sequence of wins does not."""
     tree = make(GOOFSPIEL)
     found = cut(tree, "depth:1")
     assert len(set(tree.public[found.roots].tolist())) == 3
@@ -188,7 +188,7 @@ def first_marked(tree, where, marked):
 
 @pytest.mark.parametrize("name", ["kuhn_poker", GOOFSPIEL, *(f"random {shape}" for shape in SHAPES)])
 def test_inside_of_a_cut_only_its_own_histories_matter(name):
-    """Random limits below random subgames: refused, or cut, as if all histories were looked at."""
+    """Random limits below random subgames: refused, or cut, as if all histories were considered."""
     tree, rng = make(name), np.random.default_rng(0)
     whole = cut(tree, "depth:1")
     crossed = []
@@ -220,7 +220,7 @@ def test_inside_of_a_cut_only_its_own_histories_matter(name):
     assert set(crossed) == {True, False} or (name == "kuhn_poker" and False in crossed)
 
 
-# Only one subgame
+# A single subgame
 
 
 @pytest.mark.parametrize(("name", "spec"), [("kuhn_poker", "depth:1"), ("coin_toss_two_subgames", "play")])
@@ -257,7 +257,7 @@ def test_only_takes_a_name_of_both_players():
         assert whole.only(name, player).roots.tolist() == whole.only(name).roots.tolist()
 
 
-# What is refused
+# Errors
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_a_cut_through_an_infoset_is_refused():
 
 
 def test_a_cut_through_an_infoset_further_down_is_refused():
-    """The roots are cut cleanly, but player 0's next infoset also lies beside the subgame."""
+    """The roots are valid, but player 0's next infoset extends beyond the subgame."""
     tree = make("kuhn_poker")
     passed = [h for h in range(tree.num_histories) if tree.moves(h)[2:] == (0,)]
     assert cut(tree, lambda _: passed).num_subgames == 1
@@ -309,7 +309,7 @@ def test_a_cut_through_an_infoset_further_down_is_refused():
 
 
 def merging(first, second):
-    """Two roots of player 1's with such infostates; player 0, who acts next, forgets which one it was."""
+    """Two roots of player 1 with the given infostates; player 0, who acts next, cannot distinguish them."""
     return enumerate_game(
         Arrays(
             [(0, CHANCE, START, 1, ZERO, (0, 0))],

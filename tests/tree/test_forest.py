@@ -1,4 +1,4 @@
-"""Forests: all subgames below a cut in one sequence form, against sums over the histories below it."""
+"""Forests: all subgames below a cut in one sequence form, compared with sums over their histories."""
 
 import collections
 
@@ -50,7 +50,7 @@ def below(forest):
 
 
 def names_of(forest, player):
-    """What every sequence of the form is in the tree: a root infostate, or a sequence."""
+    """The tree's counterpart of every sequence of the form: a root infostate, or a sequence."""
     treeplex = forest.form.treeplex[player]
     states = [("root", s) for s in forest.roots[player].infostate.tolist()]
     padding = [None] * (treeplex.num_roots - len(states))
@@ -136,7 +136,7 @@ def test_infosets_hang_below_their_root_or_the_sequence_above(pair):
 
 
 def test_entries_of_n(pair):
-    """With any blueprint, `N(s)` of design §3 is the chance entries times the resolver's reach of roots."""
+    """For any blueprint, `N(s)` of design §3 is the chance entries times the resolver's reach of roots."""
     tree = pair[0].tree
     game = efg.from_tree(tree)
     policy = random_policy(tree, np.random.default_rng(1), zeros=0.2)
@@ -157,7 +157,7 @@ def test_entries_of_n(pair):
 
 
 def own_reach(tree, policy, player):
-    """`[num_sequences]` how likely the player itself plays every sequence."""
+    """`[num_sequences]` the player's own reach of every sequence."""
     infosets = tree.infosets[player]
     reach = np.ones(infosets.num_sequences)
     for s in range(1, len(reach)):

@@ -1,4 +1,4 @@
-"""Trees written as Gambit files, read back by `load` and by Gambit itself."""
+"""Trees written as Gambit files, and read by `load` and by Gambit."""
 
 import pathlib
 from collections.abc import Callable
@@ -100,7 +100,7 @@ def test_what_is_read_is_what_was_written(name: str, tmp_path: pathlib.Path):
 
 
 class Tenths(Rules[int]):
-    """Chance in shares that have no exact sum as floats; payoffs of every size."""
+    """Chance with probabilities that have no exact floating-point sum; payoffs of all magnitudes."""
 
     name = "tenths"
     actions = ("same", "other")
@@ -182,7 +182,7 @@ def test_gambit_reads_the_same_game(name: str, tmp_path: pathlib.Path):
 
 
 def ends(state: Any, chance: float = 1.0) -> list[tuple[float, ...]]:
-    """Probability of chance and returns of every end of an OpenSpiel game."""
+    """Chance reach and returns of every terminal state of an OpenSpiel game."""
     if state.is_terminal():
         return [(chance, *state.returns())]
     shares = (
@@ -193,7 +193,7 @@ def ends(state: Any, chance: float = 1.0) -> list[tuple[float, ...]]:
 
 @pytest.mark.parametrize("name", ["kuhn", "goofspiel", "coin toss", "forfeit", *SHAPES])
 def test_openspiel_reads_the_same_game(name: str, tmp_path: pathlib.Path):
-    """With ends that pay nothing, too, as a draw in Goofspiel does."""
+    """Including ends with payoff 0, such as a draw in Goofspiel."""
     pyspiel: Any = pytest.importorskip("pyspiel")
     tree = enumerate_game(GAMES[name]())
     write_efg(tree, tmp_path / "game.efg")

@@ -1,4 +1,4 @@
-"""Layouts of forests, lookaheads and trunks stay what they were, array by array.
+"""Layouts of forests, lookaheads and trunks are unchanged, array by array.
 
 `python -m tests.tree.test_golden` writes the digests anew: only for a layout that is meant to change.
 """
@@ -41,7 +41,7 @@ FORESTS = [
     ("coin_toss_two_subgames", "play"),
     *((f"random {shape.name}", shape.cut) for shape in SHAPES.values()),
 ]
-LOOKAHEADS = [  # game, cut, moves to the limit, whose decisions it is at, K
+LOOKAHEADS = [  # game, cut, moves to the limit, the player whose decisions count, K
     ("kuhn_poker", "depth:0", 1, None, 2),
     ("kuhn_poker", "depth:1", 1, None, 3),
     ("kuhn_poker", "depth:1", 9, None, 3),
@@ -55,7 +55,7 @@ LOOKAHEADS = [  # game, cut, moves to the limit, whose decisions it is at, K
 
 
 def digest(value: Any) -> str:
-    """Of the numbers in arrays and dataclasses; how wide integers are does not matter."""
+    """A digest of the numbers in arrays and dataclasses, independent of integer widths."""
     found = hashlib.sha256()
 
     def add(part: Any) -> None:
@@ -118,7 +118,7 @@ def of_trunk(name: str, where: str) -> Any:
 
 
 def layouts() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Names, and functions that build what they name."""
+    """Names and the functions that build them."""
     for name, where in FORESTS:
         yield f"forest: {name} {where} plain", functools.partial(of_cut, name, where, False)
         yield f"forest: {name} {where} padded", functools.partial(of_cut, name, where, True)
@@ -139,7 +139,7 @@ def test_layouts_are_as_they_were(name: str) -> None:
 
 
 def test_digests_tell_layouts_apart() -> None:
-    """Of the same numbers too, where their shapes or names differ."""
+    """This includes layouts with the same numbers in other shapes or under other names."""
     known = json.loads(GOLDEN.read_text())
     assert known.keys() == LAYOUTS.keys()
     first, second = np.arange(4), np.arange(4).reshape(2, 2)

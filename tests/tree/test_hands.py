@@ -1,4 +1,4 @@
-"""Hands found in histories: the same as the rules say, or refused with two histories that show why."""
+"""Hands found in histories: equal to those of the rules, or refused with two histories as the reason."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ QUICK = ("kuhn_poker", "leduc_poker", "leduc_poker(num_ranks=5)", "liars_dice(di
 
 
 def pays(game: HandsGame) -> np.ndarray:
-    """`[n, H_0, H_1]` what every public node pays, 0 where the game goes on."""
+    """`[n, H_0, H_1]` the payoff of every public node, 0 at inner nodes."""
     table = np.zeros((len(game.nodes), *game.num_hands))
     for group in game.ends:
         table[group.node] = group.scale[..., None, None] * group.pays[:, None]
@@ -24,7 +24,7 @@ def pays(game: HandsGame) -> np.ndarray:
 
 @pytest.mark.parametrize("spec", [*QUICK, "leduc_poker(starting_player=1,raise_sizes=3-5)"])
 def test_hands_in_histories_are_those_of_the_rules(spec: str):
-    """Public nodes in the same order, hands in the same order, and every pair paid the same everywhere."""
+    """Public nodes and hands in the same order, and the same payoff for every pair of hands."""
     game = load(spec)
     tree = enumerate_game(game)
     found, told = find_hands(tree), game.by_hands()
@@ -48,7 +48,7 @@ def test_hands_in_histories_are_those_of_the_rules(spec: str):
 
 
 class Dealt(Rules[tuple[int, ...]]):
-    """A card of two for player 0, then each player acts once; what is private later is told by a flaw."""
+    """A card of two for player 0, then each player acts once; `flaw` adds later private information."""
 
     actions = ("stop", "go")
 

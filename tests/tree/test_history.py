@@ -1,4 +1,4 @@
-"""History trees: sizes of the reference, numbering, and everything counted again in plain Python."""
+"""History trees: reference sizes, numbering, and independent counts in plain Python."""
 
 import itertools
 import json
@@ -61,7 +61,7 @@ def test_histories_are_in_breadth_first_order(tree):
 
 
 def test_what_adds_up_along_a_history(tree):
-    """Moves, chance, and both players' last sequences, one history after the other."""
+    """Moves, chance, and both players' last sequences, for every history."""
     chance = [1.0] * tree.num_histories
     moves, count = [()] * tree.num_histories, [0] * tree.num_histories
     last = [[0] * tree.num_histories for _ in (0, 1)]
@@ -156,7 +156,7 @@ def test_infosets_are_found_by_name():
     ],
 )
 def test_names_tell_infosets_apart_that_share_a_string(name, some):
-    """There OpenSpiel's strings forget what a player did; our infosets do not."""
+    """OpenSpiel's strings omit some of a player's actions there; our infosets do not."""
     tree = make(name)
     seen = set()
     for player, (names, strings) in enumerate(zip(tree.infoset_names, tree.infostate_strings, strict=True)):

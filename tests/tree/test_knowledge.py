@@ -1,4 +1,4 @@
-"""What a player knows at a cut, against walks over root histories; colour classes and shares."""
+"""A player's knowledge at a cut, compared with walks over root histories; colour classes and shares."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ LIARS_DICE = "liars_dice(numdice=1,dice_sides=6)"
 
 
 def dealt(name: str, hands: list[tuple[int, int]]) -> HistoryTree:
-    """Chance deals one of some pairs of hands, each as likely; both players then guess, unseen."""
+    """Chance deals one of several pairs of hands uniformly; both players then guess, unseen."""
     guess = Turn(0, {move: Turn(1, {"heads": 1.0, "tails": 0.0}) for move in ("heads", "tails")})
     deal = Chance([Outcome(1 / len(hands), guess, private=pair) for pair in hands])
     return enumerate_game(StepwiseGame(TreeRules(name, ("heads", "tails"), deal)))
 
 
 def drawn_hands(seed: int) -> HistoryTree:
-    """Some pairs of hands, some of them twice: few of one player's hands meet many of the other's."""
+    """Some pairs of hands, some of them twice: each hand meets few hands of the other player."""
     rng = np.random.default_rng(seed)
     most = rng.integers(1, 7, size=2)
     hands = rng.integers(most, size=(int(rng.integers(1, 15)), 2)).tolist()
@@ -56,7 +56,7 @@ def drawn_hands(seed: int) -> HistoryTree:
 
 @functools.cache
 def spot(name: str) -> Cut:
-    """A cut by `game @ cut`, or a drawn one."""
+    """A cut by `game @ cut`, or a random one."""
     kind, _, number = name.partition(" ")
     if kind == "hashed":
         return dataclasses.replace(usual := spot(number), tree=like_hashes(usual.histories))
@@ -70,7 +70,7 @@ def spot(name: str) -> Cut:
 
 
 DRAWN = (1, 5, 7, 9, 10, 14, 15, 16, 17, 23, 28)
-"""Seeds of shapes whose cut crosses no infoset and has several root histories in a component, but for one."""
+"""Seeds of shapes whose cut crosses no infoset; all but one have components with several root histories."""
 
 SPOTS = [
     f"{GOOFSPIEL} @ depth:1",
@@ -102,7 +102,7 @@ def expected(where: Cut, player: int, order: float, unfrozen: bool) -> list[know
 
 
 def in_words(found: KnowledgeCover) -> list[knowledge.Known]:
-    """What a cover has, for each own infostate."""
+    """The contents of a cover, for each own infostate."""
     cover = found.cover
     return [
         knowledge.Known(frozenset(cover.roots[inside].tolist()))
@@ -111,7 +111,7 @@ def in_words(found: KnowledgeCover) -> list[knowledge.Known]:
 
 
 def test_subgames_are_those_of_the_definition(where: Cut) -> None:
-    """And those that are equal are there once."""
+    """Equal subgames are stored once."""
     for player, order, unfrozen in EVERYTHING:
         found = knowledge_cover(where, player, order, unfrozen=unfrozen)
         assert (found.cut, found.player, found.order, found.unfrozen) == (where, player, order, unfrozen)
@@ -125,7 +125,7 @@ def test_subgames_are_those_of_the_definition(where: Cut) -> None:
 
 
 def test_the_target_is_the_own_infostate_in_its_own_subgame(where: Cut) -> None:
-    """And in the forest, too, which every cover makes."""
+    """Also in the forest, which every cover builds."""
     for player, order, unfrozen in EVERYTHING:
         found = knowledge_cover(where, player, order, unfrozen=unfrozen)
         forest = build_forest(where.tree, found.cover)
@@ -153,7 +153,7 @@ def test_infinite_knowledge_is_the_cut(where: Cut) -> None:
 
 
 def test_one_own_infostate_a_component_knows_all() -> None:
-    """Each hand of player 0 meets its own hands of player 1."""
+    """Each hand of player 0 meets separate hands of player 1."""
     where = cut(dealt("apart", [(0, 0), (0, 1), (1, 2), (2, 3), (2, 4), (2, 3)]), "depth:0")
     whole = digest(of_forest(build_forest(where.tree, where)))
     for order, unfrozen in itertools.product(ORDERS, (False, True)):
@@ -162,7 +162,7 @@ def test_one_own_infostate_a_component_knows_all() -> None:
 
 
 def test_after_the_deal_of_liars_dice_all_dice_are_possible() -> None:
-    """Unfrozen, every own die's subgame is the game below the deal: one for all six."""
+    """Unfrozen, every own die's subgame is the game below the deal: one subgame for all six."""
     where = spot(f"{LIARS_DICE} @ depth:0")
     for player in (0, 1):
         found = knowledge_cover(where, player, 1, unfrozen=True)
@@ -187,7 +187,7 @@ def test_infostates_that_are_to_be_apart_share_no_subgame() -> None:
 
 
 def test_goofspiel_keeps_the_opponents_whole_treeplex() -> None:
-    """Five cards after two bids: 400 pairs (I, J), 348 of which miss infosets of J in I's own histories."""
+    """Five cards after two bids: 400 pairs (I, J), 348 of which lack infosets of J in I's histories."""
     where = spot(f"{GOOFSPIEL_5} @ depth:2")
     tree = where.tree
     for player in (0, 1):
@@ -224,7 +224,7 @@ def test_goofspiel_keeps_the_opponents_whole_treeplex() -> None:
         assert counts == [2400, 3012]
 
 
-# --- the table of where knowledge and common knowledge differ ---------------------------------
+# --- published table of knowledge and common knowledge ----------------------------------------
 
 
 def one_betting_line() -> Cut:
@@ -277,8 +277,9 @@ TABLE: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", TABLE)
 def test_sizes_of_what_is_known(name: str) -> None:
-    """Histories, own infostates, components; histories in I, I² and the component of I, on average and at
-    most; and for how many in a hundred own infostates I² is the component."""
+    """Histories, own infostates, components; mean and largest number of histories in I, I² and the component
+    of I; and the percentage of own infostates whose I² is the component.
+    """
     make_cut, counts, means, most, closed = TABLE[name]
     where = make_cut()
     covers = [
@@ -325,7 +326,7 @@ def test_shares_leave_room_for_all_at_each_of_the_opponents_infostates(where: Cu
 
 
 def cheapest_cover(met: list[set[Any]]) -> float:
-    """The dual program: prices of the opponent's infostates that sum to 1 or more at each own one."""
+    """The dual program: prices of the opponent's infostates with a sum of at least 1 at each own one."""
     opponents = sorted(set[Any]().union(*met))
     holds = np.array([[float(other in mine) for other in opponents] for mine in met])
     solution = linprog(np.ones(len(opponents)), A_ub=-holds, b_ub=-np.ones(len(met)))
@@ -346,7 +347,7 @@ def test_no_vertex_has_larger_shares() -> None:
 
 
 def test_shares_that_are_known() -> None:
-    """Three own hands of which every two meet one of the opponent's; and one that meets what others do."""
+    """Three own hands, every two of which meet an opponent's hand; and one that shares all it meets."""
     triangle = cut(dealt("triangle", [(0, 0), (1, 0), (1, 1), (2, 1), (2, 2), (0, 2)]), "depth:0")
     for how in ("degree", "program"):
         assert shares(triangle, 0, how).tolist() == pytest.approx([0.5] * 3, abs=1e-9)
@@ -377,7 +378,7 @@ def test_a_program_that_was_not_solved_is_told(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_forest_where_the_opponent_has_no_decision_left() -> None:
-    """Only its roots are there, as often as own infostates meet them."""
+    """Only its roots exist, once per own infostate that meets them."""
     last = Turn(1, {"heads": 1.0, "tails": 0.0})
     hands = ((0, 0), (0, 1), (0, 2))
     deal = Chance([Outcome(1 / 3, last, private=pair) for pair in hands])
@@ -392,7 +393,7 @@ def test_a_forest_where_the_opponent_has_no_decision_left() -> None:
     assert (by_root > 0).all()
 
 
-# --- what is refused ----------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

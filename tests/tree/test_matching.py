@@ -1,4 +1,4 @@
-"""Histories of one tree in another, by the names of moves, walked by definition."""
+"""Histories of one tree in another by names of moves, compared with a walk from the definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Truncated trees: the whole tree less what lies below a depth, and nothing else is enumerated."""
+"""Truncated trees: the whole tree above a depth, without enumeration of the rest."""
 
 import dataclasses
 import re
@@ -43,7 +43,7 @@ class Rung(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Ladder(Rules[Rung]):
-    """The players take turns; player 0 may have a bonus drawn, unseen by player 1; who stops ends it."""
+    """Players take turns; player 0 may have a bonus drawn, unseen by player 1; stopping ends the game."""
 
     length: float
 
@@ -71,7 +71,7 @@ class Ladder(Rules[Rung]):
 
 
 class Unseen(Rules[tuple]):
-    """Player 1 does not notice whether player 0 moved once or twice."""
+    """Player 1 does not observe whether player 0 moved once or twice."""
 
     name = "unseen"
     actions = ("a", "b")
@@ -93,7 +93,7 @@ class Unseen(Rules[tuple]):
 
 @dataclasses.dataclass(eq=False)
 class Told:
-    """A game that keeps the budget that it was given, and so what it claimed."""
+    """A game that stores the depth that it received, and its own declared depth."""
 
     game: object
     budget: Budget = dataclasses.field(default_factory=lambda: Budget("none"))
@@ -107,7 +107,7 @@ class Told:
 
 
 class Deaf(Told):
-    """Its generator does not look at what it is sent."""
+    """Its generator ignores sent values."""
 
     def levels(self, budget):
         for level in super().levels(budget):
@@ -115,14 +115,14 @@ class Deaf(Told):
 
 
 class Mute(Told):
-    """Its levels are an iterator that nothing can be sent to."""
+    """Its levels are an iterator without `send`."""
 
     def levels(self, budget):
         return map(lambda level: level, super().levels(budget))
 
 
 class Delegate(Mute):
-    """Its generator yields from such an iterator."""
+    """Its generator delegates to such an iterator."""
 
     def levels(self, budget):
         yield from super().levels(budget)
@@ -138,7 +138,7 @@ def openspiel(spec):
     return load("openspiel:" + spec)
 
 
-TAKES = {  # They expand no more than they are told to.
+TAKES = {  # They expand no more than requested.
     "kuhn": KuhnPoker,
     "leduc": LeducPoker,
     "leduc, ranks": lambda: LeducPoker(suit_isomorphism=True, action_mapping=True, starting_player=1),
@@ -158,7 +158,7 @@ TAKES = {  # They expand no more than they are told to.
     "openspiel, simultaneous": lambda: openspiel("oshi_zumo(coins=3,size=1,horizon=3)"),
     "openspiel, phantom": lambda: openspiel("dark_hex(board_size=2)"),
 }
-IGNORES = {  # They go on everywhere until nobody asks any more.
+IGNORES = {  # They expand everything until the caller stops.
     "deaf": lambda: Deaf(LeducPoker(suit_isomorphism=True)),
     "mute": lambda: Mute(LeducPoker(suit_isomorphism=True)),
     "delegate": lambda: Delegate(LeducPoker(suit_isomorphism=True)),
@@ -175,7 +175,7 @@ GAMES = TAKES | IGNORES | KNOWS_ALL
 
 @pytest.fixture(scope="module", params=GAMES)
 def game(request, tmp_path_factory):
-    """A name, and what makes the game anew."""
+    """A name, and a function that builds the game."""
     if request.param == "gambit":
         folder = tmp_path_factory.mktemp("efg")
         return request.param, lambda: gambit(folder)
@@ -183,7 +183,7 @@ def game(request, tmp_path_factory):
 
 
 def restrict(whole, depth):
-    """Histories at or above the limit, and those at it, one after the other."""
+    """Histories at or above the limit, and those at it, by a loop."""
     inside, leaves, moves = {0}, set(), [0] * whole.num_histories
     for h in range(whole.num_histories):
         if h:
@@ -235,7 +235,7 @@ def check_infosets(player, tree, whole, kept, leaves, place):
     np.testing.assert_array_equal(mine.depth, theirs.depth[above])
     np.testing.assert_array_equal(mine.num_actions, theirs.num_actions[above])
     assert tree.infoset_names[player] == tuple(whole.infoset_names[player][j] for j in above.tolist())
-    taken = np.nonzero(number[theirs.infoset] >= 0)[0]  # sequences of theirs that are there
+    taken = np.nonzero(number[theirs.infoset] >= 0)[0]  # sequences of these players that exist
     sequence = np.zeros(theirs.num_sequences, np.int64)
     sequence[taken] = 1 + np.arange(len(taken))
     np.testing.assert_array_equal(mine.action[1:], theirs.action[taken])
@@ -335,7 +335,7 @@ def test_a_game_that_stops_too_early_is_found_out():
 
 
 def test_what_is_sent_says_which_histories_to_expand():
-    """Any of them: not only what a depth leaves."""
+    """Any set of histories, not only those above a depth."""
     for game, level, rows in ((LeducPoker(), 3, [0, 2]), (StepwiseGame(Ladder(4)), 2, [1])):
         plain = list(game.levels(Budget("plain")))
         levels = game.levels(Budget("told"))
@@ -345,7 +345,7 @@ def test_what_is_sent_says_which_histories_to_expand():
         expand[rows] = True
         below = levels.send(expand)
         assert set(rows) <= set(below.parent.tolist()) and len(below.parent) < len(plain[level + 1].parent)
-        for _ in levels:  # a plain loop goes on with all that is left
+        for _ in levels:  # a plain loop expands the rest
             pass
     levels = StepwiseGame(Ladder(4)).levels(Budget("told"))
     next(levels)
@@ -353,11 +353,11 @@ def test_what_is_sent_says_which_histories_to_expand():
         levels.send(np.zeros(1, np.bool_))
 
 
-# Where the histories of one tree stand in another
+# Histories of one tree in another
 
 
 def changed(tree, **fields):
-    """The tree with other arrays, and nothing remembered."""
+    """The tree with other arrays, without cached data."""
     return dataclasses.replace(tree, cache={}, **fields)
 
 
@@ -375,7 +375,7 @@ def test_a_tree_is_found_in_itself_and_in_deeper_ones(game):
 
 
 def differing(whole):
-    """The game's name stays, something else does not; and where that is first."""
+    """Games of the same name with one difference, and the location of the first difference."""
     last, h = whole.num_histories - 1, int(whole.terminals[0])
     action, actor, chance, payoff = (
         getattr(whole, name).copy() for name in ("action", "actor", "chance", "payoff")
@@ -411,7 +411,7 @@ def test_another_game_of_the_same_name_is_refused(which):
 
 
 def test_a_game_with_fewer_moves_is_refused():
-    """The histories of the shorter ladder all stand in the longer one, where play goes on."""
+    """The histories of the shorter ladder all exist in the longer one, where they are not terminal."""
     short, long = (enumerate_game(StepwiseGame(Ladder(length))) for length in (2, 3))
     for one, two in ((short, long), (long, short)):
         with pytest.raises(ValueError, match="history"):
@@ -423,7 +423,7 @@ def test_a_game_with_fewer_moves_is_refused():
 
 
 class Uneven(Rules[tuple]):
-    """After `a` player 1 ends it; after `b` chance moves twice, and then player 1 does."""
+    """After `a` player 1 ends it; after `b` chance moves twice, then player 1 acts."""
 
     name = "uneven"
     actions = ("a", "b")
@@ -447,7 +447,7 @@ class Uneven(Rules[tuple]):
 
 
 def test_dropped_histories_above_leave_the_parents_below_right():
-    """A game that does not listen gives the children of a leaf too; these may have none."""
+    """A game that ignores requests also yields the children of a leaf; these may have none."""
     game = StepwiseGame(Uneven())
     tree, deaf = (enumerate_game(g, depth=1) for g in (game, Abstraction(game, lambda player, name: name)))
     np.testing.assert_array_equal(deaf.parent, tree.parent)

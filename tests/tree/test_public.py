@@ -1,4 +1,4 @@
-"""Public trees: policies, solutions, files and refinements are those of the histories."""
+"""Public trees: policies, solutions, files and refinements equal those in the histories."""
 
 import pathlib
 
@@ -86,7 +86,7 @@ def test_files(both, tmp_path: pathlib.Path):
 
 
 def save_as_before(policy: Policy, path: pathlib.Path) -> None:
-    """A file as version 0.4 wrote it: `[actions at public nodes, hands, lanes]`, 1 for impossible hands."""
+    """A file of version 0.4: `[actions at public nodes, hands, lanes]`, 1 for impossible hands."""
     tree = public_tree(policy.tree)
     arrays = {}
     for player, rows in enumerate(policy.probabilities):
@@ -104,7 +104,7 @@ def test_refine_against_models_with_checkpoints(both, tmp_path: pathlib.Path):
     asked = {"opponent": model, "player": 1, "value": (-0.01, 0.01)}
     expected = refine(tree, cut, policy, gadgets, solver=Solver(iterations=5, dtype="float64"), **asked)
     solver = Solver(iterations=5, dtype="float64", checkpoint=tmp_path / "solve")
-    for _ in range(2):  # the second time from its checkpoints
+    for _ in range(2):  # the second time from checkpoints
         result = refine(public, cut, policy.on(public), gadgets, solver=solver, **asked)
         assert_same(result.policy, expected.policy)
         for name in ("refined_exploitability", "gain"):

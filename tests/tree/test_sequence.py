@@ -1,4 +1,4 @@
-"""Sequence forms: the payoff against a sum over terminals, the layout, rounding and padding."""
+"""Sequence forms: the payoff as a sum over terminals, the layout, rounding and padding."""
 
 import collections
 
@@ -36,7 +36,7 @@ def test_payoff_is_the_sum_over_terminals(form):
             entries.row.tolist(), entries.column.tolist(), entries.value.tolist(), strict=True
         )
     }
-    assert len(found) == len(entries.value)  # no pair twice
+    assert len(found) == len(entries.value)  # every pair occurs once
     assert found == pytest.approx({pair: v for pair, v in expected.items() if v != 0}, abs=1e-15)
     key = entries.row * entries.shape[1] + entries.column
     assert (np.diff(key) > 0).all() and (entries.value != 0).all()
@@ -66,7 +66,7 @@ def test_layout_is_roots_then_levels_then_runs(form):
 
 
 def check_layout(treeplex):
-    """A level's sequences lie slot by slot; its infosets hang below the level above, a run's by parent."""
+    """A level's sequences are ordered by slot, and its infosets by the parents of each run."""
     place, sequence = 0, treeplex.num_roots
     above = range(treeplex.num_roots)
     for runs in treeplex.levels:

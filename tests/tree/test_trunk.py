@@ -1,4 +1,4 @@
-"""What lies above a cut, against the histories themselves."""
+"""The game above a cut, compared with the histories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A GPU that cannot be used, and wrong environment variables, are sentences; no GPU is needed here."""
+"""Unusable GPUs and wrong environment variables give one-line errors; no GPU is required here."""
 
 import os
 import pathlib
@@ -24,7 +24,7 @@ PLUGIN, RUNTIME = "jax-cuda12-plugin", "nvidia-cuda-runtime-cu12"
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Without variables and without CUDA installed otherwise."""
+    """No variables, and no other CUDA installation."""
     for name in (PLATFORMS, VISIBLE, PREALLOCATE, *MEMORY_FRACTIONS):
         monkeypatch.setenv(name, "")  # so that they are restored
         monkeypatch.delenv(name)
@@ -123,7 +123,7 @@ def test_variables_of_memory(machine: pytest.MonkeyPatch):
     [(8, ["0", "1", "2"], None), (2, ["0", "1", "0"], "0.375"), (1, ["0", "0", "0"], "0.250")],
 )
 def test_each_worker_has_a_gpu(machine: pytest.MonkeyPatch, gpus: int, visible: list[str], share: str | None):
-    """Or a share of the memory of one; the process that plans takes memory as it needs it."""
+    """A GPU, or a share of one's memory; the planning process does not preallocate memory."""
     installs(machine, PLUGIN, RUNTIME, gpus=gpus)
     variables = share_gpus(3)
     assert [each[VISIBLE] for each in variables] == visible
@@ -162,7 +162,7 @@ def initialize():
 
 
 def command(folder: pathlib.Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """The command line on a machine with the packages of a folder, and no GPU."""
+    """The command line on a machine with the given packages and without a GPU."""
     environment = {name: value for name, value in os.environ.items() if name != PLATFORMS}
     environment |= {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", VISIBLE: ""} | variables
     program = [sys.executable, "-m", "jaxgadget", *arguments]

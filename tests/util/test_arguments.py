@@ -1,4 +1,4 @@
-"""Numbers that a caller gives."""
+"""Validation of numeric arguments."""
 
 import numpy as np
 import pytest

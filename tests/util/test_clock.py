@@ -1,4 +1,4 @@
-"""The stopwatch, on a clock of the tests' own: every second counts once."""
+"""The stopwatch, on a fake clock: every second counts once."""
 
 import time
 
@@ -9,7 +9,7 @@ from jaxgadget.util.clock import Stopwatch
 
 
 class Clock:
-    """Stands still but for `spend`."""
+    """Advances only by `spend`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.compiled = 100.0, 7.0
@@ -17,7 +17,7 @@ class Clock:
         self.spend(0)
 
     def spend(self, seconds: float, compiling: float = 0.0) -> None:
-        """Some time goes by, of which some goes into compiling."""
+        """Let time pass, part of it for compiling."""
         self.now, self.compiled = self.now + seconds, self.compiled + compiling
         self._patch.setattr(time, "perf_counter", lambda: self.now)
         self._patch.setattr(clock._Compiled, "seconds", self.compiled)

@@ -1,4 +1,4 @@
-"""The compilation cache: used where it is asked for, silent where it cannot be, never on by itself."""
+"""The compilation cache: used on request, silent if it is unavailable, never enabled by itself."""
 
 import os
 import pathlib
@@ -35,7 +35,7 @@ COMMAND = ("-m", "jaxgadget", "solve", "kuhn_poker", "--iterations", "2", "--jso
 
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Starts from JAX's own defaults, and leaves no trace."""
+    """Start from JAX's defaults and restore them."""
     before = {name: jax.config.values[name] for name in SETTINGS}
     for name, value in zip(SETTINGS, (None, True, 1.0), strict=True):
         jax.config.update(name, value)
@@ -56,7 +56,7 @@ def compile_something(number: int) -> None:
 
 
 def home(folder: pathlib.Path) -> dict[str, str]:
-    """An environment in which the user's caches lie below a folder, and JAX has not been told anything."""
+    """Point the user's cache folders into a temporary folder, with JAX's defaults."""
     environment = {name: value for name, value in os.environ.items() if name.lower() not in SETTINGS}
     return environment | {
         "HOME": str(folder),
@@ -109,7 +109,7 @@ def test_the_library_touches_nothing_by_itself(tmp_path: pathlib.Path):
 def test_a_folder_is_made_and_used(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    compile_something(2)  # JAX has looked for a folder, and found none
+    compile_something(2)  # JAX has looked for a folder and found none
     folder = tmp_path / "a" / "b"
     assert jaxgadget.enable_compilation_cache(folder) == folder
     compile_something(3)
@@ -170,7 +170,7 @@ def test_dropped_programs_are_compiled_again(monkeypatch: pytest.MonkeyPatch):
 
 
 def mixed(values: jax.Array, segments: jax.Array, *, num_segments: int) -> tuple[jax.Array, jax.Array]:
-    """Much of what our programs do: sums over segments, choices, a loop."""
+    """A mix of typical operations: segment sums, selections, a loop."""
     sums = jax.ops.segment_sum(jnp.maximum(values, 0), segments, num_segments=num_segments)
     shares = jnp.where(sums[segments] > 0, values / jnp.where(sums > 0, sums, 1)[segments], 0.5)
     return sums, jax.lax.fori_loop(0, 7, lambda _, x: jnp.cumsum(x) / jnp.abs(x).max(), shares)
@@ -205,7 +205,7 @@ def test_the_quick_options_reach_the_compiler(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_calls_of_programs_are_watched():
-    """Those with numbers are; a program that another one traces is a part of it."""
+    """Concrete calls are recorded; a program traced inside another one is part of it."""
     inner = compiled(lambda x: x + 1)
     outer = compiled(lambda x, *, times: inner(x) * times, static_argnames=("times",))
     inner(np.float32(1))

@@ -1,4 +1,4 @@
-"""Files are whole or not there."""
+"""Atomic writes of files."""
 
 import errno
 import os
@@ -37,8 +37,9 @@ def test_a_failing_write_leaves_the_old_file_and_nothing_else(tmp_path, failure)
 
 @pytest.mark.parametrize("mask", [0o022, 0o027])
 def test_new_files_have_the_usual_permissions(tmp_path, monkeypatch, mask):
-    """Not those of a temporary file, which only its owner may read; and the umask is never changed, as other
-    threads' files would get the changed one."""
+    """Not those of a temporary file, which only its owner may read. The umask is never changed, because that
+    would affect files of other threads.
+    """
     before, set_umask = os.umask(mask), os.umask
     monkeypatch.setattr("os.umask", lambda mask: pytest.fail("changed for all threads"))
     try:
@@ -65,7 +66,7 @@ def test_paths_that_cannot_be_written_are_refused_before_the_work(tmp_path):
 
 
 def test_a_folder_without_permission_is_refused(tmp_path, monkeypatch):
-    """Root may write anywhere, so the refusal is the operating system's in disguise."""
+    """Root may write anywhere, so the operating system's refusal is simulated."""
 
     def refuse(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
@@ -84,7 +85,7 @@ def write(path: pathlib.Path, content: bytes = b"new"):
 
 
 def test_a_link_is_followed(tmp_path):
-    """Also to another folder, and by way of another link; what it leads to is replaced, not the link."""
+    """Also to another folder, and through another link; the target is replaced, not the link."""
     (tmp_path / "far").mkdir()
     target, link, first = tmp_path / "far" / "target", tmp_path / "link", tmp_path / "first"
     target.write_bytes(b"old")
@@ -134,7 +135,7 @@ def test_a_full_device_is_named_and_stays_a_device(tmp_path):
 
 
 def test_the_file_that_standard_output_goes_to_is_not_replaced(tmp_path):
-    """By whatever name: what is printed there would be lost with the old file."""
+    """By any name: otherwise the output would be lost with the old file."""
     path = tmp_path / "out.txt"
     script = "import sys; from jaxgadget.util.files import check_writable; check_writable(sys.argv[1])"
     for name in ("out.txt", "/dev/stdout"):
@@ -148,7 +149,7 @@ def test_the_file_that_standard_output_goes_to_is_not_replaced(tmp_path):
             assert f"cannot write {name!r}: standard output or standard error goes there" in done.stderr
 
 
-# --- full disks, and what the killed leave ---------------------------------------------------
+# --- full disks, and leftovers of killed processes -------------------------------------------
 
 
 def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch):
@@ -216,7 +217,7 @@ def test_a_process_that_is_still_writing_keeps_its_file_however_old(tmp_path):
 
 
 def test_as_long_a_name_as_the_system_allows_can_be_written(tmp_path):
-    """A temporary file's name is no longer; what killed processes left of it is removed, and nothing else."""
+    """A temporary file's name is no longer than that; only leftovers of killed processes are removed."""
     longest = os.pathconf(tmp_path, "PC_NAME_MAX")
     first, second = tmp_path / ("x" * longest), tmp_path / ("x" * (longest - 1) + "y")
     check_writable(first)
@@ -236,7 +237,7 @@ def test_as_long_a_name_as_the_system_allows_can_be_written(tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="no such permissions")
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o666, 0o755])
 def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path, mode):
-    """From the beginning: nobody may read what is half-written who may not read the whole."""
+    """From the start: a reader without permission cannot read the partial file either."""
     path, link = tmp_path / "out", tmp_path / "link"
     path.write_bytes(b"old")
     path.chmod(mode)
@@ -248,7 +249,7 @@ def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path, mode):
 
 
 def test_a_file_that_must_not_be_changed_is_refused(tmp_path, monkeypatch):
-    """Root may change any, so it is the operating system's answer in disguise."""
+    """Root may change any file, so the operating system's refusal is simulated."""
     path = tmp_path / "out"
     path.write_bytes(b"old")
     path.chmod(0o444)

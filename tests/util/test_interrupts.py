@@ -1,4 +1,4 @@
-"""An interrupt says what is kept."""
+"""Notes of stored results in interrupts."""
 
 from __future__ import annotations
 

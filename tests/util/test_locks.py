@@ -1,4 +1,4 @@
-"""Locks of a sweep's folder: the system's, or files that claim a name where those are not to be trusted."""
+"""Locks in a sweep's folder: the system's, or claim files where those are unreliable."""
 
 import errno
 import fcntl
@@ -28,7 +28,7 @@ with locks.Locks(pathlib.Path(sys.argv[1]), sys.argv[2] == "True").hold("piece",
 
 
 def die_holding(folder: pathlib.Path, by_system: bool, lease: float = locks.LEASE) -> None:
-    """Another process holds `piece` and is gone without a word."""
+    """Another process holds `piece` and dies without releasing it."""
     command = [sys.executable, "-c", DIES, str(folder), str(by_system), str(lease)]
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, cwd=ROOT, check=False)
     assert done.returncode == 9
@@ -49,7 +49,7 @@ def test_one_holds_and_others_do_not(tmp_path: pathlib.Path, by_system: bool):
 
 @pytest.mark.parametrize("by_system", [True, False])
 def test_what_a_dead_process_held_is_free(tmp_path: pathlib.Path, by_system: bool):
-    """At the next look or the one after it, without waiting for a claim to grow old."""
+    """At the first or second check, before its claim expires."""
     store = Store(tmp_path, locks=by_system)
     die_holding(tmp_path, by_system)
     held: list[bool] = []
@@ -60,7 +60,7 @@ def test_what_a_dead_process_held_is_free(tmp_path: pathlib.Path, by_system: boo
 
 
 def test_a_claim_from_another_machine_grows_old(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
-    """Nobody here can know whether its process lives: it counts until nobody has refreshed it for long."""
+    """A process on another machine cannot be checked: its claim counts until it is no longer refreshed."""
     monkeypatch.setattr(locks, "LEASE", 0.5)
     store = Store(tmp_path, locks=False)
     die_holding(tmp_path, False, 0.5)
@@ -106,7 +106,7 @@ def test_a_file_system_without_locks_is_named(tmp_path: pathlib.Path, monkeypatc
 
 @pytest.mark.parametrize("first", [True, False])
 def test_two_that_begin_at_once_do_not_go_both_ways(tmp_path: pathlib.Path, first: bool):
-    """Both looked before either had made its folder."""
+    """Both checked before either had created its folder."""
     one, other = Locks(tmp_path, first), Locks(tmp_path, not first)
     one.make()
     with (

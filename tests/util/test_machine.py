@@ -1,4 +1,4 @@
-"""What is told about the machine and the versions at work."""
+"""Information on the machine and the installed versions."""
 
 import mmap
 import pathlib
@@ -12,7 +12,7 @@ from jaxgadget.util import machine
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells")
 def test_mappings_are_counted() -> None:
     before = machine.num_mappings()
-    # Alternating rights, so that neighbours are not merged into one mapping.
+    # Alternating protections, so that the kernel does not merge adjacent mappings.
     held = [mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE * (k % 2)) for k in range(100)]
     assert before > 10 and 50 <= machine.num_mappings() - before <= 150
     for mapping in held:
@@ -20,7 +20,7 @@ def test_mappings_are_counted() -> None:
 
 
 def test_the_digest_is_of_the_whole_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A change in any room is another source."""
+    """A change in any module changes the digest."""
     before, read = machine.source_digest(), pathlib.Path.read_bytes
     for changed in ("core/cfr.py", "__init__.py", "util/machine.py"):
 

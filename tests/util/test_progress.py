@@ -1,4 +1,4 @@
-"""The progress bar, the lines in its place where nobody watches, and how much time they say is left."""
+"""The progress bar, the log lines that replace it without a terminal, and estimates of the remaining time."""
 
 import io
 import sys
@@ -25,7 +25,7 @@ def _a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_was_done_before_does_not_count_as_speed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    """Nine tenths are there; a twentieth then takes a minute, and so does the other one."""
+    """Nine tenths exist already; a twentieth then takes a minute, and so does the rest."""
     times = iter([100.0, 100.0, 160.0])
     monkeypatch.setattr(progress.time, "perf_counter", lambda: next(times))
     with progress_bar("sweep", 1000, True, coarse=True) as report:
@@ -37,7 +37,7 @@ def test_what_was_done_before_does_not_count_as_speed(
 
 @pytest.mark.usefixtures("capsys")
 def test_threads_share_one_bar(monkeypatch: pytest.MonkeyPatch):
-    """A thread reports while the main thread opens the bar."""
+    """A worker thread reports while the main thread opens the bar."""
     opened = list[threading.Thread]()
 
     class Slow(progress.Progress):
@@ -45,7 +45,7 @@ def test_threads_share_one_bar(monkeypatch: pytest.MonkeyPatch):
             opened.append(threading.current_thread())
             if len(opened) == 1:
                 other.start()
-                other.join(0.1)  # ends, unless it waits for its turn
+                other.join(0.1)  # ends at once if it does not wait
             super().start()
 
     monkeypatch.setattr(progress, "Progress", Slow)
@@ -60,7 +60,7 @@ def test_threads_share_one_bar(monkeypatch: pytest.MonkeyPatch):
 
 
 class Clock:
-    """Stands still until it is told to go on."""
+    """A clock that advances on request."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch):
         self.now = 1000.0
@@ -79,7 +79,7 @@ def _a_log(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_line_a_minute_or_for_every_tenth(clock: Clock, capsys: pytest.CaptureFixture[str]):
-    """Never two within ten seconds; a minute passes also while nothing is reported."""
+    """At least ten seconds apart; a minute also passes without any report."""
     lines = LogLines("sweep", 1000, coarse=True)
 
     def after(seconds: float, done: int | None) -> str:
@@ -101,7 +101,7 @@ def test_a_line_a_minute_or_for_every_tenth(clock: Clock, capsys: pytest.Capture
 
 
 class Log(io.StringIO):
-    """Tells when something is written."""
+    """Signals when a line is written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class Log(io.StringIO):
 
 @pytest.mark.usefixtures("_a_log")
 def test_a_log_is_written_while_nothing_is_reported(monkeypatch: pytest.MonkeyPatch):
-    """By a thread, which ends with the work."""
+    """By a thread that ends with the work."""
     log, others = Log(), set(threading.enumerate())  # of earlier tests, which may end at any time
     monkeypatch.setattr(sys, "stderr", log)
     monkeypatch.setattr(progress, "MINUTE", 0.01)

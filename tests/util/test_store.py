@@ -53,7 +53,7 @@ def read(path: pathlib.Path) -> Archive:
 
 
 def stored(path: pathlib.Path) -> dict[str, Any]:
-    """An archive's arrays, the header's among them."""
+    """All arrays of an archive, including its header."""
     with np.load(path) as archive:
         return {name: archive[name] for name in archive.files}
 
@@ -193,7 +193,7 @@ def test_an_archive_that_would_fill_the_memory_is_not_unpacked(
 
 
 def test_an_array_that_claims_more_numbers_than_it_has(tmp_path: pathlib.Path):
-    """NumPy makes room for as many before it reads them."""
+    """NumPy would allocate the claimed size before reading."""
     path = tmp_path / "claims.npz"
     write_archive(path, THINGS, RECORD, {"numbers": np.zeros(10)})
     shape = {"descr": "<f8", "fortran_order": False, "shape": (10**15,)}
@@ -226,7 +226,7 @@ def test_an_archive_that_does_not_fit_in_memory_is_named(
 def test_large_archives_are_not_packed_so_that_they_can_be_read(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """However alike their numbers are: nothing that was written is refused."""
+    """However compressible the numbers are, the stored file remains readable."""
     monkeypatch.setattr(store, "LARGE_BYTES", 10_000)
     path = tmp_path / "large.npz"
     write_archive(path, THINGS, RECORD, {"zeros": np.zeros(100_000)}, compress=True)
@@ -254,7 +254,7 @@ def test_whatever_was_written_can_be_read(
     header: dict[str, str],
     arrays: dict[str, np.ndarray],
 ):
-    """The reader counts the record, and what describes each array, too."""
+    """The reader's limit includes the record and the headers of arrays."""
     monkeypatch.setattr(store, "LARGE_BYTES", 10_000)
     monkeypatch.setattr(store, "MAX_PACKING", 2)
     path = tmp_path / "archive.npz"
@@ -294,11 +294,11 @@ def test_rows_of_several_processes_are_merged(tmp_path: pathlib.Path):
 
 
 def test_no_change_of_a_row_is_silent(tmp_path: pathlib.Path):
-    """One byte at a time; what only JSON notices names the line, too."""
+    """Every single byte; JSON errors name the line, too."""
     rows = Rows(tmp_path / "rows.jsonl", THINGS)
     rows.add({"a": {"ev": 12.5}, "b": {"ev": 3.5}})
     whole, expected = rows.path.read_bytes(), rows.read()
-    for place in range(len(whole) - 1):  # the last line's end is tested below
+    for place in range(len(whole) - 1):  # the end of the last line is tested below
         for byte in (whole[place] ^ 1, ord("9"), ord(" ")):
             rows.path.write_bytes(whole[:place] + bytes([byte]) + whole[place + 1 :])
             try:

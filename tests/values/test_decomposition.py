@@ -1,4 +1,4 @@
-"""The payoff with a forest inside, against the same algorithm written out on explicit trees."""
+"""The payoff with embedded subgame solves, compared with the same algorithm on explicit trees."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from tests.reference.efg import Array, Chance, Label, Node, Past, Strategy
 from tests.reference.random_games import random_policy
 
 SEED = 31
-LANES = (1, 4)  # iterations in the subgames
+LANES = (1, 4)  # iterations per subgame solve
 TRUNK_ITERATIONS = 3
-ROUNDING = 1e-14  # positive regrets that sum to no more than this are rounding
+ROUNDING = 1e-14  # positive regrets with a sum up to this are rounding errors
 players = pytest.mark.parametrize("player", [0, 1])
 
 
-# Written out
+# The explicit algorithm
 
 
 def below(game: efg.Game, roots: list[int], trunk: Strategy) -> Node:
-    """All subgames behind one chance node, reached as in `trunk`."""
+    """All subgames behind one chance node, with the trunk's reaches."""
     reach = efg.reaches(game.root, trunk)
     nodes = [game.nodes[root] for root in roots]
     return Chance(
@@ -53,7 +53,7 @@ def below(game: efg.Game, roots: list[int], trunk: Strategy) -> Node:
 
 
 def root_values(game: efg.Game, roots: list[int], player: int, strategies: Strategy) -> Mapping[Label, float]:
-    """Counterfactual values of a player's root infostates, by their definition."""
+    """Counterfactual values of a player's root infostates, from the definition."""
     reach = efg.reaches(game.root, strategies)
     found: dict[Label, float] = {}
     for root in roots:
@@ -66,7 +66,7 @@ def root_values(game: efg.Game, roots: list[int], player: int, strategies: Strat
 
 @dataclasses.dataclass
 class Explicit:
-    """CFR-D by recursion over all histories.
+    """Result of CFR-D by recursion over all histories.
 
     Attributes:
       average: the trunk's average strategies.
@@ -78,7 +78,7 @@ class Explicit:
 
 
 def explicit(game: efg.Game, roots: list[int], rule: str, inner: int, iterations: int) -> Explicit:
-    """Solves the trunk; subgames by the reference's CFR, from scratch in every update."""
+    """Solve the trunk; subgames by the reference's CFR, from scratch in every update."""
     inside = set(efg.infosets(below(game, roots, efg.uniform(game.root))))
     decisions = efg.infosets(game.root)
     above = [label for label in decisions if label not in inside]
@@ -154,7 +154,7 @@ def by_label(player: int, rows: Array) -> dict[Label, Array]:
 
 @pytest.mark.parametrize("rule", ["cfr+", pytest.param("cfr", marks=pytest.mark.slow)])
 def test_equals_the_algorithm_written_out(rule: str) -> None:
-    """Lanes solve the subgames with different numbers of iterations."""
+    """Lanes use different numbers of subgame iterations."""
     made = problem(rule, LANES)
     with precision(np.float64):
         before = cfr.start(made, find_rule(rule), no_values(made))
@@ -177,12 +177,12 @@ def test_equals_the_algorithm_written_out(rule: str) -> None:
             for infostate, value in values.items():
                 assert value == pytest.approx(expected.values[player][infostate], abs=1e-12)
         assert compared == len(expected.average) > 20
-    assert np.abs(found.values[0][:, 0] - found.values[0][:, 1]).max() > 1e-2  # lanes do differ
+    assert np.abs(found.values[0][:, 0] - found.values[0][:, 1]).max() > 1e-2  # lanes differ
 
 
 @pytest.mark.slow
 def test_values_are_those_of_equilibria_below() -> None:
-    """For random trunks, what all roots are worth is the linear program's value of the subgames."""
+    """For random trunks, the total value of the roots is the linear program's value of the subgames."""
     tree, game = grove.grove(SEED)
     policies = [random_policy(tree, np.random.default_rng(seed), zeros) for seed, zeros in ((1, 0), (2, 0.3))]
     profiles = grove.to_policy(tree, policies)
@@ -199,7 +199,7 @@ def test_values_are_those_of_equilibria_below() -> None:
 
 
 def test_nothing_below_the_cut_is_kept_but_root_values() -> None:
-    """Every axis of the state is one of the trunk's or the number of roots, and none is a body's."""
+    """Every axis of the state belongs to the trunk or to roots, and none to a body."""
     tree = jaxgadget.enumerate_game(jaxgadget.load("leduc_poker"))
     forest = build_forest(tree, "before-flop", padded=False)
     at_limit = Limit.of(forest.cut, np.dtype(np.float64))
@@ -211,7 +211,7 @@ def test_nothing_below_the_cut_is_kept_but_root_values() -> None:
         form = sequence_form(tree)
         whole = whole_game(form.treeplex, form.payoff, num_lanes=lanes, dtype=np.float64)
         full = jax.eval_shape(cfr.start, whole, plus)
-    sizes = {0, 1}  # an entry without a choice, a single root
+    sizes = {0, 1}  # an entry without a choice and a single root
     for treeplex in above.form.treeplex:
         sizes |= {treeplex.num_sequences, treeplex.num_sequences - treeplex.num_roots}
     roots = [len(forest.roots[p]) for p in (0, 1)]
@@ -227,11 +227,11 @@ def test_nothing_below_the_cut_is_kept_but_root_values() -> None:
         assert isinstance(state.payoff, RootSums)
         assert [part.shape for part in state.payoff.total] == [(count, lanes) for count in roots]
     kept, everything = (sum(leaf.size for leaf in jax.tree.leaves(state)) for state in (after, full))
-    assert kept < everything / 20  # 36 of the 936 infosets are the trunk's
+    assert kept < everything / 20  # 36 of the 936 infosets are in the trunk
 
 
 def test_only_the_updating_players_values_are_averaged() -> None:
-    """Weights and counts are each player's own."""
+    """Weights and counts are separate for each player."""
     values = np.array([[2.0], [4.0]])
     with precision(np.float64):
         nothing = (jax.device_put(np.zeros((2, 1))), jax.device_put(np.zeros((3, 1))))

@@ -1,4 +1,4 @@
-"""Ranges drawn at random: what is promised of every kind, and that extremes stay numbers."""
+"""Random ranges: properties of every kind, and extreme parameters."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def test_in_every_subgame_a_distribution(name: str, where: str, kind: Draw) -> N
 
 
 def test_recursive_shares_are_what_halving_gives() -> None:
-    """Of three infostates the first half is one, with a uniform share: all are alike, and 1/3 in the mean."""
+    """For three infostates the first half is one of them, with a uniform share; the mean is 1/3 each."""
     rows = np.concatenate(recursive(forest("kuhn_poker", "depth:2"), 4000, generator(1)), axis=1)
     np.testing.assert_allclose(rows.mean(axis=1), 1 / 3, atol=0.01)
-    # E of a share squared: 1/3 for the one by itself, 1/3 · 1/3 for each of the two.
+    # E of a share squared: 1/3 for the single one, 1/3 · 1/3 for each of the two.
     np.testing.assert_allclose((rows**2).mean(axis=1), (1 / 3 + 1 / 9 + 1 / 9) / 3, atol=0.01)
 
 
@@ -78,7 +78,7 @@ def test_concentrations_reach_from_one_infostate_to_all_alike() -> None:
 
 
 def test_a_tiny_concentration_is_no_nan(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gamma variables of such a shape are 0 in floating point, and 0 / 0 no number."""
+    """Gamma variables with a tiny shape underflow to 0, and 0 / 0 must be avoided."""
     assert (np.random.default_rng(0).gamma(1e-4, size=1000) == 0).mean() > 0.9
     monkeypatch.setattr(draws, "CONCENTRATIONS", (1e-5, 1e-4))
     below = forest(GOOFSPIEL, "depth:1")
@@ -95,12 +95,12 @@ def test_a_tiny_concentration_is_no_nan(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_reached_ranges_are_some_policys() -> None:
-    """As the tree says: the product of the player's own probabilities on the way to a root."""
+    """By definition: the product of the player's own probabilities on the path to a root."""
     below = forest("leduc_poker(num_ranks=2)", "flop")
     tree = below.tree
     policy = random_policies(tree, 3, generator(5))
     assert policy.num_lanes == 3 and len(set(policy.labels)) == 3
-    Policy(tree, policy.probabilities, policy.labels)  # which looks whether rows add up to 1
+    Policy(tree, policy.probabilities, policy.labels)  # checks that rows sum to 1
     pair, same = reach_of(below, policy), reached(below, 3, generator(5))
     for player in (0, 1):
         np.testing.assert_array_equal(pair[player], same[player])

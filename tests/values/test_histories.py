@@ -1,4 +1,4 @@
-"""Value functions: exact values equal the recursion written from the definition, and own ones are checked."""
+"""Value functions: exact values equal a recursion from the definition; user-defined ones are validated."""
 
 import functools
 import warnings
@@ -39,7 +39,7 @@ def game(name: str) -> tuple[HistoryTree, efg.Game]:
 
 @functools.cache
 def portfolio(name: str) -> tuple[Policy, tuple[list[efg.Strategy], list[efg.Strategy]]]:
-    """Two players' portfolios that have nothing in common, some rows with zeros."""
+    """Different portfolios for the two players, some rows with zeros."""
     tree, _ = game(name)
     rng = np.random.default_rng(0)
     entries: tuple[list[efg.Strategy], list[efg.Strategy]] = ([], [])
@@ -63,7 +63,7 @@ def kuhn() -> HistoryTree:
     return game("kuhn_poker")[0]
 
 
-# --- exactly ------------------------------------------------------------------------------
+# --- exact values -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -79,7 +79,7 @@ def test_every_history_is_worth_what_the_recursion_says(name: str):
 
 @pytest.mark.parametrize("name", GAMES)
 def test_values_depend_on_nothing_but_the_history(name: str):
-    """Whatever else is asked for, in whatever order: also ancestors with their descendants, and twice."""
+    """Requests of other histories, with descendants or duplicates, in any order, have no effect."""
     tree, _ = game(name)
     values = ExactValues(portfolio(name)[0])
     full = values(tree, every(tree))
@@ -135,7 +135,7 @@ def test_with_one_entry_the_root_is_worth_the_value_of_the_blueprint(name: str):
 @pytest.mark.parametrize("name", ["kuhn_poker", GAMES[1], "random uneven"])
 @pytest.mark.parametrize("player", [0, 1])
 def test_mixing_entries_at_the_root_mixes_values(name: str, player: int):
-    """An entry that draws from the others before play is worth their mean: what a choice at a limit does."""
+    """An entry that draws one of the others before play has their mean value, like a choice at a limit."""
     tree, explicit = game(name)
     entries, strategies = portfolio(name)
     weights = [0.5, 0.3, 0.2]
@@ -162,7 +162,7 @@ def test_a_truncated_tree_asks_the_whole_one(name: str, depth: int):
     np.testing.assert_array_equal(values(short, short.leaves), values(tree, place[short.leaves]))
 
 
-# --- a user's own -------------------------------------------------------------------------
+# --- user-defined values ------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore:.*payoffs lie between")
@@ -221,7 +221,7 @@ def test_values_too_large_for_what_is_computed_in(kuhn: HistoryTree):
 
 @pytest.mark.parametrize(("number", "told"), [(5.9, False), (6.1, True), (-5.9, False), (-6.1, True)])
 def test_values_far_from_all_payoffs_are_told(kuhn: HistoryTree, number: float, told: bool):
-    """Kuhn pays -2 to 2, so up to 4 beyond is let pass: a network may err a little."""
+    """Kuhn pays -2 to 2; values up to 4 beyond that are accepted, since a network may err a little."""
     own = OwnValues(lambda t, h: np.full((len(h), 2, 2), number), 2)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")

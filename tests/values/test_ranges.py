@@ -1,4 +1,4 @@
-"""Values that depend on the ranges: the operator, its two oracles, a network, and what is refused."""
+"""Values that depend on the ranges: the operator, its two oracles, a network, and errors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def fixed(blueprint: Policy) -> FixedValues:
 
 
 def rows_above(tree: HistoryTree, where: Cut, player: int) -> FloatArray:
-    """`[Q]` which rows of a policy lie above a cut."""
+    """`[Q]` mask of a policy's rows above a cut."""
     return (where.root[tree.infosets[player].history] < 0)[tree.infosets[player].infoset[1:]]
 
 
@@ -62,7 +62,7 @@ def rows_above(tree: HistoryTree, where: Cut, player: int) -> FloatArray:
 
 
 def frozen(tree: HistoryTree, where: Cut, blueprint: Policy) -> Problem:
-    """The whole game, where everybody has to follow the blueprint below a cut."""
+    """The whole game with the blueprint's rows fixed below a cut."""
     problem, form, terms = whole_problem(tree, blueprint.num_lanes, np.float64), sequence_form(tree), []
     for player in (0, 1):
         free = rows_above(tree, where, player)[:, None]
@@ -84,7 +84,7 @@ def average_strategies(ended: Finished) -> tuple[Parts, Parts]:
 )
 @pytest.mark.slow
 def test_fixed_values_are_the_game_with_frozen_rows(name: str, spec: str, rule: str) -> None:
-    """Iterate for iterate, in every lane; play that misses the limit goes on to the end."""
+    """Iterate by iterate, in every lane; histories that miss the limit continue to the end."""
     tree, blueprint = game(name), draws(game(name), 0, 1)
     where = cut(tree, "depth:1" if spec == "one subgame" else spec)
     if spec == "one subgame":
@@ -113,7 +113,7 @@ def test_fixed_values_are_the_game_with_frozen_rows(name: str, spec: str, rule: 
 
 
 def test_ranges_and_values_by_their_definition() -> None:
-    """In the first iteration player 0 sees uniform play; counterfactual values by a sum over histories."""
+    """In the first iteration player 0 faces uniform play; counterfactual values by a sum over histories."""
     tree = game("leduc_poker")
     blueprint = draws(tree, 3)
     uniform = Policy.uniform(tree)
@@ -136,7 +136,7 @@ def test_ranges_and_values_by_their_definition() -> None:
 
 
 def test_nothing_below_the_limit_is_looked_at() -> None:
-    """A tree that ends at the limit gives the same; rows below are the blueprint's, or uniform."""
+    """A tree that ends at the limit gives the same result; rows below are the blueprint's, or uniform."""
     tree, short = game(GOOFSPIEL), enumerate_game(load(GOOFSPIEL), depth=1)
     blueprint = draws(tree, 3)
     where = cut(tree, "depth:1")
@@ -161,7 +161,7 @@ def test_nothing_below_the_limit_is_looked_at() -> None:
 
 
 def resolved(found: LimitedTrunk, iterations: int) -> Policy:
-    """Both players' strategies below the limit, from the values that the solve has seen there."""
+    """Both players' strategies below the limit, from the values that the solve used there."""
     policy = found.policy
     for player in (0, 1):
         gadget = Resolving(NoPrior(), alternative=ArrayValues(-found.values[1 - player]))
@@ -187,7 +187,7 @@ def resolved(found: LimitedTrunk, iterations: int) -> Policy:
 def test_with_equilibria_below_the_trunk_is_part_of_one(
     name: str, value: float, iterations: int, below: int, most: float
 ) -> None:
-    """What is left, as a share of the payoff range, is no more than `cfr_d`'s own tests allow."""
+    """The remaining error, as a share of the payoff range, is within the tolerance of `cfr_d`'s own tests."""
     tree = game(name)
     found = solve_trunk(tree, "depth:1", ResolvedValues(below), iterations=iterations)
     left = float(nash_conv(resolved(found, 300))[0])
@@ -196,7 +196,7 @@ def test_with_equilibria_below_the_trunk_is_part_of_one(
     assert -found.best_response_values[0, 0] - 1e-3 <= value <= found.best_response_values[1, 0] + 1e-3
 
 
-# --- a user's own -------------------------------------------------------------------------
+# --- user-defined values ------------------------------------------------------------------
 
 
 class Critic(nnx.Module):
@@ -210,7 +210,7 @@ class Critic(nnx.Module):
 
 
 def ask(definition: Any, weights: Any, ranges: Pair) -> Pair:
-    """The lanes are the network's batch."""
+    """The lanes form the network's batch."""
     x = jnp.concatenate(ranges).astype(jnp.float32).T
     both = nnx.merge(definition, weights)(x).T
     return both[: len(ranges[0])], both[len(ranges[0]) :]
@@ -218,7 +218,7 @@ def ask(definition: Any, weights: Any, ranges: Pair) -> Pair:
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """Random weights; its lanes are alike."""
+    """Random weights; all lanes are equal."""
 
     seed: int
     num_lanes: int = 2
@@ -230,7 +230,7 @@ class Network:
 
 
 def test_a_network_is_asked_inside_the_loop() -> None:
-    """What CFR sees is what it answers; its weights are arguments of one compiled program."""
+    """CFR receives its output; its weights are arguments of one compiled program."""
     tree = game("kuhn_poker")
     found = solve_trunk(tree, "depth:2", Network(0), iterations=1)
     before = cfr.run.jitted._cache_size()
@@ -253,7 +253,7 @@ def test_a_network_is_asked_inside_the_loop() -> None:
 
 
 def test_a_functions_weights_keep_their_precision() -> None:
-    """They are no numbers of the game, which is solved in another."""
+    """They are independent of the game's arrays, which have another precision."""
     dtypes: list[np.dtype[Any]] = []
 
     def ask_weights(weights: jax.Array, ranges: Pair) -> Pair:
@@ -265,11 +265,11 @@ def test_a_functions_weights_keep_their_precision() -> None:
     assert set(dtypes) == {np.dtype("float32")}
 
 
-# --- what is refused ----------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------
 
 
 def at_range(bad: float) -> Callable[[Limit], RangeFunction]:
-    """Zeros, but `bad` in row 2 of player 1 once player 0 no longer plays uniformly."""
+    """Zeros, except for `bad` in row 2 of player 1 once player 0 stops playing uniformly."""
 
     def values(limit: Limit) -> RangeFunction:
         def function(ranges: Pair) -> Pair:

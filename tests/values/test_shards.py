@@ -1,4 +1,4 @@
-"""Solved ranges in a folder: what lies there is not solved again, and is what was solved."""
+"""Solved ranges in a folder: existing shards are reused and equal a new solve."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def assert_same(found: SolvedRanges) -> None:
 
 @pytest.fixture
 def solves(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many lanes each solve had, one after the other."""
+    """The number of lanes of each solve, in order."""
     done: list[int] = []
     original = solving.RangeSolver.solve
 
@@ -70,7 +70,7 @@ def solves(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.fixture
 def folder(tmp_path: pathlib.Path) -> pathlib.Path:
-    """With all shards."""
+    """A folder with all shards."""
     assert_same(kept(tmp_path / "solved"))
     return tmp_path / "solved"
 
@@ -101,7 +101,7 @@ def test_a_missing_shard_is_solved_again(folder: pathlib.Path, solves: list[int]
 
 
 class Killed(BaseException):
-    """Like a signal: nothing of ours catches it."""
+    """Raised like a signal: the package does not catch it."""
 
 
 @pytest.mark.parametrize("is_written", [True, False], ids=["between shards", "inside a file"])
@@ -130,7 +130,7 @@ def test_a_kill_loses_no_finished_shard(
     assert solves == [SHARD, SHARD, 1][finished:]
 
 
-# Interrupts, and what is told meanwhile
+# Interrupts and progress reports
 
 
 def test_an_interrupt_inside_a_shard_says_what_is_kept_and_changes_no_number(
@@ -181,7 +181,7 @@ def test_the_default_is_the_size_that_the_folder_has(tmp_path: pathlib.Path, fol
     assert count_lanes(new) == SHARD_SIZE + 1 and len(list(new.glob("*.npz"))) == 2
 
 
-# What is refused
+# Errors
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_folder_of_other_ranges_or_another_cut_is_refused(folder: pathlib.Path
 
 
 def test_a_changed_byte_is_noticed(folder: pathlib.Path) -> None:
-    """Anywhere in the data; where it says nothing about the numbers, such as who wrote it, it may pass."""
+    """At any position in the data; changes of metadata without effect on the numbers may pass."""
     path = folder / "shard-00001.npz"
     whole = path.read_bytes()
     refused = 0
@@ -235,7 +235,7 @@ def test_a_changed_byte_is_noticed(folder: pathlib.Path) -> None:
 
 
 def test_a_shard_of_another_place_is_noticed(folder: pathlib.Path) -> None:
-    """It is whole, but its lanes are not those that were asked for."""
+    """It is intact, but its lanes are not the requested ones."""
     first, second = (folder / f"shard-0000{number}.npz" for number in (0, 1))
     second.write_bytes(first.read_bytes())
     with pytest.raises(ValueError, match=r"its ranges are not those of the request.*delete it"):

@@ -1,4 +1,4 @@
-"""Subgames solved for given ranges: explicit trees and linear programs, and what lanes and units mean."""
+"""Subgames solved for given ranges: explicit trees and linear programs; lanes and units."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def solved(below: Forest, ranges: RangePair, **options: Any) -> SolvedRanges:
 
 
 def drawn(below: Forest, seed: int) -> RangePair:
-    """Three lanes: of all roots, with some that nobody comes to, and with a subgame that nobody comes to."""
+    """Three lanes: with full support, with unreachable roots, and with an unreachable subgame."""
     first, second = (rows.copy() for rows in draw_ranges(below, 3, seed=seed))
     if len(first) > 1:
         first[0, 1] = second[-1, 1] = 0.0
@@ -66,7 +66,7 @@ def drawn(below: Forest, seed: int) -> RangePair:
 
 
 def rows_of(below: Forest) -> tuple[Any, Any]:
-    """For both players `[H]` the row of `forest.roots` that each root history is in."""
+    """For both players `[H]` the row of each root history in `forest.roots`."""
     tree, roots = below.tree, below.cut.roots
     return tuple(
         np.array([below.roots[p].infostate.tolist().index(i) for i in tree.infostate[p, roots]])
@@ -75,7 +75,7 @@ def rows_of(below: Forest) -> tuple[Any, Any]:
 
 
 def as_game(name: str, below: Forest, ranges: RangePair, subgame: int, lane: int) -> efg.Node:
-    """A subgame whose roots are drawn by chance and both ranges, as an explicit tree."""
+    """A subgame as an explicit tree, in which chance draws the roots from both ranges."""
     rows, tree = rows_of(below), game(name)
     nodes, weights = list[efg.Node](), list[float]()
     for number, history in enumerate(below.cut.roots.tolist()):
@@ -89,7 +89,7 @@ def as_game(name: str, below: Forest, ranges: RangePair, subgame: int, lane: int
 def by_definition(
     name: str, below: Forest, ranges: RangePair, subgame: int, lane: int, average: dict[Any, Any]
 ) -> tuple[FloatArray, FloatArray]:
-    """What best responses to an average earn below every root of a subgame, by sums over histories."""
+    """Best-response values against an average below every root of a subgame, by sums over histories."""
     root, rows, tree = as_game(name, below, ranges, subgame, lane), rows_of(below), game(name)
     values: list[FloatArray] = []
     for player in (0, 1):
@@ -109,7 +109,7 @@ def by_definition(
 
 @pytest.mark.parametrize(("name", "where"), GAMES)
 def test_it_is_the_explicit_games_regret_matching(name: str, where: str) -> None:
-    """Values, gaps and deals after each of the first iterations; ranges of 0 have best responses."""
+    """Values, gaps and masses after each of the first iterations; best responses exist for ranges of 0."""
     below = forest(name, where)
     ranges = drawn(below, 3)
     for iterations in (1, 3):
@@ -183,7 +183,7 @@ def test_what_values_are_divided_by(name: str, where: str) -> None:
 
 @pytest.mark.parametrize("player", [0, 1])
 def test_a_range_scales_the_others_values_and_not_its_own(player: int) -> None:
-    """By a factor of its own in every subgame: powers of 2, so that rounding breaks ties alike."""
+    """By a factor per subgame: powers of 2, so that rounding breaks ties equally."""
     below = forest(GOOFSPIEL, "depth:1")
     ranges = draw_ranges(below, 3, seed=1)
     factor = 2.0 ** np.array([-7, 3, 8, 0, -1])[:, None]
@@ -202,7 +202,7 @@ def test_a_range_scales_the_others_values_and_not_its_own(player: int) -> None:
 
 
 def test_ranges_that_hardly_meet_stay_finite() -> None:
-    """Both hold the same card of which there is one: a few deals are left, and the gap says what it means."""
+    """Both players have the same unique card: few deals remain, and the gap remains valid."""
     below = forest("kuhn_poker", "depth:2")
     rare = np.array([0.0, 1e-12, 1e-7, 1e-3])
     hand = np.stack([np.ones(4), rare, rare])
@@ -220,12 +220,12 @@ def test_ranges_that_hardly_meet_stay_finite() -> None:
 @pytest.mark.parametrize("tiny", [1e-310, 1e-320, 1e300])
 @pytest.mark.parametrize(("name", "where"), [("kuhn_poker", "depth:2"), (GOOFSPIEL, "depth:1")])
 def test_ranges_of_any_size_are_solved_alike(name: str, where: str, tiny: float) -> None:
-    """Also in one subgame alone, where the same player gets to others as usual."""
+    """Including a single subgame of a forest with a normal range elsewhere."""
     below = forest(name, where)
     first, second = draw_ranges(below, 4, seed=2)
     here = below.roots[0].subgame[:, None] == 0
     plain = solved(below, (first, second), iterations=20)
-    # Products first: of numbers this small hardly a digit is kept.
+    # Products first: numbers this small have few digits.
     for factor in (tiny, np.where(here, tiny, 1.0)):
         ranges = first * factor
         found, kept = solved(below, (ranges, second), iterations=20), ranges / factor
@@ -242,7 +242,7 @@ def test_ranges_of_any_size_are_solved_alike(name: str, where: str, tiny: float)
 
 
 def test_lanes_share_nothing(tmp_path: Any) -> None:
-    """Nor does it matter which of them are solved together, on the device or shard by shard."""
+    """Results do not depend on which lanes are solved together, on the device or in shards."""
     below = forest(GOOFSPIEL, "depth:1")
     first, second = draw_ranges(below, 7, seed=2)
     whole = solved(below, (first, second), iterations=12)
@@ -286,7 +286,7 @@ def test_chunks_of_lanes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None
         solved(below, ranges, iterations=12, memory_limit=1000)
 
 
-# What is refused
+# Errors
 
 
 def bad(rows: FloatArray, lane: int, value: float, row: int | slice = 0) -> FloatArray:
@@ -313,7 +313,7 @@ def test_bad_ranges_are_refused(change: Any, message: str) -> None:
 
 
 def test_what_is_no_forest_of_whole_subgames_is_refused() -> None:
-    """At a lookahead's leaves values would be needed; and kept decisions would have to be somebody's."""
+    """A lookahead's leaves would need values, and fixed decisions a policy."""
     tree = game("kuhn_poker")
     where = cut(tree, "depth:2")
     look = build_forest(tree, "depth:1", limit=where, num_choices=1)

@@ -1,4 +1,4 @@
-"""A trunk solved against a player who follows a blueprint: what it promises is the optimal continuation."""
+"""A trunk solved against a player who follows a blueprint: its values are the optimal continuation's."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def blueprints(name: str) -> Policy:
 )
 @pytest.mark.slow
 def test_what_the_opponent_gets_is_the_optimal_continuation(name: str, where: str, player: int) -> None:
-    check_what_the_opponent_gets(name, where, player)  # the other player: tests/slow
+    check_what_the_opponent_gets(name, where, player)  # other player: tests/slow
 
 
 def check_what_the_opponent_gets(name: str, where: str, player: int) -> None:
-    """Linear programs say what that is. CFR+ falls like 1/T at least here, in the trunk and below it."""
+    """Linear programs give the optimum. CFR+ converges like 1/T here, in the trunk and below it."""
     tree, blueprint = game(name), blueprints(name)
     found = solve_trunk(
         tree,
@@ -91,7 +91,7 @@ def test_the_fixed_player_follows_the_blueprint() -> None:
 
 
 def test_against_values_that_do_not_depend_on_ranges_it_is_a_best_response() -> None:
-    """Both follow the blueprint below: the opponent's best reply above the cut, in every lane by itself."""
+    """The other player follows the blueprint below: the best response above the cut, in every lane."""
     player = 1
     tree, blueprint = game(GOOFSPIEL), blueprints(GOOFSPIEL)
     values = FixedValues([ExactValues(blueprint.lane(lane)) for lane in range(3)])

@@ -1,4 +1,4 @@
-"""The test that every study has."""
+"""The test shared by all studies."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from experiments.study import Settings, Study
 
 
 def every_experiment_is_whole(study: Study) -> Callable[[Settings], None]:
-    """A test that each experiment of a study leaves data, a table, and pictures if it draws any."""
+    """A test that each experiment of a study writes data and a table, and its pictures if any."""
 
     def test(settings: Settings) -> None:
         text = (settings.folder / "tables.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The convergence study, on Kuhn poker: rules, warm starts, annealing, what is counted, resuming."""
+"""The convergence study on Kuhn poker: rules, warm starts, annealing, columns, resuming."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
 
 @pytest.fixture(scope="module")
 def frame(settings: Settings) -> pd.DataFrame:
-    """The table of lanes."""
+    """A data frame with one row per lane."""
     return settings.data_of(study.NAME, "this test")
 
 
@@ -45,7 +45,7 @@ def test_losses_lie_between_zero_and_the_gap(frame: pd.DataFrame):
 
 
 def test_a_run_is_what_refine_does(frame: pd.DataFrame):
-    """The first method is `refine`'s: same gaps and values, at the last look, added up."""
+    """The first method is `refine`'s: the same final gaps and values, summed."""
     tree, blueprint = cases.load_tree(KUHN), cases.load_blueprints(KUHN)
     gadgets = [Resolving(prior, e) for prior in (UniformPrior(), BlueprintPrior()) for e in cases.EPSILONS]
     refined, exact = (
@@ -104,7 +104,7 @@ def test_rules():
 
 
 def test_warm_starts_play_the_blueprint(resolving: cases.Games):
-    """The first average of a warm start is the blueprint, of both players, wherever it does not mix."""
+    """The first average of a warm start is the blueprint of both players, except where it is pure."""
     for name in ("CFR+ linear, from blueprint", "CFR+ linear, strategy × 10"):
         method = methods.METHODS[name]
         with precision(np.float64):
@@ -121,7 +121,7 @@ def test_warm_starts_play_the_blueprint(resolving: cases.Games):
 
 @pytest.mark.parametrize("scale", ["largest", "squared"])
 def test_scaled_priors(scale: str):
-    """By the definition, subgame by subgame."""
+    """From the definition, subgame by subgame."""
     ranges = cases.build(KUHN, 0, "resolving", "priors").prepared.ranges
     scaled = cases.ScaledPrior(1e-3, scale).follow(ranges)
     reach, subgame = ranges.opponent, ranges.subgame

@@ -1,4 +1,4 @@
-"""The experiments on values of ranges, with tiny networks: tables, pictures, shares of the way."""
+"""The experiments on values of ranges, with tiny networks: tables, pictures, shares of the improvement."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def test_safe_resolving_keeps_its_bound(name: str, settings: Settings):
 
 @pytest.mark.parametrize("resolver", [0, 1])
 def test_stored_values_are_best_response_values_of_the_roots(resolver: int):
-    """By the definition, on the explicit tree: `V̄(s)` sums `P_i P_c` times value over the histories of s."""
+    """From the definition, on the explicit tree: `V̄(s)` sums `P_i P_c` times value over s."""
     tree = enumerate_game(load("leduc_poker"))
     policy = Policy.dirichlet(tree, 4)
     game, opponent = efg.from_tree(tree), 1 - resolver
@@ -60,7 +60,7 @@ def test_nothing_of_the_subgames_is_kept():
 
 
 def test_recorded_data_are_what_the_experiment_computes() -> None:
-    """Every point of the grid is there; more trunk iterations make lower lines (the paper's Figure 4)."""
+    """Every point of the grid exists; more trunk iterations give lower lines (the paper's Figure 4)."""
     frame = STUDY.settings().data_of(figure4.NAME, "this test")
     assert list(frame.columns) == list(figure4.COLUMNS)
     at = frame.set_index(list(figure4.KEY))["exploitability"]

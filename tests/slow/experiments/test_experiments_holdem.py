@@ -1,4 +1,4 @@
-"""The experiments on hold'em, tiny: data, pictures and tables, and what their numbers say."""
+"""The experiments on hold'em with tiny settings: data, pictures, tables, and relations of their numbers."""
 
 from __future__ import annotations
 

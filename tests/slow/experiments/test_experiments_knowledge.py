@@ -1,4 +1,4 @@
-"""The experiments on what a player knows, tiny: data and tables, what is safe, counts."""
+"""The experiments on own infostates with tiny settings: data, tables, safety, and counts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_pennies_are_safe_where_it_is_said_and_not_together(settings: Settings) 
     frame = with_way(settings.data_of("pennies", "this test"))
     exact = frame[(frame["algorithm"] == "lp") & (frame["gadget"] != "unsafe")]
     is_safe = np.array([pair in SAFE for pair in zip(exact["known"], exact["combine"], strict=True)])
-    assert (exact["rise"][is_safe] <= 1e-3).all()  # mistakes of priors
+    assert (exact["rise"][is_safe] <= 1e-3).all()  # effect of priors with ε > 0
     without = exact["prior"] == "none"
     assert (exact["rise"][is_safe & without] <= 1e-9).all()
     assert exact["rise"][~is_safe].max() > 0.05

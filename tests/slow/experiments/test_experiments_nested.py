@@ -1,4 +1,4 @@
-"""The experiments on nested search run, and their numbers are of what they are named for."""
+"""The experiments on nested search run with tiny settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The experiments on actions off the menu, tiny: data, tables and pictures, and what must hold in them."""
+"""The experiments on actions off the menu with tiny settings: data, tables, pictures, and relations."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_nothing_is_better_than_the_optimum_and_theorem_2_holds(settings: Settin
 
 
 def test_promising_what_the_optimum_has_is_as_good_but_for_gaps(settings: Settings) -> None:
-    """§6: resolving by the sum of gaps, max-margin by the largest."""
+    """§6: up to the sum of gaps for resolving, up to the largest for max-margin."""
     frame = settings.data_of("estimates", "this test")
     count = cut(estimates.finer(estimates.SMOKE_GAMES[0]), "flop").num_subgames
     times = {"resolving": count, "max-margin": 1}

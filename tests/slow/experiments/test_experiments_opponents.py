@@ -1,4 +1,4 @@
-"""The experiments on responses to opponents, tiny: data and tables, shares, definitions against solves."""
+"""The experiments on responses to opponents with tiny settings: data, tables, shares, and definitions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
 
 
 def test_what_gadgets_take_actions_for_is_what_they_are_solved_for(settings: Settings) -> None:
-    """The best action's worth by definition is the objective, at every p, and the five actions differ."""
+    """The best action's value by definition is the objective, at every p, and the five actions differ."""
     frame = settings.data_of("breaker", "this test")
     best = frame.groupby(["game", "method", "p"])[["worth", "objective"]].max()
     np.testing.assert_allclose(best["worth"], best["objective"], atol=1e-9)

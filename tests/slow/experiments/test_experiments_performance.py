@@ -1,4 +1,4 @@
-"""The measurements of speed run, and say what they claim to: never how fast."""
+"""The measurements of speed run and report correct arithmetic; no test depends on the speed itself."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_grids_blueprints_are_many_and_different() -> None:
 
 
 def test_what_a_solve_costs_by_itself_is_no_iteration() -> None:
-    """A clock of 5 s a solve and 1 ms an iteration: the 5 s are no part of what iterations take."""
+    """On a clock with 5 s per solve and 1 ms per iteration, the time per iteration excludes the 5 s."""
     asked: list[int] = []
 
     def solve(iterations: int) -> float:
@@ -53,7 +53,7 @@ def test_what_a_solve_costs_by_itself_is_no_iteration() -> None:
 
 
 def test_commits_take_turns(tmp_path: pathlib.Path) -> None:
-    """Every second turn the other way round; medians, and the ratio other ÷ this."""
+    """Alternate turns are reversed; the table has medians and the ratio other ÷ this."""
     asked: list[str] = []
     seconds = {"old": iter((3.0, 9.0, 2.0)), "new": iter((1.5, 1.0, 2.0))}
 

@@ -1,4 +1,4 @@
-"""The refinement experiments run, their bounds hold, and their tables are those of their data."""
+"""The refinement experiments with tiny settings: their bounds hold, and tables match the data."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_differences_and_distances_by_hand() -> None:
 
 def test_claims_by_hand() -> None:
     names = [("unsafe", "none"), *((g, p) for g in ("resolving", "max-margin") for p in DEFAULT_PRIORS)]
-    numbers = {  # by blueprint: one for each of `names`
+    numbers = {  # by blueprint: one per name in `names`
         "a": (0.1, 0.5, 0.4, 0.3, 0.2, 0.2, 0.2),
         "b": (9.0, 0.5, 0.6, 0.5, 0.1, 0.2, 0.1),
     }

@@ -1,12 +1,12 @@
-"""A cell of every table of the experiments is computed again and compared with the stored data.
+"""One cell of every experiment's table is recomputed and compared with the stored data.
 
-Stored data that the present code does not reproduce are stale: compute that experiment again (move its file
-in `data/` away, then `python -m experiments STUDY NAME`), and correct the README that quotes it.
+Stored data that the current code does not reproduce are stale: recompute that experiment (move its file in
+`data/` away, then run `python -m experiments STUDY NAME`), and correct the README that quotes it.
 
-All numbers of a row are compared but times and memory. Linear programs agree up to rounding, CFR up to what
-another order of sums does in many iterations. A linear program may have many solutions, whose
-exploitabilities differ; these are compared, too, since tables show them: they are HiGHS's, and another
-version of it may need new data.
+All numbers of a row are compared except times and memory. Linear programs agree up to rounding, CFR up to the
+effect of another summation order over many iterations. A linear program may have many solutions with
+different exploitabilities; these are compared, too, since tables show them: they are HiGHS's, and another
+version may require new data.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ pytestmark = pytest.mark.optimised
 EXACT, ITERATED = 1e-9, 1e-3
 """Tolerances, absolute and relative, of linear programs and of regret matching.
 
-A sum in another order changes a regret by rounding, and iterations amplify that, in these cells up to 6e-4.
+Another summation order changes regrets by rounding, which iterations amplify, in these cells up to 6e-4.
 """
 
 ROW_NUMBERS = frozenset(
@@ -58,7 +58,7 @@ ROW_NUMBERS = frozenset(
         "hands action horizon game trunk_iterations subgame_iterations resolve_iterations"
     ).split()
 )
-"""Columns of numbers that identify a row; so do all columns of names."""
+"""Numeric columns that identify a row, in addition to all columns of names."""
 
 MACHINE = ("seconds", "bytes", "memory", "GiB", "prepared", "jaxgadget", "jax", "python", "device", "dtype")
 """Parts of the names of columns that depend on the machine and versions."""
@@ -69,11 +69,11 @@ class Cell:
     """A part of an experiment's table, and the changes that reduce the experiment to it.
 
     Attributes:
-      key: items of the key of the piece that is computed; of several pieces the first.
+      key: items of the key of the piece that is computed; the first match counts.
       changes: other values of attributes of the experiment's module, or of others by full name.
       tolerance: the largest difference of numbers, absolute and relative to the stored one.
-      without: columns that are not compared.
-      rows: values of columns, of the rows that are compared; all by default.
+      without: columns that are ignored.
+      rows: values of columns that select the rows to compare; all by default.
     """
 
     key: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
@@ -275,7 +275,7 @@ LEFT_OUT = {
     "opponents/larger": "a response in Goofspiel 6 takes more than a minute",
     **{f"performance/{name}": TIMES for name in ("machine", "peers", "lanes", "profile", "grid", "sharing")},
 }
-"""Experiments of which no cell is computed again, with the reason."""
+"""Experiments without a recomputed cell, with the reason."""
 
 
 def stored() -> dict[str, tuple[Study, Experiment]]:
@@ -294,11 +294,11 @@ STORED = stored()
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OnePiece(Settings):
-    """Settings of an experiment that computes one of its pieces only, and writes no data.
+    """Settings of an experiment that compute a single piece and write no data.
 
     Attributes:
       key: items of the piece's key.
-      kept: data that the experiment stores besides its own, by name.
+      kept: additional data that the experiment stores, by name.
     """
 
     key: Mapping[str, Any]
@@ -317,7 +317,7 @@ class OnePiece(Settings):
         return compute(dict(piece))
 
     def keep(self, name: str, frame: pd.DataFrame) -> None:
-        """Data that an experiment stores itself."""
+        """Record data that an experiment stores itself."""
         self.kept[name] = frame
 
 
@@ -340,12 +340,12 @@ def test_cell_is_reproduced(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path
     found = {experiment.NAME: experiment.compute(settings)} | settings.kept
     copies = Settings(folder=tmp_path, work=tmp_path, ending=study.ending)
     for table, frame in found.items():
-        copies.keep(table, frame)  # so that both have passed through a file
+        copies.keep(table, frame)  # so that both were serialised
         compare(copies.data_of(table, name), settings.data_of(table, name), cell)
 
 
 def compare(computed: pd.DataFrame, data: pd.DataFrame, cell: Cell) -> None:
-    """Asserts that every computed row stands in the data."""
+    """Assert that every computed row occurs in the data."""
     assert set(data) <= set(computed)
     computed = computed[list(data)]
     for column, value in cell.rows.items():

@@ -1,4 +1,4 @@
-"""How studies run: pieces are resumed, data keep every digit, what is derived follows, tables are written."""
+"""How studies run: resumed pieces, data with every digit, updates of derived data, tables."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def test_data_keep_every_digit(tmp_path: pathlib.Path, ending: str):
 
 
 def experiment(name: str, source: str | None = None) -> Any:
-    """An experiment of one number, made from another's if there is a `source`."""
+    """An experiment with one number, derived from another experiment if there is a `source`."""
 
     def compute(settings: Settings) -> pd.DataFrame:
         value = 1 + settings.data_of(source, name)["value"] if source else settings.pick([3.0], [1.0])
         return pd.DataFrame({"value": value})
 
     def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-        """A number."""
+        """A one-number summary."""
         return frame
 
     return types.SimpleNamespace(NAME=name, compute=compute, summarise=summarise)

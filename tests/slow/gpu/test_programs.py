@@ -1,7 +1,6 @@
-"""Every loop, compiled for a GPU that need not exist.
+"""Every loop compiled for a described GPU.
 
-JAX's plugin for CUDA has to be found when JAX starts, so `make test-slow` runs these tests in processes of
-their own.
+JAX must find its CUDA plugin on startup, so `make test-slow` runs these tests in separate processes.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def solver(**settings: Any) -> Solver:
 
 
 def programs_of(call: Callable[[], Any]) -> tuple[CompiledProgram, ...]:
-    """The loops of a call in float32: those of values of games are in float64 on purpose."""
+    """The loops of a call in float32; those of game values are in float64 on purpose."""
     found = inspect(call, only=LOOPS, progress=False).programs
     return tuple(each for each in found if each.dtype == "float32")
 
@@ -68,7 +67,7 @@ def check(each: CompiledProgram) -> None:
 
 @pytest.mark.parametrize("name", model.PROGRAMS)
 def test_the_stored_model(name: str) -> None:
-    """Whole games, refinements and rivers: no loop launches or moves more than the table of the H200 says."""
+    """Whole games, refinements and rivers: no loop exceeds the launches or bytes in the table of the H200."""
     stored = pd.read_csv(model.stored("h200")).set_index("program").loc[name]
     loop = model.loop_of(name, "h200")
     check(loop)
@@ -82,7 +81,7 @@ def test_the_stored_model(name: str) -> None:
 
 
 def one_bad_thing(name: str) -> CompiledProgram:
-    """A loop with one thing that no loop of the package has."""
+    """A loop with one construct that no loop of the package has."""
     index = np.zeros(1000, np.int32)
     bodies: dict[str, Callable[[jax.Array], jax.Array]] = {
         "atomics": lambda x: x.at[index].add(x),
@@ -151,7 +150,7 @@ def by_hands() -> Any:
 
 
 def turns() -> Any:
-    """Of one board, with hands in common."""
+    """Turns of one board that share hands."""
     menu = jg.BetMenu(bets=(0.5,), raises=())
     spots = [
         jg.Spot(board="Td9d6hQc", oop="AA,KK,76s", ip="KQ,55,T8s", pot=200, stack=900 + extra, menus=menu)
@@ -185,7 +184,7 @@ def test_calls(name: str) -> None:
 
 
 def test_the_command(tmp_path: pathlib.Path) -> None:
-    """From its words to the JSON record; another device by its file."""
+    """From the command's arguments to the JSON record, and another device by its file."""
     import json
 
     from typer.testing import CliRunner
