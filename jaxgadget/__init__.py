@@ -11,6 +11,6 @@ from importlib.metadata import version
 
 import lazy_loader
 
-# Every public name and its module stands in `__init__.pyi`; a name is imported when it is first used.
+# `__init__.pyi` lists every public name with its module; a name is imported on first use.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __version__ = version("jaxgadget")

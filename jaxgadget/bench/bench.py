@@ -148,7 +148,7 @@ def bench(
     """Times CFR on whole games.
 
     The compilation cache is not used, so that `compile_seconds` is the actual compilation time. On an
-    abstract device (`jaxgadget.bench.inspect`) nothing is timed, and the programs are only noted.
+    abstract device (`jaxgadget.bench.inspect`) nothing is timed, and the programs are only recorded.
 
     Args:
       games: one or several games, as for `load`.
@@ -322,7 +322,7 @@ def whole_game_runner(
 
 
 def note_whole_game(form: SequenceForm, options: _BenchSettings, lanes: int) -> None:
-    """Notes the programs of whole-game CFR on lanes, whose arrays are not built."""
+    """Records the programs of whole-game CFR on lanes, whose arrays are not built."""
     dtype, rule = options.dtype, options.rule
     with precision(dtype):
         payoff = build_payoff(form.payoff, dtype)

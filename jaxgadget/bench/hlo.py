@@ -1,7 +1,7 @@
-"""Reading of what XLA compiles for a GPU: optimised HLO, PTX, and the sequence of launches.
+"""Parsers of XLA's output for a GPU: optimised HLO, PTX, and the sequence of launches.
 
-The optimised HLO of a GPU says what is launched (each instruction of a computation that is not fused is a
-kernel, a copy or a call of a library) and what it reads and writes. PTX says which instructions a kernel has.
+The optimised HLO of a GPU lists the launches (each instruction of a computation that is not fused is a
+kernel, a copy or a library call) with their inputs and outputs. PTX lists the instructions of a kernel.
 """
 
 from __future__ import annotations
@@ -183,8 +183,8 @@ def fusion_traffic(computation: Computation) -> tuple[float, float]:
     """Bytes that a fused computation reads and writes, by a model.
 
     The demand for elements passes from results to operands: a gather or a slice needs as many elements as it
-    returns, any other operation its operands in proportion. What is needed several times is read once, as if
-    it stayed in a cache.
+    returns, any other operation its operands in proportion. Elements that are needed several times are read
+    once, as if they stayed in a cache.
     """
     demand: dict[str, float] = collections.defaultdict(float)
     read = written = 0.0
@@ -284,8 +284,8 @@ def _traffic(module: Module, computation: Computation, each: Instruction) -> tup
 def find_iteration(module: Module) -> str | None:
     """The body of the loop that iterates: an innermost one without a known number of trips.
 
-    Of several that moves most bytes; None if there is no such loop. A body that is no more than a loop with a
-    known number of trips is a block of iterations, and that loop's body is the iteration.
+    The one that moves most bytes if there are several; None if there is no such loop. If a body only contains
+    a loop with a known number of trips, it is a block of iterations, and that loop's body is the iteration.
     """
 
     def inside(name: str) -> list[str]:
@@ -344,7 +344,7 @@ class Thunk(NamedTuple):
 
 
 def parse_thunks(text: str) -> list[Thunk]:
-    """Parses a dumped sequence of thunks, in which indentation shows what is inside of what."""
+    """Parses a dumped sequence of thunks, in which indentation shows nesting."""
     thunks: list[Thunk] = []
     around: list[tuple[int, str]] = []
     for line in text.splitlines():

@@ -1,8 +1,8 @@
-"""The programs that a call of the package runs, compiled for a GPU that need not exist.
+"""The programs that a call of the package runs, compiled for a GPU that is not present.
 
 A call is made with an abstract device in place of the local ones: layouts and memory are planned for that
-device, and the host computes, one iteration of every solve. The programs that it runs are then compiled by
-XLA for the device, and what comes out is counted. No number is a measurement; times are those of a model.
+device, and the host computes one iteration of every solve. XLA then compiles these programs for the device,
+and their work is counted. No number is a measurement; times are those of a model.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Target:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CompiledProgram:
-    """A program, compiled for a device, and what it consists of.
+    """A program compiled for a device, with counts of its work.
 
     Counts are of one iteration of the innermost loop whose number of trips is not known beforehand, or of the
     whole program if there is none.
@@ -103,7 +103,7 @@ class CompiledProgram:
       compile_seconds: time of compilation.
       floor_seconds: time in the model: each launch takes `LAUNCH_SECONDS`, or the time in which the device's
         memory moves its bytes, whichever is longer; bytes that stay in a cache count, too.
-      bound: `launches` or `memory`: which of both sums over all launches is larger.
+      bound: `launches` or `memory`, the larger of both sums over all launches.
     """
 
     program: str
@@ -160,7 +160,7 @@ def inspect(
 
     Args:
       call: the call, such as `lambda: jaxgadget.refine(tree, "flop", blueprint)`. It is made on the host,
-        with one iteration of every solve, so its result is of no use.
+        with one iteration of every solve, so its result is meaningless.
       device: an element of `DEVICES`, or a file with the description of another: a
         `stream_executor.GpuTargetConfigProto` of XLA as text.
       only: names of the programs to compile; by default all of them.
@@ -254,7 +254,7 @@ def _place_on(target: Target) -> NamedSharding:
 
 
 def _compile(call: ProgramCall, calls: int, target: Target, sharding: NamedSharding) -> CompiledProgram:
-    """Compiles a noted call and counts what comes out."""
+    """Compiles a recorded call and counts its work."""
 
     def on_device(x: Any) -> Any:
         if not isinstance(x, jax.ShapeDtypeStruct):

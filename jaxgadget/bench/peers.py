@@ -42,7 +42,7 @@ class Runner:
       lanes: number of copies of the game that an iteration updates.
       advance: runs a number of iterations and waits for them.
       build_seconds: time from the game's rules, or its sequence form, to the first iteration.
-      compile_seconds: None if nothing is compiled.
+      compile_seconds: None if the engine does not compile.
       peak_bytes: peak memory on the device; None if unknown.
       threads: number of threads, None if unknown.
     """

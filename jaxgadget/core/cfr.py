@@ -84,7 +84,7 @@ def start(problem: Problem, rule: Rule, payoff_state: Any = None) -> State:
 
 
 def _uniform(problem: Problem, treeplex: Treeplex, bounds: Bounds) -> jax.Array:
-    """`[Q, lanes]` all legal actions alike, then the floor."""
+    """`[Q, lanes]` equal probabilities of all legal actions, then the floor."""
     uniform = bounds.uniform(treeplex)
     return bounds.floored(treeplex, jnp.broadcast_to(uniform, (treeplex.num_actions, problem.num_lanes)))
 
@@ -225,12 +225,12 @@ def run_to_gap(
     """Iterates on the device until the gap of every lane is small enough.
 
     A lane stops at the first check that finds it so. Its average is then left alone, as if it had been solved
-    by itself, while the other lanes go on.
+    separately, while the other lanes continue.
 
     Args:
       problem: the games.
       state: the state to continue from; its buffers are donated.
-      stopped: `[lanes]` iteration at which each lane has stopped, 0 for those that go on.
+      stopped: `[lanes]` iteration at which each lane has stopped, 0 for those that continue.
       until: largest number of iterations.
       target_gap: a lane stops when no subgame of it has a larger gap.
       rule: the regret-matching rule.

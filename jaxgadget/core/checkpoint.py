@@ -83,7 +83,7 @@ def save_checkpoint(
       path: the file.
       key: digest of the solve, from `fingerprint`.
       state: the state.
-      stopped: `[lanes]` iteration at which each lane has stopped, 0 for those that go on; by default none.
+      stopped: `[lanes]` iteration at which each lane has stopped, 0 for those that continue; by default none.
       target_gap: the gap at which they stopped.
     """
     arrays: dict[str, Any] = {f"leaf_{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
@@ -118,7 +118,7 @@ def load_checkpoint(path: str | os.PathLike[str], key: str, begin: State) -> Sta
 
 
 def load_stopped(path: str | os.PathLike[str], num_lanes: int, target_gap: float | None) -> IntArray:
-    """`[lanes]` the iteration at which each lane of a checkpoint has stopped, 0 for those that go on.
+    """`[lanes]` the iteration at which each lane of a checkpoint has stopped, 0 for those that continue.
 
     Args:
       path: the file.
@@ -177,7 +177,7 @@ def save_chunk(folder: pathlib.Path, name: str, lanes: int, chunk: int) -> None:
 
 
 def load_chunk(folder: pathlib.Path, name: str, lanes: int) -> int | None:
-    """Number of lanes of a solve's chunks, as the folder records it; None if there is no such solve.
+    """Number of lanes of a solve's chunks, as recorded in the folder; None if there is no such solve.
 
     Raises:
       ValueError: if the file cannot be read, or records another number of lanes.

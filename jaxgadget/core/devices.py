@@ -1,6 +1,6 @@
 """Placement of arrays: on one device, or with lanes split over several.
 
-Lanes share nothing, so a solve on several devices is the same program on each with its share of the
+Lanes are independent, so a solve on several devices is the same program on each with its share of the
 lanes. Computation follows the data: arrays with lanes are split along their last axis over a mesh
 with the one axis `lanes`, all others are copied to every device.
 
@@ -8,7 +8,7 @@ Batches of hold'em spots, whose payoffs have lanes, too, are solved on one devic
 (`driver.run_on_devices`).
 
 On several hosts (`jax.distributed.initialize()` in each process) every process solves its own share
-of the blueprints on its `jax.local_devices()`; nothing crosses the network.
+of the blueprints on its `jax.local_devices()`; there is no communication.
 """
 
 from __future__ import annotations

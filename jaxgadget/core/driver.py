@@ -467,7 +467,7 @@ def run_all(
 def run_on_devices(
     tasks: Sequence[Callable[[Device], Result]], devices: Sequence[Device], stop: threading.Event
 ) -> Iterator[Result]:
-    """Runs tasks that share nothing, one at a time on each device, and yields their results as they end.
+    """Runs independent tasks, one at a time on each device, and yields their results as they end.
 
     Args:
       tasks: functions of the device on which they compute.

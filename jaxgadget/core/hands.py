@@ -1,6 +1,6 @@
 """The payoff of games by hands: at every public end one bilinear form between two vectors of hand reaches.
 
-Ends that pay by one table are its columns: a table meets all of them, and all lanes, in a single product.
+Ends with the same table are its columns: one product covers all of them, in all lanes.
 Tables are arrays of all pairs of hands, or operators with the protocol `PairTables`, which need no arrays of
 pairs.
 """

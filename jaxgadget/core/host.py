@@ -160,7 +160,7 @@ class HostTreeplex:
 class HandTreeplex(HostTreeplex):
     """One player's decisions with every hand, node by node: blocks of neighbours that differ in the hand.
 
-    Arrays over all hands are made when they are first used; what solves a whole game needs `one_hand` alone.
+    Arrays over all hands are made on first use; solving a whole game only needs `one_hand`.
     """
 
     def __init__(
@@ -382,7 +382,7 @@ def merge_oriented(
 class HandEntries:
     """A matrix over pairs of sequences by hands: one bilinear form at every public node, without entries.
 
-    Rows of either player form blocks of hands. With `rows`, each row of a block is a sequence of its own;
+    Rows of either player form blocks of hands. With `rows`, each row of a block is a separate sequence;
     otherwise the blocks are the player's sequences, side by side.
 
     Attributes:

@@ -53,7 +53,7 @@ class Payoff(Protocol):
     def absolute(self) -> Payoff:
         """The payoff of absolute values, without a state.
 
-        Its gradient for upper bounds on both players' reach bounds what a player's sequences may earn or
+        Its gradient for upper bounds on both players' reach bounds the gain or loss of a player's sequences
         lose; it is ≥ 0 for both players.
         """
         ...
@@ -169,7 +169,7 @@ class MatrixPayoff:
         return Entries(row=row[order], column=column[order], value=value[order], shape=shape)
 
     def _lanes(self) -> int | None:
-        """Number of lanes with values of their own; None if all lanes share them."""
+        """Number of lanes with separate values; None if all lanes share them."""
         forward = self.maps[0]
         arrays, usual = (forward.matrix, 3) if isinstance(forward, Blocks) else (forward.weight, 2)
         return arrays[0].shape[-1] if arrays and len(arrays[0].shape) > usual else None

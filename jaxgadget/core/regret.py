@@ -81,7 +81,7 @@ class Bounds:
         return jnp.concatenate(parts) if parts else strategy
 
     def uniform(self, treeplex: Treeplex) -> jax.Array:
-        """All legal actions alike, `[Q, lanes or 1]`."""
+        """Equal probabilities of all legal actions, `[Q, lanes or 1]`."""
         if self.legal is None:
             return treeplex.share[:, None]
         legal = self.legal.astype(treeplex.share.dtype)
@@ -274,7 +274,7 @@ class RegretMatching:
         Args:
           treeplex: the player's decisions.
           bounds: legal actions and floors.
-          regret_sum: `[Q, lanes]` the regrets so far.
+          regret_sum: `[Q, lanes]` the current regrets.
           values: of actions `[Q, lanes]`, and of infosets `[I, lanes]` under the strategy played.
           t: number of the iteration, from 1.
 

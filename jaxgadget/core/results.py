@@ -22,8 +22,8 @@ NO_FAILURES: Mapping[int, str] = types.MappingProxyType({})
 class LaneResult(abc.ABC):
     """Results with one row a lane.
 
-    A subclass names what tells its lanes apart (`lane_columns`) and its numbers (`number_columns`, `[lanes]`
-    each). Numbers of a lane that failed are NaN.
+    A subclass defines the columns that identify its lanes (`lane_columns`) and its numbers (`number_columns`,
+    `[lanes]` each). Numbers of a lane that failed are NaN.
     """
 
     failures: Mapping[int, str]
@@ -35,7 +35,7 @@ class LaneResult(abc.ABC):
     @property
     @abc.abstractmethod
     def lane_columns(self) -> Mapping[str, Any]:
-        """Columns that tell lanes apart, `[lanes]` each or one value for all."""
+        """Columns that identify lanes, `[lanes]` each or one value for all."""
 
     @property
     @abc.abstractmethod

@@ -9,7 +9,7 @@ gathers 6 and 58, with an infoset's actions side by side 3 and 47.
 
 Where a player holds one of many hands and all else is public, its decisions are the public ones
 once for every hand. They lie *node by node*: all hands of a public infoset, or of an action there, side by
-side. So what leads from level to level is known for public infosets alone, and moves blocks of hands.
+side. Links between levels therefore exist for public infosets only, and move blocks of hands.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Level(NamedTuple):
 
     Attributes:
       first_infoset: its first row of `[I, …]` arrays; traced within a scan over the levels of a stack.
-      first_action: its first row of `[Q, …]` arrays, likewise.
+      first_action: its first row of `[Q, …]` arrays, in the same form.
       runs: the infosets of one level, widest first.
       repeats: number of equal levels in the stack; operations on their infosets are done for all at once.
       padded: True if sums are over slots padded to the longest, instead of run by run.
@@ -212,7 +212,7 @@ Reduce = Callable[[Level, jax.Array], jax.Array]
 class Treeplex:
     """One player's decisions on the device.
 
-    Many narrow levels of one shape in a row are a stack, see `LIKE_LEVELS`; other levels stand alone.
+    Many narrow levels of one shape in a row are a stack, see `LIKE_LEVELS`; other levels are separate.
 
     Attributes:
       num_roots: sequences at the top.
@@ -332,7 +332,7 @@ def _find_stacks(runs: Sequence[tuple[Run, ...]], links: Sequence[_Links]) -> li
 
 
 def _stack(links: Sequence[_Links]) -> _Links:
-    """Like levels' arrays as one, with an axis of levels first; a level alone as it is."""
+    """Arrays of equal levels as one, with an axis of levels first; a single level is returned as is."""
     if len(links) == 1:
         return links[0]
     return jax.tree.map(lambda *leaves: jax.device_put(np.stack(list(map(np.asarray, leaves)))), *links)
@@ -378,7 +378,7 @@ def reach(treeplex: Treeplex, strategy: jax.Array, root: jax.Array) -> jax.Array
     chex.assert_shape(strategy, (treeplex.num_actions, None))
     chex.assert_shape(root, (treeplex.num_roots, None))
     parts = [root]
-    last = root  # the reach of the last level so far
+    last = root  # reach of the latest level
     for parent, level in zip(treeplex.parent, treeplex.levels(), strict=True):
         if level.repeats == 1:
             last = level.expand(take_blocks(last, parent, treeplex.hands)) * level.actions_of(strategy)

@@ -95,7 +95,7 @@ class BlueprintValues(Immediate):
     """Both players follow their blueprints: an estimate (Brown and Sandholm 2017, §6).
 
     If the blueprint comes from CFR, its opponent's half is close to a best response within
-    whatever abstraction it was solved in, and these are the paper's estimates.
+    in any abstraction, and these are the paper's estimates.
     """
 
     name: str = dataclasses.field(default="blueprint", init=False, repr=False)
@@ -413,7 +413,7 @@ def find_gifts(ranges: Ranges, values: FloatArray, rule: GiftRule, *, scaled: bo
       scaled: scale gifts up.
 
     Raises:
-      ValueError: if scaled gifts are asked for several subgames.
+      ValueError: if scaled gifts are requested for several subgames.
     """
     if scaled and ranges.num_subgames > 1:
         raise ValueError(

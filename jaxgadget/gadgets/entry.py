@@ -88,7 +88,7 @@ class EntryTables:
 
     Attributes:
       scale: `[R, L]` a root's reach is this × the opponent's probability of entering it.
-      has_decision: `[S, L]` True where there is a decision to solve; the blueprint stays elsewhere.
+      has_decision: `[S, L]` True where there is a decision to solve; the blueprint is kept otherwise.
       pick: the choice among a subgame's roots; None if all are entered.
       leave: the choice at each root; None if every root is followed.
       bound: on exploitability; None if there is none.
@@ -104,7 +104,7 @@ class EntryTables:
         """The tables of a search that considers some roots; they have no bound on exploitability.
 
         Args:
-          considered: `[R, L]` roots that the opponent can enter. Terminating at the others earns nothing.
+          considered: `[R, L]` roots that the opponent can enter. Terminating at the others pays 0.
         """
         return dataclasses.replace(self.restricted(considered), bound=None)
 
@@ -112,7 +112,7 @@ class EntryTables:
         """The tables of an opponent that never holds some roots; bounds count the others.
 
         Args:
-          possible: `[R, L]` roots that the opponent can enter. Terminating at the others earns nothing.
+          possible: `[R, L]` roots that the opponent can enter. Terminating at the others pays 0.
         """
         pick, leave, bound = self.pick, self.leave, self.bound
         if pick is not None:
@@ -132,7 +132,7 @@ class Entry(Protocol):
 
     @property
     def treeplex(self) -> HostTreeplex:
-        """The decisions; each root is a game of its own."""
+        """The decisions; each root is a separate game."""
         ...
 
     @property
@@ -183,7 +183,7 @@ class TwoLevelEntry:
     """Pick a root infostate, then follow or terminate: the entry of all gadgets that do not copy the trunk.
 
     Attributes:
-      tables: of the gadgets that stand side by side.
+      tables: tables of the gadgets in the entry.
       treeplex: the levels in which one of them has a choice.
       link: `[R]` the sequence above each of the opponent's roots.
       game: `[S]` every subgame is a game.

@@ -128,7 +128,7 @@ class GadgetGames:
         return underflows
 
     def has_decision(self, lanes: IntArray) -> BoolArray:
-        """`[S, lanes]` True for subgames with a decision to solve; elsewhere the blueprint stays."""
+        """`[S, lanes]` True for subgames with a decision to solve; the blueprint is kept in the others."""
         taken = self.lanes.take(lanes)
         alone = by_gadget(taken, lambda gadget, blueprints: self.entry.has_decision(gadget)[:, blueprints])
         if (frozen := self.prepared.frozen) is not None:

@@ -73,7 +73,7 @@ class Unsafe(TwoLevel):
         return self
 
     def check(self, num_roots: int, num_lanes: int) -> None:
-        """Checks nothing: there are no arrays."""
+        """Does nothing: there are no arrays."""
 
     def tables(self, ranges: Ranges) -> EntryTables:
         """The gadget as arrays; subgames that the opponent's blueprint does not reach have no decision."""

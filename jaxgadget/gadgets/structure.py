@@ -246,7 +246,7 @@ def find_ancestors(treeplex: HostTreeplex, link: IntArray) -> csr_array:
     """`[R, Q]` 1 where an action lies on the path to a root.
 
     Args:
-      treeplex: the decisions above the roots, one root of its own.
+      treeplex: the decisions above the roots, with one root.
       link: `[R]` the sequence there that leads to each root.
     """
     owner = np.append(-1, treeplex.sequence_infoset)

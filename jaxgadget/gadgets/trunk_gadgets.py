@@ -58,7 +58,7 @@ class WayEntry:
     """A copy of the opponent's way for every game; see `Entry`.
 
     Attributes:
-      tables: of the gadgets that stand side by side.
+      tables: tables of the gadgets in the entry.
       treeplex: the copies, one root a game.
       link: `[R]` the sequence above each of the opponent's roots.
       game: `[S]` the game that each subgame belongs to.
@@ -161,7 +161,7 @@ class _RealWay(Perturbed):
         return super().requires | {Capability.TRUNK, Capability.WAY}
 
     def check_prior(self, num_roots: int, num_lanes: int) -> None:
-        """Checks nothing: the prior is over actions above the cut and checks its own shape."""
+        """Does nothing: the prior is over actions above the cut and checks its own shape."""
 
     def tables(self, ranges: Ranges) -> WayTables:
         """The gadget as arrays."""

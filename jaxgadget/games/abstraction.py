@@ -49,7 +49,7 @@ class Abstraction(WrappedGame):
     """
 
     def __init__(self, game: Game, merge: Merge, *, name: str | None = None):
-        """Wraps a game; nothing is enumerated yet.
+        """Wraps a game, without enumeration.
 
         Args:
           game: the game to abstract, which may be an abstraction itself.

@@ -6,7 +6,7 @@ trick plays a single card or a pair; the others pass or play a higher rank of th
 
 Further rules of this implementation:
 
-- *Leftover cards*: of `2 · num_ranks` cards every seat gets `hand_size`; the others lie aside, unseen.
+- *Leftover cards*: of `2 · num_ranks` cards every seat gets `hand_size`; the others remain unseen.
 - *First lead*: seat 3, so that seat 0 is the first to follow; `seat` selects another resolving seat.
 - *Order*: ascending seats, skipping those without cards. A seat that passed may play later in the same trick;
   the trick ends when all other seats with cards have passed since the last play.
@@ -106,7 +106,7 @@ class ClimbState(NamedTuple):
     """A state of the game.
 
     Attributes:
-      hands: hands dealt so far, by seat.
+      hands: hands that are dealt, by seat.
       turn: public state of the play.
       standing: the play to beat, `PASS` at the start of a trick.
       out: seats without cards, in the order in which they finished.

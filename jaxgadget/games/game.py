@@ -109,7 +109,7 @@ class CutView(Protocol):
 
     @property
     def num_moves(self) -> IntArray:
-        """`[n]` number of the players' moves so far."""
+        """`[n]` number of the players' previous moves."""
         ...
 
 
@@ -163,7 +163,7 @@ class BetSizes(Protocol):
         """Size of a bet as a fraction of the pot after calling.
 
         Args:
-          history: moves so far; a player acts after them.
+          history: previous moves; a player acts after them.
           action: one of its legal actions.
 
         Returns:
@@ -209,7 +209,7 @@ class Budget:
       max_histories: maximum number of histories.
       history_bytes: memory of a history.
       memory: available memory in bytes; by default the share of the host's that `host_memory` grants.
-      report: progress callback; receives the number of histories enumerated so far.
+      report: progress callback; receives the number of enumerated histories.
     """
 
     def __init__(
@@ -250,7 +250,7 @@ class Budget:
         """Checks the limits for a level of at least `count` histories that is still being counted.
 
         Args:
-          count: number of histories known so far.
+          count: number of histories that are known.
           level: its number, by default that of the level after the last claimed one.
 
         Raises:

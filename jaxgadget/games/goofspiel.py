@@ -191,7 +191,7 @@ class Goofspiel(StateMachine[GoofspielState]):
         )
 
     def _bid(self, state: GoofspielState, bids: Array) -> tuple[GoofspielState, Array]:
-        """The states after a trick, bids being -1 for none, and `[n]` 0, 1, 2 if player 0 loses, draws, wins."""
+        """The states after a trick, and `[n]` 0, 1, 2 if player 0 loses, draws, wins; bids may be -1."""
         xp, is_bid = namespace(bids), bids[0] >= 0
         is_now = (xp.arange(self.turns)[:, None] == state.turn) & is_bid
         worth = xp.where(is_now, state.points + 1, 0).sum(axis=0, dtype=xp.int16)

@@ -71,7 +71,7 @@ class KuhnPoker(StateMachine[KuhnState]):
         return len(_LINES) + 1
 
     def start(self, n: int, xp: Any) -> KuhnState:
-        """Nothing is dealt."""
+        """Before the deal."""
         return KuhnState(xp.full((2, n), -1), xp.zeros(n, int))
 
     def actor(self, state: KuhnState) -> Array:

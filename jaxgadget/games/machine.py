@@ -86,7 +86,7 @@ class StateMachine(abc.ABC, Generic[State]):
         """The states after moves `[3, n]`, and the observations made on arrival.
 
         Observations are `[3, n]` codes >= 0, or -1 for none: of player 0, of player 1 and of the public,
-        which is what both are known to have observed. A player's code stands for all that it observes, what
+        which is their common knowledge. A player's code represents its whole observation: what
         is public included.
         """
 

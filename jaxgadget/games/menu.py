@@ -56,7 +56,7 @@ class MenuAbstraction(WrappedGame):
         off_tree_player: int | None = None,
         off_tree_actions: Sequence[int | str] | None = None,
     ):
-        """Wraps a game; nothing is enumerated yet.
+        """Wraps a game, without enumeration.
 
         Args:
           game: the game to abstract.

@@ -197,7 +197,7 @@ class OpenSpielGame(PerStateGame):
         return self._acting[player].setdefault(text, number) if acts and text is not None else number
 
     def _after_observation(self, position: _StateAndPast, player: int, acts: bool) -> int:
-        """The infostate after an observation; the previous one if the player did and learned nothing."""
+        """The infostate after an observation; unchanged if the player neither acted nor observed anything."""
         try:
             text = str(position.state.observation_string(player))
         except self._error:  # some games have no string where the player does not act

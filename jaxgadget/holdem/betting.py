@@ -301,7 +301,7 @@ def build_betting(betting: SpotBetting, cards: Sequence[int] = ()) -> BettingTre
 
 
 def count_nodes(betting: SpotBetting, cards: Sequence[int] = ()) -> int:
-    """Counts the public nodes without building them: the nodes below one card stand for those below each.
+    """Counts the public nodes without building them: those below one card are counted once per card.
 
     Args:
       betting: as in `build_betting`.

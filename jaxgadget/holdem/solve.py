@@ -452,7 +452,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         return _solve_alike([self.spots[number] for number in numbers], solver, report, merges=merges)
 
     def _stop_alone(self, numbers: Sequence[int]) -> bool:
-        """True if each of some spots of one shape is solved by itself until it reaches the target gap."""
+        """True if spots of one shape are solved one by one until they reach the target gap."""
         if self.solver.target_gap is None or not self.solver.placement.on_cpu:
             return False
         hands = max(int(_held_by_either(self.spots[number]).sum()) for number in numbers)

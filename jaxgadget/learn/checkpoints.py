@@ -1,7 +1,7 @@
 """Folders of trainings: a description of the network, the log, and checkpoints of the weights by orbax.
 
 A checkpoint is a folder named by its step, with a checksum of each of its files. It is written under another
-name and renamed when it is whole, and an old one is renamed before it is deleted, so that a killed process
+name and renamed when it is complete, and an old one is renamed before it is deleted, so that a killed process
 leaves no partial checkpoint under the name of a step.
 """
 
@@ -89,7 +89,7 @@ Row = dict[str, float]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkKind:
-    """A kind of network, with folders of its own.
+    """A kind of network, with its own format of folders.
 
     Attributes:
       name: name for errors, such as `value network`.
@@ -255,7 +255,7 @@ class TrainingFolder:
             raise LOG_FILE.damaged(path, error) from error
 
     def save(self, progress: Progress, log: list[Row]) -> None:
-        """Writes the log, then a checkpoint, then deletes old ones; each is whole or not there."""
+        """Writes the log, then a checkpoint, then deletes old ones; each write is atomic."""
         rows = jsonable(log)
         with atomic_writer(self.path / LOG) as file:
             file.write(json.dumps(rows, allow_nan=False).encode())
@@ -286,7 +286,7 @@ class TrainingFolder:
             self._retire(old)
 
     def _retire(self, step: int) -> None:
-        """Deletes a checkpoint, if there is one; what a killed process left of one goes first."""
+        """Deletes a checkpoint, if there is one, after partially deleted ones of killed processes."""
         retired = self.path / RETIRED
         shutil.rmtree(retired, ignore_errors=True)
         with contextlib.suppress(FileNotFoundError):
@@ -400,7 +400,7 @@ def _check_files(folder: pathlib.Path, step: int) -> dict[str, Any]:
     """The record of a checkpoint's checksums.
 
     Raises:
-      ValueError: if the checkpoint is not as it was written; it names another one that is whole, if there is.
+      ValueError: if the checkpoint was changed; the message names another one that is intact, if any.
     """
     try:
         return _check_step(folder, step)

@@ -161,7 +161,7 @@ class TrainingResult:
 
     Attributes:
       log: columns `step`, `loss` (mean squared error since the row before in squares of the payoff range,
-        sampled returns' noise included), `heldout_rmse` (payoff units, without noise), `seconds` so far, and
+        sampled returns' noise included), `heldout_rmse` (payoff units, without noise), elapsed `seconds`, and
         `examples_per_second`.
       train_rmse: root mean squared error over the training set, in payoff units.
       heldout_rmse: the same over held-out examples; NaN if there are none.
@@ -222,7 +222,7 @@ class Trainer:
                 log.info("Going on in %r after step %d of %d.", str(keeper.path), step, config.steps)
 
     def seconds(self) -> float:
-        """Time so far, including previous runs."""
+        """Elapsed time, including previous runs."""
         return self._before + time.perf_counter() - self._began
 
     def rmse(self, first: int, last: int, draws: int) -> float:

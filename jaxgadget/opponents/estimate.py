@@ -35,7 +35,7 @@ def estimate_policy(
       strength: weight of the prior at each infoset, in observations.
 
     Raises:
-      ValueError: if something is no terminal history of the tree, the prior has several lanes, or `strength`
+      ValueError: if a history is not a terminal one of the tree, the prior has several lanes, or `strength`
         is not a positive number.
     """
     check_whole(tree)
@@ -48,7 +48,7 @@ def estimate_policy(
         raise ValueError(f"prior has {before.num_lanes} lanes: expected one; pick it by policy.lane(k)")
     infosets = tree.infosets[player]
     count = np.bincount(tree.sequence[player, terminals], minlength=infosets.num_sequences).astype(np.float64)
-    for infoset in np.argsort(-infosets.depth, kind="stable").tolist():  # what came later had come this way
+    for infoset in np.argsort(-infosets.depth, kind="stable").tolist():  # deepest first
         first, actions = int(infosets.first_sequence[infoset]), int(infosets.num_actions[infoset])
         count[infosets.parent[infoset]] += count[first : first + actions].sum()
     rows = strength * before.probabilities[player][:, 0] + count[1:]

@@ -27,10 +27,10 @@ def mix(
 ) -> Policy:
     """p·first + (1−p)·second, for both players.
 
-    `plans` mixes realisation plans: what is played is drawn once, at the root. Every value against a fixed
-    opponent is then linear in p, and so is a response's gain; exploitability is convex, at most what the
-    mixture of both exploitabilities is. `decisions` mixes the rows of every infoset, as if drawn there anew,
-    and nothing is linear. Where neither plan leads both do the same.
+    `plans` mixes realisation plans: the strategy is drawn once, at the root. Every value against a fixed
+    opponent is then linear in p, and so is a response's gain; exploitability is convex, at most the
+    mixture of both exploitabilities. `decisions` mixes the rows of every infoset, with a new draw at each,
+    and is not linear. Both agree where neither strategy has reach.
 
     p weighs the first strategy. Milec, Kubíček and Lisý's CDBR-NE gives p to the *equilibrium*: that is
     `mix(equilibrium, response, p)`; in a restricted Nash response p weighs the model.
@@ -76,7 +76,7 @@ def mix_rows(
 
     Args:
       policies: as many lanes each.
-      weights: of each policy, a number, `[lanes]`, or `[Q, lanes]` of every action, which must be alike below
+      weights: of each policy, a number, `[lanes]`, or `[Q, lanes]` of every action, which must be equal below
         actions of the player at which the plans differ; together 1.
       player: whose.
       how: see `mix`.

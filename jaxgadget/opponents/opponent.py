@@ -1,4 +1,4 @@
-"""Opponents: what they are made of, and the numbers that they resolve to.
+"""Opponents: their definitions, and the arrays that they resolve to.
 
 An opponent is drawn at the root of the game: with probability p it plays a fixed strategy, its *model*, to
 the end, and otherwise it is free; the player cannot distinguish the two (Johanson, Zinkevich and Bowling
@@ -40,7 +40,7 @@ MEANING = "the probability that the model is followed"
 class OpponentLike(Protocol):
     """An opponent, or several, before a tree is known.
 
-    In a sweep it is a dataclass, whose fields tell it from others when the sweep is resumed.
+    In a sweep it is a dataclass, whose fields identify it when the sweep is resumed.
     """
 
     @property
@@ -240,7 +240,7 @@ class Opponents:
 def check_opponents(
     opponents: OpponentLike | Sequence[OpponentLike], *, name: str = "opponents"
 ) -> list[OpponentLike]:
-    """One opponent or several as a list; ValueError if there are none, or something is no opponent."""
+    """Returns one opponent or several as a list; raises ValueError for an empty list or other objects."""
     given: Any = opponents
     listed: list[Any] = list(given) if isinstance(given, Sequence) else [given]
     if not listed or not all(isinstance(opponent, OpponentLike) for opponent in listed):
@@ -262,7 +262,7 @@ def list_opponents(
       name: the argument's, for messages.
 
     Raises:
-      ValueError: if there are none, something is no opponent, or a model is of another game.
+      ValueError: if the list is empty or contains another object, or a model is of another game.
     """
     return Opponents.join([opponent.resolve(tree) for opponent in check_opponents(opponents, name=name)])
 

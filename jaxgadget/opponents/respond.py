@@ -80,7 +80,7 @@ def respond(
     The objective is unique; strategies need not be. Gains are unique except at p = 0 and at the few p where
     the optimal response changes. At p = 1 the response is arbitrary where it makes no difference against the
     model, so its exploitability is not determined and has no bound. Near p = 1
-    the free opponent's share vanishes beside the model's: below about 1−p = 1e-6 float32 does not see it.
+    the free opponent's share vanishes relative to the model's: below 1−p ≈ 1e-6 float32 loses it.
 
     Args:
       tree: the game, by histories or by hands.
@@ -110,10 +110,10 @@ def data_biased_response(
     iterations: int | None = None,
     algorithm: str | Rule | None = None,
 ) -> Responses:
-    """A player's responses to opponents who follow their model with probability p at every infoset anew.
+    """A player's responses to opponents who follow their model with probability p at every infoset.
 
     The opponent plays at least p·σ_F everywhere. Unlike in `respond` the draw is not once for the whole
-    game, so nothing bounds the response's exploitability; `objective` is what it gets at least against
+    game, so the response's exploitability has no bound; `objective` is its guaranteed value against
     opponents who keep to these floors. At p = 1 both are best responses. Source: Johanson and Bowling (2009),
     Data biased robust counter strategies, with one p for all infosets.
 

@@ -73,7 +73,7 @@ def parse_blueprint(text: str, argument: str = "blueprint") -> BlueprintSpec:
       text: `uniform`; `geometric:R`, the k-th legal action ∝ R^k; `dirichlet:SEED[:ALPHA]`, rows
         drawn with NumPy's PCG64; `cfr:N` or `cfr+:N`, the average policy after N iterations; the same for
         `mccfr:N[:SEED]`, external-sampling MCCFR by OpenSpiel, and `pcs:N[:SEED]`, CFR that samples public
-        chance, with uniform rows where no sample came;
+        chance, with uniform rows at unsampled infosets;
         `file:PATH`, all lanes of a file written by `Policy.save`; `cfr-spread:COUNT[:N]` and
         `draws:COUNT[:ALPHA]`, several blueprints (described in `make_blueprints`).
       argument: name of the argument for errors, such as `model`.

@@ -82,7 +82,7 @@ def whole_problem(tree: Tree, num_lanes: int, dtype: DTypeLike, placement: Place
         payoff = build_payoff(form.payoff, dtype)
         problem = evaluation_game(form.treeplex, payoff, num_lanes, dtype, placement.platform)
         problem = _placed(problem, placement)
-    if form.num_sequences <= EVALUATION_SIZE:  # a larger one should not take memory beside its evaluation
+    if form.num_sequences <= EVALUATION_SIZE:  # limits the memory of the payoff during evaluation
         tree.cache[key] = problem
     return problem
 
@@ -212,7 +212,7 @@ def _chunks(policy: Policy, size: int) -> Iterator[Policy]:
 
 
 def nash_conv(policy: PolicyLike, *, tree: Tree | None = None) -> FloatArray:
-    """`[lanes]` NashConv: the sum of what both players gain by best responses, minus a game's constant.
+    """`[lanes]` NashConv: the sum of both players' gains by best responses, minus a game's constant.
 
     Args:
       policy: a `Policy`, or with a tree anything that `as_policy` takes.
@@ -353,8 +353,8 @@ def bracket_value(
       problem: the game, one lane.
       best_responses: maps both players' strategies `[Q, 1]` to the best-response values of player 1 against
         player 0's, and of player 0 against player 1's.
-      width: stop when the bracket is no wider.
-      limit: stop after so many iterations in any case.
+      width: stop at a bracket of at most this width.
+      limit: maximum number of iterations.
       report: progress callback; receives the number of completed iterations.
       placement: the device of the solve.
     """

@@ -119,7 +119,7 @@ class Matches(LaneResult):
 
 
 def are_wins_equal(tree: HistoryTree) -> bool:
-    """True if every win pays the same, so that a win rate says as much as a mean return; not so in poker."""
+    """True if every win pays the same, so that win rates and mean returns are equivalent; false for poker."""
     payoff = tree.payoff[tree.terminals]
     sizes = np.abs(payoff[_outcomes(tree, tree.terminals) != 0])
     return bool(np.ptp(sizes) <= CONSTANT_SUM_TOLERANCE * sizes.max()) if len(sizes) else True

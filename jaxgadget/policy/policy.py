@@ -104,7 +104,7 @@ class Policy:
         """
         return check_histories(self.tree)
 
-    # --- where policies come from -----------------------------------------------------
+    # --- constructors -----------------------------------------------------------------
 
     @staticmethod
     def from_function(
@@ -127,7 +127,7 @@ class Policy:
 
     @staticmethod
     def uniform(tree: Tree) -> Policy:
-        """All legal actions alike."""
+        """Equal probabilities of all legal actions."""
         return Policy._by_width(tree, lambda k: np.full(k, 1 / k), "uniform")
 
     @staticmethod
@@ -261,7 +261,7 @@ class Policy:
     def on(self, tree: Tree) -> Policy:
         """The same policy for another tree of the same game, by histories (truncated or not) or by hands.
 
-        Hands that are impossible in this tree but not in the other one play all actions alike.
+        Hands that are impossible in this tree but not in the other one play uniformly.
 
         Raises:
           ValueError: if the tree is of another game, or goes deeper than the policy's.
@@ -480,7 +480,7 @@ class Policy:
 
 
 def _checked(tree: Tree, probabilities: Sequence[FloatArray], header: dict[str, Any], where: str) -> Policy:
-    """The policy of a file; ValueError if its rows are no distributions."""
+    """Validates a policy read from a file; raises ValueError if its rows are not distributions."""
     try:
         return Policy(tree, (probabilities[0], probabilities[1]), tuple(header["labels"]))
     except ValueError as error:

@@ -139,7 +139,7 @@ class _PublicChance:
             self._update(player, levels[player])
 
     def average(self, label: str) -> Policy:
-        """The average policy so far; uniform at infosets that were not visited."""
+        """The current average policy; uniform at infosets that were not visited."""
         pair: list[FloatArray] = []
         for total, infosets in zip(self._sum, self.tree.infosets, strict=True):
             mass = np.bincount(infosets.infoset[1:], total[1:], len(infosets))[infosets.infoset[1:]]

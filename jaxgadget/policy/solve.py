@@ -156,7 +156,7 @@ def solve(
       tree: the game, by histories or by hands.
       floors: keep to these, so that the result is an equilibrium of constrained behaviour or a
         trembling-hand approximation (Farina, Kroer and Sandholm 2017): a number ε, each action
-        then gets ε ÷ the number of legal ones at least, or arrays as `tremble` makes them.
+        then gets at least ε ÷ the number of legal ones, or arrays as `tremble` makes them.
       solver: settings; by default 1000 iterations of CFR+ in float64. Takes no `devices`, and a
         `memory_limit` for games by hands alone.
       iterations: short for `Solver(iterations=…)`.

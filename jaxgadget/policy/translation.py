@@ -101,7 +101,7 @@ class TranslatingPlayer:
     """A player of matches that samples the shadow of a bet and plays one lane of a policy in it.
 
     A sample is determined by the infostate and the seed, so that results depend on the infoset only: all
-    games of a match map a sequence of bets alike. The mean over seeds is the strategy of `translate`.
+    games of a match map a sequence of bets equally. The mean over seeds is the strategy of `translate`.
 
     Attributes:
       policy: of a game with fewer bets.

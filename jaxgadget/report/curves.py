@@ -227,7 +227,7 @@ def _name_lines(
 
 
 def spread(places: FloatArray, apart: float, ceiling: float = 1.0) -> FloatArray:
-    """Moves ascending places as little as possible to distances of `apart` within [0, `ceiling`].
+    """Moves ascending positions as little as possible to distances of `apart` within [0, `ceiling`].
 
     Least squares (isotonic regression), then shifted into the range.
     """

@@ -190,7 +190,7 @@ def grid_picture(
     title = grid_title(solution, line, show=show) if title is None else title
     hands, held = solution.spot.hands, solution.played(line)[player]
     if not held.any():
-        held = solution.weights(line)[player]  # as if it had come with its whole range
+        held = solution.weights(line)[player]  # as with its whole range
     ax = own_axes(ax, SIZE)
     if show == "strategy":
         rows = solution.strategy(line)

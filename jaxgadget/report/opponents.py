@@ -43,7 +43,7 @@ def probability(name: str) -> Column:
 
 
 def _short_probability(row: Row) -> str:
-    """The row's p with four digits, or with all digits where it would look like 0 or 1."""
+    """The row's p with four digits, or with all digits if it would be displayed as 0 or 1."""
     p = f"{row['p']:.4g}"
     return p if p not in ("0", "1") else show_probability(row["p"])
 

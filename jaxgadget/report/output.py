@@ -37,7 +37,7 @@ def check_outputs(
 
     Args:
       files: option → path; `--plot` must be a picture, and `-` is not a file.
-      folder: of `--checkpoint`, which need not exist.
+      folder: folder of `--checkpoint`, which may be missing.
 
     Raises:
       ValueError: if not; names the option.

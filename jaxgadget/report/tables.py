@@ -1,6 +1,6 @@
 """Solved games and refinements as printed tables and JSON records.
 
-A record is what `--json` writes: plain Python with null for undefined numbers. Exploitability is always
+A record is the content of `--json`: plain Python with null for undefined numbers. Exploitability is always
 `v* − value against a best response`, as in the papers; OpenSpiel's number of that name is half of NashConv,
 and every table says so.
 """
@@ -203,7 +203,7 @@ def solution_table(solution: Solution, seconds: Mapping[str, float] | None = Non
 
 
 def named(table: pd.DataFrame, *, alike: bool = True) -> pd.DataFrame:
-    """The table with names of gadgets that tell all settings apart.
+    """The table, with gadget names that distinguish all settings.
 
     Args:
       table: `Refinement.table`.
@@ -244,7 +244,7 @@ def _knowledge_suffix(row: Mapping[Any, Any]) -> str:
 
 
 def _has_draws(table: pd.DataFrame) -> bool:
-    """True if some rows are mixtures of several draws with exploitabilities of their own."""
+    """True if some rows are mixtures of several draws with separate exploitabilities."""
     if "mean_exploitability" not in table:
         return False
     mean = table["mean_exploitability"]

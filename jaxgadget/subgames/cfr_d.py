@@ -1,7 +1,7 @@
 """CFR-D: solve the trunk of a game, forget the subgames, re-solve any of them on demand.
 
 Burch, Johanson and Bowling (2014), "Generating a Trunk Strategy using CFR-D". From one trunk
-iteration to the next nothing below the cut is kept but an average counterfactual value for each
+iteration to the next the only stored data below the cut is an average counterfactual value for each
 root infostate of either player. While an iteration solves the subgames, all of them are in memory
 at once, side by side; the paper takes them one after the other.
 """
@@ -153,7 +153,7 @@ def cfr_d(
     iterations: int | None = None,
     algorithm: str | Rule | None = None,
 ) -> Decomposition:
-    """Solves the trunk above a cut by CFR, with every subgame solved anew in every update.
+    """Solves the trunk above a cut by CFR, and in every update all subgames from scratch.
 
     Updates alternate, player 0 first, as in `solve`; each update solves all subgames from scratch for
     the latest reach. Root values are averaged with the weights of the trunk's average strategy.

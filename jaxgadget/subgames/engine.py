@@ -100,7 +100,7 @@ class GadgetSubgames(abc.ABC):
 
     @abc.abstractmethod
     def describe(self, gadget: Gadget, opponent: int, blueprint: int) -> str:
-        """A lane in words, for messages."""
+        """Description of a lane, for messages."""
 
     def reference_rows(self, prepared: Prepared, gadget: int) -> FloatArray | None:
         """`[Q, blueprints]` strategies whose values a gadget offers; None if no opponent follows a model."""
@@ -318,7 +318,7 @@ class Subgames(GadgetSubgames):
         return np.unique(infoset[(infoset >= 0) & taken])
 
     def describe(self, gadget: Gadget, opponent: int, blueprint: int) -> str:
-        """A lane in words, for messages."""
+        """Description of a lane, for messages."""
         return name_lane(gadget, self.blueprint.labels[blueprint], self.against.describe(opponent))
 
 
@@ -587,7 +587,7 @@ def _build_groups(
 ) -> list[GadgetGroup]:
     """Places selected subgames on the device and builds the games of every group of gadgets.
 
-    With other parts, `is_split`, their checkpoints have a folder of their own.
+    With other parts, `is_split`, their checkpoints are in a separate folder.
     """
     prepared, folder = subgames.place(numbers, solver), solver.checkpoint_path
     if folder is not None and is_split:

@@ -116,7 +116,7 @@ class NestedRun:
     """Nested searches of one player, L lanes side by side.
 
     Attributes:
-      assembled: the blueprints with the decisions searched so far replaced, and the opponent's strategies
+      assembled: the blueprints with the rows of all finished searches, and the opponent's strategies
         between these decisions.
       gap_max: `[L]` the largest NashConv of a search's game.
       gap_sum: `[L]` sum of the gaps of all games.
@@ -184,7 +184,7 @@ class NestedRun:
         self.gap_max, self.gap_sum = np.zeros(len(lanes)), np.zeros(len(lanes))
         self.searches, self.iterations = np.zeros(len(lanes), np.int64), np.zeros(len(lanes), np.int64)
         self.objectives = np.full((len(schedule.levels), len(lanes)), np.nan)
-        self._worth: dict[int, FloatArray] = {}  # for each level `[L]` the sum over the parts searched so far
+        self._worth: dict[int, FloatArray] = {}  # `[L]` per level, summed over the finished parts
         self.seconds = self.value_seconds = 0.0
         self.failures: dict[int, str] = {}
         self.visits: list[Visits] | None = [] if visits else None

@@ -38,8 +38,8 @@ class PromiseError(LaneResult):
       labels: labels of the blueprints.
       delta: `[L]` Δ of Theorem 2 (Brown and Sandholm 2017, §6): the largest difference between a promise and
         V*, divided by N(s), over root infostates with N(s) > 0. V* belongs to one optimal continuation;
-        others may have different values at roots that the opponent need not reach, so that the minimal Δ may
-        be smaller.
+        others may have different values at roots that an optimal opponent can avoid, so that the minimal Δ
+        may be smaller.
       optimal_exploitability: `[L]` exploitability of the optimal continuation.
       theorem2_bound: `[L]` `optimal_exploitability` + 2Δ, an upper bound for max-margin without mistakes.
       promised_exploitability: `[L]` exploitability if all roots had the promised values.

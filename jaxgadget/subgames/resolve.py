@@ -98,7 +98,7 @@ class ForestContext:
         """Looks up the values of the opponent's roots in an abstraction.
 
         Raises:
-          ValueError: as `look_up`; if there is no policy, or one of another number of lanes.
+          ValueError: as `look_up`; if the policy is missing, or has another number of lanes.
         """
         if values.policy is None:
             raise ValueError(

@@ -25,7 +25,7 @@ from jaxgadget.values.histories import ValueFunction
 
 
 class _Seat(NamedTuple):
-    """Searches completed in one seat so far.
+    """Finished searches of one seat.
 
     Attributes:
       run: the searches.
@@ -98,7 +98,7 @@ class SearchPlayer:
         return f"<SearchPlayer of {self.blueprint.tree.game.name}: subgames searched by seat {count}>"
 
     def searches(self, player: int) -> int:
-        """Number of subgames searched in one seat so far."""
+        """Number of subgames searched in one seat."""
         seat = self._seats.get(player)
         return 0 if seat is None else sum(int(level.sum()) for level in seat.searched)
 

@@ -562,7 +562,7 @@ class SpotSubgames(GadgetSubgames):
         return list(groups.values())
 
     def describe(self, gadget: Gadget, opponent: int, blueprint: int) -> str:
-        """A lane in words, for messages."""
+        """Description of a lane, for messages."""
         return f"{describe(gadget)} on {self.spots[blueprint].board}"
 
 

@@ -51,12 +51,12 @@ class HistoryTree:
       parent: `[n]` the parent history; the root is its own.
       actor: `[n]` bits as in `games.game.HistoryLevel`.
       action: `[3, n]` actions of player 0, player 1 and chance at the parent, -1 for none.
-      num_moves: `[n]` number of players' moves so far; a simultaneous move counts once, chance moves do not.
+      num_moves: `[n]` number of players' previous moves; simultaneous moves count once, chance moves do not.
       chance: `[n]` chance's contribution to the history's reach.
       payoff: `[n]` player 0's return at terminals minus `constant / 2`, 0 elsewhere.
       constant: the sum of both players' returns, 0 in a zero-sum game and in a truncated tree without
         terminals.
-      infostate: `[2, n]` id of each player's observations and actions so far.
+      infostate: `[2, n]` id of each player's previous observations and actions.
       infoset: `[2, n]` the infoset if the player acts, otherwise -1.
       sequence: `[2, n]` the player's last sequence.
       public: `[n]` public state, None if the game does not define it.

@@ -141,7 +141,7 @@ class PublicTree:
 
     @property
     def num_moves(self) -> IntArray:
-        """`[n]` moves of the players so far."""
+        """`[n]` number of players' previous moves."""
         return self._layout.num_moves
 
     @property

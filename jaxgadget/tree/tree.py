@@ -100,7 +100,7 @@ class Tree(Protocol):
 
     @property
     def num_moves(self) -> IntArray:
-        """`[n]` number of players' moves so far; a simultaneous move counts once, chance moves do not."""
+        """`[n]` number of players' previous moves; a simultaneous move counts once, chance moves do not."""
         ...
 
     @property
@@ -151,7 +151,7 @@ class Tree(Protocol):
 
     @property
     def infostate(self) -> IntArray:
-        """`[2, n]` id of each player's observations and actions so far, without its hand."""
+        """`[2, n]` id of each player's previous observations and actions, without its hand."""
         ...
 
     @property

@@ -20,7 +20,7 @@ from jaxgadget.util.machine import describe_device, find_versions
 
 
 class CudaRuntime(NamedTuple):
-    """CUDA's runtime library, which a plugin needs besides the driver, as a package or otherwise."""
+    """CUDA's runtime library, which a plugin needs in addition to the driver, as a package or otherwise."""
 
     package: str
     file: str
@@ -65,7 +65,7 @@ def find_plugins() -> dict[str, str]:
 
 
 def count_gpus() -> int | None:
-    """Number of NVIDIA GPUs that this process may use, as the driver says; None without a driver."""
+    """Number of NVIDIA GPUs that this process may use, according to the driver; None without a driver."""
     cuda, count = _driver(), ctypes.c_int(0)
     if cuda is None:
         return None
@@ -154,8 +154,8 @@ def import_jax(device: str | None = None) -> str:
 def share_gpus(workers: int) -> list[dict[str, str]]:
     """Gives each of several processes that this one starts one of the visible GPUs, in turn.
 
-    This process, which plans for them, keeps to a worker's share of a GPU's memory, and allocates only what
-    it needs. Call it before JAX is imported.
+    This process, which plans for them, is limited to a worker's share of a GPU's memory, and allocates memory
+    on demand. Call it before JAX is imported.
 
     Args:
       workers: number of processes.

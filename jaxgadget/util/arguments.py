@@ -38,7 +38,7 @@ def moved(**places: str) -> Callable[[Callable[Arguments, Returned]], Callable[A
     """Decorator of a function whose keywords of earlier versions have moved: they raise a TypeError.
 
     Args:
-      **places: for each former keyword what to write in its place.
+      **places: the replacement of each former keyword.
     """
 
     def decorate(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:

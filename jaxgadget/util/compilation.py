@@ -118,7 +118,7 @@ class CompiledFunction:
     """A function that JAX compiles. All compiled functions of this package are of this kind.
 
     Calls can be watched (`watch_programs`), so that `jaxgadget.bench.inspect` can compile what a call of the
-    package runs for another device; not calls with arrays on a device that was chosen. Watching costs nothing
+    package runs for another device; not calls with arrays on a device that was chosen. Watching has no cost
     otherwise.
 
     Attributes:
@@ -186,7 +186,7 @@ class ProgramCall(NamedTuple):
     Attributes:
       program: the program.
       arguments: positional arguments, arrays as `jax.ShapeDtypeStruct`.
-      named: arguments by name, likewise.
+      named: arguments by name, in the same form.
       x64: True if JAX computed in float64.
     """
 

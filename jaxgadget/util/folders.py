@@ -66,7 +66,7 @@ def find_kind(folder: str | os.PathLike[str]) -> FolderKind | None:
 
 
 def kind_of(record: Mapping[str, Any]) -> FolderKind | None:
-    """The kind of folder that a record belongs to; None if it is none of these."""
+    """The kind of folder that a record belongs to; None for other records."""
     name, _ = identify(record)
     if name is not None:
         return KINDS.get(name)

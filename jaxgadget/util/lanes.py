@@ -28,7 +28,7 @@ class Lanes:
 
     @staticmethod
     def product(*, gadgets: int = 1, opponents: int = 1, draws: int = 1, blueprints: int = 1) -> Lanes:
-        """All combinations of so many of each; gadgets vary slowest, then opponents, draws and blueprints."""
+        """All combinations; gadgets vary slowest, then opponents, draws and blueprints."""
         shape = (gadgets, opponents, draws, blueprints)
         gadget, opponent, draw, blueprint = np.indices(shape).reshape(4, -1)
         return Lanes(gadget, opponent, blueprint, draw)

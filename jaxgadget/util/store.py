@@ -72,8 +72,8 @@ class Format:
     Attributes:
       name: written to the file, `jaxgadget checkpoint`.
       version: written to the file.
-      noun: what errors call the file, before its path.
-      remedy: what to do about a damaged file.
+      noun: the file's kind in errors, before its path.
+      remedy: the advice for a damaged file.
       older: versions that are still read.
       unsealed: versions that release 0.2 wrote without a checksum, which are still read; None for records
         without a version.
@@ -150,7 +150,7 @@ class Format:
 
 
 def identify(record: Mapping[str, Any]) -> tuple[str | None, int | None]:
-    """Format and version of a record; None for what it does not say.
+    """Format and version of a record; None for missing ones.
 
     Releases up to 0.4 wrote some versions at the end of the name, and some without a name.
     """
@@ -192,7 +192,7 @@ def write_record(path: str | os.PathLike[str], format: Format, record: Mapping[s
 
 
 def read_record(path: str | os.PathLike[str], format: Format) -> dict[str, Any] | None:
-    """A JSON object that `write_record` wrote; None if there is no file.
+    """The JSON object that `write_record` wrote; None if there is no file.
 
     Raises:
       ValueError: if the file cannot be read, is damaged, or is of another format or version; with the remedy.
@@ -311,7 +311,7 @@ def _open(path: str | os.PathLike[str], format: Format) -> Generator[Any]:
             raise MemoryError(
                 f"{format.label(path)} cannot be read: {str(error) or 'no memory is left'}"
             ) from error
-        except Exception as error:  # zipfile, zlib, NumPy and JSON raise errors of their own
+        except Exception as error:  # zipfile, zlib, NumPy and JSON raise various errors
             raise format.damaged(path, error) from error
 
 
@@ -387,7 +387,7 @@ class Rows:
         A last line that is cut off is left out, with a warning in the log.
 
         Raises:
-          ValueError: if the file cannot be read or a line is no row of this format; it names the line.
+          ValueError: if the file cannot be read or a line is not a row of this format; it names the line.
         """
         text = _read_bytes(self.path, self.format)
         lines = [] if text is None else text.split(b"\n")
@@ -424,7 +424,7 @@ class Rows:
         return {name: null_to_nan(value) for name, value in content.items() if name != KEY}
 
     def add(self, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-        """Adds rows by key to what the file holds by then, and returns all rows.
+        """Adds rows by key to the current content of the file, and returns all rows.
 
         Rows with the keys of earlier ones replace them. Processes that add at once wait for each other.
 

@@ -1,4 +1,4 @@
-"""CFR-D: subgames below a cut that are solved anew for the current ranges, without storing them.
+"""CFR-D: subgames below a cut that are solved from scratch for the current ranges, without storing them.
 
 Given both players' ranges, the subgames are solved from scratch by CFR, and only running sums of the
 counterfactual values of their roots are kept (Burch, Johanson and Bowling 2014, "Generating a Trunk Strategy

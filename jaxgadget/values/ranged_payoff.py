@@ -34,7 +34,7 @@ RangeFunction: TypeAlias = Callable[[Pair], Pair]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RootSums:
-    """State of a `RangedPayoff`: for each player, sums over its updates so far.
+    """State of a `RangedPayoff`: for each player, sums over its previous updates.
 
     Attributes:
       updates: number of updates.

@@ -40,7 +40,7 @@ _PAIRS = ("ranges", "values", "opposing")
 
 
 class Shards:
-    """The files of a `solve_ranges`: an archive for every so many lanes, with an array `[rows, lanes]` each.
+    """The files of a `solve_ranges`: one archive per group of lanes, with arrays `[rows, lanes]`.
 
     Args:
       folder: made if it is not there.
@@ -87,7 +87,7 @@ class Shards:
         return recorded
 
     def _check_request(self, shard: pathlib.Path) -> None:
-        """ValueError unless a shard without a manifest belongs to this request."""
+        """Raises ValueError unless a shard without a manifest belongs to this request."""
         header = read_header(shard, SHARDS) or {}
         if header.get("request") != self._request:
             raise ValueError(
@@ -111,7 +111,7 @@ class Shards:
         write_archive(self.path(shard_idx), SHARDS, header, stored)
 
     def read(self, shard_idx: int, ranges: tuple[FloatArray, FloatArray]) -> dict[str, Any] | None:
-        """A shard as it was written; None if it is not there; ValueError if damaged or of other ranges."""
+        """A shard; None if it is missing; raises ValueError if it is damaged or of other ranges."""
         path = self.path(shard_idx)
         archive = read_archive(path, SHARDS)
         if archive is None:

@@ -185,7 +185,7 @@ def solve_ranges(
 def _solve_shards(
     range_solver: RangeSolver, ranges: tuple[FloatArray, FloatArray], store: Shards | None, size: int
 ) -> list[SolvedRanges]:
-    """Reads or solves the shards, of so many lanes each, in order; the lock of their folder is held."""
+    """Reads or solves the shards of the given sizes, in order; the lock of their folder is held."""
     solver, lanes = range_solver.solver, ranges[0].shape[1]
     pairs = [(ranges[0][:, k : k + size], ranges[1][:, k : k + size]) for k in range(0, lanes, size)]
     parts: dict[int, SolvedRanges] = {}

@@ -183,7 +183,7 @@ def solve_trunk(
             return conclude_trunk(ended.problem, ended.state, linear=linear)
 
     with watch.phase("run"), progress_bar("trunk", solver.num_iterations, solver.progress) as report:
-        plan = one_chunk(num_lanes)  # values are asked for all lanes' ranges at once
+        plan = one_chunk(num_lanes)  # values are queried for all lanes' ranges at once
         ended = solve(game, solver, finish, plan=plan, keep_state=True, report=report)
         solved, state = ended.outcome, ended.state
         first, second = (np.asarray(part, np.float64) for part in solved.values)
@@ -324,7 +324,7 @@ def _check_finite(values: RangeValues, limit: Limit, sums: RootSums) -> None:
 
 
 def _policy(trunk: Trunk, below: Policy, strategy: Pair, label: str, fixed: int | None) -> Policy:
-    """The strategies above the limit, normalised in float64, and the blueprint elsewhere."""
+    """The strategies above the limit, normalised in float64, with the blueprint below it."""
     tree, pair = trunk.form.tree, list[FloatArray]()
     for player in (0, 1):
         rows = below.probabilities[player]

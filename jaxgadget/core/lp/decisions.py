@@ -54,10 +54,10 @@ class Decisions:
       body_constant: `[S_body]` constant payoff of each sequence of the body, before the scale.
       game: `[S]` the game of each sequence; padding has one too.
       infoset_game: `[I]` the game of each infoset, -1 where not real.
-      real: `[I]` whether an infoset is no padding and has a legal action.
+      real: `[I]` whether an infoset has a legal action and is not padding.
       weight: `[I]` weight of an infoset's value at the sequence above: the scale right below a root of
         the body, 0 where not real, else 1.
-      legal: `[S]` whether a sequence exists: it is no padding, and its action is legal.
+      legal: `[S]` whether a sequence exists: its action is legal, and it is not padding.
       floor: `[S]` least probability of an action.
       floored: `[S]` whether an action has a floor, possibly 0.
     """

@@ -9,11 +9,11 @@ program needs one row a sequence of the opponent,
     m(I) + w(I, a) − Σ_J [m(J) + Σ_b f_b·w(J, b)] = payoff of (I, a) against x − constant,
 
 J over the infosets right below (I, a). Where an infoset has no floors w is the row's slack.
-The row's dual is the opponent's realisation plan. A game's value is a column of its own, so
+The row's dual is the opponent's realisation plan. A game's value is a separate column, so
 floors right below a game's root change the coefficient of that column and nothing else: Eq. 3a of
 Kubíček, Lisý and Sandholm (2026) with its missing factor (1−ε).
 
-All games of a problem are built as one matrix. They share nothing, so each is solved as a program of
+All games of a problem are built as one matrix. They are independent, so each is solved as a program of
 its own, unless the goal binds them together.
 """
 

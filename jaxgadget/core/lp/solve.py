@@ -119,14 +119,14 @@ def refined(
     between. The maximiser's plan is the same for all of them, the opponent's moves along a segment:
     the strategies at ε = 0 are limits of equilibria of games with ever smaller perturbations, which is the
     definition of a sequential equilibrium. (At ε itself the opponent still errs.) With floors further down,
-    or on the maximiser, the result is an equilibrium and the limit of the basis; nothing more is claimed.
+    or on the maximiser, the result is only an equilibrium and the limit of the basis.
 
     The maximiser's completion responds to the opponent at ε = 0, and at ε where only mistakes lead.
 
     Args:
       problem_of: makes the problem for an ε; problems differ in the numbers of their floors only.
       lane: index of the lane.
-      goal: objective, in each game by itself.
+      goal: objective, in each game separately.
       name: of the program, for errors.
       start: the first ε.
       shrink: factor from one ε to the next.

@@ -143,7 +143,7 @@ LEDUC_CUTS: Mapping[str, CutRule] = {"flop": _after_public_card, "before-flop": 
 
 
 class Replay(NamedTuple):
-    """The betting after a history that goes on after the private deals.
+    """The betting after a history that includes both private deals.
 
     Attributes:
       state: the state of the betting.
