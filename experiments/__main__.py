@@ -14,7 +14,7 @@ STUDIES = tuple(sorted(path.parent.name for path in pathlib.Path(__file__).paren
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Hands over to the study that is named first."""
+    """Delegates to the study that is named first."""
     if not arguments or arguments[0] not in STUDIES:
         asked = f"unknown: {arguments[0]}" if arguments else "no study is named"
         sys.exit(f"python -m experiments: {asked}; expected one of {', '.join(STUDIES)}")

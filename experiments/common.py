@@ -29,7 +29,7 @@ TITLES = {
 
 
 def peak_bytes() -> int:
-    """The largest memory that this process has had."""
+    """Peak memory of this process."""
     status = pathlib.Path("/proc/self/status")
     if status.exists():
         (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
@@ -51,7 +51,7 @@ def value_of(game: str, exact: bool = True) -> tuple[float, float]:
 
 
 def titled(game: str, cut: str = "") -> str:
-    """A game and a cut in a few words."""
+    """A game and a cut as a short title."""
     name, _, parameters = game.partition("(")
     given = dict(part.split("=") for part in parameters.rstrip(")").split(",") if "=" in part)
     size = {

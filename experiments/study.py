@@ -27,11 +27,11 @@ BUILD = pathlib.Path(__file__).parents[1] / "build"
 """Folder of temporary files: finished pieces, and all output of smoke tests (in `experiments/`)."""
 
 WIDTH = 160
-"""Letters in a line of a table that goes into a file."""
+"""Maximum line length of tables in files."""
 
 Choice = TypeVar("Choice")
 Tables = pd.DataFrame | Mapping[str, pd.DataFrame]
-"""A table, or several by their titles."""
+"""A table, or several by title."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,11 +39,11 @@ class Settings:
     """Options of the command line, and output folders.
 
     Attributes:
-      folder: where `data/`, `pictures/` and `tables.md` are.
-      work: where finished pieces are stored.
-      smoke: tiny games and numbers of iterations, to see that everything runs.
-      progress: show bars; by default if somebody watches.
-      ending: of files of data, `parquet` or `csv`.
+      folder: folder of `data/`, `pictures/` and `tables.md`.
+      work: folder of finished pieces.
+      smoke: tiny games and numbers of iterations, as a test.
+      progress: show bars; by default in a terminal or notebook.
+      ending: format of data files, `parquet` or `csv`.
     """
 
     folder: pathlib.Path
@@ -53,20 +53,20 @@ class Settings:
     ending: str = "parquet"
 
     def pick(self, full: Choice, smoke: Choice) -> Choice:
-        """The first; the second in a smoke test."""
+        """The first value; the second in a smoke test."""
         return smoke if self.smoke else full
 
     def data(self, name: str) -> pd.DataFrame | None:
-        """An experiment's data, if they are there."""
+        """An experiment's data, None if missing."""
         path = self.folder / "data" / f"{name}.{self.ending}"
         if not path.exists():
             return None
         if self.ending == "parquet":
             return pd.read_parquet(path)
-        return pd.read_csv(path, engine="python")  # which reads every digit
+        return pd.read_csv(path, engine="python")  # parses every digit
 
     def data_of(self, source: str, name: str) -> pd.DataFrame:
-        """The data of `source`, from which `name` follows.
+        """The data of `source`, from which `name` is derived.
 
         Raises:
           ValueError: if there are none.
@@ -98,16 +98,16 @@ class Settings:
         keys: Iterable[Mapping[str, Any]],
         compute: Callable[[dict[str, Any]], pd.DataFrame],
     ) -> pd.DataFrame:
-        """The rows of all pieces of an experiment, one below the other.
+        """The rows of all pieces of an experiment, concatenated.
 
-        A piece is not computed again if the experiment's data have its rows, which they tell if every part
-        of its key is a column (a list stands for a row of each value), or if it was finished before an
-        interruption: then it lies in `work`.
+        A piece is not recomputed if the experiment's data contain its rows, which is decidable if every part
+        of its key is a column (a list represents a row for each value), or if it was finished before an
+        interruption and is stored in `work`.
 
         Args:
           name: the experiment's.
-          keys: what tells each piece from all others, as JSON has it.
-          compute: a piece's rows from its key.
+          keys: the identity of each piece, as JSON values.
+          compute: function from a piece's key to its rows.
         """
         data, pieces = self.data(name), [dict(key) for key in keys]
         tables: list[pd.DataFrame] = []
@@ -133,7 +133,7 @@ class Settings:
 
 
 def _rows_of(data: pd.DataFrame | None, key: Mapping[str, Any]) -> pd.DataFrame | None:
-    """A piece's rows, None if the data have none or do not tell."""
+    """A piece's rows in the data; None if they are missing or not identifiable."""
     if data is None or not set(key) <= set(data.columns):
         return None
     rows = data
@@ -146,16 +146,16 @@ def _rows_of(data: pd.DataFrame | None, key: Mapping[str, Any]) -> pd.DataFrame 
 
 
 class Experiment(Protocol):
-    """A module of a study; it may have `draw` too, from data to one figure or several by name."""
+    """A module of a study; it may have `draw`, a function from data to one figure or several by name."""
 
     NAME: str
 
     def compute(self, settings: Settings) -> pd.DataFrame:
-        """Its data."""
+        """The experiment's data."""
         ...
 
     def summarise(self, frame: pd.DataFrame) -> Tables:
-        """Its table, or several, for people; the docstring says what they show."""
+        """The experiment's table, or several; the docstring is their caption."""
         ...
 
 
@@ -165,12 +165,12 @@ class Study:
 
     Attributes:
       name: `python -m experiments NAME` runs it.
-      description: for `--help`.
-      folder: where its data and pictures go.
+      description: text for `--help`.
+      folder: folder of its data and pictures.
       experiments: in the order in which they run.
-      derived: those that follow from data of others, and of which; they are done again with these.
-      only_by_name: those that take hours.
-      ending: of files of data, `parquet` or `csv`.
+      derived: experiments that evaluate data of others, by name; they are repeated after these.
+      only_by_name: experiments that run only if they are named.
+      ending: format of data files, `parquet` or `csv`.
     """
 
     name: str
@@ -183,7 +183,7 @@ class Study:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the experiments."""
+        """Names of the experiments."""
         return tuple(experiment.NAME for experiment in self.experiments)
 
     def settings(self, *, smoke: bool = False, folder: pathlib.Path | None = None) -> Settings:
@@ -220,7 +220,7 @@ class Study:
         print(f"Written: {settings.folder}/data, {settings.folder}/pictures and {settings.folder}/tables.md")
 
     def run(self, experiment: Experiment, settings: Settings, *, redraw: bool = False) -> None:
-        """Computes, keeps, draws and prints one experiment; `redraw`: from the data that are there."""
+        """Computes, stores, draws and prints one experiment; `redraw`: from the stored data."""
         name = experiment.NAME
         if not redraw:
             settings.keep(name, experiment.compute(settings))
@@ -244,7 +244,7 @@ class Study:
         return [experiment for experiment in self.experiments if experiment.NAME in wanted]
 
     def tables(self, settings: Settings) -> str:
-        """All tables of the data that are there, as Markdown."""
+        """Tables of all stored data, as Markdown."""
         text = (
             f"# Tables\n\nWritten by `python -m experiments.{self.name}`; what they show is in `README.md`.\n"
         )
@@ -259,7 +259,7 @@ class Study:
 
 
 def _by_name(results: Choice | Mapping[str, Choice], name: str) -> Mapping[str, Choice]:
-    """Results by name; a single one has the name given."""
+    """Results by name; a single result gets the given name."""
     return results if isinstance(results, Mapping) else {name: results}
 
 
@@ -280,7 +280,7 @@ def show(title: str, frame: pd.DataFrame) -> None:
 
 
 def markdown(frame: pd.DataFrame) -> str:
-    """A table as Markdown has it, numbers with four digits."""
+    """A table as Markdown, numbers with four digits."""
     rows = [frame.columns, ["---"] * len(frame.columns), *frame.itertuples(index=False)]
     return "".join(f"| {' | '.join(map(_cell, row))} |\n" for row in rows)
 

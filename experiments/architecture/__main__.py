@@ -1,4 +1,4 @@
-"""Size and structure of the package: lines by room, names with two meanings, files that a blueprint passes.
+"""Size and structure of the package: lines per folder, repeated class names, files that a command uses.
 
 `python -m experiments.architecture [COMMAND …]`; the command is one of jaxgadget's, by default the demo's.
 """
@@ -21,7 +21,7 @@ import jaxgadget
 PACKAGE = pathlib.Path(jaxgadget.__file__).parent
 DEMO = ("refine", "leduc_poker", "--iterations", "100")
 PRONOUNS = ("found", "place", "mine", "here", "one", "both", "several", "some")
-"""Names that do not say what a variable holds."""
+"""Vague names of variables."""
 
 
 def sources() -> dict[str, str]:
@@ -33,7 +33,7 @@ def sources() -> dict[str, str]:
 
 
 def lines_by_room(files: dict[str, str]) -> dict[str, int]:
-    """Lines of every folder right below the package; `.` holds the modules that lie in none."""
+    """Lines of every folder of the package; `.` holds the top-level modules."""
     rooms: collections.Counter[str] = collections.Counter()
     for path, text in files.items():
         rooms[path.split("/")[0] if "/" in path else "."] += len(text.splitlines())
@@ -41,7 +41,7 @@ def lines_by_room(files: dict[str, str]) -> dict[str, int]:
 
 
 def shared_class_names(files: dict[str, str]) -> dict[str, list[str]]:
-    """Names, leading underscores aside, that several classes bear."""
+    """Class names that occur more than once, ignoring leading underscores."""
     where: dict[str, list[str]] = collections.defaultdict(list)
     for path, text in files.items():
         for node in ast.walk(ast.parse(text)):
@@ -51,7 +51,7 @@ def shared_class_names(files: dict[str, str]) -> dict[str, list[str]]:
 
 
 def pronoun_lines(files: dict[str, str]) -> dict[str, int]:
-    """On how many lines of code each of `PRONOUNS` stands as a variable."""
+    """Number of lines of code on which each of `PRONOUNS` is a variable."""
     lines: dict[str, set[tuple[str, int]]] = {name: set() for name in PRONOUNS}
     for path, text in files.items():
         for node in ast.walk(ast.parse(text)):
@@ -62,7 +62,7 @@ def pronoun_lines(files: dict[str, str]) -> dict[str, int]:
 
 @contextlib.contextmanager
 def executed_files(files: set[str]) -> Iterator[None]:
-    """Adds the package's files in which a function runs, importing not counted, to a set."""
+    """Collects the package's files in which a function runs, without imports, in a set."""
 
     def look(frame: FrameType, event: str, argument: Any) -> None:
         path = frame.f_code.co_filename
@@ -77,8 +77,8 @@ def executed_files(files: set[str]) -> Iterator[None]:
 
 
 def files_of_command(arguments: Sequence[str]) -> list[str]:
-    """The files that a command of jaxgadget goes through once everything is imported."""
-    for path in sources():  # what an import runs is on nobody's way
+    """The files that a command of jaxgadget runs after all imports."""
+    for path in sources():  # imports do not count
         if not path.endswith("__main__.py"):
             module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
             importlib.import_module("jaxgadget" if module == "__init__" else f"jaxgadget.{module}")
@@ -96,7 +96,7 @@ def files_of_command(arguments: Sequence[str]) -> list[str]:
 
 
 def report(command: Sequence[str]) -> None:
-    """Prints all that is counted."""
+    """Prints all measurements."""
     files = sources()
     rooms = lines_by_room(files)
     print(f"{sum(rooms.values())} lines in {len(files)} files:")
@@ -111,7 +111,7 @@ def report(command: Sequence[str]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Counts, with one of jaxgadget's commands as the blueprint's way; by default the demo's."""
+    """Measures the package and the files of one of jaxgadget's commands, by default the demo's."""
     report((sys.argv[1:] if arguments is None else arguments) or DEMO)
 
 

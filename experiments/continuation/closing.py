@@ -37,20 +37,20 @@ from jaxgadget.util.arrays import FloatArray
 NAME = "closing"
 ITERATIONS, SMOKE_ITERATIONS = 2000, 20
 LARGER_ITERATIONS, OPTIMAL_ITERATIONS = 1000, 5000
-"""In larger games; the latter of their optimal continuations, for which linear programs take long."""
+"""Iterations in larger games: of refinements, and of optimal continuations in place of linear programs."""
 
 COUNTS, SMOKE_COUNTS = (10, 30, 100, 300, 1000), (2, 4)
 NOISE = (0.001, 0.01, 0.05)
-"""Of exact values, in payoff ranges × N(s)."""
+"""Noise of exact values, in payoff ranges × N(s)."""
 
 NEAR = 0.01
-"""Blueprints that are nearer to their continuation than this share of the farthest have no share."""
+"""Blueprints whose distance is below this share of the largest have no share."""
 
 BEHIND = 0.05
-"""The share of the way by which no blueprint should end worse than with best responses."""
+"""Tolerated loss relative to best responses, as a share of the distance."""
 
 SOLVED = 1e-5
-"""Of the payoff range: what is nearer than that is equal, as solves are no better."""
+"""Smaller differences count as equal, given the accuracy of solves; as a share of the payoff range."""
 
 LEAST_DRAWN = 1e-5
 """Smaller exploitabilities are drawn there."""
@@ -126,7 +126,7 @@ def _promised(
     optimal: FloatArray,
     settings: Settings,
 ) -> dict[str, FloatArray]:
-    """Theorem 2's Δ and bound of what a network promises: `measure_promise` where V* is known."""
+    """Theorem 2's Δ and bound for a network's values: `measure_promise` where V* is known."""
     asked = (ContinuationValues(values),)
     promises = find_promises(profiles.tree, cut, profiles, asked, player, "float32", settings.progress)
     difference, mass = np.abs(promises.continuations[0].values - exact), promises.ranges.mass
@@ -181,7 +181,7 @@ def shares(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def behind(frame: pd.DataFrame) -> pd.Series:
-    """By which share of the way a method ends worse than best responses with the same gadget and prior.
+    """Share of the distance by which a method is worse than best responses with the same gadget and prior.
 
     0 where both are equal up to `SOLVED`.
     """
@@ -199,22 +199,22 @@ def behind(frame: pd.DataFrame) -> pd.Series:
 
 
 def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The share of the way from blueprint to optimal continuation that is closed, by setting.
+    """The share of the distance from blueprint to optimal continuation that is closed, by setting.
 
-    `mean` and `least` are over blueprints and players, without those that are nearer than a hundredth of
-    the farthest; `all` is the mean with these; `whole` is the sum of what was gained over the sum of
-    distances, of all; of all blueprints, too, are `worse`: a method makes them worse by more than a
-    thousandth; and `behind`: it leaves them worse than best responses do with the same gadget and prior
-    by more than 5 % of the way and 1e-5 of the payoff range. The continuation's prior is where the network
-    says that the opponent goes. Optimal continuations are of linear programs, in larger games of 5,000
+    `mean` and `least` are over blueprints and players, without those whose distance is below a hundredth of
+    the largest; `all` is the mean over all of them; `whole` is the sum of improvements over the sum of
+    distances. Also over all blueprints, `worse` counts those that a method makes worse by more than a
+    thousandth, and `behind` those that it leaves worse than best responses with the same gadget and prior by
+    more than 5 % of the distance and 1e-5 of the payoff range. The continuation's prior is the opponent's
+    reach according to the network. Optimal continuations are from linear programs, in larger games from 5,000
     iterations of CFR+.
 
-    Promises: Δ is how far a network's promises are from V*, at most, divided by N(s), in per cent of the
-    payoff range: its mean and the largest of all blueprints. Bound: the mean of Theorem 2's, the optimal
-    continuation's exploitability plus 2Δ, beside the mean exploitability of what was refined. Above: refined
-    strategies above that bound; beyond: those that are worse than the blueprint by more than 2Δ. Share: of
-    the blueprints after which a guard kept what came of estimates. Gain: what it added to the mean share of
-    the way. It can take nothing from it.
+    Promises: Δ is the largest difference between a network's values and V*, divided by N(s), in per cent of
+    the payoff range: its mean and maximum over blueprints. Bound: the mean of Theorem 2's bound, the optimal
+    continuation's exploitability plus 2Δ, beside the mean exploitability of refined strategies. Above:
+    refined strategies above that bound; beyond: those that are worse than the blueprint by more than 2Δ.
+    Share: share of the blueprints for which a guard selected the estimates. Gain: its addition to the mean
+    share of the distance, which is never negative.
     """
     measured = shares(frame)
     measured = measured.assign(behind=behind(measured) > BEHIND)
@@ -248,7 +248,7 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def _promise(part: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Any]:
-    """Numbers of a method with a network, of all blueprints and both players."""
+    """Numbers of a method with a network, over all blueprints and both players."""
     delta, unit = part["delta"], part["payoff_range"]
     keys = ["player", "blueprint"]
     method = part["method"].iloc[0]

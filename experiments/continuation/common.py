@@ -19,10 +19,10 @@ from jaxgadget.policy.blueprints import make_blueprints
 HERE = pathlib.Path(__file__).parent
 
 FEW_BLUEPRINTS = ("cfr:3", "cfr:10", "cfr:30", "cfr:100", "cfr:300", "draws:5")
-"""After which larger games are refined."""
+"""Blueprints of larger games."""
 
 LARGER_TRAINING = {"samples": 2048, "steps": 5000, "width": 64}
-"""Of larger games, so that a network still takes minutes."""
+"""Settings for larger games, with which a network still takes minutes."""
 
 SMOKE_TRAINING = {"samples": 16, "rounds": 1, "steps": 20, "iterations": 20, "width": 8}
 
@@ -34,13 +34,13 @@ def cases(settings: Settings) -> list[tuple[str, str]]:
 
 
 def larger_cases(settings: Settings) -> list[tuple[str, str]]:
-    """Beyond Figure 2: larger Leducs and Liar's Dice; in a smoke test none."""
+    """Games beyond Figure 2: larger Leducs and Liar's Dice; none in a smoke test."""
     return settings.pick([(game, cut) for game, cuts in LARGER.items() for cut in cuts], [])
 
 
 @functools.lru_cache(maxsize=1)
 def blueprints(settings: Settings, game: str) -> Policy:
-    """Figure 2's 45: checkpoints of CFR, spread over exploitability, and draws; of larger games ten."""
+    """Figure 2's 45 blueprints: checkpoints of CFR, spread over exploitability, and draws; else ten."""
     specifications = FEW_BLUEPRINTS if game in LARGER else BLUEPRINTS
     return make_blueprints(tree_of(game), settings.pick(specifications, SMOKE_BLUEPRINTS))
 
@@ -63,7 +63,7 @@ def train(settings: Settings, game: str, cut: str) -> RangeTraining:
 
 
 def network(settings: Settings, game: str, cut: str) -> FolderRanges:
-    """The trained network of a game and cut, as range values; trained if it is not there."""
+    """The trained network of a game and cut, as range values; trained if it is missing."""
     values = FolderRanges(str(network_folder(settings, game, cut)))
     if not pathlib.Path(values.folder).exists() or values.error is None:
         train(settings, game, cut)

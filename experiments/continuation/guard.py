@@ -30,7 +30,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 def _measure(settings: Settings, game: str, cut: str) -> pd.DataFrame:
     tree, profiles, values = tree_of(game), blueprints(settings, game), network(settings, game, cut)
     solver = Solver(iterations=settings.pick(ITERATIONS, SMOKE_ITERATIONS), progress=False)
-    value = tree.payoff_bounds  # exploitabilities are not asked for
+    value = tree.payoff_bounds  # exploitabilities are not computed
 
     def run(guard: bool) -> float:
         gadget = Resolving(alternative=ContinuationValues(values, guard=guard))
@@ -44,9 +44,9 @@ def _measure(settings: Settings, game: str, cut: str) -> pd.DataFrame:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Seconds of resolving, blueprint prior, for player 0: the network's trunk, the subgames, all evaluated.
+    """Seconds of resolving, blueprint prior, for player 0: the network's trunk, subgames and evaluations.
 
-    Compiled before; with a guard and without in turn, of each the least of three times.
+    Without compilation; with and without a guard alternately, the minimum of three times each.
     """
     rows: list[dict[str, Any]] = []
     for (game, cut), part in frame.groupby(["game", "cut"], sort=False):

@@ -43,7 +43,7 @@ def compute(settings: Settings) -> pd.DataFrame:
         ):
             gadget = Resolving(BlueprintPrior(), 2e-2)
             seconds: list[float] = []
-            for _ in range(settings.pick(4, 2)):  # the first time it is compiled
+            for _ in range(settings.pick(4, 2)):  # the first run compiles
                 began = time.perf_counter()
                 found = nested_search(
                     tree,
@@ -68,9 +68,9 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Exact exploitability of the policies that search plays, and seconds for a blueprint, compiled before.
+    """Exact exploitability of the policies of nested search, and seconds per blueprint without compilation.
 
-    Seconds are the least of three runs. With a network of ranges search does not depend on the blueprint.
+    Seconds are the minimum of three runs. With a network of ranges, search does not depend on the blueprint.
     Resolving, blueprint prior, ε = 0.02.
     """
     keys = ["game", "player", "values", "iterations"]

@@ -26,10 +26,10 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Root mean squared errors in per cent of the payoff range, and the largest gap of what was learnt from.
+    """Root mean squared errors in per cent of the payoff range, and the largest gap of the training data.
 
-    Held out: by sample and blueprint; blueprint: by blueprint alone; visited: where searches after other
-    blueprints ask; value: of the predicted value of the optimal continuation, which is unique.
+    Held out: by sample and blueprint; blueprint: by blueprint alone; visited: at queries of searches after
+    other blueprints; value: of the predicted value of the optimal continuation, which is unique.
     """
     table = frame[["game", "cut", "samples", "subgames_per_second", "seconds"]].copy()
     for name in (*ERRORS, "gap_max"):

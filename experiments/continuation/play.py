@@ -1,4 +1,4 @@
-"""At play: a network's trunk and one subgame against iterations of all subgames and one, at equal time."""
+"""At play: a network's trunk and one subgame, compared with iterations of all subgames in the same time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ NAME = "play"
 TRUNK_ITERATIONS, SMOKE_TRUNK_ITERATIONS = (50, 500), (3,)
 SUBGAME_ITERATIONS, SMOKE_SUBGAME_ITERATIONS = 1000, 10
 MEASURED, SMOKE_MEASURED = (100, 300), (10, 30)
-"""Iterations of all subgames, from the difference of which one is timed."""
+"""Numbers of iterations of all subgames; the difference in time gives that of one iteration."""
 
 TURNS = 3
 MOST = 3000
-"""Iterations of all subgames, at most: more are not needed to close everything."""
+"""Maximum number of iterations of all subgames, which suffices to close the distance."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:
@@ -104,13 +104,13 @@ def _measure(settings: Settings, closing: pd.DataFrame, game: str, cut: str, pla
 
 
 def _seconds(run: Callable[[int], float], iterations: int) -> float:
-    """The least of several runs, after one that compiles."""
+    """The minimum of several runs, after one that compiles."""
     run(iterations)
     return min(run(iterations) for _ in range(TURNS))
 
 
 def _largest(tree: HistoryTree, where: str) -> Cut:
-    """A cut with the one public state that has most roots."""
+    """A cut with only the public state that has most roots."""
     whole = cut(tree, where)
     state = int(np.argmax(np.bincount(whole.subgame)))
     roots = whole.roots[whole.subgame == state]
@@ -120,11 +120,11 @@ def _largest(tree: HistoryTree, where: str) -> Cut:
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """Distance closed during play by a network, and by iterations of all subgames in the same time.
 
-    Resolving, blueprint prior, 1,000 iterations of the subgame, one blueprint at a time, compiled before; no
-    guard, which evaluates the whole game. Trunk, and an iteration of all subgames at once: their times, of
-    that of the subgame with most roots, which is solved besides in either way. Equal iterations: of all
-    subgames, in the time of the network's trunk. Network, iterations: mean shares of the way that are closed,
-    over both players and blueprints, without those that are near their continuations.
+    Resolving, blueprint prior, 1,000 iterations of the subgame, one blueprint at a time, without compilation;
+    no guard, which would evaluate the whole game. Trunk, and an iteration of all subgames: their times
+    relative to the subgame with most roots, which is solved in either case. Equal iterations: iterations of
+    all subgames in the time of the network's trunk. Network, iterations: mean shares of the distance that are
+    closed, over both players and blueprints, without those that are close to their continuations.
     """
     rows: list[dict[str, Any]] = []
     for (game, where, steps), part in frame.groupby(["game", "cut", "trunk_iterations"], sort=False):

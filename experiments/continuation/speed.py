@@ -29,7 +29,7 @@ ALONE, SMOKE_ALONE = 8, 2
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """A row for every game, cut and number of pairs of ranges; medians of several turns, compiled before.
+    """A row for every game, cut and number of pairs of ranges; medians of several turns, without compilation.
 
     A call solves one subgame for one pair of ranges, or all below the cut for every pair.
     """
@@ -69,7 +69,7 @@ def _solve(forest: Forest, lanes: int, options: Solver) -> tuple[list[float], fl
 
 
 def _spread(count: int, most: int) -> list[int]:
-    """At most a number of `count` indices, evenly spaced."""
+    """At most `count` indices, evenly spaced."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int)).tolist()
 
 
@@ -87,11 +87,11 @@ def _row(
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Subgames a second, until gaps are at most a thousandth of the payoff range or after 1,000 iterations.
+    """Subgames per second, until gaps are at most a thousandth of the payoff range or after 1,000 iterations.
 
-    Certified in float64; `largest_gap` is that of the last turn, of the payoff range. Ranges are drawn anew
-    in every turn. One subgame: a call solves one public state for one pair of ranges; eight public states in
-    turn, each compiled once. Times: how often as many a second as so.
+    Certified in float64; `largest_gap` is that of the last turn, as a share of the payoff range. Every turn
+    draws new ranges. One subgame: a call solves one public state for one pair of ranges; eight public states,
+    each compiled once. Times: the rate divided by that of one subgame.
     """
     one = frame[frame["call"] == "one subgame"].set_index(["game", "cut"])["per_second"]
     keys = pd.MultiIndex.from_frame(frame[["game", "cut"]])

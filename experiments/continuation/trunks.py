@@ -18,7 +18,7 @@ from jaxgadget.values.ranges import RangeValues
 NAME = "trunks"
 ITERATIONS, SMOKE_ITERATIONS = 1000, 10
 BELOW, SMOKE_BELOW = 300, 10
-"""Iterations of what stands for exact values, in every subgame and update."""
+"""Iterations of the reference for exact values, in every subgame and update."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:
@@ -58,10 +58,10 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """NashConv of the whole strategy, both trunk and subgames re-solved with the values of the trunk's solve.
+    """NashConv of the whole strategy, with subgames re-solved using the values of the trunk's solve.
 
-    Exact: subgames solved anew by 300 iterations of CFR+ in every update of the trunk. Trunk seconds: of
-    1,000 iterations, compiling included.
+    Exact: subgames solved by 300 iterations of CFR+ in every update of the trunk. Trunk seconds: time of
+    1,000 iterations, including compilation.
     """
     table = frame[["game", "cut", "values", "nash_conv"]].copy()
     table["of the payoff range"] = (frame["nash_conv"] / frame["payoff_range"]).map("{:.3%}".format)

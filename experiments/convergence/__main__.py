@@ -1,4 +1,4 @@
-"""Iterations that gadget games need, by regret-matching rule: `python -m experiments.convergence`."""
+"""Iterations to convergence of gadget games, by regret-matching rule: `python -m experiments.convergence`."""
 
 from __future__ import annotations
 

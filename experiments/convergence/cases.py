@@ -44,7 +44,7 @@ KINDS = ("resolving", "max-margin")
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A game, its cut, and how many iterations are worth waiting for."""
+    """A game, its cut, and the number of iterations to run."""
 
     name: str
     game: str
@@ -69,7 +69,7 @@ CASES = {
 
 @dataclasses.dataclass(frozen=True)
 class ScaledPrior(BlueprintPrior):
-    """The blueprint prior in another scale, clipped as usual.
+    """The blueprint prior with another scale, clipped as usual.
 
     Attributes:
       scale: `largest` divides a subgame's reaches by the largest instead of by their sum;
@@ -137,12 +137,12 @@ class Games:
 
     Attributes:
       case: the game.
-      player: who re-solves.
-      kind: of gadget.
-      prepared: the subgames, and what the blueprints bring.
+      player: the resolving player.
+      kind: kind of gadget.
+      prepared: the subgames with the blueprints' ranges and values.
       gadgets: one for every prior and ε.
       names: `prior, ε` of every gadget.
-      games: what is solved.
+      games: the gadget games.
     """
 
     case: Case
@@ -155,7 +155,7 @@ class Games:
 
     @property
     def count(self) -> int:
-        """Games, padding not included."""
+        """Number of games, without padding."""
         return self.games.batch.num_games
 
     @property
@@ -170,7 +170,7 @@ class Games:
 
     @functools.cached_property
     def fallback(self) -> Fallback:
-        """The blueprint, where no average is taken."""
+        """The blueprint, used where no average is taken."""
         with precision(np.float64):
             lanes = np.arange(self.games.num_lanes)
             return jax.device_put(self.games.fallbacks(lanes, (self.player,))[self.player])
@@ -182,11 +182,11 @@ class Games:
         return [(prior, epsilon, label) for prior, epsilon in self.names for label in labels]
 
     def total(self, x: FloatArray) -> FloatArray:
-        """`[games, lanes]` in units of payoff → `[lanes]` shares of the payoff range, added up by `rule`."""
+        """Converts payoffs `[games, lanes]` to `[lanes]` shares of the payoff range, combined by `rule`."""
         return (x.sum(axis=0) if self.rule == "sum" else x.max(axis=0)) / load_tree(self.case).payoff_range
 
     def with_epsilon(self, least: float, factor: float = 1.0) -> GadgetGames:
-        """The same games with every ε multiplied, up to a half, and raised to at least `least`."""
+        """The same games with every ε multiplied, at most 1/2, and at least `least`."""
         raised = [max(g.epsilon, min(factor * g.epsilon, 0.5), least) for g in self.gadgets]
         gadgets = [dataclasses.replace(g, epsilon=e) for g, e in zip(self.gadgets, raised, strict=True)]
         return _build(self.prepared, gadgets)
@@ -211,7 +211,7 @@ class Games:
 
 @functools.lru_cache(maxsize=1)
 def build(case: Case, player: int, kind: str, family: str) -> Games:
-    """Puts one kind of gadget game of a case on the device."""
+    """Builds one kind of gadget game of a case on the device."""
     make = find(GADGETS, kind, "gadget")
     named = {(name, e): make(prior, e) for name, prior in FAMILIES[family].items() for e in EPSILONS}
     tree, gadgets = load_tree(case), tuple(named.values())

@@ -1,10 +1,10 @@
-"""Iterations that gadget games with priors need, by method.
+"""Iterations until gadget games with priors converge, by method.
 
-Gadget games of four games, seven blueprints, two priors and two ε are solved by every method, all
-lanes of a kind in one batch, and looked at ten times a decade. Counted is the first look at which
-(a) the gap is within 1e-3 of the payoff range, (b) the value that the refined strategy guarantees is
-within 1e-5 of the payoff range of the optimum, which linear programs give. A lane's games are added
-up as its certificate adds them: their sum for resolving, the largest for max-margin.
+Gadget games of four games, seven blueprints, two priors and two ε are solved by every method, all lanes of a
+kind in one batch, and evaluated ten times per decade. The result is the first evaluation at which (a) the gap
+is within 1e-3 of the payoff range, (b) the value that the refined strategy guarantees is within 1e-5 of the
+payoff range of the optimum from linear programs. A lane's games are combined as in its certificate: their sum
+for resolving, the largest for max-margin.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ AT = (500, 5_000)
 
 CHEAP = ("leduc", "goofspiel4")
 SHORT = 5_000
-"""Methods that are not for everywhere run in the cheap games, so long."""
+"""Number of iterations of methods that run only in the cheap games."""
 
 SMOKE = (("resolving", "CFR+ linear"), ("max-margin", "SAPCFR+ quadratic, annealed"))
 """Settings of a smoke test."""
@@ -79,7 +79,7 @@ class Piece(NamedTuple):
 
 
 def pieces(smoke: bool) -> Iterator[Piece]:
-    """Everything to run: what matters most first, then game by game so that games are built once."""
+    """All pieces to run, the most important first, then ordered by game so that each game is built once."""
     if smoke:
         case = CASES["kuhn"]
         for kind, name in SMOKE:
@@ -127,7 +127,7 @@ def better(first: Look, second: Look) -> Look:
 
 
 def looks(games: Games, method: Method, horizon: int) -> Iterator[tuple[int, dict[str, Look]]]:
-    """Solves, and yields what can be seen at every look: of the average, the last strategy, and more."""
+    """Solves, and yields the measurements of every evaluation: of averages, last strategies, and others."""
     dtype = np.dtype(method.dtype)
     sums: dict[int, tuple[Parts, Parts]] = {}
     with precision(dtype):
@@ -155,14 +155,14 @@ def looks(games: Games, method: Method, horizon: int) -> Iterator[tuple[int, dic
 
 
 def _last(problem: Problem, state: State, method: Method) -> tuple[Parts, Parts]:
-    """The current plans: an average over the next iteration alone."""
+    """The current plans, as an average over the next iteration only."""
     copy = jax.tree.map(jnp.copy, state)
     copy = dataclasses.replace(copy, strategy_sum=jax.tree.map(jnp.zeros_like, state.strategy_sum))
     return run(problem, copy, state.iteration + 1, rule=method.rule).strategy_sum
 
 
 def solve_piece(piece: Piece, games: Games, optima: pd.DataFrame) -> pd.DataFrame:
-    """A row for every lane and every strategy that was looked at; `optima` are the rows of its games."""
+    """A row for every lane and every evaluated strategy; `optima` are the rows of its games."""
     optimum = optima["optimum"].to_numpy(float).reshape(games.count, -1)
     began, exploited = time.process_time(), dict[int, FloatArray]()
     iterations: list[int] = []
@@ -195,13 +195,13 @@ def solve_piece(piece: Piece, games: Games, optima: pd.DataFrame) -> pd.DataFram
 
 
 def _first(at: FloatArray, x: FloatArray, goal: float) -> FloatArray:
-    """`[lanes]` the first look at which `x[looks, lanes]` is at most the goal, NaN if at none."""
+    """`[lanes]` the first evaluation at which `x[looks, lanes]` is at most the goal, NaN if there is none."""
     reached = x <= goal
     return np.where(reached.any(axis=0), at[reached.argmax(axis=0)], np.nan)
 
 
 def in_single(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with all numbers but those of `DOUBLE` in single precision."""
+    """The rows with all numbers except those of `DOUBLE` in single precision."""
     return rows.astype({c: np.float32 for c in rows.select_dtypes(np.float64) if c not in DOUBLE})
 
 
@@ -217,7 +217,7 @@ def find_optima(piece: Piece) -> pd.DataFrame:
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """A row for every lane of every piece, and strategy; exact exploitabilities included."""
+    """A row for every lane of every piece, and strategy; includes exact exploitabilities."""
     work = list(pieces(settings.smoke))
     batches = {tuple(piece.batch.values()): piece for piece in work}
     optima = settings.gather(

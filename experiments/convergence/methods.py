@@ -28,7 +28,7 @@ Warmth = Literal["blueprint", "regrets", "strategy"]
 )
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tried(RegretMatching):
-    """A rule with one more setting.
+    """A rule with an additional setting.
 
     Attributes:
       decay: regrets are multiplied by (t / (t + 1))^decay after iteration t.
@@ -45,19 +45,19 @@ class Tried(RegretMatching):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Method:
-    """One way to solve.
+    """A solution method.
 
     Attributes:
-      name: in tables.
+      name: name in tables.
       rule: regret matching and averaging.
-      everywhere: run in all games; else in those of `study.CHEAP` only.
+      everywhere: run in all games; otherwise only in those of `study.CHEAP`.
       anneal: at iteration t ε is at least anneal / t, until it is the gadget's own.
       finish: at iteration t ε is finish / t times the gadget's own, but no more than a half, until t is
         that many.
-      restart: the average starts again whenever ε changes.
-      warm: what regrets begin with; see `begin`.
-      warmth: by how much those are multiplied.
-      dtype: of the solve.
+      restart: restart the average whenever ε changes.
+      warm: initial regrets; see `begin`.
+      warmth: factor of the initial regrets.
+      dtype: precision of the solve.
     """
 
     name: str
@@ -122,16 +122,16 @@ METHODS = {
 """In the order in which they run."""
 
 LARGE = 1e9
-"""Regrets next to which one iteration's do not count."""
+"""Regrets relative to which those of one iteration are negligible."""
 
 
 def begin(games: Games, method: Method) -> State:
     """Initial state of a method; call in its precision.
 
-    Without a warm start play is uniform. `blueprint`: both players' first strategies
-    below the cut are their blueprints. `regrets`: the same, and the regrets of that play are multiplied.
-    `strategy`: regrets begin proportional to the blueprints' strategies, at every infoset as large as
-    the sum of its regrets' sizes against the blueprint.
+    Without a warm start play is uniform. `blueprint`: both players' first strategies below the cut are their
+    blueprints. `regrets`: the same, with the regrets of that play multiplied. `strategy`: initial regrets are
+    proportional to the blueprints' strategies, scaled at every infoset to the sum of absolute regrets against
+    the blueprint.
     """
     problem = games.problem
     if method.warm is None:
@@ -165,7 +165,7 @@ def _size(treeplex: object, regret: jax.Array) -> jax.Array:
 
 
 def epsilon_at(method: Method, iteration: int) -> tuple[float, float]:
-    """From this iteration on, to the next look: the least ε, and what every gadget's own is multiplied by."""
+    """From this iteration to the next evaluation: the least ε, and the factor of every gadget's own ε."""
     t = max(iteration, 2)
     least = min(0.5, method.anneal / t)
     return least if least > min(EPSILONS) else 0.0, max(1.0, method.finish / t)

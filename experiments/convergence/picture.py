@@ -80,18 +80,18 @@ def profiles(frame: pd.DataFrame) -> Figure:
 
 
 def _profile(reached: np.ndarray, end: int) -> tuple[np.ndarray, np.ndarray]:
-    """Steps of the share of lanes that have reached a goal, from 10 iterations to the end."""
+    """Step function of the share of lanes that have reached a goal, from 10 iterations to the end."""
     x = np.unique(np.append(reached[reached <= end], [10, end]))
     return x, np.array([(reached <= t).mean() for t in x])
 
 
 def _area(x: np.ndarray, y: np.ndarray) -> float:
-    """Mean height of the steps over the logarithm of iterations: how early lanes reach the goal."""
+    """Mean height of the steps over the logarithm of iterations, a measure of how early goals are reached."""
     return float(np.sum(np.diff(np.log(x)) * y[:-1]) / np.log(x[-1] / x[0]))
 
 
 def _direct_labels(ax: Axes, ends: Sequence[tuple[str, float, float]]) -> None:
-    """Names beside the ends of the lines, moved apart; where ends meet, the earlier line comes first."""
+    """Names beside the ends of the lines, moved apart; where ends coincide, the earlier line comes first."""
     ends = sorted(ends, key=lambda end: end[1:])
     heights = np.array([end for _, end, _ in ends])
     for k in range(1, len(heights)):
@@ -153,7 +153,7 @@ def against(frame: pd.DataFrame) -> Figure:
 
 
 def excess(frame: pd.DataFrame) -> Figure:
-    """By how much more every lane is exploitable than exactly refined, by method."""
+    """Each lane's additional exploitability relative to the exact refinement, by method."""
     figure = Figure(figsize=(9.4, 3.9), layout="constrained")
     names = [m for m in (*COLORS, *LABELS) if m in set(frame["method"])]
     names = list(dict.fromkeys(names))[::-1]

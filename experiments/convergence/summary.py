@@ -53,7 +53,7 @@ def _each(frame: pd.DataFrame, methods: Sequence[str], row: Callable[[pd.DataFra
 
 
 def _goal(frame: pd.DataFrame, goal: str) -> list[str]:
-    """Shares reached within 500, 5,000 and to the end, the median and the worst."""
+    """Shares reached within 500, within 5,000 and at the end, the median and the worst."""
     t = frame[goal].to_numpy(float)
     shares = [(t <= 500).mean(), (t <= 5_000).mean(), np.isfinite(t).mean()]
     filled = np.where(np.isfinite(t), t, np.inf)
@@ -120,7 +120,7 @@ def _lanes(frame: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
 
 
 def _excess(frame: pd.DataFrame, methods: Sequence[str], by_method: bool = False) -> pd.DataFrame:
-    """Mean exploitability after 5,000 iterations less that of the exact solution, in units of payoff."""
+    """Mean exploitability after 5,000 iterations minus that of the exact solution, in units of payoff."""
     frame = frame.assign(excess=frame["exploitability"] - frame["exact_exploitability"])
     rows = frame.pivot_table(index=["case", "gadget", "epsilon"], columns="method", values="excess")
     rows = rows[[m for m in methods if m in rows.columns]]

@@ -31,7 +31,7 @@ def resolve_both(
       where: the cut.
       blueprint: profiles, a lane each.
       gadgets: player 0's and player 1's.
-      iterations: of CFR in every gadget game.
+      iterations: iterations of CFR in every gadget game.
       value: bracket of the game's value.
 
     Returns:
@@ -54,5 +54,5 @@ def resolve_both(
 
 
 def ranks(player: int, infostate: str) -> str:
-    """An infostate of Leduc with ranks 0, 1, 2 for cards 0 … 5: suits never matter."""
+    """An infostate of Leduc with ranks 0, 1, 2 for cards 0 … 5: suits are irrelevant."""
     return re.sub(r"\[(Private|Public): (\d)\]", lambda card: f"[{card[1]}: {int(card[2]) // 2}]", infostate)

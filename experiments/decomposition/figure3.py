@@ -1,13 +1,13 @@
-"""Figure 3 of "Solving games using decomposition": an equilibrium's subgames, thrown away and re-solved.
+"""Figure 3 of "Solving games using decomposition": an equilibrium's subgames, discarded and re-solved.
 
-Leduc is solved until the equilibrium is exploitable for less than 2.5e-11 chips per hand, as in the
-paper; by predictive CFR+ on the game without suits, which loses nothing. Then only the strategy of the
-first betting round is kept, and for each infostate of either player at the start of the five subgames
-its counterfactual best-response value. All subgames are re-solved from that for both players, safely
-(with the values) and unsafely (without). Exploitability is `nash_conv / 2`, in chips per hand.
+Leduc is solved until the equilibrium's exploitability is below 2.5e-11 chips per hand, as in the paper; by
+predictive CFR+ on the game without suits, which is equivalent. Then only the strategy of the first betting
+round is stored, and for each infostate of either player at the start of the five subgames its counterfactual
+best-response value. All subgames are re-solved from these for both players, safely (with the values) and
+unsafely (without). Exploitability is `nash_conv / 2`, in chips per hand.
 
-Where the unsafe method stalls depends on the equilibrium, of which there are many, and the paper does
-not say which one it took; so others, found by other algorithms and less exact, are re-solved too.
+The level at which the unsafe method stalls depends on the equilibrium, of which there are many, and the paper
+does not identify its own; therefore others, found by other algorithms and less exact, are re-solved, too.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ EQUILIBRIA: dict[str, tuple[str, int, float | None]] = {
     "dcfr": ("dcfr", 20_000, None),
     "linear-cfr": ("linear-cfr", 50_000, None),
 }
-"""Algorithm, iterations, and the NashConv at which to stop: twice what the paper's is exploitable for."""
+"""Algorithm, iterations, and the target NashConv: twice the exploitability of the paper's equilibrium."""
 
 SMOKE_EQUILIBRIA: dict[str, tuple[str, int, float | None]] = {MAIN: ("pcfr+", 10_000, 1e-2)}
 
 ITERATIONS = tuple(100 * 2**k for k in range(12))
 SEVERAL = 12_800
-"""Up to so many iterations all equilibria are re-solved, from there on the main one only."""
+"""Up to this number of iterations all equilibria are re-solved, beyond it only the main one."""
 
 METHODS = ("safe", "unsafe")
 COLUMNS = (
@@ -93,10 +93,10 @@ def find_equilibria(tree: HistoryTree, wanted: Mapping[str, tuple[str, int, floa
 
 
 def root_values(tree: HistoryTree, policy: Policy, resolver: int) -> FloatArray:
-    """`[R, lanes]` what the resolving player has at the opponent's root infostates, at worst.
+    """`[R, lanes]` the resolving player's worst-case value at the opponent's root infostates.
 
-    In Leduc the opponent acts below every root before the game ends, so that the value of a root is
-    the sum over its infosets that come next, each weighted by chance's and the resolver's reach.
+    In Leduc the opponent acts below every root before the game ends, so the value of a root is the sum over
+    its first infosets, each weighted by chance's and the resolver's reach.
     """
     opponent = 1 - resolver
     forest = build_forest(tree, CUT)
@@ -129,7 +129,7 @@ def resolve(tree: HistoryTree, equilibria: Policy, iterations: int) -> pd.DataFr
         discard_subgames(tree, equilibria),
         (first, second),
         iterations=iterations,
-        value=(0.0, 0.0),  # it cancels in NashConv
+        value=(0.0, 0.0),  # has no effect on NashConv
     )
     exploitability = evaluate_policy(profile).nash_conv / 2
     gap = np.stack([refinement.gap for refinement in refinements])

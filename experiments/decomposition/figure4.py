@@ -1,14 +1,14 @@
 """Figure 4 of "Solving games using decomposition": CFR-D on Leduc, trunk and subgames solved by CFR.
 
-The trunk is the first betting round; the five subgames after it are solved anew in every update of
-the trunk and forgotten. In the end both players re-solve all subgames from the average
-counterfactual values that were kept. Exploitability is the paper's: the average of both players'
-losses to a best response, `nash_conv / 2`, in chips per hand.
+The trunk is the first betting round; the five subgames below it are solved from scratch in every update of
+the trunk and discarded. Finally both players re-solve all subgames from the stored average counterfactual
+values. Exploitability is the paper's: the average of both players' losses to a best response, `nash_conv /
+2`, in chips per hand.
 
-Our updates alternate, so a trunk iteration solves the subgames twice, once for each player's
-update; the paper does not say whether its updates alternate. All points of a line run side by side as
-lanes and go on from the line before where that is the same solve cut short: they share `seconds`, the
-time spent on the trunk for this line alone.
+Updates alternate here, so a trunk iteration solves the subgames twice, once for each player's update; the
+paper does not say whether its updates alternate. All points of a line are solved together as lanes, and
+continue the previous line if that is the same solve with fewer iterations; they share `seconds`, the time
+spent on the trunk for this line alone.
 
 Of the paper's grid (500, 2,000, 8,000 and 32,000 trunk iterations, 100 to 12,800 subgame iterations,
 200,000 for re-solving) ours has 500 with 100 to 400 and 2,000 with 100 and 200, re-solved by 20,000;
@@ -81,7 +81,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def compute_grid(settings: Settings, name: str, grid: Grid) -> pd.DataFrame:
-    """The same for a grid; `name` is the experiment's."""
+    """The same for a given grid; `name` is the experiment's."""
     keys = [
         {
             "algorithm": algorithm,

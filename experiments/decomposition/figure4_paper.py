@@ -1,6 +1,6 @@
 """`figure4` on the paper's own grid, with its 200,000 iterations of re-solving.
 
-It takes days on two cores and runs only by name.
+Takes days on two cores, so it runs only if it is named.
 """
 
 from __future__ import annotations

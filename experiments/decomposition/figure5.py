@@ -1,13 +1,13 @@
 """Figure 5 of "Solving games using decomposition": an abstract strategy's subgames, re-solved.
 
-Leduc is solved with a board abstraction: a player with a Jack cannot tell a Queen from a King on the
-board, a player with a King not a Jack from a Queen. The lifted strategy plays the first betting round;
-the five subgames after it are re-solved without the abstraction, safely (the opponent may take its
-counterfactual best-response value instead) and unsafely (it enters as the abstract strategy does).
+Leduc is solved with a board abstraction: a player with a Jack cannot distinguish a Queen from a King on the
+board, nor a player with a King a Jack from a Queen. The lifted strategy plays the first betting round; the
+five subgames below it are re-solved without the abstraction, safely (the opponent may take its counterfactual
+best-response value instead) and unsafely (it enters as the abstract strategy does).
 
-Abstract equilibria are not unique, and the paper does not say which one it took; so several are
-re-solved, made by different algorithms. Exploitability is the paper's: the average of both players'
-losses to a best response, `nash_conv / 2`, in chips per hand.
+Abstract equilibria are not unique, and the paper does not identify its own; therefore several from different
+algorithms are re-solved. Exploitability is the paper's: the average of both players' losses to a best
+response, `nash_conv / 2`, in chips per hand.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ COLUMNS = (
 
 
 def board_texture(player: int, infostate: str) -> str:
-    """The paper's abstraction: holding a Jack or a King, a board that does not pair it is only that."""
+    """The paper's abstraction: with a Jack or a King, the boards that do not pair it are merged."""
     text = ranks(player, infostate)
     held, board = re.search(r"Private: (\d)", text), re.search(r"Public: (\d)", text)
     if held and board and int(held[1]) in (JACK, KING) and held[1] != board[1]:
@@ -180,7 +180,7 @@ def _curve(ax: Axes, rows: pd.DataFrame, drawn: str, column: str, color: str, la
 
 
 def _paper(ax: Axes) -> None:
-    """The numbers that the paper's text gives; it reads a range off its safe curve after 2,000."""
+    """The numbers in the paper's text; a range read off its safe curve after 2,000."""
     ax.axhline(0.382, color=PAPER, linewidth=0.9, linestyle=":", label="abstract strategy, paper")
     look: dict[str, Any] = {"marker": "s", "markerfacecolor": "none", "linestyle": "none"}
     ax.plot([200], [0.33], color=SAFE, **look, label="safe, paper: within 200")
@@ -191,6 +191,6 @@ def _paper(ax: Axes) -> None:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Of re-solved abstract strategies in Leduc, after some numbers of iterations; in chips per hand."""
+    """Re-solved abstract strategies in Leduc, after some numbers of iterations; in chips per hand."""
     shown = frame[frame["iterations"].isin((200, 2000, 6250, 10_000))]
     return (frame if shown.empty else shown)[[*COLUMNS[:3], *COLUMNS[4:7]]]

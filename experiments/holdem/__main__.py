@@ -1,7 +1,7 @@
 """Rivers of hold'em: `python -m experiments.holdem`.
 
-Figures from elsewhere beside ours, what an iteration costs, and a thousand rivers at once. Ten thousand of
-them, `many_rivers`, run by name alone.
+Published figures beside ours, the cost of an iteration, and a thousand rivers in batches. Ten thousand
+rivers, `many_rivers`, run only if named.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shared by the experiments: the river of the figures, menus, and boards drawn at random."""
+"""Shared by the experiments: the river of the figures, menus, and random boards."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MENUS: dict[str, Any] = {
 
 
 def random_board(seed: int) -> str:
-    """Five cards."""
+    """A random board of five cards."""
     return "".join(map(card_name, np.random.default_rng(seed).permutation(NUM_CARDS)[:5].tolist()))
 
 

@@ -1,8 +1,8 @@
-"""The cost of an iteration: the loop, compared with its operator calls alone and with explicit matrices.
+"""The cost of an iteration: the loop, compared with its operators alone and with explicit matrices.
 
-Everything runs in one process, alternating, in float32, in the solver's chunks of lanes; with matrices, which
-gain from more columns, in larger ones, and with many lanes the loop runs in such chunks, too.
-Times are the processor's, of all cores.
+Everything runs in one process, alternately, in float32, in the solver's chunks of lanes; with matrices, which
+gain from more columns, in larger ones, and with many lanes the loop also runs in such chunks. Times are
+processor times of all cores.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from jaxgadget.util.precision import precision
 NAME = "cost"
 RULE = find_rule("dcfr")
 ITERATIONS = 64
-"""A chunk's at a time: it is in the cache then, as in a solve."""
+"""Consecutive iterations of a chunk, which is then in the cache, as in a solve."""
 
 LARGE_CHUNK = 16
 """Lanes of a chunk with matrices, at most."""
@@ -86,7 +86,7 @@ def problems_of(spots: list[Spot], *, in_range: bool, chunk: int | None = None) 
 
 
 def written_down(problem: Problem) -> Problem:
-    """The same problem with matrices for operators."""
+    """The same problem with matrices in place of operators."""
 
     def dense(staked: Staked) -> Staked:
         inner, lanes = staked.tables, jax.tree.leaves(staked.tables)
@@ -134,7 +134,7 @@ def operators_of(problem: Problem) -> Run:
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """A row for every tree, number of lanes and of boards, and thing measured."""
+    """A row for every tree, number of lanes and of boards, and kind of measurement."""
     sizes = [(1, 1), (8, 1), (8, 8), (64, 64)]
     cases = [(tree, *size, "all") for tree in MENUS for size in sizes]
     cases.append(("57 nodes", 1, 1, "167 × 246"))
@@ -168,10 +168,10 @@ def measure(tree: str, lanes: int, boards: int, hands: str, limit: float) -> pd.
             for name, every in chunks.items():
                 taken = 0.0
                 for run in every:
-                    began = time.process_time()  # so that what other processes take does not count
+                    began = time.process_time()  # processor time excludes other processes
                     run(count)
                     taken += time.process_time() - began
-                if turn:  # the first one was compiled
+                if turn:  # the first run compiled
                     seconds[name].append(taken / count)
             until = time.perf_counter() + limit if turn == 0 else until
             turn += 1
@@ -187,8 +187,8 @@ def measure(tree: str, lanes: int, boards: int, hands: str, limit: float) -> pd.
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """Milliseconds of processor time of an iteration of all lanes, the minimum of several alternating runs.
 
-    Of the loop, of its operator calls alone, of the loop with 1,081² matrices for operators or in larger
-    chunks, and on narrow ranges of the loop with all hands carried; `over …` are the first over the others.
+    Of the loop, of its operators alone, of the loop with 1,081² matrices in place of operators or in larger
+    chunks, and on narrow ranges of the loop with all hands; `over …` are ratios of the first to the others.
     """
     keys = ["tree", "lanes", "boards", "hands", "carried", "chunk"]
     table = frame.pivot_table(index=keys, columns="what", values="least", sort=False).reset_index()

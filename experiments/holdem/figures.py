@@ -1,4 +1,4 @@
-"""Figures from elsewhere, and what is found here: an established solver's, and those that theory gives."""
+"""Published figures of an established solver and of theory, beside our results."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ FREQUENCIES = {"check": 0.736, "bet 100": 0.260, "bet 200": 0.0043}
 """The first player's initial strategy with full ranges, by the same solver."""
 
 BLUFFS = river(("AsAh,QsQh", "KsKh"), board="2s3h4d6c7c", pot=20, stack=10, menus=(ALL_IN_ONCE, NEVER))
-"""The first has the best hand or nothing, the second beats what is nothing."""
+"""The first player has the best hand or a bluff, the second a hand that beats bluffs."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """A row a figure; `exploitability` is that of the strategies here, in chips."""
+    """A row per figure; `exploitability` is that of our strategies, in chips."""
     iterations = settings.pick(ITERATIONS, SMOKE_ITERATIONS)
     rows: list[dict[str, Any]] = []
 
@@ -80,7 +80,7 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _best_response(folds: float) -> SpotSolution:
-    """The first player against kings that fold so often."""
+    """The first player's best response to kings that fold with a given probability."""
     tree = public_tree(BLUFFS)
     first, rows = policy_to_rows(Policy.uniform(tree))
     for row, node in enumerate(action_nodes(tree.nodes, 1).tolist()):

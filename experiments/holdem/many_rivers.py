@@ -1,4 +1,4 @@
-"""Ten thousand rivers as `rivers` has a thousand, on a GPU if JAX has one."""
+"""Ten thousand rivers, as in `rivers`, on a GPU if JAX has one."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ summarise, draw = rivers.summarise, rivers.draw
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """A row a river."""
+    """A row per river."""
     return rivers.solve_rivers(NAME, settings.pick(NUMBER, SMOKE_NUMBER), settings)

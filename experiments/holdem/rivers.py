@@ -1,4 +1,4 @@
-"""A thousand random rivers with full ranges, solved to 0.5 % of the pot: time, memory, and each one's gap.
+"""A thousand random rivers with full ranges, solved to 0.5 % of the pot: time, memory, and every gap.
 
 Solved in float32, certified in float64, batch by batch.
 """
@@ -25,7 +25,7 @@ TARGET, ITERATIONS, CHECK_EVERY = 0.005, 2000, 25
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """A row a river."""
+    """A row per river."""
     return solve_rivers(NAME, settings.pick(NUMBER, SMOKE_NUMBER), settings)
 
 
@@ -37,7 +37,7 @@ def solve_rivers(name: str, number: int, settings: Settings) -> pd.DataFrame:
 
 
 def _solve_piece(first: int, last: int) -> pd.DataFrame:
-    """A batch: `seconds` are all of it, compiling too where it was the first; memory is the most so far."""
+    """A batch: `seconds` include compilation in the first one; memory is the current peak."""
     began, before = time.perf_counter(), peak_bytes()
     seeds = list(range(first, last))
     spots = [river(board=random_board(seed), menus=MENUS["12 nodes"]) for seed in seeds]
@@ -66,7 +66,7 @@ def _solve_piece(first: int, last: int) -> pd.DataFrame:
 def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """EVs of the first player and exploitabilities, half of NashConv, as shares of the pot.
 
-    `seconds` are of all batches, `a river` without the first, which compiles; memory is the process's peak.
+    `seconds` cover all batches, `a river` excludes the first, which compiles; memory is the process's peak.
     """
     quantiles = [0, 0.05, 0.25, 0.5, 0.75, 0.95, 1]
     columns = ["ev", "exploitability", "iterations"]

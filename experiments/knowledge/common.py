@@ -32,17 +32,17 @@ LEDUC = "leduc_poker"
 
 
 def goofspiel(num_cards: int) -> str:
-    """The Goofspiel of the other studies, of any size."""
+    """The Goofspiel of the other studies, with any number of cards."""
     return f"goofspiel(imp_info=True,num_cards={num_cards},points_order=descending)"
 
 
 def liars_dice(sides: int) -> str:
-    """Liar's Dice with a die each."""
+    """Liar's Dice with one die per player."""
     return f"liars_dice(dice_sides={sides},numdice=1)"
 
 
 def dark_hex(rows: int, columns: int, version: str) -> str:
-    """OpenSpiel's Dark Hex, `classical` or `abrupt`, whose players know how many moves were made."""
+    """OpenSpiel's Dark Hex, `classical` or `abrupt`, in which players know the number of moves."""
     rules = {"classical": "cdh", "abrupt": "adh"}[version]
     parameters = f"gameversion={rules},num_cols={columns},num_rows={rows},obstype=reveal-numturns"
     return f"openspiel:dark_hex({parameters})"
@@ -67,7 +67,7 @@ WAYS = [(known, how) for known in KNOWN for how in COMBINED if known != COMPONEN
 """Knowledge and combination; components have nothing to combine."""
 
 SAFE = {("order 1", "damped"), ("order 1", "in-turn"), ("order 1", "one-by-one"), (COMPONENTS, "together")}
-"""In which of these ways exploitability never rises, by gadgets that are safe."""
+"""Methods that never raise exploitability, given safe gadgets."""
 
 COLORS = {
     "blueprint": "#000000",
@@ -99,13 +99,13 @@ def blueprints_of(game: str, specs: tuple[str, ...]) -> Policy:
 
 
 def own_decisions(tree: HistoryTree, player: int, count: int) -> BoolArray:
-    """`[n]` where a player decides for the nth time, `count` from 1."""
+    """`[n]` histories at which the player makes its nth decision, `count` from 1."""
     depth = tree.infosets[player].depth[tree.infoset[player]]
     return (tree.actor == ACTOR_BIT[player]) & (depth == count - 1)
 
 
 def cut_of(game: str, where: str, player: int) -> Cut:
-    """A cut by name; `own:N` is where the player decides for the Nth time."""
+    """A cut by name; `own:N` is the player's Nth decision."""
     kind, _, count = where.partition(":")
     if kind == "own":
         return cut(tree_of(game), lambda tree: own_decisions(tree, player, int(count)))
@@ -127,15 +127,15 @@ def measure(
     """A row for every blueprint and gadget with prior, all own infostates re-solved.
 
     Args:
-      game: which game.
+      game: name of the game.
       where: the cut; see `cut_of`.
-      specs: of blueprints.
-      player: who re-solves.
+      specs: SPECs of blueprints.
+      player: the resolving player.
       known: one of `KNOWN`.
-      combine: how the strategies go together.
+      combine: how the strategies are combined.
       algorithm: `lp` or a rule of CFR's.
-      iterations: of CFR.
-      exact: whether the game's value is that of a linear program; else a bracket by CFR.
+      iterations: iterations of CFR.
+      exact: whether the game's value comes from a linear program, or else from a bracket by CFR.
     """
     order, unfrozen = KNOWN[known]
     how: dict[str, Any] = {"iterations": iterations, "dtype": "float64"} if algorithm != "lp" else {}
@@ -160,13 +160,13 @@ def way(known: str, combine: str) -> str:
 
 
 def with_way(frame: pd.DataFrame) -> pd.DataFrame:
-    """With a column `way`, and those of `with_rise`."""
+    """The frame with a column `way`, and those of `with_rise`."""
     ways = [way(known, combine) for known, combine in zip(frame["known"], frame["combine"], strict=True)]
     return with_rise(frame).assign(way=ways)
 
 
 def with_rise(frame: pd.DataFrame) -> pd.DataFrame:
-    """With columns `solved`, the gadget with its prior if it has one, and `rise` of exploitability."""
+    """The frame with columns `solved`, the gadget with its prior if any, and `rise` of exploitability."""
     is_plain = (frame["prior"] == "none") | (frame["gadget"] == "unsafe")
     words = np.where(is_plain, frame["gadget"], frame["gadget"] + ", " + frame["prior"])
     rise = frame["refined_exploitability"] - frame["blueprint_exploitability"]
@@ -176,13 +176,13 @@ def with_rise(frame: pd.DataFrame) -> pd.DataFrame:
 PAIR = ["blueprint_exploitability", "refined_exploitability"]
 
 WORSE = 1e-3
-"""Exploitability has risen if by more than that [payoff]; gaps left by CFR+ stay below."""
+"""Larger rises in exploitability count as rises [payoff]; CFR+'s gaps are smaller."""
 
 
 def ratio(frame: pd.DataFrame) -> float:
-    """The geometric mean of refined over blueprint exploitability, where there is something to win.
+    """The geometric mean of refined over blueprint exploitability, over exploitable blueprints.
 
-    Blueprints that are not more exploitable than `WORSE` are left out, and no result counts less than it.
+    Blueprints whose exploitability is at most `WORSE` are excluded, and results count at least as much.
     """
     is_counted = frame["blueprint_exploitability"] > WORSE
     start, end = (frame.loc[is_counted, column].clip(lower=WORSE) for column in PAIR)
@@ -195,7 +195,7 @@ def share_worse(frame: pd.DataFrame) -> float:
 
 
 def in_words(game: str, where: str = "") -> str:
-    """A game and a cut in a few words."""
+    """A game and a cut as a short title."""
     name = titled(game.removeprefix("openspiel:"))
     if game.startswith("openspiel:dark_hex"):
         given = dict(part.split("=") for part in game.partition("(")[2].rstrip(")").split(","))

@@ -1,7 +1,7 @@
 """The cost of an iteration with own infostates re-solved separately, compared with the subgames of the cut.
 
-Goofspiel 5 after three bids, order 1, frozen, in float32. The opponent's sequences are there for each of the
-own infostates that its own meet, 3.9 on average: nearly three times as many in all.
+Goofspiel 5 after three bids, order 1, frozen, in float32. The opponent's sequences are repeated for each of
+the own infostates that its own meet, 3.9 on average: nearly three times as many in total.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def compute(settings: Settings) -> pd.DataFrame:
                     seconds[name].append((time.perf_counter() - begin) / ITERATIONS / LANES)
         for name, problem in problems.items():
             sequences = sum(side.entry.num_sequences + side.body.num_sequences for side in problem.sides)
-            taken = 1e6 * np.array(seconds[name][1:])  # the first one was compiled
+            taken = 1e6 * np.array(seconds[name][1:])  # the first run compiled
             found = {"least": float(taken.min()), "median": float(np.median(taken))}
             rows.append({"gadget": gadget.name, "subgames": name, "sequences": sequences} | found)
     return pd.DataFrame(rows)
@@ -78,7 +78,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """Microseconds of an iteration and lane, minimum and median of several alternating runs.
 
-    `sequences` are both players', entries included; `times`: the least over that of the cut's subgames.
+    `sequences` are both players', including entries; `times`: the minimum over that of the cut's subgames.
     """
     of_cut = frame[frame["subgames"] == "cut"].set_index("gadget")["least"]
     return frame.assign(times=frame["least"] / frame["gadget"].map(of_cut))

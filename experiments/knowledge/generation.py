@@ -1,4 +1,4 @@
-"""GS2's six research games: only some of the opponent's infostates considered, drawn or the most diverse."""
+"""GS2's six research games: some of the opponent's infostates considered, random or the most diverse."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NAME = "generation"
 
 
 def goofspiel_of_three(num_cards: int, points: str) -> str:
-    """Goofspiel of three rounds, as GS2 has it."""
+    """Goofspiel of three rounds, as in GS2."""
     return f"goofspiel(imp_info=True,num_cards={num_cards},num_turns=3,points_order={points})"
 
 
@@ -41,7 +41,7 @@ SPOTS = (
     (goofspiel_of_three(5, "random"), "depth:1"),
     (goofspiel_of_three(10, "ascending"), "depth:1"),
 )
-"""The paper does not say at which infostates it searches."""
+"""The paper does not state the infostates of its searches."""
 
 LARGER_SPOTS = (
     (liars_dice(6), "depth:1"),
@@ -57,13 +57,13 @@ NUMBERS, SMOKE_NUMBERS = (1, 2, 3, 5, 10), (1, 2)
 
 
 class Effort(NamedTuple):
-    """Solves in a game.
+    """Numbers of solves in a game.
 
     Attributes:
       blueprints: SPECs.
-      gadgets: all of them.
-      draws: of random generation.
-      iterations: of CFR+.
+      gadgets: the gadgets.
+      draws: number of draws of random generation.
+      iterations: iterations of CFR+.
     """
 
     blueprints: tuple[str, ...]
@@ -73,11 +73,11 @@ class Effort(NamedTuple):
 
 
 GADGETS = (Unsafe(), Resolving(NoPrior()), Resolving(BlueprintPrior()), MaxMargin(NoPrior()))
-"""The paper has max-margin."""
+"""The paper uses max-margin."""
 
 FULL = Effort(("uniform", "cfr:10", "cfr:100"), GADGETS, 8, 500)
 LARGE = Effort(FULL.blueprints, GADGETS[2:], 4, 200)
-"""In all games but Leduc poker."""
+"""For all games except Leduc poker."""
 
 SMOKE = Effort(("cfr:3",), GADGETS, 3, 20)
 
@@ -128,16 +128,16 @@ def _keys(spots: Sequence[tuple[str, str]], numbers: Sequence[int]) -> Iterator[
 
 
 def _value(game: str) -> tuple[float, float]:
-    """Goofspiel is fair; the others' values are found."""
+    """The game's value: Goofspiel is fair; the others' values are computed."""
     return (0.0, 0.0) if game.startswith("goofspiel") else value_of(game, game == LEDUC)
 
 
 def searched_cells(where: Cut, considered: int) -> float:
-    """Payoff entries of a search, the mean over own infostates, if so many of the opponent's are drawn.
+    """Mean number of payoff entries of a search over own infostates, for a number of considered infostates.
 
     Args:
       where: the cut.
-      considered: how many of the opponent's infostates in each subgame; 0 for all.
+      considered: number of the opponent's infostates in each subgame; 0 for all.
     """
     tree = where.tree
     below = tree.terminals[where.root[tree.terminals] >= 0]
@@ -153,7 +153,7 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Exploitability over that of the blueprint, geometric means over blueprints; player 0, order 1.
 
     `random`: of the mixture of all draws, and the mean of single draws. All own infostates are re-solved and
-    played together, by CFR+. `cells`: payoff entries of a search, the mean.
+    combined, by CFR+. `cells`: mean number of payoff entries of a search.
     """
     tables: dict[str, pd.DataFrame] = {}
     for (game, where), rows in with_rise(frame).groupby(["game", "cut"], sort=False):
@@ -180,7 +180,7 @@ LINES = {RANDOM: ("#D55E00", "-"), "random, one draw": ("#D55E00", ":"), DIVERSE
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Exploitability over that of the blueprint by cells searched, max-margin; a panel a game."""
+    """Exploitability over that of the blueprint by cells searched, max-margin; one panel per game."""
     frame = with_rise(frame)
     groups = list(frame[frame["solved"] == SHOWN].groupby(["game", "cut"], sort=False))
     figure, axes = make_axes(len(groups), 3, (3.8, 2.9))

@@ -1,4 +1,4 @@
-"""The experiment on one cut in larger games, in the largest with fewer blueprints: it takes hours."""
+"""The experiment on one cut in larger games, with fewer blueprints in the largest: takes hours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPOTS = (
 SMOKE_SPOTS = ((goofspiel(3), "depth:1"),)
 
 LARGE = {liars_dice(6), dark_hex(2, 3, "classical"), ABRUPT}
-"""Games of more than 100,000 histories: the best blueprint is an average of CFR+."""
+"""Games with more than 100,000 histories, whose best blueprint is an average of CFR+."""
 
 BLUEPRINTS = ("uniform", "dirichlet:0", "cfr:3", "cfr:10", "cfr:100", EQUILIBRIUM)
 LARGE_BLUEPRINTS = ("uniform", "cfr:3", "cfr:30", "cfr+:1000")

@@ -1,4 +1,4 @@
-"""The larger half of GS2's research games: their histories fit in memory, and take an hour."""
+"""The larger half of GS2's research games, whose histories fit in memory: takes an hour."""
 
 from __future__ import annotations
 

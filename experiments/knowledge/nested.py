@@ -1,4 +1,4 @@
-"""Nested search from own infostates, believed and assembled, beside search from public states."""
+"""Nested search from own infostates, believed and assembled, compared with search from public states."""
 
 from __future__ import annotations
 
@@ -107,10 +107,10 @@ def _search(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
 
 
 def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Exploitability of nested search over that of the blueprint, geometric means; share that got worse.
+    """Exploitability of nested search over that of the blueprint, geometric means; share of worse results.
 
-    Both players. Ratios leave out the equilibrium and count no number less than a thousandth; worse is what
-    is more exploitable than its blueprint by more than that.
+    Both players. Ratios exclude the equilibrium and replace numbers below a thousandth by it; a result is
+    worse if it is more exploitable than its blueprint by more than that.
     """
     frame = with_rise(frame)
     tables: dict[str, pd.DataFrame] = {}
@@ -137,7 +137,7 @@ SHOWN = "resolving, blueprint"
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Exploitability of nested search against that of the blueprint; a panel a game and limit."""
+    """Exploitability of nested search against that of the blueprint; one panel per game and limit."""
     frame = with_rise(frame)
     groups = list(frame[frame["solved"] == SHOWN].groupby(["until", "game"], sort=False))
     figure, axes = make_axes(len(groups), frame["game"].nunique(), (3.8, 3.0))

@@ -1,4 +1,4 @@
-"""Every own infostate below a cut re-solved once: what is safe, and what each way brings."""
+"""Every own infostate below a cut re-solved once: safety and improvement of each method."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def refine_spots(
       settings: of the study.
       name: the experiment's.
       spots: games and cuts.
-      ways_of: what is known in a game, and how strategies go together.
-      specs_of: blueprints for a game; where none is an equilibrium, its value is found by CFR+.
+      ways_of: orders of knowledge for a game, with the combinations of strategies.
+      specs_of: blueprints for a game; without an equilibrium, its value is computed by CFR+.
     """
     iterations = settings.pick(ITERATIONS, SMOKE_ITERATIONS)
 
@@ -91,9 +91,9 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Exploitability after re-solving over that of the blueprint, geometric means; and how often it rose.
 
     Both players, all blueprints; by CFR+. `worse`: share of results that are more exploitable than their
-    blueprint by more than a thousandth [payoff]; `most`: the largest rise [payoff]. Means leave out
-    blueprints that are not more exploitable than a thousandth, and count no less than that.
-    `safe`: what cannot rise but for the gaps that CFR+ leaves and for mistakes of priors (ε = 1e-3).
+    blueprint by more than a thousandth [payoff]; `most`: the largest rise [payoff]. Means exclude blueprints
+    whose exploitability is at most a thousandth, and replace smaller numbers by that. `safe`: methods without
+    a rise, except for CFR+'s gaps and priors' mistakes (ε = 1e-3).
     """
     frame = with_way(frame)
     safe = frame[frame["gadget"] != "unsafe"]
@@ -108,7 +108,7 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def _worth(frame: pd.DataFrame, key: str) -> pd.DataFrame:
-    """A row for each value of a column: ratio, share that got worse, largest rise."""
+    """A row for each value of a column: ratio, share of worse results, largest rise."""
     rows: list[dict[str, Any]] = []
     for name, part in frame.groupby(key, sort=False):
         is_safe = any(way(*how) == name for how in SAFE)
@@ -151,7 +151,7 @@ DRAWN = (
 
 
 def draw(frame: pd.DataFrame) -> dict[str, Figure]:
-    """Refined over blueprint exploitability, a panel a game; how often and by how much it rose, by way."""
+    """Refined over blueprint exploitability, one panel per game; frequency and size of rises, by method."""
     frame = with_way(frame)
     groups = list(frame.groupby(["game", "cut"], sort=False))
     figure, axes = make_axes(len(groups), 2, (4.2, 3.0))

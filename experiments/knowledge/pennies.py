@@ -1,4 +1,4 @@
-"""N-matching pennies: one chain of deals, in which every infostate knows two, and all are one subgame."""
+"""N-matching pennies: a chain of deals; every infostate knows two, and all form one subgame."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from experiments.study import Settings
 NAME = "pennies"
 NUM_DEALS, SMOKE_NUM_DEALS = (4, 6, 10, 14, 20, 30, 40, 60, 80, 100), (4, 6)
 BOTH_PLAYERS = frozenset({4, 20, 100})
-"""Of these N, player 1 re-solves as well."""
+"""Values of N for which player 1 re-solves, too."""
 
 BLUEPRINTS = ("uniform", "cfr:10", "cfr:100", "dirichlet:0", "dirichlet:1", EQUILIBRIUM)
 SMOKE_BLUEPRINTS = ("uniform", EQUILIBRIUM)
 
 ITERATED = (20,)
-"""Of these N, CFR+ solves too, where linear programs have many optima."""
+"""Values of N that CFR+ solves, too, because linear programs have many optima."""
 
 ITERATIONS = 2000
 
 WORSE = 1e-6
-"""Exploitability has risen if by more than that, over N."""
+"""Larger rises in exploitability, divided by N, count as rises."""
 
 ROUNDING = 1e-12
-"""Numbers of linear programs that are no larger are 0."""
+"""Smaller numbers from linear programs count as 0."""
 
 ONE_BY_ONE = ("order 1", "one-by-one")
 """In turn, with a class for each infostate."""
@@ -62,9 +62,9 @@ def compute(settings: Settings) -> pd.DataFrame:
 def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Exploitability in payoffs, player 0, the uniform blueprint; by linear programs, and by CFR+.
 
-    The first table has max-margin without a prior for several N. In the others `worse` counts results of
-    safe gadgets that are more exploitable than their blueprint by more than a millionth of N, of how many;
-    `most` is the largest rise, over N.
+    The first table has max-margin without a prior for several N. In the others `worse` counts results of safe
+    gadgets that are more exploitable than their blueprint by more than a millionth of N, and their total
+    number; `most` is the largest rise, over N.
     """
     frame = with_way(frame)
     refined = frame["refined_exploitability"]

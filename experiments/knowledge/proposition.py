@@ -1,4 +1,4 @@
-"""Proposition 4.1 of GS2 as printed and as mended, in a game where its maximum is too small."""
+"""Proposition 4.1 of GS2 as printed and as corrected, in a game for which its maximum is too small."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ WON, LOST = 0.1, -1.0
 
 
 def guesses(num_hands: int) -> StepwiseGame:
-    """The opponent has one of some hands; the player guesses it, or stays safe for 0.
+    """The opponent has one of several hands; the player guesses it, or stays safe for 0.
 
-    A right guess pays 0.1, a wrong one −1. The value is 0: with two hands or more guessing does not pay.
+    A correct guess pays 0.1, a wrong one −1. The value is 0: with two or more hands guessing does not pay.
     """
 
     def guess(hand: int) -> Turn:
@@ -35,14 +35,14 @@ def guesses(num_hands: int) -> StepwiseGame:
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """A row for every number of hands: true exploitability, and the bound both ways."""
+    """A row for every number of hands: exact exploitability, and both forms of the bound."""
     most = settings.pick(MAX_HANDS, SMOKE_MAX_HANDS)
     return pd.DataFrame([_measure(count) for count in range(2, most + 1)])
 
 
 @dataclasses.dataclass(frozen=True)
 class EachOnce:
-    """Considers one of the opponent's infostates after the other: a uniform draw of one, exactly."""
+    """Considers one of the opponent's infostates in each draw: the exact uniform draw of one."""
 
     draws: int
     name: ClassVar[str] = "each once"
@@ -66,7 +66,7 @@ def _measure(num_hands: int) -> dict[str, Any]:
         value=(0.0, 0.0),
     )
     reach, considered, most_lost = 1 / num_hands, 1 / num_hands, 0.0 - LOST
-    term = reach * (1 - considered) * most_lost  # of each of the opponent's infostates
+    term = reach * (1 - considered) * most_lost  # one term per infostate of the opponent
     return {
         "hands": num_hands,
         "blueprint_exploitability": found.blueprint_exploitability[0],
@@ -79,7 +79,7 @@ def _measure(num_hands: int) -> dict[str, Any]:
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """One of the opponent's infostates drawn uniformly, and only that one considered; max-margin, exact.
 
-    The mixture's exploitability, and what Proposition 4.1 allows: the blueprint's and the largest
+    The mixture's exploitability, and the bound of Proposition 4.1: the blueprint's plus the largest
     (`printed`), or the sum (`mended`), of reach × (1 − ω) × δ over the opponent's infostates.
     """
     return frame

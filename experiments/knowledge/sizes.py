@@ -57,7 +57,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def _cut(game: str, where: str, player: int) -> Cut:
-    """A cut; of ten cards only what lies above it is enumerated."""
+    """A cut; with ten cards only the histories above it are enumerated."""
     if where == ONE_LINE:
         flop, line = cut_of(game, "flop", player), cut_of(game, "before-flop", player)
         number = line.subgame[np.searchsorted(line.roots, line.root[flop.roots])]
@@ -82,7 +82,7 @@ def _count(where: Cut, player: int) -> dict[str, Any]:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Root histories of an own infostate I, the mean and the most; `closed`: share with I² = I^∞.
+    """Root histories of an own infostate I, the mean and the maximum; `closed`: share with I² = I^∞.
 
     `infostates` are the player's, `components` the subgames of common knowledge, and `classes` the steps that
     in-turn solving takes.

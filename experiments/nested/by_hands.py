@@ -1,6 +1,6 @@
 """Nested search to the end of Liar's Dice 2×5, by hands: a game of 1.3 billion histories, evaluated exactly.
 
-A search at each of 524,288 public nodes per player, in minutes. It may take 9 GB, so it runs only by name.
+One search at each of 524,288 public nodes per player, in minutes. It may take 9 GB, so it runs only if named.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ def blueprints(game: str, iterations: tuple[int, ...]) -> tuple[Policy, tuple[fl
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Exploitability before and after [payoff], the largest gap of a search, seconds of a lane, and memory.
+    """Exploitability before and after [payoff], the largest gap of a search, seconds per lane, and memory.
 
-    What a player guarantees is exact; the value, and so exploitability, is known to half of `within`.
+    Guaranteed values are exact; the value, and therefore exploitability, is known up to half of `within`.
     """
     columns = [
         *("game", "gadget", "player", "iterations", "blueprint", "blueprint_exploitability"),

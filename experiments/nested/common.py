@@ -22,15 +22,15 @@ HERE = pathlib.Path(__file__).parent
 LIARS_DICE_5 = "liars_dice(dice_sides=5,numdice=1)"
 GAMES = ("leduc_poker", GOOFSPIEL, LIARS_DICE, LIARS_DICE_5)
 SMALL = ("kuhn_poker",)
-"""Instead of them, for a smoke test."""
+"""Replaces them in a smoke test."""
 
 BLUEPRINTS = ("dirichlet:0", "cfr:3", "cfr:10", "cfr:100")
-"""From poor to good."""
+"""Ordered from poor to good."""
 
 MAX_HISTORIES = 50_000_000
 
 TRAINED = "cfr:10"
-"""The blueprint for whose portfolio networks are trained, and with which matches are played."""
+"""The blueprint of trained networks and of matches."""
 
 EPSILON, ENTRIES, ITERATIONS, DEPTH = 2e-2, 10, 3000, 1
 """As the paper's nested solving (Kubíček et al. 2026, Table 1)."""
@@ -43,25 +43,25 @@ def gadgets() -> list[Gadget]:
 
 @functools.cache
 def enumerated(name: str) -> HistoryTree:
-    """A game's histories."""
+    """The histories of a game."""
     return enumerate_game(load(name), max_histories=MAX_HISTORIES)
 
 
 @functools.cache
 def value(name: str) -> tuple[float, float]:
-    """The bracket of its value."""
+    """The bracket of a game's value."""
     return game_value(enumerated(name), progress=False)
 
 
 @functools.cache
 def blueprint(name: str, spec: str) -> Policy:
-    """One blueprint."""
+    """A single blueprint of a game."""
     return make_blueprints(enumerated(name), [spec])
 
 
 @functools.cache
 def portfolio(name: str, spec: str, size: int) -> Policy:
-    """Its portfolio."""
+    """The portfolio of a blueprint."""
     return make_portfolio(blueprint(name, spec), size=size, progress=False)
 
 

@@ -1,6 +1,6 @@
 """The effect of entries and iterations: exploitability of nested search with fewer of them.
 
-`paper_sizes` can afford few; Goofspiel 5 with the same blueprint shows their cost.
+`paper_sizes` uses few of them; Goofspiel 5 with the same blueprint shows the loss.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def measure(key: dict[str, Any]) -> pd.DataFrame:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """With gadgets: exploitability over the blueprint's, how often it is larger, and the largest gap."""
+    """By gadget: exploitability over the blueprint's, the number of larger ones, and the largest gap."""
     rows = frame[frame["gadget"] != "unsafe"]
     ratio = rows["nested_exploitability"] / rows["blueprint_exploitability"]
     rows = rows.assign(game=rows["game"].map(titled), ratio=ratio, worse=ratio > 1)

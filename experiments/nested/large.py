@@ -1,6 +1,6 @@
-"""Towards the paper's own sizes: enumeration, certificates and nested search, with their time and memory.
+"""Towards the paper's sizes: enumeration, certificates and nested search, with time and memory.
 
-Goofspiel 6 and Liar's Dice 2×3, minutes on two cores; `paper_sizes` is the same one size up.
+Goofspiel 6 and Liar's Dice 2×3, minutes on two cores; `paper_sizes` has the next larger sizes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def compute_games(settings: Settings, name: str, games: Mapping[str, Mapping[str, int]]) -> pd.DataFrame:
-    """The same for some games, each with its numbers; `name` is the experiment's."""
+    """The same for given games, each with its numbers; `name` is the experiment's."""
     tables: list[pd.DataFrame] = []
     for game, effort in settings.pick(games, dict.fromkeys(SMALL, SMOKE)).items():
         whole: dict[str, Any] = {"game": game, **effort}
@@ -80,7 +80,7 @@ class Notes:
         print(f"{titled(self.game)}: {step}, {quantity} {value:.6g}", file=sys.stderr, flush=True)
 
     def timed(self, step: str, do: Callable[[], Result]) -> Result:
-        """Does something, and notes its time and the largest memory until then."""
+        """Runs a function, and records its time and the current peak of memory."""
         begin = time.perf_counter()
         result = do()
         self.note(step, "seconds", time.perf_counter() - begin)
@@ -89,7 +89,7 @@ class Notes:
 
 
 def solve_whole(key: dict[str, Any]) -> pd.DataFrame:
-    """Lists a game and brackets its value."""
+    """Enumerates a game and brackets its value."""
     enable_compilation_cache()
     notes = Notes(key["game"])
     tree = notes.timed("enumerate", lambda: enumerated(key["game"]))
@@ -109,7 +109,7 @@ def solve_whole(key: dict[str, Any]) -> pd.DataFrame:
 
 
 def list_entries(key: dict[str, Any]) -> tuple[tuple[FloatArray, FloatArray], float]:
-    """The portfolio of an early average, and the memory that it took to make."""
+    """The portfolio of an early average, and its memory."""
     enable_compilation_cache()
     profile = make_blueprints(enumerated(key["game"]), key["blueprint"], progress=False)
     portfolio = make_portfolio(profile, size=key["entries"], progress=False)
@@ -143,7 +143,7 @@ def search(settings: Settings, bracket: tuple[float, float], key: dict[str, Any]
 
 
 def note_nested(notes: Notes, step: str, nested: Nested) -> None:
-    """Exploitabilities, which are known as exactly as the game's value is, gaps and searches."""
+    """Exploitabilities, up to the bracket of the game's value, gaps and searches."""
     notes.note(step, "searches", int(nested.searches.sum()))
     notes.note(step, "seconds of search", float(nested.seconds.sum()))
     notes.note(step, "seconds in values", nested.value_seconds)
@@ -155,6 +155,6 @@ def note_nested(notes: Notes, step: str, nested: Nested) -> None:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Times, memory (the largest until then) and results."""
+    """Times, memory (the current peak) and results."""
     named = frame.assign(game=frame["game"].map(titled), what=frame["step"] + ": " + frame["quantity"])
     return named.pivot_table(index="what", columns="game", values="value", sort=False).reset_index()

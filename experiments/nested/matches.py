@@ -1,7 +1,7 @@
 """Head-to-head tables like the paper's Figures 4, 20 and 21, for Goofspiel 5 and Liar's Dice 1×5.
 
-The paper plays Goofspiel 7 and Liar's Dice 2×4 with learned values. Here both players' search is assembled
-in the whole game, so besides matches there are the expected win rates.
+The paper plays Goofspiel 7 and Liar's Dice 2×4 with learned values. Here both players' searches are assembled
+to policies of the whole game, so expected win rates exist in addition to matches.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def play(key: dict[str, Any]) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Win rates of rows against columns; a panel a game."""
+    """Win rates of rows against columns; one panel per game."""
     groups = list(frame.groupby("game", sort=False))
     figure, axes = make_axes(len(groups), 2, (7.0, 6.0))
     for ax, (game, part) in zip(axes, groups, strict=True):

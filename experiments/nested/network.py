@@ -1,8 +1,8 @@
-"""A trained value network at the limit instead of exact values: its errors, and what they cost.
+"""A trained value network at the limit in place of exact values: its errors and their effect.
 
-Errors are over the histories trained on, over those held out if any are, and over the leaves and pairs of
-entries that search visits. Search asks about histories held out too, so networks are trained on all; some
-once more without a few, to see what that changes.
+Errors are over the training histories, over held-out ones if any, and over the leaves and pairs of entries
+that search visits. Search also queries held-out histories, so networks are trained on all of them; some are
+trained again without a few, to measure the difference.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from jaxgadget.values.histories import ExactValues, ValueFunction
 
 NAME = "network"
 STEPS, MORE_STEPS = 10_000, {GOOFSPIEL: 20_000, LIARS_DICE_5: 20_000}
-"""Of training; as many as ten minutes allow where 10,000 leave visible errors."""
+"""Training steps; as many as fit in ten minutes for games with visible errors after 10,000."""
 
 BLUEPRINTS = (TRAINED, "dirichlet:0", "cfr:100")
-"""A network knows one blueprint's portfolio."""
+"""A network is specific to one blueprint's portfolio."""
 
 HELD_OUT = 0.02
-"""The share of the histories that a second network for `TRAINED` does not learn."""
+"""Share of histories that are held out from a second network for `TRAINED`."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:
@@ -136,7 +136,7 @@ def tabulate(
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Exploitability with the network against that with exact values; a panel a game and blueprint."""
+    """Exploitability with the network against that with exact values; one panel per game and blueprint."""
     names = {"exact": "blueprint_exploitability", "network": "refined_exploitability"}
     frame = frame[frame["heldout"] == 0].drop(columns="blueprint_exploitability")
     renamed = frame.rename(columns=names).assign(epsilon=EPSILON)
@@ -175,5 +175,5 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def share_of(error: float, payoff_range: float) -> str:
-    """An error in payoff ranges, if it is known."""
+    """An error in payoff ranges, if known."""
     return "–" if math.isnan(error) else f"{error / payoff_range:.2%}"

@@ -1,6 +1,6 @@
 """The effect of errors of a value function: exact values at the limit with independent noise.
 
-Every history has its own noise, the same in every call: a network's errors without its bias.
+Every history has independent noise, equal in every call: errors like a network's, without bias.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def measure(key: dict[str, Any]) -> pd.DataFrame:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Exploitability over that without noise: least, median and most over gadgets, priors, players, seeds."""
+    """Exploitability over that without noise: range and median over gadgets, priors, players, seeds."""
     keys = ["game", "player", "gadget", "prior"]
     plain = frame[frame["noise"] == 0].rename(columns={"nested_exploitability": "plain"})
     rows = frame[frame["noise"] > 0].merge(plain[[*keys, "plain"]], on=keys, validate="many_to_one")

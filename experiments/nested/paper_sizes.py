@@ -1,6 +1,6 @@
 """`large` for Goofspiel 7 and Liar's Dice 2×4, the games of the paper's matches (Kubíček et al. 2026, §8.1).
 
-It takes hours on two cores and runs only by name.
+Takes hours on two cores, so it runs only if named.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""With an equilibrium's continuations in both portfolios, a depth-limited game has the value of the game.
+"""With an equilibrium's continuations in both portfolios, a depth-limited game keeps the value of the game.
 
-Both restricted sets of continuations then hold an equilibrium, whatever the limit (Brown, Sandholm and
-Amos 2018, §4). Without it in player 0's portfolio it need not be so.
+Both restricted sets of continuations then contain an equilibrium, for any limit (Brown, Sandholm and Amos
+2018, §4). Without it in player 0's portfolio the value may differ.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 @functools.cache
 def equilibrium(game: str, iterations: int) -> Policy:
-    """Close to an equilibrium; player 0's value is known by then."""
+    """An approximate equilibrium, with player 0's value."""
     return solve(enumerated(game), algorithm="pcfr+", iterations=iterations).policy
 
 

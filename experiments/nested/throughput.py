@@ -1,6 +1,6 @@
-"""Searches a second against how many are searched at once, and the share of the time spent in the network.
+"""Searches per second by batch size, and the network's share of the time.
 
-A batch is so many subgames times so many lanes (gadgets with ε of their own), all with one network's values.
+A batch is a number of subgames times a number of lanes (gadgets with separate ε), all with one network.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from jaxgadget.subgames.schedule import make_schedule
 
 NAME = "throughput"
 LEVEL = {GOOFSPIEL: 2, LIARS_DICE_5: 1, "kuhn_poker": 0}
-"""Searches are those of the player's decision of that number."""
+"""Index of the player's decision at which searches start."""
 
 LANES = (1, 8, 64)
 ITERATIONS = 300
-"""A tenth of the other experiments': fixed costs, the network among them, weigh the more."""
+"""A tenth of the other experiments', which overstates fixed costs such as the network's."""
 
 COLORS = ("#0072B2", "#D55E00", "#009E73")
 REPETITIONS = 3
-"""The median counts. A search is all that it takes: values, lookahead, ranges, solve, certificate."""
+"""The median counts. A search includes values, lookahead, ranges, solve and certificate."""
 
 STEPS = 1
-"""Of training: time does not depend on what a network has learned."""
+"""Training steps: the time does not depend on the weights."""
 
 TRAINING = TrainingConfig(steps=STEPS, width=256, depth=2)
 
@@ -65,7 +65,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
-    """Times batches of growing size, each after one of its shape has been compiled."""
+    """Times batches of growing size, each after one of the same shape has been compiled."""
     game, spec, level = key["game"], key["blueprint"], key["level"]
     tree = enumerated(game)
     folder = settings.work / f"untrained-{titled(game)}-{key['entries']}".replace(" ", "-")
@@ -106,7 +106,7 @@ def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Searches a second against searches at once; a panel a game, a line a number of lanes."""
+    """Searches per second by batch size; one panel per game, one line per number of lanes."""
     groups = list(frame.groupby("game", sort=False))
     figure, axes = make_axes(len(groups), 2, (4.4, 3.4))
     for ax, (game, part) in zip(axes, groups, strict=True):
@@ -122,7 +122,7 @@ def draw(frame: pd.DataFrame) -> Figure:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Searches a second and the network's share, with the fewest and most subgames of every lane count."""
+    """Searches per second and the network's share, with the fewest and most subgames for every lane count."""
     rate = frame["searches"] / frame["seconds"]
     share = frame["network_seconds"] / frame["seconds"]
     frame = frame.assign(

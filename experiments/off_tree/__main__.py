@@ -1,4 +1,4 @@
-"""Actions that the blueprint does not have: `python -m experiments.off_tree`.
+"""Actions outside the blueprint's menu: `python -m experiments.off_tree`.
 
 Every experiment writes its data (`data/`) and pictures (`pictures/`), prints a table, and resumes from
 existing rows.

@@ -73,7 +73,7 @@ def leduc(*, stack: int = 13, bets: str = FOUR_BETS, raises: int = 2, ranks: int
 
 
 def short(game: str) -> str:
-    """A game of this study in a few words."""
+    """A game of this study as a short title."""
     given = dict(part.split("=") for part in game.partition("(")[2].rstrip(")").split(","))
     cards, raises = f"{given['num_ranks']}×{given['num_suits']}", int(given["max_raises"])
     bets = len(given["bets"].split("-"))
@@ -82,7 +82,7 @@ def short(game: str) -> str:
 
 @functools.cache
 def tree_of(game: str, menu: str | None = None) -> HistoryTree:
-    """A game's histories; with a menu, of the abstraction in which both players keep to it."""
+    """A game's histories; with a menu, those of the abstraction in which both players use only the menu."""
     if menu is None:
         return enumerate_game(load(game))
     rules = tree_of(game).game
@@ -109,7 +109,7 @@ def blueprints_of(game: str, menu: str, specs: tuple[str, ...]) -> Policy:
 
 
 def all_gadgets(method: str) -> list[Gadget]:
-    """All gadgets and priors that a method takes."""
+    """All gadgets and priors that a method accepts."""
     kinds = (Resolving, MaxMargin, ReachResolving, ReachMaxMargin)
     solved: list[Gadget] = [
         kind(prior) for kind in kinds for prior in (NoPrior(), UniformPrior(), BlueprintPrior())
@@ -118,7 +118,7 @@ def all_gadgets(method: str) -> list[Gadget]:
 
 
 def on_menu(policy: Policy, player: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """`[lanes]` what a player's strategy guarantees against an opponent who keeps to the menu."""
+    """`[lanes]` the guaranteed value of a player's strategy against an opponent restricted to the menu."""
     return -evaluate_policy(policy).best_response_values[player]
 
 
@@ -136,14 +136,14 @@ def answer(
     """A row for each blueprint and gadget with prior; `on_menu`: exploitability if no player leaves the menu.
 
     Args:
-      game: which game.
-      menu: what both blueprints know of its bets.
-      specs: of blueprints.
-      player: who answers.
+      game: name of the game.
+      menu: the bets of both blueprints.
+      specs: SPECs of blueprints.
+      player: the answering player.
       method: a translation or one of `SOLVING`.
-      gadgets: of a method that solves, by default all.
+      gadgets: gadgets of a method that solves, by default all.
       algorithm: `lp` or a rule of CFR's.
-      iterations: of CFR.
+      iterations: iterations of CFR.
     """
     tree, blueprint = tree_of(game, menu), blueprints_of(game, menu, tuple(specs))
     asked: dict[str, Any] = {"player": player, "value": value_of(game)}
@@ -170,14 +170,14 @@ def answer(
 
 @functools.cache
 def menu_value(game: str, menu: str, player: int) -> float:
-    """The best value of a player that keeps to the menu while the opponent has all actions."""
+    """The best value of a player that is restricted to the menu while the opponent has all actions."""
     rules = tree_of(game).game
     kept = enumerate_game(MenuAbstraction(rules, {player: read_menu(rules, player, menu, "menu")}))
     return find_value(kept, True, False).for_player(player).middle
 
 
 def with_words(frame: pd.DataFrame) -> pd.DataFrame:
-    """With a column `solved`, the gadget with its prior if it has one; the method's name for translations."""
+    """The frame with a column `solved`, the gadget with its prior if any, or the translation's name."""
     gadget, prior = frame["gadget"].fillna(frame["method"]), frame["prior"].fillna("none")
     return frame.assign(
         solved=np.where((prior == "none") | (gadget == "unsafe"), gadget, gadget + ", " + prior)
@@ -185,7 +185,7 @@ def with_words(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 LEAST = 1e-4
-"""No exploitability counts less than that in geometric means [antes]; gaps are of that order."""
+"""Lower bound of exploitability in geometric means [antes], of the order of gaps."""
 
 
 def mean(numbers: pd.Series) -> float:
@@ -199,12 +199,12 @@ def ratio(frame: pd.DataFrame, column: str, other: str) -> float:
 
 
 def plain(frame: pd.DataFrame) -> pd.DataFrame:
-    """Translations, and of methods that solve the results of resolving without a prior."""
+    """Translations, and for methods that solve the results of resolving without a prior."""
     return frame[frame["gadget"].isna() | ((frame["gadget"] == "resolving") & (frame["prior"] == "none"))]
 
 
 def by_method(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Exploitabilities, a column for each method; on the menu, and what a menu allows, stand before."""
+    """Exploitabilities, one column per method, after those on the menu and the menu's best."""
     rows = plain(frame)
     ends = rows.groupby(list(keys), sort=False)[["on_menu", "menu_exploitability"]].first()
     wide = rows.pivot(index=list(keys), columns="method", values="exploitability")
@@ -214,7 +214,7 @@ def by_method(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def times_worse(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Exploitability of every translation over that of nested solving: geometric mean, least and most.
+    """Exploitability of every translation over that of nested solving: geometric mean, minimum and maximum.
 
     By blueprint; resolving without a prior.
     """
@@ -234,11 +234,11 @@ def times_worse(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 CHANGED = 0.05
-"""A result is better or worse than another if exploitability differs by more than that share."""
+"""Results count as better or worse if exploitability differs by more than this share."""
 
 
 def by_gadget(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Every method's gadgets and priors: means, and over resolving without a prior of the same method."""
+    """Every method's gadgets and priors: means, and ratios to its resolving without a prior."""
     rows = with_words(frame[frame["method"].isin(SOLVING)])
     index = [*keys, "method", "blueprint"]
     first = rows[rows["solved"] == "resolving"].set_index(index)["exploitability"]

@@ -1,7 +1,7 @@
-"""Time per off-tree action: all subgames of a level in one batch, and each separately, alternating.
+"""Time per off-tree action: all subgames of a level in one batch, and each separately, alternately.
 
-Only the solves are timed, of the first level: preparing, compiling (the first turn) and running. JAX keeps no
-programs on disk meanwhile.
+Only the solves of the first level are timed: preparing, compiling (in the first turn) and running. JAX's disk
+cache is disabled.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ ITERATIONS, SMOKE_ITERATIONS = 1000, 10
 TURNS, SMOKE_TURNS = 3, 2
 BATCH, ALONE = "batch", "one by one"
 COMPILED = "/jax/core/compile/backend_compile_duration"
-"""JAX's name of what happens once for every program."""
+"""JAX's event for the compilation of a program."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """A row for every game, gadget, turn and way."""
+    """A row for every game, gadget, turn and method."""
     iterations = settings.pick(ITERATIONS, SMOKE_ITERATIONS)
     turns = settings.pick(TURNS, SMOKE_TURNS)
 
@@ -58,7 +58,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 @contextlib.contextmanager
 def _nothing_kept() -> Iterator[None]:
-    """Without programs from disk."""
+    """Disables JAX's disk cache."""
     before = jax.config.values["jax_enable_compilation_cache"]
     jax.config.update("jax_enable_compilation_cache", False)
     jax.clear_caches()
@@ -110,9 +110,9 @@ def _measure(game: str, gadget: Gadget, iterations: int, turns: int) -> list[dic
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Milliseconds per off-tree action (a subgame): with compiling, and the least of the later turns.
+    """Milliseconds per off-tree action (a subgame): with compilation, and the minimum of the later turns.
 
-    `programs` are compiled in the first turn, JAX's small ones included; `times`: one by one over in a batch.
+    `programs` are compiled in the first turn, including JAX's small ones; `times`: separate over batched.
     `run` and `build` are shares of the later turns.
     """
     rows: list[dict[str, Any]] = []

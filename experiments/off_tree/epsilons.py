@@ -76,7 +76,7 @@ def by_epsilon(frame: pd.DataFrame) -> pd.DataFrame:
 def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Exploitability over that of the same gadget without a prior: geometric mean, least, most.
 
-    `better` and `worse`: the share of results that differ by more than a twentieth; `gap`: the largest left.
+    `better` and `worse`: the share of results that differ by more than a twentieth; `gap`: the largest gap.
     """
     table = by_epsilon(frame)
     return {method: rows.drop(columns="method") for method, rows in table.groupby("method", sort=False)}
@@ -91,7 +91,7 @@ LINES = {
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """The table's means by ε; a panel for each method."""
+    """The table's means by ε; one panel per method."""
     table = by_epsilon(frame)
     figure, axes = make_axes(table["method"].nunique(), 2, (4.4, 3.4))
     for ax, (method, rows) in zip(axes, table.groupby("method", sort=False), strict=True):

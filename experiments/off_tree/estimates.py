@@ -1,7 +1,7 @@
 """Alternative values from an abstraction, in subgames of a finer game (§6), and Theorem 2.
 
-Before the flop both players keep to a menu, after it they have all bets; the abstraction has the menu
-throughout. The blueprint is its strategy, translated, and all subgames after the flop are re-solved.
+Before the flop both players use a menu, after it all bets; the abstraction has the menu throughout. The
+blueprint is its strategy, translated, and all subgames after the flop are re-solved.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ BEST_RESPONSE, ESTIMATE, OPTIMUM = "best response", "estimate", "optimum"
 
 @functools.cache
 def finer(game: str) -> HistoryTree:
-    """The game in which both players keep to the menu before the flop."""
+    """The game in which both players use the menu before the flop."""
     tree = tree_of(game)
     after = cut(tree, "flop").root >= 0
     kept = np.ones(tree.num_histories, np.bool_)
@@ -174,8 +174,8 @@ def key_numbers(frame: pd.DataFrame) -> pd.DataFrame:
 def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Exploitability of the game that is finer after the flop; all subgames there re-solved.
 
-    `over` is exploitability above `optimum`, that of the best strategy which differs from the blueprint in
-    the subgames alone. Means are geometric, over games and seats.
+    `over` is exploitability above `optimum`, that of the best strategy that differs from the blueprint only
+    in the subgames. Means are geometric, over games and players.
     """
     frame = key_numbers(frame)
     solved = frame[frame["alternative"] != "none"]
@@ -197,7 +197,7 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def theorem(frame: pd.DataFrame) -> pd.DataFrame:
-    """By blueprint and kind of values, at most: Δ, what it allows over the optimum, and what there was."""
+    """Maxima by blueprint and kind of values: Δ, its bound above the optimum, and the actual loss."""
     part = frame[(frame["solved"] == "max-margin") & (frame["prior"] == "none")]
     allowed = 2 * part["error"] + part["gap_max"]
     part = part.assign(allowed=allowed, broken=part["over"] > allowed + 1e-6)
@@ -214,7 +214,7 @@ PAIRS = (
     ("reach-max-margin, estimated gifts", "max-margin"),
 )
 CLOSE = 1e-3
-"""Two exploitabilities are alike if they differ by no more [antes]."""
+"""Exploitabilities count as equal up to this difference [antes]."""
 
 
 def pairs(frame: pd.DataFrame) -> pd.DataFrame:
@@ -262,7 +262,7 @@ SHOWN = {
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Every game and seat, and geometric means, by kind of alternative values; a panel for each blueprint."""
+    """Every game and player, and geometric means, by kind of alternative values; one panel per blueprint."""
     frame = key_numbers(frame)
     frame = frame[(frame["prior"] == "none") & (frame["alternative"] != "none")]
     kinds = (BEST_RESPONSE, ESTIMATE, OPTIMUM)

@@ -1,4 +1,4 @@
-"""Both seats of no-limit Leduc with four bets, of other stacks, ranks and raises; the blueprint knows two."""
+"""Both players of no-limit Leduc with four bets, for several stacks, ranks and raises; menus of two."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MENU, SECOND_MENU = "1-a", "1/2-1-a"
 """Menus of the blueprint; the second one only in the first game."""
 
 GOOD = ("cfr:100", "cfr+:1000", EQUILIBRIUM)
-"""Of these blueprints are ratios and what gadgets and priors do."""
+"""Blueprints of the tables of ratios, gadgets and priors."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:
@@ -53,12 +53,12 @@ KEYS = ["game", "menu", "player"]
 
 
 def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Exploitability in antes; resolving without a prior where nothing else is said.
+    """Exploitability in antes; resolving without a prior by default.
 
-    `on_menu`: where the opponent keeps to the menu, too (negative: more than the game's value is left then);
-    `menu's best`: what a defender loses at least who keeps to the menu while the opponent does not. `times`
-    are geometric means of ratios; `better` and `worse` differ by more than a twentieth. Tables of gadgets and
-    of ratios are of the good blueprints.
+    `on_menu`: the opponent is restricted to the menu, too (negative: the value exceeds the game's); `menu's
+    best`: the least exploitability of a defender restricted to the menu. `times` are geometric means of
+    ratios; `better` and `worse` differ by more than a twentieth. Tables of gadgets and of ratios are of the
+    good blueprints.
     """
     tables: dict[str, pd.DataFrame] = {}
     for blueprint, part in frame.groupby("blueprint", sort=False):
@@ -71,7 +71,7 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Every game with its methods, an exact blueprint; a panel for each seat."""
+    """Every game with its methods, an exact blueprint; one panel per player."""
     shown = common.plain(frame[(frame["blueprint"] == EQUILIBRIUM) & (frame["menu"] == MENU)])
     names = list(dict.fromkeys(shown["game"]))
     figure, axes = make_axes(2, 2, (4.6, 0.38 * len(names) + 1.5))

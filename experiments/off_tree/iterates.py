@@ -1,8 +1,8 @@
 """Estimates from the last iterate of CFR (§6), and from best responses, in the games of `estimates`.
 
-A blueprint is an average of CFR in the abstraction. The paper's estimates are the opponent's values there if
-it plays the last strategy of the same run, which converges to a best response to the average. Here that is
-the strategy after all updates. `estimates` has the best response itself.
+A blueprint is an average of CFR in the abstraction. The paper's estimates are the opponent's values there
+under the last strategy of the same run, which converges to a best response to the average. Here that is the
+strategy after all updates. `estimates` uses the best response itself.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def last_values(
 ) -> tuple[FloatArray, dict[str, float]]:
     """Values `[R, lanes]` of the opponent's last iterates; their largest distances from `ESTIMATE`, per N(s).
 
-    Translated strategies keep to the menu unless the other player leaves it, so these are values of the
+    Translated strategies stay on the menu unless the other player leaves it, so these are values of the
     abstraction.
     """
     last = last_iterates(coarse.histories, specs)
@@ -123,9 +123,9 @@ def last_values(
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """Exploitability in antes, geometric means over games and seats; no priors.
 
-    `estimate` has best responses in the abstraction. `times`: exploitability with last iterates over that;
-    `better` and `worse` differ by more than a twentieth. `distance`: the largest between values of both, in
-    antes.
+    `estimate` uses best responses in the abstraction. `times`: exploitability with last iterates over that;
+    `better` and `worse` differ by more than a twentieth. `distance`: the largest difference between both
+    kinds of values, in antes.
     """
     keys = ["game", "player", "blueprint", "gadget"]
     rows: list[dict[str, Any]] = []

@@ -1,6 +1,6 @@
-"""13 ranks in 4 suits, 912,614 histories: one blueprint, both seats, few lanes; time and memory.
+"""13 ranks in 4 suits, 912,614 histories: one blueprint, both players, few lanes; time and memory.
 
-Every row is measured in the process that runs the experiment: memory is the most it held until then.
+Rows are measured in the process of the experiment: memory is its current peak.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ GAME, SMOKE_GAME = leduc(bets="1/2-1-a", ranks=13, suits=4), leduc(stack=7, bets
 MENU, SPEC = "1-a", "cfr+:1000"
 ITERATIONS = 1000
 TOLERANCE = 1e-6
-"""Of the bracket of the value, a share of the payoff range; three times as many iterations, otherwise."""
+"""Width of the value's bracket as a share of the payoff range."""
 
 GADGETS: tuple[Gadget, ...] = (Resolving(NoPrior()), Resolving(UniformPrior()), MaxMargin(NoPrior()))
 
 
 @functools.cache
 def bracket(game: str, iterations: int) -> tuple[float, float]:
-    """Of player 0's value, by CFR."""
+    """Bracket of player 0's value, by CFR."""
     return game_value(tree_of(game), tolerance=TOLERANCE, iterations=iterations, progress=False)
 
 
@@ -93,9 +93,9 @@ def _measure(game: str, player: int, method: str, iterations: int) -> pd.DataFra
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Antes; `seconds` of a method with everything, values of games included; `memory` in GiB until then.
+    """Antes; `seconds` of a method in total, including values of games; `memory`: current peak in GiB.
 
-    `value ±`: half the bracket of the game's value, which CFR found; all exploitabilities may be off by it.
+    `value ±`: half the bracket of the game's value from CFR; all exploitabilities may be off by it.
     """
     table = frame.assign(game=frame["game"].map(short), **{"value ±": frame["value_width"] / 2})
     columns = ["player", "method", "gadget", "prior", "on_menu", "menu_exploitability", "exploitability"]

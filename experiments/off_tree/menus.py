@@ -1,4 +1,4 @@
-"""Exploitability by the size of the defender's menu, of eight bets."""
+"""Exploitability by the size of the defender's menu, up to eight bets."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ KEYS = ["game", "menu", "menu_size", "player"]
 
 
 def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Exploitability in antes; resolving without a prior unless another is named. Columns as in `games`."""
+    """Exploitability in antes; resolving without a prior by default. Columns as in `games`."""
     tables: dict[str, pd.DataFrame] = {}
     for blueprint, part in frame.groupby("blueprint", sort=False):
         table = common.by_method(part, KEYS)
@@ -55,7 +55,7 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Exploitability by the size of the menu; a panel for each seat and three blueprints."""
+    """Exploitability by the size of the menu; one panel per player, three blueprints."""
     frame = common.plain(frame)
     names = [name for name in SHOWN if name in set(frame["blueprint"])]
     panels = [(player, name) for player in (1, 0) for name in names]

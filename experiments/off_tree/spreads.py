@@ -1,4 +1,4 @@
-"""Alternative values as distributions (§6): how uncertain estimates should be, in `estimates`' games."""
+"""Alternative values as distributions (§6): the spread of estimates, in the games of `estimates`."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ def by_spread(frame: pd.DataFrame) -> pd.DataFrame:
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """Exploitability of resolving with estimates over that without a spread: geometric mean, least, most.
 
-    `spread` is in antes; `best-response` is how far the estimate is from the best response to the blueprint.
-    `better` and `worse` differ by more than a twentieth.
+    `spread` is in antes; `best-response` is the distance of the estimate from the best response to the
+    blueprint. `better` and `worse` differ by more than a twentieth.
     """
     return by_spread(frame)
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """The table's means, by spread; a panel for each prior."""
+    """The table's means, by spread; one panel per prior."""
     table = by_spread(frame)
     spreads = list(dict.fromkeys(table["spread"]))
     styles = zip(
@@ -100,7 +100,7 @@ def draw(frame: pd.DataFrame) -> Figure:
         for blueprint, line in part.groupby("blueprint", sort=False):
             times = line.set_index("spread")["times"].reindex(spreads)
             at = range(len(spreads))
-            numbers = slice(0, len(spreads) - 1)  # the last one is no number
+            numbers = slice(0, len(spreads) - 1)  # the last label is not a number
             style = {**lines[blueprint], "markersize": 5}
             ax.plot(at[numbers], times.iloc[numbers], linewidth=1.2, label=blueprint, **style)
             ax.plot(at[-1:], times.iloc[-1:], linestyle="none", **style)

@@ -16,13 +16,13 @@ STRATEGIES = {
     "inexpensive": ("inexpensive", "resolving"),
     "expensive": ("expensive", "resolving"),
 }
-"""By which method, and which gadget without a prior."""
+"""Method and gadget without a prior, by column."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game, menu and seat, all in antes, of an exact equilibrium of the abstraction.
 
-    `value_error`: how far its value is off that of the game; the others are exploitabilities.
+    `value_error`: the difference between its value and that of the game; the others are exploitabilities.
     """
     frame = pd.concat([settings.data_of(source.NAME, NAME) for source in (games, menus)], ignore_index=True)
     frame = frame[frame["blueprint"] == EQUILIBRIUM]
@@ -43,14 +43,14 @@ def compute(settings: Settings) -> pd.DataFrame:
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """Antes; `times`: the exploitability of translation over the error of the value.
 
-    `menu`: what a defender loses at least who keeps to the menu while the opponent does not.
+    `menu`: the least exploitability of a defender restricted to the menu.
     """
     table = frame.assign(game=frame["game"].map(short), times=frame["translated"] / frame["value_error"])
     return table.rename(columns={"menu_exploitability": "menu's best"}).drop(columns="menu_size")
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Exploitabilities by the error of the value; a point for each game, menu and seat."""
+    """Exploitabilities by the error of the value; one point per game, menu and player."""
     figure, (ax,) = make_axes(1, 1, (5.2, 4.0))
     for name, (method, _) in STRATEGIES.items():
         style = {"color": COLORS[method], "marker": MARKERS[method]}

@@ -1,4 +1,4 @@
-"""Figure 5's row of values that are off: 500 iterations of CFR+ below the limit, in each of 1,000 above."""
+"""Figure 5's row of approximate values: 500 iterations of CFR+ below the limit, in each of 1,000 above."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _measure(settings: Settings, below: int, above: int) -> pd.DataFrame:
 def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Gain / exploitability in payoffs, by model and p; joint searches, player 0 of Leduc poker.
 
-    `over p·gain/(1−p)`: for how many p exploitability exceeds that.
+    `over p·gain/(1−p)`: the number of p with a larger exploitability.
     """
     tables: dict[str, pd.DataFrame] = {}
     for (below, above), rows in frame.groupby(["below", "above"], sort=False):

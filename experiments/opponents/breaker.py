@@ -1,4 +1,4 @@
-"""Figures 4 and 9: games whose five actions are found by some gadgets, but not by others for any p."""
+"""Figures 4 and 9: games whose five actions are found by some gadgets, and by others for no p."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ METHODS = ("RNR", "full", "resolving", "max-margin")
 
 
 def resolving_breaker() -> StepwiseGame:
-    """`gadget_breaker` with other costs: both sides of a coin cost something, which resolving adds up."""
+    """`gadget_breaker` with other costs: both sides of a coin have a cost, and resolving adds both."""
 
     def placed(costs: Mapping[str, Sequence[float]]) -> Turn:
         pays = {side: [0.0 - cost for cost in costs[side]] for side in SIDES}
@@ -65,7 +65,7 @@ def resolving_breaker() -> StepwiseGame:
 
 
 def tree_of(game: str) -> HistoryTree:
-    """One of both games."""
+    """The histories of one of the two games."""
     return enumerate_game(resolving_breaker() if game == "resolving_breaker" else load(game))
 
 
@@ -110,11 +110,11 @@ def _responses(game: str, every_p: FloatArray) -> pd.DataFrame:
 
 
 def estimates(game: str) -> dict[str, FloatArray]:
-    """`[5]` what each gadget takes an action to guarantee, from its definition; the blueprint is action 0.
+    """`[5]` the guarantee of every action according to each gadget, by definition; action 0 is the blueprint.
 
-    All alternative values are 0. In the real game, and in the full gadget, the opponent picks the dearer side
-    of each coin. In a resolving gadget it follows wherever that pays. In a max-margin gadget it picks one
-    side of one coin.
+    All alternative values are 0. In the actual game, and in the full gadget, the opponent picks the more
+    expensive side of each coin. In a resolving gadget it follows wherever that is profitable. In a max-margin
+    gadget it picks one side of one coin.
     """
     costs = np.array([[sides[side] for side in SIDES] for sides in COSTS[game].values()])
     real = -costs.max(axis=1).mean(axis=0)
@@ -136,9 +136,9 @@ def _always(tree: HistoryTree, player: int, name: str) -> Policy:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Which actions each method plays for some p, and from which p on; exploitability of what is played.
+    """The actions that each method plays for some p, and the smallest p; exploitability of the strategies.
 
-    An action counts where it is played with a probability of at least a half.
+    An action counts if its probability is at least a half.
     """
     played = frame[frame["probability"] >= 0.5]
     rows: list[dict[str, Any]] = []
@@ -158,7 +158,7 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame) -> dict[str, Figure]:
-    """Gain over exploitability of what is played (Figure 4); what every action is worth, by p (Figure 9)."""
+    """Gain over exploitability of the strategies (Figure 4); the value of every action, by p (Figure 9)."""
     pareto, axes = make_axes(len(COSTS), 2, (4.0, 3.0))
     for ax, (game, rows) in zip(axes, frame.groupby("game", sort=False), strict=True):
         for size, (method, part) in zip((9, 7, 5, 3), rows.groupby("method", sort=False), strict=True):

@@ -32,24 +32,24 @@ HERE = pathlib.Path(__file__).parent
 
 LEDUC = "leduc_poker"
 SMALL = "kuhn_poker"
-"""Instead of the others, for a smoke test."""
+"""Replaces the others in a smoke test."""
 
 
 def goofspiel(num_cards: int) -> str:
-    """The Goofspiel of Milec, Kubíček and Lisý (2024), whose best Nash shares it has."""
+    """The Goofspiel of Milec, Kubíček and Lisý (2024), with the same best Nash shares."""
     parameters = f"num_cards={num_cards},imp_info=True,points_order=descending"
     return f"goofspiel({parameters},returns_type=point_difference)"
 
 
 def turn_based(game: str) -> str:
-    """A game of simultaneous moves with one player's move after the other's, unseen (by OpenSpiel)."""
+    """A game of simultaneous moves in which one player moves first, unseen by the other (by OpenSpiel)."""
     return f"openspiel:turn_based_simultaneous_game(game={game})"
 
 
 GAMES = (LEDUC, goofspiel(5), LIARS_DICE)
 
 CFR_MODELS = tuple(f"cfr:{count}" for count in (1, 3, 8, 21, 34, 55))
-"""Average strategies after so many iterations of CFR; 34 is where the paper's LBR gains no more."""
+"""Average strategies by iterations of CFR; against 34 the paper's LBR no longer gains."""
 
 DRAWN_MODELS = tuple(f"dirichlet:{seed}" for seed in range(4))
 SMOKE_MODELS = ("cfr:2", "dirichlet:0")
@@ -85,18 +85,18 @@ def models_of(game: str, specs: str | Sequence[str]) -> Policy:
 
 
 def in_words(game: str) -> str:
-    """A game in a few words, `turn by turn` if its simultaneous moves are."""
+    """A game as a short title, `turn by turn` for sequential versions of simultaneous moves."""
     inside = re.fullmatch(r"openspiel:turn_based_simultaneous_game\(game=(.*)\)", game)
     return f"{titled(inside[1])}, turn by turn" if inside else titled(game)
 
 
 def is_drawn(models: pd.Series) -> pd.Series:
-    """Mask of models that are draws; the others are early averages of CFR."""
+    """Mask of models that are random; the others are early averages of CFR."""
     return models.str.startswith(("draw", "dirichlet"))
 
 
 def name_axes(ax: Axes, title: str = "", *, linear_to: float | None = None) -> None:
-    """Gain over exploitability in small print; logarithmic beyond `linear_to`, if anywhere."""
+    """Labels gain over exploitability in small print; logarithmic beyond `linear_to`, if given."""
     if linear_to is not None:
         ax.set_xscale("symlog", linthresh=linear_to)
         ax.set_xlim(left=-linear_to / 10)

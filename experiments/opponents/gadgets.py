@@ -103,7 +103,7 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Gain over exploitability, the mean over models, without priors: a curve over p for every gadget."""
+    """Gain over exploitability, the mean over models, without priors: one curve over p per gadget."""
     games = list(frame[frame["prior"] == "none"].groupby("game", sort=False))
     figure, axes = make_axes(len(games), 3, (4.0, 3.2))
     for ax, (game, rows) in zip(axes, games, strict=True):

@@ -1,4 +1,4 @@
-"""Figures 6 and 7: gains of best responses and of depth-limited ones, against early CFR and drawn models."""
+"""Figures 6 and 7: gains of best responses and of depth-limited ones, against early CFR and random models."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ ALSO = {LEDUC: (2, 4, 5)}
 """A limit after exactly this number of moves, with searches kept to their end."""
 
 BEST, LBR, CALL_DOWN = "best response", "LBR", "CDBR, own 1, call-down"
-"""LBR is the published local best response; with values of calling down at the limit CDBR is nearly that."""
+"""LBR is the published local best response, which CDBR with values of calling down approximates."""
 
 ITERATIONS = 1000
-"""Of CFR+, for the latter, as linear programs are for optimal values."""
+"""Iterations of CFR+ for CDBR with values of calling down; linear programs require optimal values."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:
@@ -72,7 +72,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def _methods(game: str) -> dict[str, dict[str, Any]]:
-    """Searches by name; best and local best responses are none."""
+    """Searches by name; None for best and local best responses."""
     own = {f"CDBR, own {depth}": {"limit": "own", "depth": depth} for depth in DEPTHS.get(game, (1, 2))}
     moves = {f"CDBR, moves {depth}": {"limit": "moves", "depth": depth} for depth in ALSO.get(game, ())}
     local = {LBR: {}, CALL_DOWN: {"depth": 1}} if game == LEDUC else {}
@@ -80,7 +80,7 @@ def _methods(game: str) -> dict[str, dict[str, Any]]:
 
 
 def measure(models: Policy, game: str, player: int, method: str) -> pd.DataFrame:
-    """A row for every model: what a method gains against it."""
+    """A row for every model with a method's gain."""
     tree, value = tree_of(game), value_of(game)
     opponent, how = Opponent(models, 1.0), _methods(game)[method]
     if method == BEST:
@@ -97,7 +97,7 @@ def measure(models: Policy, game: str, player: int, method: str) -> pd.DataFrame
 
 
 def _search(tree: HistoryTree, method: str, how: dict[str, Any]) -> Nested:
-    """With values of calling down at the limit, or optimal ones."""
+    """With values of calling down at the limit, or with optimal ones."""
     if method == CALL_DOWN:
         lookahead = Lookahead(ExactValues(call_down(tree)), depth=how.pop("depth"))
         solver = Solver(iterations=ITERATIONS, dtype="float64", progress=False)
@@ -116,9 +116,9 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Shares of the best response's gain in per cent, by linear programs: mean and least over models.
 
     `gain`: the least in payoffs. `own D`: searches at own decisions that end at the first one at least D
-    moves down; `moves D`: after exactly D moves, and the plan is kept that long. `falls`: models against
-    which a search gains less than the one of the same kind with the next smaller depth. `call-down`: both
-    players are taken to call from the limit on.
+    moves down; `moves D`: after exactly D moves, with the plan followed that long. `falls`: models against
+    which a search gains less than that of the same kind with the next smaller depth. `call-down`: both
+    players call from the limit on.
     """
     tables: dict[str, pd.DataFrame] = {}
     measured = shares(frame)
@@ -145,7 +145,7 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Shares of the best response's gain by model, player 0: early averages of CFR, and draws."""
+    """Shares of the best response's gain by model, player 0: early averages of CFR, and random models."""
     frame = shares(frame[frame["player"] == 0])
     colors = {LBR: "#000000", CALL_DOWN: "#AAAAAA"}
     searches = [name for name in dict.fromkeys(frame["method"]) if name not in (BEST, *colors)]

@@ -1,4 +1,4 @@
-"""A larger Leduc poker against a blueprint from a lossy abstraction, a bot of the kind that is exploited."""
+"""A larger Leduc poker against a blueprint from a lossy abstraction, as an exploitable bot."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def bucketed(ranks_a_bucket: int, player: int, infostate: str) -> str:
-    """An infostate with ranks in buckets, no suits, and whether private and public rank are a pair."""
+    """An infostate with ranks in buckets, without suits; pairs of private and public card are kept."""
     rank = {name: int(card) // NUM_SUITS for name, card in re.findall(r"(Private|Public): (\d+)", infostate)}
     is_pair = rank.get("Private") == rank.get("Public")
     without = re.sub(r"(Private|Public): \d+", lambda found: found[1], infostate)
@@ -64,7 +64,7 @@ def bucketed(ranks_a_bucket: int, player: int, infostate: str) -> str:
 
 @functools.cache
 def blueprint(game: str, buckets: int, iterations: int) -> Policy:
-    """The average of CFR+ on an abstraction, in the game itself."""
+    """The average of CFR+ on an abstraction, lifted to the game."""
     inside = re.fullmatch(r".*num_ranks=(\d+).*", game)
     assert inside is not None
     merge = functools.partial(bucketed, -(-int(inside[1]) // buckets))

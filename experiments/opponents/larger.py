@@ -1,4 +1,4 @@
-"""Table 1's Goofspiel 6, by CFR+: linear programs of its 37,039 sequences take too long."""
+"""Table 1's Goofspiel 6, by CFR+: linear programs with its 37,039 sequences take too long."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _measure(settings: Settings, game: str, method: str) -> pd.DataFrame:
 def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Gain in per cent of the best response's, by CFR+; in payoffs gain, exploitability, and gaps (NashConv).
 
-    Of searches the largest gap. Printed: Milec, Kubíček and Lisý's Table 1, against the uniform model.
+    Gaps of searches are the largest. Printed: Milec, Kubíček and Lisý's Table 1, against the uniform model.
     """
     tables: dict[str, pd.DataFrame] = {}
     for game, rows in frame.groupby("game", sort=False):

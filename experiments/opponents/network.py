@@ -1,4 +1,4 @@
-"""CDBR-NN (appendix D): a network at the limit, trained once, against values that are solved there."""
+"""CDBR-NN (appendix D): a network at the limit, trained once, compared with values solved there."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BELOW, SMOKE_BELOW = 100, 10
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """A row for every player, method and model: what is gained against it."""
+    """A row for every player, method and model, with the gain against it."""
 
     def measure(key: dict[str, Any]) -> pd.DataFrame:
         return _measure(settings, **key)
@@ -73,7 +73,7 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Gains in payoffs by model, then the mean share of the best response's in per cent.
 
     CDBR searches to the public card, then each subgame to the end. `solved`: with values that are solved at
-    the limit anew in every iteration; `CDBR-NN`: with a network that has seen none of these models.
+    the limit in every iteration; `CDBR-NN`: with a network trained without these models.
     """
     tables: dict[str, pd.DataFrame] = {}
     for (game, player), rows in shares(frame).groupby(["game", "player"], sort=False):

@@ -1,4 +1,4 @@
-"""Figure 15: rock-paper-scissors twice, against a model with a bias: what every method gains and risks."""
+"""Figure 15: repeated rock-paper-scissors against a biased model: gain and risk of every method."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ def _worth(policy: Policy, model: Policy) -> pd.DataFrame:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """The most that each method gains with an exploitability E of at most so much, over all p.
+    """The largest gain of each method with an exploitability E up to the given limit, over all p.
 
     By linear programs. The model plays Rock 0.5, Paper 0.3 and Scissors 0.2 in both rounds; a best response
-    gains 0.6. p of SES is α, of CDBR-NE the weight of the response. `pairs`: different pairs of gain and E.
+    gains 0.6. p of SES is α, of CDBR-NE the weight of the response. `pairs`: distinct pairs of gain and E.
     """
     rows: list[dict[str, Any]] = []
     for method, part in frame.groupby("method", sort=False):
@@ -98,7 +98,7 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Gain over exploitability, a curve over p for every method."""
+    """Gain over exploitability, one curve over p per method."""
     figure, (ax,) = make_axes(1, 1, (5.0, 3.6))
     sizes = (9, 8, 6.5, 5, 4, 3, 3, 3)
     for size, (method, part) in zip(sizes, frame.groupby("method", sort=False), strict=True):

@@ -1,4 +1,4 @@
-"""Two subgames that are not safe to search by themselves, and safe to search jointly."""
+"""Two subgames that are unsafe to search separately, and safe to search jointly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVERY_P = (0.001, 0.01, 0.05, 0.1, 0.2)
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """A row for every way to search and p."""
+    """A row for every kind of search and p."""
     tree = enumerate_game(load(GAME))
     blueprint, model = _policies(tree)
     found = nested_exactly(
@@ -76,7 +76,7 @@ def _actions(tree: HistoryTree, player: int) -> dict[str, list[str]]:
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """Gain, exploitability and Theorem 5.3's p·gain/(1−p) in `coin_toss_siblings`, by linear programs.
 
-    `heads`: how often Heads is guessed in either subgame; together they must not exceed 1/2.
+    `heads`: the probability of guessing Heads in either subgame; their sum must not exceed 1/2.
     """
     columns: dict[str, Any] = {
         "searched": frame["searched"],

@@ -1,4 +1,4 @@
-"""Restricted Nash responses to many models with many p: one batch, one by one, and by linear programs."""
+"""Restricted Nash responses to many models with many p: in one batch, one by one, and by linear programs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CFR = Solver(iterations=5000, check_every=25, dtype="float32", progress=False)
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """A row for every game and way, all in one run; what is compiled is compiled before."""
+    """A row for every game and method, all in one run, without compilation."""
 
     def measure(key: dict[str, Any]) -> pd.DataFrame:
         tree = enumerate_game(load(key["game"]))
@@ -59,14 +59,14 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def _spread(models: Policy, numbers: Sequence[float], settings: Settings) -> list[Opponent]:
-    """Opponents of one lane each: every p as often, and as many models as there are opponents."""
+    """Single-lane opponents: every p equally often, and as many models as there are opponents."""
     count = settings.pick(SAMPLE, SMOKE_SAMPLE)
     lanes = np.linspace(0, models.num_lanes - 1, count).round().astype(int).tolist()
     return [Opponent(models.lane(lane), numbers[number % len(numbers)]) for number, lane in enumerate(lanes)]
 
 
 def _timed(tree: HistoryTree, way: str, opponents: Sequence[Opponent], solver: Solver) -> dict[str, Any]:
-    """Seconds of a second turn, evaluation and certificates included."""
+    """Seconds of a second turn, including evaluation and certificates."""
     value = game_value(tree)
 
     def turn() -> list[Responses]:
@@ -88,10 +88,10 @@ def _timed(tree: HistoryTree, way: str, opponents: Sequence[Opponent], solver: S
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Restricted Nash responses to a hundred drawn models with eleven p from 0 to 1, for player 0.
+    """Restricted Nash responses to a hundred random models with eleven p from 0 to 1, for player 0.
 
-    CFR+ until every gap is at most a thousandth of the payoff range (`largest_gap` is in that unit). One by
-    one and by linear programs a sample is solved. Times: how long a lane takes against one in the batch.
+    CFR+ until every gap is at most a thousandth of the payoff range (`largest_gap` is in that unit). A sample
+    is solved one by one and by linear programs. Times: seconds per lane relative to the batch.
     """
     batch = frame[frame["way"] == "one batch"].set_index("game")["milliseconds_a_lane"]
     return frame.assign(times=frame["milliseconds_a_lane"] / batch.reindex(frame["game"]).to_numpy())

@@ -1,4 +1,4 @@
-"""Figures 11, 12 and 14: how far searches look ahead, and what that is worth against a model."""
+"""Figures 11, 12 and 14: depths of searches, and their gains against a model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RNR = "RNR"
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """A row for every game, way, depth, model and p, for player 0."""
+    """A row for every game, method, depth, model and p, for player 0."""
 
     def measure(key: dict[str, Any]) -> pd.DataFrame:
         return _measure(settings, **key)
@@ -70,7 +70,7 @@ def _measure(settings: Settings, game: str, way: str, depth: int) -> pd.DataFram
 def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Gain / exploitability by p, by linear programs, for player 0 against `cfr:3`.
 
-    Depth: moves from one own decision to the limit, as in `gains`. RNR: of the whole game.
+    Depth: moves from one own decision to the limit, as in `gains`. RNR: the response in the whole game.
     """
     tables: dict[str, pd.DataFrame] = {}
     for game, rows in frame.groupby("game", sort=False):
@@ -86,7 +86,7 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Gain over exploitability, a panel for every game and depth."""
+    """Gain over exploitability, one panel per game and depth."""
     groups = list(frame[frame["way"] != RNR].groupby(["game", "depth"], sort=False))
     figure, axes = make_axes(len(groups), 3, (3.6, 2.8))
     for ax, ((game, depth), rows) in zip(axes, groups, strict=True):

@@ -33,7 +33,7 @@ KEPT = {
     goofspiel(5): {2: 2, 3: 3},
     turn_based(goofspiel(5)): {3: 2, 5: 3},
 }
-"""Own decisions of player 0 until a search of so many moves from one of them has come to its limit."""
+"""Number of player 0's own decisions within a search of the given number of moves."""
 
 PRINTED = {
     LEDUC: {"CDBR1": 74.4, "CDBR3": 96.0, "CDBR5": 97.1, "best Nash": 32.6, "ABR": 98.0},
@@ -108,9 +108,10 @@ def _row(method: str, most: float, gain: float, exploitability: float) -> dict[s
 def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Gain against the uniform model in per cent of the best response's, by linear programs.
 
-    Searches end at the first own decision at least so many moves down (`own`), or after exactly so many
-    moves (`moves`). The next one is made at the next own decision, or after one move (`step 1`), or where the
-    one before ended (`kept`). `-`: not run. Printed: Milec, Kubíček and Lisý's Table 1, which is player 0's.
+    Searches end at the first own decision at least the given number of moves down (`own`), or after exactly
+    that number (`moves`). The next search starts at the next own decision, after one move (`step 1`), or
+    where the previous one ended (`kept`). `-`: not run. Printed: Milec, Kubíček and Lisý's Table 1, for
+    player 0.
     """
     tables: dict[str, pd.DataFrame] = {}
     for (game, player), rows in frame.groupby(["game", "player"], sort=False):

@@ -42,7 +42,7 @@ EVERY_P = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SMOKE_EVERY_P = (0.1, 0.5, 1.0)
 PLAYER = 0
 ITERATIONS, SMOKE_ITERATIONS = 500, 20
-"""Of CFR+, instead of linear programs, in searches with values that are off."""
+"""Iterations of CFR+, in place of linear programs, in searches with approximate values."""
 
 ITERATED = "joint, 500 iterations"
 """The searches with these."""
@@ -50,10 +50,10 @@ ITERATED = "joint, 500 iterations"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RoundSchedule(Schedule):
-    """Searches at the game's root, down to the second round, and then in every subgame of that."""
+    """Searches at the game's root, down to the second round, and then in every subgame of that round."""
 
     def leaves(self, where: Cut) -> IntArray:
-        """The second round's roots below the game's root; none below those."""
+        """The second round's roots below the game's root; none below these."""
         return self.levels[1].roots if where.root[0] >= 0 else np.zeros(0, np.int64)
 
 
@@ -104,7 +104,7 @@ def _measure(settings: Settings, name: str) -> pd.DataFrame:
 
 
 def _search(tree: HistoryTree, gadgets: list[Any], opponent: Opponent, options: Solver) -> Policy:
-    """Results of searches round by round, a lane for each opponent."""
+    """Results of searches by rounds, one lane per opponent."""
     opponents, schedule = list_opponents(opponent, tree), round_schedule(tree, PLAYER)
     profiles = Policy.uniform(tree)
     run = NestedRun(schedule, OptimalValues(), profiles, gadgets, opponents, solver=options)
@@ -115,7 +115,7 @@ def _search(tree: HistoryTree, gadgets: list[Any], opponent: Opponent, options: 
 
 
 def _worth(policy: Policy, model: Policy, value: tuple[float, float]) -> pd.DataFrame:
-    """Gain against a model, and exploitability, a row for every lane."""
+    """Gain against a model, and exploitability, one row per lane."""
     theirs = np.repeat(model.probabilities[1], policy.num_lanes, axis=1)
     earned = evaluate_policy(Policy(policy.tree, (policy.probabilities[0], theirs), policy.labels)).value
     lost = exploitability(policy, PLAYER, value=value)
@@ -126,8 +126,9 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Gain in per cent of the best response's, and exploitability in payoffs, the mean over models, by p.
 
     p is the probability that the model is followed; for `SES` it is α, and for `CDBR-NE` the weight of the
-    response. Searches go round by round, by linear programs; `joint, 500 iterations` by as many of CFR+. The
-    second table has exploitability over gain for p = 1/2, model by model, and what best Nash gains.
+    response. Searches proceed round by round, by linear programs; `joint, 500 iterations` by that number of
+    iterations of CFR+. The second table has exploitability over gain for p = 1/2, by model, and the gain of
+    best Nash.
     """
     frame = frame.assign(share=100 * frame["gain"] / frame["best_response_gain"])
     means = frame.groupby(["method", "p"], sort=False)[["share", "exploitability"]].mean().reset_index()
@@ -151,14 +152,14 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Gain over exploitability, a panel for every model and a curve over p for every method."""
+    """Gain over exploitability, one panel per model and one curve over p per method."""
     models = list(dict.fromkeys(frame["model"]))
     figure, axes = make_axes(len(models), 4, (3.4, 2.8))
     for ax, model in zip(axes, models, strict=True):
         for method, part in frame[(frame["model"] == model) & (frame["p"] < 1)].groupby("method", sort=False):
             lost, marker = part["exploitability"].clip(lower=0), "s" if method == "best Nash" else "o"
             style: dict[str, Any] = {"color": COLORS[str(method)], "marker": marker, "markersize": 3}
-            if method == ITERATED:  # nearly the same as without iterations: a halo around it
+            if method == ITERATED:  # nearly equal to the curve without iterations: a halo around it
                 style |= {"markersize": 6, "zorder": 1}
             ax.plot(lost, part["gain"], linewidth=1, label=method, **style)
         most = frame.loc[frame["model"] == model, "best_response_gain"].iloc[0]

@@ -1,8 +1,8 @@
-"""Everything that is measured about speed, in one command: `python -m experiments.performance`.
+"""All measurements of speed in one command: `python -m experiments.performance`.
 
 Writes tables to `experiments/performance/DEVICE/data/`: the machine and its copy bandwidth, other solvers,
-lanes against time, an iteration taken apart, the grid behind Figure 2, and gadgets one by one.
-`python -m experiments.performance.commits` compares two commits.
+time by number of lanes, the parts of an iteration, the grid of Figure 2, and separate gadgets. `python -m
+experiments.performance.commits` compares two commits.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Comparison with another checkout, alternating: `python -m experiments.performance.commits FOLDER`.
 
-Every turn runs both, each in processes of its own, and every second turn in the other order, so that a busy
-moment of the machine hits both alike. Medians over the turns are printed, and their ratio. About 40 minutes
+Every turn runs both, each in separate processes, and every second turn in the other order, so that a busy
+moment of the machine affects both equally. Prints medians over the turns, and their ratio. About 40 minutes
 on two cores.
 
-Measured are `jaxgadget bench` and the gadgets alone (microseconds of an iteration, divided by the lanes),
-the demo with an empty cache of compiled programs, and `jaxgadget refine kuhn_poker` with an empty cache and
-with what that has left in it.
+The measurements are `jaxgadget bench` and separate gadgets (microseconds per iteration, divided by the
+lanes), the demo with an empty cache of compiled programs, and `jaxgadget refine kuhn_poker` with an empty
+cache and with a warm one.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ DEMO = ("refine", "leduc_poker")
 KUHN = ("refine", "kuhn_poker")
 
 Numbers = dict[str, float]
-"""Measurements by what is measured."""
+"""Measurements by name."""
 
 
 def execute(checkout: pathlib.Path, arguments: Sequence[str], cache: str | None = None) -> str:
-    """Runs Python with a checkout's jaxgadget; returns what it prints.
+    """Runs Python with a checkout's jaxgadget; returns its output.
 
     Args:
-      checkout: where the package lies.
-      arguments: of Python.
-      cache: the folder of compiled programs; by default nothing is kept.
+      checkout: folder of the package.
+      arguments: arguments of Python.
+      cache: the folder of compiled programs; by default none.
     """
     environment = os.environ | {"PYTHONPATH": str(checkout)}
     if cache is None:
@@ -84,7 +84,7 @@ def measure_gadgets(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numb
 
 
 def measure_demo(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers:
-    """The demo with an empty cache: what it compiles, and wall time."""
+    """The demo with an empty cache: compiled programs and wall time."""
     with tempfile.TemporaryDirectory() as folder:
         options = ["--iterations", "2"] if smoke else []
         command = [*(KUHN if smoke else DEMO), *options, "--plot", str(pathlib.Path(folder) / "demo.png")]
@@ -101,7 +101,7 @@ def measure_demo(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers
 
 
 def measure_kuhn(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers:
-    """`jaxgadget refine kuhn_poker`: wall times with an empty cache and with a full one."""
+    """`jaxgadget refine kuhn_poker`: wall times with an empty cache and with a warm one."""
     numbers: Numbers = {}
     with tempfile.TemporaryDirectory() as folder:
         for state in ("cold", "warm"):
@@ -122,12 +122,12 @@ MEASUREMENTS: dict[str, Callable[[pathlib.Path, float, bool], Numbers]] = {
 def compare(
     measure: Callable[[pathlib.Path], Numbers], checkouts: dict[str, pathlib.Path], turns: int
 ) -> pd.DataFrame:
-    """A row for every turn, checkout and number measured.
+    """A row for every turn, checkout and measurement.
 
     Args:
-      measure: from a checkout to numbers.
-      checkouts: by name.
-      turns: how often each is measured.
+      measure: function from a checkout to numbers.
+      checkouts: checkouts by name.
+      turns: number of measurements of each.
     """
     rows: list[dict[str, Any]] = []
     for turn in range(turns):
@@ -139,10 +139,10 @@ def compare(
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Medians over the turns, least and most in brackets, and the ratio of medians, other ÷ this.
+    """Medians over the turns, minimum and maximum in brackets, and the ratio of medians, other ÷ this.
 
-    Less is better in every row, so a ratio above 1 says that this checkout is better. `ratios`: the least and
-    the largest of one turn.
+    Smaller is better in every row, so a ratio above 1 means that this checkout is better. `ratios`: the
+    minimum and maximum over turns.
     """
     rows: list[dict[str, Any]] = []
     for what, part in frame.groupby("measured", sort=False):

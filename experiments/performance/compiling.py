@@ -1,4 +1,4 @@
-"""A command of jaxgadget, and what it compiles; prints the sums as JSON: `compiling.py COMMAND …`.
+"""Runs a command of jaxgadget and prints its compilation as JSON: `compiling.py COMMAND …`.
 
 Nothing else of this project is imported, so that `commits` can run it with other commits.
 """
@@ -17,11 +17,11 @@ PHASES = {
     "/jax/core/compile/jaxpr_to_mlir_module_duration": "lower_seconds",
     "/jax/core/compile/backend_compile_duration": "compile_seconds",
 }
-"""JAX's names of what it times. A program from the cache counts as one compiled in the time of reading it."""
+"""JAX's names of timed events. Reading a program from the cache counts as compiling it."""
 
 
 def main() -> None:
-    """Runs the command; its own output goes nowhere."""
+    """Runs the command and discards its output."""
     began = time.perf_counter()
     import jax.monitoring
 

@@ -1,4 +1,4 @@
-"""Unsafe, resolving and max-margin, each alone: iterations a second with 1 and 64 blueprints.
+"""Unsafe, resolving and max-margin, each alone: iterations per second with 1 and 64 blueprints.
 
 Only jaxgadget's public functions are called, so that `commits` can time other commits with this file: run as
 a script, it prints the rows as JSON.
@@ -36,7 +36,7 @@ FEW = 10
 """Iterations of the solve that is subtracted."""
 
 MOST = 2_000_000
-"""Iterations that are not exceeded to fill the time."""
+"""Maximum number of iterations."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:
@@ -45,14 +45,15 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Microseconds of an iteration of all subgames divided by the lanes, and iterations a second."""
+    """Microseconds per iteration of all subgames divided by the lanes, and iterations per second."""
     return frame.assign(iterations_per_second=1e6 / (frame["us_per_lane_iteration"] * frame["lanes"]))
 
 
 def time_gadgets(games: Sequence[tuple[str, str]], seconds: float, repeats: int = 3) -> list[dict[str, Any]]:
     """Times solves that take about `seconds / repeats` each, the fastest of `repeats`.
 
-    What a solve of `FEW` iterations takes is subtracted: building, certificate and all that is not iterating.
+    The time of a solve of `FEW` iterations is subtracted: building, certificate and everything but
+    iterations.
     """
     rows: list[dict[str, Any]] = []
     for game, cut in games:
@@ -87,14 +88,14 @@ def solver(tree: HistoryTree, cut: str, blueprint: Policy, gadget: Any) -> Calla
 
 
 def time_iterations(solve: Callable[[int], float], seconds: float, repeats: int) -> tuple[float, int]:
-    """Seconds of so many iterations, and how many they are.
+    """Time of iterations in seconds, and their number.
 
     Args:
-      solve: does so many iterations and says how long that took, with all that it takes besides.
-      seconds: how long a repetition is to iterate, about.
-      repeats: how many, of which the fastest counts.
+      solve: function from a number of iterations to seconds, including overhead.
+      seconds: approximate time of a repetition.
+      repeats: number of repetitions, of which the fastest counts.
     """
-    solve(FEW)  # compiles
+    solve(FEW)  # the first run compiles
     iterations, least = FEW, solve(FEW)
     while True:
         iterations *= 2

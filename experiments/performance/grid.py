@@ -60,10 +60,9 @@ def time_grid(
     checkpoints: int = CHECKPOINTS,
     draws: int = DRAWS,
 ) -> pd.DataFrame:
-    """A row for every game and cut: the seconds that re-solving took, player 0, all seven settings.
+    """A row for every game and cut: the seconds of re-solving, player 0, all seven settings.
 
-    `run` leaves out building and compiling, and what computes blueprints and the game's value; `wall`
-    is `refine` from call to return.
+    `run` excludes building, compilation, blueprints and the game's value; `wall` is the duration of `refine`.
     """
     rows: list[dict[str, Any]] = []
     trees: dict[str, HistoryTree] = {}

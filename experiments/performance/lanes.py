@@ -28,12 +28,12 @@ def compute(settings: Settings) -> pd.DataFrame:
         few, many = [1 << k for k in steps if k < 6], [1 << k for k in steps if k >= 6]
         if few:
             tables.append(pd.DataFrame(bench(game, engines=ENGINES, lanes=few, seconds=4.0).rows))
-        # As many iterations for all, so that a chunk's first ones, from memory, weigh alike.
+        # Equal numbers of iterations, so that a chunk's first ones, from memory, have the same weight.
         rows = bench(game, engines=ENGINES, lanes=many, iterations=100, repeats=5).rows
         tables.append(pd.DataFrame(rows))
     return pd.concat(tables, ignore_index=True)
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Microseconds of an iteration divided by the lanes, and what else `jaxgadget bench` says."""
+    """Microseconds per iteration divided by the lanes, and the other columns of `jaxgadget bench`."""
     return frame

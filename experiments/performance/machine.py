@@ -18,14 +18,14 @@ from jaxgadget.util.machine import describe_device, find_versions
 NAME = "machine"
 
 LARGE = 1 << 28
-"""Bytes of a copy that no cache holds."""
+"""Bytes of a copy that exceeds all caches."""
 
 SMALL = 1 << 18
-"""Bytes of one that a core's cache holds."""
+"""Bytes of a copy that fits in a core's cache."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """A row for every size; writes down beside it what the machine is, and the versions of all packages."""
+    """A row for every size; also writes the machine's description and the versions of all packages."""
     record = {
         "date": f"{datetime.date.today():%Y-%m-%d}",
         "device": describe_device(),
@@ -45,11 +45,11 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def copy_bandwidth(size: int, seconds: float = 1.0) -> float:
-    """Bytes a second, read and written, of a compiled loop that scales an array in place.
+    """Bytes per second, read and written, of a compiled loop that scales an array in place.
 
     Args:
       size: bytes of the array.
-      seconds: how long to measure.
+      seconds: duration of the measurement.
     """
     x = jnp.ones(size // 4, jnp.float32)
 
@@ -62,18 +62,18 @@ def copy_bandwidth(size: int, seconds: float = 1.0) -> float:
 
 
 def best_seconds(call: Callable[[int], object], seconds: float, turns: int = 5) -> tuple[float, int]:
-    """Calls with more and more repetitions until a turn is long enough, then takes the fastest turn.
+    """Increases the number of repetitions until a turn is long enough; returns the fastest turn.
 
     Args:
-      call: does something so many times, on the device.
-      seconds: all turns together, about.
-      turns: how many.
+      call: function that repeats an operation on the device.
+      seconds: approximate total of all turns.
+      turns: number of turns.
 
     Returns:
       Seconds of the fastest turn, and the repetitions in it.
     """
     times = 1
-    _seconds(call, times)  # compiles
+    _seconds(call, times)  # the first run compiles
     while (spent := _seconds(call, times)) < seconds / turns / 2:
         times *= 2
     times = max(1, round(times * seconds / turns / spent))

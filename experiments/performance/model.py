@@ -51,7 +51,7 @@ def refined() -> None:
 
 
 def rivers(count: int, gadget: Any = None) -> None:
-    """Rivers on different boards, or such rivers solved again with a gadget."""
+    """Rivers on different boards, optionally re-solved with a gadget."""
     deck = [rank + suit for rank in "23456789TJQKA" for suit in "cdhs"]
     draw = np.random.default_rng(0)
     boards = [BOARD, *("".join(draw.permutation(deck)[:5]) for _ in range(count - 1))]
@@ -73,7 +73,7 @@ PROGRAMS: dict[str, Callable[[], None]] = {
     "a river re-solved, resolving": functools.partial(rivers, 1, jg.Resolving()),
     "a river re-solved, max-margin": functools.partial(rivers, 1, jg.MaxMargin()),
 }
-"""Calls by name. Of the loops in float32 that a call runs, the one that moves most bytes is meant."""
+"""Calls by name. Of a call's loops in float32, the one that moves most bytes is used."""
 
 
 def loop_of(name: str, device: str) -> CompiledProgram:

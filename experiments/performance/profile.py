@@ -1,4 +1,4 @@
-"""One iteration taken apart: operations and bytes, counted, beside what the clock says."""
+"""The parts of an iteration: counted operations and bytes, and measured times."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def gradients(problem: Problem, state: State) -> Any:
 
 
 def values(problem: Problem, state: State) -> Any:
-    """Action and infoset values from the bottom up; regrets stand in for the gradient's numbers."""
+    """Action and infoset values from the bottom up; regrets serve as the gradient."""
     return [
         values_up(side, terms, plan.body, strategy)[:2]
         for side, terms, plan, strategy in zip(
@@ -43,7 +43,7 @@ def values(problem: Problem, state: State) -> Any:
 
 
 def regrets(problem: Problem, state: State) -> Any:
-    """Regrets added up; strategies stand in for action values."""
+    """Sums of regrets; strategies serve as action values."""
     return [
         RULE.learn(
             side.body,
@@ -77,7 +77,7 @@ def reaches(problem: Problem, state: State) -> Any:
 
 
 def averaging(problem: Problem, state: State) -> Any:
-    """Plans added up."""
+    """Sums of plans."""
     weight = jnp.full((), 2.0, problem.dtype)
     return [s.body + weight * p.body for s, p in zip(state.strategy_sum, state.plan, strict=True)]
 
@@ -93,7 +93,7 @@ PARTS: dict[str, Part] = {
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """An iteration of the three games, taken apart."""
+    """The parts of an iteration of the three games."""
     if settings.smoke:
         return profile("kuhn_poker", (4,), 0.01)
     lanes = (1, 64) if jax.default_backend() == "cpu" else (1, 1024, 65536)
@@ -106,12 +106,12 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def profile(game: str, lanes: Sequence[int], seconds: float) -> pd.DataFrame:
-    """A row for every part of an iteration and for the whole of it.
+    """A row for every part of an iteration and for the whole iteration.
 
     Args:
       game: its name.
-      lanes: copies side by side.
-      seconds: to measure each row.
+      lanes: number of copies.
+      seconds: duration of each measurement.
 
     Returns:
       Microseconds, floating-point operations, and bytes, all per lane and iteration: `bytes` is what XLA
@@ -157,7 +157,7 @@ def _row(part: Part, problem: Problem, state: State, seconds: float) -> dict[str
 
 
 def used_bytes(part: Part, problem: Problem, state: State) -> int:
-    """Bytes of the arguments that a part looks at."""
+    """Bytes of the arguments that a part uses."""
     jaxpr = jax.make_jaxpr(part)(problem, state).jaxpr
     seen = {id(x) for equation in jaxpr.eqns for x in equation.invars}
     return sum(int(np.prod(x.aval.shape)) * x.aval.dtype.itemsize for x in jaxpr.invars if id(x) in seen)

@@ -1,4 +1,4 @@
-"""Kinds of gadgets apart, a solve each, or all as lanes of one."""
+"""Kinds of gadgets in separate solves, or all as lanes of one."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NAME = "sharing"
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """A row for every game, cut and way."""
+    """A row for every game, cut and method."""
     return time_sharing(SMOKE_GRID, 3, 2, 1, 1) if settings.smoke else time_sharing()
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Seconds of compiling and running, both ways; see `time_sharing`."""
+    """Seconds of compiling and running, for both methods; see `time_sharing`."""
     return frame
 
 
@@ -39,7 +39,7 @@ def apart() -> list[list[Gadget]]:
 def solve(
     tree: HistoryTree, cut: str, policy: Policy, groups: Sequence[Sequence[Gadget]], iterations: int
 ) -> dict[str, float]:
-    """Re-solves for player 0, one group after the other; the seconds of all, the game's value left out."""
+    """Re-solves for player 0, one group after the other; the total of seconds, without the game's value."""
     bound, total = tree.payoff_range, dict[str, float]()
     for gadgets in groups:
         how: dict[str, Any] = {
@@ -58,10 +58,9 @@ def time_sharing(
     draws: int = 20,
     repeats: int = 3,
 ) -> pd.DataFrame:
-    """A row for every game, cut and way: the seven settings of Figure 2, player 0.
+    """A row for every game, cut and method: the seven settings of Figure 2, player 0.
 
-    `compile` is that of the first turn, with nothing compiled before; `run` is the fastest turn, and the
-    two ways take turns.
+    `compile` is that of the first turn, with an empty cache; `run` is the fastest of alternating turns.
     """
     rows: list[dict[str, Any]] = []
     for game, cut in grid:

@@ -2,7 +2,7 @@
 
 Kubíček, Lisý and Sandholm, *Equilibrium Refinements Improve Subgame Solving in Imperfect-Information Games*
 (2026), §8 and appendix B. Every experiment writes its data (`data/`, Parquet) and a picture (`pictures/`, PNG
-and SVG), prints a table and what it shows, and resumes if it was interrupted.
+and SVG), prints a table with explanations, and resumes if it was interrupted.
 """
 
 from __future__ import annotations

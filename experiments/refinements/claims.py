@@ -25,18 +25,18 @@ COMPARISONS = (
     ("resolving/none", BLUEPRINT),
     ("resolving/blueprint", BLUEPRINT),
 )
-"""Pairs of methods, a gadget and a prior each: the first is measured against the second."""
+"""Pairs of methods, a gadget and a prior each: the first is compared with the second."""
 
 SAME = 1e-3
-"""Differences below that share of the blueprint's exploitability count as none."""
+"""Smaller differences, as shares of the blueprint's exploitability, count as none."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game, cut, player and pair of methods, over blueprints.
 
-    `better` and `worse`: after how many blueprints the first is less or more exploitable; `ratio`: geometric
-    mean of the first's exploitability over the second's, neither below `floor_of`; `largest_loss`: the most
-    by which it is more exploitable, as a share of the blueprint's exploitability (negative: it never is).
+    `better` and `worse`: the number of blueprints after which the first is less or more exploitable; `ratio`:
+    geometric mean of the first's exploitability over the second's, both at least `floor_of`; `largest_loss`:
+    the largest excess, as a share of the blueprint's exploitability (negative if there is none).
     """
     frame = settings.data_of("figure2", NAME)
     least = floor_of(frame).groupby(frame["game"]).max()

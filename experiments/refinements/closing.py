@@ -1,7 +1,7 @@
-"""Beyond the paper: how much of the distance from blueprint to optimal continuation each method closes.
+"""Beyond the paper: the share of the distance from blueprint to optimal continuation that each method closes.
 
 One table over all games: Figure 2's, the larger ones, and reach gadgets where they were solved. The optimal
-continuation is the least exploitability that a strategy can have that is the blueprint above the cut.
+continuation has the least exploitability of all strategies that equal the blueprint above the cut.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def method_names(frame: pd.DataFrame) -> pd.Series:
-    """Gadget and prior in a few words."""
+    """Gadget and prior as a short name."""
     table = named(frame)
     plain = table["gadget"].isin(["unsafe", BEST])
     prior = table["prior"].replace("none", "no")
@@ -76,11 +76,11 @@ def closed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratios(frame: pd.DataFrame) -> pd.DataFrame:
-    """Geometric means over blueprints of refined over blueprint exploitability, checkpoints and draws apart.
+    """Geometric means over blueprints of refined over blueprint exploitability, for checkpoints and draws.
 
-    A column a game, cut and player. `*`: the least, and what a paired t-test on logarithms cannot tell from
-    it (two-sided p ≥ 0.05), the optimal continuation aside. `<`: for some blueprints exploitability cannot be
-    told from 0 and counts as `floor_of`.
+    One column per game, cut and player. `*`: the minimum, and results that a paired t-test on logarithms does
+    not distinguish from it (two-sided p ≥ 0.05), without the optimal continuation. `<`: some exploitabilities
+    are not distinguishable from 0 and count as `floor_of`.
     """
     where = zip(frame["game"], frame["cut"], frame["player"], strict=True)
     least = floor_of(frame)
@@ -117,7 +117,7 @@ def _alike(first: pd.Series, second: pd.Series) -> bool:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """A panel for checkpoints and one for draws: a row a method, a mark a game and cut.
+    """One panel for checkpoints and one for draws: one row per method, one mark per game and cut.
 
     Those of the experiment on reach gadgets, which has fewer blueprints, are left out.
     """
@@ -153,7 +153,7 @@ def draw(frame: pd.DataFrame) -> Figure:
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """`closed` in per cent, after checkpoints (c) and draws (d); †: of the experiment on reach gadgets.
 
-    That one has 10 checkpoints and 5 draws, so its rows compare with each other only.
+    Those have 10 checkpoints and 5 draws, so their rows are only comparable with each other.
     """
     short = {"checkpoints": "c", "draws": "d"}
     names = zip(frame["game"], frame["cut"], frame["blueprints"], strict=True)

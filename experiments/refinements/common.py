@@ -23,7 +23,7 @@ GRID = {GOOFSPIEL: ("depth:1", "depth:2"), "leduc_poker": ("flop",), LIARS_DICE:
 """The games and cuts of Figure 2."""
 
 SMALL = {"kuhn_poker": ("depth:2",)}
-"""Instead of them, for a smoke test."""
+"""Replaces them in a smoke test."""
 
 BLUEPRINTS = ("cfr-spread:25:1000", "draws:20")
 """25 checkpoints of 1,000 iterations of CFR, spread over exploitability, and 20 draws from Dirichlet(1)."""
@@ -32,7 +32,7 @@ FEW_BLUEPRINTS = ("cfr-spread:10:1000", "draws:5")
 SMOKE_BLUEPRINTS = ("cfr-spread:3:20", "draws:2")
 
 TINY = 1e-5
-"""Of a game's largest blueprint exploitability; see `floor_of`."""
+"""A share of a game's largest blueprint exploitability; see `floor_of`."""
 
 ITERATIONS = 5000
 SMOKE_ITERATIONS = 10
@@ -53,15 +53,15 @@ def sweep_grid(
     """`jaxgadget.sweep`, which resumes, in `settings.work`; in a smoke test over a tiny grid.
 
     Args:
-      settings: how, and where to.
+      settings: options and folders.
       name: the experiment's.
       games: cuts by game.
       blueprints: their specifications.
       gadgets: with priors; by default `figure2_gadgets`.
-      players: who re-solves.
-      iterations: of CFR, or several numbers of them.
-      algorithm: of the solves.
-      blueprints_at_once: in a piece of work.
+      players: the resolving players.
+      iterations: iterations of CFR, one number or several.
+      algorithm: algorithm of the solves.
+      blueprints_at_once: number of blueprints per piece.
     """
     if settings.smoke:
         games, players = SMALL, players[:1]
@@ -79,7 +79,7 @@ def sweep_grid(
     frame = sweep(settings.work / name, grid, solver=solver, blueprints_at_once=blueprints_at_once)
     if frame["failure"].notna().any():
         raise ValueError(f"{name}: {frame['failure'].dropna().iloc[0]}")
-    # These matter in a sweep's folder, with estimates, against models, and by what a player knows.
+    # These are relevant with estimates, against models, and over own infostates.
     unused = ["form", "piece", "piece_rows", "failure", "guard_share", "model", "p", "gain", *KNOWLEDGE]
     return frame.drop(columns=unused)
 

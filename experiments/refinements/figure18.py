@@ -15,7 +15,7 @@ COLORS = ("#0072B2", "#D55E00")
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """A row for every game, cut, player and blueprint; `order` is its place by exploitability, from 0."""
+    """A row for every game, cut, player and blueprint; `order` is its rank by exploitability, from 0."""
     frame = settings.data_of("figure2", NAME)
     unsafe = frame[frame["gadget"] == "unsafe"].set_index(KEYS)
     safe = frame[(frame["gadget"] == "resolving") & (frame["prior"] == "blueprint")].set_index(KEYS)

@@ -44,7 +44,7 @@ def draw(frame: pd.DataFrame) -> Figure:
 
 
 def matrix_of(likely: pd.DataFrame) -> pd.DataFrame:
-    """The square table again, in order of appearance."""
+    """Restores the square table, in order of appearance."""
     names = list(dict.fromkeys([*likely["row"], *likely["column"]]))
     return likely.pivot(index="row", columns="column", values="likely").reindex(index=names, columns=names)
 

@@ -31,7 +31,7 @@ def draw(frame: pd.DataFrame) -> Figure:
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """Geometric means over blueprints of refined over blueprint exploitability; signs as in `closing.ratios`.
 
-    `*`: the least, and what cannot be told from it; `<`: some numbers cannot be told from 0.
+    `*`: the minimum, and results not distinguishable from it; `<`: some are not distinguishable from 0.
     """
     from experiments.refinements.closing import ratios
 

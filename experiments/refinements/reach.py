@@ -1,4 +1,4 @@
-"""Beyond the paper: reach gadgets with priors, beside those without gifts."""
+"""Beyond the paper: reach gadgets with priors, compared with gadgets without gifts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """A panel for every game and cut: exploitability with gifts over that without, a mark a blueprint."""
+    """One panel per game and cut: exploitability with gifts over that without, one mark per blueprint."""
     groups = panels(frame, ("game", "cut"))
     figure, axes = make_axes(len(groups), 2, (4.6, 2.9))
     for ax, ((game, cut), rows) in zip(axes, groups, strict=True):
@@ -63,7 +63,7 @@ def index_of(rows: pd.DataFrame) -> pd.MultiIndex:
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """Geometric means over blueprints of refined over blueprint exploitability; signs as in `closing.ratios`.
 
-    `*`: the least, and what cannot be told from it; `<`: some numbers cannot be told from 0.
+    `*`: the minimum, and results not distinguishable from it; `<`: some are not distinguishable from 0.
     """
     from experiments.refinements.closing import ratios
 

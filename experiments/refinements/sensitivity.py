@@ -1,4 +1,4 @@
-"""Beyond the paper: how much ε, the prior's clipping and its scale matter."""
+"""Beyond the paper: sensitivity to ε, the prior's clipping and its scale."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLORS = {"resolving": "#009E73", "max-margin": "#CC79A7"}
 
 @dataclasses.dataclass(frozen=True)
 class LargestPrior(BlueprintPrior):
-    """The blueprint prior on another scale: a root's reach over the largest in its subgame, not the sum.
+    """The blueprint prior with another scale: a root's reach over the subgame's largest, not the sum.
 
     Max-margin normalises weights, so only clipping changes there.
     """
@@ -54,14 +54,14 @@ def _over_largest(ranges: Ranges, clip: float, otherwise: float) -> FloatArray:
 
 
 def varied_gadgets(kind: type[Resolving] | type[MaxMargin]) -> list[Gadget]:
-    """Every ε with the usual clip, every clip and both scales with the usual ε."""
+    """Every ε with the default clip, every clip and both scales with the default ε."""
     gadgets: list[Gadget] = [kind(BlueprintPrior(), epsilon) for epsilon in EPSILONS]
     gadgets += [kind(BlueprintPrior(clip), USUAL) for clip in CLIPS if clip != PRIOR_CLIP]
     return [*gadgets, kind(LargestPrior(), USUAL)]
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """Rows as in Figure 2, for player 0, with `varied` (what differs from the usual) and its value."""
+    """Rows as in Figure 2, for player 0, with `varied` (the changed setting) and its value."""
     gadgets = [gadget for kind in (Resolving, MaxMargin) for gadget in varied_gadgets(kind)]
     frame = sweep_grid(settings, NAME, GAMES, blueprints=FEW_BLUEPRINTS, gadgets=gadgets)
     clip = frame["prior"].str.extract(r"clip (\S+)")[0].astype(float)
@@ -72,7 +72,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def relative(frame: pd.DataFrame) -> pd.DataFrame:
-    """Geometric mean over blueprints of exploitability against that with the usual ε, clip and scale."""
+    """Geometric mean over blueprints of exploitability over that with the default ε, clip and scale."""
     keys = ["game", "cut", "player", "blueprint", "gadget"]
     usual = frame[(frame["varied"] == "epsilon") & (frame["value"] == USUAL)].set_index(keys)
     base = usual["refined_exploitability"].reindex(pd.MultiIndex.from_frame(frame[keys])).to_numpy()
@@ -83,7 +83,7 @@ def relative(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """For every game a panel over ε and one over the clip: the mean over blueprints, and the range."""
+    """One panel per game over ε and one over the clip: the mean over blueprints, and the range."""
     table = relative(frame)
     groups = panels(table, ("game", "cut"))
     figure, axes = make_axes(2 * len(groups), 2, (4.4, 3.0))
@@ -118,7 +118,7 @@ def draw(frame: pd.DataFrame) -> Figure:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Geometric means over blueprints of exploitability over that with ε = clip = 1e-3, the usual scale."""
+    """Geometric means over blueprints of exploitability over that with ε = clip = 1e-3, default scale."""
     table = relative(frame)
     where = [titled(game, cut) for game, cut in zip(table["game"], table["cut"], strict=True)]
     table = table.assign(where=where).set_index(["varied", "value", "gadget", "where"])["mean"]
