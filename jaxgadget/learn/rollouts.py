@@ -1,0 +1,143 @@
+"""Rollouts: complete games of a state machine under policies, many side by side on the device.
+
+A game depends on the key and its index only: its random numbers are those of the key folded with the index,
+however many games are played beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Generator
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
+from jaxgadget.games.machine import StateMachine
+from jaxgadget.util.precision import precision
+
+PolicyFunction: TypeAlias = Callable[[Any, int], jax.Array]
+"""`[A, n]` a player's action probabilities, given n states and the player; ignored where it does not act."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rollouts:
+    """n complete games of up to T moves: both players' decisions, and the returns.
+
+    Entries of a player that does not act are without meaning, except where a value is given. Features and
+    probabilities have the axes of a network's batch, with the last one contiguous.
+
+    Attributes:
+      features: `[T, 2, n, F]` of the infostate.
+      legal: `[T, 2, n, A]` legal actions.
+      probability: `[T, 2, n, A]` of all actions, under the policy that played.
+      action: `[T, 2, n]` chosen action, -1 where the player does not act.
+      acting: `[T, 2, n]` mask of the decisions; False after the end of the game.
+      outcome: `[T, n]` outcome of chance, -1 where chance does not act.
+      returns: `[2, n]` at the end; both rewards before it and discounts do not exist.
+    """
+
+    features: jax.Array
+    legal: jax.Array
+    probability: jax.Array
+    action: jax.Array
+    acting: jax.Array
+    outcome: jax.Array
+    returns: jax.Array
+
+    @property
+    def chosen(self) -> jax.Array:
+        """`[T, 2, n]` probability of the chosen action, 1 where the player does not act."""
+        return take_chosen(self.probability, self.action, self.acting)
+
+
+def take_chosen(probability: jax.Array, action: jax.Array, acting: jax.Array) -> jax.Array:
+    """Probabilities `[...]` of chosen actions, of `[..., A]`; 1 where a player does not act."""
+    index = jnp.maximum(action, 0)[..., None].astype(jnp.int32)
+    return jnp.where(acting, jnp.take_along_axis(probability, index, axis=-1)[..., 0], 1.0)
+
+
+@contextlib.contextmanager
+def rules() -> Generator[None]:
+    """NumPy's promotion of ranks and dtypes, which rules that run in both namespaces expect."""
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        yield
+
+
+def play(
+    machine: StateMachine[Any], policy: PolicyFunction, key: jax.Array, first: jax.Array, n: int
+) -> Rollouts:
+    """Plays the games `first` to `first + n - 1`, for use inside `jit`.
+
+    Args:
+      machine: the rules.
+      policy: both players' policy.
+      key: random key.
+      first: index of the first game.
+      n: number of games.
+    """
+    index = first + jnp.arange(n, dtype=jnp.int32)
+    keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, index)
+    uniform = jax.vmap(lambda k: jax.random.uniform(k, (machine.max_moves, 3)))(keys)
+
+    def move(state: Any, uniform: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
+        """A step of all games, with `[3, n]` uniform numbers."""
+        with rules():
+            return _move(machine, policy, state, uniform)
+
+    with rules():
+        start = jax.tree.map(jnp.asarray, machine.start(n, jnp))
+    end, steps = jax.lax.scan(move, start, uniform.transpose(1, 2, 0))
+    with rules():
+        returns = machine.returns(end).astype(jnp.float32)
+    return Rollouts(returns=returns, **steps)
+
+
+def _move(
+    machine: StateMachine[Any], policy: PolicyFunction, state: Any, uniform: jax.Array
+) -> tuple[Any, dict[str, jax.Array]]:
+    """The next states, and what `Rollouts` keeps of the step."""
+    actor = machine.actor(state)
+    features = [machine.features(state, player).T for player in (0, 1)]
+    legal = [machine.legal(state, player).T for player in (0, 1)]
+    probability = [jnp.where(legal[player], policy(state, player).T, 0) for player in (0, 1)]
+    acting = [(actor & bit) > 0 for bit in ACTOR_BIT]
+    moves = [jnp.where(acting[player], draw(probability[player].T, uniform[player]), -1) for player in (0, 1)]
+    outcome = jnp.full(actor.shape, -1, jnp.int32)
+    if machine.num_outcomes:
+        outcome = jnp.where(actor == CHANCE, draw(machine.chance(state), uniform[2]), outcome)
+    after, _ = machine.step(state, jnp.stack([*moves, outcome]))
+    is_over = actor == TERMINAL
+    after = jax.tree.map(lambda new, old: jnp.where(is_over, old, new).astype(old.dtype), after, state)
+    return after, {
+        "features": jnp.stack(features),
+        "legal": jnp.stack(legal),
+        "probability": jnp.stack(probability),
+        "action": jnp.stack(moves).astype(jnp.int16),
+        "acting": jnp.stack(acting),
+        "outcome": outcome.astype(jnp.int16),
+    }
+
+
+def draw(probability: jax.Array, uniform: jax.Array) -> jax.Array:
+    """`[n]` outcomes of probabilities `[A, n]`, none of probability 0, given uniform numbers in [0, 1)."""
+    sums = jnp.cumsum(probability, axis=0)
+    passed = sums <= uniform[None] * sums[-1:]
+    return jnp.minimum(jnp.sum(passed, axis=0, dtype=jnp.int32), len(probability) - 1)
+
+
+def rollout_bytes(machine: StateMachine[Any], n: int) -> int:
+    """Size of n games' `Rollouts` in bytes."""
+
+    def shapes() -> Rollouts:
+        def uniform(state: Any, player: int) -> jax.Array:
+            return machine.legal(state, player).astype(jnp.float32)
+
+        return play(machine, uniform, jax.random.key(0), jnp.int32(0), n)
+
+    with precision(np.float32):
+        return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(jax.eval_shape(shapes)))
