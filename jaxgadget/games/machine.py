@@ -121,31 +121,55 @@ class StateMachine(abc.ABC, Generic[State]):
     def levels(self, budget: Budget) -> Generator[HistoryLevel, BoolArray | None, None]:
         """Yields levels as `game.Game.levels`; expands only the histories selected by `send`."""
         budget.claim(1)
-        state, refiners = self.start(1, np), (Refiner(), Refiner(), Refiner())
-        moves = Moves(np.zeros(1, np.int32), np.full((3, 1), -1, np.int16), np.ones(1))
-        infostate = np.zeros((3, 1), np.int64)
-        while True:
-            actor = np.asarray(self.actor(state), np.uint8)
-            returns = np.where(actor == TERMINAL, np.asarray(self.returns(state), np.float64), 0.0)
-            expand = yield HistoryLevel(
-                parent=moves.parent,
-                actor=actor,
-                action=moves.action,
-                chance=moves.chance,
-                returns=returns,
-                infostate=infostate[:2],
-                public=infostate[2],
-            )
-            goes_on = actor != TERMINAL
-            rows = np.flatnonzero(goes_on if expand is None else goes_on & expand)
-            if len(rows) == 0:
-                return
-            moves = find_moves(self, state, actor, rows, budget)
-            state, seen = self.step(take_states(state, moves.parent), moves.action)
-            own = (moves.action[0], moves.action[1], np.full(len(moves.parent), -1))
-            infostate = np.stack(
-                [r.extend(moves.parent, a, s) for r, a, s in zip(refiners, own, seen, strict=True)]
-            )
+        state = self.start(1, np)
+        level = HistoryLevel(
+            parent=np.zeros(1, np.int32),
+            actor=np.asarray(self.actor(state), np.uint8),
+            action=np.full((3, 1), -1, np.int16),
+            chance=np.ones(1),
+            returns=np.zeros((2, 1)),
+            infostate=np.zeros((2, 1), np.int64),
+            public=np.zeros(1, np.int64),
+        )
+        yield from levels_below(self, level, state, (Refiner(), Refiner(), Refiner()), budget)
+
+
+def levels_below(
+    machine: StateMachine[Any],
+    level: HistoryLevel,
+    state: Any,
+    refiners: tuple[Refiner, Refiner, Refiner],
+    budget: Budget,
+) -> Generator[HistoryLevel, BoolArray | None, None]:
+    """Yields a level and those below it, as `game.Game.levels`.
+
+    Args:
+      machine: the rules.
+      level: the first level.
+      state: its states; those of terminal histories are not read.
+      refiners: the ids of player 0, player 1 and the public at this level.
+      budget: the budget that levels are claimed from.
+    """
+    while True:
+        expand = yield level
+        goes_on = level.actor != TERMINAL
+        rows = np.flatnonzero(goes_on if expand is None else goes_on & expand)
+        if len(rows) == 0:
+            return
+        moves = find_moves(machine, state, level.actor, rows, budget)
+        state, seen = machine.step(take_states(state, moves.parent), moves.action)
+        own = (moves.action[0], moves.action[1], np.full(len(moves.parent), -1))
+        infostate = [r.extend(moves.parent, a, s) for r, a, s in zip(refiners, own, seen, strict=True)]
+        actor = np.asarray(machine.actor(state), np.uint8)
+        level = HistoryLevel(
+            parent=moves.parent,
+            actor=actor,
+            action=moves.action,
+            chance=moves.chance,
+            returns=np.where(actor == TERMINAL, np.asarray(machine.returns(state), np.float64), 0.0),
+            infostate=np.stack(infostate[:2]),
+            public=infostate[2],
+        )
 
 
 def namespace(array: Array) -> Any:
@@ -156,6 +180,20 @@ def namespace(array: Array) -> Any:
 def take_states(state: State, rows: Array) -> State:
     """A selection of states."""
     return type(state)(*(field[..., rows] for field in state))
+
+
+def join_states(states: Sequence[State]) -> State:
+    """The states of several batches, one after the other."""
+    return type(states[0])(*(np.concatenate(fields, axis=-1) for fields in zip(*states, strict=True)))
+
+
+def sum_of_returns(machine: StateMachine[Any]) -> float:
+    """The sum of both players' returns, at the end of one game."""
+    state = machine.start(1, np)
+    while (actor := np.asarray(machine.actor(state)))[0] != TERMINAL:
+        moves = find_moves(machine, state, actor, np.zeros(1, np.int64), Budget(machine.name))
+        state, _ = machine.step(state, moves.action[:, :1])
+    return float(np.asarray(machine.returns(state)).sum())
 
 
 def moves_of(move: Move, actor: IntArray) -> IntArray:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from jaxgadget.core.host import Entries, HostTreeplex, merge_entries
 from jaxgadget.games.game import (
+    ACTOR_BIT,
     DEFAULT_MAX_HISTORIES,
     HISTORY_BYTES,
     SIMULTANEOUS,
@@ -33,6 +34,7 @@ from jaxgadget.games.game import (
 from jaxgadget.tree import contract
 from jaxgadget.tree.infosets import Infosets, find_infosets
 from jaxgadget.tree.tree import check_ends, find_named, lazy
+from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.players import sign_of
 from jaxgadget.util.progress import progress_bar
@@ -305,6 +307,7 @@ def enumerate_game(
     *,
     max_histories: int = DEFAULT_MAX_HISTORIES,
     depth: int | None = None,
+    leaves_of: int | None = None,
     progress: bool | None = None,
 ) -> HistoryTree:
     """Enumerates all histories of a game, or those down to a depth limit.
@@ -317,6 +320,7 @@ def enumerate_game(
       max_histories: maximum number of histories.
       depth: number of players' moves above the leaves, which are the next decisions, past any chance; a
         simultaneous move counts once. None for the whole game.
+      leaves_of: leaves are the next decisions of this player; by default of either player.
       progress: the number of histories after two seconds, or a line a minute in a log; by default only on a
         terminal or in a notebook.
 
@@ -332,7 +336,7 @@ def enumerate_game(
     each = getattr(game, "history_bytes", HISTORY_BYTES)
     with progress_bar(f"enumerating {game.name}", None, progress) as report:
         budget = Budget(game.name, max_histories, history_bytes=each, report=report)
-        levels, leaves = _generate(game, budget, depth)
+        levels, leaves = _generate(game, budget, depth, leaves_of)
     sizes = [len(level.parent) for level in levels]
     offset = np.append(0, np.cumsum(sizes))
     parent = _join(levels, "parent") + np.repeat(np.append(0, offset[:-2]), sizes)
@@ -372,11 +376,14 @@ def enumerate_game(
     )
 
 
-def _generate(game: Game, budget: Budget, depth: int | None) -> tuple[list[HistoryLevel], IntArray]:
+def _generate(
+    game: Game, budget: Budget, depth: int | None, leaves_of: int | None
+) -> tuple[list[HistoryLevel], IntArray]:
     """The levels of a game down to a depth limit, and its leaves."""
     if depth is None:
         return list(game.levels(budget)), np.zeros(0, np.int64)
     _check_depth(depth)
+    acting = SIMULTANEOUS if leaves_of is None else ACTOR_BIT[check_player(leaves_of)]
     levels: list[HistoryLevel] = []
     leaf: list[BoolArray] = []
     # Masks over the rows of the game's own previous level; at first of the root's parent.
@@ -385,7 +392,7 @@ def _generate(game: Game, budget: Budget, depth: int | None) -> tuple[list[Histo
     level = next(generated, None)
     while level is not None and (inside := expand[level.parent]).any():
         moves = moves[level.parent] + ((level.action[0] >= 0) | (level.action[1] >= 0))
-        at_limit = inside & ((level.actor & SIMULTANEOUS) > 0) & (moves >= depth)
+        at_limit = inside & ((level.actor & acting) > 0) & (moves >= depth)
         levels.append(level.take(inside, new_row))
         leaf.append(at_limit[inside])
         expand, new_row = inside & ~at_limit & (level.actor != TERMINAL), np.cumsum(inside) - 1

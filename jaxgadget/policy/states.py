@@ -1,0 +1,40 @@
+"""Policies of trees from strategies of states, such as a network's."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jaxgadget.games.public_state import ENTER, Probabilities, PublicStateGame
+from jaxgadget.policy.policy import Policy
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.states import states_at
+from jaxgadget.util.arrays import FloatArray
+
+
+def policy_of_states(tree: HistoryTree, probabilities: Probabilities, label: str) -> Policy:
+    """The policy, one lane, of a strategy of states.
+
+    Args:
+      tree: a tree of a `StateMachine`, whole or truncated, or from `enumerate_from`, in which the decisions
+        to enter have the public state's reach.
+      probabilities: of states and a player, `[A, n]` probabilities of its actions.
+      label: the lane's label.
+    """
+    rows = list[FloatArray]()
+    for player, infosets in enumerate(tree.infosets):
+        owner, action = infosets.infoset[1:], infosets.action[1:]
+        chosen = np.zeros(len(owner))
+        is_entry = np.zeros(len(infosets), np.bool_)
+        if isinstance(tree.game, PublicStateGame) and tree.game.num_moves:
+            is_entry = tree.num_moves[infosets.history] == 0
+            drawn = tree.action[2, infosets.history[is_entry]]
+            reach = np.zeros(len(infosets))
+            reach[is_entry] = tree.game.public.reach[player, drawn]
+            chosen = np.where(action == ENTER, reach[owner], 1 - reach[owner])
+        below = ~is_entry[owner]
+        if below.any():
+            _, state = states_at(tree, infosets.history[~is_entry])
+            table = np.asarray(probabilities(state, player), np.float64)
+            chosen[below] = table[action[below], np.cumsum(~is_entry)[owner[below]] - 1]
+        rows.append(chosen[:, None])
+    return Policy(tree, (rows[0], rows[1]), (label,))

@@ -1,0 +1,92 @@
+"""Trees of state machines: the tree from a public state on, and the states of a tree's histories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
+from jaxgadget.games.machine import StateMachine, take_states
+from jaxgadget.games.public_state import PublicState, PublicStateGame
+from jaxgadget.tree.history import HistoryTree, enumerate_game
+from jaxgadget.util.arrays import IntArray
+
+
+def enumerate_from(
+    public: PublicState,
+    *,
+    depth: int | None = None,
+    player: int | None = None,
+    max_histories: int = DEFAULT_MAX_HISTORIES,
+    progress: bool | None = None,
+) -> HistoryTree:
+    """Enumerates the game from a public state on.
+
+    Args:
+      public: the public state.
+      depth: number of the players' moves from its histories to the leaves; None for the whole game.
+      player: leaves are decisions of this player, at least `depth` moves down; by default of either.
+      max_histories: maximum number of histories.
+      progress: as in `enumerate_game`.
+
+    Returns:
+      The tree of a `PublicStateGame`, whose decisions to enter stand for all play before; its cut at the
+      public state is `public_roots(tree)`.
+
+    Raises:
+      TooLargeError: if there are more histories than `max_histories`, or than fit in memory.
+    """
+    game = PublicStateGame(public)
+    depth = None if depth is None else game.num_moves + depth
+    return enumerate_game(game, max_histories=max_histories, depth=depth, leaves_of=player, progress=progress)
+
+
+def public_roots(tree: HistoryTree) -> IntArray:
+    """The histories at which the public state of a tree from `enumerate_from` begins, ascending."""
+    game = game_from(tree)
+    level = 1 + game.num_moves
+    begin, end = tree.level_offset[level : level + 2].tolist()
+    return np.arange(begin + game.num_choices - 1, end, game.num_choices)
+
+
+def game_from(tree: HistoryTree) -> PublicStateGame:
+    """The game of a tree from `enumerate_from`; raises ValueError for another tree."""
+    if not isinstance(tree.game, PublicStateGame):
+        raise ValueError(f"tree={tree!r}: expected one from enumerate_from(…)")
+    return tree.game
+
+
+def states_at(tree: HistoryTree, histories: IntArray) -> tuple[StateMachine[Any], Any]:
+    """The rules of a tree, and the states at some of its histories.
+
+    Args:
+      tree: a tree of a `StateMachine`, whole or truncated, or from `enumerate_from`.
+      histories: `[H]` histories; from a public state, at it or below.
+
+    Raises:
+      ValueError: if the game is not a `StateMachine`.
+    """
+    game, path = tree.game, [np.asarray(histories)]
+    is_below = isinstance(game, PublicStateGame)
+    if not isinstance(game, PublicStateGame | StateMachine):
+        raise ValueError(
+            f"tree={tree!r}: expected a tree of a StateMachine, such as Goofspiel; {game.name} has no rules "
+            "over arrays"
+        )
+    level = 1 + game.num_moves if is_below else 0
+    begin, end = tree.level_offset[level : level + 2].tolist()
+    if path[0].min(initial=begin) < begin:
+        raise ValueError("histories: expected histories at or below the public state")
+    while (path[-1] >= end).any():
+        path.append(np.where(path[-1] >= end, tree.parent[path[-1]], path[-1]))
+    root = path[-1] - begin
+    if is_below:
+        machine, state = game.public.machine, take_states(game.public.state, root // game.num_choices)
+    else:
+        machine, state = game, game.start(len(root), np)
+    for above, below in zip(path[:0:-1], path[-2::-1], strict=True):
+        moved = above != below
+        after, _ = machine.step(state, tree.action[:, below])
+        state = type(state)(*(np.where(moved, new, old) for new, old in zip(after, state, strict=True)))
+    return machine, state
