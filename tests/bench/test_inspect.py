@@ -267,7 +267,7 @@ def test_the_main_programs_are_lowered_for_every_platform(platform: str):
         (["refine", "kuhn_poker", "--device=h100"], "jaxgadget inspect --device h100 refine"),
     ],
 )
-def test_what_cannot_be_inspected_is_refused(words: list[str], message: str):
+def test_invalid_requests_are_refused(words: list[str], message: str):
     result = CliRunner().invoke(app, ["inspect", *words])
     assert result.exit_code == 2 and message in result.output
 

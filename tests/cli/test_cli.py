@@ -339,7 +339,7 @@ def test_bad_input(
         ("holdem --spots rich.efg --json rich.efg", "--spots"),
     ],
 )
-def test_what_is_read_is_not_written_over(
+def test_input_files_are_not_overwritten(
     command: str, reader: str, bad_files: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(bad_files)

@@ -61,6 +61,6 @@ def test_a_sweep_by_hands(tmp_path: pathlib.Path) -> None:
     "arguments",
     [("refine", "goofspiel(num_cards=3)"), ("refine", "kuhn_poker", "--order", 1)],
 )
-def test_what_hands_cannot_do_is_refused(arguments: tuple[object, ...]) -> None:
+def test_options_without_a_form_by_hands_are_refused(arguments: tuple[object, ...]) -> None:
     result = run(*arguments, "--form", "hands", "--blueprint", "uniform", "--gadget", "resolving")
     assert result.exit_code == 2 and result.stderr.startswith("Error: ") and not result.stdout

@@ -120,7 +120,7 @@ def test_a_changed_row_is_refused_and_named(tmp_path: pathlib.Path):
         assert said in " ".join(result.stderr.split()) and str(results) in result.stderr
 
 
-def test_what_is_solved_is_not_solved_again(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+def test_solved_spots_are_not_solved_again(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
     asked = ("--spots", spots, "--results", results, *MENUS, "--iterations", 20)
     spots.write_text(json.dumps(ROW) + "\n\n")
@@ -146,7 +146,7 @@ def test_what_is_solved_is_not_solved_again(tmp_path: pathlib.Path, monkeypatch:
     assert numbers == [1]
 
 
-def test_an_interrupt_tells_what_is_kept(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupt_reports_saved_work(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     """The same command resumes; the message names no file before anything is stored."""
     spots, results, folder = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl", tmp_path / "kept"
     other = ROW | {"board": "2s3h4d6c", "river_bets": ""}  # another tree, hence another batch

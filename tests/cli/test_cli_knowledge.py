@@ -30,7 +30,7 @@ def row(*arguments: object) -> dict[str, Any]:
     return found
 
 
-def test_rows_say_what_was_known() -> None:
+def test_rows_have_columns_of_knowledge() -> None:
     options, knowledge, said = (
         ("--order", 3, "--unfrozen", "--combine", "in-turn"),
         jg.Knowledge(3, True, combine="in-turn"),
@@ -79,7 +79,7 @@ def test_sweeps_take_several_orders(tmp_path: pathlib.Path) -> None:
         ((*NESTED, "--leaf", "end", "--depth", 2), "--depth has no effect with --leaf end; leave it out"),
     ],
 )
-def test_what_means_nothing_is_refused(arguments: tuple[object, ...], message: str) -> None:
+def test_options_without_effect_are_refused(arguments: tuple[object, ...], message: str) -> None:
     result = run(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr

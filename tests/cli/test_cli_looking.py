@@ -32,7 +32,7 @@ def kuhn() -> jg.HistoryTree:
     return jg.enumerate_game(jg.load("kuhn_poker"))
 
 
-def test_show_says_what_the_frames_say(kuhn: jg.HistoryTree, tmp_path: pathlib.Path) -> None:
+def test_show_prints_the_frames(kuhn: jg.HistoryTree, tmp_path: pathlib.Path) -> None:
     policy = jg.Policy.stack([jg.Policy.dirichlet(kuhn, 1), jg.Policy.dirichlet(kuhn, 2)])
     policy.save(tmp_path / "two.npz")
     arguments = (

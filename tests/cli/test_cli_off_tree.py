@@ -36,7 +36,7 @@ def test_methods_are_the_library_s() -> None:
     assert set(DEFAULT_METHODS) <= {*METHODS, *(f"{TRANSLATION}:{rule}" for rule in RULES)}
 
 
-def test_a_whole_game_without_some_actions_is_named_as_such() -> None:
+def test_a_game_without_some_actions_is_named_as_such() -> None:
     """Its value differs, and the output names the actions off the menu."""
     game = GAME.replace("1/2-1-a", "1/2-1-2-a").replace("num_ranks=2,stack=5", "stack=9")
     asked = (

@@ -82,7 +82,7 @@ def test_train_ranges(trained: Trained) -> None:
     assert loaded.error == found["value_rmse"] and loaded.shape.width == 8
 
 
-def test_the_same_command_goes_on_and_another_is_refused(trained: Trained) -> None:
+def test_the_same_command_resumes_and_another_is_refused(trained: Trained) -> None:
     out, before, _ = trained
     again = record(run(*TRAIN, "--out", out, "--json", "-"))
     assert again["subgames_per_second"] is None, "all were read"

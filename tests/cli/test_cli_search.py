@@ -168,7 +168,7 @@ def test_train_value(trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path])
     assert settings == [4, 0.01, "sampled"]
 
 
-def test_the_same_command_goes_on_and_another_is_refused(
+def test_the_same_command_resumes_and_another_is_refused(
     trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path],
 ) -> None:
     out, before, _ = trained
@@ -187,7 +187,7 @@ def test_the_same_command_goes_on_and_another_is_refused(
     assert f"jaxgadget nested kuhn_poker --leaf {out} --blueprint cfr:3 --k 3" in shown.replace("\n", " ")
 
 
-def test_an_interrupt_says_what_is_kept_and_the_next_where_it_goes_on(
+def test_an_interrupt_reports_saved_work_and_the_next_run_resumes(
     trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path],
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,

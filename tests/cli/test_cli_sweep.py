@@ -74,7 +74,7 @@ def test_tables_and_files(tmp_path: pathlib.Path):
     assert drawn.count("4 iterations") == 2 and "3 iterations" in drawn
 
 
-def test_the_same_command_goes_on(tmp_path: pathlib.Path):
+def test_the_same_command_resumes(tmp_path: pathlib.Path):
     first = run(tmp_path / "s", *CUT, "--gadget", "unsafe", "--csv", tmp_path / "first.csv")
     again = run(tmp_path / "s", *CUT, "--gadget", "unsafe", "--csv", tmp_path / "again.csv")
     assert first.exit_code == again.exit_code == 0
@@ -154,7 +154,7 @@ def test_without_a_cut_each_game_has_its_first(tmp_path: pathlib.Path):
     assert "coin_toss, cut play, player 0" in words(result.stdout)
 
 
-def test_an_interrupt_says_how_to_go_on(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupt_says_how_to_resume(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     def interrupt(*args: Any) -> None:
         raise KeyboardInterrupt
 

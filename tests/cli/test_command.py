@@ -84,14 +84,14 @@ def test_too_little_memory_is_a_sentence(error: Exception, capsys: pytest.Captur
         ("'x' keeps all", "Interrupted. 'x' keeps all; repeat the same command to resume.\n"),
     ],
 )
-def test_an_interrupt_says_what_is_kept_if_anything(kept: str, said: str, capsys: pytest.CaptureFixture[str]):
+def test_an_interrupt_reports_saved_work_if_any(kept: str, said: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(typer.Exit) as caught, clear_errors(), keeping(lambda: kept):
         raise KeyboardInterrupt
     assert caught.value.exit_code == 130
     assert capsys.readouterr().err == said
 
 
-def test_an_interrupt_is_not_lost_where_nobody_can_tell_what_is_kept(capsys: pytest.CaptureFixture[str]):
+def test_an_interrupt_survives_an_error_in_its_description(capsys: pytest.CaptureFixture[str]):
     def unknown() -> str:
         raise ValueError("damaged")
 
@@ -100,7 +100,7 @@ def test_an_interrupt_is_not_lost_where_nobody_can_tell_what_is_kept(capsys: pyt
     assert capsys.readouterr().err == "Interrupted.\n"
 
 
-def test_what_the_library_logs_is_told_inside_a_command_alone(capsys: pytest.CaptureFixture[str]):
+def test_the_librarys_log_is_printed_inside_commands_only(capsys: pytest.CaptureFixture[str]):
     log = logging.getLogger("jaxgadget.core.driver")
     before = logging.getLogger("jaxgadget").handlers[:]
     with clear_errors():
@@ -127,9 +127,7 @@ def interrupted_at(monkeypatch: pytest.MonkeyPatch, iteration: int) -> None:
 
 
 @pytest.mark.parametrize("command", ["solve", "refine", "respond"])
-def test_a_solve_that_is_interrupted_goes_on(
-    command: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_interrupted_solve_resumes(command: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     place = tmp_path / "kept"
     more = {"refine": ("--blueprint", "uniform", "--gadget", "unsafe"), "respond": ("--model", "uniform")}
     arguments = (command, "kuhn_poker", "--iterations", 9, *more.get(command, ()), "--checkpoint", place)

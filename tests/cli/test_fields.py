@@ -120,7 +120,7 @@ def test_errors_of_the_class_name_the_option():
 
 
 @pytest.mark.parametrize(("option", "value"), [("--colour", "green"), ("--out", ""), ("--seed", "a")])
-def test_what_is_no_value_is_refused(option: str, value: str):
+def test_invalid_values_are_refused(option: str, value: str):
     result, received = called("x", option, value)
     assert result.exit_code == 2 and not received
     assert option in result.stderr

@@ -72,7 +72,7 @@ def test_splits_of_two_solves_are_merged(tmp_path: pathlib.Path):
     assert parts is not None and [part.tolist() for part in parts] == [[0, 1, 2], [3, 4, 5, 6, 7, 8]]
 
 
-def test_what_cannot_be_read_again_is_no_checkpoint(kuhn: HistoryTree, tmp_path: pathlib.Path):
+def test_devices_and_pipes_are_not_checkpoints(kuhn: HistoryTree, tmp_path: pathlib.Path):
     for special in ("/dev/full", "/dev/null"):
         with pytest.raises(
             ValueError, match=f"checkpoint '{special}' is a device or a pipe, and is to be read"
@@ -83,7 +83,7 @@ def test_what_cannot_be_read_again_is_no_checkpoint(kuhn: HistoryTree, tmp_path:
         solve(kuhn, solver=Solver(iterations=3, checkpoint=tmp_path / "pipe"))
 
 
-def test_a_state_comes_back_with_its_types(tmp_path: pathlib.Path):
+def test_a_state_is_read_back_with_its_types(tmp_path: pathlib.Path):
     state: Any = (jax.numpy.int32(3), np.arange(4, dtype=np.float32), (np.zeros((2, 0), np.float32),))
     save_checkpoint(tmp_path / "state.npz", "key", state)
     found: Any = load_checkpoint(tmp_path / "state.npz", "key", state)

@@ -285,7 +285,7 @@ def options_of(chunk: int | None = None, **options: Any) -> Solver:
     return dataclasses.replace(made, chunk=chunk)
 
 
-def test_a_solve_goes_on_from_the_state_of_one_chunk() -> None:
+def test_a_solve_continues_from_the_state_of_one_chunk() -> None:
     undisturbed = solve(kuhn(), options_of(), average_bodies)
     begun = solve(kuhn(), options_of(iterations=3), average_bodies, keep_state=True)
     resumed = solve(kuhn(), options_of(), average_bodies, state=begun.state)
@@ -318,7 +318,7 @@ def test_several_chunks_give_no_state_and_take_none() -> None:
 
 @pytest.mark.parametrize("caller", ["float32", "float64"])
 @pytest.mark.parametrize("options", [{"dtype": "float32"}, {"target_gap": 0.0, "check_every": 2}])
-def test_precision_is_the_callers_where_it_is_told(
+def test_callbacks_have_the_callers_precision(
     options: dict[str, Any], caller: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The caller's precision holds between the parts of a solve; each chunk is built in float64."""
@@ -361,7 +361,7 @@ class _Trouble(Exception):
 
 
 @pytest.mark.parametrize("error", [_Trouble, KeyboardInterrupt])
-def test_trouble_in_a_task_or_at_home_stops_all(error: type[BaseException]) -> None:
+def test_an_error_in_a_task_or_an_interrupt_stops_all(error: type[BaseException]) -> None:
     """An exception in a task and Ctrl-C in the main thread, which waits, both stop all threads."""
     stop, begun, ended = threading.Event(), threading.Event(), []
 
@@ -438,7 +438,7 @@ def test_a_result_is_not_kept_until_the_next_one() -> None:
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
-def test_trouble_on_a_device_or_a_caller_who_leaves_stops_all(is_closed: bool) -> None:
+def test_an_error_on_a_device_or_a_closed_generator_stops_all(is_closed: bool) -> None:
     stop, ended = threading.Event(), list[str]()
 
     def works(device: Any) -> None:

@@ -99,7 +99,7 @@ WIDE: tuple[tuple[int, tuple[Gadget, ...]], ...] = (
 
 @pytest.mark.parametrize(("player", "asked"), WIDE[1:3])
 @pytest.mark.slow
-def test_cfr_comes_within_its_gap_of_the_optimum(player: int, asked: tuple[Gadget, ...]) -> None:
+def test_cfr_is_within_its_gap_of_the_optimum(player: int, asked: tuple[Gadget, ...]) -> None:
     check_gaps(player, asked)  # other gadgets: tests/slow
 
 
@@ -141,7 +141,7 @@ def test_auto_finds_an_epsilon_that_changes_no_optimum() -> None:
     assert (rise[known] <= 1e-9).all()
 
 
-def test_what_linear_programs_do_not_take() -> None:
+def test_settings_without_a_linear_program() -> None:
     tree = loaded("kuhn_poker")
     blueprint = Policy.uniform(tree)
     cases: list[dict[str, Any]] = [{"target_gap": 0.1}, {"checkpoint": "somewhere"}]
@@ -184,7 +184,7 @@ def test_a_rare_root_counts_in_full_where_margins_are_divided_by_its_reach() -> 
 
 
 @pytest.mark.parametrize("epsilon", ["auto", 1e-3])
-def test_a_termination_that_is_hardly_ever_a_mistake_is_solved(epsilon: Any) -> None:
+def test_a_tiny_floor_of_termination_is_solved(epsilon: Any) -> None:
     """With a range close to one hand, follow has prior 1 − 2e-11, and terminate a floor of 2e-14."""
     blueprint = rarely(1e-11)
     tree, gadget = blueprint.tree, Resolving(BlueprintPrior(), epsilon)

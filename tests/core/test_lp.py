@@ -214,7 +214,7 @@ def test_strategies_are_mutual_counterfactual_best_responses(player):
     assert bare > 3
 
 
-def test_where_nobody_gets_the_fallback_plays():
+def test_unreachable_infosets_play_the_fallback():
     tree = enumerate_game(examples.matching_pennies_twist())
     form = sequence_form(tree)  # after two tails, sequence 2 of both, player 1 chooses 3 or 4
     payoff = Entries(
@@ -413,7 +413,7 @@ def test_epsilon_shrinks_until_it_changes_nothing():
         refined(program_of, least=0)
 
 
-def test_what_only_mistakes_reach_is_answered():
+def test_infosets_that_only_mistakes_reach_play_a_best_response():
     """The opponent always terminates and player 0 does not go right; that row is still a best response."""
     body, _ = build_treeplex(
         num_roots=1,
@@ -568,7 +568,7 @@ def test_every_lane_has_its_own_numbers():
 # Errors
 
 
-def test_impossible_and_slow_programs_say_so():
+def test_impossible_and_slow_programs_are_reported():
     tree, _ = random_tree("betting", 1)
     asked = whole(tree, 0)
     value = solve_program(asked).value[0]
@@ -607,7 +607,7 @@ def test_no_program_runs_without_the_time_limit(monkeypatch):
         assert limit is not None and 0 < limit < 100
 
 
-def test_unbounded_and_broken_models_say_so():
+def test_unbounded_and_broken_models_are_reported():
     model = Model(
         cost=np.array([-1.0]),
         lower=np.zeros(1),
@@ -640,7 +640,7 @@ def test_a_wrong_solution_is_noticed(monkeypatch):
         solve_program(whole(tree, 0))
 
 
-def test_what_does_not_fit_is_named():
+def test_programs_that_do_not_fit_are_named():
     tree, _ = random_tree("betting", 1)
     asked = whole(tree, 0)
     size = asked.players[1].body.num_sequences - 1

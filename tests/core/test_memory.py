@@ -235,7 +235,7 @@ def test_a_chunk_never_grows(kuhn: Batch, monkeypatch: pytest.MonkeyPatch) -> No
     assert checked_plan(kuhn, options, roomy) is roomy
 
 
-def test_what_does_not_fit_is_refused_with_the_figures(kuhn: Batch) -> None:
+def test_batches_that_do_not_fit_are_refused_with_the_figures(kuhn: Batch) -> None:
     free = plan_batch(kuhn, np.float64)
     one = free.shared + free.size.total(1)
     with pytest.raises(DoesNotFit, match="memory"):

@@ -88,7 +88,7 @@ def test_the_choice_and_its_worth_are_those_of_the_definition(epsilon: float) ->
     np.testing.assert_allclose(followed[:, 0], expected, atol=1e-9)
 
 
-def test_a_strategy_is_worth_what_it_gets_by_leaving_for_the_largest_draws() -> None:
+def test_the_value_of_a_strategy_uses_the_largest_draws() -> None:
     """For a plan in proportion to the reach; no strategy exceeds the best response."""
     shares = [0.0, 1e-9, 0.1, 0.5, 0.8, 1.0]
     count, mean, deviation = len(shares), 0.3, 0.6

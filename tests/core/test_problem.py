@@ -238,7 +238,7 @@ def against_model(tree: HistoryTree, opponent: Policy, player: int, p: float) ->
     return with_regret_tolerance(problem)
 
 
-def test_constants_count_in_what_is_no_regret() -> None:
+def test_constants_enter_the_threshold_of_regrets() -> None:
     """Against a model that is always followed, regrets come from the constants alone."""
     tree = game("betting", 0)
     opponent = Policy.dirichlet(tree, 1, 0.5)

@@ -81,7 +81,7 @@ def hardly_ever(tree: HistoryTree, rarely: float = 1e-40) -> Policy:
     return Policy(tree, (first, second), ("hardly ever",))
 
 
-def test_an_overflow_leaves_the_other_lanes_alone_and_says_what_to_do() -> None:
+def test_an_overflow_does_not_affect_other_lanes_and_names_the_remedy() -> None:
     target_gap = 1e-3
     tree = game("goofspiel(num_cards=3,imp_info=True)")
     drawn = Policy.dirichlet(tree, 0)
@@ -133,7 +133,7 @@ def test_a_linear_program_that_cannot_be_written_leaves_the_other_lanes_alone() 
     assert np.isfinite(both.refined_exploitability[2])
 
 
-def test_an_underflow_is_a_failure_and_not_a_strategy_of_nobody() -> None:
+def test_an_underflow_is_a_failure() -> None:
     """If the reach of player 1 underflows in float32, the lane fails."""
     tree = game("leduc_poker")
     halves: list[FloatArray] = []

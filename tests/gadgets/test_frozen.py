@@ -71,7 +71,7 @@ def test_ranges_are_those_of_whole_infostates(player: int) -> None:
 
 
 @pytest.mark.slow
-def test_constants_are_what_the_frozen_part_earns() -> None:
+def test_constants_equal_the_payoff_of_the_frozen_part() -> None:
     """Best responses to the blueprint have the same value in each subgame as in the whole game."""
     player = 1
     here = known(player)

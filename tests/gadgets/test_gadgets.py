@@ -97,7 +97,7 @@ def test_every_gadget_has_a_twin() -> None:
         assert built(name, 0).entry.bound_rule(0) == gadgets.KINDS[name].bound
 
 
-def test_a_gadget_without_a_twin_is_told_what_to_write() -> None:
+def test_a_gadget_without_a_twin_has_a_helpful_error() -> None:
     with pytest.raises(AssertionError, match=r"'new' has no explicit twin: build its tree in tests/ref"):
         twins.find_twin("new")
 
@@ -271,7 +271,7 @@ def test_the_resolver_carries_its_own_reach(kind: str, player: int) -> None:
 
 @players
 @kinds
-def test_live_says_whether_there_is_anything_to_solve(kind: str, player: int) -> None:
+def test_has_decision_marks_subgames_with_a_decision(kind: str, player: int) -> None:
     games = built(kind, player).games
     live = games.has_decision(np.arange(games.num_lanes))
     for one in lanes(kind, player):
@@ -471,7 +471,7 @@ def test_the_full_gadget_of_a_single_subgame_is_its_optimal_continuation(player:
 # User-defined gadgets
 
 
-def test_a_gadget_of_ones_own_is_one_class() -> None:
+def test_a_user_defined_gadget_is_one_class() -> None:
     """The opponent enters with its blueprint's range, or leaves for the value of that range."""
 
     @dataclasses.dataclass(frozen=True)

@@ -56,7 +56,7 @@ def test_diverse_by_hand():
     assert diverse([0.3], 1).tolist() == [0]
 
 
-def test_ties_go_to_what_comes_first():
+def test_ties_select_the_first():
     assert diverse([1.0, 1.0, 1.0, 1.0], 1).tolist() == [3]  # the last of equal ones is the largest
     assert diverse([1.0, 1.0, 1.0, 1.0], 2).tolist() == [0, 3]
     assert diverse([1.0, 1.0, 1.0, 1.0], 3).tolist() == [0, 1, 3]
@@ -158,7 +158,7 @@ class Own:
         return self.answer(values, subgame)
 
 
-def test_a_generation_of_ones_own():
+def test_a_user_defined_generation():
     """The largest infostate of every lane, and none at all: both are masks."""
     values, subgame = uneven()
     largest = considered_roots(Own(lambda values, _: values == values.max(axis=0)), values, subgame)

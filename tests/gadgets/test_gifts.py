@@ -291,7 +291,7 @@ def has_bound(gadget: Gadget) -> bool:
 
 
 @pytest.mark.parametrize("gadget", UNPROVEN, ids=lambda gadget: f"{gadget.name}, {gadget.settings}")
-def test_what_is_not_proven_has_no_bound(gadget: Gadget) -> None:
+def test_unproven_combinations_have_no_bound(gadget: Gadget) -> None:
     if getattr(gadget, "scaled", False):
         assert not gadget.offer.exact
     else:

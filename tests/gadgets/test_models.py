@@ -93,7 +93,7 @@ def test_a_second_copy_that_nothing_enters_changes_nothing(player: int) -> None:
 
 
 @pytest.mark.parametrize("player", [0, 1])
-def test_a_second_copy_sees_what_the_model_does_not_earn_above_it(player: int) -> None:
+def test_a_second_copy_excludes_payoffs_of_the_model_above_it(player: int) -> None:
     """If both copies of the opponent follow the model, the result is that of following it to the end."""
     tree = jg.enumerate_game(jg.load("leduc_poker"))
     model, other = jg.Policy.dirichlet(tree, 3), 1 - player

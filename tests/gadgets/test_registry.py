@@ -16,7 +16,7 @@ from jaxgadget.util.registry import find
 
 
 @pytest.mark.parametrize("table", [GADGETS, PRIORS, ALTERNATIVES])
-def test_every_name_is_that_of_what_it_stands_for(table: dict[str, str]) -> None:
+def test_names_in_the_registry_match_the_classes(table: dict[str, str]) -> None:
     for name in table:
         assert find(table, name, "name")().name == name
 

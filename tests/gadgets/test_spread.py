@@ -164,7 +164,7 @@ def test_with_no_spread_at_all_the_objective_is_resolving_s(seed: int) -> None:
     assert off[0] > off[1] > off[2] - 1e-6
 
 
-def test_lanes_without_a_spread_are_what_they_are_alone() -> None:
+def test_lanes_without_a_spread_are_unaffected_by_others() -> None:
     game, result, _ = several(0)
     alone = solve(game, result.gadgets[5:])
     np.testing.assert_allclose(alone.gadget_value, result.gadget_value[:, 5:], atol=1e-9)

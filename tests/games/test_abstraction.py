@@ -78,7 +78,7 @@ def test_identity_is_the_same_game(number: int):
 
 
 @numbers
-def test_merge_is_asked_once_for_every_infoset_by_name(number: int):
+def test_merge_is_called_once_per_infoset_by_name(number: int):
     tree, _, asked = identity_trees(number)
     assert sorted(asked) == sorted((p, name) for p in (0, 1) for name in tree.infoset_names[p])
 

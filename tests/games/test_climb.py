@@ -138,7 +138,7 @@ def test_a_turn_that_ends_the_game():
     assert not turn((1, 0, 2, 1), 0, 2).after(1).is_over
 
 
-def test_what_may_be_played():
+def test_legal_plays():
     rules = Climb(4, 2)
     hands = ((1, 1), (2, 4), (3, 4), (2, 3))
     at = [
@@ -188,7 +188,7 @@ def test_the_lowest_play():
 # Cuts and names
 
 
-def test_cuts_are_where_they_say():
+def test_cuts_have_their_roots():
     tree = enumerate_game(climb(3, 1, teammate="uniform"))
     turns = [tree.game.replay(tree.moves(h)).state.state.state.turn for h in range(tree.num_histories)]
     trick = {h for h, t in enumerate(turns) if t.trick == 2 and turns[tree.parent[h]].trick == 1}

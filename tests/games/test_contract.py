@@ -554,7 +554,7 @@ def test_histories_out_of_their_parents_order_are_refused():
         (SIMULTANEOUS, (0, -1, -1), r"player 1 acts after history \(\) but does nothing"),
     ],
 )
-def test_moves_of_somebody_else_are_refused(actor, action, message):
+def test_moves_of_another_player_are_refused(actor, action, message):
     game = Arrays([(0, actor, START, 1, ZERO, (0, 0))], [(0, TERMINAL, action, 1, WIN, (1, 1))])
     with pytest.raises(ValueError, match=rf"^broken: {message}"):
         enumerate_game(game)

@@ -134,7 +134,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(("text", "line", "message"), MALFORMED)
-def test_malformed_files_say_where_and_what(write, text, line, message):
+def test_errors_of_malformed_files_name_the_line(write, text, line, message):
     with pytest.raises(ValueError, match=rf"game\.efg, line {line}: .*{message}.*; correct the file$"):
         load(write(text))
 

@@ -75,7 +75,7 @@ def test_sizes(spec: str, hands: int, nodes: int, infosets: int):
     assert game.payoff_range == game.payoff_bounds[1] - game.payoff_bounds[0] > 0
 
 
-def test_rolls_weigh_what_they_stand_for():
+def test_merged_rolls_have_their_total_weight():
     game = load("liars_dice(numdice=2,dice_sides=3)").by_hands()
     assert game.hands[0] == ("11", "12", "13", "22", "23", "33")
     np.testing.assert_allclose(game.deals[0].sum(axis=1) * 9, [1, 2, 2, 1, 2, 1], rtol=0, atol=1e-14)
@@ -91,7 +91,7 @@ def test_no_hand_holds_the_public_card():
             assert np.flatnonzero(~possible[node]).tolist() == [tree.action[node]]
 
 
-def test_what_everybody_does_not_see_is_refused():
+def test_action_mapping_has_no_form_by_hands():
     with pytest.raises(ValueError, match="action_mapping") as error:
         load("leduc_poker(action_mapping=True)").by_hands()
     assert "leave action_mapping out" in str(error.value)

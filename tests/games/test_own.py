@@ -76,7 +76,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_own_rules_say_how_large_bets_are(folder):
+def test_user_defined_rules_define_sizes_of_bets(folder):
     """Through the rules, their file and a menu; other user-defined games have no bets."""
     text = (
         "from jaxgadget.games.examples import TreeRules, Turn\n\n\nclass Bets(TreeRules):\n"
@@ -177,6 +177,6 @@ def test_a_changed_file_is_read_again(folder):
         ("broken.py:Game", "broken"),
     ],
 )
-def test_what_goes_wrong(folder, spec, message):
+def test_errors(folder, spec, message):
     with pytest.raises(ValueError, match=message):
         load(spec)

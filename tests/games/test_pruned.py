@@ -12,7 +12,7 @@ from jaxgadget.tree.history import enumerate_game
 from jaxgadget.tree.matching import match_histories
 
 
-def test_what_is_left_out_is_gone_with_all_below_and_the_rest_is_as_it_was():
+def test_pruned_histories_are_removed_with_their_descendants_only():
     tree = enumerate_game(load("kuhn_poker"))
     no_bet = ~((tree.action[0] == 1) & (tree.num_moves == 1))
     pruned = enumerate_game(PrunedGame(tree.game, no_bet, "without player 0's first bet"))
@@ -29,7 +29,7 @@ def test_what_is_left_out_is_gone_with_all_below_and_the_rest_is_as_it_was():
     assert set(pruned.infoset_names[0]) == set(tree.infoset_names[0])
 
 
-def test_what_is_left_out_does_not_count():
+def test_pruned_histories_do_not_count():
     tree = enumerate_game(load("kuhn_poker"))
     no_bet = ~((tree.action[0] == 1) & (tree.num_moves == 1))
     game = PrunedGame(tree.game, no_bet, "without a bet")

@@ -126,7 +126,7 @@ def test_observations_read_the_same_in_every_run():
     assert game.infostate_string(1, (0,)) == f"1: {text}"
 
 
-def test_strings_tell_apart_what_only_looks_alike():
+def test_strings_distinguish_similar_observations():
     """One step with two observations differs from two steps with one each; separators are quoted."""
     seen = {
         (0, 0): ("a", ("b", None)),  # in one step
@@ -155,7 +155,7 @@ def test_strings_tell_apart_what_only_looks_alike():
     ]
 
 
-def test_what_is_not_noticed_leaves_the_infostate():
+def test_unobserved_steps_keep_the_infostate():
     tree = enumerate_game(StepwiseGame(Toy()))
     assert len(set(tree.infostate[1, :3].tolist())) == 1  # player 0's move, at another length
     assert len(set(tree.infostate[0, 1:].tolist())) == 2  # player 0 knows its own move
@@ -300,7 +300,7 @@ def test_bad_rules_are_refused(changes, message):
         enumerate_game(StepwiseGame(Toy(**changes)))
 
 
-def test_chance_without_outcomes_says_what_to_write():
+def test_chance_without_outcomes_is_an_error():
     class NoChance(Toy):
         chance_outcomes = Rules.chance_outcomes
 

@@ -136,7 +136,7 @@ def test_the_other_side_gets_the_negative(seats):
     assert value(team(Signals(), seats)) == pytest.approx(-value(team(Signals(), others)), abs=1e-9)
 
 
-def test_teams_hear_what_their_members_see():
+def test_teams_share_the_observations_of_their_members():
     """Seat 3 learns the coin through seat 1; seat 0 through seat 2, as a teammate or from its call."""
     assert value(team(Signals(), (0, 2))) == pytest.approx(0, abs=1e-9)
     assert value(team(Signals(), (0,), {2: heads_or_tails})) == pytest.approx(0, abs=1e-9)
@@ -176,7 +176,7 @@ def test_seats_that_move_at_once_do_not_see_each_other():
     assert len(tree.infosets[0]) == 9 and len(tree.infosets[1]) == 2 + 18
 
 
-def test_teammates_know_their_own_and_play_what_they_are_told():
+def test_teammates_know_their_observations_and_follow_their_policy():
     asked = []
 
     def policy(memory, legal):

@@ -60,7 +60,7 @@ def test_any_game_that_deals_first_has_the_form():
         (enumerate_game(load("sequential_rps")), "is no game by hands: player 0 does not see"),
     ],
 )
-def test_what_has_no_form_by_hands(game, expected: str):
+def test_trees_without_a_form_by_hands(game, expected: str):
     with pytest.raises(ValueError, match=re.escape(expected)):
         public_tree(game)
 

@@ -92,7 +92,7 @@ def test_a_turn_deals_a_river_after_each_way_to_close_it():
     assert "48 cards" in str(tree)
 
 
-def test_a_bet_on_the_river_is_named_by_what_is_put_in_there():
+def test_a_bet_on_the_river_is_named_by_its_chips_there():
     left = cards_left(parse_board("Td9d6hQc")).tolist()
     tree = build_betting(SpotBetting(100, 500, ((HALF, NEVER), (HALF, NEVER))), left)
     assert tree.put_in[tree.find("bet 50, call, 2c, bet 100, call")].tolist() == [150, 150]

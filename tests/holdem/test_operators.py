@@ -118,7 +118,7 @@ def check_some_hands(boards: tuple[str, ...]) -> None:
 
 
 @pytest.mark.usefixtures("computed_for")
-def test_some_hands_get_what_they_get_among_all_if_nobody_holds_the_others():
+def test_results_of_some_hands_equal_those_among_all():
     check_some_hands(BOARDS[:2])
 
 
@@ -154,7 +154,7 @@ def test_a_turn_has_a_table_a_river_without_the_hands_that_hold_its_card():
             np.testing.assert_allclose(won[table, 0, :, 0], expected, rtol=0, atol=1e-10)
 
 
-def test_what_one_wins_the_other_loses_and_nobody_where_the_board_plays():
+def test_showdowns_are_zero_sum_and_ties_pay_nothing():
     first, second = draw_reach((1, 1, 1081, 1), 6), draw_reach((1, 1, 1081, 1), 7)
     with precision(np.float64):
         showdowns = build_showdowns([parse_board(random_board(3))])
@@ -200,7 +200,7 @@ def test_chips_and_weights_multiply():
         )
 
 
-def test_what_may_be_won_at_most_is_no_less_than_what_is_won():
+def test_the_largest_gain_bounds_the_gain():
     reach = draw_reach((1, 1, 1081, 1), 11)
     with precision(np.float64):
         staked = Staked(tables=build_showdowns([parse_board(BOARDS[0])]), chips=-jnp.ones((1, 1, 1)))

@@ -65,7 +65,7 @@ def test_weights_stand_after_a_colon_and_the_last_one_counts():
 @pytest.mark.parametrize(
     "text", ["random", "random:0.5", "QQ+", "TT-77", "A5s-A2s:0.5", "AKo,AsKs", FIRST, SECOND]
 )
-def test_what_is_written_reads_the_same(text: str):
+def test_a_formatted_range_parses_to_the_same(text: str):
     parsed = HandRange.parse(text)
     assert HandRange.parse(str(parsed)) == parsed
     assert len(str(parsed)) <= len(text) + 2

@@ -164,7 +164,7 @@ def hands_of_batches(monkeypatch: pytest.MonkeyPatch, *, all_of_them: bool = Fal
 
 
 @pytest.mark.slow
-def test_hands_that_nobody_holds_are_not_carried(monkeypatch: pytest.MonkeyPatch):
+def test_impossible_hands_are_not_carried(monkeypatch: pytest.MonkeyPatch):
     """Results equal those with all hands; a spot with fewer hands than its neighbour is padded."""
     few, solving = hands_of_batches(monkeypatch), {"iterations": 10, "dtype": "float64"}
     narrow = solve_spots(NARROW, **settings(**solving))
@@ -210,7 +210,7 @@ def test_batches_are_as_large_as_the_memory_allows(monkeypatch: pytest.MonkeyPat
         solve_spots(spots, **settings(memory_limit=100_000, **solving))
 
 
-def test_what_is_planned_is_what_the_compiled_loop_takes():
+def test_planned_memory_is_that_of_the_compiled_loop():
     spots = [Spot(board=board, oop="random", ip="random", pot=1, stack=9, menus=SMALL) for board in BOARDS]
     batch = build_batch(spots, sequence_form(public_tree(spots[0])))
     problem, rule = problem_shape(batch, len(spots), np.float32), find_rule("dcfr")
@@ -222,7 +222,7 @@ def test_what_is_planned_is_what_the_compiled_loop_takes():
     assert taken / 1.3 <= loop_size(problem).total(len(spots)) <= 1.3 * taken
 
 
-def test_what_a_checkpoint_has_is_not_solved_again(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path):
+def test_spots_of_a_checkpoint_are_not_solved_again(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path):
     """Solved spots are found by content, in any order; an interrupted batch resumes."""
     first, second = BLUFFS, dataclasses.replace(BLUFFS, pot=22, board="2s3h4d6c8c")
     solving: dict[str, Any] = {"iterations": 12, "dtype": "float64"}
@@ -338,7 +338,7 @@ def test_lanes_taken_from_a_batch_are_those_lanes():
     np.testing.assert_allclose(alone[:, 0], together[:, 1], rtol=0, atol=1e-9)
 
 
-def test_what_answers_a_bet_that_is_never_made_has_weights():
+def test_responses_to_a_bet_that_is_never_made_have_weights():
     """Weights are those of the other player's whole range, and of the player's own if it never gets there."""
     spot = Spot(board="2s3h4d6c7c", oop="AK,QQ:0.5", ip="AQ,KK", pot=20, stack=90, menus=SMALL)
     played = random_play(spot, 3)
@@ -388,7 +388,7 @@ def test_spots_of_one_chunk_stop_as_if_alone(target_gap: float | str):
         assert found.gap <= (0.001 * spot.pot if target_gap == "0.1%" else 0.02)
 
 
-def test_each_spot_stops_at_its_target_and_progress_is_what_was_done(monkeypatch: pytest.MonkeyPatch):
+def test_each_spot_stops_at_its_target_and_progress_counts_its_iterations(monkeypatch: pytest.MonkeyPatch):
     """The second spot is at an equilibrium from the start: betting gains nothing."""
     told: list[tuple[int, ...]] = []
 

@@ -53,7 +53,7 @@ def test_pairs_of_hands_weigh_1_in_all():
     assert spot().weight_of_pairs == pytest.approx(1081 * 990)
 
 
-def test_hands_that_meet_nobody_weigh_nothing():
+def test_hands_without_a_compatible_hand_have_weight_0():
     """Otherwise a weight of 1 would be subtracted from sums of weights near 1e-6, in float32."""
     lonely = spot(oop="AsKd", ip="AsQs,QhQd:1e-6")
     names = lonely.hand_names
@@ -62,7 +62,7 @@ def test_hands_that_meet_nobody_weigh_nothing():
     assert both == pytest.approx(1)
 
 
-def test_weights_that_are_too_small_are_told_apart_from_hands_that_share_cards():
+def test_tiny_weights_are_distinguished_from_incompatible_hands():
     with pytest.raises(ValueError, match="have a weight of 0, which is too small"):
         spot(oop="AsKd:1e-300", ip="QhQs:1e-300")
     with pytest.raises(ValueError, match=r"no pair of hands is compatible .* as AsKd and AsQs"):
@@ -70,7 +70,7 @@ def test_weights_that_are_too_small_are_told_apart_from_hands_that_share_cards()
 
 
 @pytest.mark.parametrize(("menus", "ev"), [((HALF, NEVER), 37.5), (HALF, 33.75)])
-def test_uniform_play_is_worth_what_others_computed(menus: Any, ev: float):
+def test_uniform_play_has_its_published_value(menus: Any, ev: float):
     """Menus are per player: if only the first may bet, it gets 37.5 of 60 chips."""
     values = evaluate_policy(Policy.uniform(public_tree(spot(menus=menus))))
     assert 30 + values.value[0] == pytest.approx(ev, abs=1e-9)

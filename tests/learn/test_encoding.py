@@ -83,7 +83,7 @@ def test_a_batch_is_its_histories_one_by_one_in_any_order(spec):
     assert encode(tree, histories[:0]).shape == (0, encoding_width(tree))
 
 
-def test_what_encodings_are_made_from():
+def test_sources_of_encodings():
     kinds = {
         spec: find_encoding(enumerate_spec(spec)).kind for spec in ("kuhn_poker", "leduc_poker", "coin_toss")
     }
@@ -98,7 +98,7 @@ def test_moves_are_one_hot_step_by_step():
     assert encode(tree, np.array([history])).tolist() == [expected]
 
 
-def test_determines_infostates_notices_what_is_forgotten():
+def test_determines_infostates_finds_missing_information():
     tree = enumerate_spec("kuhn_poker")
     encoding = find_encoding(tree)
     assert determines_infostates(tree, encoding)
@@ -212,7 +212,7 @@ def test_own_encodings_are_checked():
         encode(tree, np.array([0, 1]))
 
 
-def test_an_encoding_of_a_smaller_tree_says_so():
+def test_an_encoding_of_a_smaller_tree_is_an_error():
     small, large = enumerate_spec("coin_toss"), enumerate_spec("kuhn_poker")
     with pytest.raises(ValueError, match="steps"):
         find_encoding(small)(large, decision_histories(large))

@@ -65,7 +65,7 @@ def test_values_are_the_network_s_in_payoff_units(kuhn):
     np.testing.assert_allclose(found, expected.reshape(-1, 3, 3), rtol=1e-4, atol=1e-5)
 
 
-def test_a_new_network_says_0_and_is_reproducible(kuhn):
+def test_a_new_network_returns_0_and_is_reproducible(kuhn):
     shape = make(kuhn).shape
     weights = initial_weights(shape, 1)
     x = np.ones((2, shape.inputs), np.float32)
@@ -115,7 +115,7 @@ def save(folder, values, step=7):
     return kept, progress
 
 
-def test_a_saved_network_comes_back(kuhn, tmp_path):
+def test_a_saved_network_is_loaded(kuhn, tmp_path):
     values, histories = make(kuhn), decision_histories(kuhn)
     kept, progress = save(tmp_path / "run", values)
     assert kept.last_step() == 7

@@ -127,7 +127,7 @@ def test_it_is_homogeneous_in_each_range(kind: str, player: int) -> None:
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_values_are_payoffs_times_what_opposes(kind: str) -> None:
+def test_values_are_payoffs_times_the_opposing_reach(kind: str) -> None:
     """Values are 0 where the other player has no reach; lanes are independent."""
     limit, ranges = limit_of(cut(game(GOOFSPIEL), "depth:1")), some_ranges(GOOFSPIEL, "depth:1", 5)
     values = network(GOOFSPIEL, "depth:1", kind)
@@ -141,7 +141,7 @@ def test_values_are_payoffs_times_what_opposes(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_a_public_state_is_worth_what_its_own_ranges_say(kind: str) -> None:
+def test_values_of_a_public_state_depend_on_its_ranges_only(kind: str) -> None:
     """Ranges in other public states, of the same size or another, have no effect."""
     limit, ranges = limit_of(cut(game(GOOFSPIEL), "depth:1")), some_ranges(GOOFSPIEL, "depth:1", 6)
     values = network(GOOFSPIEL, "depth:1", kind)

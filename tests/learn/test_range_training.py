@@ -114,7 +114,7 @@ def assert_same(found: RangeTraining, expected: RangeTraining) -> None:
 # --- errors -------------------------------------------------------------------------------
 
 
-def test_samples_and_gaps_are_those_of_what_was_solved(kept: pathlib.Path) -> None:
+def test_samples_and_gaps_are_those_of_the_solves(kept: pathlib.Path) -> None:
     found = train(kept)
     # 16 pairs were drawn; a round has 4 blueprints, each searched by either player.
     assert found.samples == (16 + 8) * forest().num_subgames
@@ -126,7 +126,7 @@ def test_samples_and_gaps_are_those_of_what_was_solved(kept: pathlib.Path) -> No
     assert again.num_read == again.num_solved, "the folder has just these"
 
 
-def test_held_out_errors_are_over_what_was_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_held_out_errors_are_over_held_out_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """The training's own error, in float32 and slots, equals `range_rmse` on the same ranges."""
     found = train(rounds=0)
     order = np.random.Generator(np.random.PCG64(0)).permutation(16)
@@ -267,7 +267,7 @@ CutOff = tuple[Any, str, int, bool]
     ids=["collected", "drawing", "collecting", "measuring"],
 )
 @pytest.mark.slow
-def test_cut_off_it_goes_on_to_the_same_weights(
+def test_an_interrupted_training_resumes_to_the_same_weights(
     undisturbed: RangeTraining, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, cut_off: CutOff
 ) -> None:
     pytest.importorskip("orbax.checkpoint")

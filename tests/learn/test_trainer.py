@@ -201,7 +201,7 @@ def test_a_lesson_may_be_replaced_by_a_larger_one(tmp_path: pathlib.Path):
 
 @pytest.mark.parametrize("count", [1, 2, 3])  # in the first lesson, at its end, in the second
 @pytest.mark.slow
-def test_cut_off_between_lessons_it_goes_on_to_the_same_weights(
+def test_a_training_interrupted_between_lessons_resumes_to_the_same_weights(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, count: int
 ):
     save, left = TrainingFolder.save, itertools.count(1)
@@ -222,7 +222,7 @@ def test_cut_off_between_lessons_it_goes_on_to_the_same_weights(
     assert [row["loss"] for row in resumed.log] == [row["loss"] for row in undisturbed.log]
 
 
-def test_what_does_not_change_shape_compiles_nothing():
+def test_equal_shapes_compile_nothing():
     taught = begin(make(40, 20), (20, 40))
     taught.train(nothing, until=20)
     before = trainer.advance.jitted._cache_size()

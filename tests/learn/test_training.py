@@ -262,7 +262,7 @@ def test_numbers_that_are_not_finite_stop_it(kuhn, tmp_path, monkeypatch):
     )
 
 
-def test_what_is_not_finite_is_not_learnt_from(kuhn, monkeypatch):
+def test_overflowing_losses_do_not_change_weights(kuhn, monkeypatch):
     """The loss of targets as large as 3e19 overflows, its gradient does not."""
     tree, portfolio = kuhn
     calls = []
@@ -325,7 +325,7 @@ def test_other_numbers_from_an_own_function_are_another_training(kuhn, tmp_path)
         train_value(tree, portfolio, folder=tmp_path, targets=own(-1.5), **configured(**SMALL))
 
 
-def test_another_machine_is_told(kuhn, tmp_path, monkeypatch):
+def test_another_machine_causes_a_warning(kuhn, tmp_path, monkeypatch):
     pytest.importorskip("orbax.checkpoint")
     tree, portfolio = kuhn
     train_value(tree, portfolio, folder=tmp_path, **configured(**SMALL))

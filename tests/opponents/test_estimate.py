@@ -34,7 +34,7 @@ def test_counts_are_those_of_the_hands_move_by_move(player: int) -> None:
     np.testing.assert_allclose(model.probabilities[player][:, 0], expected)
 
 
-def test_many_hands_find_the_policy_where_it_goes() -> None:
+def test_many_hands_recover_the_policy_where_it_has_reach() -> None:
     policy = jg.Policy.dirichlet(TREE, 7)
     played = jg.play_matches(jg.Policy.stack([policy, jg.Policy.uniform(TREE)]), matches=40_000, seed=0)
     model = jg.estimate_policy(TREE, played.ends[0, 0], 0)

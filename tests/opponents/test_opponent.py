@@ -79,7 +79,7 @@ def test_the_bound_holds_wherever_in_its_bracket_the_value_is(value: tuple[float
     assert len(whole.gain) == len(joint.gain) == 4
 
 
-def test_two_probabilities_are_never_told_alike() -> None:
+def test_different_probabilities_have_different_labels() -> None:
     tree = jg.enumerate_game(jg.load("kuhn_poker"))
     uniform = jg.Policy.uniform(tree)
     near = (0.5, 0.5 + 1e-9, 1e-12, 1)

@@ -352,7 +352,7 @@ def test_lanes_are_solved_as_each_by_itself_and_compile_once() -> None:
     )
 
 
-def test_a_checkpoint_goes_on_whatever_the_chunks(tmp_path: pathlib.Path) -> None:
+def test_a_checkpoint_resumes_with_other_chunks(tmp_path: pathlib.Path) -> None:
     tree = loaded("kuhn_poker")
     asked = Opponent([Policy.dirichlet(tree, seed) for seed in range(20)], (0.3, 0.9))
     options: dict[str, Any] = {"iterations": 40, "value": (-1.0, 1.0)}
@@ -424,7 +424,7 @@ def test_a_floor_too_small_for_the_solver_is_its_lane_s_failure_alone() -> None:
     assert np.isnan(found.objective[0]) and found.gap[1] < 1e-8
 
 
-def test_linear_programs_are_not_told_to_iterate() -> None:
+def test_linear_programs_take_no_iterations() -> None:
     tree = loaded("kuhn_poker")
     found = jg.best_nash(tree, Policy.uniform(tree), tolerance=0.1)
     assert found.gap[0] == pytest.approx(0.1) and "increase iterations" not in found.message

@@ -47,7 +47,7 @@ def test_the_constrained_value_is_the_explicit_programs(number: int) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["cfr", "cfr+", "dcfr", "pcfr+"])
-def test_cfr_with_floors_comes_within_its_gap(algorithm: str) -> None:
+def test_cfr_with_floors_is_within_its_gap(algorithm: str) -> None:
     floors = some()[1]
     game, rows = explicit(floors)
     exact = lp.solve(game.root, 0, rows).value

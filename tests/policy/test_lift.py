@@ -73,7 +73,7 @@ def test_elsewhere_another_policy_is_played():
         lift(lanes, large(), elsewhere=Policy.stack([other] * 2))
 
 
-def test_downwards_what_is_left_is_normalised():
+def test_downwards_the_remaining_actions_are_normalised():
     policy = Policy.dirichlet(large(), 1)
     lowered = lift(policy, small())
     for player in (0, 1):

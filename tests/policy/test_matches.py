@@ -139,7 +139,7 @@ def test_samples_agree_with_expectations(policies, name):
             assert difference.max() < 4.5 * bound / np.sqrt(4_000)
 
 
-def test_intervals_hold_the_truth_as_often_as_they_say(policies):
+def test_intervals_have_their_nominal_coverage(policies):
     """200 tables of 6 lines: 95 % of the intervals, up to 2 % (lines share their draws)."""
     policy = policies["kuhn_poker"]
     pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
@@ -349,7 +349,7 @@ def test_random_numbers_are_those_of_philox():
 @example([0.0, 1.0], 0.0)
 @example([0.3, 0.3, 0.0], 1 - 2.0**-53)
 @example([0.25, 0.25, 0.0, 0.5], 0.5)
-def test_draws_follow_the_running_sum_and_never_take_what_has_no_weight(weights, uniform):
+def test_draws_follow_the_cumulative_sum_and_skip_zero_weights(weights, uniform):
     (place,) = play._draw(np.array([weights]), np.zeros(1, int), np.array([uniform]))
     assert weights[place] > 0
     total = np.cumsum(weights)
@@ -394,7 +394,7 @@ def test_bad_arguments(policies, arguments, message):
         play_matches(policies["kuhn_poker"], **{"matches": 1, "seed": 0, **arguments})
 
 
-def test_a_win_rate_says_as_much_as_a_return_where_wins_pay_the_same() -> None:
+def test_win_rates_determine_returns_if_wins_pay_equally() -> None:
     games = {
         "kuhn_poker": False,
         "liars_dice(dice_sides=2)": True,

@@ -40,7 +40,7 @@ def assert_says_the_same(policy: Policy, theirs, state) -> None:
 
 
 @pytest.mark.parametrize("name", ["kuhn_poker", "openspiel:kuhn_poker", "liars_dice(dice_sides=2)"])
-def test_what_a_python_solver_calls_its_average_policy(name):
+def test_average_policies_of_python_solvers(name):
     tree, game = tree_of(name), pyspiel.load_game(name.removeprefix("openspiel:"))
     theirs = solver(game, 20).average_policy()
     policy = Policy.from_openspiel(tree, theirs)
@@ -111,7 +111,7 @@ def test_policies_of_another_game_are_refused():
         Policy.from_openspiel(tree_of("coin_toss"), Greedy())
 
 
-def test_what_is_no_distribution_is_refused():
+def test_rows_that_are_not_distributions_are_refused():
     class Strange(Greedy):
         def action_probabilities(self, state, player_id=None):
             return {7: 1.0}
@@ -130,7 +130,7 @@ def test_what_is_no_distribution_is_refused():
 # --- every function that takes a blueprint -------------------------------------------------
 
 
-def test_a_sweep_goes_on_with_policies(tmp_path):
+def test_a_sweep_resumes_with_policies(tmp_path):
     tree = tree_of("kuhn_poker")
     first, second = Policy.dirichlet(tree, 1), Policy.dirichlet(tree, 2)
     how = {"gadgets": "unsafe", "priors": "none", "players": 0, "iterations": 5}

@@ -73,7 +73,7 @@ def test_averages_are_the_definitions(kuhn, name):
     assert evaluate_policy(found).value[1] == pytest.approx(KUHN_VALUE, abs=0.02)
 
 
-def test_a_rule_of_ones_own(kuhn):
+def test_a_user_defined_rule(kuhn):
     rule = RegretMatching(name="cubic", plus=True, averaging=3.0)
     found = solve(kuhn, algorithm=rule, iterations=100)
     assert (found.algorithm, found.policy.labels) == ("cubic", ("cubic:100",))

@@ -72,7 +72,7 @@ def test_dictionaries_that_are_no_policy(kuhn, change, message):
         jg.nash_conv(given, tree=kuhn)
 
 
-def test_an_infoset_that_is_there_twice_says_the_same_or_is_refused(kuhn):
+def test_duplicate_infosets_agree_or_are_refused(kuhn):
     given = {name: [0.5, 0.5] for player in (0, 1) for name in kuhn.infoset_names[player]}
     same = Policy.from_dict(kuhn, given | {(0, "0pb"): {0: 0.5, 1: 0.5}})
     assert_same(same, Policy.from_dict(kuhn, given))

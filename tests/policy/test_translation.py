@@ -78,7 +78,7 @@ def test_pseudo_harmonic_calls_as_an_equilibrium_does(x: str):
         ("4", "nearest", 1 / 7, 1 / 7),  # bluffing is profitable
     ],
 )
-def test_what_other_rules_lose(x: str, rule: str, called: float, loss: float):
+def test_exploitability_of_other_rules(x: str, rule: str, called: float, loss: float):
     assert calls(x, rule) == pytest.approx((called, loss), abs=1e-12)
 
 
@@ -238,7 +238,7 @@ def pure(tree: HistoryTree, seed: int) -> Policy:
         ("no bets", "no folds", "pseudo-harmonic"),
     ],
 )
-def test_it_is_what_a_loop_over_histories_finds(first: str, second: str, rule: str):
+def test_translation_equals_a_loop_over_histories(first: str, second: str, rule: str):
     """To the last digit; also for actions of probability 0, for drawn shadows, and from a larger game."""
     tree = tree_of("no_limit_leduc(bets=1/2-1-2-a,max_raises=2,num_ranks=2,stack=5,suit_isomorphism=True)")
     coarse = enumerate_game(MenuAbstraction(tree.game, {0: MENUS[first], 1: MENUS[second]}))
@@ -343,7 +343,7 @@ def test_another_game_is_refused():
         translate(Policy.uniform(truncated), large())
 
 
-def test_what_is_no_bet_needs_a_place_on_the_menu():
+def test_actions_other_than_bets_must_be_on_the_menu():
     game = coin_toss()
     menu = MenuAbstraction(game, {0: ["Sell"]})
     with pytest.raises(ValueError, match="menu"):
@@ -360,7 +360,7 @@ def test_moves_that_are_made_at_once_or_unseen_are_refused():
         translate(uniform_on(MenuAbstraction(unseen, {0: ["Bet 1"]})), enumerate_game(unseen))
 
 
-def test_who_cannot_check_or_call_is_told():
+def test_a_player_without_check_or_call_is_an_error():
     """A player needs a passive action once the shadow is over."""
 
     def tree(calls: float) -> StepwiseGame:

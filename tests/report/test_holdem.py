@@ -55,7 +55,7 @@ def test_hands_are_listed_the_likeliest_first(solution: SpotSolution):
     assert [row[0] for row in cells(hands_table(solution, "bet 10", 2))] == ["KdKc", "KhKc"]
 
 
-def test_the_tree_says_how_often_it_is_played(solution: SpotSolution):
+def test_the_tree_shows_frequencies(solution: SpotSolution):
     table = frequencies_table(solution)
     assert [str(column.header) for column in table.columns] == ["action", "taken", "reached", "then"]
     assert cells(table)[:5] == [

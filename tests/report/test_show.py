@@ -50,7 +50,7 @@ def test_decisions_of_both_players(kuhn, policy):
         assert row["reach"] == pytest.approx(reach, abs=1e-12)
 
 
-def test_a_player_who_never_gets_there_has_no_range(kuhn):
+def test_a_player_without_reach_has_no_range(kuhn):
     forest = jg.build_forest(kuhn, "depth:1")
     passes = {name: {0: 1.0} for player in (0, 1) for name in kuhn.infoset_names[player]}
     subgame = int(forest.infoset_subgame(1)[kuhn.find_infoset("0b")[1]])

@@ -126,7 +126,7 @@ def never_bet() -> jg.Refinement:
     return dataclasses.replace(refined(1), blueprint=policy, policy=policy)
 
 
-def test_a_best_response_that_never_gets_there_is_said():
+def test_a_best_response_without_reach_is_reported():
     refinement = never_bet()
     frame = range_frame(refinement, 1)
     assert frame["response_reach"].tolist() == [0, 0, 0]
@@ -178,7 +178,7 @@ def rows_of(ax: Axes) -> list[str]:
     return [label.get_text() for label in ax.get_yticklabels()]
 
 
-def test_short_names_leave_out_what_does_not_tell_apart():
+def test_short_names_omit_common_parts():
     names = [
         f"[Observer: 0][Private: {card}][Pot: {pot}][Money: {100 - pot // 2}][Public: 4][Round2: {bets}]"
         for card in (0, 3)

@@ -105,7 +105,7 @@ def test_dask(expected: pd.DataFrame, dask: distributed.Client, tmp_path: pathli
 # --- kill -9 ------------------------------------------------------------------------------
 
 
-def test_a_killed_worker_breaks_a_pool_and_what_it_finished_stays(tmp_path: pathlib.Path):
+def test_a_killed_worker_breaks_a_pool_and_its_finished_pieces_remain(tmp_path: pathlib.Path):
     """A pool terminates all its processes if one dies; repeating the call resumes."""
     path, asked, expected = deadly(tmp_path)
     spawn, folder = multiprocessing.get_context("spawn"), tmp_path / "sweep"

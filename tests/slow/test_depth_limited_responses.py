@@ -44,7 +44,7 @@ def test_shares_of_the_best_response(name: str) -> None:
         assert all(after >= before - 1e-7 for before, after in itertools.pairwise(objectives))
 
 
-def test_a_robust_response_in_leduc_poker_is_hardly_exploitable() -> None:
+def test_a_robust_response_in_leduc_poker_has_low_exploitability() -> None:
     """As in Figure 5: joint levels satisfy p·G ≥ (1−p)·E, and gain more than the best equilibrium."""
     tree = jg.enumerate_game(jg.load("leduc_poker"))
     model = jg.make_blueprints(tree, "cfr:10", progress=False)

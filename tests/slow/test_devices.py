@@ -172,11 +172,11 @@ def check(found: dict[str, Any], one: dict[str, Any]) -> None:
         np.testing.assert_allclose(found[name], one[name], rtol=0, atol=within, err_msg=name)
 
 
-def test_eight_devices_compute_what_one_does(eight: Found, one: Found):
+def test_eight_devices_compute_the_results_of_one(eight: Found, one: Found):
     check(eight[0], one[0])
 
 
-def test_each_of_two_hosts_computes_what_one_device_does(hosts: list[Found], one: Found):
+def test_each_of_two_hosts_computes_the_results_of_one_device(hosts: list[Found], one: Found):
     for found, _ in hosts:
         check(found, one[0])
     for name in hosts[0][0]:

@@ -22,7 +22,7 @@ ignore_the_dead = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExc
 
 @ignore_the_dead
 @kinds
-def test_a_writer_that_died_goes_on_to_the_same_end(kind: str, tmp_path: pathlib.Path) -> None:
+def test_a_writer_that_crashed_resumes_to_the_same_result(kind: str, tmp_path: pathlib.Path) -> None:
     faults.check_deaths(kind, tmp_path)
 
 

@@ -53,7 +53,7 @@ def test_published_optima(game: str, where: str, player: int) -> None:
 
 
 @pytest.mark.parametrize(("player", "asked"), [test_exactly.WIDE[0], test_exactly.WIDE[3]])
-def test_cfr_comes_within_its_gap_of_the_optimum(player: int, asked: tuple[Gadget, ...]) -> None:
+def test_cfr_is_within_its_gap_of_the_optimum(player: int, asked: tuple[Gadget, ...]) -> None:
     test_exactly.check_gaps(player, asked)
 
 
@@ -89,7 +89,7 @@ def test_objective_is_convex_and_gain_and_exploitability_rise_with_p(player: int
     ("name", "where", "player"),
     [(*game, player) for game, player in zip(test_trunk.GAMES, (0, 1, 0), strict=True)],
 )
-def test_what_the_opponent_gets_is_the_optimal_continuation(name: str, where: str, player: int) -> None:
+def test_the_opponents_value_is_that_of_the_optimal_continuation(name: str, where: str, player: int) -> None:
     test_trunk.check_what_the_opponent_gets(name, where, player)
 
 

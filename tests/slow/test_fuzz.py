@@ -108,7 +108,7 @@ WRONG: dict[str, tuple[int, Callable[[fuzz.Outcome], dict[str, Any]], str]] = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_is_wrong_is_noticed(what: str) -> None:
+def test_planted_errors_are_found(what: str) -> None:
     number, change, statement = WRONG[what]
     outcome = outcomes()[number]
     findings = examined(dataclasses.replace(outcome, **change(outcome)), programs=5)

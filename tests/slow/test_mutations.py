@@ -203,7 +203,7 @@ def test_manifests_of_sweeps(swept: pathlib.Path):
     try_all("manifests", [swept / "manifest.json"], lambda: rows(swept))
 
 
-def test_a_sweep_goes_on_from_no_changed_manifest(swept: pathlib.Path):
+def test_a_sweep_does_not_resume_from_a_changed_manifest(swept: pathlib.Path):
     """The same through `sweep`, which does much before it reads the manifest."""
 
     def read() -> str:
@@ -216,7 +216,7 @@ def test_pieces_of_sweeps(swept: pathlib.Path):
     try_all("pieces", sorted((swept / "pieces").iterdir()), lambda: rows(swept))
 
 
-def test_what_games_bring_to_sweeps(swept: pathlib.Path):
+def test_mutated_games_in_sweeps(swept: pathlib.Path):
     bundled = sweeping(algorithm="cfr+", dtype="float32", max_histories=100, **SWEPT)
     requested = make_request(bundled["grid"], bundled["solver"], bundled["blueprints_at_once"])
     workshop = Workshop(Store(swept), requested, False)

@@ -52,7 +52,7 @@ def coarse(names: tuple[str, ...]) -> jg.HistoryTree:
         ("two bets off", 1, "safe"),
     ],
 )
-def test_the_certificate_is_what_the_strategy_guarantees_in_the_whole_game(
+def test_the_certificate_is_the_guaranteed_value_in_the_whole_game(
     shape: str, player: int, method: str
 ) -> None:
     assert_certified(shape, player, method)
@@ -118,7 +118,7 @@ class Killed(BaseException):
     """Terminates a solve midway."""
 
 
-def test_what_was_interrupted_goes_on_to_the_same_end(
+def test_an_interrupted_solve_resumes_to_the_same_result(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed after checkpoints of level 2, a solve reaches the same result and repeats no finished work."""

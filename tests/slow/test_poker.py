@@ -61,7 +61,7 @@ def test_tables_of_random_boards_are_those_of_all_pairs():
     ("ranges", "ev", "exploitability"),
     [((FIRST, SECOND), 91.10738, 0.0149), (("random", "random"), 93.8103, 0.0278)],
 )
-def test_a_river_is_worth_what_another_solver_says(ranges: tuple[str, str], ev: float, exploitability: float):
+def test_a_river_has_the_value_of_another_solver(ranges: tuple[str, str], ev: float, exploitability: float):
     """An established solver, 1,000 iterations of DCFR; the values agree within both exploitabilities."""
     (solution,) = solve_spots([Spot(oop=ranges[0], ip=ranges[1], **RIVER)], iterations=1000)
     assert solution.exploitability < 0.05
@@ -171,7 +171,7 @@ def test_turns_carry_the_hands_of_ranges_alone():
     check_some_hands(("Td9d6hQc", "2c2d7h7s"))
 
 
-def test_a_file_of_spots_goes_on_after_a_kill(tmp_path: pathlib.Path):
+def test_a_file_of_spots_resumes_after_a_kill(tmp_path: pathlib.Path):
     """A process ended by `kill -9` after its first batch; then all rows exist, the first ones unchanged."""
     spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
     rows = [{"board": random_board(seed), "pot": 20, "stack": 10 + seed % 2} for seed in range(70)]

@@ -114,7 +114,7 @@ def test_five_iterations_equal_those_of_one_search_at_a_time() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_believed_matters() -> None:
+def test_beliefs_matter() -> None:
     """They matter from the second level on; the first searches have equal beliefs."""
     tree = deals.rounds(0)
     depth = tree.infosets[0].depth[tree.infosets[0].infoset[1:]]
@@ -233,7 +233,7 @@ def test_own_infostates_that_are_never_reached_keep_the_blueprint(depth: int | N
 
 
 @pytest.mark.slow
-def test_parts_of_a_level_are_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_a_level_equal_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     check_parts(BELIEVED, monkeypatch)  # other cases: tests/slow
 
 

@@ -74,7 +74,7 @@ def test_trunk_values_by_hand() -> None:
     np.testing.assert_allclose(found.best_response_values[1], best, atol=1e-12)
 
 
-def test_kept_values_are_what_the_profile_earns() -> None:
+def test_stored_values_are_those_of_the_profile() -> None:
     """Re-solved play gives no root of the opponent more than its stored value, up to errors of the solves."""
     found = kuhn(300)
     policy, tree = found.resolve(solver=Solver(progress=False)), found.forest.tree

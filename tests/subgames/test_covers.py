@@ -119,7 +119,7 @@ class Tempered(jg.Resolving):
         return super().settings | {"temperature": "2"}
 
 
-def test_settings_of_a_gadget_of_ones_own_are_columns() -> None:
+def test_settings_of_a_user_defined_gadget_are_columns() -> None:
     tree, blueprint = kuhn()
     table = jg.refine(tree, "depth:1", blueprint, [jg.Unsafe(), Tempered()], **HOW).table
     assert table["temperature"].tolist() == [None, None, "2", "2"]

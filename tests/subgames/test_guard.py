@@ -63,7 +63,7 @@ def refined(gadgets: list[Any], **options: Any) -> jg.Refinement:
 
 
 @pytest.mark.slow
-def test_nobody_is_worse_than_with_best_responses() -> None:
+def test_a_guard_is_never_worse_than_best_responses() -> None:
     check_guarded(*DRAWN[3], 1)  # further estimates: tests/slow
 
 
@@ -168,7 +168,7 @@ def test_other_gadgets_stay_in_their_places() -> None:
 
 
 @pytest.mark.slow
-def test_checkpoints_both_players_and_sweeps_say_the_same(tmp_path: pathlib.Path) -> None:
+def test_checkpoints_both_players_and_sweeps_agree(tmp_path: pathlib.Path) -> None:
     gadgets = [jg.Resolving(alternative=VALUES), jg.MaxMargin(alternative=VALUES)]
     plain = [refined(gadgets, player=player) for player in (0, 1)]
     how: dict[str, Any] = {"iterations": 60, "dtype": "float64", "progress": False}
@@ -221,7 +221,7 @@ def test_of_two_results_the_one_that_did_not_fail_is_kept() -> None:
 
 @pytest.mark.parametrize(("lane", "share"), [(1, 0.0), (7, 1.0)])
 @pytest.mark.slow
-def test_where_one_fails_the_other_is_kept_and_it_is_said(
+def test_if_one_result_fails_the_other_is_kept_and_reported(
     lane: int, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Lane 1 is that of estimates, lane 7 that of V̄ for the same blueprint, after both requested gadgets."""

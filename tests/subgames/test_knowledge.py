@@ -184,7 +184,7 @@ def test_ids_of_infostates_do_not_matter(renumbered: Callable[[HistoryTree], His
     np.testing.assert_array_equal(first.drawn.probabilities[0], second.drawn.probabilities[0])
 
 
-def test_what_is_known_matters() -> None:
+def test_orders_of_knowledge_differ() -> None:
     """In a chain of infostates every order has another game; unfrozen, the worst root is in every game."""
     where = cut(pennies(10), "depth:0")
     blueprint = Policy.uniform(where.tree)
@@ -258,7 +258,7 @@ def test_shares_of_the_program_are_safe_too(player: int) -> None:
 
 
 @pytest.mark.slow
-def test_in_turn_every_gadget_goes_its_own_way() -> None:
+def test_in_turn_gadgets_are_independent() -> None:
     """A batch gives the results of separate gadgets, each against its own changed blueprint."""
     tree = deals.drawn(3)
     blueprint = grove.to_policy(tree, drawn_blueprints(tree, 3))
@@ -277,7 +277,7 @@ def test_in_turn_every_gadget_goes_its_own_way() -> None:
 
 
 @pytest.mark.slow
-def test_damping_goes_part_of_the_way_in_realisation_plans() -> None:
+def test_damping_mixes_realisation_plans() -> None:
     player = 1
     parted = set[float]()
     for seed in (1, 4, 9):
@@ -391,7 +391,7 @@ def test_in_turn_is_resumed_and_programs_of_classes_are_dropped(
 
 
 @pytest.mark.parametrize("generate", [None, RandomGeneration(1, draws=2)])
-def test_where_one_class_fails_the_whole_blueprint_stays(
+def test_if_one_class_fails_the_whole_blueprint_is_kept(
     generate: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The neighbouring lanes are not affected."""
@@ -531,7 +531,7 @@ def test_to_consider_all_or_nothing() -> None:
 
 
 @players
-def test_a_generation_sees_what_the_opponent_can_get(player: int) -> None:
+def test_a_generation_receives_the_opponents_values(player: int) -> None:
     """Values of whole infostates against the current blueprint, those of each subgame together."""
     where, blueprints = spots(1)
     policy, seen = grove.to_policy(where.tree, blueprints), list[tuple[np.ndarray, np.ndarray]]()
@@ -623,7 +623,7 @@ def two_risks() -> HistoryTree:
     return deals.play([(0.5, (0, hand), Turn(0, dict(pay[hand]))) for hand in (0, 1)], "two risks")
 
 
-def test_what_is_not_considered_adds_up() -> None:
+def test_losses_of_unconsidered_infostates_add_up() -> None:
     """A bound by the largest loss over the opponent's infostates (Ge et al. 2023, Proposition 4.1) fails.
 
     Each J is left out half the time, which costs N(J)·1: 0.25 at one of them, 0.5 at both. The total is 0.45.
@@ -683,7 +683,7 @@ def test_users_arrays_are_the_same_in_every_draw_and_turn() -> None:
 
 
 @pytest.mark.slow
-def test_refine_measures_what_is_put_together() -> None:
+def test_refine_evaluates_the_combined_strategy() -> None:
     order, unfrozen, player = 1, False, 0
     where, blueprints = spots(3)
     policy = grove.to_policy(where.tree, blueprints)
@@ -710,7 +710,7 @@ def test_refine_measures_what_is_put_together() -> None:
 
 
 @players
-def test_what_blueprints_bring_is_found_in_parts(player: int) -> None:
+def test_ranges_of_blueprints_are_computed_in_parts(player: int) -> None:
     """In as few parts as memory allows, with at least one subgame each."""
     base = grove.forest(SEED)
     policy = grove.to_policy(base.tree, grove.blueprints(SEED))
@@ -748,7 +748,7 @@ def test_both_players_may_know_only_so_much() -> None:
     assert (both.nash_conv < both.blueprint_nash_conv - 0.01).any()
 
 
-def test_what_knowledge_refuses() -> None:
+def test_invalid_knowledge() -> None:
     tree = pennies(4)
     ask = functools.partial(refine, tree, "depth:0", Policy.uniform(tree), NO_MISTAKES)
     with pytest.raises(ValueError, match="order="):

@@ -306,7 +306,7 @@ def test_limits(name: str, above: str, chunk: int, monkeypatch: pytest.MonkeyPat
     assert len(limit_by_depth(tree, where, 99)) == len(limit_at_decisions(tree, where, 99, 0)) == 0
 
 
-def test_payoffs_that_do_not_fit_are_refused_before_they_are_asked_for(
+def test_payoffs_that_do_not_fit_are_refused_before_they_are_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Kuhn's first limit has 12 leaves, here with 12 million payoffs."""
@@ -341,7 +341,7 @@ def test_a_limit_through_an_infoset_is_refused() -> None:
         build_forest(tree, where, limit=limit[1:], num_choices=2)
 
 
-def test_a_value_function_is_asked_once_for_all_blueprints() -> None:
+def test_a_value_function_is_called_once_for_all_blueprints() -> None:
     tree, asked = game("kuhn_poker"), list[int]()
     exact = ExactValues(draws(tree, 1, 2))
 
@@ -358,7 +358,7 @@ def test_a_value_function_is_asked_once_for_all_blueprints() -> None:
         np.testing.assert_array_equal(values, exact(tree, found.lookahead.leaves.histories))
 
 
-def test_the_iterations_told_are_those_done() -> None:
+def test_reported_iterations_are_those_completed() -> None:
     tree, profiles = game("kuhn_poker"), draws(game("kuhn_poker"), 0, 1)
     how: dict[str, Any] = {"values": ExactValues(profiles), "iterations": 300}
     gadgets = Unsafe(), Resolving(NoPrior())

@@ -113,7 +113,7 @@ def test_every_action_is_the_best_estimate(name: str, player: int) -> None:
 
 @pytest.mark.parametrize("player", (0, 1))
 @pytest.mark.slow
-def test_it_gains_much_of_what_a_best_response_does(player: int) -> None:
+def test_it_gains_much_of_a_best_responses_gain(player: int) -> None:
     tree = game("leduc_poker")
     models = jg.make_blueprints(tree, ["uniform", "cfr:10"])
     value = np.mean(jg.game_value(tree))

@@ -117,7 +117,7 @@ class Doubled(HistoryLeaf):
         return 2 * super().payoffs(tree, histories, dtype)
 
 
-def test_a_leaf_of_ones_own():
+def test_a_user_defined_leaf():
     uniform = Policy.uniform(alike.histories("kuhn_poker"))
     search = functools.partial(nested_search, uniform.tree, uniform, Resolving(), iterations=20, value=VALUE)
     values = ExactValues(make_portfolio(uniform, size=2))

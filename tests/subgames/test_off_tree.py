@@ -103,7 +103,7 @@ def assert_safe(shape: str, player: int) -> None:
 
 
 @pytest.mark.parametrize("method", ["inexpensive", "safe"])
-def test_the_certificate_is_what_the_strategy_guarantees_in_the_whole_game(method: str) -> None:
+def test_the_certificate_is_the_guaranteed_value_in_the_whole_game(method: str) -> None:
     shape, player = ("two ways off", 1)
     assert_certified(shape, player, method)
 
@@ -226,7 +226,7 @@ def test_max_margin_loses_at_most_twice_the_error_of_the_values(shift: float) ->
     assert again.refined_exploitability[0] <= again.exploitability_bound[0] + 1e-9
 
 
-def test_what_is_promised_is_the_value_before_the_action_without_it() -> None:
+def test_alternative_values_are_values_before_the_action_without_it() -> None:
     """By definition, in the abstraction: the best of the actions on the menu, at every infoset before it."""
     tree, larger, _, optimal = level_one()
     policy = jg.Policy.dirichlet(tree, 2)
@@ -259,7 +259,7 @@ def test_a_level_knows_nothing_of_the_next() -> None:
     assert once.exploitability.max() > 0.1 and np.isnan(once.above_optimum).all()
 
 
-def test_what_no_level_answers_is_translated() -> None:
+def test_actions_beyond_all_levels_are_translated() -> None:
     tree, policy = small("two ways off"), blueprints("two ways off")
     translated = jg.translate_off_tree(tree, policy, player=1, algorithm="lp")
     none = nested_off_tree(tree, policy, SAFE, player=1, levels=0, algorithm="lp")
@@ -282,7 +282,7 @@ def test_strategies_on_the_whole_tree_are_those_that_were_measured() -> None:
     assert np.abs(usual.exploitability - linear.exploitability).max() > 1e-3
 
 
-def test_at_each_level_the_safe_method_holds_what_follows_the_next() -> None:
+def test_the_safe_method_bounds_values_level_by_level() -> None:
     tree, policy = small("two ways off"), blueprints("two ways off")
     once = nested_off_tree(tree, policy, SAFE, player=1, method="safe", levels=1, algorithm="lp")
     larger = once.policy.tree
@@ -378,7 +378,7 @@ def test_the_blueprint_prior_is_the_reach_before_the_action() -> None:
         assert np.ptp(share) > 0.1
 
 
-def test_what_does_not_fit_is_unknown() -> None:
+def test_exploitability_without_memory_is_unknown() -> None:
     """The certificate exists all the same, and with the game's value so does exploitability."""
     tree, policy = small("two ways off"), exact("two ways off", "small").policy
     found = solved("two ways off", 1, "inexpensive")
@@ -439,7 +439,7 @@ def test_both_may_not_act_at_once() -> None:
     refused("menu", tree)
 
 
-def test_an_opponent_that_plays_off_the_menu_already_goes_on_doing_so() -> None:
+def test_play_off_the_menu_continues_after_the_first_bet() -> None:
     """After a bet of 2, mapped to 1, translation bets 1/2 where the shadow bets 1, which is too much."""
     game = NoLimitLeduc(bets="1/2-1-2", stack=13, max_raises=1, num_ranks=2, suit_isomorphism=True)
     menu = ["Fold", "Call", "Bet 1"]

@@ -69,7 +69,7 @@ VALUE_OF_PLAYING = {"resolving": -3.5, "max-margin": -4.0, "full": -3.0, "optima
 so that player 0 plays if 3/2·p > −value·(1 − p)."""
 
 
-def test_gadgets_overestimate_and_underestimate_what_a_deviation_costs() -> None:
+def test_gadgets_overestimate_and_underestimate_the_cost_of_a_deviation() -> None:
     algorithm = "lp"
     tree, policy = coin_game()
     asked = [find(GADGETS, name, "gadget")(jg.NoPrior()) for name in VALUE_OF_PLAYING]
@@ -97,7 +97,7 @@ def test_gadgets_overestimate_and_underestimate_what_a_deviation_costs() -> None
         assert row["gadget_value_sum"] <= optimum + TINY
 
 
-def test_max_margin_sees_only_the_ends_of_what_the_full_gadget_uses_all_of() -> None:
+def test_max_margin_ranks_actions_by_their_worst_root_only() -> None:
     """Each action costs 11, 13, 15 and 17 on average, but 15, 14, 14 and 13 at the worst root."""
     tree, costs = loaded("gadget_breaker"), [0, 11, 24, 39, 56]
     keeps, model = always(tree, 0, "0", "keeps"), always(tree, 1, "M", "model")
@@ -267,7 +267,7 @@ def check_games(player: int) -> None:
 
 
 @pytest.mark.slow
-def test_linear_programs_find_the_optima_that_regret_matching_comes_near() -> None:
+def test_regret_matching_is_within_its_gap_of_linear_programs() -> None:
     check_optima(1)  # player 0: tests/slow
 
 
@@ -340,7 +340,7 @@ def test_bounds_hold_at_optima() -> None:
         (jg.MaxMargin, 0.1, (0.15 + 0.9 * 0.5 * 4) / (0.9 * 0.5)),
     ],
 )
-def test_bounds_without_what_mistakes_cost_would_be_false(kind: Any, p: float, expected: float) -> None:
+def test_bounds_without_the_cost_of_mistakes_would_be_false(kind: Any, p: float, expected: float) -> None:
     """Coin game with a response to green coins placed tails up only, whose state is worth ½·4."""
     tree, policy = coin_game()
     forest = jg.build_forest(tree, "subgame")
@@ -369,7 +369,7 @@ def test_bounds_without_what_mistakes_cost_would_be_false(kind: Any, p: float, e
 
 
 @pytest.mark.slow
-def test_continuation_values_promise_what_one_gets_who_adapts() -> None:
+def test_continuation_values_are_those_of_an_adapting_opponent() -> None:
     """The bound is relative to the continuation: its exploitability, and the gain over its strategy."""
     player = 1
     tree, _ = grove.grove(SEED)
@@ -389,7 +389,7 @@ def test_continuation_values_promise_what_one_gets_who_adapts() -> None:
     assert (rough.refined_exploitability <= rough.exploitability_bound + 1e-6).all()
 
 
-def test_what_is_gained_counts_from_the_continuation_whose_values_are_promised() -> None:
+def test_gains_are_relative_to_the_continuation() -> None:
     """A blueprint that plays gains nothing more, but the continuation quits: 4/5·3/2 are gained over it."""
     tree, policy = coin_game()
     plays = jg.Policy(tree, (always(tree, 0, "P", "P").probabilities[0], policy.probabilities[1]), ("plays",))
@@ -439,9 +439,7 @@ def test_an_opponent_who_only_adapts_changes_nothing(player: int) -> None:
     ("name", "where", "player"), [("kuhn_poker", "depth:1", 0), ("coin_toss_two_subgames", "play", 1)]
 )
 @pytest.mark.slow
-def test_little_p_comes_to_what_none_does_and_one_to_the_same_for_all(
-    name: str, where: str, player: int
-) -> None:
+def test_the_limits_of_p_are_no_model_and_a_locked_opponent(name: str, where: str, player: int) -> None:
     tree = loaded(name)
     blueprint, model = jg.Policy.dirichlet(tree, 0), jg.Policy.dirichlet(tree, 1)
     asked = every_gadget()
@@ -459,7 +457,7 @@ def test_little_p_comes_to_what_none_does_and_one_to_the_same_for_all(
     np.testing.assert_allclose(gain, gain[0], atol=1e-7)
 
 
-def test_a_model_that_never_comes_leaves_the_blueprint_and_says_so() -> None:
+def test_a_model_without_reach_keeps_the_blueprint_and_is_reported() -> None:
     """Player 0 never bets in the model, so that only the free opponent reaches subgames after its bets."""
     tree = loaded("kuhn_poker")
     blueprint, model = jg.Policy.dirichlet(tree, 0), always(tree, 0, "Pass", "passes")
@@ -503,7 +501,7 @@ def check_near_one(player: int) -> None:
     np.testing.assert_allclose(gain[:, 2:], np.full((2, 3), gain[0, -1]), atol=1e-3)
 
 
-def test_vanishing_shares_are_told() -> None:
+def test_vanishing_shares_are_reported() -> None:
     """Numbers below the precision: a tiny reach of the model counts if no other opponent has reach."""
     tree = loaded("kuhn_poker")
     rare = jg.Policy.from_function(tree, lambda player, infoset, count: [1 - 1e-36, 1e-36], "rare")
@@ -551,7 +549,7 @@ def test_checkpoints_know_the_opponent(tmp_path: pathlib.Path) -> None:
 # Subgames that only the model reaches, or only its range
 
 
-def test_where_only_the_model_comes_there_is_something_to_solve() -> None:
+def test_subgames_that_only_the_model_reaches_have_a_decision() -> None:
     """The blueprint's opponent never bets, so that unsafe solving has a decision for the model alone."""
     tree = loaded("kuhn_poker")
     never, model = always(tree, 0, "Pass", "passes"), jg.Policy.uniform(tree)
@@ -563,7 +561,7 @@ def test_where_only_the_model_comes_there_is_something_to_solve() -> None:
 
 
 @pytest.mark.parametrize("kind", [jg.Resolving, jg.MaxMargin, jg.Full])
-def test_the_range_of_a_model_is_that_of_a_blueprint_who_plays_it(kind: Any) -> None:
+def test_the_range_of_a_model_is_that_of_an_equal_blueprint(kind: Any) -> None:
     tree = loaded("kuhn_poker")
     ours, theirs = jg.Policy.dirichlet(tree, 1), jg.Policy.dirichlet(tree, 2)
     joined = jg.Policy(tree, (ours.probabilities[0], theirs.probabilities[1]), ("joined",))

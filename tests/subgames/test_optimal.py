@@ -166,7 +166,7 @@ def test_case_1_a_deeper_limit_may_be_worse() -> None:
 
 
 @pytest.mark.parametrize("g", [0.2, 0.9])
-def test_case_2_what_lies_below_the_limit_is_taken_for_rational(g: float) -> None:
+def test_case_2_play_below_the_limit_counts_as_rational(g: float) -> None:
     tree = game("biased_matching_pennies")
 
     def choose(name: str, names: list[str]) -> dict[str, float]:

@@ -224,7 +224,7 @@ def padded(portfolio: Policy, lane: int) -> tuple[np.ndarray, np.ndarray]:
     return first, second
 
 
-def test_the_first_response_is_what_the_row_player_gets_against_the_mix():
+def test_the_first_response_has_the_row_players_value_against_the_mixture():
     """By the values: the mean over the other's entries, in a portfolio without entries of other kinds."""
     tree, _ = game(GOOFSPIEL)
     made = make_portfolio(blueprint(GOOFSPIEL), ("blueprint", "draws", "best-responses"), size=5)

@@ -89,7 +89,7 @@ def check_first_step(player: int) -> None:
 
 
 @pytest.mark.slow
-def test_nested_search_goes_on_below_the_limit() -> None:
+def test_nested_search_continues_below_the_limit() -> None:
     tree = kuhn()
     model = Policy.geometric(tree, 0.3)
     how: dict[str, Any] = {"values": jg.ResolvedValues(100), "limit": "depth:1", "dtype": "float64"}

@@ -384,7 +384,7 @@ def test_a_broken_checkpoint_is_refused(tmp_path: pathlib.Path) -> None:
 # Precision and compilation
 
 
-def test_float32_comes_with_certificates_in_float64() -> None:
+def test_float32_has_certificates_in_float64() -> None:
     assert not jax.config.jax_enable_x64  # global flags of JAX are unchanged
     precise = solved(asked=SOME, iterations=200)
     single = solved(asked=SOME, iterations=200, dtype="float32")

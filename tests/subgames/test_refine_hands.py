@@ -75,7 +75,7 @@ def test_operators_have_subgames():
         np.testing.assert_allclose(first, second, rtol=0, atol=1e-12)
 
 
-def test_only_what_is_below_is_kept():
+def test_only_nodes_below_are_kept():
     tree = alike.public("leduc_poker")
     below = cut(tree, cut(tree, "chance").roots[:3]).root >= 0
     inside = np.sort(

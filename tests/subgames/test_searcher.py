@@ -44,7 +44,7 @@ def values(tree: HistoryTree) -> ExactValues:
 
 
 @pytest.mark.parametrize("name", GAMES[:1])
-def test_it_plays_what_nested_search_assembles(name: str) -> None:
+def test_it_plays_the_policy_of_nested_search(name: str) -> None:
     tree = game(name)
     blueprint, gadget = Policy.dirichlet(tree, 0), MaxMargin(BlueprintPrior(), 0.01)
     searching = SearchPlayer(blueprint, gadget, values=values(tree), **settings(**HOW))
@@ -121,7 +121,7 @@ def test_searches_of_one_level_may_come_one_by_one(depth: int, tmp_path: pathlib
     assert np.abs(together - PolicyPlayer(blueprint).action_probabilities(tree, 0, acts)).max() > 0.1
 
 
-def test_only_what_matches_reach_is_searched_and_only_once() -> None:
+def test_only_subgames_that_matches_reach_are_searched_and_only_once() -> None:
     tree = game(LIARS_DICE)
     asked: list[int] = []
     exact = values(tree)
@@ -147,7 +147,7 @@ def test_only_what_matches_reach_is_searched_and_only_once() -> None:
     assert "{1: 2}" in repr(player)
 
 
-def test_gadgets_that_look_at_a_whole_level_are_refused() -> None:
+def test_gadgets_that_need_a_whole_level_are_refused() -> None:
     blueprint = Policy.uniform(game("kuhn_poker"))
     with pytest.raises(ValueError, match="gadgets: full requires"):
         SearchPlayer(blueprint, Full(NoPrior()), values=values(blueprint.tree))
@@ -171,7 +171,7 @@ def test_searches_of_a_step_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.slow
-def test_what_does_not_fit_is_searched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_level_that_does_not_fit_is_searched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts are searched separately, the subgames below a part before the next part: the same policy."""
     from jaxgadget.subgames import nested_run
 

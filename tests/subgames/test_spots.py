@@ -112,7 +112,7 @@ def test_given_values_are_taken_for_those_of_the_blueprint():
     assert np.isfinite(limited.best_response).sum() == 4
 
 
-def test_what_is_promised_may_be_less_than_best_responses():
+def test_alternative_values_may_be_below_best_responses():
     """Values under both blueprints: margins are relative to these, and bounds are unknown."""
     ((one,),) = refine_spots(
         [SPOT], [GADGETS[3]], blueprints=[blueprint()], solver=Solver(iterations=5, dtype="float64")

@@ -66,7 +66,7 @@ def test_rows_are_those_of_refine(finished: tuple[pathlib.Path, Any]) -> None:
             assert [None if x != x else x for x in found[name]] == result.table[name].tolist()
 
 
-def test_a_folder_is_of_what_was_to_be_known(finished: tuple[pathlib.Path, Any]) -> None:
+def test_a_folder_records_the_knowledge(finished: tuple[pathlib.Path, Any]) -> None:
     folder, rows = finished
     again = jg.sweep(folder, **sweeping(knowledge=KNOWN, **KUHN))
     assert_frame_equal(again, rows)
@@ -89,7 +89,7 @@ class First:
         return np.broadcast_to((rank < self.num)[:, None], values.shape)
 
 
-def test_a_generation_of_ones_own(tmp_path: pathlib.Path) -> None:
+def test_a_user_defined_generation(tmp_path: pathlib.Path) -> None:
     """Each occurs once, and is distinguished from others when the sweep is resumed."""
     first = [jg.Knowledge(generate=First(1)), jg.Knowledge(generate=First(1))]
     asked = KUHN | {"blueprints": "uniform", "gadgets": "resolving"}

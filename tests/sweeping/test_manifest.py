@@ -164,7 +164,7 @@ def test_pieces_cover_everything_once(setup: Setup):
         assert Piece.read(json.loads(json.dumps(dataclasses.asdict(piece)))) == piece
 
 
-def test_a_key_depends_on_what_the_rows_depend_on(setup: Setup, kuhn: HistoryTree):
+def test_a_key_depends_on_every_input_of_the_rows(setup: Setup, kuhn: HistoryTree):
     asked = request()
     forest = build_forest(kuhn, "depth:1")
     piece = pieces(asked, setup)[-1]

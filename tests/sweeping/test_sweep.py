@@ -130,7 +130,7 @@ def test_rows_are_those_of_refine(finished: Finished):
     assert seen == len(rows) == 2 * 2 * 3 * len(LANES)
 
 
-def test_every_column_says_what_it_should(finished: Finished):
+def test_every_column_has_its_content(finished: Finished):
     rows = finished.rows
     assert list(rows) == SCHEMA.names
     assert set(rows["game"]) == {"kuhn_poker"} and set(rows["cut"]) == {"depth:1"}
@@ -165,7 +165,7 @@ def test_rows_are_in_order_with_seeds(finished: Finished):
     assert rows["piece"].nunique() == 2 * 2 * 2
 
 
-def test_read_sweep_gives_what_is_there(finished: Finished, folder: pathlib.Path):
+def test_read_sweep_returns_the_finished_pieces(finished: Finished, folder: pathlib.Path):
     assert_frame_equal(read_sweep(folder), finished.rows, check_exact=True)
     gone = finished.rows["piece"].iloc[0]
     (folder / "pieces" / f"{gone}.parquet").unlink()
@@ -320,7 +320,7 @@ def test_only_so_many_histories_are_kept(
     assert names == 2 * [load(tmp_path / "pennies.efg").name, "own_pennies"]
 
 
-def test_a_game_of_ones_own_whose_rules_changed(tmp_path: pathlib.Path, solved: list[str]):
+def test_a_user_defined_game_whose_rules_changed(tmp_path: pathlib.Path, solved: list[str]):
     sweep(tmp_path, **sweeping(games=Pennies(), cuts="later", **FAST))
     assert len(sweep(tmp_path, **sweeping(games=Pennies(), cuts="later", **FAST))) == len(solved) == 1
     for extend in (False, True):
@@ -349,9 +349,7 @@ def test_a_finished_sweep_solves_nothing(finished: Finished, folder: pathlib.Pat
     assert solved == []
 
 
-def test_what_is_missing_is_solved_again_and_only_that(
-    finished: Finished, folder: pathlib.Path, solved: list[str]
-):
+def test_only_missing_pieces_are_solved_again(finished: Finished, folder: pathlib.Path, solved: list[str]):
     keys = finished.rows["piece"].unique().tolist()
     rng = np.random.default_rng(0)
     gone = [key for key in keys if rng.random() < 0.3]
@@ -406,7 +404,7 @@ def test_another_configuration_is_refused(folder: pathlib.Path, change: dict[str
     assert after == before, "nothing was touched"
 
 
-def test_extending_keeps_what_is_common(finished: Finished, folder: pathlib.Path, solved: list[str]):
+def test_extending_keeps_common_pieces(finished: Finished, folder: pathlib.Path, solved: list[str]):
     apart = OptimalContinuation(NoPrior())
     more = KUHN | {"iterations": (7, 9), "players": 1, "gadgets": [apart, "unsafe", "resolving"]}
     rows = sweep(folder, extend=True, **sweeping(**more))
@@ -462,7 +460,7 @@ def test_other_versions_are_never_mixed_silently(finished: Finished, folder: pat
 
 
 @pytest.mark.parametrize("base", [Resolving, OptimalContinuation])
-def test_kinds_that_cannot_be_told_apart_are_refused(base: type[Any], tmp_path: pathlib.Path):
+def test_indistinguishable_kinds_are_refused(base: type[Any], tmp_path: pathlib.Path):
     """In one batch or in separate batches."""
 
     def make() -> type[Any]:
@@ -594,7 +592,7 @@ def test_an_interrupt_lets_go_of_everything(
 # --- locks of pieces ----------------------------------------------------------------------
 
 
-def test_a_piece_that_somebody_else_is_at_is_left_to_them(
+def test_a_piece_that_another_process_holds_is_skipped(
     finished: Finished, folder: pathlib.Path, solved: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     """Another process holds the first of two pieces and has finished it by the time it is needed."""
@@ -615,7 +613,7 @@ def test_a_piece_that_somebody_else_is_at_is_left_to_them(
     assert solved == [other] and len(waits) == 1
 
 
-def test_a_holder_that_slept_does_not_write_what_is_there(
+def test_a_holder_whose_claim_expired_does_not_overwrite(
     finished: Finished, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Its claim expired while it solved, and another process has written the piece."""
@@ -635,7 +633,7 @@ def test_a_holder_that_slept_does_not_write_what_is_there(
     assert path.read_bytes() == theirs
 
 
-def test_a_holder_that_slept_outlives_the_new_ones_cleaning(
+def test_a_holder_whose_claim_expired_survives_the_new_ones_cleaning(
     finished: Finished, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ):
     """The new holder deletes the old one's temporary file; the old one checks again before it renames."""

@@ -91,14 +91,14 @@ def test_only_a_path_travels(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyP
     assert_same_rows(rows, sweep("alone", **sweeping(**FEW)))
 
 
-def test_nobody_is_called_if_nothing_is_missing(tmp_path: pathlib.Path):
+def test_no_worker_is_called_if_no_piece_is_missing(tmp_path: pathlib.Path):
     executor = Here()
     rows = sweep(tmp_path, **sweeping(**FEW))
     assert_frame_equal(sweep(tmp_path, executor=executor, **sweeping(**FEW)), rows, check_exact=True)
     assert executor.submitted == []
 
 
-def test_workers_do_only_what_is_missing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+def test_workers_solve_missing_pieces_only(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     rows, executor = sweep(tmp_path, **sweeping(**FEW)), Here()
     gone = rows["piece"].iloc[0]
     (tmp_path / "pieces" / f"{gone}.parquet").unlink()
@@ -182,7 +182,7 @@ def test_a_file_whose_rules_change_before_a_worker_reads_it_is_refused(tmp_path:
 # --- failures -----------------------------------------------------------------------------
 
 
-def test_others_do_what_a_dead_worker_left(tmp_path: pathlib.Path):
+def test_other_workers_take_over_from_a_dead_one(tmp_path: pathlib.Path):
     executor = Here(BrokenProcessPool("A child was killed\nwithout mercy"))
     with pytest.warns(
         UserWarning, match=r"^1 of 2 workers ended early, with: BrokenProcessPool: A child was killed; "
@@ -191,7 +191,7 @@ def test_others_do_what_a_dead_worker_left(tmp_path: pathlib.Path):
     assert_same_rows(rows, sweep(tmp_path / "alone", **sweeping(**FEW)))
 
 
-def test_if_all_die_the_same_call_goes_on(tmp_path: pathlib.Path):
+def test_if_all_workers_die_the_same_call_resumes(tmp_path: pathlib.Path):
     executor = Here(BrokenProcessPool("killed"), RuntimeError())
     with pytest.raises(
         ChildProcessError,
@@ -262,7 +262,7 @@ def test_an_interrupt_calls_workers_off(tmp_path: pathlib.Path, monkeypatch: pyt
     assert executor.cancelled == 2
 
 
-def test_what_cannot_be_pickled_is_named(tmp_path: pathlib.Path):
+def test_objects_that_cannot_be_pickled_are_named(tmp_path: pathlib.Path):
     asked = FEW | {"games": Pennies(baggage=threading.Lock())}
     with pytest.raises(ValueError, match=r"one of these cannot be \(.*lock.*\)"):
         sweep(tmp_path, executor=Here(), **sweeping(**asked))
@@ -277,7 +277,7 @@ def test_a_process_for_each_task():
     assert (first.result(), second.result()) == ((3, 2), (5, 2))
 
 
-def test_a_process_that_dies_says_how(capfd: pytest.CaptureFixture[str]):
+def test_the_exit_of_a_dead_process_is_reported(capfd: pytest.CaptureFixture[str]):
     with pytest.raises(ChildProcessError, match=r"^process \d+ ended with status 1$"):
         Processes().submit(divmod, 1, 0).result()
     assert "ZeroDivisionError" in capfd.readouterr().err
@@ -320,7 +320,7 @@ def test_processes_start_with_variables_of_their_own(monkeypatch: pytest.MonkeyP
     assert dict(os.environ) == before
 
 
-def test_slurm_says_what_is_missing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_slurm_is_reported(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ValueError, match='no Slurm here: Could not detect "srun"'):
         module.slurm_executor(tmp_path, {})
     monkeypatch.setitem(sys.modules, "submitit", None)

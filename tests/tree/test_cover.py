@@ -237,7 +237,7 @@ def expected_by_roots(forest: Forest, below: Any) -> dict[tuple[int, int, int], 
     return found
 
 
-def test_every_subgame_pays_what_a_recursion_over_its_roots_says(forest: Forest) -> None:
+def test_payoffs_of_every_subgame_equal_a_recursion_over_its_roots(forest: Forest) -> None:
     """Strategies differ between subgames, so that each copy of an infoset is tested separately."""
     tree, rng = forest.tree, np.random.default_rng(1)
     explicit = efg.from_tree(tree)

@@ -113,7 +113,7 @@ def test_a_simultaneous_move_is_one_and_chance_is_none():
     assert cut(kuhn, "depth:0").num_subgames == 1
 
 
-def test_depth_cuts_go_past_chance_that_comes_late():
+def test_depth_cuts_skip_late_chance_moves():
     """In `delays` a chance move follows only one of the actions; roots have different lengths."""
     tree = make("random delays")
     found = cut(tree, "depth:1")
@@ -162,7 +162,7 @@ def test_predicates_mark_or_list_histories():
     assert cut(tree, expected) is expected
 
 
-def test_common_knowledge_is_finer_than_what_is_public():
+def test_common_knowledge_is_finer_than_public_observations():
     """A tie reveals both bids to both players, but the public sequence of wins does not."""
     tree = make(GOOFSPIEL)
     found = cut(tree, "depth:1")

@@ -86,7 +86,7 @@ def test_odd_files_are_the_same_when_they_are_written_and_read_again(text: str, 
 
 
 @pytest.mark.parametrize("name", ["kuhn", "coin toss", "betting", "weather", "delays"])
-def test_what_is_read_is_what_was_written(name: str, tmp_path: pathlib.Path):
+def test_a_written_tree_is_read_back(name: str, tmp_path: pathlib.Path):
     tree = enumerate_game(GAMES[name]())
     again = reread(tree, tmp_path / "game.efg")
     for field in ("level_offset", "parent", "actor", "payoff"):

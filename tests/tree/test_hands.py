@@ -89,7 +89,7 @@ class Dealt(Rules[tuple[int, ...]]):
         return Step(after, reward, public=move)
 
 
-def test_a_game_of_ones_own_is_found():
+def test_a_user_defined_game_is_found():
     found = find_hands(enumerate_game(load(Dealt("not at all"))))
     assert found.game.num_hands == (2, 1)
     assert len(found.game.nodes) == 7
@@ -109,7 +109,7 @@ def test_a_game_of_ones_own_is_found():
         ("at once", "once"),
     ],
 )
-def test_what_is_no_game_by_hands(flaw: str, why: str):
+def test_games_without_a_form_by_hands(flaw: str, why: str):
     with pytest.raises(ValueError, match=why) as error:
         find_hands(enumerate_game(load(Dealt(flaw))))
     assert str(error.value).startswith(f"dealt {flaw} is no game by hands: ")

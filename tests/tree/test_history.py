@@ -60,7 +60,7 @@ def test_histories_are_in_breadth_first_order(tree):
     assert tree.terminals.tolist() == [h for h, actor in enumerate(tree.actor.tolist()) if actor == TERMINAL]
 
 
-def test_what_adds_up_along_a_history(tree):
+def test_cumulative_fields_of_histories(tree):
     """Moves, chance, and both players' last sequences, for every history."""
     chance = [1.0] * tree.num_histories
     moves, count = [()] * tree.num_histories, [0] * tree.num_histories

@@ -276,7 +276,7 @@ TABLE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_sizes_of_what_is_known(name: str) -> None:
+def test_sizes_of_knowledge(name: str) -> None:
     """Histories, own infostates, components; mean and largest number of histories in I, I² and the component
     of I; and the percentage of own infostates whose I² is the component.
     """
@@ -359,7 +359,7 @@ def test_shares_that_are_known() -> None:
 
 
 @pytest.mark.parametrize("factor", [1 + 1e-7, 1.5])
-def test_what_a_program_oversteps_is_taken_back(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounding_of_a_program_is_corrected(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
     where = spot(f"{GOOFSPIEL} @ depth:2")
     share, meets = shares(where, 0, "program"), infostate_graph(where, 0).meets
     overstepped = types.SimpleNamespace(success=True, x=share * factor)
@@ -370,7 +370,7 @@ def test_what_a_program_oversteps_is_taken_back(factor: float, monkeypatch: pyte
     assert found.tolist() == pytest.approx(share.tolist(), abs=1e-15)
 
 
-def test_a_program_that_was_not_solved_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsolved_program_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     failed = types.SimpleNamespace(success=False, message="no time", x=None)
     monkeypatch.setattr("scipy.optimize.linprog", lambda *_, **__: failed)
     with pytest.raises(RuntimeError, match="shares"):

@@ -305,7 +305,7 @@ def test_a_game_without_end_has_truncated_trees():
     assert len(tree.infosets[0]) == 1 + 1 + 2 and len(tree.infosets[1]) == 1
 
 
-def test_nobody_acts_at_a_leaf():
+def test_no_player_acts_at_a_leaf():
     tree = enumerate_game(KuhnPoker(), depth=1)
     assert tree.num_leaves == 12 and (tree.infoset[:, tree.leaves] == -1).all()
     assert (tree.actor[tree.leaves] == ACTOR_BIT[1]).all()
@@ -334,7 +334,7 @@ def test_a_game_that_stops_too_early_is_found_out():
         enumerate_game(Short(KuhnPoker()), depth=3)
 
 
-def test_what_is_sent_says_which_histories_to_expand():
+def test_sent_values_select_the_histories_to_expand():
     """Any set of histories, not only those above a depth."""
     for game, level, rows in ((LeducPoker(), 3, [0, 2]), (StepwiseGame(Ladder(4)), 2, [1])):
         plain = list(game.levels(Budget("plain")))

@@ -75,7 +75,7 @@ def test_jax_chooses_where_nothing_is_missing(
     assert import_jax() == "" and PLATFORMS not in os.environ
 
 
-def test_what_the_user_asks_for_is_there_or_an_error(machine: pytest.MonkeyPatch):
+def test_a_requested_device_exists_or_is_an_error(machine: pytest.MonkeyPatch):
     installs(machine, PLUGIN, RUNTIME)
     with pytest.raises(ValueError, match=f"^--device gpu: {PLUGIN} is installed but no NVIDIA driver"):
         import_jax("gpu")
@@ -132,7 +132,7 @@ def test_each_worker_has_a_gpu(machine: pytest.MonkeyPatch, gpus: int, visible: 
     assert (os.environ[PREALLOCATE], os.environ.get(MEMORY_FRACTIONS[0])) == ("false", share)
 
 
-def test_workers_keep_to_what_the_user_chose(machine: pytest.MonkeyPatch):
+def test_workers_use_the_devices_that_the_user_chose(machine: pytest.MonkeyPatch):
     installs(machine, PLUGIN, RUNTIME, gpus=2)
     machine.setenv(PREALLOCATE, "false")
     machine.setenv(MEMORY_FRACTIONS[1], "0.1")
@@ -181,7 +181,7 @@ def packages(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path
 
 
-def test_without_a_gpu_a_command_says_so_and_computes(packages: pathlib.Path):
+def test_without_a_gpu_a_command_warns_and_computes(packages: pathlib.Path):
     done = command(packages, "solve", "kuhn_poker", "--iterations", "3")
     why = (
         "no NVIDIA driver was found" if accelerators.count_gpus() is None else "the NVIDIA driver has no GPU"

@@ -19,7 +19,7 @@ def test_whole_numbers(value: object):
 
 
 @pytest.mark.parametrize("value", [1, 6, np.float32(3), True, "3", None])
-def test_what_is_no_whole_number_in_range(value: object):
+def test_invalid_whole_numbers(value: object):
     with pytest.raises(ValueError, match="count="):
         check_whole_number("count", value, 2, 5)
 
@@ -41,7 +41,7 @@ def test_players(value: object):
 
 
 @pytest.mark.parametrize("value", [2, 1.0, np.False_, "0", None])
-def test_what_is_no_player(value: object):
+def test_invalid_players(value: object):
     with pytest.raises(ValueError, match="player="):
         check_player(value)
 

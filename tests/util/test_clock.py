@@ -28,7 +28,7 @@ def hands(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
-def test_phases_add_up_and_time_between_them_is_nobodys(hands: Clock) -> None:
+def test_phases_add_up_and_time_between_them_does_not_count(hands: Clock) -> None:
     watch = Stopwatch()
     for _ in range(2):
         hands.spend(1000)

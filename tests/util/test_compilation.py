@@ -122,7 +122,7 @@ def test_a_folder_is_made_and_used(tmp_path: pathlib.Path, monkeypatch: pytest.M
     assert entries(folder) > kept
 
 
-def test_what_jax_was_told_is_kept(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+def test_settings_of_jax_are_kept(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "7")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 7.0)
     jax.config.update("jax_compilation_cache_dir", str(tmp_path / "told"))

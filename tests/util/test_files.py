@@ -152,7 +152,7 @@ def test_the_file_that_standard_output_goes_to_is_not_replaced(tmp_path):
 # --- full disks, and leftovers of killed processes -------------------------------------------
 
 
-def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_with_the_file(tmp_path, monkeypatch):
     def full(number: int):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -168,7 +168,7 @@ def left_over(path: pathlib.Path, age: float) -> pathlib.Path:
     return path
 
 
-def test_what_a_killed_write_left_is_removed_by_the_next(tmp_path):
+def test_leftovers_of_a_killed_write_are_removed_by_the_next(tmp_path):
     old, young = 2 * LEFT_OVER_SECONDS, 0.5 * LEFT_OVER_SECONDS
     gone = [left_over(tmp_path / f".out.bin.{number:016x}", old) for number in range(2)]
     kept = [

@@ -19,7 +19,7 @@ def test_the_outermost_note_stays() -> None:
     assert raised.value.__notes__ == ["'out' keeps 2 of 3 pieces; repeat the same command to resume."]
 
 
-def test_who_has_nothing_to_say_leaves_the_note_from_inside() -> None:
+def test_without_a_description_the_inner_note_remains() -> None:
     with pytest.raises(KeyboardInterrupt) as raised:
         with telling_what_is_kept(unknown), telling_what_is_kept(lambda: ""):
             with telling_what_is_kept(lambda: "'out/inside' keeps 1"):

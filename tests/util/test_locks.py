@@ -48,7 +48,7 @@ def test_one_holds_and_others_do_not(tmp_path: pathlib.Path, by_system: bool):
 
 
 @pytest.mark.parametrize("by_system", [True, False])
-def test_what_a_dead_process_held_is_free(tmp_path: pathlib.Path, by_system: bool):
+def test_locks_of_a_dead_process_are_released(tmp_path: pathlib.Path, by_system: bool):
     """At the first or second check, before its claim expires."""
     store = Store(tmp_path, locks=by_system)
     die_holding(tmp_path, by_system)

@@ -22,7 +22,7 @@ def _a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
 
 
-def test_what_was_done_before_does_not_count_as_speed(
+def test_earlier_progress_does_not_count_as_speed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     """Nine tenths exist already; a twentieth then takes a minute, and so does the rest."""
@@ -126,7 +126,7 @@ def test_a_log_is_written_while_nothing_is_reported(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("_a_log")
-def test_lines_are_written_only_where_they_are_asked_for(clock: Clock, capsys: pytest.CaptureFixture[str]):
+def test_lines_are_written_only_on_request(clock: Clock, capsys: pytest.CaptureFixture[str]):
     for show, seen in (
         (None, ""),
         (False, ""),

@@ -58,7 +58,7 @@ def stored(path: pathlib.Path) -> dict[str, Any]:
         return {name: archive[name] for name in archive.files}
 
 
-def test_a_record_comes_back(tmp_path: pathlib.Path):
+def test_a_record_is_read_back(tmp_path: pathlib.Path):
     path = tmp_path / "record.json"
     assert read_record(path, THINGS) is None
     write_record(path, THINGS, RECORD)
@@ -91,7 +91,7 @@ def test_another_format_or_version_is_refused(tmp_path: pathlib.Path, record: di
         read_record(path, THINGS)
 
 
-def test_only_what_release_0_2_wrote_may_lack_a_checksum(tmp_path: pathlib.Path):
+def test_only_records_of_release_0_2_may_lack_a_checksum(tmp_path: pathlib.Path):
     path = tmp_path / "record.json"
     path.write_text(json.dumps({"format": "jaxgadget things", "version": 2, **RECORD}))
     assert read_record(path, THINGS) == RECORD
@@ -131,7 +131,7 @@ def test_a_damaged_record_is_named_with_the_remedy(tmp_path: pathlib.Path, chang
 
 
 @pytest.mark.parametrize("compress", [False, True])
-def test_an_archive_comes_back(tmp_path: pathlib.Path, compress: bool):
+def test_an_archive_is_read_back(tmp_path: pathlib.Path, compress: bool):
     path = tmp_path / "archive.npz"
     assert read_archive(path, THINGS) is None
     write_archive(path, THINGS, RECORD, ARRAYS, compress=compress)
@@ -159,7 +159,7 @@ def test_an_archive_whose_arrays_were_changed(tmp_path: pathlib.Path, changes: d
         read(path)
 
 
-def test_what_is_no_archive_and_what_is_a_damaged_one_are_told_apart(tmp_path: pathlib.Path):
+def test_other_files_and_damaged_archives_are_distinguished(tmp_path: pathlib.Path):
     path = tmp_path / "archive.npz"
     write_archive(path, THINGS, RECORD, ARRAYS)
     whole = path.read_bytes()
@@ -248,7 +248,7 @@ def test_large_archives_are_not_packed_so_that_they_can_be_read(
         ({}, {f"a{number}": np.zeros(0) for number in range(100)}),
     ],
 )
-def test_whatever_was_written_can_be_read(
+def test_every_written_archive_can_be_read(
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
     header: dict[str, str],

@@ -62,7 +62,7 @@ def test_in_every_subgame_a_distribution(name: str, where: str, kind: Draw) -> N
         assert (rows[alone] == 1).all()
 
 
-def test_recursive_shares_are_what_halving_gives() -> None:
+def test_recursive_shares_have_the_moments_of_halving() -> None:
     """For three infostates the first half is one of them, with a uniform share; the mean is 1/3 each."""
     rows = np.concatenate(recursive(forest("kuhn_poker", "depth:2"), 4000, generator(1)), axis=1)
     np.testing.assert_allclose(rows.mean(axis=1), 1 / 3, atol=0.01)
@@ -154,6 +154,6 @@ def zeros(below: Forest, count: int) -> Any:
     ],
     ids=["None", "four", "Nones", "ragged", "lanes", "turned", "complex", "negative", "nobody"],
 )
-def test_what_a_draw_gives_is_looked_at(draw: Draw, message: str) -> None:
+def test_user_defined_draws_are_validated(draw: Draw, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         draw_ranges(forest("kuhn_poker", "depth:2"), 4, draws=[dirichlet, draw])

@@ -67,7 +67,7 @@ def kuhn() -> HistoryTree:
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_every_history_is_worth_what_the_recursion_says(name: str):
+def test_values_of_histories_equal_a_recursion(name: str):
     tree, explicit = game(name)
     entries, strategies = portfolio(name)
     found = leaf_values(ExactValues(entries), tree, every(tree))
@@ -152,7 +152,7 @@ def test_mixing_entries_at_the_root_mixes_values(name: str, player: int):
 
 @pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker", GAMES[2], "liars_dice(dice_sides=3)"])
 @pytest.mark.parametrize("depth", [0, 1, 2])
-def test_a_truncated_tree_asks_the_whole_one(name: str, depth: int):
+def test_a_truncated_tree_uses_values_of_the_whole_one(name: str, depth: int):
     tree, _ = game(name)
     values = ExactValues(portfolio(name)[0])
     short = enumerate_game(jaxgadget.load(name), depth=depth)
@@ -211,7 +211,7 @@ def test_values_of_another_shape(kuhn: HistoryTree, shape: tuple[int, ...]):
         leaf_values(OwnValues(lambda tree, histories: np.zeros(shape), 2), kuhn, np.arange(3))
 
 
-def test_values_too_large_for_what_is_computed_in(kuhn: HistoryTree):
+def test_values_that_overflow_the_precision(kuhn: HistoryTree):
     values = OwnValues(lambda tree, histories: np.full((len(histories), 1, 1), -1e39), 1)
     with pytest.warns(UserWarning, match="returned -1e.39 at .*: payoffs lie between"):
         assert leaf_values(values, kuhn, np.arange(2)).max() == -1e39
@@ -220,7 +220,7 @@ def test_values_too_large_for_what_is_computed_in(kuhn: HistoryTree):
 
 
 @pytest.mark.parametrize(("number", "told"), [(5.9, False), (6.1, True), (-5.9, False), (-6.1, True)])
-def test_values_far_from_all_payoffs_are_told(kuhn: HistoryTree, number: float, told: bool):
+def test_values_far_from_all_payoffs_are_refused(kuhn: HistoryTree, number: float, told: bool):
     """Kuhn pays -2 to 2; values up to 4 beyond that are accepted, since a network may err a little."""
     own = OwnValues(lambda t, h: np.full((len(h), 2, 2), number), 2)
     with warnings.catch_warnings(record=True) as heard:
@@ -232,7 +232,7 @@ def test_values_far_from_all_payoffs_are_told(kuhn: HistoryTree, number: float, 
         assert f"returned {number:g} at history 4" in texts[0] and "payoffs lie between -2 and 2" in texts[0]
 
 
-def test_without_histories_nothing_is_asked(kuhn: HistoryTree):
+def test_without_histories_there_is_no_query(kuhn: HistoryTree):
     def never(tree: HistoryTree, histories: np.ndarray) -> None:
         raise AssertionError("asked")
 
@@ -246,7 +246,7 @@ def test_numbers_of_entries_are_whole_and_positive(count: object):
 
 
 @pytest.mark.parametrize("value", [None, 3, lambda tree, histories: 0, "exact"])
-def test_what_is_no_value_function(kuhn: HistoryTree, value: object):
+def test_invalid_value_functions(kuhn: HistoryTree, value: object):
     with pytest.raises(ValueError, match="value"):
         leaf_values(value, kuhn, np.arange(1))
     with pytest.raises(ValueError, match="function="):

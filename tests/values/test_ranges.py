@@ -229,7 +229,7 @@ class Network:
         return Partial(ask, definition, weights)
 
 
-def test_a_network_is_asked_inside_the_loop() -> None:
+def test_a_network_is_evaluated_inside_the_loop() -> None:
     """CFR receives its output; its weights are arguments of one compiled program."""
     tree = game("kuhn_poker")
     found = solve_trunk(tree, "depth:2", Network(0), iterations=1)

@@ -75,7 +75,7 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path / "solved"
 
 
-def test_what_lies_there_is_not_solved_again(folder: pathlib.Path, solves: list[int]) -> None:
+def test_existing_shards_are_not_solved_again(folder: pathlib.Path, solves: list[int]) -> None:
     names = [f"shard-{number:05d}.npz" for number in range(3)]
     assert sorted(path.name for path in folder.iterdir()) == [MANIFEST, *names]
     again = kept(folder)
@@ -133,7 +133,7 @@ def test_a_kill_loses_no_finished_shard(
 # Interrupts and progress reports
 
 
-def test_an_interrupt_inside_a_shard_says_what_is_kept_and_changes_no_number(
+def test_an_interrupt_inside_a_shard_reports_stored_lanes_and_changes_no_number(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original, calls = solving.solve_batch, list[None]()

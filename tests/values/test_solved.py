@@ -165,7 +165,7 @@ def test_a_linear_programs_value_lies_within_the_gap(name: str, where: str) -> N
 
 
 @pytest.mark.parametrize(("name", "where"), GAMES)
-def test_what_values_are_divided_by(name: str, where: str) -> None:
+def test_units_of_values(name: str, where: str) -> None:
     below = forest(name, where)
     ranges, rows = drawn(below, 0), rows_of(below)
     found = solved(below, ranges, iterations=1)
@@ -201,7 +201,7 @@ def test_a_range_scales_the_others_values_and_not_its_own(player: int) -> None:
     np.testing.assert_allclose(after.mass, before.mass * factor, rtol=1e-12, atol=0)
 
 
-def test_ranges_that_hardly_meet_stay_finite() -> None:
+def test_nearly_incompatible_ranges_stay_finite() -> None:
     """Both players have the same unique card: few deals remain, and the gap remains valid."""
     below = forest("kuhn_poker", "depth:2")
     rare = np.array([0.0, 1e-12, 1e-7, 1e-3])
@@ -312,7 +312,7 @@ def test_bad_ranges_are_refused(change: Any, message: str) -> None:
         solve_ranges(below, change(*draw_ranges(below, 2)), iterations=1)
 
 
-def test_what_is_no_forest_of_whole_subgames_is_refused() -> None:
+def test_forests_without_whole_subgames_are_refused() -> None:
     """A lookahead's leaves would need values, and fixed decisions a policy."""
     tree = game("kuhn_poker")
     where = cut(tree, "depth:2")

@@ -33,7 +33,7 @@ def blueprints(name: str) -> Policy:
     ("name", "where", "player"), [(*game, player) for game, player in zip(GAMES, (1, 0, 1), strict=True)]
 )
 @pytest.mark.slow
-def test_what_the_opponent_gets_is_the_optimal_continuation(name: str, where: str, player: int) -> None:
+def test_the_opponents_value_is_that_of_the_optimal_continuation(name: str, where: str, player: int) -> None:
     check_what_the_opponent_gets(name, where, player)  # other player: tests/slow
 
 

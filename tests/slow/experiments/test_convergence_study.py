@@ -44,7 +44,7 @@ def test_losses_lie_between_zero_and_the_gap(frame: pd.DataFrame):
     assert reached["loss_iterations"].isin(study.LOOKS).all()
 
 
-def test_a_run_is_what_refine_does(frame: pd.DataFrame):
+def test_a_run_equals_refine(frame: pd.DataFrame):
     """The first method is `refine`'s: the same final gaps and values, summed."""
     tree, blueprint = cases.load_tree(KUHN), cases.load_blueprints(KUHN)
     gadgets = [Resolving(prior, e) for prior in (UniformPrior(), BlueprintPrior()) for e in cases.EPSILONS]

@@ -32,7 +32,7 @@ def test_all_is_measured_from_the_same_blueprints_and_the_optimum_is_the_least(s
     assert (promised["theorem2_bound"] >= promised["delta"] * 2).all()
 
 
-def test_the_largest_error_is_what_the_package_measures(settings: Settings):
+def test_the_largest_error_is_that_of_the_package(settings: Settings):
     frame = settings.data_of("closing", "this test")
     tree = enumerate_game(load("kuhn_poker"))
     profiles = make_blueprints(tree, SMOKE_BLUEPRINTS)

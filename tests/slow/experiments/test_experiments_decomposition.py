@@ -59,7 +59,7 @@ def test_nothing_of_the_subgames_is_kept():
         assert discarded.any() and not discarded.all()
 
 
-def test_recorded_data_are_what_the_experiment_computes() -> None:
+def test_stored_data_have_every_point() -> None:
     """Every point of the grid exists; more trunk iterations give lower lines (the paper's Figure 4)."""
     frame = STUDY.settings().data_of(figure4.NAME, "this test")
     assert list(frame.columns) == list(figure4.COLUMNS)

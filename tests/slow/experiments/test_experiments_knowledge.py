@@ -17,7 +17,7 @@ from tests.slow.experiments.frame import every_experiment_is_whole
 test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
 
 
-def test_pennies_are_safe_where_it_is_said_and_not_together(settings: Settings) -> None:
+def test_pennies_are_safe_by_the_safe_methods_only(settings: Settings) -> None:
     frame = with_way(settings.data_of("pennies", "this test"))
     exact = frame[(frame["algorithm"] == "lp") & (frame["gadget"] != "unsafe")]
     is_safe = np.array([pair in SAFE for pair in zip(exact["known"], exact["combine"], strict=True)])

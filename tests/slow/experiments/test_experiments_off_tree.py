@@ -55,7 +55,7 @@ def test_nothing_is_better_than_the_optimum_and_theorem_2_holds(settings: Settin
     assert (told.loc[estimates.ESTIMATE, "error"] > 0).all()
 
 
-def test_promising_what_the_optimum_has_is_as_good_but_for_gaps(settings: Settings) -> None:
+def test_values_of_the_optimum_give_the_optimum_up_to_gaps(settings: Settings) -> None:
     """§6: up to the sum of gaps for resolving, up to the largest for max-margin."""
     frame = settings.data_of("estimates", "this test")
     count = cut(estimates.finer(estimates.SMOKE_GAMES[0]), "flop").num_subgames

@@ -12,7 +12,7 @@ from tests.slow.experiments.frame import every_experiment_is_whole
 test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
 
 
-def test_what_gadgets_take_actions_for_is_what_they_are_solved_for(settings: Settings) -> None:
+def test_gadgets_values_of_actions_equal_their_objectives(settings: Settings) -> None:
     """The best action's value by definition is the objective, at every p, and the five actions differ."""
     frame = settings.data_of("breaker", "this test")
     best = frame.groupby(["game", "method", "p"])[["worth", "objective"]].max()

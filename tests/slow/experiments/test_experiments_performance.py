@@ -38,7 +38,7 @@ def test_the_grids_blueprints_are_many_and_different() -> None:
         np.testing.assert_array_equal(first, second)
 
 
-def test_what_a_solve_costs_by_itself_is_no_iteration() -> None:
+def test_the_overhead_of_a_solve_is_subtracted() -> None:
     """On a clock with 5 s per solve and 1 ms per iteration, the time per iteration excludes the 5 s."""
     asked: list[int] = []
 

@@ -21,7 +21,7 @@ def settings_in(folder: pathlib.Path, ending: str = "parquet") -> Settings:
     return Settings(folder=folder, work=folder / "work", progress=False, ending=ending)
 
 
-def test_an_interrupted_experiment_goes_on(tmp_path: pathlib.Path):
+def test_an_interrupted_experiment_resumes(tmp_path: pathlib.Path):
     settings, asked = settings_in(tmp_path), list[int]()
 
     def compute(key: dict[str, Any]) -> pd.DataFrame:
@@ -77,7 +77,7 @@ def experiment(name: str, source: str | None = None) -> Any:
         return pd.DataFrame({"value": value})
 
     def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-        """A one-number summary."""
+        """A number."""
         return frame
 
     return types.SimpleNamespace(NAME=name, compute=compute, summarise=summarise)
@@ -94,7 +94,7 @@ def study_in(folder: pathlib.Path) -> Study:
     )
 
 
-def test_a_study_runs_what_is_asked_for_and_what_follows(
+def test_a_study_runs_the_selected_and_derived_experiments(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ):
     study = study_in(tmp_path)
