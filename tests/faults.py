@@ -35,10 +35,11 @@ from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.checkpoint import RESULTS
 from jaxgadget.holdem.solve import evaluate_spot, solve_spots
 from jaxgadget.holdem.spots import Spot
-from jaxgadget.learn import checkpoints, range_training
+from jaxgadget.learn import range_training
 from jaxgadget.learn.options import RangeTrainingConfig
 from jaxgadget.learn.range_training import train_ranges
 from jaxgadget.learn.training import train_value
+from jaxgadget.networks import checkpoints
 from jaxgadget.policy.policy import Policy
 from jaxgadget.subgames.spots import refine_spots
 from jaxgadget.sweeping.store import TIMES

@@ -21,7 +21,7 @@ from jaxgadget.core.batch import Batch
 from jaxgadget.gadgets.alternative import BestResponseValues
 from jaxgadget.gadgets.frozen import Frozen
 from jaxgadget.holdem.spots import Spot
-from jaxgadget.learn import checkpoints
+from jaxgadget.networks import checkpoints
 from jaxgadget.opponents.games import mixed_games
 from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.subgames.off_tree import _Answers

@@ -22,6 +22,7 @@ ROOMS = (
     "core",
     "tree",
     "gadgets",
+    "networks",
     "policy",
     "holdem",
     "opponents",

@@ -201,7 +201,7 @@ def _shared(training: TrainingOptions) -> dict[str, Any]:
 
 def _keeping_steps(out: pathlib.Path, steps: int) -> contextlib.AbstractContextManager[None]:
     """Context manager that adds a description of the folder's checkpoint to an interrupt."""
-    from jaxgadget.learn.checkpoints import last_step
+    from jaxgadget.networks.checkpoints import last_step
 
     def describe() -> str:
         step = last_step(out)

@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 
 from jaxgadget.learn.network import Architecture
-from jaxgadget.learn.perceptron import Weights, evaluate
 from jaxgadget.learn.returns import Simulator, sample_returns
+from jaxgadget.learn.trainer import Carried, Stateless
+from jaxgadget.networks.perceptron import Weights, evaluate
 
 ERROR_PAIRS = 16
 """Number of sampled pairs of returns per history when errors are measured."""
@@ -27,7 +28,7 @@ ERRORS_KEY = 2**31 - 1
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class HistoryLesson:
+class HistoryLesson(Stateless):
     """A `Lesson` of `N` histories on the device, the training set first.
 
     Attributes:
@@ -56,7 +57,7 @@ class HistoryLesson:
     batch_size: int = dataclasses.field(metadata={"static": True})
     pairs: int = dataclasses.field(metadata={"static": True})
 
-    def loss(self, weights: Weights, step: jax.Array) -> jax.Array:
+    def loss(self, weights: Weights, carried: Carried, step: jax.Array) -> jax.Array:
         """Mean squared error over the batch of a step, in units of `scale`²."""
         key = jax.random.fold_in(self.key, step)
         rows = self._draw(jax.random.fold_in(key, 0))

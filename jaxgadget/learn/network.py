@@ -17,9 +17,9 @@ import jax
 import numpy as np
 from flax import nnx
 
-from jaxgadget.learn.checkpoints import NetworkKind, parsing, read_description, restore_weights
 from jaxgadget.learn.encoding import Encoding, decision_histories
-from jaxgadget.learn.perceptron import Perceptron, Weights, abstract_weights, evaluate
+from jaxgadget.networks.checkpoints import NetworkKind, parsing, read_description, restore_weights
+from jaxgadget.networks.perceptron import Perceptron, Weights, abstract_weights, evaluate
 from jaxgadget.tree.history import HistoryTree, check_histories
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.compilation import compiled

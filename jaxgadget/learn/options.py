@@ -9,7 +9,7 @@ from jaxgadget.core.devices import HOME
 from jaxgadget.core.memory import find_memory
 from jaxgadget.core.solver import check_iterations
 from jaxgadget.learn.optimiser import CONSTANTS, LearningSchedule
-from jaxgadget.learn.perceptron import count_weights
+from jaxgadget.networks.perceptron import count_weights
 from jaxgadget.util.arguments import check_whole_number, is_finite_number
 from jaxgadget.util.memory import megabytes
 
@@ -27,16 +27,15 @@ TRAINED_ARRAYS = 4
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
-    """Settings of a training; the defaults are those of `train_value`.
+class TrainerConfig:
+    """Settings of any training.
 
     Attributes:
       steps: training steps.
-      batch_size: examples of a training step, drawn with replacement.
+      batch_size: examples of a training step.
       width: units of a layer of the network.
       depth: residual blocks of the network, of two layers each.
       learning_rate: largest learning rate; it rises over 2 % of the steps, then falls.
-      heldout: fraction of held-out examples, at least 0 and below 1, which only measure the error.
       seed: seed of all random numbers.
       every: steps between checkpoints and rows of the log; by default 1/50 of all.
 
@@ -49,11 +48,10 @@ class TrainingConfig:
     width: int = 512
     depth: int = 1
     learning_rate: float = 3e-3
-    heldout: float = 0.02
     seed: int = 0
     every: int | None = None
 
-    DETERMINING: ClassVar = ("steps", "batch_size", "width", "depth", "learning_rate", "seed", "heldout")
+    DETERMINING: ClassVar = ("steps", "batch_size", "width", "depth", "learning_rate", "seed")
     """Settings on which the weights depend, besides the network's kind."""
 
     def __post_init__(self) -> None:
@@ -68,10 +66,8 @@ class TrainingConfig:
             raise ValueError(
                 f"learning_rate={self.learning_rate!r}: expected a positive number, such as 1e-3"
             )
-        if not is_finite_number(self.heldout) or not 0 <= self.heldout < 1:
-            raise ValueError(f"heldout={self.heldout!r}: expected a fraction in [0, 1)")
-        for name in ("learning_rate", "heldout"):  # NumPy scalars cannot be written as JSON
-            object.__setattr__(self, name, float(getattr(self, name)))
+        # NumPy scalars cannot be written as JSON
+        object.__setattr__(self, "learning_rate", float(self.learning_rate))
 
     @classmethod
     def of(cls, config: object) -> Self:
@@ -108,6 +104,26 @@ class TrainingConfig:
                 f"width={self.width}, depth={self.depth}, batch_size={self.batch_size}: training needs at "
                 f"least {megabytes(needed)}, but {megabytes(available)} are available; choose smaller values"
             )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingConfig(TrainerConfig):
+    """Settings of a training with examples; the defaults are those of `train_value`.
+
+    Attributes:
+      batch_size: examples of a training step, drawn with replacement.
+      heldout: fraction of held-out examples, at least 0 and below 1, which only measure the error.
+    """
+
+    heldout: float = 0.02
+
+    DETERMINING: ClassVar = (*TrainerConfig.DETERMINING, "heldout")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not is_finite_number(self.heldout) or not 0 <= self.heldout < 1:
+            raise ValueError(f"heldout={self.heldout!r}: expected a fraction in [0, 1)")
+        object.__setattr__(self, "heldout", float(self.heldout))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,9 @@ from flax import nnx
 from jax.tree_util import Partial
 
 from jaxgadget.gadgets.ranges import divide
-from jaxgadget.learn.checkpoints import (
+from jaxgadget.learn.encoding import find_encoding
+from jaxgadget.learn.options import NETWORKS
+from jaxgadget.networks.checkpoints import (
     NetworkKind,
     content_files,
     number_of,
@@ -31,9 +33,7 @@ from jaxgadget.learn.checkpoints import (
     read_description,
     restore_weights,
 )
-from jaxgadget.learn.encoding import find_encoding
-from jaxgadget.learn.options import NETWORKS
-from jaxgadget.learn.perceptron import Perceptron, Weights, abstract_weights, count_weights, evaluate
+from jaxgadget.networks.perceptron import Perceptron, Weights, abstract_weights, count_weights, evaluate
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.history import HistoryTree, check_histories
 from jaxgadget.util.arrays import FloatArray

@@ -29,9 +29,8 @@ from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.prior import NoPrior
 from jaxgadget.gadgets.ranges import divide, sum_rows
 from jaxgadget.gadgets.trunk_gadgets import OptimalContinuation
-from jaxgadget.learn.checkpoints import last_step, open_training
+from jaxgadget.learn.errors import Errors, RegressionResult
 from jaxgadget.learn.options import RangeTrainingConfig
-from jaxgadget.learn.perceptron import Weights, initial_weights
 from jaxgadget.learn.range_network import (
     ERRORS,
     ERRORS_FORMAT,
@@ -45,7 +44,9 @@ from jaxgadget.learn.range_network import (
     predict,
     read_errors,
 )
-from jaxgadget.learn.trainer import Trainer, TrainingResult
+from jaxgadget.learn.trainer import Carried, Stateless, Trainer
+from jaxgadget.networks.checkpoints import last_step, open_training
+from jaxgadget.networks.perceptron import Weights, initial_weights
 from jaxgadget.policy.policy import Policy
 from jaxgadget.subgames.refine import refine
 from jaxgadget.tree.cut import CutSpec
@@ -107,7 +108,7 @@ VISITED_BLUEPRINTS = 64
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class RangeTraining(TrainingResult):
+class RangeTraining(RegressionResult):
     """Result of `train_ranges`: examples are pairs of ranges, each with all subgames.
 
     Errors are root mean squares in payoff units, weighted by opposing mass; held-out examples are samples and
@@ -180,7 +181,8 @@ def train_ranges(
         described = values.describe(config.describe() | RECIPE)
         with open_training(folder, described, KIND) as keeper:
             data = _Data(forest, values, config, None if keeper is None else keeper.path, progress)
-            trainer = Trainer(config, data.lesson(limit), values.weights, data.counts, keeper, began)
+            errors = data.errors(limit)
+            trainer = Trainer(config, errors.lesson, values.weights, errors, keeper, began)
             for round_idx in range(config.rounds + 1):
                 end = config.steps
                 if round_idx < config.rounds:
@@ -189,15 +191,16 @@ def train_ranges(
                     trainer.train(report, end)
                 if round_idx < config.rounds:
                     data.collect(dataclasses.replace(values, weights=trainer.progress.weights), round_idx)
-                    trainer.lesson, trainer.counts = data.lesson(limit), data.counts
+                    errors = data.errors(limit)
+                    trainer.lesson, trainer.measure = errors.lesson, errors
             values.weights = trainer.progress.weights
             measured = {} if keeper is None else read_errors(keeper.path)
             if set(measured) != set(MEASURED):  # otherwise the training was already finished
-                train_rmse, heldout_rmse = trainer.errors()
+                train_rmse, heldout_rmse = errors.final(values.weights)
                 measured = {
                     "train_rmse": train_rmse,
                     "heldout_rmse": heldout_rmse,
-                    "blueprint_rmse": trainer.rmse(*data.of_blueprints, 1),
+                    "blueprint_rmse": errors.rmse(values.weights, *data.of_blueprints, 1),
                     **_errors_in_searches(forest, values, config, progress),
                 }
                 if keeper is not None:
@@ -261,7 +264,7 @@ def _errors_in_searches(
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RangeLesson:
+class RangeLesson(Stateless):
     """A `Lesson` of N pairs of ranges with all S subgames, the training set first.
 
     Attributes:
@@ -284,7 +287,7 @@ class RangeLesson:
     shape: RangeArchitecture = dataclasses.field(metadata={"static": True})
     batch_size: int = dataclasses.field(metadata={"static": True})
 
-    def loss(self, weights: Weights, step: jax.Array) -> jax.Array:
+    def loss(self, weights: Weights, carried: Carried, step: jax.Array) -> jax.Array:
         """Mean squared error over the batch of a step, in units of `scale`²."""
         key = jax.random.fold_in(self.key, step)
         rows = jax.random.randint(key, (self.batch_size,), 0, self.num_train)
@@ -400,6 +403,10 @@ class _Data:
             shape=self._values.shape,
             batch_size=self._config.batch_size,
         )
+
+    def errors(self, limit: Limit) -> Errors:
+        """The lesson of all examples, with the sizes of its sets."""
+        return Errors(self.lesson(limit), *self.counts)
 
     def subgames_per_second(self) -> float:
         """Throughput of subgames that were not read from a folder."""

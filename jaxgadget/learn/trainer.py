@@ -12,61 +12,58 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import optax
 import pandas as pd
 
-from jaxgadget.learn.checkpoints import Row, TrainingFolder
 from jaxgadget.learn.optimiser import LearningSchedule, make_optimiser
-from jaxgadget.learn.options import TrainingConfig
-from jaxgadget.learn.perceptron import Weights
+from jaxgadget.learn.options import TrainerConfig
+from jaxgadget.networks.checkpoints import Row, TrainingFolder
+from jaxgadget.networks.perceptron import Weights
 from jaxgadget.util.compilation import compiled
 
-LOG_DRAWS, FINAL_DRAWS = 2**15, 2**20
-"""Minimum number of draws to measure errors with noisy targets, in the log and at the end."""
-
-SHOWN = 1024
-"""Maximum number of examples of the log's error if none are held out."""
+Measure: TypeAlias = Callable[[Weights], dict[str, float]]
+"""Columns of the log, given a network's weights."""
 
 log = logging.getLogger(__name__)
 
 
-class Lesson(Protocol):
-    """Training data of a network: a pytree of examples on the device, the training set first.
+Carried: TypeAlias = Any
+"""State of a lesson, a pytree of arrays of numbers that changes in the training: old weights, samples."""
 
-    The network's shape and the batch size are static fields.
+
+class Lesson(Protocol):
+    """Task of a network: a pytree on the device with all that the loss depends on besides the weights.
+
+    The network's shape and the batch size are static fields. Lessons without state inherit `Stateless`.
     """
 
-    @property
-    def scale(self) -> jax.Array:
-        """Payoff unit of the network's outputs."""
+    def init(self, weights: Weights) -> Carried:
+        """State before the first step; structure, shapes and dtypes never change."""
         ...
 
-    def loss(self, weights: Weights, step: jax.Array) -> jax.Array:
-        """Mean squared error over the batch of a step, in units of `scale`²."""
+    def carry(self, carried: Carried, weights: Weights, step: jax.Array) -> Carried:
+        """State for the loss of a step, from that of the step before and the weights in between."""
         ...
 
-    def rounds(self, num_examples: int, draws: int) -> int:
-        """Number of rounds over the examples for at least `draws` draws of noisy targets; 1 without noise."""
+    def loss(self, weights: Weights, carried: Carried, step: jax.Array) -> jax.Array:
+        """Mean loss over the batch of a step; its gradient in the weights alone is followed."""
         ...
 
-    @property
-    def evaluated(self) -> int:
-        """Number of examples per evaluation batch."""
-        ...
 
-    def errors(self, weights: Weights, rows: jax.Array, batch: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Mean squared errors `[evaluated]` of examples in units of `scale`², and the targets' noise in them.
+class Stateless:
+    """A lesson whose losses depend only on the weights and the step."""
 
-        Args:
-          weights: of the network.
-          rows: `[evaluated]` indices of examples.
-          batch: index of the batch; batches with noisy targets have independent noise.
-        """
-        ...
+    def init(self, weights: Weights) -> Carried:
+        """None."""
+        return None
+
+    def carry(self, carried: Carried, weights: Weights, step: jax.Array) -> Carried:
+        """None."""
+        return None
 
 
 # --- the compiled steps -----------------------------------------------------------------
@@ -80,22 +77,35 @@ class Progress:
     Attributes:
       weights: the network's.
       optimiser: state of the optimiser.
+      carried: state of the lesson.
       step: number of completed steps.
       loss_sum: sum of the losses since `advance` was called; NaN if the loss or gradient of step `step` was
-        not finite: all other fields are then those before it.
+        not finite: the weights and the optimiser are then those before it.
     """
 
     weights: Weights
     optimiser: optax.OptState
+    carried: Carried
     step: jax.Array
     loss_sum: jax.Array
 
+    @property
+    def parts(self) -> dict[str, Any]:
+        """What a checkpoint stores, by name."""
+        parts = {"weights": self.weights, "optimiser": self.optimiser, "carried": self.carried}
+        return {name: part for name, part in parts.items() if jax.tree.leaves(part)}
 
-def begin(weights: Weights, schedule: LearningSchedule) -> Progress:
+    def at(self, step: int, parts: dict[str, Any]) -> Progress:
+        """The state of a checkpoint."""
+        return dataclasses.replace(self, **parts, step=jnp.int32(step))
+
+
+def begin(weights: Weights, schedule: LearningSchedule, carried: Carried = None) -> Progress:
     """Initial state."""
     return Progress(
         weights=weights,
         optimiser=make_optimiser(schedule).init(weights),
+        carried=jax.tree.map(jnp.copy, carried),  # perhaps the weights, and each buffer is donated once
         step=jnp.int32(0),
         loss_sum=jnp.float32(0),
     )
@@ -110,7 +120,8 @@ def advance(progress: Progress, lesson: Lesson, until: jax.Array, *, schedule: L
         return (now.step < until) & jnp.isfinite(now.loss_sum)
 
     def train(now: Progress) -> Progress:
-        loss, gradient = jax.value_and_grad(lesson.loss)(now.weights, now.step)
+        carried = lesson.carry(now.carried, now.weights, now.step)
+        loss, gradient = jax.value_and_grad(lesson.loss)(now.weights, carried, now.step)
         is_finite = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(gradient))
         with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer power
             updates, state = optimiser.update(gradient, now.optimiser, now.weights)
@@ -123,33 +134,13 @@ def advance(progress: Progress, lesson: Lesson, until: jax.Array, *, schedule: L
         return Progress(
             weights=weights,
             optimiser=state,
+            carried=carried,
             step=now.step + is_finite.astype(jnp.int32),
             loss_sum=now.loss_sum + jnp.where(is_finite, loss, jnp.nan),
         )
 
     start = dataclasses.replace(progress, loss_sum=jnp.float32(0))
     return jax.lax.while_loop(goes_on, train, start)
-
-
-@compiled
-def mean_square(
-    lesson: Lesson, weights: Weights, first: jax.Array, last: jax.Array, rounds: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Mean squared error over examples `first` to `last - 1`, in payoff units², and its noise."""
-    count = last - first
-    total = count * rounds
-
-    def add(batch: jax.Array, sums: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        position = batch * lesson.evaluated + jnp.arange(lesson.evaluated, dtype=jnp.int32)
-        errors, noise = (
-            jnp.sum(jnp.where(position < total, squares, 0))
-            for squares in lesson.errors(weights, first + position % count, batch)
-        )
-        return sums[0] + errors, sums[1] + noise
-
-    zero, unit = jnp.float32(0), jnp.square(lesson.scale) / total.astype(jnp.float32)
-    error, noise = jax.lax.fori_loop(0, -(-total // lesson.evaluated), add, (zero, zero))
-    return error * unit, noise * unit
 
 
 # --- the run ----------------------------------------------------------------------------
@@ -160,18 +151,13 @@ class TrainingResult:
     """Result of any training.
 
     Attributes:
-      log: columns `step`, `loss` (mean squared error since the row before in squares of the payoff range,
-        sampled returns' noise included), `heldout_rmse` (payoff units, without noise), elapsed `seconds`, and
+      log: columns `step`, `loss` (mean since the row before), the training's measures, elapsed `seconds`, and
         `examples_per_second`.
-      train_rmse: root mean squared error over the training set, in payoff units.
-      heldout_rmse: the same over held-out examples; NaN if there are none.
       payoff_range: maximum minus minimum payoff.
       seconds: total time of all runs, including targets and compilation.
     """
 
     log: pd.DataFrame
-    train_rmse: float
-    heldout_rmse: float
     payoff_range: float
     seconds: float
 
@@ -186,15 +172,16 @@ class Trainer:
 
     Args:
       config: settings of the training.
-      lesson: the training data.
+      lesson: the task.
       weights: initial weights; their buffers may be donated.
-      counts: size of the training set, and number of all examples.
+      measure: further columns of the log, given the weights; infinite if a number is not finite, NaN if
+        unknown.
       keeper: a folder for checkpoints and the log; a training stored there is resumed.
       began: start of this run, from `time.perf_counter`.
 
     Attributes:
-      lesson: the training data; may be replaced between calls of `train`, for example to add examples.
-      counts: numbers of examples, replaced with the lesson.
+      lesson: the task; may be replaced between calls of `train`, for example to add examples.
+      measure: columns of the log; may be replaced with the lesson.
       progress: state of the training.
       log: one row per part.
 
@@ -204,16 +191,16 @@ class Trainer:
 
     def __init__(
         self,
-        config: TrainingConfig,
+        config: TrainerConfig,
         lesson: Lesson,
         weights: Weights,
-        counts: tuple[int, int],
+        measure: Measure,
         keeper: TrainingFolder | None,
         began: float,
     ):
-        self.lesson, self.counts = lesson, counts
+        self.lesson, self.measure = lesson, measure
         self._config, self._keeper, self._began, self._before = config, keeper, began, 0.0
-        self.progress = begin(weights, config.schedule)
+        self.progress = begin(weights, config.schedule, lesson.init(weights))
         self.log: list[Row] = []
         if keeper is not None:
             self.progress, self.log = keeper.load(self.progress)
@@ -224,27 +211,6 @@ class Trainer:
     def seconds(self) -> float:
         """Elapsed time, including previous runs."""
         return self._before + time.perf_counter() - self._began
-
-    def rmse(self, first: int, last: int, draws: int) -> float:
-        """Root mean squared error over examples in payoff units, without the targets' noise; NaN for none.
-
-        Args:
-          first: the first example.
-          last: the last example + 1.
-          draws: minimum number of draws of noisy targets.
-        """
-        if first == last:
-            return math.nan
-        rounds = self.lesson.rounds(last - first, draws)
-        error, noise = mean_square(
-            self.lesson, self.progress.weights, jnp.int32(first), jnp.int32(last), jnp.int32(rounds)
-        )
-        return math.sqrt(max(0.0, float(error) - float(noise))) if math.isfinite(error) else math.inf
-
-    def errors(self) -> tuple[float, float]:
-        """Root mean squared errors in payoff units: over the training set, and over held-out examples."""
-        num_train, total = self.counts
-        return self.rmse(0, num_train, FINAL_DRAWS), self.rmse(num_train, total, FINAL_DRAWS)
 
     def train(self, report: Callable[[int], None], until: int | None = None) -> None:
         """Trains until all steps are completed.
@@ -269,13 +235,13 @@ class Trainer:
             before, end = time.perf_counter(), min(last, (done // every + 1) * every)
             self._advance(end)
             elapsed = time.perf_counter() - before
-            error, step = self.rmse(*self._shown(), LOG_DRAWS), int(self.progress.step)
-            if step < end or not math.isfinite(error):
+            measured, step = self.measure(self.progress.weights), int(self.progress.step)
+            if step < end or any(map(math.isinf, measured.values())):
                 self._fail(min(step, end - 1))
             row: Row = {
                 "step": end,
                 "loss": float(self.progress.loss_sum) / (end - done),
-                "heldout_rmse": error if self.counts[0] < self.counts[1] else math.nan,
+                **measured,
                 "seconds": self.seconds(),
                 "examples_per_second": (end - done) * self._config.batch_size / max(elapsed, 1e-9),
             }
@@ -284,11 +250,6 @@ class Trainer:
             if self._keeper is not None:
                 self._keeper.save(self.progress, self.log)
             report(done)
-
-    def _shown(self) -> tuple[int, int]:
-        """Examples of the log's error: held-out examples, otherwise some of the training set."""
-        num_train, total = self.counts
-        return (num_train, total) if num_train < total else (0, min(total, SHOWN))
 
     def _advance(self, until: int) -> None:
         self.progress = jax.block_until_ready(

@@ -12,14 +12,15 @@ import numpy as np
 import pandas as pd
 
 from jaxgadget.core.solver import check_iterations
-from jaxgadget.learn.checkpoints import open_training
 from jaxgadget.learn.encoding import find_encoding
+from jaxgadget.learn.errors import Errors, RegressionResult
 from jaxgadget.learn.examples import find_targets, make_lesson, split
 from jaxgadget.learn.history_lesson import HistoryLesson
 from jaxgadget.learn.network import KIND, Architecture, NetworkValues
 from jaxgadget.learn.options import TrainingConfig
-from jaxgadget.learn.perceptron import initial_weights
-from jaxgadget.learn.trainer import Trainer, TrainingResult
+from jaxgadget.learn.trainer import Trainer
+from jaxgadget.networks.checkpoints import open_training
+from jaxgadget.networks.perceptron import initial_weights
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arrays import FloatArray, IntArray
@@ -30,7 +31,7 @@ from jaxgadget.values.histories import ValueFunction, blueprint_digest, leaf_val
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Training(TrainingResult):
+class Training(RegressionResult):
     """Result of `train_value`: examples are histories, each with all its targets.
 
     Errors are against exact values, over histories and pairs of strategies.
@@ -108,11 +109,12 @@ def train_value(
         lesson = make_lesson(tree, portfolio, values, config, pairs, source, order, num_train)
         described = values.describe(_describe(config, portfolio, order, lesson, targets, pairs))
         with open_training(folder, described, KIND) as keeper:
-            trainer = Trainer(config, lesson, values.weights, (num_train, len(order)), keeper, began)
+            errors = Errors(lesson, num_train, len(order))
+            trainer = Trainer(config, lesson, values.weights, errors, keeper, began)
             with progress_bar("training", config.steps, progress) as report:
                 trainer.train(report)
             values.weights = trainer.progress.weights
-            train_rmse, heldout_rmse = trainer.errors()
+            train_rmse, heldout_rmse = errors.final(values.weights)
     return Training(
         values=values,
         log=pd.DataFrame(trainer.log),

@@ -13,7 +13,8 @@ from typer.testing import CliRunner, Result
 
 import jaxgadget
 from jaxgadget.cli import app
-from jaxgadget.learn import checkpoints, trainer
+from jaxgadget.learn import errors
+from jaxgadget.networks import checkpoints
 from tests.gadgets.test_registry import OWN
 
 NESTED = ["game", "algorithm", "iterations", "game_value", "rows"]
@@ -71,7 +72,7 @@ def record(result: Result) -> dict[str, Any]:
 def few_draws() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("LOG_DRAWS", "FINAL_DRAWS"):
-            patch.setattr(trainer, name, 2**10)
+            patch.setattr(errors, name, 2**10)
         yield
 
 

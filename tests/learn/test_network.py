@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 import jaxgadget
-from jaxgadget.learn import checkpoints, network
-from jaxgadget.learn.checkpoints import CHECKPOINTS, CHECKSUMS, DESCRIPTION, TrainingFolder
+from jaxgadget.learn import network
 from jaxgadget.learn.encoding import decision_histories, find_encoding
 from jaxgadget.learn.network import KIND, Architecture, NetworkValues, load_values
 from jaxgadget.learn.optimiser import LearningSchedule
-from jaxgadget.learn.perceptron import Weights, abstract_weights, evaluate, initial_weights
 from jaxgadget.learn.trainer import Progress, begin
+from jaxgadget.networks import checkpoints
+from jaxgadget.networks.checkpoints import CHECKPOINTS, CHECKSUMS, DESCRIPTION, TrainingFolder
+from jaxgadget.networks.perceptron import Weights, abstract_weights, evaluate, initial_weights
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.util.locks import hold
 from jaxgadget.util.store import checksum, read_record

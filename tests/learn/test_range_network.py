@@ -22,8 +22,8 @@ from jaxgadget import (
     load,
     solve_trunk,
 )
-from jaxgadget.learn.perceptron import initial_weights
 from jaxgadget.learn.range_network import PublicStates, make_network
+from jaxgadget.networks.perceptron import initial_weights
 from jaxgadget.tree.cut import Cut
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.precision import precision

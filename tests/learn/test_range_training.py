@@ -27,7 +27,6 @@ from jaxgadget import (
     train_ranges,
 )
 from jaxgadget.learn import range_training
-from jaxgadget.learn.checkpoints import last_step
 from jaxgadget.learn.range_network import ERRORS
 from jaxgadget.learn.range_training import (
     ROUND,
@@ -37,6 +36,7 @@ from jaxgadget.learn.range_training import (
     searched_ranges,
     value_rmse,
 )
+from jaxgadget.networks.checkpoints import last_step
 from jaxgadget.util.precision import precision
 from jaxgadget.util.store import read_archive
 from jaxgadget.values.draws import RangePair, reach_of

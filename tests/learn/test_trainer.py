@@ -1,6 +1,7 @@
 """The trainer is independent of the task: here another network learns given numbers."""
 
 import dataclasses
+import functools
 import itertools
 import json
 import pathlib
@@ -9,11 +10,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from flax import nnx
 
-from jaxgadget.learn import trainer
-from jaxgadget.learn.checkpoints import (
+from jaxgadget.learn import errors, trainer
+from jaxgadget.learn.errors import Errors
+from jaxgadget.learn.network import KIND
+from jaxgadget.learn.optimiser import LearningSchedule, learning_rate, make_optimiser
+from jaxgadget.learn.options import TrainingConfig
+from jaxgadget.learn.trainer import Carried, Stateless, Trainer
+from jaxgadget.networks.checkpoints import (
     LOG,
     NetworkKind,
     TrainingFolder,
@@ -22,10 +29,7 @@ from jaxgadget.learn.checkpoints import (
     read_description,
     restore_weights,
 )
-from jaxgadget.learn.network import KIND
-from jaxgadget.learn.optimiser import LearningSchedule, learning_rate
-from jaxgadget.learn.options import TrainingConfig
-from jaxgadget.learn.perceptron import (
+from jaxgadget.networks.perceptron import (
     Perceptron,
     Weights,
     abstract_weights,
@@ -33,7 +37,6 @@ from jaxgadget.learn.perceptron import (
     evaluate,
     initial_weights,
 )
-from jaxgadget.learn.trainer import Trainer
 from jaxgadget.util.precision import precision
 
 POINTS = NetworkKind(name="point network", version=3, writer="train_points")
@@ -54,7 +57,7 @@ class Shape:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Points:
+class Points(Stateless):
     """A lesson: `[N, 2]` points and `[N, 6]` targets, with or without noise."""
 
     points: jax.Array
@@ -67,7 +70,7 @@ class Points:
     def _told(self, rows: jax.Array, key: jax.Array) -> jax.Array:
         return self.targets[rows] + self.noise * jax.random.normal(key, (len(rows), 6))
 
-    def loss(self, weights: Weights, step: jax.Array) -> jax.Array:
+    def loss(self, weights: Weights, carried: Carried, step: jax.Array) -> jax.Array:
         first, second = jax.random.split(jax.random.fold_in(jax.random.key(0), step))
         rows = jax.random.randint(first, (BATCH_SIZE,), 0, self.num_train)
         return jnp.mean(
@@ -98,7 +101,11 @@ def make(count: int, num_train: int, seed: int = 0, noise: float = 0.0) -> Point
 
 def begin(lesson: Points, counts: tuple[int, int], keeper: TrainingFolder | None = None) -> Trainer:
     weights = initial_weights(lesson.shape, 0)
-    return Trainer(CONFIG, lesson, weights, counts, keeper, 0.0)
+    return Trainer(CONFIG, lesson, weights, Errors(lesson, *counts), keeper, 0.0)
+
+
+def final_errors(taught: Trainer, lesson: Points, counts: tuple[int, int]) -> tuple[float, float]:
+    return Errors(lesson, *counts).final(taught.progress.weights)
 
 
 def open_folder(path: pathlib.Path, **described: Any) -> TrainingFolder:
@@ -123,29 +130,32 @@ def in_float32():
 def test_it_learns_and_its_errors_are_in_payoff_units():
     lesson = make(200, 150)
     taught = begin(lesson, (150, 200))
-    before = taught.errors()
+    before = final_errors(taught, lesson, (150, 200))
     taught.train(nothing)
     off = 4 * (np.asarray(evaluate(lesson.shape, taught.progress.weights, lesson.points)) - lesson.targets)
-    errors = [np.sqrt(np.mean(part**2)) for part in (off[:150], off[150:])]
-    np.testing.assert_allclose(taught.errors(), errors, rtol=1e-5)
-    assert max(errors) < min(before) / 2
+    expected = [np.sqrt(np.mean(part**2)) for part in (off[:150], off[150:])]
+    np.testing.assert_allclose(final_errors(taught, lesson, (150, 200)), expected, rtol=1e-5)
+    assert max(expected) < min(before) / 2
     assert [row["step"] for row in taught.log] == [20, 40, 60]
-    np.testing.assert_allclose(taught.log[-1]["heldout_rmse"], errors[1], rtol=1e-5)
-    assert np.isnan(taught.rmse(7, 7, 1))
+    np.testing.assert_allclose(taught.log[-1]["heldout_rmse"], expected[1], rtol=1e-5)
+    assert np.isnan(Errors(lesson, 150, 200).rmse(taught.progress.weights, 7, 7, 1))
 
 
 def test_noisy_targets_are_looked_at_often_enough(monkeypatch: pytest.MonkeyPatch):
     exact, noisy = make(50, 50), make(50, 50, noise=0.5)
-    plain, drawn = (begin(lesson, (50, 50)) for lesson in (exact, noisy))
+    plain, drawn = (Errors(lesson, 50, 50) for lesson in (exact, noisy))
+    weights = initial_weights(Shape(), 0)
     rounds: list[int] = []
-    original = trainer.mean_square
+    original = errors.mean_square
 
     def spy(*args: Any) -> Any:
         rounds.append(int(args[-1]))
         return original(*args)
 
-    monkeypatch.setattr(trainer, "mean_square", spy)
-    np.testing.assert_allclose(drawn.rmse(0, 50, 20_001), plain.rmse(0, 50, 20_001), rtol=0.02)
+    monkeypatch.setattr(errors, "mean_square", spy)
+    np.testing.assert_allclose(
+        drawn.rmse(weights, 0, 50, 20_001), plain.rmse(weights, 0, 50, 20_001), rtol=0.02
+    )
     assert rounds == [401, 1]
 
 
@@ -175,7 +185,7 @@ def teach(keeper: TrainingFolder | None) -> Trainer:
     first, second = make(40, 30), make(80, 70)
     taught = begin(first, (30, 40), keeper)
     taught.train(nothing, until=30)
-    taught.lesson, taught.counts = second, (70, 80)
+    taught.lesson, taught.measure = second, Errors(second, 70, 80)
     taught.train(nothing)
     return taught
 
@@ -195,7 +205,7 @@ def test_a_lesson_may_be_replaced_by_a_larger_one(tmp_path: pathlib.Path):
         evaluate(Shape(), taught.progress.weights, make(80, 70).points) - make(80, 70).targets
     )
     expected = [np.sqrt(np.mean(part**2)) for part in (off[:70], off[70:])]
-    np.testing.assert_allclose(taught.errors(), expected, rtol=1e-5)
+    np.testing.assert_allclose(final_errors(taught, make(80, 70), (70, 80)), expected, rtol=1e-5)
     np.testing.assert_allclose(taught.log[-1]["heldout_rmse"], expected[1], rtol=1e-5)
 
 
@@ -226,9 +236,68 @@ def test_equal_shapes_compile_nothing():
     taught = begin(make(40, 20), (20, 40))
     taught.train(nothing, until=20)
     before = trainer.advance.jitted._cache_size()
-    taught.lesson, taught.counts = make(40, 30, seed=1), (30, 40)
+    taught.lesson = make(40, 30, seed=1)
     taught.train(nothing)
     assert trainer.advance.jitted._cache_size() == before
+
+
+# --- a lesson with state ---------------------------------------------------------------
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Anchored(Points):
+    """Points near a network that follows: its weights move towards the trained ones before each step."""
+
+    def init(self, weights: Weights) -> Carried:
+        return {"followed": weights, "steps": jnp.int32(0)}
+
+    def carry(self, carried: Carried, weights: Weights, step: jax.Array) -> Carried:
+        followed = jax.tree.map(lambda old, new: 0.75 * old + 0.25 * new, carried["followed"], weights)
+        return {"followed": followed, "steps": carried["steps"] + 1}
+
+    def loss(self, weights: Weights, carried: Carried, step: jax.Array) -> jax.Array:
+        distance = sum(
+            jnp.sum(jnp.square(new - old))
+            for new, old in zip(jax.tree.leaves(weights), jax.tree.leaves(carried["followed"]), strict=True)
+        )
+        return super().loss(weights, None, step) + 0.1 * distance
+
+
+def anchored() -> Anchored:
+    plain = make(40, 30)
+    return Anchored(plain.points, plain.targets, plain.scale, plain.num_train)
+
+
+def test_the_state_of_a_lesson_is_updated_before_every_loss():
+    """The same steps by hand, one after the other, with the optimiser's update."""
+    lesson = anchored()
+    taught = begin(lesson, (30, 40))
+    taught.train(nothing, until=5)
+    weights: Any = initial_weights(lesson.shape, 0)
+    optimiser = make_optimiser(CONFIG.schedule)
+    state, carried = optimiser.init(weights), lesson.init(weights)
+    for step in range(5):
+        carried = lesson.carry(carried, weights, jnp.int32(step))
+        gradient = jax.grad(lesson.loss)(weights, carried, jnp.int32(step))
+        with jax.numpy_dtype_promotion("standard"):
+            updates, state = optimiser.update(gradient, state, weights)
+        weights = optax.apply_updates(weights, updates)
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6)
+    jax.tree.map(close, taught.progress.weights, weights)
+    jax.tree.map(close, taught.progress.carried, carried)
+    assert int(taught.progress.carried["steps"]) == 5
+
+
+def test_the_state_of_a_lesson_is_in_the_checkpoint(tmp_path: pathlib.Path):
+    whole, parts = begin(anchored(), (30, 40)), begin(anchored(), (30, 40), open_folder(tmp_path))
+    whole.train(nothing)
+    parts.train(nothing, until=27)
+    resumed = begin(anchored(), (30, 40), open_folder(tmp_path))
+    assert same(resumed.progress.carried, parts.progress.carried)
+    resumed.train(nothing)
+    assert same(resumed.progress.carried, whole.progress.carried)
+    assert same(resumed.progress.weights, whole.progress.weights)
 
 
 # --- schedule ---------------------------------------------------------------------------

@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 
 import jaxgadget
-from jaxgadget.learn import checkpoints, examples, trainer
+from jaxgadget.learn import errors, examples, trainer
 from jaxgadget.learn.encoding import decision_histories
 from jaxgadget.learn.history_lesson import ERROR_PAIRS, ERRORS_KEY, EVALUATED
 from jaxgadget.learn.network import KIND, Architecture, load_values
 from jaxgadget.learn.optimiser import CONSTANTS
 from jaxgadget.learn.options import TrainingConfig
-from jaxgadget.learn.perceptron import evaluate, initial_weights
 from jaxgadget.learn.returns import make_simulator, sample_returns
 from jaxgadget.learn.trainer import begin
 from jaxgadget.learn.training import train_value, visited_rmse
+from jaxgadget.networks import checkpoints
+from jaxgadget.networks.perceptron import evaluate, initial_weights
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.util.store import read_record, write_record
@@ -46,8 +47,8 @@ def make(spec: str) -> tuple[HistoryTree, Policy]:
 
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch):
-    monkeypatch.setattr(trainer, "FINAL_DRAWS", 2**12)
-    monkeypatch.setattr(trainer, "LOG_DRAWS", 2**10)
+    monkeypatch.setattr(errors, "FINAL_DRAWS", 2**12)
+    monkeypatch.setattr(errors, "LOG_DRAWS", 2**10)
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +147,7 @@ def test_the_mean_of_sampled_returns_is_the_exact_value(spec):
 
 def test_noise_is_taken_off_the_error(kuhn, monkeypatch):
     tree, portfolio = kuhn
-    monkeypatch.setattr(trainer, "FINAL_DRAWS", 2**19)
+    monkeypatch.setattr(errors, "FINAL_DRAWS", 2**19)
     found = train_value(tree, portfolio, targets="sampled", **configured(**SMALL, heldout=0.3))
     histories = decision_histories(tree)
     shape = found.values.shape
@@ -162,14 +163,14 @@ def test_the_formula_of_the_noise(kuhn):
     """MSE − ½ E(r − r′)² is E(v − r)(v − r′), computed from the sampler's own draws."""
     tree, portfolio = kuhn
     run = []
-    original = trainer.mean_square
+    original = errors.mean_square
 
     def spy(*args):
         run.append(args)
         return original(*args)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trainer, "mean_square", spy)
+        patch.setattr(errors, "mean_square", spy)
         train_value(tree, portfolio, targets="sampled", **configured(**SMALL, heldout=0))
     lesson, weights, *_ = run[-1]
     first, count, rounds = 3, 20, 40  # 800 of the 1,024 places of a batch

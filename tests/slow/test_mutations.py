@@ -29,12 +29,12 @@ from jaxgadget.core.checkpoint import (
     save_parts,
 )
 from jaxgadget.core.regret import find_rule
-from jaxgadget.learn import checkpoints
 from jaxgadget.learn.encoding import find_encoding
 from jaxgadget.learn.network import KIND, Architecture, NetworkValues, load_values
 from jaxgadget.learn.optimiser import LearningSchedule
-from jaxgadget.learn.perceptron import initial_weights
 from jaxgadget.learn.trainer import begin
+from jaxgadget.networks import checkpoints
+from jaxgadget.networks.perceptron import initial_weights
 from jaxgadget.policy.evaluate import whole_problem
 from jaxgadget.sweeping.request import make_request
 from jaxgadget.sweeping.store import Store

@@ -21,10 +21,10 @@ from pandas.testing import assert_frame_equal
 
 import jaxgadget
 from jaxgadget.learn import range_training
-from jaxgadget.learn.checkpoints import TrainingFolder
 from jaxgadget.learn.options import RangeTrainingConfig
 from jaxgadget.learn.range_training import train_ranges
 from jaxgadget.learn.training import train_value
+from jaxgadget.networks.checkpoints import TrainingFolder
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.history import enumerate_game
 from jaxgadget.util.digest import digest

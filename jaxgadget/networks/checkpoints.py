@@ -17,12 +17,12 @@ import pathlib
 import shutil
 import warnings
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, Self, TypeVar
 
 import chex
 import jax
 
-from jaxgadget.learn.perceptron import Weights
+from jaxgadget.networks.perceptron import Weights
 from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.files import atomic_writer, check_folder_name, make_folder
 from jaxgadget.util.folders import KINDS, find_kind, wrong_folder
@@ -38,9 +38,6 @@ from jaxgadget.util.store import (
     read_record,
     write_record,
 )
-
-if TYPE_CHECKING:
-    from jaxgadget.learn.trainer import Progress
 
 LOG = "log.json"
 CHECKPOINTS = "checkpoints"
@@ -85,6 +82,27 @@ LOG_FILE = Format(
 
 Row = dict[str, float]
 """A row of the log."""
+
+
+class Snapshot(Protocol):
+    """State of a training, as checkpoints store it."""
+
+    @property
+    def step(self) -> jax.Array:
+        """Number of completed steps."""
+        ...
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """Nonempty pytrees of arrays by name, with `weights` among them."""
+        ...
+
+    def at(self, step: int, parts: dict[str, Any]) -> Self:
+        """The state after other steps, with other parts."""
+        ...
+
+
+_Snapshot = TypeVar("_Snapshot", bound=Snapshot)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -225,7 +243,7 @@ class TrainingFolder:
                 stacklevel=5,  # above `open_training`, its `with` and the training function
             )
 
-    def load(self, begin: Progress) -> tuple[Progress, list[Row]]:
+    def load(self, begin: _Snapshot) -> tuple[_Snapshot, list[Row]]:
         """The newest checkpoint and the log so far; `begin` and an empty log without a checkpoint.
 
         Raises:
@@ -235,10 +253,9 @@ class TrainingFolder:
         if step is None:
             return begin, []
         log_checksum = _check_files(self.path, step)["log"]
-        items = {"weights": begin.weights, "optimiser": begin.optimiser}
-        restored = _restore(self.path, step, items, f"folder={str(self.path)!r}")
+        restored = _restore(self.path, step, begin.parts, f"folder={str(self.path)!r}")
         rows = self._read_log(step, log_checksum)
-        return dataclasses.replace(begin, **restored, step=jax.numpy.int32(step)), rows
+        return begin.at(step, restored), rows
 
     def _read_log(self, step: int, expected: str) -> list[Row]:
         """The log up to a step; empty if there is no file."""
@@ -254,7 +271,7 @@ class TrainingFolder:
         except Exception as error:
             raise LOG_FILE.damaged(path, error) from error
 
-    def save(self, progress: Progress, log: list[Row]) -> None:
+    def save(self, progress: Snapshot, log: list[Row]) -> None:
         """Writes the log, then a checkpoint, then deletes old ones; each write is atomic."""
         rows = jsonable(log)
         with atomic_writer(self.path / LOG) as file:
@@ -263,9 +280,8 @@ class TrainingFolder:
         try:
             shutil.rmtree(unfinished, ignore_errors=True)
             with _checkpointer() as checkpointer:
-                for name in ("weights", "optimiser"):
-                    place = (unfinished / name).absolute()
-                    checkpointer.save(place, args=args.StandardSave(getattr(progress, name)))
+                for name, part in progress.parts.items():
+                    checkpointer.save((unfinished / name).absolute(), args=args.StandardSave(part))
             sums = {
                 "step": step,
                 "files": _checksums(unfinished),

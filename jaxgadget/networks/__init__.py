@@ -1,0 +1,1 @@
+"""Networks as functions of their weights, and folders of checkpoints."""
