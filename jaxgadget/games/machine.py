@@ -8,12 +8,22 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, Budget, CutRule, HistoryLevel, Move, Refiner
+from jaxgadget.games.game import (
+    ACTOR_BIT,
+    CHANCE,
+    SIMULTANEOUS,
+    TERMINAL,
+    Budget,
+    CutRule,
+    HistoryLevel,
+    Move,
+    Refiner,
+)
 from jaxgadget.games.stepwise import infostate_text, noticed_text
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
@@ -43,7 +53,11 @@ class StateMachine(abc.ABC, Generic[State]):
       num_actions: A, number of distinct player actions.
       num_outcomes: C, number of distinct chance outcomes.
       max_moves: maximum length of a history; simultaneous moves count once.
+      publics_first: True if infostates of equal length are numbered by public state, then by what the
+        player saw first; not for games in which a player may neither act nor observe anything.
     """
+
+    publics_first: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod
@@ -159,7 +173,11 @@ def levels_below(
         moves = find_moves(machine, state, level.actor, rows, budget)
         state, seen = machine.step(take_states(state, moves.parent), moves.action)
         own = (moves.action[0], moves.action[1], np.full(len(moves.parent), -1))
-        infostate = [r.extend(moves.parent, a, s) for r, a, s in zip(refiners, own, seen, strict=True)]
+        first, second, public = (
+            r.extend(moves.parent, a, s) for r, a, s in zip(refiners, own, seen, strict=True)
+        )
+        if machine.publics_first:
+            first, second = (_number_by_public(ids, public) for ids in (first, second))
         actor = np.asarray(machine.actor(state), np.uint8)
         level = HistoryLevel(
             parent=moves.parent,
@@ -167,8 +185,8 @@ def levels_below(
             action=moves.action,
             chance=moves.chance,
             returns=np.where(actor == TERMINAL, np.asarray(machine.returns(state), np.float64), 0.0),
-            infostate=np.stack(infostate[:2]),
-            public=infostate[2],
+            infostate=np.stack([first, second]),
+            public=public,
         )
 
 
@@ -203,6 +221,16 @@ def moves_of(move: Move, actor: IntArray) -> IntArray:
     return np.array([move if actor[0] & bit else -1 for bit in MOVER_BITS])[:, None]
 
 
+def _number_by_public(ids: IntArray, public: IntArray) -> IntArray:
+    """Infostate ids of a level, which are consecutive, sorted by public state first."""
+    first = ids.min()
+    public_of = np.zeros(ids.max() - first + 1, np.int64)
+    public_of[ids - first] = public
+    rank = np.empty_like(public_of)
+    rank[np.argsort(public_of, kind="stable")] = np.arange(len(rank))
+    return first + rank[ids - first]
+
+
 class Moves(NamedTuple):
     """Moves from some states; m moves, sorted by state, then by player 0's, player 1's and chance's move.
 
@@ -229,34 +257,38 @@ def find_moves(
       rows: the states to expand, none terminal.
       budget: the budget that the states after these moves are claimed from.
     """
-    count, options = np.ones((3, len(rows)), np.int32), dict[int, tuple[IntArray, IntArray]]()
+    count, options = np.ones((3, len(rows)), np.int32), dict[int, tuple[BoolArray, IntArray, IntArray]]()
+    probability = np.zeros(0)
     for mover, bit in enumerate(MOVER_BITS):
         acts = (actor[rows] & bit) > 0
         if acts.any():
-            possible = machine.legal(state, mover) if mover < 2 else machine.chance(state) > 0
-            option, first, count[mover, acts] = _list_options(np.asarray(possible)[:, rows[acts]])
+            if mover < 2:
+                possible = np.asarray(machine.legal(state, mover))
+            else:
+                probability = np.asarray(machine.chance(state), np.float64)
+                possible = probability > 0
+            option, first, count[mover, acts] = _list_options(possible[:, rows[acts]])
             begin = np.zeros(len(rows), np.int64)
             begin[acts] = first
-            options[mover] = option, begin
+            options[mover] = acts, option, begin
     total = count.prod(axis=0)
     budget.claim(int(total.sum()))
     above = np.repeat(np.arange(len(rows), dtype=np.int32), total)
-    number = np.arange(len(above)) - np.repeat(np.cumsum(total) - total, total)
     action = np.full((3, len(above)), -1, np.int16)
-    for mover in sorted(options, reverse=True):  # the last mover's option changes fastest
-        option, first = options[mover]
-        if len(options) == 1:
-            within = number
-        else:
+    if np.any(actor[rows] == SIMULTANEOUS):
+        number = np.arange(len(above)) - np.repeat(np.cumsum(total) - total, total)
+        for mover in sorted(options, reverse=True):  # the last mover's option changes fastest
+            acts, option, begin = options[mover]
             number, within = np.divmod(number, count[mover, above])
-        acts = (actor[rows] & MOVER_BITS[mover]) > 0
-        chosen = option[first[above] + within]
-        action[mover] = chosen if acts.all() else np.where(acts[above], chosen, -1)
+            chosen = option[begin[above] + within]
+            action[mover] = chosen if acts.all() else np.where(acts[above], chosen, -1)
+    else:
+        for mover, (acts, option, _) in options.items():
+            action[mover, slice(None) if acts.all() else acts[above]] = option
     parent = rows[above].astype(np.int32)
     chance = np.ones(len(parent))
     if 2 in options:
-        by_chance = action[2] >= 0
-        probability = np.asarray(machine.chance(state), np.float64)
+        by_chance = np.flatnonzero(action[2] >= 0)
         chance[by_chance] = probability[action[2, by_chance], parent[by_chance]]
     return Moves(parent, action, chance)
 

@@ -1,9 +1,16 @@
-"""Betting rounds of Leduc poker: player to move, legal actions and their effects."""
+"""Betting rounds of Leduc poker: player to move, legal actions and their effects, also as tables."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 FOLD, CALL, RAISE = 0, 1, 2
 ANTE = 1
@@ -48,7 +55,17 @@ class BettingState(NamedTuple):
 
 
 class BettingRules(Protocol):
-    """Betting rules as used by `leduc_levels`."""
+    """Betting rules as used by `BettingLines`."""
+
+    @property
+    def starting_player(self) -> int:
+        """The player that begins both rounds."""
+        ...
+
+    @property
+    def max_raises(self) -> int:
+        """Maximum number of raises in a round, by both players together."""
+        ...
 
     def start(self) -> BettingState:
         """Only the antes are in the pot."""
@@ -112,3 +129,161 @@ class Betting:
     def after(self, action: int, state: BettingState, is_second: bool) -> BettingState:
         """The state after a legal action in the first or the second round."""
         return state.after(self.played(action, state), self.raise_sizes[is_second])
+
+
+class BettingNode(NamedTuple):
+    """What still matters of a betting sequence.
+
+    Attributes:
+      is_second: True if the public card is dealt.
+      position: number of actions in this round.
+      state: the state of the betting.
+      folder: the player that folded, -1 for none.
+    """
+
+    is_second: bool
+    position: int
+    state: BettingState
+    folder: int = -1
+
+    @property
+    def is_over(self) -> bool:
+        """True after a fold, and at a showdown."""
+        return self.folder >= 0 or (self.is_second and self.state.round_is_over)
+
+
+class BettingTables(NamedTuple):
+    """The betting as tables: t nodes on the last axis, the start first; A actions.
+
+    Attributes:
+      actor: `[t]` acting player, bits as in `HistoryLevel`; `CHANCE` where the public card is dealt.
+      position: `[t]` number of actions, if the first round had as many as possible.
+      won: `[t]` player 0's payoff at terminal nodes; at a showdown, if it wins.
+      shows: `[t]` True at a showdown.
+      legal: `[A, t]` mask of legal actions.
+      effect: `[A, t]` what a legal action is played as.
+      after: `[A + 1, t]` the node after a legal action, and in the last row after the public card.
+    """
+
+    actor: npt.NDArray[np.uint8]
+    position: IntArray
+    won: FloatArray
+    shows: BoolArray
+    legal: BoolArray
+    effect: IntArray
+    after: IntArray
+
+
+class BettingLines:
+    """Nodes of the betting, numbered from 0.
+
+    The first `LISTED` nodes are listed at once, equally in every process. Usually these are all; otherwise
+    further ones are listed when they are reached, and compiled programs are not possible.
+
+    Args:
+      betting: the rules.
+      num_actions: A, number of actions.
+
+    Attributes:
+      round_length: maximum number of actions in a round; an upper bound if not all nodes are listed.
+      max_moves: maximum number of actions and public cards; an upper bound, too.
+    """
+
+    LISTED = 5_000
+
+    def __init__(self, betting: BettingRules, num_actions: int):
+        self._betting, self._card = betting, num_actions  # the public card counts as a move
+        self._nodes, self._moves = list[BettingNode](), list[tuple[int, ...]]()
+        self._after = list[list[int] | None]()
+        self._number: dict[BettingNode, int] = {}
+        self._tables: BettingTables | None = None
+        self._number_of(BettingNode(False, 0, betting.start()))
+        done = 0
+        while done < len(self._nodes) <= self.LISTED:
+            self._expand([done])
+            done += 1
+        self._is_complete = done == len(self._nodes)
+        self.round_length = betting.max_raises + 2  # a check, all raises, a call
+        self.max_moves = 2 * self.round_length + 1
+        if self._is_complete:
+            self.round_length = max(node.position for node in self._nodes)
+            self.max_moves = self._longest()
+
+    def tables(self, reached: IntArray | None) -> BettingTables:
+        """The tables with the nodes `reached` and all nodes after one more move; None for all nodes.
+
+        Raises:
+          ValueError: if all nodes are wanted, and there are too many.
+        """
+        if not self._is_complete:
+            if reached is None:
+                raise ValueError(
+                    f"more than {self.LISTED:,} states of the betting, too many for a compiled program; "
+                    "choose a smaller stack, fewer bets or fewer raises"
+                )
+            self._expand(np.unique(reached).tolist())
+        if self._tables is None:
+            self._tables = self._list_tables()
+        return self._tables
+
+    def _expand(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            if self._after[number] is None:
+                node, moves = self._nodes[number], self._moves[number]
+                self._after[number] = [self._number_of(self._step(node, move)) for move in moves]
+                self._tables = None
+
+    def _number_of(self, node: BettingNode) -> int:
+        number = self._number.setdefault(node, len(self._nodes))
+        if number == len(self._nodes):
+            self._nodes.append(node)
+            self._moves.append(self._moves_at(node))
+            self._after.append(None)
+        return number
+
+    def _moves_at(self, node: BettingNode) -> tuple[int, ...]:
+        if node.is_over:
+            return ()
+        return (self._card,) if node.state.round_is_over else self._betting.legal_actions(node.state)
+
+    def _step(self, node: BettingNode, move: int) -> BettingNode:
+        is_second, position, state, _ = node
+        if move == self._card:
+            return BettingNode(True, 0, self._betting.second_round(state))
+        folds = self._betting.played(move, state) == FOLD
+        after = self._betting.after(move, state, is_second)
+        return BettingNode(is_second, position + 1, after, state.mover if folds else -1)
+
+    def _longest(self) -> int:
+        moves = [0] * len(self._nodes)
+        for number in sorted(range(len(moves)), key=lambda k: self._nodes[k][:2]):
+            for below in self._after[number] or ():
+                moves[below] = max(moves[below], moves[number] + 1)
+        return max(moves)
+
+    def _list_tables(self) -> BettingTables:
+        shape = self._card + 1, len(self._nodes)
+        rows: list[tuple[int, int, int, bool]] = []
+        legal = np.zeros(shape, np.bool_)
+        effect, after = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+        for number, node in enumerate(self._nodes):
+            is_second, position, state, folder = node
+            moves = list(self._moves[number])
+            actor = CHANCE if state.round_is_over else ACTOR_BIT[state.mover]
+            won = min(state.paid) * (-1 if folder == 0 else 1)
+            place = position + self.round_length * is_second
+            rows.append((TERMINAL if node.is_over else actor, place, won, folder < 0))
+            legal[moves, number] = True
+            after[moves, number] = self._after[number] or 0
+            for move in moves:
+                effect[move, number] = move if move == self._card else self._betting.played(move, state)
+        actor, position, won, shows = np.array(rows, np.int64).T
+        return BettingTables(
+            actor=actor.astype(np.uint8),
+            position=position.astype(np.int32),
+            won=won.astype(np.float64),
+            shows=shows > 0,
+            legal=legal[:-1],
+            effect=effect,
+            after=after,
+        )

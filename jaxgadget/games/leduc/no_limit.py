@@ -10,21 +10,13 @@ from __future__ import annotations
 import dataclasses
 import fractions
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
-from jaxgadget.games.game import Budget, CutRule, HistoryLevel, Move
+from jaxgadget.games.game import Move
 from jaxgadget.games.leduc.betting import ANTE, CALL, FOLD, RAISE, BettingState
-from jaxgadget.games.leduc.levels import leduc_levels
-from jaxgadget.games.leduc.rules import (
-    LEDUC_CUTS,
-    MAX_RAISES,
-    Replay,
-    card_types,
-    check_deck,
-    infostate_text,
-    replay,
-)
+from jaxgadget.games.leduc.machine import Deck, LeducMachine
+from jaxgadget.games.leduc.rules import MAX_RAISES, Replay, check_deck, infostate_text, replay
 from jaxgadget.games.parameters import (
     ALL_IN,
     MAX_ACTIONS,
@@ -39,7 +31,7 @@ _LARGEST_STACK = 10**9
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NoLimitLeduc:
+class NoLimitLeduc(LeducMachine):
     """No-limit Leduc poker; actions are 0 fold, 1 call (or check), then the bets, ascending.
 
     A card is `rank · num_suits + suit`. The card that pairs the public card wins, else the higher rank; equal
@@ -106,10 +98,10 @@ class NoLimitLeduc:
             raises_grow=self.min_raise == "poker",
         )
 
-    def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
-        """Yields the two private deals, then the rest of the game for all deals at once."""
-        rank, copies = card_types(self.num_ranks, self.num_suits, self.suit_isomorphism)
-        return leduc_levels(self.betting, rank, copies, budget)
+    @functools.cached_property
+    def deck(self) -> Deck:
+        """The cards."""
+        return Deck.of(self.num_ranks, self.num_suits, self.suit_isomorphism)
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
         """Leduc poker's string with actions f, c and the bets; equal in games with other bets."""
@@ -121,10 +113,6 @@ class NoLimitLeduc:
             return ("Fold", "Call")[action]
         token = self._token(action)
         return "AllIn" if token == ALL_IN else f"Bet {token}"
-
-    def cuts(self) -> Mapping[str, CutRule]:
-        """`flop`: decisions right after the public card; `before-flop`: the chance nodes that deal it."""
-        return LEDUC_CUTS
 
     def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:
         """Chips of a legal bet divided by the pot after calling, 0 for a call; None for a fold."""

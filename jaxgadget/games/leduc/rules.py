@@ -12,15 +12,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, NamedTuple, cast
 
-import numpy as np
-
-from jaxgadget.games.game import CHANCE, TERMINAL, Budget, CutRule, CutView, HistoryLevel, Move
+from jaxgadget.games.game import Move
 from jaxgadget.games.hands import HandsGame
 from jaxgadget.games.leduc.betting import Betting, BettingRules, BettingState
-from jaxgadget.games.leduc.levels import leduc_by_hands, leduc_levels
+from jaxgadget.games.leduc.machine import Deck, LeducMachine, leduc_by_hands
 from jaxgadget.games.parameters import (
     MAX_ACTIONS,
     canonical_name,
@@ -28,14 +26,13 @@ from jaxgadget.games.parameters import (
     check_integer,
     check_two_players,
 )
-from jaxgadget.util.arrays import BoolArray, IntArray
 
 MAX_RAISES = 100  # bounds the length of betting sequences
 _MONEY = 100  # a player's initial chips; only used in infostate strings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LeducPoker:
+class LeducPoker(LeducMachine):
     """Leduc poker; actions are 0 fold, 1 call (or check), 2 raise.
 
     A card is `rank · num_suits + suit`. The card that pairs the public card wins, else the
@@ -94,9 +91,15 @@ class LeducPoker:
             action_mapping=self.action_mapping,
         )
 
-    def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
-        """Yields the two private deals, then the rest of the game for all deals at once."""
-        return leduc_levels(self.betting, *self._cards(), budget)
+    @functools.cached_property
+    def deck(self) -> Deck:
+        """The cards."""
+        return Deck.of(self.num_ranks, self.num_suits, self.suit_isomorphism)
+
+    @property
+    def hides_actions(self) -> bool:
+        """True with `action_mapping`: the other player and the public only see an action's effect."""
+        return self.action_mapping
 
     def by_hands(self) -> HandsGame:
         """The game in hand form; a hand is a card, or a rank with `suit_isomorphism`."""
@@ -105,12 +108,7 @@ class LeducPoker:
                 f"{self.name}: action_mapping=True has no hand form, because a player's pointless actions "
                 "are private; leave action_mapping out"
             )
-        names = tuple(self.action_string(0, action) for action in range(self.num_actions))
-        return leduc_by_hands(self.name, self.betting, *self._cards(), names)
-
-    def _cards(self) -> tuple[IntArray, int]:
-        """`[types]` rank of each card type, and the number of copies of each."""
-        return card_types(self.num_ranks, self.num_suits, self.suit_isomorphism)
+        return leduc_by_hands(self)
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
         """OpenSpiel's string, extended to larger decks and more raises."""
@@ -124,22 +122,6 @@ class LeducPoker:
     def action_string(self, player: int, action: int) -> str:
         """OpenSpiel's action string."""
         return ("Fold", "Call", "Raise")[action]
-
-    def cuts(self) -> Mapping[str, CutRule]:
-        """`flop`: right after the public card; `before-flop`: right before it, at chance nodes."""
-        return LEDUC_CUTS
-
-
-def _after_public_card(tree: CutView) -> BoolArray:
-    is_dealt = (tree.action[2] >= 0) & (tree.num_moves > 0)
-    return is_dealt & (tree.actor != TERMINAL)  # all-in: no more decisions
-
-
-def _before_public_card(tree: CutView) -> BoolArray:
-    return (tree.actor == CHANCE) & (tree.num_moves > 0)
-
-
-LEDUC_CUTS: Mapping[str, CutRule] = {"flop": _after_public_card, "before-flop": _before_public_card}
 
 
 class Replay(NamedTuple):
@@ -181,12 +163,6 @@ def infostate_text(player: int, history: Sequence[Move], play: Replay, stack: in
         f"[Money: {stack - state.paid[0]} {stack - state.paid[1]}]{card}"
         f"[Round1: {' '.join(first)}][Round2: {' '.join(second)}]"
     )
-
-
-def card_types(num_ranks: int, num_suits: int, suit_isomorphism: bool) -> tuple[IntArray, int]:
-    """`[types]` rank of each card type, and the number of copies of each."""
-    copies = num_suits if suit_isomorphism else 1
-    return np.arange(num_ranks * num_suits // copies) * copies // num_suits, copies
 
 
 def check_deck(game: str, num_ranks: int, num_suits: int) -> None:
