@@ -222,13 +222,13 @@ def find_target(device: str | os.PathLike[str]) -> Target:
         ) from error
 
     def field(name: str, pattern: str) -> str:
-        found = re.search(rf"\b{name}: {pattern}", text)
-        if found is None:
+        match = re.search(rf"\b{name}: {pattern}", text)
+        if match is None:
             raise ValueError(
                 f"device={os.fspath(device)!r}: {name} is missing; expected a GpuTargetConfigProto of XLA as "
                 "text, as in its folder xla/backends/gpu/target_config/specs"
             )
-        return found[1]
+        return match[1]
 
     return Target(
         name=field("device_description_str", '"([^"]*)"'),

@@ -271,7 +271,9 @@ def holdem(
             refining_spots = Refining(gadgets.make(context), refining, iterations)
             check_spot_gadgets(refining_spots.gadgets)  # fails before blueprints are solved
     with watch.phase("run"), keeping(lambda: _describe_kept(output.results, solver.checkpoint_path)):
-        rows, solution = _solve(chosen, output.results, solver, files.suit_isomorphism, refining_spots)
+        rows, solution = _read_or_solve(
+            chosen, output.results, solver, files.suit_isomorphism, refining_spots
+        )
     output.write_json({"rows": rows, "seconds": watch.seconds})
     whose = "" if refining_spots is None else refining_spots.whose()
     if output.plot is not None and solution is not None:
@@ -415,7 +417,7 @@ def _read_spots(path: pathlib.Path, values: Mapping[str, Any]) -> list[Spot]:
     return spots
 
 
-def _solve(
+def _read_or_solve(
     spots: list[Spot],
     results: pathlib.Path | None,
     solver: Solver,
@@ -538,8 +540,8 @@ def _coarsen(spot: Spot, refining: Refining) -> Spot:
         return spot
 
     def coarser(menus: Any) -> Any:
-        both = menus if isinstance(menus, tuple) else (menus, menus)
-        return tuple(dataclasses.replace(menu, **changed) for menu in both)
+        pair = menus if isinstance(menus, tuple) else (menus, menus)
+        return tuple(dataclasses.replace(menu, **changed) for menu in pair)
 
     river = None if spot.river_menus is None else coarser(spot.river_menus)
     return dataclasses.replace(spot, menus=coarser(spot.menus), river_menus=river)
@@ -570,8 +572,8 @@ def _describe_kept(results: pathlib.Path | None, checkpoint: pathlib.Path | None
     return ", ".join(filter(None, kept))
 
 
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'s' if number > 1 else ''}"
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' if count > 1 else ''}"
 
 
 def _read_lines(path: pathlib.Path, option: str) -> list[str]:

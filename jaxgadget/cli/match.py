@@ -106,10 +106,10 @@ def match(
     settings |= {"depth": leaves.depth, "iterations": solver.num_iterations}
     settings |= {"k": values[0].num_entries, "leaf": leaves.leaf, "epsilon": options.epsilon}
     output.write_json(report.match_record(tree.game.name, frame) | settings)
-    what = "win rate" if wins else "mean return"
+    score = "win rate" if wins else "mean return"
     notes = [
         "± is half of a 95 % confidence interval; a match is two games, one in each seating. Mean return: in "
-        f"units of payoff; first and second: the row's {what} as player 0 and as player 1.",
+        f"units of payoff; first and second: the row's {score} as player 0 and as player 1.",
         unused,
     ]
     output.print((report.match_table(frame, win_rates=wins), notes), warnings=[unused])

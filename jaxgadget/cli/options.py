@@ -516,7 +516,7 @@ def make_range_priors(tree: Tree, gadgets: Sequence[Gadget]) -> list[Gadget]:
     """Replaces SPECs of `--prior range:SPEC` by the ranges of their models; raises as `make_models`."""
     from jaxgadget.opponents.range_prior import make_ranges
 
-    return make_ranges(tree, gadgets, what=RANGE_OF)
+    return make_ranges(tree, gadgets, argument=RANGE_OF)
 
 
 def _make_alternative(text: str) -> Alternative:

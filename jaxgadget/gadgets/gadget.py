@@ -120,9 +120,9 @@ class _LooksLikeGadget(Protocol):
     def tables(self, ranges: Ranges) -> Any: ...
 
 
-def is_gadget(thing: object) -> bool:
+def is_gadget(value: object) -> bool:
     """True for a gadget, False for a class of gadgets."""
-    return isinstance(thing, _LooksLikeGadget) and not isinstance(thing, type)
+    return isinstance(value, _LooksLikeGadget) and not isinstance(value, type)
 
 
 class TwoLevel:

@@ -151,12 +151,12 @@ class GadgetGames:
         solved = self.has_decision(lanes)[structure.action_subgames(player)]
         if self.seen is not None:
             solved = solved & self.seen[:, blueprint]
-        found: list[Fallback | None] = [None, None]
+        fallbacks: list[Fallback | None] = [None, None]
         for p in players:
             rows = self.prepared.rows[p][:, blueprint]
             replaced = solved if p == player else np.ones(rows.shape, np.bool_)
-            found[p] = Fallback(on_host(rows), on_host(replaced))
-        return found[0], found[1]
+            fallbacks[p] = Fallback(on_host(rows), on_host(replaced))
+        return fallbacks[0], fallbacks[1]
 
     def with_epsilon(self, epsilon: float) -> GadgetGames:
         """The games of the same gadgets with another ε."""

@@ -75,13 +75,13 @@ def make_gadgets(
 
 def _find_gadget(name: str) -> Any:
     """A gadget's class, by its name or as `path.py:Class`."""
-    found = find(GADGETS, name, "gadget")
-    if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
+    kind = find(GADGETS, name, "gadget")
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         raise ValueError(
-            f"gadget {name!r}: {found!r} is no dataclass; expected one with name, prior, epsilon and "
+            f"gadget {name!r}: {kind!r} is no dataclass; expected one with name, prior, epsilon and "
             "tables(ranges), such as a subclass of jaxgadget.Resolving"
         )
-    return found
+    return kind
 
 
 def make_alternative(text: str) -> Alternative:

@@ -256,9 +256,9 @@ class Budget:
         Raises:
           TooLargeError: if the game has more histories than allowed, or than fit in memory.
         """
-        found = self.num_histories + int(count)
-        needed = found * self.history_bytes
-        if found > self.max_histories:
+        total = self.num_histories + int(count)
+        needed = total * self.history_bytes
+        if total > self.max_histories:
             problem = (
                 f"more than max_histories={self.max_histories:,}: raise max_histories (--max-histories on "
                 f"the command line) if the memory allows, about {self.history_bytes} bytes a history, or "
@@ -273,7 +273,7 @@ class Budget:
             return
         reached = self.num_levels if level is None else level
         raise TooLargeError(
-            f"{self.game} has at least {found:,} histories (reached at level {reached}), {problem}"
+            f"{self.game} has at least {total:,} histories (reached at level {reached}), {problem}"
         )
 
     def release(self, count: int) -> None:

@@ -45,10 +45,10 @@ class PyspielGame(Protocol):
         ...
 
 
-def is_pyspiel_game(thing: object) -> TypeGuard[PyspielGame]:
-    """True if `thing` is a pyspiel game."""
+def is_pyspiel_game(value: object) -> TypeGuard[PyspielGame]:
+    """True if `value` is a pyspiel game."""
     pyspiel: Any = sys.modules.get("pyspiel")
-    return pyspiel is not None and isinstance(thing, pyspiel.Game)
+    return pyspiel is not None and isinstance(value, pyspiel.Game)
 
 
 class _StateAndPast(NamedTuple):

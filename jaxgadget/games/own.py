@@ -38,9 +38,9 @@ class OwnGame(WrappedGame):
         return self.game.levels(budget)
 
 
-def is_game(thing: object) -> TypeGuard[Game]:
-    """True if `thing` is an instance with all members of the `Game` protocol."""
-    return not isinstance(thing, type) and all(hasattr(thing, member) for member in _GAME_MEMBERS)
+def is_game(value: object) -> TypeGuard[Game]:
+    """True if `value` is an instance with all members of the `Game` protocol."""
+    return not isinstance(value, type) and all(hasattr(value, member) for member in _GAME_MEMBERS)
 
 
 def load_own(spec: str, own: OwnSpec) -> OwnGame:

@@ -81,7 +81,7 @@ class Merging:
       exchanges: permutations of suits, from `find_exchanges`.
       cards: cards of the board.
       hands: `[M]` carried hands among the H: the first of each class.
-      place: `[H]` index of each hand's class among the carried hands.
+      class_idx: `[H]` index of each hand's class among the carried hands.
       by: `[H]` index of the permutation that maps each hand to the carried one.
       count: `[M]` number of hands of each class.
     """
@@ -89,7 +89,7 @@ class Merging:
     exchanges: tuple[tuple[int, ...], ...]
     cards: tuple[int, ...]
     hands: IntArray
-    place: IntArray
+    class_idx: IntArray
     by: IntArray
     count: IntArray
 
@@ -102,12 +102,12 @@ class Merging:
         images = np.stack([hand_idx[_exchanged_hands(suits)[spot.hands]] for suits in exchanges])
         first, by = images.min(axis=0), images.argmin(axis=0)
         hands, count = np.unique(first[held], return_counts=True)
-        place = np.searchsorted(hands, first)
+        class_idx = np.searchsorted(hands, first)
         return Merging(
             exchanges=exchanges,
             cards=spot.cards,
             hands=hands,
-            place=np.minimum(place, len(hands) - 1),
+            class_idx=np.minimum(class_idx, len(hands) - 1),
             by=by,
             count=count,
         )
@@ -140,10 +140,10 @@ class Merging:
         # A hand on a kept table corresponds to its carried hand on the image of the table.
         real = np.maximum(hands, 0)
         table = shown[self.by[real]][:, kept_tables].T
-        taken = table * len(self.hands) + self.place[real]
-        weight = np.where(hands >= 0, 1 / self.count[self.place[real]], 0.0)
+        taken = table * len(self.hands) + self.class_idx[real]
+        weight = np.where(hands >= 0, 1 / self.count[self.class_idx[real]], 0.0)
         # A carried hand's payoff on a table is the permuted hand's on the first table of the class.
-        among = np.full(len(self.place), -1)
+        among = np.full(len(self.class_idx), -1)
         among[hands[hands >= 0]] = np.flatnonzero(hands >= 0)
         source = among[self.exchanged[to_first][:, self.hands]]
         source += np.searchsorted(kept_tables, first)[:, None] * len(hands)
@@ -166,7 +166,7 @@ class Merging:
             nodes[:, level] = tree.first_child[nodes[:, tree.parent[level]]] + slot[:, level]
         return nodes
 
-    def spread(self, rows: FloatArray, children: IntArray, betting: BettingTree) -> FloatArray:
+    def expand(self, rows: FloatArray, children: IntArray, betting: BettingTree) -> FloatArray:
         """Expands rows of carried hands to rows of all hands left: `[n, M]` → `[n, H]`.
 
         Args:
@@ -175,4 +175,4 @@ class Merging:
           betting: the tree.
         """
         row = np.searchsorted(children, self.nodes(betting)[:, children])
-        return rows[row[self.by], self.place[:, None]].T
+        return rows[row[self.by], self.class_idx[:, None]].T

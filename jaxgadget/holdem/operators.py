@@ -180,7 +180,7 @@ class Showdowns:
         )
         by_card = take_rows(x, hand_of_card)
         excluded = jnp.einsum("cij,cjn->cin", signs, by_card, precision=EXACT).reshape(-1, x.shape[-1])
-        first, second = (take_rows(excluded, slot_of_hand[:, place]) for place in (0, 1))
+        first, second = (take_rows(excluded, slot_of_hand[:, card]) for card in (0, 1))
         return take_rows(above, group) - first - second
 
     def absolute(self) -> Folds:
@@ -266,9 +266,9 @@ def build_showdowns(boards: Sequence[Sequence[int]], hands: IntArray | None = No
     turn = len(boards[0]) == 4
     num_cards = 52 - len(boards[0])
     group = np.stack([_groups(board) if turn else _river_groups(board)[None] for board in boards])
-    places = np.arange(group.shape[-1])[None] if hands is None else hands
-    group = np.take_along_axis(group, np.maximum(places, 0)[:, None], axis=2)
-    hand_of_card, slot_of_hand = _by_card(places, num_cards)
+    carried = np.arange(group.shape[-1])[None] if hands is None else hands
+    group = np.take_along_axis(group, np.maximum(carried, 0)[:, None], axis=2)
+    hand_of_card, slot_of_hand = _by_card(carried, num_cards)
     of_card = np.take_along_axis(
         group, np.maximum(hand_of_card, 0).reshape(len(hand_of_card), 1, -1), axis=2
     ).reshape(*group.shape[:2], *hand_of_card.shape[1:])
@@ -319,11 +319,11 @@ def _river_groups(board: Sequence[int]) -> IntArray:
 def _groups(board: Sequence[int]) -> IntArray:
     """`[C, H]` groups for all rivers after a turn; 0 for hands with the card."""
     hands = hands_left(board)
-    left = cards_left(board).tolist()
-    groups = np.zeros((len(left), len(hands)), np.int64)
-    for place, card in enumerate(left):
+    cards = cards_left(board).tolist()
+    groups = np.zeros((len(cards), len(hands)), np.int64)
+    for row, card in enumerate(cards):
         possible = ~(HANDS[hands] == card).any(axis=1)
-        groups[place, possible] = _river_groups([*board, card])
+        groups[row, possible] = _river_groups([*board, card])
     return groups
 
 

@@ -196,14 +196,14 @@ class SpotSolution:
         weights: list[FloatArray] = []
         for player in (0, 1):
             other = 1 - player
-            both = [
+            reach_pairs = [
                 (reaches[player], reaches[other]),
                 (reaches[player], whole[other]),
                 (whole[player], whole[other]),
             ]
-            pairs = (own * self.spot.compatible_with(others) for own, others in both)
-            found = next((weight for weight in pairs if weight.sum() > 0), np.zeros_like(whole[player]))
-            weights.append(found / max(found.sum(), np.finfo(np.float64).tiny))
+            candidates = (own * self.spot.compatible_with(others) for own, others in reach_pairs)
+            weight = next((pairs for pairs in candidates if pairs.sum() > 0), np.zeros_like(whole[player]))
+            weights.append(weight / max(weight.sum(), np.finfo(np.float64).tiny))
         return weights[0], weights[1]
 
     def pairs(self, line: str = "") -> float:
@@ -533,10 +533,10 @@ def evaluate_spot(spot: Spot, policy: Policy) -> SpotSolution:
         first, second = (Parts(nothing, jax.device_put(body)) for body in policy_to_bodies(policy))
         certificate = _certify(problem, (first, second), (None, None), played=True)
         outcome = _worth(certificate)
-    places = np.arange(len(spot.hands))
-    every = _Carried(places, places)
+    all_hands = np.arange(len(spot.hands))
+    carried = _Carried(all_hands, all_hands)
     outcome = jax.tree.map(lambda x: x[..., 0], outcome)
-    return _of_lane(spot, form, (every, every), None, outcome, (policy.labels[0], 0))
+    return _of_lane(spot, form, (carried, carried), None, outcome, (policy.labels[0], 0))
 
 
 def policy_to_bodies(policy: Policy) -> tuple[FloatArray, FloatArray]:
@@ -577,7 +577,7 @@ def _difference(spot: Spot, policy: object) -> str | None:
             return is_part if strange is None else f"has the hand {strange}, which {spot.board} excludes"
     if game.action_names != betting.names:
         pairs = (("lacks", betting.names, game.action_names), ("has", game.action_names, betting.names))
-        changes = [(verb, [name for name in one if name not in other]) for verb, one, other in pairs]
+        changes = [(verb, [name for name in had if name not in lacked]) for verb, had, lacked in pairs]
         return "is of another menu: it " + " and ".join(
             f"{verb} {', '.join(map(repr, actions))}" for verb, actions in changes if actions
         )
@@ -622,18 +622,18 @@ def _of_lane(
     """A lane's outcome in chips, for all hands; `by` is the rule's name and the number of iterations."""
     probabilities: list[FloatArray] = []
     hand_evs: list[FloatArray] = []
-    for player, (hands, places) in enumerate(held):
+    for player, (hands, carried_idx) in enumerate(held):
         rows = body_to_rows(form, player, np.asarray(outcome.bodies[player]))
-        worth = np.asarray(outcome.hand_values[player])
+        values_of_carried = np.asarray(outcome.hand_values[player])
         if merging is not None:
-            rows = merging.spread(rows, action_nodes(spot.betting.tree, player), spot.betting)
-            worth, places = worth[merging.place], hands
-        every = np.repeat(uniform_rows(spot.betting.tree, player)[:, None], len(spot.hands), axis=1)
-        every[:, hands] = rows[:, places]
-        probabilities.append(every)
+            rows = merging.expand(rows, action_nodes(spot.betting.tree, player), spot.betting)
+            values_of_carried, carried_idx = values_of_carried[merging.class_idx], hands
+        rows_of_all = np.repeat(uniform_rows(spot.betting.tree, player)[:, None], len(spot.hands), axis=1)
+        rows_of_all[:, hands] = rows[:, carried_idx]
+        probabilities.append(rows_of_all)
         met = spot.compatible_with(spot.dealt[1 - player])
         values = np.full(len(spot.hands), np.nan)
-        values[hands] = worth[places]
+        values[hands] = values_of_carried[carried_idx]
         hand_evs.append(spot.pot / 2 + spot.pot * _divide(values, met))
     won = float(outcome.value[0]) * spot.pot
     algorithm, iterations = by
@@ -653,18 +653,18 @@ class _Carried(NamedTuple):
 
     Attributes:
       hands: `[n]` indices among all hands that are left on the board.
-      places: `[n]` indices among the hands that the solve carried.
+      carried_idx: `[n]` indices among the hands that the solve carried.
     """
 
     hands: IntArray
-    places: IntArray
+    carried_idx: IntArray
 
 
 def _carried_by(spot: Spot, hands: IntArray | None, lane: int) -> tuple[_Carried, _Carried]:
     """Each player's possible hands among those that a lane carried."""
     own = np.arange(len(spot.hands)) if hands is None else hands[min(lane, len(hands) - 1)]
-    places = [np.flatnonzero((own >= 0) & (dealt[own] > 0)) for dealt in spot.dealt]
-    return _Carried(own[places[0]], places[0]), _Carried(own[places[1]], places[1])
+    possible = [np.flatnonzero((own >= 0) & (dealt[own] > 0)) for dealt in spot.dealt]
+    return _Carried(own[possible[0]], possible[0]), _Carried(own[possible[1]], possible[1])
 
 
 def carried_hands(spots: Sequence[Spot]) -> IntArray | None:
@@ -734,10 +734,10 @@ def build_batch(
             PublicEnds(end.node, np.ones(end.node.shape), Staked(tables=tables, chips=on_host(chips)))
         )
     assert isinstance(form.payoff, HandEntries)
-    places = np.arange(len(spots[0].hands))[None] if hands is None else hands
+    carried = np.arange(len(spots[0].hands))[None] if hands is None else hands
     if merging is not None:
-        places = merging.hands[None]
-    num_hands = (places.shape[1], places.shape[1])
+        carried = merging.hands[None]
+    num_hands = (carried.shape[1], carried.shape[1])
     with precision(np.float64):
         entries = hand_entries(num_hands, groups, form.payoff.block, form.payoff.num_blocks)
         payoff = build_hands_payoff(entries, np.float64)
@@ -751,7 +751,7 @@ def build_batch(
             for player, count in enumerate(num_hands)
         )
     scales = [
-        np.where(places >= 0, np.take_along_axis(np.stack(dealt), places, axis=1), 0.0).T
+        np.where(carried >= 0, np.take_along_axis(np.stack(dealt), carried, axis=1), 0.0).T
         for dealt in zip(*(spot.dealt for spot in spots), strict=True)
     ]
     if merging is not None:  # a hand has the weight of its class
@@ -759,8 +759,8 @@ def build_batch(
 
     def terms(lanes: IntArray) -> tuple[Terms, Terms]:
         constant = on_host(np.zeros((1, len(lanes))))
-        both = [Terms(scale=on_host(scale[:, lanes]), constant=constant) for scale in scales]
-        return both[0], both[1]
+        pair = [Terms(scale=on_host(scale[:, lanes]), constant=constant) for scale in scales]
+        return pair[0], pair[1]
 
     return Batch(
         name="spots",

@@ -143,17 +143,17 @@ class _SpotTranslator:
             return [(c, 1.0) for c in self._shadows.children(shadow) if int(self._shadows.card[c]) == card]
         if not self._acts(shadow, node):
             return [(_OVER, 1.0)]
-        names = {self._shadows.action_name(place): place for place in self._shadows.children(shadow)}
+        names = {self._shadows.action_name(c): c for c in self._shadows.children(shadow)}
         name = self._tree.action_name(child)
         if name in names:
             return [(names[name], 1.0)]
         size, sizes = self._size(self._tree, child), self._sizes(shadow)
         if size is None or not sizes:
             return [(self._passive(self._shadows, shadow), 1.0)]
-        place = bisect.bisect_left([x for x, _ in sizes], size)
-        if place in (0, len(sizes)):
-            return [(sizes[min(place, len(sizes) - 1)][1], 1.0)]
-        (below, first), (above, second) = sizes[place - 1], sizes[place]
+        larger = bisect.bisect_left([x for x, _ in sizes], size)
+        if larger in (0, len(sizes)):
+            return [(sizes[min(larger, len(sizes) - 1)][1], 1.0)]
+        (below, first), (above, second) = sizes[larger - 1], sizes[larger]
         if above == size:
             return [(second, 1.0)]
         chance = self._rule(size, below, above)

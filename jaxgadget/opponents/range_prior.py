@@ -33,13 +33,13 @@ class RangeOfSpec(RangePrior):
         return frozenset({Capability.MODEL_SPEC})
 
 
-def make_ranges(tree: Tree, gadgets: Sequence[Gadget], *, what: str) -> list[Gadget]:
+def make_ranges(tree: Tree, gadgets: Sequence[Gadget], *, argument: str) -> list[Gadget]:
     """Replaces SPECs by the ranges of their models, with one gadget for every model of a SPEC.
 
     Args:
       tree: the game, in history or hand form.
       gadgets: the gadgets; those with other priors are unchanged.
-      what: name of a SPEC in errors.
+      argument: name of a SPEC in errors.
 
     Raises:
       ValueError: for a model of another game.
@@ -52,7 +52,7 @@ def make_ranges(tree: Tree, gadgets: Sequence[Gadget], *, what: str) -> list[Gad
             continue
         spec = gadget.prior.spec
         if spec not in ranges:
-            models = make_blueprints(tree, [spec], argument=what)
+            models = make_blueprints(tree, [spec], argument=argument)
             ranges[spec] = [RangePrior(models.lane(lane)) for lane in range(models.num_lanes)]
         finished += [dataclasses.replace(gadget, prior=prior) for prior in ranges[spec]]
     return finished

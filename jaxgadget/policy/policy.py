@@ -72,10 +72,10 @@ class Policy:
 
     def __post_init__(self) -> None:
         check_tree(self.tree)
-        both: Any = self.probabilities
-        if not isinstance(both, tuple) or len(both) != 2 or not all(map(_is_numbers, both)):
+        pair: Any = self.probabilities
+        if not isinstance(pair, tuple) or len(pair) != 2 or not all(map(_is_numbers, pair)):
             raise ValueError(
-                f"probabilities={_shown(both)}: expected a pair of NumPy arrays, player 0's and player 1's, "
+                f"probabilities={_shown(pair)}: expected a pair of NumPy arrays, player 0's and player 1's, "
                 "each [actions of all infosets, lanes]"
             )
         labels: Any = self.labels
@@ -548,25 +548,25 @@ def as_policy(
     if _is_several(policy):
         several = cast("Sequence[PolicyLike]", policy)
         return Policy.stack(
-            several if tree is None else [as_policy(one, tree, name=name, label=label) for one in several],
+            several if tree is None else [as_policy(each, tree, name=name, label=label) for each in several],
             tree=tree,
         )
     given: Any = policy
     if not isinstance(given, Mapping | str) and (
         isinstance(given, type) or not hasattr(given, "action_probabilities")
     ):
-        what = repr(given) if given is None else f"a {type(given).__name__}"
+        shown = repr(given) if given is None else f"a {type(given).__name__}"
         hint = "; its average_policy() is one" if hasattr(given, "average_policy") else ""
         raise ValueError(
-            f"{name}={what}: expected a Policy, such as Policy.uniform(tree), solve(tree).policy or "
+            f"{name}={shown}: expected a Policy, such as Policy.uniform(tree), solve(tree).policy or "
             "Policy.from_openspiel(tree, table); the SPEC of a blueprint, such as 'cfr+:100'; a policy of "
             f"OpenSpiel's; or a dictionary from infostate to probabilities{hint}"
         )
     if tree is None:
-        what = "a dictionary" if isinstance(given, Mapping) else f"a {type(given).__name__}"
-        what = repr(given) if isinstance(given, str) else what
+        shown = "a dictionary" if isinstance(given, Mapping) else f"a {type(given).__name__}"
+        shown = repr(given) if isinstance(given, str) else shown
         raise ValueError(
-            f"{name} is {what}, which does not say for which tree it is; give tree=…, or make it a Policy: "
+            f"{name} is {shown}, which does not say for which tree it is; give tree=…, or make it a Policy: "
             "as_policy(…, tree)"
         )
     if isinstance(given, str):

@@ -108,11 +108,11 @@ def make_portfolio(
         )
     size = check_whole_number("size", size, 1)
     entry_kinds, seed = _parse(entries), check_whole_number("seed", seed, 0)
-    shares = [_shares(blueprint.histories, player, entry_kinds, size - 1) for player in (0, 1)]
+    entry_counts = [_entry_counts(blueprint.histories, player, entry_kinds, size - 1) for player in (0, 1)]
     made: tuple[list[Entry], list[Entry]] = ([], [])
     for player in (0, 1):
         made[player].append((f"blueprint {blueprint.labels[0]}", blueprint.probabilities[player][:, 0]))
-    for kind, *counts in zip(entry_kinds, *shares, strict=True):
+    for kind, *counts in zip(entry_kinds, *entry_counts, strict=True):
         new = _make(blueprint, kind, (counts[0], counts[1]), made, seed, progress)
         for player in (0, 1):
             made[player].extend(new[player])
@@ -184,21 +184,21 @@ def _number(text: str, rest: str) -> float:
     return value
 
 
-def _shares(tree: HistoryTree, player: int, entry_kinds: Sequence[_Kind], wanted: int) -> list[int]:
+def _entry_counts(tree: HistoryTree, player: int, entry_kinds: Sequence[_Kind], wanted: int) -> list[int]:
     """Number of entries of each kind for a player, assigned in turn until exhausted."""
     most = [_most_entries(tree, player, kind) for kind in entry_kinds]
-    shares = [0] * len(entry_kinds)
-    while sum(shares) < wanted:
-        giving = [number for number in range(len(entry_kinds)) if shares[number] < most[number]]
+    counts = [0] * len(entry_kinds)
+    while sum(counts) < wanted:
+        giving = [number for number in range(len(entry_kinds)) if counts[number] < most[number]]
         if not giving:
             raise ValueError(
                 f"size={wanted + 1}: entries {[kind.name for kind in entry_kinds]} and the blueprint make "
-                f"only {sum(shares) + 1} for player {player} of {tree.game.name}; add 'draws' or "
+                f"only {sum(counts) + 1} for player {player} of {tree.game.name}; add 'draws' or "
                 "'best-responses', or lower the size"
             )
-        for number in giving[: wanted - sum(shares)]:
-            shares[number] += 1
-    return shares
+        for number in giving[: wanted - sum(counts)]:
+            counts[number] += 1
+    return counts
 
 
 def _most_entries(tree: HistoryTree, player: int, kind: _Kind) -> float:
@@ -229,7 +229,7 @@ def _make(
         policy = make_blueprints(tree, f"draws:{max(counts)}:{kind.number!r}", seed=seed)
         lanes = [list(range(count)) for count in counts]
     else:  # both players' checkpoints are from one run
-        iterations = [_spread(int(kind.number), count) for count in counts]
+        iterations = [_geometric_counts(int(kind.number), count) for count in counts]
         together = sorted({*iterations[0], *iterations[1]})
         policy = cfr_checkpoints(tree, together, algorithm="cfr+", progress=progress)
         lanes = [[together.index(number) for number in numbers] for numbers in iterations]
@@ -282,7 +282,7 @@ def _ids(actions: Sequence[int]) -> str:
     return ",".join(map(str, ids))
 
 
-def _spread(last: int, count: int) -> list[int]:
+def _geometric_counts(last: int, count: int) -> list[int]:
     """`count` distinct numbers of iterations up to `last`, in geometric progression."""
     numbers: list[int] = []
     for nth in range(1, count + 1):

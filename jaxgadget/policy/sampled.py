@@ -218,7 +218,7 @@ def _public_events(tree: HistoryTree) -> dict[int, tuple[IntArray, FloatArray]]:
     mass = np.bincount(pair_idx.ravel(), tree.chance[below], unique.shape[1])
     events: dict[int, tuple[IntArray, FloatArray]] = {}
     for state in np.unique(unique[0]).tolist():
-        here = (unique[0] == state) & (mass > 0)
-        if here.sum() > 1:
-            events[state] = unique[1, here], mass[here] / mass[here].sum()
+        is_outcome = (unique[0] == state) & (mass > 0)
+        if is_outcome.sum() > 1:
+            events[state] = unique[1, is_outcome], mass[is_outcome] / mass[is_outcome].sum()
     return events

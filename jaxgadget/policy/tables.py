@@ -91,8 +91,8 @@ def rows_of_frame(tree: Tree, frame: pd.DataFrame) -> tuple[tuple[FloatArray, Fl
     """Both players' `[Q, lanes]` probabilities from a data frame, and the labels of lanes."""
     missing = [name for name in FRAME_COLUMNS if name not in frame.columns]
     if missing or frame.empty:
-        what = f"lacks the columns {', '.join(missing)}" if missing else "has no rows"
-        raise ValueError(f"frame {what}; expected {', '.join(FRAME_COLUMNS)}, as in Policy.to_frame")
+        problem = f"lacks the columns {', '.join(missing)}" if missing else "has no rows"
+        raise ValueError(f"frame {problem}; expected {', '.join(FRAME_COLUMNS)}, as in Policy.to_frame")
     columns = {name: frame[name].tolist() for name in FRAME_COLUMNS}
     labels = list(dict.fromkeys(map(str, columns["lane"])))
     lane_of = {label: lane for lane, label in enumerate(labels)}

@@ -278,7 +278,7 @@ class _Translator:
         after[strange[calls]] = self.shadow_bets.passive(shadow[strange[calls]])
         upper = after[strange[between]]
         after[strange[between]] = targets[between, below[between] - 1]
-        share[strange[between]] = self._shares(
+        share[strange[between]] = self._rule_probabilities(
             bets[between], sizes[between, below[between] - 1], sizes[between, below[between]]
         )
         # The second shadow of a pair follows the first.
@@ -308,22 +308,22 @@ class _Translator:
             )
         return sizes
 
-    def _shares(self, bets: FloatArray, below: FloatArray, above: FloatArray) -> FloatArray:
+    def _rule_probabilities(self, bets: FloatArray, below: FloatArray, above: FloatArray) -> FloatArray:
         """The rule's probabilities of bets between two others, evaluated once per distinct triple."""
         cases, case_idx = np.unique(np.stack([bets, below, above], axis=1), axis=0, return_inverse=True)
-        shares = np.empty(len(cases))
+        probabilities = np.empty(len(cases))
         for case, (x, low, high) in enumerate(cases.tolist()):
             answer: Any = self.rule(x, low, high)  # a user's function may return anything
             try:
-                shares[case] = float(answer)
+                probabilities[case] = float(answer)
             except (OverflowError, TypeError, ValueError):
-                shares[case] = math.nan
-            if not 0 <= shares[case] <= 1:
+                probabilities[case] = math.nan
+            if not 0 <= probabilities[case] <= 1:
                 raise ValueError(
                     f"rule({x}, {low}, {high}) returned {answer!r}: expected a probability, from 0 to 1, of "
                     f"the bet {low}"
                 )
-        return shares[case_idx.reshape(-1)]
+        return probabilities[case_idx.reshape(-1)]
 
     def _plays(self, shadows: _Shadows) -> _Shadows:
         """The player's actions: histories and shadows after them."""
@@ -432,8 +432,8 @@ def _find_children(tree: HistoryTree, histories: IntArray, moves: IntArray) -> I
     return np.where(keys[child] == key, child + 1, -1)
 
 
-def _take(shadows: _Shadows, which: IntArray | BoolArray) -> _Shadows:
-    return _Shadows(*(column[which] for column in shadows))
+def _take(shadows: _Shadows, index: IntArray | BoolArray) -> _Shadows:
+    return _Shadows(*(column[index] for column in shadows))
 
 
 def _add(pair_lists: Sequence[_Shadows]) -> _Shadows:

@@ -120,11 +120,11 @@ def convergence_curves(
 
 
 def _find_curve(rows: pd.DataFrame, x: str, y: str) -> _Curve:
-    places, index = np.unique(column(rows, x), return_inverse=True)
+    positions, index = np.unique(column(rows, x), return_inverse=True)
     values = column(rows, y)
-    groups = [values[index == k] for k in range(len(places))]
+    groups = [values[index == k] for k in range(len(positions))]
     quartiles = np.stack([np.quantile(group, QUARTILES) for group in groups], axis=1)
-    return _Curve(places, quartiles, np.array([len(group) for group in groups]))
+    return _Curve(positions, quartiles, np.array([len(group) for group in groups]))
 
 
 def _draw_curve(ax: Axes, setting: Setting, curve: _Curve, edge: float, turn: tuple[int, int]) -> None:
@@ -206,7 +206,7 @@ def _name_lines(
         _write_legend(ax, settings, note)
         return
     order = np.argsort(heights, kind="stable")
-    spaced = spread(heights[order], apart, 1.0 - apart if note else 1.0)
+    spaced = space_out(heights[order], apart, 1.0 - apart if note else 1.0)
     for k, height in zip(order.tolist(), spaced.tolist(), strict=True):
         color = settings[k].style.color
         line = {"arrowstyle": "-", "color": color, "linewidth": 0.6, "relpos": (0, 0.5), "shrinkA": 1}
@@ -226,15 +226,15 @@ def _name_lines(
         ax.text(1.05, height, note, transform=ax.transAxes, fontsize=_FONT, color="#555555", va="center")
 
 
-def spread(places: FloatArray, apart: float, ceiling: float = 1.0) -> FloatArray:
+def space_out(positions: FloatArray, apart: float, ceiling: float = 1.0) -> FloatArray:
     """Moves ascending positions as little as possible to distances of `apart` within [0, `ceiling`].
 
     Least squares (isotonic regression), then shifted into the range.
     """
     from scipy.optimize import isotonic_regression
 
-    steps = apart * np.arange(len(places))
-    moved = np.asarray(isotonic_regression(places - steps).x, np.float64)
+    steps = apart * np.arange(len(positions))
+    moved = np.asarray(isotonic_regression(positions - steps).x, np.float64)
     return np.clip(moved, 0.0, max(ceiling - steps[-1], 0.0)) + steps
 
 

@@ -219,8 +219,10 @@ def grid_title(solution: SpotSolution, line: str = "", *, show: Shown = "strateg
     """Title of a grid: the board, the acting player, the line and the values shown."""
     player = PLAYERS[solution.actor(line)]
     when = f"after {line}" if line else "at the start"
-    what = {"strategy": "strategy", "ev": "EVs at the start, chips", "equity": "equities at the start"}[show]
-    return f"{solution.spot.board}, {player} {when}: {what}"
+    values = {"strategy": "strategy", "ev": "EVs at the start, chips", "equity": "equities at the start"}[
+        show
+    ]
+    return f"{solution.spot.board}, {player} {when}: {values}"
 
 
 def draw_grid(
@@ -243,7 +245,7 @@ def hand_class(row: int, column: int) -> str:
     """The hands of a cell, such as `AKs`: suited ones above the diagonal, offsuit ones (`AKo`) below."""
     from jaxgadget.holdem.cards import RANKS
 
-    high, low = (RANKS[len(RANKS) - 1 - place] for place in (min(row, column), max(row, column)))
+    high, low = (RANKS[len(RANKS) - 1 - rank] for rank in (min(row, column), max(row, column)))
     return f"{high}{low}{'' if row == column else 's' if column > row else 'o'}"
 
 

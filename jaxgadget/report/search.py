@@ -212,8 +212,8 @@ def match_table(frame: pd.DataFrame, *, win_rates: bool) -> Table:
         decimal("second", f"{seats}_second", digits=4),
     ]
     wins = ", and its win rate (wins + ½ draws), both seats" if win_rates else ", both seats"
-    place = {name: number for number, name in enumerate(dict.fromkeys([*frame["row"], *frame["column"]]))}
-    once = frame[frame["row"].map(place) < frame["column"].map(place)]
+    position = {name: number for number, name in enumerate(dict.fromkeys([*frame["row"], *frame["column"]]))}
+    once = frame[frame["row"].map(position) < frame["column"].map(position)]
     return rows_to_table(once, columns, title=f"The row's mean return in a game{wins}")
 
 

@@ -17,9 +17,9 @@ from jaxgadget.report.subgame import (
     MAX_INFOSTATES,
     decision_rows,
     infoset_reach,
+    normalised,
     percent,
     root_reach,
-    shares,
 )
 from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.arrays import FloatArray, IntArray
@@ -71,7 +71,7 @@ def roots_frame(forest: Forest, policy: PolicyLike, subgame: int) -> pd.DataFram
                     "root": roots,
                     "infostate": [names[root] for root in roots.tolist()],
                     "reach": reach,
-                    "range": shares(reach),
+                    "range": normalised(reach),
                     "others_reach": root_reach(forest, 1 - player, profile)[roots],
                 }
             )

@@ -117,8 +117,8 @@ def range_frame(refinement: Refinement, subgame: int, lane: int = 0) -> pd.DataF
             "infostate": [names[root] for root in roots.tolist()],
             "blueprint_reach": reach,
             "response_reach": response_reach,
-            "blueprint": shares(reach),
-            "response": shares(response_reach),
+            "blueprint": normalised(reach),
+            "response": normalised(response_reach),
             "resolver_reach": root_reach(forest, refinement.player, after)[roots],
         }
     )
@@ -203,7 +203,7 @@ def range_picture(
     """
     _check_most(most)
     frame = range_frame(refinement, subgame, lane)
-    frame["resolver"] = shares(frame["resolver_reach"].to_numpy())
+    frame["resolver"] = normalised(frame["resolver_reach"].to_numpy())
     chosen = frame.iloc[_largest(frame[["blueprint", "response"]].fillna(0.0), most)]
     names, shared = short_names(chosen["infostate"].tolist())
     ax = own_axes(ax, _size(names))
@@ -261,7 +261,7 @@ def root_reach(forest: Forest, player: int, policy: Policy) -> FloatArray:
     return multiply(forest.chance, 1 - player, reach)[: len(forest.roots[1 - player]), 0]
 
 
-def shares(reach: FloatArray) -> FloatArray:
+def normalised(reach: FloatArray) -> FloatArray:
     """Reaches divided by their sum, NaN if that is 0."""
     total = reach.sum()
     return reach / total if total > 0 else np.full(len(reach), np.nan)

@@ -261,13 +261,13 @@ class Beliefs:
             subgame = source[roots.subgame]
         around = spot.within[subgame]  # the belief that the search assumed
         freed = look.find_root(player, state, subgame) >= 0
-        found = find_copies(look, base, player, np.where(freed, subgame, -1))
-        kept = find_copies(before.forest, base, player, np.where(freed, -1, around))
+        searched = find_copies(look, base, player, np.where(freed, subgame, -1))
+        believed = find_copies(before.forest, base, player, np.where(freed, -1, around))
         top = base.form.treeplex[player].num_roots
-        strategy = np.zeros((len(found) - top, self.blueprint.num_lanes))
+        strategy = np.zeros((len(searched) - top, self.blueprint.num_lanes))
         for number, forest, rows in (
-            (found[top:], look, above.strategy[player]),
-            (kept[top:], before.forest, before.strategy),
+            (searched[top:], look, above.strategy[player]),
+            (believed[top:], before.forest, before.strategy),
         ):
             strategy[number >= 0] = rows[number[number >= 0] - forest.form.treeplex[player].num_roots]
         reach = np.where(

@@ -175,51 +175,58 @@ def search(
         algorithm=algorithm,
         without=("checkpoint", "time_limit"),
     ).iterative()
-    asked = list_gadgets(gadgets, False, (player,))
-    check_capabilities(asked, SEARCH, "a search", "Unsafe(), Resolving() or MaxMargin()")
+    requested = list_gadgets(gadgets, False, (player,))
+    check_capabilities(requested, SEARCH, "a search", "Unsafe(), Resolving() or MaxMargin()")
     leaves, where = history_leaves(values, profiles), cut(tree, where)
     level, depth = SearchLevel(where.roots, where.subgame, where.name), check_depth(depth)
     schedule = Schedule(tree, player, "moves", depth, depth, (level,))
-    lanes = Lanes.product(gadgets=len(asked), blueprints=profiles.num_lanes)
+    lanes = Lanes.product(gadgets=len(requested), blueprints=profiles.num_lanes)
     shared: dict[int, list[int]] = {}  # blueprints with the same values are searched together
     for number, leaf in enumerate(leaves):
         shared.setdefault(id(leaf.values), []).append(number)
-    found = list[tuple[IntArray, Handover]]()
+    searches = list[tuple[IntArray, Handover]]()
     with progress_bar("search", len(shared) * solver.num_iterations, solver.progress) as report:
         for done, blueprints in enumerate(shared.values()):
-            numbers = np.flatnonzero(np.isin(lanes.blueprint, blueprints))
+            in_search = np.flatnonzero(np.isin(lanes.blueprint, blueprints))
             run = NestedRun(
-                schedule, leaves[blueprints[0]], profiles, asked, solver=solver, lanes=lanes.take(numbers)
+                schedule,
+                leaves[blueprints[0]],
+                profiles,
+                requested,
+                solver=solver,
+                lanes=lanes.take(in_search),
             )
 
             def told(now: int, before: int = done * solver.num_iterations) -> None:
                 report(before + now)
 
-            found.append((numbers, run.search(0, where, None, told, unsafe_first=False)))
-    return _joined(found, lanes, profiles, asked, player)
+            searches.append((in_search, run.search(0, where, None, told, unsafe_first=False)))
+    return _joined(searches, lanes, profiles, requested, player)
 
 
 def _joined(
-    found: Sequence[tuple[IntArray, Handover]],
+    searches: Sequence[tuple[IntArray, Handover]],
     lanes: Lanes,
     profiles: Policy,
     gadgets: tuple[Gadget, ...],
     player: int,
 ) -> Search:
     """The searches of all lanes, given those of some lanes each."""
-    order = np.argsort(np.concatenate([numbers for numbers, _ in found]))
+    order = np.argsort(np.concatenate([in_search for in_search, _ in searches]))
 
     def join(of_solved: Callable[[SolvedLookahead], Any]) -> Any:
-        return np.concatenate([of_solved(handover.solved) for _, handover in found], axis=-1)[..., order]
+        return np.concatenate([of_solved(handover.solved) for _, handover in searches], axis=-1)[..., order]
 
     plans, values = dict[int, Profile](), dict[int, FloatArray]()
-    for numbers, handover in found:
-        for blueprint in np.unique(lanes.blueprint[numbers]).tolist():
-            plans[blueprint] = handover.plan.take_lanes(np.flatnonzero(lanes.blueprint[numbers] == blueprint))
+    for in_search, handover in searches:
+        for blueprint in np.unique(lanes.blueprint[in_search]).tolist():
+            plans[blueprint] = handover.plan.take_lanes(
+                np.flatnonzero(lanes.blueprint[in_search] == blueprint)
+            )
             values[blueprint] = handover.payoffs
-    failures = [handover.solved.failures for _, handover in found]
+    failures = [handover.solved.failures for _, handover in searches]
     return Search(
-        lookahead=found[0][1].look,
+        lookahead=searches[0][1].look,
         values=tuple(values[blueprint] for blueprint in range(profiles.num_lanes)),
         player=player,
         blueprint=profiles,
@@ -230,8 +237,8 @@ def _joined(
         has_decision=join(lambda solved: solved.has_decision),
         iterations=join(lambda solved: solved.iterations),
         failures={
-            int(numbers[lane]): why
-            for (numbers, _), failed in zip(found, failures, strict=True)
+            int(in_search[lane]): why
+            for (in_search, _), failed in zip(searches, failures, strict=True)
             for lane, why in failed.items()
         },
     )

@@ -431,9 +431,9 @@ class SubgameSolutions(Solutions):
             gained = earned - offered
         lanes, names = self.lanes.of_gadgets(group.gadgets), group.names(subgames)
         self.failures |= {int(lanes[lane]): why for lane, why in solution.failures.items()}
-        for what, failed in {"over": solution.overflows, "under": games.underflows(dtype)}.items():
+        for kind, failed in {"over": solution.overflows, "under": games.underflows(dtype)}.items():
             for lane, subgame in failed.items():
-                why = f"the solve of subgame {numbers[subgame]} {what}flowed in {dtype}{_remedy(dtype)}"
+                why = f"the solve of subgame {numbers[subgame]} {kind}flowed in {dtype}{_remedy(dtype)}"
                 self.failures.setdefault(int(lanes[lane]), f"{names[lane]}: {why}")
         adopted, actions = subgames.adopted_actions(numbers, prepared)
         self.strategy[np.ix_(actions, lanes)] = rows[adopted]

@@ -402,7 +402,7 @@ def make_task(
       knowledge: the player's knowledge.
     """
     known = knowledge_cover(where, player, knowledge.order, unfrozen=knowledge.unfrozen)
-    base, forest = (build_forest(where.tree, what, padded=solver.padded) for what in (where, known.cover))
+    base, forest = (build_forest(where.tree, spec, padded=solver.padded) for spec in (where, known.cover))
     return KnowledgeTask(knowledge, known, blueprint, tuple(gadgets), solver, base, forest)
 
 

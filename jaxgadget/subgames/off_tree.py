@@ -354,19 +354,19 @@ class _OffTreeSetting:
             left[begin:end] = left[tree.parent[begin:end]] + leaves[begin:end]
         return left
 
-    def place(self, tree: HistoryTree, k: int) -> IntArray:
+    def delay(self, tree: HistoryTree, k: int) -> IntArray:
         """`[n]` number of decisions of the opponent between its last two departures from the menu.
 
         For histories with fewer than k departures, the number of decisions since the last departure.
         """
         action, left = tree.action[self.opponent], self.left(tree)
         leaves = np.isin(action, self.off_tree_actions)
-        place = np.zeros(tree.num_histories, np.int64)
+        delay = np.zeros(tree.num_histories, np.int64)
         for begin, end in itertools.pairwise(tree.level_offset[1:].tolist()):
-            above = place[tree.parent[begin:end]]
+            above = delay[tree.parent[begin:end]]
             counted = np.where(leaves[begin:end], 0, above + (action[begin:end] >= 0))
-            place[begin:end] = np.where(left[begin:end] >= k, above, counted)
-        return place
+            delay[begin:end] = np.where(left[begin:end] >= k, above, counted)
+        return delay
 
     def roots(self, tree: HistoryTree, k: int) -> IntArray:
         """Non-terminal histories immediately after the k-th departure from the menu."""
@@ -582,7 +582,7 @@ class _Answers:
 
     def start(self, policy: Policy) -> None:
         """Initialises the strategies, given one lane for each blueprint."""
-        self._go_on(policy.take_lanes(self.lanes.blueprint))
+        self._continue_from(policy.take_lanes(self.lanes.blueprint))
 
     def answer(self, k: int) -> OffTreeLevel:
         """Solves level k and updates the blueprint with the result."""
@@ -593,13 +593,13 @@ class _Answers:
             after = build_forest(tree, cut_at(tree, f"off-tree action {k}", roots)) if len(roots) else None
         parts: list[tuple[Forest, SubgameSolutions]] = []
         if after is not None and self.method == "expensive":
-            place = setting.place(tree, k)
-            for number in np.unique(place[roots]).tolist():
+            delay = setting.delay(tree, k)
+            for number in np.unique(delay[roots]).tolist():
                 with self.watch.phase("build"):
-                    forest, answers = self._before_leaving(tree, k, place == number)
+                    forest, answers = self._before_leaving(tree, k, delay == number)
                     at_forest = lift(policy, forest.histories)
                 folder = f"level-{k}-place-{number}"
-                parts.append((forest, self._solve(forest, at_forest, before, folder)))
+                parts.append((forest, self._solve_forest(forest, at_forest, before, folder)))
                 solved = assemble(self._subgames(forest, at_forest, self.gadgets), parts[-1][1])
                 policy = policy.splice(setting.player, answers, lift(solved, tree))
         elif after is not None:
@@ -607,9 +607,9 @@ class _Answers:
             if self.method == "safe":
                 later = tree.infoset[setting.player, setting.left(tree) > k]
                 held = np.unique(later[later >= 0])
-            parts.append((after, self._solve(after, policy, before, f"level-{k}", held)))
+            parts.append((after, self._solve_forest(after, policy, before, f"level-{k}", held)))
             policy = assemble(self._subgames(after, policy, self.gadgets), parts[-1][1])
-        self._go_on(policy)
+        self._continue_from(policy)
         with self.watch.phase("run"):
             certificate = _guaranteed(policy, setting.player) if after is None else self._swept(after)
         nothing = np.zeros((0, policy.num_lanes))
@@ -629,7 +629,7 @@ class _Answers:
         ]
         return self.policy.with_player(opponent, theirs)
 
-    def _go_on(self, policy: Policy) -> None:
+    def _continue_from(self, policy: Policy) -> None:
         self.policy = dataclasses.replace(policy, labels=self.labels)
 
     def _leaving(self, policy: Policy) -> Policy:
@@ -652,15 +652,15 @@ class _Answers:
         return policy.with_player(opponent, rows)
 
     def _before_leaving(self, tree: HistoryTree, k: int, at: BoolArray) -> tuple[Forest, IntArray]:
-        """Builds the subgames that begin before the k-th departure from the menu at one place.
+        """Builds the subgames that begin before the k-th departure from the menu at one delay.
 
         Args:
           tree: tree of level k.
           k: the level.
-          at: `[n]` mask of the histories at that place; see `_OffTreeSetting.place`.
+          at: `[n]` mask of the histories with that delay; see `_OffTreeSetting.delay`.
 
         Returns:
-          The forest, in the game in which the k-th departure is possible only at that place; and the
+          The forest, in the game in which the k-th departure is possible only with that delay; and the
           tree's infosets of the defender that follow.
         """
         setting, left = self.setting, self.setting.left(tree)
@@ -680,7 +680,7 @@ class _Answers:
         lanes = dataclasses.replace(self.lanes, blueprint=np.arange(len(self.lanes)))
         return Subgames(forest, self.setting.player, policy, gadgets, combinations=lanes, held=held)
 
-    def _solve(
+    def _solve_forest(
         self, forest: Forest, policy: Policy, before: Policy, folder: str, held: IntArray | None = None
     ) -> SubgameSolutions:
         """Solves subgames, with the policies of the previous level as blueprints.

@@ -121,9 +121,9 @@ def prepare_base(
     """
     gadgets, parts, numbers = tuple(gadgets), list[Ranges](), list[tuple[IntArray, IntArray]]()
     for subgames, part, at_once in _fitting(forest, np.arange(forest.num_subgames), placement, memory_limit):
-        here = prepare(part, player, blueprint, gadgets, at_once=at_once, platform=placement.platform)
+        prepared = prepare(part, player, blueprint, gadgets, at_once=at_once, platform=placement.platform)
         own, theirs = (root_numbers(part, forest, subgames, p) for p in (player, 1 - player))
-        parts.append(here.ranges)
+        parts.append(prepared.ranges)
         numbers.append((own, theirs))
     ranges = join_roots(parts, numbers, forest.roots[1 - player].subgame)
     return Base(forest, player, blueprint, ranges, placement.platform)

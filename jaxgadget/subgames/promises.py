@@ -166,5 +166,5 @@ def find_promises(
     for continuation in continuations:
         if continuation.failures:
             raise ValueError(f"values: {next(iter(continuation.failures.values()))}")
-    best = [ranges.above.best_values(np.asarray(found.values, np.float64))[2][0] for found in continuations]
+    best = [ranges.above.best_values(np.asarray(each.values, np.float64))[2][0] for each in continuations]
     return Promises(continuations, ranges, np.stack(best))

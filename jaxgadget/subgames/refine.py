@@ -438,30 +438,30 @@ def refine_subgames(
     return _keep_better(refinement, list(safe))
 
 
-def _keep_better(both: Refinement, guarded: list[int]) -> Refinement:
+def _keep_better(refinement: Refinement, guarded: list[int]) -> Refinement:
     """The refinement of the requested gadgets, with the better result of each guard.
 
     Args:
-      both: refinement of the requested gadgets, followed by the versions with V̄ of those with a guard.
+      refinement: refinement of the requested gadgets, followed by the versions with V̄ of those with a guard.
       guarded: indices of the gadgets with a guard, in order.
     """
-    gained = np.where(both.p > 0, both.p * both.gain, 0.0)
-    objective = gained - (1 - both.p) * both.refined_exploitability
-    kept = keep_better(objective.reshape(len(both.gadgets), -1), guarded, both.failures)
-    policy = both.policy.take_lanes(kept.lanes)
+    gained = np.where(refinement.p > 0, refinement.p * refinement.gain, 0.0)
+    objective = gained - (1 - refinement.p) * refinement.refined_exploitability
+    kept = keep_better(objective.reshape(len(refinement.gadgets), -1), guarded, refinement.failures)
+    policy = refinement.policy.take_lanes(kept.lanes)
     of_lanes = (
         *("blueprint_exploitability", "refined_exploitability", "drawn_exploitability"),
         *("exploitability_bound", "gain", "gadget_value", "gap", "has_decision", "epsilon", "iterations"),
     )
     return dataclasses.replace(
-        both,
-        gadgets=both.gadgets[: -len(guarded)],
-        lanes=both.lanes.take(np.arange(policy.num_lanes)),
-        policy=dataclasses.replace(policy, labels=both.policy.labels[: policy.num_lanes]),
+        refinement,
+        gadgets=refinement.gadgets[: -len(guarded)],
+        lanes=refinement.lanes.take(np.arange(policy.num_lanes)),
+        policy=dataclasses.replace(policy, labels=refinement.policy.labels[: policy.num_lanes]),
         guard_share=kept.share,
         failures=kept.failures,
         guard_failures=kept.left_out,
-        **{name: getattr(both, name)[..., kept.lanes] for name in of_lanes},
+        **{name: getattr(refinement, name)[..., kept.lanes] for name in of_lanes},
     )
 
 
@@ -595,9 +595,9 @@ class BothRefined(LaneResult):
     @property
     def number_columns(self) -> dict[str, Any]:
         """Those of both refinements, and NashConv of the blueprint and of both halves together."""
-        both = {"blueprint_nash_conv": self.blueprint_nash_conv, "nash_conv": self.nash_conv}
+        of_profile = {"blueprint_nash_conv": self.blueprint_nash_conv, "nash_conv": self.nash_conv}
         columns = self._columns(self.players[0].number_columns)
-        return columns | {name: np.tile(values, 2) for name, values in both.items()}
+        return columns | {name: np.tile(values, 2) for name, values in of_profile.items()}
 
     def _columns(self, names: Iterable[str]) -> dict[str, Any]:
         rows = pd.concat([refinement.table for refinement in self.players], ignore_index=True)

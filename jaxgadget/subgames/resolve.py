@@ -90,7 +90,9 @@ class ForestContext:
         """
         if values not in self._continuations:
             self._continuations[values] = (
-                self._estimate(values) if values.is_estimate else self._solve(values)
+                self._estimate_continuation(values)
+                if values.is_estimate
+                else self._solve_continuation(values)
             )
         return self._continuations[values]
 
@@ -130,13 +132,13 @@ class ForestContext:
         roots = forest.roots[opponent]
         return ModelReach(roots.reach(policy.reach(opponent))[roots.row >= 0], above)
 
-    def _estimate(self, values: ContinuationValues) -> Continuation:
+    def _estimate_continuation(self, values: ContinuationValues) -> Continuation:
         """Computes range values at the cut, without solving the subgames below it."""
         subgames, source = self._subgames, values.source
         assert callable(source)
         check_lanes(source, subgames.blueprint.num_lanes)
         with self._watch.phase("run"):
-            found = solve_trunk(
+            trunk = solve_trunk(
                 check_histories(subgames.forest.tree, "ContinuationValues of range values"),
                 subgames.forest.cut.whole,
                 source,
@@ -149,13 +151,13 @@ class ForestContext:
                     progress=self._solver.progress,
                 ),
             )
-        other = 1 - subgames.player
-        roots = found.limit.roots[other]
-        row = np.searchsorted(roots.infostate, subgames.forest.roots[other].infostate)
-        reach = found.policy.reach(other)[roots.sequence]
-        return Continuation(subgames.blueprint, -found.values[other][row], reach[row], True, {})
+        opponent = 1 - subgames.player
+        roots = trunk.limit.roots[opponent]
+        row = np.searchsorted(roots.infostate, subgames.forest.roots[opponent].infostate)
+        reach = trunk.policy.reach(opponent)[roots.sequence]
+        return Continuation(subgames.blueprint, -trunk.values[opponent][row], reach[row], True, {})
 
-    def _solve(self, values: ContinuationValues) -> Continuation:
+    def _solve_continuation(self, values: ContinuationValues) -> Continuation:
         """Solves one continuation of every blueprint, in all subgames below the cut."""
         subgames, source = self._subgames, values.source
         player = subgames.player

@@ -180,13 +180,13 @@ class SpotRefinements(list[list[SpotRefinement]], LaneResult):
     @property
     def message(self) -> str:
         """One-sentence summary of the solve's convergence, with a remedy if it is insufficient."""
-        said = convergence_of_spots(
+        message = convergence_of_spots(
             [(each.spot, each.gap, each.iterations, each.algorithm) for each in self.refinements]
         )
         if not self.failures:
-            return said
+            return message
         first = self.failures[min(self.failures)]
-        return f"{said}; {len(self.failures)} of {len(self.refinements)} results are undefined: {first}"
+        return f"{message}; {len(self.failures)} of {len(self.refinements)} results are undefined: {first}"
 
 
 NUMBERS = (

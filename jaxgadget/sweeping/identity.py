@@ -23,38 +23,38 @@ DEFAULTS = {"form": "histories"}
 FINGERPRINT = "fingerprint"
 """Name of the property that holds the digest of a folder's content, for objects that refer to a folder."""
 
-KINDS = {place: name for table in (GADGETS, PRIORS, ALTERNATIVES) for name, place in table.items()}
+KINDS = {path: name for table in (GADGETS, PRIORS, ALTERNATIVES) for name, path in table.items()}
 """Names of gadgets, priors and alternative values: `module:object` → name."""
 
 
-def identity(thing: Any) -> Any:
+def identity(value: Any) -> Any:
     """Converts a gadget or `Knowledge` to JSON, equal for equal objects; arrays and folders become digests.
 
     Raises:
       ValueError: for a value that is neither a dataclass nor a plain value.
     """
-    if thing is None or isinstance(thing, bool | int | float | str):
-        return thing
-    if isinstance(thing, tuple | list | frozenset | set):
-        return [identity(item) for item in (thing if isinstance(thing, tuple | list) else sorted(thing))]
-    if isinstance(thing, np.integer | np.floating):
-        return thing.item()
-    if isinstance(thing, Policy):
-        return {"label": ", ".join(thing.labels), "digest": digest(*thing.probabilities)}
-    if hasattr(thing, "__array__"):
-        array = np.asarray(thing)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tuple | list | frozenset | set):
+        return [identity(item) for item in (value if isinstance(value, tuple | list) else sorted(value))]
+    if isinstance(value, np.integer | np.floating):
+        return value.item()
+    if isinstance(value, Policy):
+        return {"label": ", ".join(value.labels), "digest": digest(*value.probabilities)}
+    if hasattr(value, "__array__"):
+        array = np.asarray(value)
         return {"shape": list(array.shape), "dtype": str(array.dtype), "digest": digest(array)}
-    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
-        fields = dataclasses.fields(thing)
-        names = {field.name: None for field in fields} | getattr(thing, "__dict__", {})
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = dataclasses.fields(value)
+        names = {field.name: None for field in fields} | getattr(value, "__dict__", {})
         for field in fields:  # sweeps begun before the field existed can be resumed
-            if field.metadata.get("later", False) and getattr(thing, field.name) is field.default:
+            if field.metadata.get("later", False) and getattr(value, field.name) is field.default:
                 del names[field.name]
-        kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
-        names |= {FINGERPRINT: None} if hasattr(type(thing), FINGERPRINT) else {}
-        return {"class": kind} | {name: identity(getattr(thing, name)) for name in names}
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        names |= {FINGERPRINT: None} if hasattr(type(value), FINGERPRINT) else {}
+        return {"class": kind} | {name: identity(getattr(value, name)) for name in names}
     raise ValueError(
-        f"{thing!r} in a gadget, prior or generation: a sweep must tell it from others when it is resumed; "
+        f"{value!r} in a gadget, prior or generation: a sweep must tell it from others when it is resumed; "
         "expected a dataclass of numbers, strings and arrays"
     )
 
@@ -86,8 +86,8 @@ def _digest_histories(tree: HistoryTree) -> str:
 
 
 def _digest_hands(tree: PublicTree) -> str:
-    if tree.found is not None:  # its hands are derived from the histories
-        return record_digest({"form": "hands", "histories": fingerprint(tree.found.tree)})
+    if tree.origin is not None:  # its hands are derived from the histories
+        return record_digest({"form": "hands", "histories": fingerprint(tree.origin.tree)})
     game, nodes = tree.hands_game, tree.nodes
     record = {
         "form": "hands",
@@ -123,28 +123,28 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _change(thing: Any) -> str:
+def _change(record: Any) -> str:
     """Description of a change of an object whose name is unchanged."""
-    if f'"{FINGERPRINT}"' in json.dumps(thing):
+    if f'"{FINGERPRINT}"' in json.dumps(record):
         return "is not what it was: its folder holds another network now"
     return "is not what it was"
 
 
-def label(thing: Any) -> str:
+def label(item: Any) -> str:
     """Name in tables of an item of a record, such as a gadget or prior converted by `identity`."""
-    if isinstance(thing, list):
-        return ", ".join(map(label, thing))
-    if not isinstance(thing, Mapping):
-        return "none" if thing is None else f"{thing:g}" if isinstance(thing, float) else str(thing)
-    if "digest" in thing:
-        return f"array {thing['digest']}"
-    module, _, kind = str(thing.get("class")).rpartition(".")
+    if isinstance(item, list):
+        return ", ".join(map(label, item))
+    if not isinstance(item, Mapping):
+        return "none" if item is None else f"{item:g}" if isinstance(item, float) else str(item)
+    if "digest" in item:
+        return f"array {item['digest']}"
+    module, _, kind = str(item.get("class")).rpartition(".")
     path = f"{module}:{kind}"
     defaults = identity(find({path: path}, path, "kind")()) if path in KINDS else {}
-    words = [str(thing.get("name") or KINDS.get(path, kind))]
-    for field, value in thing.items():
-        if field == "prior" and label(value) != "none":
-            words.append(f"{label(value)} prior, epsilon {label(thing.get('epsilon'))}")
-        elif field not in ("class", "name", "prior", "epsilon", FINGERPRINT) and value != defaults.get(field):
-            words.append(f"{field} {label(value)}")
+    words = [str(item.get("name") or KINDS.get(path, kind))]
+    for field, entry in item.items():
+        if field == "prior" and label(entry) != "none":
+            words.append(f"{label(entry)} prior, epsilon {label(item.get('epsilon'))}")
+        elif field not in ("class", "name", "prior", "epsilon", FINGERPRINT) and entry != defaults.get(field):
+            words.append(f"{field} {label(entry)}")
     return ", ".join(words)

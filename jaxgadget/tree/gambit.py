@@ -107,9 +107,9 @@ def _lines(tree: HistoryTree, own_chance: FloatArray, returns: FloatArray) -> It
             yield headers[player, infoset]
         elif tree.actor[history] == CHANCE:
             children = slice(begin[history], end[history])
-            shares = _shares(own_chance[children].tolist())
+            probabilities = _exact_probabilities(own_chance[children].tolist())
             names = tree.action[2, children].tolist()
-            actions = " ".join(f'"{name}" {share}' for name, share in zip(names, shares, strict=True))
+            actions = " ".join(f'"{name}" {share}' for name, share in zip(names, probabilities, strict=True))
             yield f'c "" {next(chance_nodes)} "" {{ {actions} }} 0'
         else:
             first, second = (decimal(number + 0.0) for number in returns[:, history].tolist())
@@ -145,7 +145,7 @@ def _action_names(tree: HistoryTree) -> tuple[list[list[str]], list[list[str]]]:
     return names_of_player[0], names_of_player[1]
 
 
-def _shares(probabilities: Sequence[float]) -> list[str]:
+def _exact_probabilities(probabilities: Sequence[float]) -> list[str]:
     """Numbers that sum to exactly 1 and read back as the same floats.
 
     Fractions of small numbers where these sum to 1; otherwise decimals, as OpenSpiel reads no long fractions.

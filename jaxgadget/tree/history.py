@@ -287,9 +287,9 @@ class HistoryTree:
 def check_histories(tree: object, purpose: str = "this") -> HistoryTree:
     """Returns the tree if it is in history form, which `purpose` needs; raises ValueError otherwise."""
     if not isinstance(tree, HistoryTree):
-        what = repr(tree) if isinstance(tree, str) else f"a {type(tree).__name__}"
+        shown = repr(tree) if isinstance(tree, str) else f"a {type(tree).__name__}"
         raise ValueError(
-            f"tree={what}: expected a HistoryTree, from enumerate_game(load(…)), or --form histories on the "
+            f"tree={shown}: expected a HistoryTree, from enumerate_game(load(…)), or --form histories on the "
             f"command line; {purpose} needs the histories of the game"
         )
     return tree

@@ -81,13 +81,13 @@ class PublicTree:
     Attributes:
       hands_game: the public nodes, and the payoff at each terminal node for every pair of hands.
       game: the rules, for names.
-      found: the mapping from histories, if the tree was derived from these.
+      origin: the mapping from histories, if the tree was derived from these.
       cache: values computed from this tree, by name.
     """
 
     hands_game: HandsGame
     game: TreeGame
-    found: FoundHands | None = None
+    origin: FoundHands | None = None
     cache: dict[object, Any] = dataclasses.field(default_factory=dict[object, Any], repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -328,9 +328,9 @@ class PublicTree:
         decisions = self.decisions[player]
         infoset = self.infosets_by_hand(player, np.arange(len(decisions)))
         names = np.empty(len(self.infosets[player]), object)
-        if self.found is not None:
-            node, hand = self.found.infosets(player)
-            names[infoset[self.infoset[player, node], hand]] = self.found.tree.infoset_names[player]
+        if self.origin is not None:
+            node, hand = self.origin.infosets(player)
+            names[infoset[self.infoset[player, node], hand]] = self.origin.tree.infoset_names[player]
             return tuple(names)
         for row, node in enumerate(decisions.history.tolist()):
             line = self.hands_game.describe(node)
@@ -532,8 +532,8 @@ def public_tree(game: Game | HandsGame | DealsHands | Tree, *, memory_limit: int
     if isinstance(game, PublicTree):
         return game
     if isinstance(game, HistoryTree):
-        found = hands_of(game)
-        return PublicTree(hands_game=found.game, game=game.game, found=found)
+        origin = hands_of(game)
+        return PublicTree(hands_game=origin.game, game=game.game, origin=origin)
     if isinstance(game, HandsGame):
         return PublicTree(hands_game=game, game=game)
     if isinstance(game, DealsHands):
@@ -542,9 +542,11 @@ def public_tree(game: Game | HandsGame | DealsHands | Tree, *, memory_limit: int
         hands_game = game.by_hands()
         return PublicTree(hands_game=hands_game, game=game if isinstance(game, TreeGame) else hands_game)
     name = getattr(game, "name", None)
-    what = f"{name!r} does not say which hands it deals" if isinstance(name, str) else f"{game!r} is no game"
+    problem = (
+        f"{name!r} does not say which hands it deals" if isinstance(name, str) else f"{game!r} is no game"
+    )
     raise ValueError(
-        f"game: {what}: expected kuhn_poker, leduc_poker, liars_dice, or the tree of a game whose private "
+        f"game: {problem}: expected kuhn_poker, leduc_poker, liars_dice, or the tree of a game whose private "
         "information is dealt first, from enumerate_game(load(…))"
     )
 
@@ -592,9 +594,9 @@ def lay_out(
 def check_tree(tree: object) -> Tree:
     """Returns the tree; raises ValueError for other objects."""
     if not isinstance(tree, HistoryTree | PublicTree):
-        what = repr(tree) if isinstance(tree, str) else f"a {type(tree).__name__}"
+        shown = repr(tree) if isinstance(tree, str) else f"a {type(tree).__name__}"
         raise ValueError(
-            f"tree={what}: expected a HistoryTree, from enumerate_game(load(…)), or a PublicTree, from "
+            f"tree={shown}: expected a HistoryTree, from enumerate_game(load(…)), or a PublicTree, from "
             "public_tree(load(…))"
         )
     return tree
@@ -603,7 +605,7 @@ def check_tree(tree: object) -> Tree:
 def other_layout(tree: Tree) -> Tree | None:
     """The hand form of a tree in history form; or the histories from which a tree was derived, if any."""
     if isinstance(tree, PublicTree):
-        return None if tree.found is None else tree.found.tree
+        return None if tree.origin is None else tree.origin.tree
     return public_tree(tree)
 
 

@@ -208,11 +208,11 @@ def _load(library: str) -> ctypes.CDLL | None:
 
 def _installed(packages: Sequence[str]) -> dict[str, str]:
     versions = find_versions(packages)
-    return {name: found for name in packages if (found := versions[name]) is not None}
+    return {name: version for name in packages if (version := versions[name]) is not None}
 
 
 def _listed(versions: dict[str, str] | dict[str, str | None]) -> str:
-    return ", ".join(f"{name} {found}" for name, found in versions.items())
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
 @contextlib.contextmanager

@@ -34,19 +34,20 @@ def function_name(function: object) -> str:
     return "" if name == "<lambda>" else name
 
 
-def moved(**places: str) -> Callable[[Callable[Arguments, Returned]], Callable[Arguments, Returned]]:
+def moved(**replacements: str) -> Callable[[Callable[Arguments, Returned]], Callable[Arguments, Returned]]:
     """Decorator of a function whose keywords of earlier versions have moved: they raise a TypeError.
 
     Args:
-      **places: the replacement of each former keyword.
+      **replacements: the replacement of each former keyword.
     """
 
     def decorate(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
         @functools.wraps(function)
         def call(*positional: Arguments.args, **keywords: Arguments.kwargs) -> Returned:
-            for name in places.keys() & keywords.keys():
+            for name in replacements.keys() & keywords.keys():
                 raise TypeError(
-                    f"{function.__name__}() has no argument {name!r}: expected {places[name]} in its place"
+                    f"{function.__name__}() has no argument {name!r}: "
+                    f"expected {replacements[name]} in its place"
                 )
             return function(*positional, **keywords)
 

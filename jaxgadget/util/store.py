@@ -134,11 +134,11 @@ class Format:
         if name is None and self.anonymous and version in (None, *self.older):
             return
         if name != self.name:
-            said = f"is {name!r} version {version}"
+            identity = f"is {name!r} version {version}"
             if name is None:
-                said = f"was written by {self.releases[0]}" if 0 in self.releases else "names no format"
+                identity = f"was written by {self.releases[0]}" if 0 in self.releases else "names no format"
             raise ForeignError(
-                f"{self.label(path)} {said}; expected {self.name!r} version {self.version}: "
+                f"{self.label(path)} {identity}; expected {self.name!r} version {self.version}: "
                 "choose another file"
             )
         if version not in (self.version, *self.older):

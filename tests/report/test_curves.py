@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from matplotlib.axes import Axes
 
 from jaxgadget.report import convergence_curves
-from jaxgadget.report.curves import spread
+from jaxgadget.report.curves import space_out
 from tests.report.test_plots import ALL, new_axes
 
 STEPS = [10, 100, 1000]
@@ -51,6 +51,6 @@ def test_several_rows_at_a_place_are_a_median_with_quartiles():
 
 @given(st.lists(st.floats(-0.2, 1.2), min_size=1, max_size=12), st.floats(0.01, 0.08))
 def test_spread_keeps_order_distance_and_range(places: list[float], apart: float):
-    moved = spread(np.sort(places), apart)
+    moved = space_out(np.sort(places), apart)
     assert (np.diff(moved) >= apart - 1e-9).all()
     assert -1e-9 <= moved[0] and moved[-1] <= 1 + 1e-9
