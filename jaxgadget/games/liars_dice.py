@@ -1,10 +1,7 @@
 """Two-player Liar's Dice: both players roll privately, then raise bids until one calls "Liar".
 
-The bidding tree is the same for every roll, so a level is the product of a bidding level and the rolls. The
-highest face is wild: it counts for every bid.
-
-Chance rolls one die after another; a player observes its sorted dice after its last roll, so rolls that
-differ in their order share an infostate, as in OpenSpiel.
+The highest face is wild: it counts for every bid. Chance rolls one die after another; a player observes its
+sorted dice after its last roll, so rolls that differ in their order share an infostate, as in OpenSpiel.
 """
 
 from __future__ import annotations
@@ -12,14 +9,24 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, cast
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, Budget, CutRule, HistoryLevel, Move, dense_ids
+from jaxgadget.games.game import (
+    ACTOR_BIT,
+    CHANCE,
+    PLAYER_0,
+    PLAYER_1,
+    TERMINAL,
+    Move,
+    TooLargeError,
+    dense_ids,
+)
 from jaxgadget.games.hands import HandsGame, PublicLevel, PublicNodes, PublicSize, group_ends, pair_names
+from jaxgadget.games.machine import Array, StateMachine, may_hold, namespace
 from jaxgadget.games.parameters import (
     MAX_ACTIONS,
     canonical_name,
@@ -29,11 +36,61 @@ from jaxgadget.games.parameters import (
 )
 from jaxgadget.util.arrays import FloatArray, IntArray
 
+_MOST_MATCHES = 2_000_000
 _BIDDING_RULES = ("reset-face", "reset-quantity")
 
 
+class LiarsDiceState(NamedTuple):
+    """States of Liar's Dice with B bids.
+
+    Attributes:
+      rolled: `[n]` number of dice rolled, first those of player 0.
+      hand: `[2, n]` both players' dice, numbered as in `Hands`.
+      bids: `[B, n]` the player that made each bid, -1 for none.
+      bid: `[n]` the last bid, -1 for none.
+      turn: `[n]` number of actions.
+      is_over: `[n]` True after "Liar".
+    """
+
+    rolled: Array
+    hand: Array
+    bids: Array
+    bid: Array
+    turn: Array
+    is_over: Array
+
+
+class Hands(NamedTuple):
+    """Multisets of up to all dice of a player, those of fewer dice first, then in the order of sorted dice.
+
+    Attributes:
+      after: `[faces, hands]` the hand with another die, 0 if all are rolled.
+      faces: `[faces, hands]` number of dice of each face.
+      first: the first hand of all dice.
+    """
+
+    after: IntArray
+    faces: IntArray
+    first: int
+
+    @staticmethod
+    def of(dice: int, sides: int) -> Hands:
+        """All hands of up to `dice` dice with `sides` faces."""
+
+        def add(faces: tuple[int, ...], face: int) -> tuple[int, ...]:
+            return (*faces[:face], faces[face] + 1, *faces[face + 1 :])
+
+        level, first = [(0,) * sides], 0
+        number = {level[0]: 0}
+        for _ in range(dice):
+            level, first = sorted({add(h, face) for h in level for face in range(sides)})[::-1], len(number)
+            number |= {hand: first + k for k, hand in enumerate(level)}
+        after = [[number.get(add(hand, face), 0) for hand in number] for face in range(sides)]
+        return Hands(np.array(after, np.int32), np.array(list(number), np.int16).T, first)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LiarsDice:
+class LiarsDice(StateMachine[LiarsDiceState]):
     """Liar's Dice; actions are the bids in ascending order, then "Liar".
 
     Attributes:
@@ -45,6 +102,7 @@ class LiarsDice:
     """
 
     short_name: ClassVar[str] = "liars_dice"
+    publics_first: ClassVar[bool] = True
 
     players: int = 2
     numdice: int = 1
@@ -77,49 +135,98 @@ class LiarsDice:
         """Number of bids: quantities × faces."""
         return 2 * self.numdice * self.dice_sides
 
-    def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
-        """Yields the rolls of the single dice, then the bidding for all rolls at once."""
-        for dice in range(2 * self.numdice):
-            budget.claim(self.dice_sides**dice)
-            yield self._rolling(dice)
-        num_rolls = self.dice_sides ** (2 * self.numdice)
-        budget.claim(num_rolls)
-        rolls = _Rolls(game=self)
-        bidding = _Bidding.start(self.num_bids)
-        level = rolls.cross(bidding)
-        # The last die leads to the start of the bidding.
-        row = np.arange(num_rolls, dtype=np.int32)
-        action = level.action.copy()
-        action[2] = row % self.dice_sides
-        chance = np.full(num_rolls, 1.0 / self.dice_sides)
-        yield dataclasses.replace(level, parent=row // self.dice_sides, action=action, chance=chance)
-        while (count := bidding.num_children()).any():
-            budget.claim(num_rolls * int(count.sum()))
-            bidding = bidding.next(count)
-            yield rolls.cross(bidding)
+    @property
+    def num_outcomes(self) -> int:
+        """Number of faces."""
+        return self.dice_sides
 
-    def _rolling(self, dice: int) -> HistoryLevel:
-        """All histories with `dice` dice rolled and at least one left to roll."""
-        n = self.dice_sides**dice
-        row = np.arange(n, dtype=np.int32)
-        action = np.full((3, n), -1, np.int16)
-        if dice:
-            action[2] = row % self.dice_sides
-        # Ids: number of dice rolled, then player 0's hand once it is observed.
-        infostate = np.full((2, n), dice, np.int32)
-        if dice >= self.numdice:
-            hand, num_hands = self.hands()
-            roll = row // self.dice_sides ** (dice - self.numdice)
-            infostate[0] = 2 * self.numdice + (dice - self.numdice) * num_hands + hand[roll]
-        return HistoryLevel(
-            parent=row // self.dice_sides,
-            actor=np.full(n, CHANCE, np.uint8),
-            action=action,
-            chance=np.full(n, 1.0 / self.dice_sides if dice else 1.0),
-            returns=np.zeros((2, n)),
-            infostate=infostate,
-            public=np.full(n, dice, np.int32),
+    @property
+    def max_moves(self) -> int:
+        """The rolls, every bid and "Liar"."""
+        return 2 * self.numdice + self.num_bids + 1
+
+    @functools.cached_property
+    def _hands(self) -> Hands:
+        count = math.comb(self.numdice + self.dice_sides, self.numdice)
+        if count * self.num_bids > _MOST_MATCHES:
+            raise TooLargeError(
+                f"{self.name} has {count:,} hands of dice and {self.num_bids:,} bids, for which no table of "
+                "matches can be made; choose a smaller numdice or dice_sides"
+            )
+        return Hands.of(self.numdice, self.dice_sides)
+
+    @functools.cached_property
+    def _matches(self) -> IntArray:
+        """`[bids, hands]` number of a hand's dice that count for a bid."""
+        face, faces = np.array(self.bids).T[1], self._hands.faces
+        return faces[face - 1] + np.where(face == self.dice_sides, 0, 1)[:, None] * faces[-1]
+
+    def start(self, n: int, xp: Any) -> LiarsDiceState:
+        """Nothing is rolled."""
+        return LiarsDiceState(
+            rolled=xp.zeros(n, xp.int16),
+            hand=xp.zeros((2, n), xp.int32),
+            bids=xp.full((self.num_bids, n), -1, xp.int8),
+            bid=xp.full(n, -1, xp.int16),
+            turn=xp.zeros(n, xp.int16),
+            is_over=xp.zeros(n, bool),
         )
+
+    def actor(self, state: LiarsDiceState) -> Array:
+        """Chance rolls all dice, then the players alternate until "Liar"."""
+        xp = namespace(state.turn)
+        acting = xp.where(state.turn % 2 == 0, xp.uint8(PLAYER_0), xp.uint8(PLAYER_1))
+        acting = xp.where(state.is_over, xp.uint8(TERMINAL), acting)
+        return xp.where(state.rolled < 2 * self.numdice, xp.uint8(CHANCE), acting)
+
+    def legal(self, state: LiarsDiceState, player: int) -> Array:
+        """Higher bids, and "Liar" after a bid."""
+        xp = namespace(state.bid)
+        bids = xp.arange(self.num_bids, dtype=xp.int16)[:, None] > state.bid
+        return xp.concatenate([bids, state.bid[None] >= 0])
+
+    def chance(self, state: LiarsDiceState) -> Array:
+        """Any face."""
+        return namespace(state.turn).full((self.dice_sides, len(state.turn)), 1.0 / self.dice_sides)
+
+    def step(self, state: LiarsDiceState, moves: Array) -> tuple[LiarsDiceState, Array]:
+        """Rolls a die, which its player sees after its last one, or takes an action, which both see."""
+        xp = namespace(state.turn)
+        action, face = xp.asarray(xp.maximum(moves[0], moves[1]), xp.int16), moves[2]
+        rolls, bids = face >= 0, (action >= 0) & (action < self.num_bids)
+        public = xp.where(rolls, 0, 1 + action)
+        hand, seen = state.hand, xp.stack([public, public])
+        if may_hold(rolls):
+            is_own = rolls & (state.rolled // self.numdice == xp.arange(2)[:, None])
+            hand = xp.where(is_own, xp.asarray(self._hands.after)[face, hand], hand)
+            is_last = is_own & ((state.rolled + 1) % self.numdice == 0)
+            seen = xp.where(is_last, 1 + self.num_actions + hand - self._hands.first, seen)
+        is_now = xp.arange(self.num_bids, dtype=xp.int16)[:, None] == action
+        after = LiarsDiceState(
+            rolled=state.rolled + xp.asarray(rolls, xp.int16),
+            hand=hand,
+            bids=xp.where(is_now, xp.asarray(state.turn % 2, xp.int8), state.bids),
+            bid=xp.where(bids, action, state.bid),
+            turn=state.turn + xp.asarray(~rolls, xp.int16),
+            is_over=action == self.num_bids,
+        )
+        return after, xp.concatenate([seen, public[None]])
+
+    def returns(self, state: LiarsDiceState) -> Array:
+        """The last bidder wins 1 if the bid holds, otherwise the challenger."""
+        xp = namespace(state.turn)
+        matches = xp.asarray(self._matches)[state.bid, state.hand].sum(axis=0)
+        quantity = xp.asarray(np.array(self.bids)[:, 0])[state.bid]
+        won = xp.where((matches >= quantity) == (state.turn % 2 == 0), 1.0, -1.0)
+        return xp.stack([won, -won])
+
+    def features(self, state: LiarsDiceState, player: int) -> Array:
+        """Numbers of own dice by face, unary, once all are rolled; both players' bids."""
+        xp, n = namespace(state.turn), state.turn.shape[0]
+        faces = xp.asarray(self._hands.faces)[:, state.hand[player]]
+        many = (faces[:, None] > xp.arange(self.numdice)[:, None]).reshape(-1, n)
+        is_rolled = state.rolled >= self.numdice * (player + 1)
+        return xp.concatenate([many & is_rolled, state.bids == player, state.bids == 1 - player])
 
     def dice(self) -> IntArray:
         """`[numdice, rolls]` faces 0, 1, … of all rolls of one player, in the order of the histories."""
@@ -157,10 +264,6 @@ class LiarsDice:
     def action_string(self, player: int, action: int) -> str:
         """OpenSpiel's action string: quantity-face, or "Liar"."""
         return self._action_strings[action]
-
-    def cuts(self) -> Mapping[str, CutRule]:
-        """No named cuts."""
-        return {}
 
     @property
     def public_size(self) -> PublicSize:
@@ -204,8 +307,6 @@ class _Bidding:
     Attributes:
       num_bids: number of bids, and the action "Liar".
       depth: number of actions so far.
-      first_id: number of rows in all levels above.
-      num_above: number of rows in the level above.
       parent: `[t]` row in the level above.
       action: `[t]` last action, -1 at the start.
       doubted: `[t]` the bid that "Liar" challenges, `num_bids` for none.
@@ -213,8 +314,6 @@ class _Bidding:
 
     num_bids: int
     depth: int
-    first_id: int
-    num_above: int
     parent: IntArray
     action: IntArray
     doubted: IntArray
@@ -226,8 +325,6 @@ class _Bidding:
         return _Bidding(
             num_bids=num_bids,
             depth=0,
-            first_id=0,
-            num_above=1,
             parent=none + 1,
             action=none,
             doubted=none + 1 + num_bids,
@@ -254,8 +351,6 @@ class _Bidding:
         return _Bidding(
             num_bids=self.num_bids,
             depth=self.depth + 1,
-            first_id=self.first_id + len(count),
-            num_above=len(count),
             parent=parent,
             action=action,
             doubted=np.where(action == self.num_bids, self.action[parent], self.num_bids),
@@ -300,29 +395,3 @@ class _Rolls:
         deal = count / hand.shape[1]
         tables = (deal[:, None] * holds).T.reshape(-1, num_hands, num_hands)
         return deal.reshape(num_hands, num_hands), tables
-
-    def cross(self, bidding: _Bidding) -> HistoryLevel:
-        """A level of the game: the product of rolls and bidding sequences."""
-        game = self.game
-        hand, num_hands = self._hand
-        num_rolls, width = hand.shape[1], len(bidding.action)
-        n = num_rolls * width
-        row_above = np.arange(num_rolls, dtype=np.int32) * bidding.num_above
-        action = np.full((3, n), -1, np.int16)
-        won = np.zeros((2, n))
-        if bidding.depth:
-            action[(bidding.depth - 1) % 2] = np.tile(bidding.action, num_rolls)
-            won[0] = bidding.sign() * self._bid_holds[:, bidding.doubted].reshape(-1)
-            won[1] = 0.0 - won[0]
-        first_id = 2 * game.numdice
-        state = np.arange(bidding.first_id, bidding.first_id + width, dtype=np.int32)
-        infostate = hand[:, :, None] + (first_id + game.numdice * num_hands + state * num_hands)
-        return HistoryLevel(
-            parent=(row_above[:, None] + bidding.parent).reshape(-1),
-            actor=np.tile(bidding.actors(), num_rolls),
-            action=action,
-            chance=np.ones(n),
-            returns=won,
-            infostate=infostate.reshape(2, -1),
-            public=np.tile(first_id + state, num_rolls),
-        )

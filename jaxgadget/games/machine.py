@@ -178,13 +178,15 @@ def levels_below(
         )
         if machine.publics_first:
             first, second = (_number_by_public(ids, public) for ids in (first, second))
-        actor = np.asarray(machine.actor(state), np.uint8)
+        actor, returns = np.asarray(machine.actor(state), np.uint8), np.zeros((2, len(public)))
+        if (actor == TERMINAL).any():
+            returns = np.where(actor == TERMINAL, np.asarray(machine.returns(state), np.float64), 0.0)
         level = HistoryLevel(
             parent=moves.parent,
             actor=actor,
             action=moves.action,
             chance=moves.chance,
-            returns=np.where(actor == TERMINAL, np.asarray(machine.returns(state), np.float64), 0.0),
+            returns=returns,
             infostate=np.stack([first, second]),
             public=public,
         )
@@ -195,9 +197,16 @@ def namespace(array: Array) -> Any:
     return array.__array_namespace__()
 
 
+def may_hold(mask: Array) -> bool:
+    """False if no entry of a NumPy mask is True, so that work can be left out; always True in JAX."""
+    return namespace(mask) is not np or bool(mask.any())
+
+
 def take_states(state: State, rows: Array) -> State:
     """A selection of states."""
-    return type(state)(*(field[..., rows] for field in state))
+    xp = namespace(rows)
+    rows = xp.asarray(rows, int)
+    return type(state)(*(xp.take(field, rows, axis=-1) for field in state))
 
 
 def join_states(states: Sequence[State]) -> State:
@@ -267,7 +276,7 @@ def find_moves(
             else:
                 probability = np.asarray(machine.chance(state), np.float64)
                 possible = probability > 0
-            option, first, count[mover, acts] = _list_options(possible[:, rows[acts]])
+            option, first, count[mover, acts] = _list_options(np.take(possible, rows[acts], axis=1))
             begin = np.zeros(len(rows), np.int64)
             begin[acts] = first
             options[mover] = acts, option, begin
@@ -296,4 +305,5 @@ def find_moves(
 def _list_options(possible: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
     """Possible options, state by state, the first of each state, and their numbers, of a mask `[A, n]`."""
     count = np.count_nonzero(possible, axis=0)
-    return np.nonzero(possible.T)[1].astype(np.int16), np.cumsum(count) - count, count
+    option = np.flatnonzero(possible.T) % len(possible)
+    return option.astype(np.int16), np.cumsum(count) - count, count
