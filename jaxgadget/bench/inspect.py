@@ -192,9 +192,9 @@ def inspect(
         first.setdefault(key, each)
     if not first:
         names = ", ".join(sorted({each.program.name for each in calls})) or "nothing"
-        asked = f"only={tuple(only)!r}: " if only else ""
+        prefix = f"only={tuple(only)!r}: " if only else ""
         raise ValueError(
-            f"{asked}the call ran {names} on the default device; expected a program to compile, and a call "
+            f"{prefix}the call ran {names} on the default device; expected a program to compile, and a call "
             "that chooses no devices of its own"
         )
     programs: list[CompiledProgram] = []

@@ -115,8 +115,8 @@ class SpotOptions:
         river_menus = None
         if river or any(own_river):
             river_menus = self._menu(oop | river | own_river[0]), self._menu(ip | river | own_river[1])
-        given: dict[str, Any] = {"board": self.board, "pot": self.pot, "stack": self.stack}
-        return Spot(**given, oop=self.oop, ip=self.ip, menus=menus, river_menus=river_menus)
+        values: dict[str, Any] = {"board": self.board, "pot": self.pot, "stack": self.stack}
+        return Spot(**values, oop=self.oop, ip=self.ip, menus=menus, river_menus=river_menus)
 
     def _menu(self, sizes: Mapping[str, tuple[float, ...]]) -> BetMenu:
         return dataclasses.replace(self.menu, **sizes)
@@ -431,12 +431,12 @@ def _read_or_solve(
         settings |= {"refining": refining.settings()}
     text = json_format.dumps(settings)
     keys = [hashlib.sha256(f"{spot.name} {text}".encode()).hexdigest()[:32] for spot in spots]
-    kept = {} if results is None else _results(results).read()
-    missing = [number for number, key in enumerate(keys) if key not in kept]
+    stored = {} if results is None else _results(results).read()
+    missing = [number for number, key in enumerate(keys) if key not in stored]
 
     def keep(solved: Mapping[int, dict[str, Any]]) -> None:
         rows = {keys[missing[index]]: row for index, row in solved.items()}
-        kept.update(rows)
+        stored.update(rows)
         if results is not None:
             _results(results).add(rows)
 
@@ -445,7 +445,7 @@ def _read_or_solve(
         solution = _solve_missing(left, keep, solver, suit_isomorphism)
     else:
         solution = _refine_missing(left, keep, solver, refining)
-    return [kept[key] for key in keys], solution
+    return [stored[key] for key in keys], solution
 
 
 _Keep = Callable[[Mapping[int, dict[str, Any]]], None]
@@ -561,15 +561,15 @@ def _describe_kept(results: pathlib.Path | None, checkpoint: pathlib.Path | None
     from jaxgadget.core.checkpoint import describe_kept
     from jaxgadget.holdem.checkpoint import REFINED_SPOTS, SPOTS, find_spots
 
-    kept: list[str] = []
+    notes: list[str] = []
     if results is not None and (rows := len(_results(results).read())):
-        kept.append(f"{str(results)!r} keeps {_count(rows, 'row')}")
+        notes.append(f"{str(results)!r} keeps {_count(rows, 'row')}")
     if checkpoint is not None:
         for format, noun in ((SPOTS, "solved spot"), (REFINED_SPOTS, "re-solved spot")):
             if solved := len(set().union(*find_spots(checkpoint, format).values())):
-                kept.append(f"{str(checkpoint)!r} keeps {_count(solved, noun)}")
-        kept.append(describe_kept(checkpoint))
-    return ", ".join(filter(None, kept))
+                notes.append(f"{str(checkpoint)!r} keeps {_count(solved, noun)}")
+        notes.append(describe_kept(checkpoint))
+    return ", ".join(filter(None, notes))
 
 
 def _count(count: int, noun: str) -> str:

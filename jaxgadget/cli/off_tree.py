@@ -107,7 +107,7 @@ def off_tree(
     players = options.players
     if solves:
         list_gadgets(offers, solver.algorithm == LP, players)  # fails before blueprints are made
-    asked = {name: gadgets_of(name, offers, solves, len(specs)) for name in solves}
+    gadgets_by_method = {name: gadgets_of(name, offers, solves, len(specs)) for name in solves}
     tree, leaving = _enumerate(game, options, players)
     profiles = make_blueprints(tree, specs, progress=True)
     size = game.max_histories
@@ -121,7 +121,7 @@ def off_tree(
             own = dataclasses.replace(solver, checkpoint=folder)
             results.append(
                 [
-                    _answer(tree, profiles, name, asked, player, options.levels, own, solving)
+                    _answer(tree, profiles, name, gadgets_by_method, player, options.levels, own, solving)
                     for name in methods
                 ]
             )
@@ -205,12 +205,12 @@ def _answer(
         return translate_off_tree(tree, profiles, rule, player=player, solver=solver, **solving)
     if (folder := solver.checkpoint_path) is not None:
         solver = dataclasses.replace(solver, checkpoint=folder / method)
-    known: Any = method
+    any_method: Any = method
     return nested_off_tree(
         tree,
         profiles,
         gadgets[method],
-        Answering(known, levels=levels, **solving),
+        Answering(any_method, levels=levels, **solving),
         player=player,
         solver=solver,
     )

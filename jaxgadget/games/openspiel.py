@@ -322,9 +322,9 @@ def _import_pyspiel() -> Any:
 
 def _load(pyspiel: Any, spec: str) -> Any:
     short_name = spec.partition("(")[0]
-    known: list[str] = list(pyspiel.registered_names())
-    if short_name not in known:
-        near = difflib.get_close_matches(short_name, known, n=3) or ["kuhn_poker", "leduc_poker"]
+    names: list[str] = list(pyspiel.registered_names())
+    if short_name not in names:
+        near = difflib.get_close_matches(short_name, names, n=3) or ["kuhn_poker", "leduc_poker"]
         raise ValueError(
             f"{PREFIX}{spec}: OpenSpiel has no game {short_name!r}; expected a name like {', '.join(near)} "
             "(pyspiel.registered_names() lists them all)"

@@ -81,10 +81,10 @@ def local_best_response(model: PolicyLike, player: int, *, tree: HistoryTree | N
     ends = (folded >= 0) & (tree.actor[folded] == TERMINAL)
     paid = np.where(ends, -_payoff(tree, player)[folded], stake[acts])  # loss by folding
     price = _largest(infoset, np.where(called >= 0, stake[acts], 0), len(infosets))  # the stake if called
-    asked = price - _largest(infoset, paid, len(infosets))
-    pot = 2 * price - asked
+    to_call = price - _largest(infoset, paid, len(infosets))
+    pot = 2 * price - to_call
     win = _win(infoset, weight, wins[acts, player], len(infosets))
-    call_value = win * pot[:, None] - (1 - win) * asked[:, None]
+    call_value = win * pot[:, None] - (1 - win) * to_call[:, None]
 
     answer = _child(tree, other, np.maximum(raising, 0), fold)
     can_fold = (raising >= 0) & (answer >= 0) & (tree.actor[np.maximum(answer, 0)] == TERMINAL)
@@ -95,7 +95,7 @@ def local_best_response(model: PolicyLike, player: int, *, tree: HistoryTree | N
     stays = _win(infoset, weight * (1 - folds), wins[np.maximum(raising, 0), player], len(infosets))
     by = _largest(infoset, np.where(raising >= 0, stake[np.maximum(raising, 0)], 0), len(infosets)) - price
     raise_value = fold_share * pot[:, None] + (1 - fold_share) * (
-        stays * (pot + by)[:, None] - (1 - stays) * (asked + by)[:, None]
+        stays * (pot + by)[:, None] - (1 - stays) * (to_call + by)[:, None]
     )
     may_fold = _largest(infoset, ends.astype(np.float64), len(infosets)) > 0
     values = {

@@ -252,8 +252,8 @@ class Policy:
         several = cast("Sequence[PolicyLike]", policies)
         if not several:
             raise ValueError("no policies to stack; expected at least one")
-        known = [policy.tree for policy in several if isinstance(policy, Policy)]
-        tree = known[0] if tree is None and known else tree
+        trees = [policy.tree for policy in several if isinstance(policy, Policy)]
+        tree = trees[0] if tree is None and trees else tree
         made = [as_policy(policy, tree) for policy in several]
         first, second = (np.concatenate([p.probabilities[i] for p in made], axis=1) for i in (0, 1))
         return Policy(made[0].tree, (first, second), tuple(label for p in made for label in p.labels))

@@ -118,9 +118,9 @@ def root_mass(forest: Forest, player: int, policy: Policy) -> FloatArray:
     return sum_rows(number, reach, len(forest.roots[1 - player]))
 
 
-def policy_of(asked: AbstractValues, num_lanes: int) -> Policy:
+def policy_of(values: AbstractValues, num_lanes: int) -> Policy:
     """The abstraction's policy; raises ValueError unless it has one lane, or one for each blueprint."""
-    policy = as_policy(asked.policy, name="AbstractValues policy")
+    policy = as_policy(values.policy, name="AbstractValues policy")
     if policy.num_lanes not in (1, num_lanes):
         raise ValueError(
             f"AbstractValues: the policy has {policy.num_lanes} lanes; expected one, or {num_lanes}, one "

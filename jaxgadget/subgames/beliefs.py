@@ -324,8 +324,8 @@ def _kept_below(look: Forest, opponent: int, where: Cut, searches: IntArray) -> 
     theirs = where.histories.infostate[opponent, look.cut.root[where.roots]]
     below, root = spread_runs(*find_runs(roots.infostate, theirs), np.arange(len(theirs)))
     subgame = roots.subgame[root]
-    asked = np.isin(subgame, searches)
-    return build_cover(where, where.roots[below[asked]], np.searchsorted(searches, subgame[asked]))
+    searched = np.isin(subgame, searches)
+    return build_cover(where, where.roots[below[searched]], np.searchsorted(searches, subgame[searched]))
 
 
 def _reach_below(

@@ -61,24 +61,24 @@ def search_continually(
         against=None if len(opponents) == 1 and opponents.adapt else (player, opponents),
         solver=solver.only("algorithm", "iterations", "dtype", "progress"),
     )
-    kept = ArrayValues(-trunk.values[1 - player], "search")
+    promised = ArrayValues(-trunk.values[1 - player], "search")
     lanes = Lanes.product(gadgets=len(gadgets), opponents=len(opponents), blueprints=profiles.num_lanes)
     of_trunk = lanes.opponent * profiles.num_lanes + lanes.blueprint
     subgames = Subgames(
         build_forest(tree, trunk.limit.cut),
         player,
         trunk.policy,
-        tuple(_promising(gadget, kept) for gadget in gadgets),
+        tuple(_promising(gadget, promised) for gadget in gadgets),
         opponents,
         combinations=dataclasses.replace(lanes, blueprint=of_trunk),
     )
     return trunk, refine_subgames(subgames, solver, value, Stopwatch())
 
 
-def _promising(gadget: Gadget, kept: ArrayValues) -> Gadget:
+def _promising(gadget: Gadget, values: ArrayValues) -> Gadget:
     """The gadget with the values of the search above, unless it promises other values or none."""
     if gadget.joint or not isinstance(gadget, Perturbed):
         return gadget
     if not isinstance(gadget.alternative, BestResponseValues):
         return gadget
-    return dataclasses.replace(gadget, alternative=kept)
+    return dataclasses.replace(gadget, alternative=values)

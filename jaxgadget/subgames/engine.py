@@ -413,8 +413,8 @@ class SubgameSolutions(Solutions):
         for number, rule in enumerate(self.bound_rules):
             lanes = self.lanes.where(gadget=number)
             losses = self.losses[:, lanes]
-            known = np.where(np.isnan(losses), 0.0, losses)
-            together = (weight * known).sum(axis=0) if rule == "sum" else known.max(axis=0, initial=0.0)
+            loss = np.where(np.isnan(losses), 0.0, losses)
+            together = (weight * loss).sum(axis=0) if rule == "sum" else loss.max(axis=0, initial=0.0)
             unknown = rule is None or (len(losses) > 0 and np.isnan(losses).all(axis=0))
             bounds[lanes] = np.where(unknown, np.nan, together)
         return bounds

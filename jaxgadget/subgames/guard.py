@@ -61,14 +61,14 @@ def keep_better(objective: FloatArray, guarded: Sequence[int], failures: Mapping
     lanes, count, numbers = np.arange(objective.size), len(objective) - len(guarded), list(guarded)
     lanes, failed = lanes.reshape(objective.shape), np.isin(lanes, list(failures)).reshape(objective.shape)
     takes_estimates = (objective[numbers] > objective[count:]) | failed[count:]
-    kept, others = lanes[:count].copy(), lanes[:count].copy()
-    kept[numbers] = np.where(takes_estimates, lanes[numbers], lanes[count:])
-    others[numbers] = np.where(takes_estimates, lanes[count:], lanes[numbers])
-    share = np.full(kept.shape, np.nan)
+    better, worse = lanes[:count].copy(), lanes[:count].copy()
+    better[numbers] = np.where(takes_estimates, lanes[numbers], lanes[count:])
+    worse[numbers] = np.where(takes_estimates, lanes[count:], lanes[numbers])
+    share = np.full(better.shape, np.nan)
     share[numbers] = np.where(failed[numbers] & failed[count:], np.nan, takes_estimates)
     why, why_other = (
         {lane: failures[old] for lane, old in enumerate(part.ravel().tolist()) if old in failures}
-        for part in (kept, others)
+        for part in (better, worse)
     )
     left_out = {lane: reason for lane, reason in why_other.items() if lane not in why}
-    return Guarded(kept.ravel(), share.ravel(), why, left_out)
+    return Guarded(better.ravel(), share.ravel(), why, left_out)

@@ -265,30 +265,30 @@ def nested_search(
     solver = solver if optimal else solver.iterative()
     if gadgets is None and (opponent is not None or optimal):
         gadgets = OptimalContinuation(NoPrior())
-    asked = list_gadgets(gadgets, optimal, (player,))
+    requested = list_gadgets(gadgets, optimal, (player,))
     check_capabilities(
-        asked, frozenset(Capability) - {Capability.AUTO_EPSILON}, "nested search", "a number for epsilon"
+        requested, frozenset(Capability) - {Capability.AUTO_EPSILON}, "nested search", "a number for epsilon"
     )
     opponents = list_opponents(
         Opponent() if opponent is None else opponent, check_tree(tree), name="opponent"
     )
     profiles = as_policy(blueprint, tree, name="blueprint")
-    _check_tree(tree, lookahead, asked, opponents, profiles.num_lanes, solver)
+    _check_tree(tree, lookahead, requested, opponents, profiles.num_lanes, solver)
     check_value(value, tree)
     if lookahead.knowledge is not None:
-        check_knowledge(lookahead.knowledge, asked, opponent)
+        check_knowledge(lookahead.knowledge, requested, opponent)
     if (ranged := lookahead.range_values) is not None:
         warn_of_doubts([ranged])
         if opponent is None:
             check_lanes(ranged, profiles.num_lanes)
-        return _search_to_cut(profiles, asked, opponents, ranged, lookahead.cut, player, solver, value)
+        return _search_to_cut(profiles, requested, opponents, ranged, lookahead.cut, player, solver, value)
     depth = 1 if lookahead.depth is None and lookahead.values is not None else lookahead.depth
     schedule = make_schedule(tree, player, depth, lookahead.kind, lookahead.step, lookahead.first)
     if value is None:
         value = find_value(tree, solver.rule is None, solver.progress, time_limit=solver.time_limit)
     runs = _run(
         profiles,
-        asked,
+        requested,
         opponents,
         schedule,
         _leaves(cast("Leaf | ValueFunction | None", lookahead.values), profiles),
@@ -296,7 +296,7 @@ def nested_search(
         visits=lookahead.visits is not False and not optimal,
         knowledge=lookahead.knowledge,
     )
-    return _measured(profiles, asked, opponents, value, knowledge=lookahead.knowledge, **_joined(runs))
+    return _measured(profiles, requested, opponents, value, knowledge=lookahead.knowledge, **_joined(runs))
 
 
 def _leaves(

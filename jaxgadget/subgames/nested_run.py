@@ -189,6 +189,7 @@ class NestedRun:
         self.failures: dict[int, str] = {}
         self.visits: list[Visits] | None = [] if visits else None
         self._payoffs = 0  # number searched since programs were dropped
+        self._completed = 0  # subgames × iterations
 
     @property
     def joint(self) -> BoolArray:
@@ -227,47 +228,59 @@ class NestedRun:
           report: progress callback; receives the number of subgames × iterations completed.
         """
         begin, levels = time.perf_counter(), self.schedule.levels
-        done = 0
-
-        def search(number: int, part: IntArray, above: Handover | None, beside: Handover | None) -> Handover:
-            nonlocal done
-            where = levels[number].cut(self.tree, part)
-            before, size = done, len(part)
-            handover = self.search(number, where, above, lambda n: report(before + size * n), beside)
-            done += size * self.solver.num_iterations
-            return handover
-
-        def searched(
-            number: int, subgames: IntArray, above: Handover | None
-        ) -> Iterator[tuple[IntArray, Handover]]:
-            """Yields groups of subgames that share all later searches, with the data passed to these."""
-            handover = None
-            for part in self.parts(levels[number], subgames, above, first=number == 0):
-                handover = search(number, part, above, handover if self.leaf.is_continued else None)
-                if not self.leaf.is_continued:
-                    yield part, handover
-            if self.leaf.is_continued and handover is not None:
-                size = 1 if self._is_apart else len(subgames)
-                for first in range(0, len(subgames), size):
-                    branch = subgames[first : first + size]
-                    yield branch, self._continued(number, branch, above, handover)
-
-        def descend(number: int, subgames: IntArray, above: Handover | None) -> None:
-            for part, handover in searched(number, subgames, above):
-                below = subgames[:0]
-                if number + 1 < len(levels):
-                    below = self._below(levels[number + 1], levels[number].cut(self.tree, part))
-                if len(below):
-                    descend(number + 1, below, handover)
-
         if levels:
-            descend(0, np.arange(levels[0].num_subgames), None)
+            self._descend(0, np.arange(levels[0].num_subgames), None, report)
         for number, worth in self._worth.items():
             self.objectives[number] = self._objective(number, worth)
         self.seconds = time.perf_counter() - begin
 
-    def _below(self, level: SearchLevel, where: Cut) -> IntArray:
-        """The subgames of the next level that lie below the given subgames of this level."""
+    def _descend(self, number: int, subgames: IntArray, above: Handover | None, report: Report) -> None:
+        """Searches the given subgames of a level, and everything below them."""
+        for group, handover in self._search_level(number, subgames, above, report):
+            below = self._below(number, group)
+            if len(below):
+                self._descend(number + 1, below, handover, report)
+
+    def _search_level(
+        self, number: int, subgames: IntArray, above: Handover | None, report: Report
+    ) -> Iterator[tuple[IntArray, Handover]]:
+        """Searches the given subgames of a level.
+
+        Yields groups of them that share all later searches, each with the data passed to these.
+        """
+        is_continued, handover = self.leaf.is_continued, None
+        for part in self.parts(self.schedule.levels[number], subgames, above, first=number == 0):
+            beside = handover if is_continued else None
+            handover = self._search_part(number, part, above, beside, report)
+            if not is_continued:
+                yield part, handover
+        if is_continued and handover is not None:
+            size = 1 if self._is_apart else len(subgames)
+            for first in range(0, len(subgames), size):
+                group = subgames[first : first + size]
+                yield group, self._continued(number, group, above, handover)
+
+    def _search_part(
+        self, number: int, part: IntArray, above: Handover | None, beside: Handover | None, report: Report
+    ) -> Handover:
+        """Searches a part of a level, see `search`; reports its progress after that of previous parts."""
+        completed = self._completed
+        handover = self.search(
+            number,
+            self.schedule.levels[number].cut(self.tree, part),
+            above,
+            lambda iterations: report(completed + len(part) * iterations),
+            beside,
+        )
+        self._completed += len(part) * self.solver.num_iterations
+        return handover
+
+    def _below(self, number: int, subgames: IntArray) -> IntArray:
+        """The subgames of the next level, if any, that lie below the given subgames of a level."""
+        levels = self.schedule.levels
+        if number + 1 == len(levels):
+            return subgames[:0]
+        level, where = levels[number + 1], levels[number].cut(self.tree, subgames)
         inside = where.root[level.roots] >= 0
         subgames = np.unique(level.subgame[inside])
         across = subgames[np.isin(subgames, level.subgame[~inside])]

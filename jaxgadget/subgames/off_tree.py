@@ -382,10 +382,10 @@ class _OffTreeSetting:
 
     def enumerated(self, game: Game) -> HistoryTree:
         """A game's tree; cached."""
-        known = self.tree.cache.setdefault("off the tree", {})
-        if game.name not in known:
-            known[game.name] = enumerate_game(game, max_histories=self.max_histories)
-        return known[game.name]
+        trees = self.tree.cache.setdefault("off the tree", {})
+        if game.name not in trees:
+            trees[game.name] = enumerate_game(game, max_histories=self.max_histories)
+        return trees[game.name]
 
     def fitting(self, make: Callable[[], HistoryTree]) -> HistoryTree | None:
         """The tree that `make` builds, or None if it has too many histories."""
@@ -396,9 +396,9 @@ class _OffTreeSetting:
 
     def _freed(self, menus: dict[int, Sequence[int | str]]) -> HistoryTree:
         game, own = self.game.game, self.game.menus[self.opponent]
-        known = {*(own or ()), *self.off_tree_actions}
-        if known != set(range(game.num_actions)):
-            menus = {**menus, self.opponent: sorted(known)}
+        actions = {*(own or ()), *self.off_tree_actions}
+        if actions != set(range(game.num_actions)):
+            menus = {**menus, self.opponent: sorted(actions)}
         return self.enumerated(MenuAbstraction(game, menus) if menus else game)
 
 
@@ -413,13 +413,13 @@ def _set_up(
             "is for; enumerate_game(MenuAbstraction(game, menus))"
         )
     menus = {p: menu for p, menu in enumerate(game.menus) if menu is not None}
-    asked = MenuAbstraction(
+    one_way_off = MenuAbstraction(
         game.game, menus, off_tree=1, off_tree_player=opponent, off_tree_actions=off_tree_actions
     )
     if off_tree_actions is None:
-        check_off_tree(asked)
+        check_off_tree(one_way_off)
     return _OffTreeSetting(
-        tree, player, asked.off_tree_actions, check_whole_number("max_histories", max_histories, 1)
+        tree, player, one_way_off.off_tree_actions, check_whole_number("max_histories", max_histories, 1)
     )
 
 
@@ -467,12 +467,12 @@ def nested_off_tree(
     setting = _set_up(tree, player, answering.off_tree_actions, answering.max_histories)
     profiles = as_policy(blueprint, tree, name="blueprint")
     solver = choose_solver(solver, Solver(iterations=2000), iterations=iterations, algorithm=algorithm)
-    asked = list_gadgets(
+    requested = list_gadgets(
         _default_gadgets(method) if gadgets is None else gadgets, solver.rule is None, (player,)
     )
-    for gadget in asked:
+    for gadget in requested:
         check_gadget(gadget, method, profiles.num_lanes)
-    nested = _Answers(setting, profiles, asked, answering, solver)
+    nested = _Answers(setting, profiles, requested, answering, solver)
     with nested.watch.phase("build"):
         answered = setting.depth(answering.levels)
         if method == "safe":
@@ -482,8 +482,8 @@ def nested_off_tree(
     certificate = solved[-1].certificate.copy() if solved else _guaranteed(nested.policy, player)
     above = np.full(nested.policy.num_lanes, np.nan)
     if answered == 1:
-        gaps = np.split(solved[0].gap, len(asked), axis=1)
-        above = np.concatenate([above_optimum(*pair) for pair in zip(asked, gaps, strict=True)])
+        gaps = np.split(solved[0].gap, len(requested), axis=1)
+        above = np.concatenate([above_optimum(*pair) for pair in zip(requested, gaps, strict=True)])
     is_complete = method == "safe" or setting.is_last(answered)
     measured = _measure(setting, nested.policy, certificate, None if is_complete else rule, value, solver)
     for numbers in (certificate, measured["exploitability"], above):
@@ -494,7 +494,7 @@ def nested_off_tree(
         off_tree=setting.limited_to,
         rule=rule,
         blueprint=profiles,
-        gadgets=asked,
+        gadgets=requested,
         policy=nested.assembled(profiles),
         levels=solved,
         certificate=certificate,
@@ -721,11 +721,13 @@ class _Answers:
             if gadget.alternative is None:
                 yield _UnsafeAnyway()
                 continue
-            asked, values = gadget.alternative, usual
-            if isinstance(asked, AbstractValues) and asked.policy is not None:
-                abstraction = policy_of(asked, int(lanes.max()) + 1)
-                known, lane = look_up(abstraction, forest, player), lanes * (abstraction.num_lanes > 1)
-                values = scale_to_reach(RootValues(known.value[:, lane], known.mass[:, lane]), mass, usual)
+            alternative, values = gadget.alternative, usual
+            if isinstance(alternative, AbstractValues) and alternative.policy is not None:
+                abstraction = policy_of(alternative, int(lanes.max()) + 1)
+                abstract, lane = look_up(abstraction, forest, player), lanes * (abstraction.num_lanes > 1)
+                values = scale_to_reach(
+                    RootValues(abstract.value[:, lane], abstract.mass[:, lane]), mass, usual
+                )
             promised: dict[str, Any] = {"alternative": PrecomputedValues(values, ABSTRACT)}
             if _spread_of(gadget) == TO_BEST_RESPONSE:
                 if responses is None:

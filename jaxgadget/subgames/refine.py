@@ -285,24 +285,24 @@ def refine(
         iterations=iterations,
         algorithm=algorithm,
     )
-    asked, watch = list_gadgets(gadgets, solver.rule is None, (player,)), Stopwatch()
+    requested, watch = list_gadgets(gadgets, solver.rule is None, (player,)), Stopwatch()
     if knowledge is not None:
-        check_knowledge(knowledge, asked, opponents)
+        check_knowledge(knowledge, requested, opponents)
     if isinstance(where, Cover):
         if knowledge is not None:
             raise ValueError(
                 f"knowledge={knowledge!r} cannot be combined with where={where!r}; expected a cut"
             )
         with watch.phase("build"):
-            subgames = _of_cover(tree, where, player, profiles, asked, solver, opponents)
+            subgames = _of_cover(tree, where, player, profiles, requested, solver, opponents)
         return refine_subgames(subgames, solver, value, watch)
     if knowledge is not None:
         with watch.phase("build"):
-            known = make_task(cut(tree, where), player, profiles, asked, solver, knowledge)
-        return refine_known(known, value, watch)
+            task = make_task(cut(tree, where), player, profiles, requested, solver, knowledge)
+        return refine_known(task, value, watch)
     with watch.phase("build"):
         forest = build_forest(tree, where, padded=solver.padded)
-    subgames = Subgames(forest, player, profiles, asked, opponents)
+    subgames = Subgames(forest, player, profiles, requested, opponents)
     return refine_subgames(subgames, solver, value, watch)
 
 
@@ -356,21 +356,17 @@ def refine_known(task: KnowledgeTask, value: tuple[float, float] | None, watch: 
             refined = exploitability(solution.policy, task.player, value=bracket)
         lanes = task.lanes.take(task.lanes.where(draw=0))
         before = exploitability(task.blueprint, task.player, value=bracket)[lanes.blueprint]
-    return _report(
-        task,
-        task.solver,
-        solution,
-        watch,
+    evaluation = _Evaluation(
+        policy=solution.policy,
         opponents=list_opponents(Opponent(), task.where.tree, name="opponent"),
         lanes=lanes,
-        policy=solution.policy,
-        blueprint_exploitability=before,
-        refined_exploitability=refined,
-        drawn_exploitability=drawn,
-        exploitability_bound=before + solution.rise_bound + bracket.half_width,
         game_value=bracket,
-        knowledge=task.knowledge,
+        blueprint=before,
+        refined=refined,
+        bound=before + solution.rise_bound + bracket.half_width,
+        drawn=drawn,
     )
+    return _report(task, task.solver, solution, evaluation, watch)
 
 
 def _bracket(forest: Forest, solver: Solver, value: tuple[float, float] | None) -> Bracket:
@@ -380,41 +376,62 @@ def _bracket(forest: Forest, solver: Solver, value: tuple[float, float] | None) 
     return find_value(forest.tree, solver.rule is None, solver.progress, time_limit=solver.time_limit)
 
 
-def _report(
-    task: Subgames | KnowledgeTask, solver: Solver, solutions: Solutions, watch: Stopwatch, **measured: Any
-) -> Refinement:
-    """Creates a refinement, with NaN where a solve failed.
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class _Evaluation:
+    """Refined policies, measured in the full game; see the fields of `Refinement`."""
 
-    Args:
-      task: the subgames.
-      solver: settings of the solve.
-      solutions: solutions of the subgames.
-      watch: stopwatch of the solve.
-      **measured: further fields of `Refinement`; omitted fields are NaN.
-    """
-    failed, nothing = list(solutions.failures), np.full(solutions.gap.shape[1], np.nan)
-    measured = {"gain": nothing, "guard_share": nothing, "drawn_exploitability": nothing[None], **measured}
-    for name in ("refined_exploitability", "drawn_exploitability", "exploitability_bound", "gain"):
-        measured[name] = measured[name].copy()
-        measured[name][..., failed] = np.nan
-    for numbers in (solutions.value, solutions.gap):
-        numbers[:, failed] = np.nan
+    policy: Policy
+    opponents: Opponents
+    lanes: Lanes
+    game_value: Bracket
+    blueprint: FloatArray
+    refined: FloatArray
+    bound: FloatArray
+    gain: FloatArray | None = None
+    drawn: FloatArray | None = None
+
+
+def _report(
+    task: Subgames | KnowledgeTask,
+    solver: Solver,
+    solutions: Solutions,
+    evaluation: _Evaluation,
+    watch: Stopwatch,
+) -> Refinement:
+    """Creates a refinement, with NaN where a solve failed or a field has no value."""
+    unknown = np.full(evaluation.policy.num_lanes, np.nan)
+
+    def defined(numbers: FloatArray | None) -> FloatArray:
+        numbers = unknown.copy() if numbers is None else numbers.copy()
+        numbers[..., list(solutions.failures)] = np.nan
+        return numbers
+
     return Refinement(
         forest=task.forest,
         player=task.player,
         blueprint=task.blueprint,
         gadgets=task.gadgets,
-        gadget_value=solutions.value,
-        gap=solutions.gap,
+        opponents=evaluation.opponents,
+        lanes=evaluation.lanes,
+        policy=evaluation.policy,
+        blueprint_exploitability=evaluation.blueprint,
+        refined_exploitability=defined(evaluation.refined),
+        drawn_exploitability=defined(unknown[None] if evaluation.drawn is None else evaluation.drawn),
+        exploitability_bound=defined(evaluation.bound),
+        gain=defined(evaluation.gain),
+        gadget_value=defined(solutions.value),
+        gap=defined(solutions.gap),
         has_decision=solutions.has_decision,
         epsilon=solutions.epsilon,
+        guard_share=unknown,
+        game_value=evaluation.game_value,
         algorithm=solver.name,
         iterations=solutions.iterations,
         target_gap=solver.max_gap,
         seconds=watch.seconds,
         plans=tuple(solutions.plans),
         failures=solutions.failures,
-        **measured,
+        knowledge=task.knowledge if isinstance(task, KnowledgeTask) else None,
     )
 
 
@@ -482,20 +499,17 @@ def _refine_all(
         reference = _reference_exploitability(resolved, before, bracket)
         # Overlapping subgames affect each other, so that none of their bounds holds.
         rise = _loss_bound(task, solutions) if task.overlap is None else np.nan
-        return _report(
-            task,
-            solver,
-            solutions,
-            watch,
+        evaluation = _Evaluation(
+            policy=policy,
             opponents=against,
             lanes=task.lanes,
-            policy=policy,
-            blueprint_exploitability=before[task.lanes.blueprint],
-            refined_exploitability=exploitability(policy, player, value=bracket),
-            exploitability_bound=reference + rise + bracket.half_width,
-            gain=gain_against(policy, against, task.lanes.opponent, player, bracket),
             game_value=bracket,
+            blueprint=before[task.lanes.blueprint],
+            refined=exploitability(policy, player, value=bracket),
+            bound=reference + rise + bracket.half_width,
+            gain=gain_against(policy, against, task.lanes.opponent, player, bracket),
         )
+    return _report(task, solver, solutions, evaluation, watch)
 
 
 def _reference_exploitability(task: Subgames, before: FloatArray, value: tuple[float, float]) -> FloatArray:
@@ -537,28 +551,28 @@ def list_gadgets(
     if gadgets is None:
         return default_gadgets()
     if isinstance(gadgets, Sequence) and not isinstance(gadgets, str):
-        asked = tuple(gadgets)
+        listed = tuple(gadgets)
     else:
-        asked: tuple[Any, ...] = (gadgets,)
-    for gadget in asked:
+        listed: tuple[Any, ...] = (gadgets,)
+    for gadget in listed:
         if not is_gadget(gadget):
             raise ValueError(
                 f"gadgets: {gadget!r} is no gadget; expected Unsafe(), Resolving(), MaxMargin(), …"
             )
     solver = "algorithm='lp'" if exact else "regret minimisation"
     remedy = "another algorithm, such as 'cfr+'" if exact else "algorithm='lp', or a number"
-    check_capabilities(asked, frozenset(Capability) - SOLVERS | of_solver(exact=exact), solver, remedy)
+    check_capabilities(listed, frozenset(Capability) - SOLVERS | of_solver(exact=exact), solver, remedy)
     if len(players) > 1:
         check_capabilities(
-            asked,
+            listed,
             frozenset(Capability) - ARRAYS,
             "one array for both players",
             "arrays of each: refine_both(…, gadgets={0: …, 1: …}), or one player at a time",
         )
-    if not asked:
+    if not listed:
         raise ValueError("gadgets=() is empty: expected at least one, such as Resolving()")
-    check_arrays(asked, players)
-    return asked
+    check_arrays(listed, players)
+    return listed
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -642,7 +656,7 @@ def refine_both(
             "profile, of which each player meets the other's half"
         )
     solver = choose_solver(solver, Solver(iterations=2000), iterations=iterations, algorithm=algorithm)
-    asked = _gadgets_of_both(gadgets, solver.rule is None)
+    requested = _gadgets_of_both(gadgets, solver.rule is None)
     blueprint = as_policy(blueprint, tree, name="blueprint")
     refinements: list[Refinement] = []
     for player in (0, 1):
@@ -651,7 +665,7 @@ def refine_both(
             tree,
             where,
             blueprint,
-            asked[player],
+            requested[player],
             opponent=opponent,
             knowledge=knowledge,
             player=player,
@@ -674,12 +688,12 @@ def _gadgets_of_both(
 ) -> tuple[tuple[Gadget, ...], tuple[Gadget, ...]]:
     """Each player's gadgets, with the same lanes."""
     if not isinstance(gadgets, Mapping):
-        asked = list_gadgets(gadgets, exact, (0, 1))
-        return asked, asked
+        shared = list_gadgets(gadgets, exact, (0, 1))
+        return shared, shared
     if set(gadgets) != {0, 1}:
         raise ValueError(f"gadgets: players {sorted(gadgets)}; expected {{0: …, 1: …}}, gadgets of both")
     first, second = (list_gadgets(gadgets[player], exact, (player,)) for player in (0, 1))
-    kinds = [[gadget.name for gadget in asked] for asked in (first, second)]
+    kinds = [[gadget.name for gadget in of_player] for of_player in (first, second)]
     if kinds[0] != kinds[1]:
         raise ValueError(
             f"gadgets: player 0 has {kinds[0]}, player 1 {kinds[1]}; expected the same kinds in the same "
