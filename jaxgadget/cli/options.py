@@ -191,7 +191,7 @@ class BlueprintOptions:
       blueprint: a strategy of both players: `uniform`; `geometric:R`, the k-th legal action ∝ R^k;
         `dirichlet:SEED[:ALPHA]`, drawn at random; `cfr:N` or `cfr+:N`, the average after N iterations;
         `mccfr:N[:SEED]` or `pcs:N[:SEED]`, the same with sampling; `file:PATH`, all strategies in a file
-        written by `--save`.
+        written by `--save`, or the network in a folder of `train-policy`.
     """
 
     blueprint: tuple[str, ...] = option(

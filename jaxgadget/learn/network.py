@@ -19,14 +19,11 @@ from flax import nnx
 
 from jaxgadget.learn.encoding import Encoding, decision_histories
 from jaxgadget.networks.checkpoints import NetworkKind, parsing, read_description, restore_weights
-from jaxgadget.networks.perceptron import Perceptron, Weights, abstract_weights, evaluate
+from jaxgadget.networks.perceptron import Perceptron, Weights, abstract_weights, batches, evaluate
 from jaxgadget.tree.history import HistoryTree, check_histories
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.compilation import compiled
 from jaxgadget.util.precision import precision
-
-SMALLEST_BATCH, LARGEST_BATCH = 64, 4096
-"""Smallest and largest batch; batches are padded to powers of two."""
 
 KIND = NetworkKind(name="value network", version=1, writer="train_value")
 """Kind of network of the training folder."""
@@ -128,14 +125,13 @@ class NetworkValues:
             )
         began, histories = time.perf_counter(), np.asarray(histories)
         values = np.empty((len(histories), self.num_entries, self.num_entries))
-        for begin in range(0, len(histories), LARGEST_BATCH):
-            rows = histories[begin : begin + LARGEST_BATCH]
-            size = max(SMALLEST_BATCH, 1 << (len(rows) - 1).bit_length())
+        for rows, size in batches(len(histories)):
+            encoded = self.encoding(tree, histories[rows])
             padded = np.zeros((size, self.shape.inputs), np.float32)
-            padded[: len(rows)] = self.encoding(tree, rows)
+            padded[: len(encoded)] = encoded
             with precision(np.float32):
                 outputs = np.asarray(_evaluate(self.shape, self.weights, padded))
-            values[begin : begin + len(rows)] = outputs[: len(rows)]
+            values[rows] = outputs[: len(encoded)]
         values *= self.scale
         self.calls += 1
         self.seconds += time.perf_counter() - began

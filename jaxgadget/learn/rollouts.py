@@ -6,10 +6,8 @@ however many games are played beside it.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Callable, Generator
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +15,8 @@ import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
 from jaxgadget.games.machine import StateMachine
-from jaxgadget.util.precision import precision
-
-PolicyFunction: TypeAlias = Callable[[Any, int], jax.Array]
-"""`[A, n]` a player's action probabilities, given n states and the player; ignored where it does not act."""
+from jaxgadget.policy.network import PolicyFunction
+from jaxgadget.util.precision import numpy_promotion, precision
 
 
 @jax.tree_util.register_dataclass
@@ -61,13 +57,6 @@ def take_chosen(probability: jax.Array, action: jax.Array, acting: jax.Array) ->
     return jnp.where(acting, jnp.take_along_axis(probability, index, axis=-1)[..., 0], 1.0)
 
 
-@contextlib.contextmanager
-def rules() -> Generator[None]:
-    """NumPy's promotion of ranks and dtypes, which rules that run in both namespaces expect."""
-    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-        yield
-
-
 def play(
     machine: StateMachine[Any], policy: PolicyFunction, key: jax.Array, first: jax.Array, n: int
 ) -> Rollouts:
@@ -86,13 +75,13 @@ def play(
 
     def move(state: Any, uniform: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
         """A step of all games, with `[3, n]` uniform numbers."""
-        with rules():
+        with numpy_promotion():
             return _move(machine, policy, state, uniform)
 
-    with rules():
+    with numpy_promotion():
         start = jax.tree.map(jnp.asarray, machine.start(n, jnp))
     end, steps = jax.lax.scan(move, start, uniform.transpose(1, 2, 0))
-    with rules():
+    with numpy_promotion():
         returns = machine.returns(end).astype(jnp.float32)
     return Rollouts(returns=returns, **steps)
 

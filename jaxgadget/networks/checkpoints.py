@@ -314,9 +314,9 @@ class TrainingFolder:
         return last_step(self.path)
 
 
-def last_step(folder: pathlib.Path) -> int | None:
+def last_step(folder: str | os.PathLike[str]) -> int | None:
     """Step of the newest checkpoint in a folder, None for none."""
-    return max(_steps(folder), default=None)
+    return max(_steps(pathlib.Path(folder)), default=None)
 
 
 def _steps(folder: pathlib.Path) -> list[int]:

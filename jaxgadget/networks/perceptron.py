@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+from collections.abc import Iterator
 from typing import Any, Protocol, TypeAlias
 
 import jax
@@ -11,6 +13,9 @@ from flax import nnx
 
 from jaxgadget.util.compilation import compiled
 from jaxgadget.util.precision import precision
+
+SMALLEST_BATCH, LARGEST_BATCH = 64, 4096
+"""Smallest and largest batch of a network called from the host; batches are padded to powers of two."""
 
 Weights: TypeAlias = dict[Any, Any]
 """A network's parameters, a nested dictionary."""
@@ -43,7 +48,7 @@ class _Block(nnx.Module):
 
 
 class Perceptron(nnx.Module):
-    """Residual perceptron `[B, inputs]` → `[B, outputs]`.
+    """Residual perceptron `[..., inputs]` → `[..., outputs]`.
 
     Args:
       inputs: number of inputs.
@@ -65,11 +70,32 @@ class Perceptron(nnx.Module):
         self.outward = nnx.Linear(width, outputs, kernel_init=last, rngs=rngs)
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        """Outputs `[B, outputs]` of a batch."""
+        """Outputs `[..., outputs]`."""
         x = self.inward(x)
         for block in self.blocks:
             x = block(x)
         return self.outward(nnx.relu(self.norm(x)))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PerceptronShape:
+    """The shape of a `Perceptron` with initial output 0.
+
+    Attributes:
+      inputs: number of inputs.
+      outputs: number of outputs.
+      width: units of a layer.
+      depth: residual blocks, of two layers each.
+    """
+
+    inputs: int
+    outputs: int
+    width: int
+    depth: int
+
+    def build(self, rngs: nnx.Rngs) -> Perceptron:
+        """The network, with random weights."""
+        return Perceptron(self.inputs, self.outputs, self.width, self.depth, rngs)
 
 
 def initial_weights(shape: Shape, seed: int) -> Weights:
@@ -100,3 +126,10 @@ def evaluate(shape: Shape, weights: Weights, *inputs: Any) -> Any:
     state = jax.tree.map(lambda leaf: leaf, state)  # a copy, since it is filled in place
     nnx.replace_by_pure_dict(state, weights)
     return nnx.merge(definition, state)(*inputs)
+
+
+def batches(count: int) -> Iterator[tuple[slice, int]]:
+    """Batches of rows: a slice of each, and its padded size, of few different ones."""
+    for begin in range(0, count, LARGEST_BATCH):
+        rows = slice(begin, min(begin + LARGEST_BATCH, count))
+        yield rows, max(SMALLEST_BATCH, 1 << (rows.stop - begin - 1).bit_length())

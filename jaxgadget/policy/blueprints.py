@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -74,8 +75,9 @@ def parse_blueprint(text: str, argument: str = "blueprint") -> BlueprintSpec:
         drawn with NumPy's PCG64; `cfr:N` or `cfr+:N`, the average policy after N iterations; the same for
         `mccfr:N[:SEED]`, external-sampling MCCFR by OpenSpiel, and `pcs:N[:SEED]`, CFR that samples public
         chance, with uniform rows at unsampled infosets;
-        `file:PATH`, all lanes of a file written by `Policy.save`; `cfr-spread:COUNT[:N]` and
-        `draws:COUNT[:ALPHA]`, several blueprints (described in `make_blueprints`).
+        `file:PATH`, all lanes of a file written by `Policy.save`, or the network in a folder of
+        `train_policy`; `cfr-spread:COUNT[:N]` and `draws:COUNT[:ALPHA]`, several blueprints (described in
+        `make_blueprints`).
       argument: name of the argument for errors, such as `model`.
 
     Raises:
@@ -239,12 +241,21 @@ def _make(tree: Tree, spec: BlueprintSpec, seed: int, argument: str) -> Policy:
     if spec.kind == "dirichlet":
         return _relabelled(Policy.dirichlet(tree, int(spec.numbers[0]), spec.numbers[1]), spec.text)
     try:
-        policy = Policy.load(spec.path, tree)
+        policy = _load(spec.path, tree)
     except ValueError as error:
         raise ValueError(f"{argument} {spec.text!r}: {error}") from error
     if policy.num_lanes == 1:
         return _relabelled(policy, spec.text)
     return _relabelled(policy, *(f"{spec.text}#{label}" for label in policy.labels))
+
+
+def _load(path: str, tree: Tree) -> Policy:
+    """The policy of a file, or of the network in a folder."""
+    if not os.path.isdir(path):
+        return Policy.load(path, tree)
+    from jaxgadget.policy.network import load_policy
+
+    return load_policy(path, tree.game).on(tree)
 
 
 def _checkpoints(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -518,8 +518,18 @@ def _load_old_hands(header: dict[str, Any], arrays: dict[str, Any], tree: Tree, 
     return _checked(public, probabilities, header, where).on(tree)
 
 
-PolicyLike: TypeAlias = "Policy | TabularPolicy | StatePolicy | Mapping[Any, Any] | str"
-"""Accepted forms of a policy: a `Policy`, one of OpenSpiel's, a dictionary (`Policy.from_dict`), a SPEC."""
+@runtime_checkable
+class TreePolicy(Protocol):
+    """A policy of a game without a tree, such as a `NetworkPolicy`."""
+
+    def on(self, tree: Tree) -> Policy:
+        """The policy of a tree of the game; ValueError if it is of another game."""
+        ...
+
+
+PolicyLike: TypeAlias = "Policy | TreePolicy | TabularPolicy | StatePolicy | Mapping[Any, Any] | str"
+"""Accepted forms of a policy: a `Policy`, a network, one of OpenSpiel's, a dictionary (`Policy.from_dict`), a
+SPEC."""
 
 
 def as_policy(
@@ -532,9 +542,9 @@ def as_policy(
     """Converts a policy in any accepted form to a `Policy` of a tree.
 
     Args:
-      policy: a `Policy`; a SPEC of `make_blueprints`, such as `cfr+:100`; a policy of OpenSpiel's, anything
-        that has `action_probabilities(state)`; a dictionary infostate → probabilities (`Policy.from_dict`);
-        or several of these, stacked.
+      policy: a `Policy`; a network, from `load_policy`; a SPEC of `make_blueprints`, such as `cfr+:100`; a
+        policy of OpenSpiel's, anything that has `action_probabilities(state)`; a dictionary infostate →
+        probabilities (`Policy.from_dict`); or several of these, stacked.
       tree: for which tree; needed unless it is a `Policy`, which may then be of another enumeration.
       name: the argument's, for messages.
       label: label of the lane of a dictionary or a policy of OpenSpiel's; by default `dict` or `openspiel`.
@@ -552,15 +562,16 @@ def as_policy(
             tree=tree,
         )
     given: Any = policy
-    if not isinstance(given, Mapping | str) and (
-        isinstance(given, type) or not hasattr(given, "action_probabilities")
+    if isinstance(given, type) or not (
+        isinstance(given, Mapping | str | TreePolicy) or hasattr(given, "action_probabilities")
     ):
         shown = repr(given) if given is None else f"a {type(given).__name__}"
         hint = "; its average_policy() is one" if hasattr(given, "average_policy") else ""
         raise ValueError(
             f"{name}={shown}: expected a Policy, such as Policy.uniform(tree), solve(tree).policy or "
-            "Policy.from_openspiel(tree, table); the SPEC of a blueprint, such as 'cfr+:100'; a policy of "
-            f"OpenSpiel's; or a dictionary from infostate to probabilities{hint}"
+            "Policy.from_openspiel(tree, table); a network, from load_policy; the SPEC of a blueprint, such "
+            "as 'cfr+:100'; a policy of OpenSpiel's; or "
+            f"a dictionary from infostate to probabilities{hint}"
         )
     if tree is None:
         shown = "a dictionary" if isinstance(given, Mapping) else f"a {type(given).__name__}"
@@ -574,6 +585,8 @@ def as_policy(
 
         return make_blueprints(tree, given, argument=name)
     try:
+        if isinstance(given, TreePolicy):
+            return given.on(tree)
         if isinstance(given, Mapping):
             return Policy.from_dict(tree, cast("Mapping[Any, Any]", given), label or "dict")
         return Policy.from_openspiel(tree, given, label or "openspiel")

@@ -42,6 +42,9 @@ KINDS = {
     "jaxgadget value network": FolderKind(
         "a network of histories", "train_value", "`--leaf DIR` or load_values"
     ),
+    "jaxgadget policy network": FolderKind(
+        "a policy network", "train_policy", "`--blueprint file:DIR` or load_policy"
+    ),
     "jaxgadget range network": FolderKind(
         "a network of ranges",
         "train_ranges",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Generator
 from typing import Any
 
 import jax
@@ -13,3 +14,10 @@ from jax.typing import DTypeLike
 def precision(dtype: DTypeLike) -> contextlib.AbstractContextManager[Any]:
     """Makes `dtype` JAX's default precision inside the block, independent of its global flag."""
     return jax.enable_x64(np.dtype(dtype) == np.float64)
+
+
+@contextlib.contextmanager
+def numpy_promotion() -> Generator[None]:
+    """NumPy's promotion of ranks and dtypes inside the block, as rules that run in both namespaces expect."""
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        yield

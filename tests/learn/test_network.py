@@ -14,7 +14,7 @@ from jaxgadget.learn.encoding import decision_histories, find_encoding
 from jaxgadget.learn.network import KIND, Architecture, NetworkValues, load_values
 from jaxgadget.learn.optimiser import LearningSchedule
 from jaxgadget.learn.trainer import Progress, begin
-from jaxgadget.networks import checkpoints
+from jaxgadget.networks import checkpoints, perceptron
 from jaxgadget.networks.checkpoints import CHECKPOINTS, CHECKSUMS, DESCRIPTION, TrainingFolder
 from jaxgadget.networks.perceptron import Weights, abstract_weights, evaluate, initial_weights
 from jaxgadget.tree.history import HistoryTree, enumerate_game
@@ -81,7 +81,7 @@ def test_batches_are_padded_and_cut(kuhn, monkeypatch):
     values = make(kuhn)
     histories = np.tile(decision_histories(kuhn), 4)[:83]
     whole = values(kuhn, histories)
-    monkeypatch.setattr(network, "LARGEST_BATCH", 64)
+    monkeypatch.setattr(perceptron, "LARGEST_BATCH", 64)
     np.testing.assert_allclose(values(kuhn, histories), whole, rtol=1e-5, atol=1e-6)
     single = np.concatenate([values(kuhn, histories[i : i + 1]) for i in range(3)])
     np.testing.assert_allclose(single, whole[:3], rtol=1e-5, atol=1e-6)
