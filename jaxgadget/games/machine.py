@@ -7,7 +7,7 @@ games too large for that are played and searched from them, on the device or the
 from __future__ import annotations
 
 import abc
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -221,6 +221,16 @@ def sum_of_returns(machine: StateMachine[Any]) -> float:
         moves = find_moves(machine, state, actor, np.zeros(1, np.int64), Budget(machine.name))
         state, _ = machine.step(state, moves.action[:, :1])
     return float(np.asarray(machine.returns(state)).sum())
+
+
+def actors_along(machine: StateMachine[Any], history: Sequence[Move]) -> Iterator[IntArray]:
+    """`[1]` the acting players after each prefix of a history, the empty one and the history included."""
+    state = machine.start(1, np)
+    for move in history:
+        actor = np.asarray(machine.actor(state))
+        yield actor
+        state, _ = machine.step(state, moves_of(move, actor))
+    yield np.asarray(machine.actor(state))
 
 
 def moves_of(move: Move, actor: IntArray) -> IntArray:

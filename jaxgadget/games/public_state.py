@@ -18,6 +18,7 @@ import numpy as np
 from jaxgadget.games.game import (
     ACTOR_BIT,
     CHANCE,
+    HISTORY_BYTES,
     TERMINAL,
     Budget,
     CutRule,
@@ -272,9 +273,11 @@ class PublicStateGame:
 
     Attributes:
       public: the public state.
+      history_bytes: memory of a history while the game is enumerated.
     """
 
     public: PublicState
+    history_bytes: int = HISTORY_BYTES
 
     @property
     def name(self) -> str:

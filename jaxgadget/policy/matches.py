@@ -55,20 +55,27 @@ class Matches(LaneResult):
     b) and (b, a) are the same matches.
 
     Attributes:
-      tree: the game's histories.
+      games: all games played, at their ends.
       names: names of the players.
       pairs: row and column of every pair, indices into `names`.
       seed: seed of chance and of the players' actions.
-      ends: `[pairs, 2, matches]` terminal histories: with the row as player 0, then with the column.
+      numbers: `[pairs, 2, matches]` index in `games`: with the row as player 0, then with the column.
     """
 
     failures = NO_FAILURES
 
-    tree: HistoryTree
+    games: Positions
     names: tuple[str, ...]
     pairs: tuple[tuple[int, int], ...]
     seed: int
-    ends: IntArray
+    numbers: IntArray
+
+    @property
+    def ends(self) -> IntArray:
+        """`[pairs, 2, matches]` terminal histories, of games in a tree."""
+        if not isinstance(self.games, TreePositions):
+            raise ValueError(f"ends: {self.games.game} was not played in a tree; expected moves(row, column, …)")
+        return self.games.history[self.numbers]
 
     @property
     def message(self) -> str:
@@ -78,7 +85,7 @@ class Matches(LaneResult):
             f"mean returns within ± {width:.3g}" if math.isfinite(width) else "play several for an interval"
         )
         return (
-            f"{self.ends.shape[2]} match(es) of each pair in {self.tree.game.name}, seed {self.seed}; {wider}"
+            f"{self.numbers.shape[2]} match(es) of each pair in {self.games.game}, seed {self.seed}; {wider}"
         )
 
     def moves(self, row: int | str, column: int | str, match: int) -> tuple[tuple[Move, ...], ...]:
@@ -90,9 +97,9 @@ class Matches(LaneResult):
         ((a, b),) = _check_pairs(self.names, [(row, column)])
         if (a, b) not in self.pairs:
             raise ValueError(f"row={row!r}, column={column!r}: not played; expected one of the pairs given")
-        check_whole_number("match", match, 0, self.ends.shape[2] - 1)
-        ends = self.ends[self.pairs.index((a, b)), :, match]
-        return tuple(self.tree.moves(end) for end in ends.tolist())
+        check_whole_number("match", match, 0, self.numbers.shape[2] - 1)
+        numbers = self.numbers[self.pairs.index((a, b)), :, match]
+        return tuple(map(self.games.moves, numbers.tolist()))
 
     @property
     def lane_columns(self) -> dict[str, Any]:
@@ -103,10 +110,11 @@ class Matches(LaneResult):
     @property
     def number_columns(self) -> dict[str, Any]:
         """Number of matches, win rates, mean returns and half widths of their confidence intervals."""
-        score = (1 + _SIGN * _outcomes(self.tree, self.ends)) / 2
+        outcome = _outcomes(self.games.payoff, self.games.largest_payoff + abs(self.games.constant) / 2)
+        score = (1 + _SIGN * outcome[self.numbers]) / 2
         returns = self._returns
         return {
-            "matches": self.ends.shape[2],
+            "matches": self.numbers.shape[2],
             **_columns(score.mean(axis=2), returns.mean(axis=2)),
             "ci95": _half_width(score.mean(axis=1)),
             "return_ci95": _half_width(returns.mean(axis=1)),
@@ -115,13 +123,13 @@ class Matches(LaneResult):
     @property
     def _returns(self) -> FloatArray:
         """`[pairs, 2, matches]` the row's returns."""
-        return _SIGN * self.tree.payoff[self.ends] + self.tree.constant / 2
+        return _SIGN * self.games.payoff[self.numbers] + self.games.constant / 2
 
 
 def are_wins_equal(tree: HistoryTree) -> bool:
     """True if every win pays the same, so that win rates and mean returns are equivalent; false for poker."""
     payoff = tree.payoff[tree.terminals]
-    sizes = np.abs(payoff[_outcomes(tree, tree.terminals) != 0])
+    sizes = np.abs(payoff[_terminal_outcomes(tree) != 0])
     return bool(np.ptp(sizes) <= CONSTANT_SUM_TOLERANCE * sizes.max()) if len(sizes) else True
 
 
@@ -155,8 +163,8 @@ def play_matches(
 
 
 def play_players(
-    tree: HistoryTree,
-    players: Mapping[str, Player | PolicyLike],
+    tree: HistoryTree | StateMachine[Any],
+    players: Mapping[str, Player | StatePlayer | PolicyLike],
     *,
     matches: int,
     seed: int,
@@ -171,8 +179,9 @@ def play_players(
     1,000 matches are those of a run of 100. A pair and its mirror are played once.
 
     Args:
-      tree: the game's histories, to the end.
-      players: players by name; policies with one lane, as for `as_policy`, are accepted.
+      tree: the game's histories, to the end; or a `StateMachine`, whose histories are not enumerated.
+      players: players by name: `Player`s in a tree, `StatePlayer`s of a `StateMachine`. Policies with one lane,
+        as for `as_policy`, and networks are accepted for both.
       matches: how many each pair plays, two games each.
       seed: the matches' seed, in [0, 2^64).
       pairs: rows and columns, by index or name; by default all pairs of different players.
@@ -180,8 +189,7 @@ def play_players(
     Raises:
       ValueError: as `play_matches`; or if a player is invalid or does not return distributions.
     """
-    check_whole(tree)
-    players = _check_players(tree, players)
+    start, players = _start(tree), _check_players(tree, players)
     check_whole_number("matches", matches, 1)
     check_whole_number("seed", seed, 0, 2**64 - 1)
     names = tuple(players)
@@ -190,12 +198,21 @@ def play_players(
     seating_idx = {seating: k for k, seating in enumerate(seatings)}
     size = max(1, GAMES_AT_ONCE // len(seatings))
     batches = [
-        play_games(tree, tuple(players.items()), seatings, seed, range(matches)[begin : begin + size])
+        play_games(start, tuple(players.items()), seatings, seed, range(matches)[begin : begin + size])
         for begin in range(0, matches, size)
     ]
-    ends = np.concatenate(batches, axis=1)
+    games = start.join(batches)
+    sizes = [len(range(matches)[begin : begin + size]) for begin in range(0, matches, size)]
+    offsets = np.cumsum([0, *(count * len(seatings) for count in sizes[:-1])])
+    numbers = np.concatenate(
+        [
+            offset + np.arange(count * len(seatings)).reshape(len(seatings), count)
+            for offset, count in zip(offsets.tolist(), sizes, strict=True)
+        ],
+        axis=1,
+    )
     seating_pairs = [[seating_idx[row, column], seating_idx[column, row]] for row, column in chosen]
-    return Matches(tree=tree, names=names, pairs=chosen, seed=seed, ends=ends[seating_pairs])
+    return Matches(games=games, names=names, pairs=chosen, seed=seed, numbers=numbers[seating_pairs])
 
 
 def replay(
@@ -218,21 +235,20 @@ def replay(
 
 
 def replay_players(
-    tree: HistoryTree,
-    players: Mapping[str, Player | PolicyLike],
+    tree: HistoryTree | StateMachine[Any],
+    players: Mapping[str, Player | StatePlayer | PolicyLike],
     row: int | str,
     column: int | str,
     match: int,
     seed: int,
 ) -> tuple[tuple[Move, ...], ...]:
     """Replays one match of `play_players`: the moves of both seatings."""
-    check_whole(tree)
-    players = _check_players(tree, players)
+    start, players = _start(tree), _check_players(tree, players)
     check_whole_number("match", match, 0, 2**64 - 1)
     check_whole_number("seed", seed, 0, 2**64 - 1)
     ((a, b),) = _check_pairs(tuple(players), [(row, column)])
-    ends = play_games(tree, tuple(players.items()), [(a, b), (b, a)], seed, range(match, match + 1))[:, 0]
-    return tuple(tree.moves(end) for end in ends.tolist())
+    games = play_games(start, tuple(players.items()), [(a, b), (b, a)], seed, range(match, match + 1))
+    return games.moves(0), games.moves(1)
 
 
 def expected_matches(
@@ -261,11 +277,12 @@ def expected_matches(
     reach = [policy.reach(player) for player in (0, 1)]
     outcome, payoff = np.zeros((lanes, lanes)), np.zeros((lanes, lanes))
     size = max(1, TERMINAL_CELLS // lanes)
+    outcomes = _terminal_outcomes(tree)
     for begin in range(0, tree.num_terminals, size):
         ends = tree.terminals[begin : begin + size]
         first = reach[0][tree.sequence[0, ends]] * tree.chance[ends, None]
         second = reach[1][tree.sequence[1, ends]]
-        outcome += (first * _outcomes(tree, ends)[:, None]).T @ second
+        outcome += (first * outcomes[begin : begin + size, None]).T @ second
         payoff += (first * tree.payoff[ends, None]).T @ second
     score = (1 + np.stack([outcome[row, column], -outcome[column, row]], axis=1)) / 2
     returns = np.stack([payoff[row, column], -payoff[column, row]], axis=1) + tree.constant / 2
@@ -291,7 +308,14 @@ def worst_matchup(frame: pd.DataFrame) -> pd.DataFrame:
     return others.loc[worst].reset_index(drop=True)
 
 
-def _check_players(tree: HistoryTree, players: object) -> dict[str, Player]:
+def _start(tree: HistoryTree | StateMachine[Any]) -> TreePositions | StatePositions:
+    """One game before its first move."""
+    if isinstance(tree, StateMachine):
+        return StatePositions.start(tree, 1)
+    return TreePositions(check_whole(tree), np.zeros(1, np.int64))
+
+
+def _check_players(tree: HistoryTree | StateMachine[Any], players: object) -> dict[str, Player | StatePlayer]:
     """Returns players by name, wrapping policies; raises ValueError for other objects."""
     if not isinstance(players, Mapping):
         raise ValueError(f"players={players!r}: expected a dictionary of names and players")
@@ -347,13 +371,16 @@ def _check_pairs(names: tuple[str, ...], pairs: Pairs | None) -> tuple[tuple[int
     return tuple(numbers)
 
 
-def _outcomes(tree: HistoryTree, ends: IntArray) -> FloatArray:
-    """1 where player 0 wins, -1 where player 1 does, 0 for a draw, in the shape of `ends`."""
-    if "draw" not in tree.cache:
-        largest = max(float(tree.payoff.max()), -float(tree.payoff.min())) + abs(tree.constant) / 2
-        tree.cache["draw"] = CONSTANT_SUM_TOLERANCE * largest
-    payoff = tree.payoff[ends]
-    return np.where(np.abs(payoff) <= tree.cache["draw"], 0.0, np.sign(payoff))
+def _outcomes(payoff: FloatArray, largest_return: float) -> FloatArray:
+    """1 where player 0 wins, -1 where player 1 does, 0 for a draw, in the shape of `payoff`."""
+    is_draw = np.abs(payoff) <= CONSTANT_SUM_TOLERANCE * largest_return
+    return np.where(is_draw, 0.0, np.sign(payoff))
+
+
+def _terminal_outcomes(tree: HistoryTree) -> FloatArray:
+    """`[num_terminals]` outcomes of a tree's terminals."""
+    ends = TreePositions(tree, tree.terminals)
+    return _outcomes(ends.payoff, ends.largest_payoff + abs(ends.constant) / 2)
 
 
 def _columns(score: FloatArray, returns: FloatArray) -> dict[str, FloatArray]:

@@ -12,10 +12,11 @@ from typing import Protocol
 import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
-from jaxgadget.policy.policy import ROW_TOLERANCE, Policy, as_policy
+from jaxgadget.policy.policy import Policy, as_policy
+from jaxgadget.policy.positions import AnyPositions, StatePositions
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.infosets import Infosets
-from jaxgadget.tree.matching import first_child
+from jaxgadget.tree.matching import child_after
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 
@@ -41,9 +42,25 @@ class Player(Protocol):
         ...
 
 
+class StatePlayer(Protocol):
+    """A player of matches in games that are not enumerated, in either seat."""
+
+    def state_probabilities(self, games: StatePositions, player: int) -> FloatArray:
+        """`[n, A]` probabilities of all actions, 0 for illegal ones.
+
+        Called once a step and seat for all pending games together. The result must depend on the infoset
+        only; rows must sum to 1 within `policy.ROW_TOLERANCE`, and are normalised.
+
+        Args:
+          games: n distinct games, in which the seat acts.
+          player: the seat, 0 or 1.
+        """
+        ...
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class PolicyPlayer:
-    """A lane of a policy as a `Player`."""
+    """A lane of a policy as a `Player` and a `StatePlayer`."""
 
     policy: Policy
     lane: int = 0
@@ -57,6 +74,23 @@ class PolicyPlayer:
         rows = self.policy.on(tree).probabilities[player][:, self.lane]
         return action_rows(tree.infosets[player], tree.infoset[player, histories], rows)
 
+    def state_probabilities(self, games: StatePositions, player: int) -> FloatArray:
+        """Rows of the policy, by action; raises ValueError if its tree is of another game."""
+        tree = self.policy.histories
+        if tree.game.name != games.game:
+            raise ValueError(f"policy is of {tree.game.name!r}, not of {games.game!r}; expected one of this game")
+        history = np.zeros(games.made.shape[-1], np.int64)
+        for moves in games.made:
+            history = child_after(tree, history, moves)
+        infosets, infoset = tree.infosets[player], tree.infoset[player, history]
+        rows = action_rows(infosets, infoset, self.policy.probabilities[player][:, self.lane])
+        slot = np.arange(rows.shape[1])
+        acted = slot < infosets.num_actions[infoset][:, None]
+        action = infosets.action[np.where(acted, infosets.first_sequence[infoset][:, None] + slot, 0)]
+        chosen = np.zeros((len(history), games.machine.num_actions))
+        chosen[np.nonzero(acted)[0], action[acted]] = rows[acted]
+        return chosen
+
 
 def action_rows(infosets: Infosets, infoset: IntArray, probabilities: FloatArray) -> FloatArray:
     """`[H, A]` probabilities of the actions of infosets `[H]`, padded with 0, of a player's `[Q]`."""
@@ -67,19 +101,20 @@ def action_rows(infosets: Infosets, infoset: IntArray, probabilities: FloatArray
 
 
 def play_games(
-    tree: HistoryTree,
-    players: Sequence[tuple[str, Player]],
+    start: AnyPositions,
+    players: Sequence[tuple[str, Player | StatePlayer]],
     seatings: Sequence[tuple[int, int]],
     seed: int,
     matches: range,
-) -> IntArray:
-    """Plays games level by level and returns their terminal histories, `[seatings, matches]`.
+) -> AnyPositions:
+    """Plays games move by move and returns their ends, `[seatings × matches]`.
 
     In match m player 0, player 1 and chance use separate random numbers, one per move: uniform in [0, 1),
-    determined by (seed, m, actor, number of its moves so far), the same in all seatings.
+    determined by (seed, m, actor, number of its moves so far), the same in all seatings. Options are drawn in
+    ascending order, so that a game is the same in a tree and in states.
 
     Args:
-      tree: the game's histories, to the end.
+      start: one game before its first move.
       players: names and players.
       seatings: indices into `players` of player 0 and player 1.
       seed: the seed, in [0, 2^64).
@@ -91,26 +126,21 @@ def play_games(
     chance = np.full(len(seatings), len(players))  # index of chance, after the players
     seat = np.repeat([*np.asarray(seatings).T, chance], len(matches), axis=1)
     match = np.tile(np.arange(len(matches)), len(seatings))
-    history = np.zeros(len(match), np.int64)
+    games = start.take(np.zeros(len(match), np.int64))
     drawn = np.zeros((3, len(match)), np.int32)
-    while (pending := np.nonzero(tree.actor[history] != TERMINAL)[0]).size:
-        actor = tree.actor[history]
-        move = np.zeros(len(match), np.int64)  # index of the child, by player 0's, player 1's, chance's move
+    while ((actor := games.actor) != TERMINAL).any():
+        options = np.full((3, len(match)), -1)
         for mover, bit in enumerate((*ACTOR_BIT, CHANCE)):
-            games = np.nonzero(actor & bit)[0]
-            uniform = _uniforms(seed, mover, drawn[mover, games], matches, match[games])
-            drawn[mover, games] += 1
-            for k in np.unique(seat[mover, games]).tolist():
-                rows = seat[mover, games] == k
-                histories, index = np.unique(history[games[rows]], return_inverse=True)
-                if mover == 2:
-                    weights, count = _chance(tree, histories)
-                else:
-                    weights, count = _ask(tree, players[k], mover, histories)
-                chosen = _draw(weights, index, uniform[rows])
-                move[games[rows]] = move[games[rows]] * count[index] + chosen
-        history[pending] = first_child(tree, history[pending]) + move[pending]
-    return history.reshape(len(seatings), len(matches))
+            acting = np.flatnonzero(actor & bit)
+            uniform = _uniforms(seed, mover, drawn[mover, acting], matches, match[acting])
+            drawn[mover, acting] += 1
+            for k in np.unique(seat[mover, acting]).tolist():
+                rows = seat[mover, acting] == k
+                asked, index = games.take(acting[rows]).distinct()
+                weights = asked.chance() if mover == 2 else asked.ask(*players[k], mover)
+                options[mover, acting[rows]] = _draw(weights, index, uniform[rows])
+        games = games.after(options)
+    return games
 
 
 def _uniforms(seed: int, actor: int, draw: IntArray, matches: range, match: IntArray) -> FloatArray:
@@ -127,39 +157,6 @@ def _uniforms(seed: int, actor: int, draw: IntArray, matches: range, match: IntA
         rows = draw == k
         uniform[rows] = (raw[skipped + match[rows]] >> np.uint64(11)) * 2.0**-53
     return uniform
-
-
-def _ask(
-    tree: HistoryTree, named_player: tuple[str, Player], player: int, histories: IntArray
-) -> tuple[FloatArray, IntArray]:
-    """`[H, A]` a player's validated probabilities, and `[H]` numbers of actions."""
-    rows = np.asarray(named_player[1].action_probabilities(tree, player, histories), np.float64)
-    count = tree.infosets[player].num_actions[tree.infoset[player, histories]]
-    description = f"player {named_player[0]!r} in seat {player}"
-    if rows.ndim != 2 or len(rows) != len(histories) or rows.shape[1] < count.max():
-        raise ValueError(
-            f"{description} returned probabilities of shape {rows.shape}; expected ({len(histories)}, "
-            f"{count.max()}), histories and at least the maximum number of actions"
-        )
-    beyond = np.where(np.arange(rows.shape[1]) < count[:, None], 0.0, rows)
-    wrong = ~((rows >= 0).all(axis=1) & (np.abs(rows.sum(axis=1) - 1) <= ROW_TOLERANCE))
-    wrong |= (beyond != 0).any(axis=1)
-    if wrong.any():
-        k = int(np.argmax(wrong))
-        raise ValueError(
-            f"{description} returned {rows[k].tolist()} after history {tree.moves(int(histories[k]))}; "
-            f"expected {count[k]} numbers >= 0 that sum to 1 within {ROW_TOLERANCE}, and 0 beyond"
-        )
-    return rows, count
-
-
-def _chance(tree: HistoryTree, histories: IntArray) -> tuple[FloatArray, IntArray]:
-    """`[H, A]` weights of chance's outcomes, padded with 0, and `[H]` numbers of outcomes."""
-    first = first_child(tree, histories)
-    count = first_child(tree, histories + 1) - first
-    slot = np.arange(count.max(initial=1))
-    child = np.minimum(first[:, None] + slot, tree.num_histories - 1)
-    return np.where(slot < count[:, None], tree.chance[child], 0.0), count
 
 
 def _draw(weights: FloatArray, row: IntArray, uniform: FloatArray) -> IntArray:

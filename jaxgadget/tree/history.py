@@ -308,6 +308,7 @@ def enumerate_game(
     max_histories: int = DEFAULT_MAX_HISTORIES,
     depth: int | None = None,
     leaves_of: int | None = None,
+    memory_limit: int | None = None,
     progress: bool | None = None,
 ) -> HistoryTree:
     """Enumerates all histories of a game, or those down to a depth limit.
@@ -321,6 +322,7 @@ def enumerate_game(
       depth: number of players' moves above the leaves, which are the next decisions, past any chance; a
         simultaneous move counts once. None for the whole game.
       leaves_of: leaves are the next decisions of this player; by default of either player.
+      memory_limit: bytes that the histories may take; by default those that the host grants.
       progress: the number of histories after two seconds, or a line a minute in a log; by default only on a
         terminal or in a notebook.
 
@@ -335,7 +337,7 @@ def enumerate_game(
         raise ValueError(f"game={game!r}: expected a game, from load(…)")
     each = getattr(game, "history_bytes", HISTORY_BYTES)
     with progress_bar(f"enumerating {game.name}", None, progress) as report:
-        budget = Budget(game.name, max_histories, history_bytes=each, report=report)
+        budget = Budget(game.name, max_histories, history_bytes=each, memory=memory_limit, report=report)
         levels, leaves = _generate(game, budget, depth, leaves_of)
     sizes = [len(level.parent) for level in levels]
     offset = np.append(0, np.cumsum(sizes))

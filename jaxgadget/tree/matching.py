@@ -108,6 +108,28 @@ def first_child(tree: HistoryTree, histories: IntArray) -> IntArray:
     return np.maximum(np.searchsorted(tree.parent, parents), 1)  # 1: the root is its own parent
 
 
+def child_after(tree: HistoryTree, histories: IntArray, moves: IntArray) -> IntArray:
+    """`[H]` the histories after moves `[3, H]`; those without a move stay.
+
+    Raises:
+      ValueError: if the tree has no such history.
+    """
+    moved = moves.max(axis=0) >= 0
+    first = first_child(tree, histories)
+    count = first_child(tree, histories + 1) - first
+    child = np.where(moved, -1, histories)
+    for number in range(int(count[moved].max(initial=0))):
+        candidate = np.minimum(first + number, tree.num_histories - 1)
+        fits = moved & (number < count) & (tree.action[:, candidate] == moves).all(axis=0)
+        child = np.where(fits, candidate, child)
+    if (child < 0).any():
+        wrong = int(np.argmin(child))
+        raise ValueError(
+            f"{tree.game.name} has no move {moves[:, wrong].tolist()} after {tree.moves(int(histories[wrong]))}"
+        )
+    return child
+
+
 def places_in(whole: HistoryTree, tree: HistoryTree, argument: str) -> IntArray:
     """`[n]` index in `whole` of each history of another tree of the same game; cached.
 

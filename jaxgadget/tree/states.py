@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
+from jaxgadget.games.game import DEFAULT_MAX_HISTORIES, HISTORY_BYTES
 from jaxgadget.games.machine import StateMachine, take_states
 from jaxgadget.games.public_state import PublicState, PublicStateGame
 from jaxgadget.tree.history import HistoryTree, enumerate_game
@@ -19,6 +19,8 @@ def enumerate_from(
     depth: int | None = None,
     player: int | None = None,
     max_histories: int = DEFAULT_MAX_HISTORIES,
+    history_bytes: int = HISTORY_BYTES,
+    memory_limit: int | None = None,
     progress: bool | None = None,
 ) -> HistoryTree:
     """Enumerates the game from a public state on.
@@ -28,6 +30,8 @@ def enumerate_from(
       depth: number of the players' moves from its histories to the leaves; None for the whole game.
       player: leaves are decisions of this player, at least `depth` moves down; by default of either.
       max_histories: maximum number of histories.
+      history_bytes: memory of a history, for a search with the memory that it needs there.
+      memory_limit: bytes that the histories may take, by default those that the host grants.
       progress: as in `enumerate_game`.
 
     Returns:
@@ -37,7 +41,7 @@ def enumerate_from(
     Raises:
       TooLargeError: if there are more histories than `max_histories`, or than fit in memory.
     """
-    game = PublicStateGame(public)
+    game = PublicStateGame(public, history_bytes)
     depth = None if depth is None else game.num_moves + depth
     return enumerate_game(game, max_histories=max_histories, depth=depth, leaves_of=player, progress=progress)
 

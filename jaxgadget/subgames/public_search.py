@@ -1,0 +1,272 @@
+"""Nested search of one player in a game too large to enumerate, a tree from each public state.
+
+The searches are those of `NestedRun`. At each of its decisions the player enumerates the game from the public
+state down to the next limit, and takes ranges and alternative values from its search before.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxgadget.core.solver import Solver
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.games.game import ACTOR_BIT, HISTORY_BYTES, Move
+from jaxgadget.games.machine import StateMachine, actors_along, moves_of
+from jaxgadget.games.public_state import Probabilities, PublicState, find_public_state, public_observations
+from jaxgadget.policy.policy import Policy
+from jaxgadget.policy.states import policy_of_states
+from jaxgadget.subgames.leaves import Leaf
+from jaxgadget.subgames.limits import CELL_BYTES
+from jaxgadget.subgames.nested_run import Handover, NestedRun
+from jaxgadget.subgames.profile import Profile
+from jaxgadget.subgames.schedule import Schedule, SearchLevel
+from jaxgadget.tree.cut import cut_at
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.matching import child_after, first_child
+from jaxgadget.tree.states import enumerate_from, game_from, public_roots, states_at
+from jaxgadget.util.arrays import FloatArray, IntArray
+
+
+class PublicSearch(NamedTuple):
+    """A completed search from a public state.
+
+    Attributes:
+      tree: the game from the public state on, down to the limit.
+      policy: both players' strategies, one lane, with the searching player's from the search.
+      handover: data for the searches below.
+    """
+
+    tree: HistoryTree
+    policy: Policy
+    handover: Handover
+
+    @property
+    def num_bytes(self) -> int:
+        """Approximate memory."""
+        return HISTORY_BYTES * self.tree.num_histories
+
+
+class PublicSearches:
+    """Searches of one seat, by public state.
+
+    Attributes:
+      count: number of searches run.
+    """
+
+    def __init__(
+        self,
+        machine: StateMachine[Any],
+        player: int,
+        strategy: Probabilities,
+        gadgets: Sequence[Gadget],
+        leaf: Leaf,
+        *,
+        depth: int | None,
+        solver: Solver,
+        memory_limit: int,
+    ):
+        """Stores the settings.
+
+        Args:
+          machine: the rules.
+          player: the searching player.
+          strategy: the blueprint, of both players.
+          gadgets: the gadget, in a list.
+          leaf: evaluation at the limit.
+          depth: minimum number of moves of the players down to the limit; None to the end of the game.
+          solver: settings of every search.
+          memory_limit: memory of a tree in bytes, and of the trees of all searches that are kept.
+        """
+        self.machine, self.player, self.count = machine, player, 0
+        self._strategy, self._gadgets, self._leaf = strategy, tuple(gadgets), leaf
+        self._depth, self._solver, self._memory_limit = depth, solver, memory_limit
+        self._kept: collections.OrderedDict[tuple[int, ...], PublicSearch] = collections.OrderedDict()
+
+    def action_probabilities(self, history: Sequence[Move]) -> FloatArray:
+        """`[A]` probabilities of the player's actions after a history, 0 for illegal ones.
+
+        They depend on the player's infostate only.
+
+        Raises:
+          ValueError: if the player's decisions are not public, or a search overflows.
+          TooLargeError: if the game from a public state to the limit does not fit into memory.
+        """
+        search = self._search(history, self._own_decisions(history))
+        infosets = search.tree.infosets[self.player]
+        infoset = int(search.tree.infoset[self.player, _find(search.tree, history)])
+        sequences = np.flatnonzero(infosets.infoset == infoset)
+        chosen = np.zeros(self.machine.num_actions)
+        chosen[infosets.action[sequences]] = search.policy.probabilities[self.player][sequences - 1, 0]
+        return chosen
+
+    def _own_decisions(self, history: Sequence[Move]) -> list[int]:
+        """Lengths of a history's prefixes after which the player acts, the history itself included."""
+        acts = (actor[0] & ACTOR_BIT[self.player] for actor in actors_along(self.machine, history))
+        return [length for length, acts_here in enumerate(acts) if acts_here]
+
+    def _search(self, history: Sequence[Move], decisions: Sequence[int]) -> PublicSearch:
+        """The search at the last of the player's decisions in a history, after those at the others."""
+        here = history[: decisions[-1]]
+        observed = public_observations(self.machine, here)
+        if observed in self._kept:
+            self._kept.move_to_end(observed)
+            return self._kept[observed]
+        if len(decisions) == 1:
+            search = self._run(find_public_state(self.machine, observed, self._strategy), None)
+        else:
+            above = self._search(history, decisions[:-1])
+            nodes = self._nodes_below(above.tree, here)
+            search = self._run(_public_state_at(above, nodes, observed), _Descent(above, nodes))
+        self.count += 1
+        self._kept[observed] = search
+        while len(self._kept) > 1 and self._num_bytes() > self._memory_limit:
+            self._kept.popitem(last=False)
+        return search
+
+    def _num_bytes(self) -> int:
+        return sum(search.num_bytes for search in self._kept.values())
+
+    def _nodes_below(self, tree: HistoryTree, history: Sequence[Move]) -> IntArray:
+        """The nodes of a history's public state at which the player acts."""
+        node = _find(tree, history)
+        assert tree.public is not None
+        return np.flatnonzero((tree.public == tree.public[node]) & (tree.actor & ACTOR_BIT[self.player] > 0))
+
+    def _run(self, public: PublicState, descent: _Descent | None) -> PublicSearch:
+        """Searches from a public state."""
+        acts = np.asarray(self.machine.actor(public.state)) & ACTOR_BIT[self.player] > 0
+        if not acts.all():
+            raise ValueError(
+                f"{self.machine.name}: player {self.player} acts after {public.history(int(np.argmax(acts)))} "
+                f"but not after {public.history(int(np.argmin(acts)))}, which begin the same public state; "
+                "expected a game in which both players know when a player acts"
+            )
+        tree = enumerate_from(
+            public,
+            depth=self._depth,
+            player=self.player,
+            max_histories=sys.maxsize,
+            history_bytes=HISTORY_BYTES + CELL_BYTES * self._leaf.num_entries**2,
+            memory_limit=self._memory_limit,
+        )
+        where = cut_at(tree, "public state", public_roots(tree))
+        level = SearchLevel(where.roots, where.subgame)
+        schedule = Schedule(tree, self.player, "own", self._depth, 1, (level,))
+        blueprint = policy_of_states(tree, self._strategy, "blueprint")
+        run = NestedRun(schedule, self._leaf, blueprint, self._gadgets, solver=self._solver)
+        above = None if descent is None else descent.handover(run.assembled)
+        handover = run.search(0, where, above, lambda done: None)
+        if run.failures:
+            raise ValueError(run.failures[0])
+        return PublicSearch(tree, run.assembled, handover)
+
+
+def _find(tree: HistoryTree, history: Sequence[Move]) -> int:
+    """The node of a history in the tree from a public state on; `history` starts at the game's root."""
+    game = game_from(tree)
+    public = game.public
+    moves = np.full((len(history), 3), -1)
+    for number, (move, actor) in enumerate(zip(history, actors_along(public.machine, history), strict=False)):
+        moves[number] = moves_of(move, actor)[:, 0]
+    fits = public.length <= len(history)
+    for number in range(min(len(history), len(public.moves))):
+        same = (public.moves[number] == moves[number, :, None]).all(axis=0)
+        fits &= same | (number >= public.length)
+    (drawn,) = np.flatnonzero(fits)
+    node = int(public_roots(tree)[drawn])
+    for move in moves[public.length[drawn] :]:
+        node = int(child_after(tree, np.array([node]), move[:, None])[0])
+    return node
+
+
+def _paths(tree: HistoryTree, nodes: IntArray) -> tuple[IntArray, IntArray]:
+    """`[D, 3, H]` moves from a public state to some nodes, padded with -1, and `[H]` where they start."""
+    roots, moves = public_roots(tree), list[IntArray]()
+    while (below := nodes > roots[-1]).any():
+        moves.append(np.where(below, tree.action[:, nodes], -1))
+        nodes = np.where(below, tree.parent[nodes], nodes)
+    stacked = np.stack(moves[::-1]) if moves else np.zeros((0, 3, len(nodes)), np.int16)
+    return stacked.astype(np.int16), np.searchsorted(roots, nodes)
+
+
+def _public_state_at(above: PublicSearch, nodes: IntArray, observations: tuple[int, ...]) -> PublicState:
+    """The public state of some nodes of a search's tree, in which they are consistent with what is public."""
+    tree, public = above.tree, game_from(above.tree).public
+    path, number = _paths(tree, nodes)
+    moves = np.concatenate([public.moves[..., number], path])
+    is_move = moves.max(axis=1) >= 0
+    order = np.argsort(~is_move, axis=0, kind="stable")  # padding comes last
+    sequence = tree.sequence[:, nodes]
+    reach = [above.policy.reach(player)[sequence[player], 0] for player in (0, 1)]
+    return PublicState(
+        machine=public.machine,
+        observations=observations,
+        state=states_at(tree, nodes)[1],
+        moves=np.take_along_axis(moves, order[:, None], axis=0),
+        length=np.count_nonzero(is_move, axis=0),
+        chance=tree.chance[nodes],
+        reach=np.stack(reach),
+        infostate=tree.infostate[:, nodes],
+        acted=(bool(sequence[0].any()), bool(sequence[1].any())),
+    )
+
+
+class _Descent(NamedTuple):
+    """A search, and the nodes of its tree at which the next search begins."""
+
+    above: PublicSearch
+    nodes: IntArray
+
+    def handover(self, blueprint: Policy) -> Handover:
+        """The data of the search, in the tree of the next one, whose blueprint is given."""
+        tree, small, given = self.above.tree, blueprint.histories, self.above.handover
+        node = self._counterparts(small)
+        rows: list[FloatArray] = []
+        for player in (0, 1):
+            infosets, others = small.infosets[player], tree.infosets[player]
+            upper = node[infosets.history]
+            same = np.where(upper >= 0, tree.infoset[player, upper], -1)
+            sequence = np.arange(1, infosets.num_sequences)
+            owner = infosets.infoset[1:]
+            source = others.first_sequence[same[owner]] + sequence - infosets.first_sequence[owner]
+            known = same[owner] >= 0
+            plan = given.plan.policy.probabilities[player][np.where(known, source, 1) - 1]
+            rows.append(np.where(known[:, None], plan, blueprint.probabilities[player]))
+        leaves = np.flatnonzero(np.isin(node, given.leaves))
+        states: list[IntArray] = []
+        choices: list[FloatArray] = []
+        for player in (0, 1):
+            ids, first = np.unique(small.infostate[player, leaves], return_index=True)
+            number = np.searchsorted(given.plan.states[player], tree.infostate[player, node[leaves[first]]])
+            states.append(ids)
+            choices.append(given.plan.choice[player][number])
+        policy = Policy(small, (rows[0], rows[1]), blueprint.labels)
+        return dataclasses.replace(
+            given,
+            policy=blueprint,
+            plan=Profile(policy, (states[0], states[1]), (choices[0], choices[1])),
+            leaves=leaves,
+            payoffs=given.payoffs[np.searchsorted(given.leaves, node[leaves])],
+        )
+
+    def _counterparts(self, small: HistoryTree) -> IntArray:
+        """`[n]` the node of the search's tree for each one of the next search's tree, -1 for none."""
+        tree = self.above.tree
+        node = np.full(small.num_histories, -1)
+        node[public_roots(small)] = self.nodes
+        is_inner = np.ones(tree.num_histories, np.bool_)
+        is_inner[tree.leaves] = False
+        for begin, end in itertools.pairwise(small.level_offset[2 + game_from(small).num_moves :].tolist()):
+            parent = small.parent[begin:end]
+            upper = node[parent]
+            nth = np.arange(begin, end) - first_child(small, parent)
+            known = (upper >= 0) & is_inner[upper]
+            node[begin:end] = np.where(known, first_child(tree, np.maximum(upper, 0)) + nth, -1)
+        return node
