@@ -29,6 +29,11 @@ def exact_size(size: int) -> int:
     return size
 
 
+def doubled_size(size: int) -> int:
+    """Rounds up to a power of two, for very few distinct shapes."""
+    return 1 << max(size - 1, 0).bit_length() if size else 0
+
+
 def rounded_size(size: int) -> int:
     """Rounds up to three significant bits (…, 8, 10, 12, 14, 16, 20, …), for few distinct shapes."""
     step = 1 << max(size.bit_length() - 3, 0)

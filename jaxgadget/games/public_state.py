@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -50,6 +50,19 @@ LEAVE, ENTER = 0, 1
 
 Probabilities: TypeAlias = Callable[[Any, int], Any]
 """A strategy of both players: of states and a player, `[A, n]` probabilities of its actions."""
+
+
+class StateStrategy(Protocol):
+    """A strategy of both players in a game that need not be enumerated, such as a policy network."""
+
+    @property
+    def game(self) -> str:
+        """Name of the game."""
+        ...
+
+    def probabilities(self, state: Any, player: int) -> Any:
+        """`[A, n]` probabilities of the player's actions at n states, 0 for illegal ones."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -159,9 +172,10 @@ def find_public_state(
         is_here = rows.observed == len(observations)
         arrived.append(rows.take(np.flatnonzero(is_here)))
         actor = np.asarray(machine.actor(rows.state))
-        moves, state, seen = _consistent_moves(
-            machine, rows, actor, np.flatnonzero(~is_here & (actor != TERMINAL)), line, budget
-        )
+        expanded = np.flatnonzero(~is_here & (actor != TERMINAL))
+        if not len(expanded):
+            break
+        moves, state, seen = _consistent_moves(machine, rows, actor, expanded, line, budget)
         infostate = [
             r.extend(moves.parent, a, s) for r, a, s in zip(refiners, moves.action, seen, strict=False)
         ]
@@ -218,7 +232,7 @@ def _consistent_moves(
 ) -> tuple[Moves, Any, IntArray]:
     """Moves that do not contradict the public observations, the states after them, and what is observed."""
     parts: list[tuple[Moves, Any, IntArray]] = []
-    for begin in range(0, max(len(expanded), 1), SLICE):
+    for begin in range(0, len(expanded), SLICE):
         moves = find_moves(machine, rows.state, actor, expanded[begin : begin + SLICE], budget)
         state, seen = machine.step(take_states(rows.state, moves.parent), moves.action)
         seen = np.asarray(seen)

@@ -11,16 +11,20 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
 
 from jaxgadget.core.results import NO_FAILURES, LaneResult
 from jaxgadget.games.game import Move
+from jaxgadget.games.machine import StateMachine
+from jaxgadget.games.public_state import Probabilities, StateStrategy
 from jaxgadget.policy.openspiel import is_state_policy
-from jaxgadget.policy.player import Player, PolicyPlayer, play_games
+from jaxgadget.policy.player import Player, PolicyPlayer, StatePlayer, play_games
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
+from jaxgadget.policy.positions import Positions, StatePositions, TreePositions
+from jaxgadget.policy.states import StrategyPlayer, strategy_of
 from jaxgadget.tree.contract import CONSTANT_SUM_TOLERANCE
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arguments import check_whole_number
@@ -37,6 +41,9 @@ NORMAL_QUANTILE = 1.959963984540054
 
 _SIGN = np.array([[1], [-1]])
 """Sign of player 0's payoff for the row, as player 0 and as player 1."""
+
+MatchPlayer: TypeAlias = "Player | StatePlayer | StateStrategy | Probabilities | PolicyLike"
+"""Accepted forms of players."""
 
 Pairs = Sequence[Sequence[int | str]]
 """Pairs of row and column, by index or name."""
@@ -74,7 +81,9 @@ class Matches(LaneResult):
     def ends(self) -> IntArray:
         """`[pairs, 2, matches]` terminal histories, of games in a tree."""
         if not isinstance(self.games, TreePositions):
-            raise ValueError(f"ends: {self.games.game} was not played in a tree; expected moves(row, column, …)")
+            raise ValueError(
+                f"ends: {self.games.game} was not played in a tree; expected moves(row, column, …)"
+            )
         return self.games.history[self.numbers]
 
     @property
@@ -164,7 +173,7 @@ def play_matches(
 
 def play_players(
     tree: HistoryTree | StateMachine[Any],
-    players: Mapping[str, Player | StatePlayer | PolicyLike],
+    players: Mapping[str, MatchPlayer],
     *,
     matches: int,
     seed: int,
@@ -180,8 +189,8 @@ def play_players(
 
     Args:
       tree: the game's histories, to the end; or a `StateMachine`, whose histories are not enumerated.
-      players: players by name: `Player`s in a tree, `StatePlayer`s of a `StateMachine`. Policies with one lane,
-        as for `as_policy`, and networks are accepted for both.
+      players: players by name: `Player`s in a tree, `StatePlayer`s of a `StateMachine`. Policies with one
+        lane, as for `as_policy`, and networks are accepted for both.
       matches: how many each pair plays, two games each.
       seed: the matches' seed, in [0, 2^64).
       pairs: rows and columns, by index or name; by default all pairs of different players.
@@ -201,7 +210,7 @@ def play_players(
         play_games(start, tuple(players.items()), seatings, seed, range(matches)[begin : begin + size])
         for begin in range(0, matches, size)
     ]
-    games = start.join(batches)
+    games = batches[0].join(batches[1:])
     sizes = [len(range(matches)[begin : begin + size]) for begin in range(0, matches, size)]
     offsets = np.cumsum([0, *(count * len(seatings) for count in sizes[:-1])])
     numbers = np.concatenate(
@@ -236,7 +245,7 @@ def replay(
 
 def replay_players(
     tree: HistoryTree | StateMachine[Any],
-    players: Mapping[str, Player | StatePlayer | PolicyLike],
+    players: Mapping[str, MatchPlayer],
     row: int | str,
     column: int | str,
     match: int,
@@ -308,7 +317,7 @@ def worst_matchup(frame: pd.DataFrame) -> pd.DataFrame:
     return others.loc[worst].reset_index(drop=True)
 
 
-def _start(tree: HistoryTree | StateMachine[Any]) -> TreePositions | StatePositions:
+def _start(tree: HistoryTree | StateMachine[Any]) -> Positions:
     """One game before its first move."""
     if isinstance(tree, StateMachine):
         return StatePositions.start(tree, 1)
@@ -319,22 +328,33 @@ def _check_players(tree: HistoryTree | StateMachine[Any], players: object) -> di
     """Returns players by name, wrapping policies; raises ValueError for other objects."""
     if not isinstance(players, Mapping):
         raise ValueError(f"players={players!r}: expected a dictionary of names and players")
-    checked: dict[str, Player] = {}
+    checked: dict[str, Player | StatePlayer] = {}
     for name, player in cast("Mapping[str, Any]", players).items():
-        if isinstance(player, type) or not (
+        if isinstance(player, Policy):
+            checked[name] = _policy_player(player, name)
+        elif isinstance(tree, StateMachine):
+            is_player = not isinstance(player, type) and hasattr(player, "state_probabilities")
+            strategy: Any = player if is_player else strategy_of(player, tree, name=f"player {name!r}")
+            checked[name] = strategy if is_player else StrategyPlayer(strategy)
+        elif isinstance(player, type) or not (
             isinstance(player, Mapping) or hasattr(player, "action_probabilities")
         ):
             raise ValueError(f"player {name!r} is {player!r}; expected a `Player` or a policy")
-        if isinstance(player, Policy | Mapping) or is_state_policy(player):
-            policy = as_policy(cast(Any, player), tree, name=f"player {name!r}")
-            if policy.num_lanes != 1:
-                raise ValueError(
-                    f"player {name!r} is {policy!r}; expected PolicyPlayer(policy, lane) for a policy with "
-                    "several lanes"
-                )
-            player = PolicyPlayer(policy)
-        checked[name] = player
+        elif isinstance(player, Mapping) or is_state_policy(player):
+            checked[name] = _policy_player(as_policy(cast(Any, player), tree, name=f"player {name!r}"), name)
+        else:
+            checked[name] = player
     return checked
+
+
+def _policy_player(policy: Policy, name: str) -> PolicyPlayer:
+    """The only lane of a policy as a player."""
+    if policy.num_lanes != 1:
+        raise ValueError(
+            f"player {name!r} is {policy!r}; expected PolicyPlayer(policy, lane) for a policy with "
+            "several lanes"
+        )
+    return PolicyPlayer(policy)
 
 
 def _stacked(policy: PolicyLike | Sequence[PolicyLike], tree: HistoryTree | None) -> Policy:

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
 from jaxgadget.policy.policy import Policy, as_policy
-from jaxgadget.policy.positions import AnyPositions, StatePositions
+from jaxgadget.policy.positions import Positions, StatePositions
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.infosets import Infosets
 from jaxgadget.tree.matching import child_after
 from jaxgadget.util.arrays import FloatArray, IntArray
+
+AnyPositions = TypeVar("AnyPositions", bound=Positions)
 
 
 class Player(Protocol):
@@ -78,7 +80,9 @@ class PolicyPlayer:
         """Rows of the policy, by action; raises ValueError if its tree is of another game."""
         tree = self.policy.histories
         if tree.game.name != games.game:
-            raise ValueError(f"policy is of {tree.game.name!r}, not of {games.game!r}; expected one of this game")
+            raise ValueError(
+                f"policy is of {tree.game.name!r}, not of {games.game!r}; expected one of this game"
+            )
         history = np.zeros(games.made.shape[-1], np.int64)
         for moves in games.made:
             history = child_after(tree, history, moves)
@@ -137,7 +141,11 @@ def play_games(
             for k in np.unique(seat[mover, acting]).tolist():
                 rows = seat[mover, acting] == k
                 asked, index = games.take(acting[rows]).distinct()
-                weights = asked.chance() if mover == 2 else asked.ask(*players[k], mover)
+                if mover == 2:
+                    weights = asked.chance()
+                else:
+                    name, player = players[k]
+                    weights = asked.ask(name, player, mover)
                 options[mover, acting[rows]] = _draw(weights, index, uniform[rows])
         games = games.after(options)
     return games

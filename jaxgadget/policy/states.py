@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 
+from jaxgadget.games.machine import StateMachine
 from jaxgadget.games.public_state import ENTER, Probabilities, PublicStateGame
 from jaxgadget.policy.policy import Policy
+from jaxgadget.policy.positions import StatePositions
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.states import states_at
 from jaxgadget.util.arrays import FloatArray
@@ -38,3 +43,43 @@ def policy_of_states(tree: HistoryTree, probabilities: Probabilities, label: str
             chosen[below] = table[action[below], np.cumsum(~is_entry)[owner[below]] - 1]
         rows.append(chosen[:, None])
     return Policy(tree, (rows[0], rows[1]), (label,))
+
+
+def strategy_of(blueprint: object, machine: StateMachine[Any], *, name: str = "blueprint") -> Probabilities:
+    """The strategy of states of a network, or of a function of states and a player.
+
+    Args:
+      blueprint: an object with a method `probabilities(state, player)` and the name of its `game`, or such a
+        function.
+      machine: the rules.
+      name: the argument's name, for errors.
+
+    Raises:
+      ValueError: if it is neither, or of another game.
+    """
+    given: Any = blueprint
+    if not is_strategy(given):
+        raise ValueError(
+            f"{name}={given!r}: expected a policy network, or a function of states and a player that returns "
+            "probabilities [actions, states], as no tree is given"
+        )
+    game = getattr(given, "game", machine.name)
+    if game != machine.name:
+        raise ValueError(f"{name} is for {game!r}, not for {machine.name!r}; expected one for this game")
+    return getattr(given, "probabilities", given)
+
+
+def is_strategy(blueprint: object) -> bool:
+    """True for a strategy of states: see `strategy_of`."""
+    return not isinstance(blueprint, type) and callable(getattr(blueprint, "probabilities", blueprint))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class StrategyPlayer:
+    """A strategy of states, such as a network's, as a `StatePlayer`."""
+
+    strategy: Probabilities
+
+    def state_probabilities(self, games: StatePositions, player: int) -> FloatArray:
+        """The strategy's probabilities in some games."""
+        return np.asarray(self.strategy(games.state, player), np.float64).T

@@ -144,9 +144,10 @@ class PublicSearches:
         acts = np.asarray(self.machine.actor(public.state)) & ACTOR_BIT[self.player] > 0
         if not acts.all():
             raise ValueError(
-                f"{self.machine.name}: player {self.player} acts after {public.history(int(np.argmax(acts)))} "
-                f"but not after {public.history(int(np.argmin(acts)))}, which begin the same public state; "
-                "expected a game in which both players know when a player acts"
+                f"{self.machine.name}: player {self.player} acts after "
+                f"{public.history(int(np.argmax(acts)))} but not after "
+                f"{public.history(int(np.argmin(acts)))}, which begin the same public state; expected a game "
+                "in which both players know when a player acts"
             )
         tree = enumerate_from(
             public,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import sys
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -10,17 +11,22 @@ from jaxgadget.core.regret import Rule
 from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.gadgets.capabilities import check_capabilities
 from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.games.public_state import Probabilities, StateStrategy
 from jaxgadget.policy.player import PolicyPlayer
-from jaxgadget.policy.policy import PolicyLike, as_policy
-from jaxgadget.subgames.leaves import history_leaves
+from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
+from jaxgadget.policy.positions import StatePositions
+from jaxgadget.policy.states import is_strategy, strategy_of
+from jaxgadget.subgames.leaves import GameEnd, HistoryLeaf, Leaf, history_leaves
 from jaxgadget.subgames.limits import check_depth
 from jaxgadget.subgames.lookahead import SEARCH
 from jaxgadget.subgames.nested import ITERATIONS
 from jaxgadget.subgames.nested_run import Handover, NestedRun
+from jaxgadget.subgames.public_search import PublicSearches
 from jaxgadget.subgames.refine import list_gadgets
 from jaxgadget.subgames.schedule import decision_above, decisions_before, make_schedule
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+from jaxgadget.util.memory import host_memory
 from jaxgadget.values.histories import ValueFunction
 
 
@@ -39,7 +45,11 @@ class _Seat(NamedTuple):
 
 
 class SearchPlayer:
-    """Nested search as a `Player`; the requests of all pending games of a step form one batch.
+    """Nested search as a `Player` of a tree, or as a `StatePlayer` of a game that is not enumerated.
+
+    In a tree the requests of all pending games of a step form one batch. In a `StateMachine` the player
+    enumerates the game from each public state at which it decides down to the limit (`PublicSearches`), so
+    that memory does not grow with the game; results are those in a tree.
 
     Searches are those of `nested_search` and are cached, so that a subgame is searched once however many
     matches reach it; the searches above it are run first. A search is a function of the public history up to
@@ -50,11 +60,11 @@ class SearchPlayer:
 
     def __init__(
         self,
-        blueprint: PolicyLike,
+        blueprint: PolicyLike | StateStrategy | Probabilities,
         gadget: Gadget,
         *,
-        values: ValueFunction,
-        depth: int = 1,
+        values: ValueFunction | None = None,
+        depth: int | None = None,
         tree: HistoryTree | None = None,
         solver: Solver | None = None,
         iterations: int | None = None,
@@ -64,11 +74,12 @@ class SearchPlayer:
 
         Args:
           blueprint: both players' policy, one lane, also played where search has no result. With a tree,
-            anything that `as_policy` accepts.
+            anything that `as_policy` accepts; in games without one a network, or a function of states and a
+            player, as for `strategy_of`.
           gadget: gadget of every search but the first, as in `nested_search`.
-          values: values at the limit.
-          depth: D, minimum number of moves of the players down to the limit.
-          tree: the blueprint's tree; required unless the blueprint has one.
+          values: values at the limit. In games without a tree, None for searches to the end of the game.
+          depth: D, minimum number of moves of the players down to the limit, by default 1.
+          tree: the blueprint's tree; required unless the blueprint has one or is a strategy of states.
           solver: settings of every search; by default 3000 iterations of CFR+ in float32. Takes no
             `target_gap`, `check_every`, `checkpoint` or `time_limit`.
           iterations: short for `Solver(iterations=…)`.
@@ -77,30 +88,38 @@ class SearchPlayer:
         Raises:
           ValueError: for bad arguments.
         """
-        blueprint = as_policy(blueprint, tree, name="blueprint")
-        if blueprint.num_lanes != 1:
-            raise ValueError(f"blueprint: {blueprint.num_lanes} lanes; expected one, such as policy.lane(0)")
-        self.blueprint, self.depth = blueprint, check_depth(depth)
+        if depth is not None and values is None:
+            raise ValueError(
+                f"depth={depth!r} without values: searches extend to the end of the game; expected values at "
+                "the limit, or no depth"
+            )
+        self.blueprint: Any = blueprint
+        if not is_strategy(blueprint):
+            self.blueprint = _check_lane(as_policy(cast(Any, blueprint), tree, name="blueprint"))
+            if values is None:
+                raise ValueError("values=None: expected values at the limit, such as ExactValues(portfolio)")
+        self.values, self.depth = values, check_depth(1 if depth is None else depth)
         self.gadgets = list_gadgets(gadget, False, (0, 1))
         if len(self.gadgets) != 1:
             raise ValueError(f"gadget: {len(self.gadgets)} gadgets; expected one")
         check_capabilities(self.gadgets, SEARCH, "SearchPlayer", "Unsafe(), Resolving() or MaxMargin()")
-        (self._leaf,) = history_leaves(values, blueprint)
         without = ("target_gap", "check_every", "checkpoint", "time_limit")
         default = Solver(iterations=ITERATIONS)
         self._solver = choose_solver(
             solver, default, iterations=iterations, algorithm=algorithm, without=without
         ).iterative()
         self._seats: dict[int, _Seat] = {}
+        self._public: dict[int, PublicSearches] = {}
 
     def __repr__(self) -> str:
-        count = {player: self.searches(player) for player in sorted(self._seats)}
-        return f"<SearchPlayer of {self.blueprint.tree.game.name}: subgames searched by seat {count}>"
+        count = {player: self.searches(player) for player in sorted(self._seats | self._public)}
+        return f"<SearchPlayer with {self.gadgets[0].name}: subgames searched by seat {count}>"
 
     def searches(self, player: int) -> int:
-        """Number of subgames searched in one seat."""
-        seat = self._seats.get(player)
-        return 0 if seat is None else sum(int(level.sum()) for level in seat.searched)
+        """Number of subgames searched in one seat; of public states in games without a tree."""
+        seat, public = self._seats.get(player), self._public.get(player)
+        in_tree = 0 if seat is None else sum(int(level.sum()) for level in seat.searched)
+        return in_tree + (0 if public is None else public.count)
 
     def action_probabilities(self, tree: HistoryTree, player: int, histories: IntArray) -> FloatArray:
         """Action probabilities at some histories, after the searches that they require; see `Player`.
@@ -110,10 +129,13 @@ class SearchPlayer:
             `nested_search` does.
         """
         check_whole(tree)
-        blueprint = self.blueprint.on(tree)
         if player not in self._seats:
+            blueprint = _check_lane(as_policy(self.blueprint, tree, name="blueprint"))
+            if self.values is None:
+                raise ValueError("values=None: expected values at the limit in a tree; give values")
+            (leaf,) = history_leaves(self.values, blueprint)
             schedule = make_schedule(tree, player, self.depth)
-            run = NestedRun(schedule, self._leaf, blueprint, self.gadgets, solver=self._solver)
+            run = NestedRun(schedule, leaf, blueprint, self.gadgets, solver=self._solver)
             missing = [np.zeros(level.num_subgames, np.bool_) for level in schedule.levels]
             self._seats[player] = _Seat(run, missing, [None] * len(missing))
         seat = self._seats[player]
@@ -123,6 +145,45 @@ class SearchPlayer:
         for level in np.unique(number).tolist():
             _search(tree, seat, level, histories[number == level])
         return PolicyPlayer(seat.run.assembled).action_probabilities(tree, player, histories)
+
+    def state_probabilities(self, games: StatePositions, player: int) -> FloatArray:
+        """Action probabilities in some games, after the searches that they require; see `StatePlayer`.
+
+        Raises:
+          ValueError: if the games are of another game, or as `PublicSearches`.
+          TooLargeError: if the game from a public state to the limit does not fit into memory.
+        """
+        machine = games.machine
+        if player not in self._public:
+            leaf, limit = self._state_leaf(), self._solver.memory_limit
+            self._public[player] = PublicSearches(
+                machine,
+                player,
+                strategy_of(self.blueprint, machine),
+                self.gadgets,
+                leaf,
+                depth=self.depth if leaf.ends_lookahead else None,
+                solver=self._solver,
+                memory_limit=host_memory() or sys.maxsize if limit is None else limit,
+            )
+        searches = self._public[player]
+        if searches.machine.name != machine.name:
+            raise ValueError(
+                f"this SearchPlayer plays {searches.machine.name}, not {machine.name}; make one for each game"
+            )
+        count = games.made.shape[-1]
+        return np.stack([searches.action_probabilities(games.moves(game)) for game in range(count)])
+
+    def _state_leaf(self) -> Leaf:
+        """Evaluation at the limit in games without a tree."""
+        return GameEnd() if self.values is None else HistoryLeaf(self.values)
+
+
+def _check_lane(blueprint: Policy) -> Policy:
+    """The blueprint, if it has one lane."""
+    if blueprint.num_lanes != 1:
+        raise ValueError(f"blueprint: {blueprint.num_lanes} lanes; expected one, such as policy.lane(0)")
+    return blueprint
 
 
 def _search(tree: HistoryTree, seat: _Seat, level: int, histories: IntArray) -> None:

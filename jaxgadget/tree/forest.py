@@ -24,7 +24,6 @@ from jaxgadget.core.host import (
     HandEntries,
     Rounding,
     exact_size,
-    rounded_size,
 )
 from jaxgadget.games.game import dense_ids, first_positions
 from jaxgadget.tree.cover import Cover, Roots, cover_of, roots_by_hand
@@ -117,7 +116,7 @@ class Forest:
     @property
     def rounding(self) -> Rounding:
         """Rounding of sizes."""
-        return rounded_size if self.padded else exact_size
+        return self.tree.rounding if self.padded else exact_size
 
     @property
     def num_subgames(self) -> int:
@@ -267,8 +266,7 @@ def build_forest(
         raise ValueError("cover: the cover is of another tree; expected a cover of a cut of this tree")
     if limit is None:
         check_ends(tree)
-    padded = padded and tree.rounds_sizes
-    rounding: Rounding = rounded_size if padded else exact_size
+    rounding: Rounding = tree.rounding if padded else exact_size
     layout = Layout.of(cover, _find_frontier(cover, limit, num_choices), _find_extra(cover, second))
     treeplexes = build_treeplexes(layout, rounding)
     form = with_terminals(treeplexes, layout)

@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.core.host import Entries, HostTreeplex, merge_entries
+from jaxgadget.core.host import Entries, HostTreeplex, Rounding, doubled_size, merge_entries, rounded_size
 from jaxgadget.games.game import (
     ACTOR_BIT,
     DEFAULT_MAX_HISTORIES,
@@ -31,6 +31,7 @@ from jaxgadget.games.game import (
     moves_to,
     next_level,
 )
+from jaxgadget.games.public_state import PublicStateGame
 from jaxgadget.tree import contract
 from jaxgadget.tree.infosets import Infosets, find_infosets
 from jaxgadget.tree.tree import check_ends, find_named, lazy
@@ -177,9 +178,9 @@ class HistoryTree:
         return "histories"
 
     @property
-    def rounds_sizes(self) -> bool:
-        """Always True: level sizes of forests may be rounded up."""
-        return True
+    def rounding(self) -> Rounding:
+        """Rounding of level sizes of forests: coarse from a public state, of which there are many."""
+        return doubled_size if isinstance(self.game, PublicStateGame) else rounded_size
 
     @property
     def decisions(self) -> tuple[Infosets, Infosets]:

@@ -125,7 +125,8 @@ def child_after(tree: HistoryTree, histories: IntArray, moves: IntArray) -> IntA
     if (child < 0).any():
         wrong = int(np.argmin(child))
         raise ValueError(
-            f"{tree.game.name} has no move {moves[:, wrong].tolist()} after {tree.moves(int(histories[wrong]))}"
+            f"{tree.game.name} has no move {moves[:, wrong].tolist()} after "
+            f"{tree.moves(int(histories[wrong]))}"
         )
     return child
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.core.host import HandEntries, HandTreeplex, HostTreeplex
+from jaxgadget.core.host import HandEntries, HandTreeplex, HostTreeplex, Rounding, exact_size
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, DEFAULT_MAX_HISTORIES, Game, Move
 from jaxgadget.games.hands import (
     NODE_BYTES,
@@ -356,9 +356,9 @@ class PublicTree:
         return "hands"
 
     @property
-    def rounds_sizes(self) -> bool:
-        """Always False: forests are not padded."""
-        return False
+    def rounding(self) -> Rounding:
+        """Forests are not padded."""
+        return exact_size
 
     def name_rows(self, player: int) -> tuple[dict[str, npt.NDArray[Any]], IntArray]:
         """The player's hands, the public nodes where it acts and its actions there; rows are in order."""

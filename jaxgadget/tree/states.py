@@ -43,7 +43,14 @@ def enumerate_from(
     """
     game = PublicStateGame(public, history_bytes)
     depth = None if depth is None else game.num_moves + depth
-    return enumerate_game(game, max_histories=max_histories, depth=depth, leaves_of=player, progress=progress)
+    return enumerate_game(
+        game,
+        max_histories=max_histories,
+        depth=depth,
+        leaves_of=player,
+        memory_limit=memory_limit,
+        progress=progress,
+    )
 
 
 def public_roots(tree: HistoryTree) -> IntArray:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.core.host import Entries, HandEntries, HostTreeplex
+from jaxgadget.core.host import Entries, HandEntries, HostTreeplex, Rounding
 from jaxgadget.games.game import CutRule, Move
 from jaxgadget.tree.infosets import Infosets
 from jaxgadget.util.arguments import check_player, near_names
@@ -72,8 +72,8 @@ class Tree(Protocol):
         ...
 
     @property
-    def rounds_sizes(self) -> bool:
-        """True if level sizes of forests are rounded up, so that forests of similar shape share programs."""
+    def rounding(self) -> Rounding:
+        """Rounding of level sizes of forests, so that forests of similar shape share programs."""
         ...
 
     # --- nodes ------------------------------------------------------------------------

@@ -7,15 +7,31 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from jaxgadget import MaxMargin, Policy, Resolving, Solver, UniformPrior, Unsafe, load, refine
+from jaxgadget import (
+    ExactValues,
+    MaxMargin,
+    Policy,
+    Resolving,
+    SearchPlayer,
+    Solver,
+    UniformPrior,
+    Unsafe,
+    load,
+    play_players,
+    refine,
+)
+from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.games.game import SIMULTANEOUS, Budget, TooLargeError
+from jaxgadget.games.goofspiel import Goofspiel
 from jaxgadget.games.machine import StateMachine
 from jaxgadget.games.public_state import find_public_state, public_observations
+from jaxgadget.policy.positions import StatePositions
 from jaxgadget.policy.states import policy_of_states
 from jaxgadget.tree.cut import cut, cut_at
 from jaxgadget.tree.history import HistoryTree, enumerate_game
+from jaxgadget.tree.matching import child_after
 from jaxgadget.tree.states import enumerate_from, game_from, public_roots, states_at
-from jaxgadget.util.arrays import IntArray
+from jaxgadget.util.arrays import FloatArray, IntArray
 from tests.reference.states import probabilities_of
 
 GAMES = [
@@ -133,3 +149,106 @@ def test_observations_without_a_history_and_too_many_histories_are_refused() -> 
         public_observations(game, [(0, 0), (0, 1)])
     with pytest.raises(TooLargeError, match="max_histories=10"):
         find_public_state(game, (4, 4), budget=Budget(game.name, 10))
+
+
+class GenericGoofspiel(Goofspiel):
+    """Goofspiel with payoffs among which there are no ties, which rounding would break."""
+
+    def returns(self, state: Any) -> Any:
+        first, second = state.bids.astype(float)
+        turn = np.arange(self.turns)[:, None]
+        won = state.lead / 2 + 0.1 * np.sin(1 + 2 * first + 3 * first * second + turn * second).sum(axis=0)
+        return np.stack([won, -won])
+
+
+class InTree:
+    """Exact values of a whole tree, for trees from a public state on."""
+
+    def __init__(self, exact: ExactValues):
+        self.exact, self.num_entries = exact, exact.num_entries
+
+    def __call__(self, tree: HistoryTree, histories: IntArray) -> FloatArray:
+        whole, game = self.exact.portfolio.histories, game_from(tree)
+        same = np.zeros(len(histories), np.int64)
+        paths = [tree.moves(history) for history in histories.tolist()]
+        made = [(*game.public.history(cast(int, d)), *below[game.num_moves :]) for d, *below in paths]
+        for number, moves in enumerate(made):
+            for move in moves:
+                acts = [bool(whole.actor[same[number]] & bit) for bit in (1, 2, 4)]
+                both = [*move, -1] if isinstance(move, tuple) else [move if act else -1 for act in acts]
+                same[number] = child_after(whole, same[number : number + 1], np.array([both]).T)[0]
+        return self.exact(whole, same)
+
+
+@pytest.mark.parametrize(
+    ("game", "gadget"),
+    [
+        (load("kuhn_poker"), Resolving(UniformPrior(), 0.01)),
+        (load("leduc_poker(num_ranks=2,max_raises=1)"), MaxMargin()),
+        (GenericGoofspiel(num_cards=3, imp_info=True), Resolving(UniformPrior(), 0.01)),
+    ],
+)
+def test_searching_from_public_states_is_searching_in_the_tree(game: Any, gadget: Gadget) -> None:
+    tree = enumerate_game(game)
+    blueprint = Policy.dirichlet(tree, 1)
+    exact = ExactValues(Policy.stack([blueprint, Policy.dirichlet(tree, 2), Policy.uniform(tree)]))
+    solver = Solver(iterations=20, dtype="float64")
+    in_tree = SearchPlayer(blueprint, gadget, values=exact, solver=solver)
+    in_states = SearchPlayer(
+        probabilities_of(blueprint), gadget, values=InTree(exact), depth=1, solver=solver
+    )
+    for player in (0, 1):
+        infosets = tree.infosets[player]
+        histories = np.sort(infosets.history)
+        expected = in_tree.action_probabilities(tree, player, histories)
+        made = [moves_along(tree, history) for history in histories.tolist()]
+        longest = max(map(len, made))
+        games = StatePositions(
+            game,
+            states_at(tree, histories)[1],
+            np.stack([np.pad(m, ((0, longest - len(m)), (0, 0)), constant_values=-1) for m in made], axis=-1),
+        )
+        searched = in_states.state_probabilities(games, player)
+        for row, probabilities, history in zip(searched, expected, histories.tolist(), strict=True):
+            actions = infosets.action[infosets.infoset == tree.infoset[player, history]]
+            np.testing.assert_allclose(row[actions], probabilities[: len(actions)], atol=1e-9)
+            assert row.sum() == pytest.approx(1)
+        assert in_states.searches(player) > 1
+
+
+def moves_along(tree: HistoryTree, history: int) -> IntArray:
+    """`[L, 3]` the moves to a history."""
+    moves: list[IntArray] = []
+    while history:
+        moves.append(tree.action[:, history])
+        history = int(tree.parent[history])
+    return np.array(moves[::-1], np.int16).reshape(-1, 3)
+
+
+def test_memory_of_searches_is_bounded() -> None:
+    game, values = machine("goofspiel(imp_info=True,num_cards=5,points_order=descending)"), Zeros()
+
+    def uniform(state: Any, player: int) -> Any:
+        return state.hands[player] / state.hands[player].sum(axis=0)
+
+    small = SearchPlayer(
+        uniform, MaxMargin(), values=values, depth=1, solver=Solver(iterations=5, memory_limit=2_000)
+    )
+    with pytest.raises(TooLargeError, match="kB"):
+        play_players(game, {"search": small, "uniform": uniform}, matches=1, seed=0)
+    limit = 20_000_000
+    player = SearchPlayer(
+        uniform, MaxMargin(), values=values, depth=1, solver=Solver(iterations=5, memory_limit=limit)
+    )
+    played = play_players(game, {"search": player, "uniform": uniform}, matches=2, seed=0)
+    assert played.table["mean_return"].abs().max() <= 1
+    assert player.searches(0) > 3
+
+
+class Zeros:
+    """A value function that knows nothing."""
+
+    num_entries = 2
+
+    def __call__(self, tree: HistoryTree, histories: IntArray) -> FloatArray:
+        return np.zeros((len(histories), 2, 2))
