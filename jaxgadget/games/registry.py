@@ -26,6 +26,8 @@ _MAKERS = {
     "no_limit_leduc": ("leduc.no_limit", "NoLimitLeduc"),
     "goofspiel": ("goofspiel", "Goofspiel"),
     "liars_dice": ("liars_dice", "LiarsDice"),
+    "dark_hex": ("phantom", "DarkHex"),
+    "phantom_ttt": ("phantom", "PhantomTicTacToe"),
     "matching_pennies_forfeit": ("examples", "matching_pennies_forfeit"),
     "three_state_figure5": ("examples", "three_state_figure5"),
     "three_state_figure11": ("examples", "three_state_figure11"),

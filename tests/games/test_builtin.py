@@ -6,14 +6,15 @@ import itertools
 import numpy as np
 import pytest
 
-from jaxgadget.games.game import CHANCE, PLAYER_0, PLAYER_1, SIMULTANEOUS, TERMINAL, Budget
+from jaxgadget.games.game import CHANCE, PLAYER_0, PLAYER_1, SIMULTANEOUS, TERMINAL, Budget, next_level
 from jaxgadget.games.goofspiel import Goofspiel
 from jaxgadget.games.kuhn import KuhnPoker
 from jaxgadget.games.leduc.rules import LeducPoker
 from jaxgadget.games.liars_dice import LiarsDice
+from jaxgadget.games.phantom import DarkHex, PhantomTicTacToe
 from jaxgadget.tree.history import enumerate_game
 
-CLASSES = (KuhnPoker, LeducPoker, Goofspiel, LiarsDice)
+CLASSES = (KuhnPoker, LeducPoker, Goofspiel, LiarsDice, DarkHex, PhantomTicTacToe)
 
 GOOFSPIELS = [
     Goofspiel(
@@ -57,6 +58,11 @@ SMALL = [
     LiarsDice(dice_sides=3, bidding_rule="reset-quantity"),
     LiarsDice(numdice=2, dice_sides=2),
     LiarsDice(numdice=2, dice_sides=2, bidding_rule="reset-quantity"),
+    *(
+        DarkHex(board_size=2, gameversion=version, obstype=shown)
+        for version in ("cdh", "adh")
+        for shown in ("reveal-nothing", "reveal-numturns")
+    ),
 ]
 # Of these only some histories of each level are visited.
 LARGE = [
@@ -70,6 +76,16 @@ LARGE = [
     LiarsDice(dice_sides=5, bidding_rule="reset-quantity"),
     LiarsDice(),
     LiarsDice(numdice=2, dice_sides=3),
+    DarkHex(num_rows=2),
+    DarkHex(num_cols=2, gameversion="adh"),
+    DarkHex(board_size=2, num_cols=4, obstype="reveal-numturns"),
+    DarkHex(),
+    DarkHex(gameversion="adh", obstype="reveal-numturns"),
+    *(
+        PhantomTicTacToe(gameversion=version, obstype=shown)
+        for version in ("classical", "abrupt")
+        for shown in ("reveal-nothing", "reveal-numturns")
+    ),
 ]
 BEYOND = [
     LeducPoker(num_ranks=5, num_suits=3, max_raises=3),
@@ -95,6 +111,7 @@ FORGETFUL += [
     for g in SMALL + LARGE
     if isinstance(g, Goofspiel) and not g.imp_info and g.turns > 2 and g.num_cards > 3
 ]
+FORGETFUL += [g for g in LARGE if isinstance(g, DarkHex) and g.obstype == "reveal-nothing"]
 
 
 def name_of(game):
@@ -142,8 +159,11 @@ def shows_all(game, state):
     return not (state.is_terminal() or (isinstance(game, LiarsDice) and state.is_chance_node()))
 
 
-def memory(game, before, step, state, player):
+def memory(game, before, step, above, state, player):
     """The player's memory: every observation in OpenSpiel so far, and its own actions."""
+    if isinstance(game, PhantomTicTacToe) and not game.knows_turn and step[player] < 0 and above is not None:
+        assert state.information_state_string(player) == above.information_state_string(player)
+        return before
     shown = state.information_state_string(player) if shows_all(game, state) else None
     return hash((before, step[player], shown))
 
@@ -179,19 +199,23 @@ def walk(game, most=None):
     pyspiel = pytest.importorskip("pyspiel")
     rng = np.random.default_rng(0)
     root = pyspiel.load_game(game.name).new_initial_state()
-    levels = listed(game)
-    check_history(game, levels[0], 0, root, ())
-    known = {0: (root, (), tuple(memory(game, p, (-1, -1), root, p) for p in (0, 1)))}
-    yield levels[0], known
-    for level in levels[1:]:
+    levels = game.levels(Budget(game.name))
+    level = next(levels)
+    check_history(game, level, 0, root, ())
+    known = {0: (root, (), tuple(memory(game, p, (-1, -1), None, root, p) for p in (0, 1)))}
+    yield level, known
+    while True:
         if most is not None and len(known) > most:
             known = {row: known[row] for row in sorted(rng.choice(list(known), most, replace=False).tolist())}
+        level = next_level(levels, np.isin(np.arange(len(level.parent)), list(known)))
+        if level is None:
+            break
         children = check_children(level, list(known), [state for state, _, _ in known.values()])
         reached = {}
         for parent, row, step in children:
             above, moves, memories = known[parent]
             state, move = after(above, step)
-            after_step = tuple(memory(game, memories[p], step, state, p) for p in (0, 1))
+            after_step = tuple(memory(game, memories[p], step, above, state, p) for p in (0, 1))
             reached[row] = state, (*moves, move), after_step
             check_history(game, level, row, state, reached[row][1])
         assert most is not None or len(reached) == len(level.parent)
@@ -262,6 +286,8 @@ def test_parameters_and_defaults_are_openspiels(kind):
     pyspiel = pytest.importorskip("pyspiel")
     ours = {field.name: field.default for field in dataclasses.fields(kind)}
     theirs = pyspiel.load_game(kind.short_name).get_parameters()
+    if kind is DarkHex:  # 0 rows or columns are as many as the size of the board
+        ours |= {key: ours[key] or ours["board_size"] for key in ("num_rows", "num_cols")}
     assert {name: ours[name] for name in theirs} == theirs
     extra = set(ours) - set(theirs)
     assert extra == ({"num_ranks", "num_suits", "raise_sizes", "max_raises"} if kind is LeducPoker else set())
@@ -289,6 +315,10 @@ def test_actions_read_as_in_openspiel(game):
         (Goofspiel, {"num_cards": 4, "num_turns": 3}, "num_turns="),
         (Goofspiel, {"returns_type": "total_points"}, "returns_type="),
         (LiarsDice, {"bidding_rule": "reset"}, "bidding_rule="),
+        (DarkHex, {"num_rows": 1}, "num_rows="),
+        (DarkHex, {"board_size": 27}, "board_size="),
+        (DarkHex, {"gameversion": "abrupt"}, "gameversion="),
+        (PhantomTicTacToe, {"obstype": "reveal-all"}, "obstype="),
     ],
 )
 def test_bad_parameters_are_refused(kind, parameters, message):

@@ -1,5 +1,6 @@
-"""Dark Hex on 2×3, through OpenSpiel: enumeration, cuts, and refused variants with imperfect recall."""
+"""Dark Hex on 2×3: natively and through OpenSpiel, cuts, and refused variants with imperfect recall."""
 
+import numpy as np
 import pytest
 
 from jaxgadget.games.registry import load
@@ -29,3 +30,29 @@ def test_the_classical_game_forgets_when_tries_failed():
     message = r"for player 0: perfect recall, an infoset joins histories"
     with pytest.raises(ValueError, match=message):
         enumerate_game(load(f"openspiel:dark_hex({BOARD})"))
+
+
+@pytest.mark.parametrize("settings", ["obstype=reveal-numturns", "gameversion=adh"])
+def test_every_history_of_the_own_game_is_openspiels(settings):
+    ours, theirs = (
+        enumerate_game(load(f"{prefix}dark_hex({BOARD},{settings})")) for prefix in ("", "openspiel:")
+    )
+    for field in ("level_offset", "parent", "actor", "action", "payoff"):
+        np.testing.assert_array_equal(getattr(ours, field), getattr(theirs, field), err_msg=field)
+    for player in (0, 1):
+        acts = ours.infoset[player] >= 0
+        pairs = np.unique(np.stack([ours.infoset[player, acts], theirs.infoset[player, acts]]), axis=1)
+        assert pairs.shape[1] == len(ours.infosets[player]) == len(theirs.infosets[player])
+        assert set(ours.infostate_strings[player]) == set(theirs.infostate_strings[player])
+
+
+def test_what_the_strings_show_does_not_matter_to_the_own_game():
+    shown, hidden = (
+        enumerate_game(load(f"dark_hex({BOARD},obstype=reveal-{what})")) for what in ("numturns", "nothing")
+    )
+    np.testing.assert_array_equal(shown.infoset, hidden.infoset)
+    assert (
+        len(set(hidden.infostate_strings[1]))
+        < len(hidden.infosets[1])
+        == len(set(shown.infostate_strings[1]))
+    )
