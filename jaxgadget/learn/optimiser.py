@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import jax
+import jax.numpy as jnp
 import optax
 
 WARM_UP = 0.02
@@ -34,10 +36,17 @@ class LearningSchedule:
     Attributes:
       learning_rate: maximum learning rate.
       steps: steps of the whole training.
+      average: share of the steps over which weights are averaged; 0 for no average.
     """
 
     learning_rate: float
     steps: int
+    average: float = 0.0
+
+    def average_rate(self, step: jax.Array) -> jax.Array:
+        """Share of the weights after step `step` in an average that weights step t by t^(1 / average - 1)."""
+        power = 1 / self.average - 1
+        return (power + 1) / (step.astype(jnp.float32) + 1 + power)
 
 
 def learning_rate(schedule: LearningSchedule) -> optax.Schedule:

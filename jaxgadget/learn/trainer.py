@@ -78,22 +78,30 @@ class Progress:
       weights: the network's.
       optimiser: state of the optimiser.
       carried: state of the lesson.
+      average: average of the weights so far; None if the schedule has none.
       step: number of completed steps.
       loss_sum: sum of the losses since `advance` was called; NaN if the loss or gradient of step `step` was
-        not finite: the weights and the optimiser are then those before it.
+        not finite: the weights, their average and the optimiser are then those before it.
     """
 
     weights: Weights
     optimiser: optax.OptState
     carried: Carried
+    average: Weights | None
     step: jax.Array
     loss_sum: jax.Array
 
     @property
     def parts(self) -> dict[str, Any]:
         """What a checkpoint stores, by name."""
-        parts = {"weights": self.weights, "optimiser": self.optimiser, "carried": self.carried}
+        names = "weights", "optimiser", "carried", "average"
+        parts = {name: getattr(self, name) for name in names}
         return {name: part for name, part in parts.items() if jax.tree.leaves(part)}
+
+    @property
+    def network(self) -> Weights:
+        """Weights of the network that is trained: the average if there is one."""
+        return self.weights if self.average is None else self.average
 
     def at(self, step: int, parts: dict[str, Any]) -> Progress:
         """The state of a checkpoint."""
@@ -106,6 +114,7 @@ def begin(weights: Weights, schedule: LearningSchedule, carried: Carried = None)
         weights=weights,
         optimiser=make_optimiser(schedule).init(weights),
         carried=jax.tree.map(jnp.copy, carried),  # perhaps the weights, and each buffer is donated once
+        average=jax.tree.map(jnp.copy, weights) if schedule.average else None,
         step=jnp.int32(0),
         loss_sum=jnp.float32(0),
     )
@@ -126,15 +135,21 @@ def advance(progress: Progress, lesson: Lesson, until: jax.Array, *, schedule: L
         with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer power
             updates, state = optimiser.update(gradient, now.optimiser, now.weights)
         # `optax.apply_if_finite` does not see the loss, and its branch slows small networks by a quarter.
-        weights, state = jax.tree.map(
+        weights = optax.apply_updates(now.weights, updates)
+        average = now.average
+        if average is not None:
+            rate = schedule.average_rate(now.step)
+            average = jax.tree.map(lambda old, new: old + rate * (new - old), average, weights)
+        weights, state, average = jax.tree.map(
             lambda new, old: jnp.where(is_finite, new, old),
-            (optax.apply_updates(now.weights, updates), state),
-            (now.weights, now.optimiser),
+            (weights, state, average),
+            (now.weights, now.optimiser, now.average),
         )
         return Progress(
             weights=weights,
             optimiser=state,
             carried=carried,
+            average=average,
             step=now.step + is_finite.astype(jnp.int32),
             loss_sum=now.loss_sum + jnp.where(is_finite, loss, jnp.nan),
         )
@@ -235,7 +250,7 @@ class Trainer:
             before, end = time.perf_counter(), min(last, (done // every + 1) * every)
             self._advance(end)
             elapsed = time.perf_counter() - before
-            measured, step = self.measure(self.progress.weights), int(self.progress.step)
+            measured, step = self.measure(self.progress.network), int(self.progress.step)
             if step < end or any(map(math.isinf, measured.values())):
                 self._fail(min(step, end - 1))
             row: Row = {

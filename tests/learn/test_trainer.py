@@ -303,6 +303,27 @@ def test_the_state_of_a_lesson_is_in_the_checkpoint(tmp_path: pathlib.Path):
 # --- schedule ---------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("average", "power"), [(1.0, 0), (0.5, 1)])
+def test_weights_are_averaged(average: float, power: int, tmp_path: pathlib.Path):
+    """By the step to the power of 1 / average - 1; a checkpoint holds the average."""
+    schedule = dataclasses.replace(CONFIG.schedule, average=average)
+    lesson, weights = make(40, 40), initial_weights(Shape(), 0)
+    progress, last = trainer.begin(weights, schedule), []
+    for step in range(1, 13):
+        progress = trainer.advance(progress, lesson, jnp.int32(step), schedule=schedule)
+        last.append(np.asarray(progress.weights["inward"]["kernel"]))
+    plain = trainer.begin(initial_weights(Shape(), 0), CONFIG.schedule)
+    plain = trainer.advance(plain, lesson, jnp.int32(12), schedule=CONFIG.schedule)
+    assert same(plain.weights, progress.weights) and plain.network is plain.weights
+    expected = np.average(last, axis=0, weights=np.arange(1.0, 13) ** power)
+    np.testing.assert_allclose(progress.network["inward"]["kernel"], expected, rtol=1e-4, atol=1e-6)
+    folder = open_folder(tmp_path)
+    folder.save(progress, [])
+    assert same(
+        folder.load(trainer.begin(initial_weights(Shape(), 0), schedule))[0].average, progress.average
+    )
+
+
 @pytest.mark.parametrize("steps", [1, 40, 200])
 def test_the_learning_rate_rises_then_falls_as_a_cosine(steps: int):
     rate = learning_rate(LearningSchedule(learning_rate=5.0, steps=steps))
