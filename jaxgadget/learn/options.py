@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any, ClassVar, Self
 
 from jaxgadget.core.devices import HOME
@@ -104,6 +105,126 @@ class TrainerConfig:
                 f"width={self.width}, depth={self.depth}, batch_size={self.batch_size}: training needs at "
                 f"least {megabytes(needed)}, but {megabytes(available)} are available; choose smaller values"
             )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SelfPlayConfig(TrainerConfig):
+    """Settings of a policy's training by games against itself, for any method.
+
+    Attributes:
+      average: the network's weights are an average over those of about the last `average * steps` steps; 0
+        for the last ones.
+    """
+
+    width: int = 128
+    learning_rate: float = 1e-3
+    average: float = 0.1
+
+    DETERMINING: ClassVar = (*TrainerConfig.DETERMINING, "average")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_numbers("average", largest=1.0)
+
+    def _check_numbers(self, *names: str, smallest: float = 0.0, largest: float = math.inf) -> None:
+        """Converts settings to floats; ValueError if one is not a finite number in the range."""
+        for name in names:
+            value = getattr(self, name)
+            if not is_finite_number(value) or not smallest <= value <= largest:
+                below = f" to {largest:g}" if largest < math.inf else ""
+                raise ValueError(f"{name}={value!r}: expected a number from {smallest:g}{below}")
+            object.__setattr__(self, name, float(value))
+
+    @property
+    def schedule(self) -> LearningSchedule:
+        """The optimiser's learning schedule, and the average of the weights."""
+        return dataclasses.replace(super().schedule, average=self.average)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PPOConfig(SelfPlayConfig):
+    """Settings of sampled MMD in the form of PPO; values are in units of the returns' standard deviation.
+
+    Attributes:
+      batch_size: decisions of a training step.
+      minibatches: number of training steps in an epoch over the decisions of a batch of games.
+      epochs: number of epochs before new games.
+      entropy: weight of the entropy in the first step.
+      final_entropy: weight in the last one; in between it falls linearly.
+      divergence: weight of the divergence from the policy that played.
+      clip: maximum change of a probability's ratio that the surrogate rewards.
+      value_weight: weight of the values' squared error.
+      trace_decay: λ of the advantages.
+    """
+
+    minibatches: int = 8
+    epochs: int = 4
+    entropy: float = 0.1
+    final_entropy: float = 0.01
+    divergence: float = 0.5
+    clip: float = 0.2
+    value_weight: float = 0.5
+    trace_decay: float = 1.0
+
+    DETERMINING: ClassVar = (
+        *SelfPlayConfig.DETERMINING,
+        "minibatches",
+        "epochs",
+        "entropy",
+        "final_entropy",
+        "divergence",
+        "clip",
+        "value_weight",
+        "trace_decay",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("minibatches", "epochs"):
+            object.__setattr__(self, name, check_iterations(getattr(self, name), name))
+        self._check_numbers("entropy", "final_entropy", "divergence", "clip", "value_weight")
+        self._check_numbers("trace_decay", largest=1.0)
+
+    @property
+    def capacity(self) -> int:
+        """Number of decisions that are kept of a batch of games."""
+        return self.batch_size * self.minibatches
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RNaDConfig(SelfPlayConfig):
+    """Settings of R-NaD; values are in units of the returns' standard deviation.
+
+    Attributes:
+      batch_size: games of a training step.
+      regularisation: η, weight of the reward transformation.
+      swap: number of steps between changes of the regularisation policy.
+      threshold: β, largest absolute logit that NeuRD increases.
+      target_rate: share of the weights that the target network takes over in each step.
+      value_weight: weight of the values' squared error.
+    """
+
+    batch_size: int = 64
+    regularisation: float = 0.2
+    swap: int = 500
+    threshold: float = 2.0
+    target_rate: float = 1e-3
+    value_weight: float = 1.0
+
+    DETERMINING: ClassVar = (
+        *SelfPlayConfig.DETERMINING,
+        "regularisation",
+        "swap",
+        "threshold",
+        "target_rate",
+        "value_weight",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "swap", check_iterations(self.swap, "swap"))
+        self._check_numbers("regularisation", "threshold", "value_weight")
+        self._check_numbers("target_rate", largest=1.0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,11 +12,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
 from jaxgadget.games.machine import StateMachine
 from jaxgadget.policy.network import PolicyFunction
 from jaxgadget.util.precision import numpy_promotion, precision
+
+BATCH = "batch"
+"""Axis of a mesh of devices, over which games and decisions are split."""
 
 
 @jax.tree_util.register_dataclass
@@ -48,17 +52,30 @@ class Rollouts:
     @property
     def chosen(self) -> jax.Array:
         """`[T, 2, n]` probability of the chosen action, 1 where the player does not act."""
-        return take_chosen(self.probability, self.action, self.acting)
+        return jnp.where(self.acting, take_chosen(self.probability, self.action), 1)
 
 
-def take_chosen(probability: jax.Array, action: jax.Array, acting: jax.Array) -> jax.Array:
-    """Probabilities `[...]` of chosen actions, of `[..., A]`; 1 where a player does not act."""
+def take_chosen(values: jax.Array, action: jax.Array) -> jax.Array:
+    """`[...]` numbers of chosen actions, of `[..., A]`; of any action where there is none."""
     index = jnp.maximum(action, 0)[..., None].astype(jnp.int32)
-    return jnp.where(acting, jnp.take_along_axis(probability, index, axis=-1)[..., 0], 1.0)
+    return jnp.take_along_axis(values, index, axis=-1)[..., 0]
+
+
+def split(x: jax.Array, mesh: Mesh | None, axis: int) -> jax.Array:
+    """Splits an array over a mesh's devices along an axis, for use inside `jit`; no effect without a mesh."""
+    if mesh is None:
+        return x
+    spec = PartitionSpec(*(BATCH if k == axis % x.ndim else None for k in range(x.ndim)))
+    return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, spec))
 
 
 def play(
-    machine: StateMachine[Any], policy: PolicyFunction, key: jax.Array, first: jax.Array, n: int
+    machine: StateMachine[Any],
+    policy: PolicyFunction,
+    key: jax.Array,
+    first: jax.Array,
+    n: int,
+    mesh: Mesh | None = None,
 ) -> Rollouts:
     """Plays the games `first` to `first + n - 1`, for use inside `jit`.
 
@@ -68,6 +85,7 @@ def play(
       key: random key.
       first: index of the first game.
       n: number of games.
+      mesh: devices that the games are split over, with the one axis `batch`; None for one device.
     """
     index = first + jnp.arange(n, dtype=jnp.int32)
     keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, index)
@@ -79,8 +97,8 @@ def play(
             return _move(machine, policy, state, uniform)
 
     with numpy_promotion():
-        start = jax.tree.map(jnp.asarray, machine.start(n, jnp))
-    end, steps = jax.lax.scan(move, start, uniform.transpose(1, 2, 0))
+        start = jax.tree.map(lambda x: split(jnp.asarray(x), mesh, -1), machine.start(n, jnp))
+    end, steps = jax.lax.scan(move, start, split(uniform.transpose(1, 2, 0), mesh, -1))
     with numpy_promotion():
         returns = machine.returns(end).astype(jnp.float32)
     return Rollouts(returns=returns, **steps)

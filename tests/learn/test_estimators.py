@@ -23,8 +23,8 @@ def ratios(machine: StateMachine[Any], behaviour: Linear, target: Linear) -> tup
     games, others = enumerate_games(machine, behaviour), enumerate_games(machine, target)
     assert games.moves == others.moves
     with precision(np.float64):
-        now = take_chosen(others.rollouts.probability, games.rollouts.action, games.rollouts.acting)
-        return games, np.asarray(now / games.rollouts.chosen)
+        now = take_chosen(others.rollouts.probability, games.rollouts.action)
+        return games, np.asarray(jnp.where(games.rollouts.acting, now / games.rollouts.chosen, 1))
 
 
 def by_infostate(games: Games, weight: Any, x: Any) -> tuple[Any, Any]:
@@ -147,7 +147,7 @@ def test_sampled_policy_gradient_is_the_exact_one_within_its_error(machine: Stat
         def value(weights: Any) -> Any:
             logits = jnp.einsum("paf,tpnf->tpna", weights, games.rollouts.features.astype(jnp.float64))
             rows = jax.nn.softmax(jnp.where(games.rollouts.legal, logits, -jnp.inf), axis=-1)
-            now = take_chosen(rows, games.rollouts.action, games.rollouts.acting)
+            now = jnp.where(games.rollouts.acting, take_chosen(rows, games.rollouts.action), 1)
             chance = games.probability / np.prod(games.rollouts.chosen, axis=(0, 1))
             fixed = jax.lax.stop_gradient(now)
             reach = [chance * jnp.prod(now[:, player] * fixed[:, 1 - player], axis=0) for player in (0, 1)]

@@ -1,0 +1,102 @@
+"""A policy network and a second one that values its player's infostates, in games against themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from jaxgadget.games.machine import StateMachine
+from jaxgadget.learn.rollouts import Rollouts, play
+from jaxgadget.networks.perceptron import PerceptronShape, Weights, evaluate, initial_weights
+from jaxgadget.policy.network import POLICY, log_policy, policy_shape, state_policy, with_seat
+from jaxgadget.util.compilation import compiled
+from jaxgadget.util.precision import numpy_promotion, precision
+
+VALUE = "value"
+"""Name of the weights of the values."""
+
+PROBED = 4096
+"""Number of games under the uniform policy that measure a game."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ActorCritic:
+    """Static description of both networks, the rules and the devices; hashable.
+
+    Both networks have the same inputs. Without a mesh all is computed on one device. With one, games and
+    decisions are split over the devices, so that gradients are those of the joint batch.
+
+    Attributes:
+      machine: rules of the game.
+      policy: architecture of the policy.
+      value: architecture of the values.
+      mesh: devices, as for `play`; None for one device.
+    """
+
+    machine: StateMachine[Any]
+    policy: PerceptronShape
+    value: PerceptronShape
+    mesh: Mesh | None = None
+
+    @classmethod
+    def of(cls, machine: StateMachine[Any], width: int, depth: int, mesh: Mesh | None = None) -> ActorCritic:
+        """Networks of a width and a depth."""
+        policy = policy_shape(machine, width, depth)
+        return cls(machine=machine, policy=policy, value=dataclasses.replace(policy, outputs=1), mesh=mesh)
+
+    def initial_weights(self, seed: int) -> Weights:
+        """Random weights of which the policy is uniform and the values are 0."""
+        return {POLICY: initial_weights(self.policy, seed), VALUE: initial_weights(self.value, seed)}
+
+    def play(self, weights: Weights, key: jax.Array, games: int) -> tuple[Rollouts, jax.Array]:
+        """Games of the policy against itself, and the networks' inputs `[T, 2, n, F + 2]`."""
+        policy = state_policy(self.machine, self.policy, weights[POLICY])
+        rollouts = play(self.machine, policy, key, jnp.int32(0), games, self.mesh)
+        features = rollouts.features
+        inputs = jnp.stack([with_seat(features[:, player], player) for player in (0, 1)], axis=1)
+        return rollouts, inputs
+
+    def log_policy(self, policy: Weights, inputs: jax.Array, legal: jax.Array) -> jax.Array:
+        """`[..., A]` logarithms of probabilities, given the policy's weights; as `network.log_policy`."""
+        return log_policy(self.policy, policy, inputs, legal)
+
+    def values(self, weights: Weights, inputs: jax.Array) -> jax.Array:
+        """`[...]` values of infostates to their players, in units of the scale."""
+        return evaluate(self.value, weights[VALUE], inputs)[..., 0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """Properties of a game under the uniform policy.
+
+    Attributes:
+      decisions: mean number of both players' decisions per game.
+      scale: root mean square of the returns' deviations from half of their sum, the unit of values.
+    """
+
+    decisions: float
+    scale: float
+
+
+def measure_game(machine: StateMachine[Any], seed: int) -> Measured:
+    """Plays some games under the uniform policy, reproducible from the seed."""
+    with precision(np.float32):
+        decisions, square = _measure(machine, jax.random.key(seed))
+        return Measured(float(decisions), float(square) ** 0.5 or 1.0)
+
+
+@compiled(static_argnums=0)
+def _measure(machine: StateMachine[Any], key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def uniform(state: Any, player: int) -> jax.Array:
+        with numpy_promotion():
+            legal = jnp.asarray(machine.legal(state, player))
+            return legal / jnp.maximum(legal.sum(axis=0), 1)
+
+    rollouts = play(machine, uniform, key, jnp.int32(0), PROBED)
+    first, second = rollouts.returns
+    return jnp.sum(rollouts.acting, dtype=jnp.float32) / PROBED, jnp.mean(jnp.square((first - second) / 2))
