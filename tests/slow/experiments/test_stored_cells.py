@@ -12,9 +12,11 @@ version may require new data.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,27 +24,35 @@ import pandas as pd
 import pytest
 
 from experiments.__main__ import STUDIES
+from experiments.common import GOOFSPIEL, LIARS_DICE, tree_of
+from experiments.continuation import closing
 from experiments.decomposition import figure4
 from experiments.holdem import figures
 from experiments.knowledge import common as knowledge
 from experiments.knowledge import generation
+from experiments.nested import large
 from experiments.nested.common import gadgets as nested_gadgets
 from experiments.off_tree.common import leduc
 from experiments.opponents import common as opponents
+from experiments.performance import grid
 from experiments.refinements.common import sweep_grid
 from experiments.refinements.sensitivity import LargestPrior
 from experiments.study import Experiment, Settings, Study
 from jaxgadget import (
     BlueprintPrior,
+    ExactValues,
     MaxMargin,
     NoPrior,
     OptimalContinuation,
+    Policy,
     ReachMaxMargin,
     ReachResolving,
+    ResolvedValues,
     Resolving,
     UniformPrior,
 )
 from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.policy.blueprints import make_blueprints
 
 pytestmark = pytest.mark.optimised
 
@@ -73,13 +83,15 @@ class Cell:
       changes: other values of attributes of the experiment's module, or of others by full name.
       tolerance: the largest difference of numbers, absolute and relative to the stored one.
       without: columns that are ignored.
-      rows: values of columns that select the rows to compare; all by default.
+      results: columns of `ROW_NUMBERS` that are results here.
+      rows: values of columns, one or a list, that select the rows to compare; all by default.
     """
 
     key: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     changes: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     tolerance: float = EXACT
     without: Sequence[str] = ()
+    results: Sequence[str] = ()
     rows: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
 
 
@@ -97,6 +109,34 @@ LEDUC: dict[str, Any] = {"games": {"leduc_poker": ("flop",)}, "players": (0,)}
 CHECKPOINT = "cfr:55"
 FEW: tuple[Gadget, ...] = (Resolving(BlueprintPrior()), MaxMargin(NoPrior()))
 BEST = OptimalContinuation(NoPrior())
+
+every_method = closing._methods  # pyright: ignore[reportPrivateUsage]
+
+
+def exact_methods(*given: Any) -> list[tuple[str, str, Gadget]]:
+    """Methods of `continuation/closing` without a network, random numbers or a thousand iterations."""
+    sources = ("best response", "exact", "iterations")
+    return [
+        (source, method, gadget)
+        for source, method, gadget in every_method(*given)
+        if source in sources and "continuation" not in method and not method.startswith("1000")
+    ]
+
+
+def one_blueprint(settings: Settings, game: str) -> Policy:
+    """Instead of all blueprints of `continuation`."""
+    return make_blueprints(tree_of(game), [CHECKPOINT])
+
+
+def not_run(problem: Any) -> Callable[[int], None]:
+    """Instead of a loop whose iterations are timed."""
+    return lambda count: None
+
+
+NO_SEARCHES = pd.DataFrame({"game": [], "step": [], "quantity": [], "value": []})
+MEASURED = 362
+"""Iterations of all subgames in the time of a network's trunk, which `continuation/play` measured."""
+
 
 CELLS: dict[str, Cell] = {
     "refinements/figure2": Cell(
@@ -152,10 +192,63 @@ CELLS: dict[str, Cell] = {
     "decomposition/figure5": Cell(
         key={"iterations": 50}, changes={"EQUILIBRIA": (("pcfr+", 20_000),)}, tolerance=ITERATED
     ),
+    "continuation/speed": Cell(
+        key={"game": LIARS_DICE},
+        changes={"LANES": (1,), "ALONE": 1},
+        tolerance=1e-6,
+        without=["per_second"],
+        rows={"call": "all subgames", "lanes": 1},
+    ),
+    "continuation/closing": Cell(
+        key={"game": "leduc_poker", "player": 0},
+        changes={
+            "blueprints": one_blueprint,
+            "network": lambda *given: 1,
+            "_methods": exact_methods,
+            "_promised": lambda *given: {"delta": np.nan, "theorem2_bound": np.nan},
+        },
+        tolerance=ITERATED,
+        without=["delta", "theorem2_bound"],
+    ),
+    "continuation/play": Cell(
+        key={"game": "leduc_poker", "player": 0},
+        changes={
+            "blueprints": one_blueprint,
+            "network": lambda *given: ResolvedValues(1),
+            "TRUNK_ITERATIONS": (50,),
+            "_seconds": lambda run, iterations: float(MEASURED if iterations == 50 else iterations),
+        },
+        tolerance=ITERATED,
+        without=["network"],
+        results=["iterations"],
+    ),
+    "continuation/trunks": Cell(
+        key={"game": "leduc_poker"},
+        changes={"network": lambda *given: ResolvedValues(1)},
+        tolerance=2e-4,
+        rows={"values": "exact"},
+    ),
+    "continuation/nested": Cell(
+        key={"game": "leduc_poker", "player": 0},
+        changes={
+            "BLUEPRINTS": ("uniform",),
+            "ENTRIES": (1,),
+            "ITERATIONS": (100,),
+            "network": lambda settings, game, cut: ExactValues(Policy.uniform(tree_of(game))),
+        },
+        tolerance=ITERATED,
+        rows={"values": "1 entries, exact"},
+    ),
     "holdem/figures": Cell(changes={"SOLVED": {NARROW: figures.SOLVED[NARROW]}}, tolerance=ITERATED),
     "holdem/rivers": Cell(changes={"NUMBER": 1}, tolerance=0.01, without=["first", "last", "iterations"]),
     "holdem/many_rivers": Cell(
         changes={"NUMBER": 1}, tolerance=0.01, without=["first", "last", "iterations"]
+    ),
+    "holdem/cost": Cell(
+        key={"hands": "167 × 246"},
+        changes={"SECONDS": 0.0, "loop_of": not_run, "operators_of": not_run},
+        without=["least", "median"],
+        rows={"hands": "167 × 246"},
     ),
     "knowledge/pennies": Cell(key={"num_deals": 6, "known": "order 1", "combine": "together"}),
     "knowledge/sizes": Cell(key={"game": knowledge.liars_dice(4)}),
@@ -180,6 +273,23 @@ CELLS: dict[str, Cell] = {
         changes={"BLUEPRINTS": ("cfr:3", knowledge.EQUILIBRIUM)},
         tolerance=ITERATED,
     ),
+    "knowledge/larger_generation": Cell(
+        key={"way": "diverse", "considered": 1},
+        changes={
+            "experiments.knowledge.generation.LARGE": generation.Effort(
+                ("cfr:10",), generation.GADGETS[3:], 4, 200
+            )
+        },
+        tolerance=ITERATED,
+    ),
+    "knowledge/cost": Cell(
+        changes={
+            "LANES": 1,
+            "TURNS": 1,
+            "cfr": SimpleNamespace(start=lambda *given: None, run=lambda *given, **more: None),
+        },
+        without=["least", "median"],
+    ),
     "nested/theorem": Cell(key={"depth": 2}, tolerance=ITERATED),
     "nested/exploitability": Cell(
         key={"blueprint": "cfr:3"},
@@ -193,6 +303,30 @@ CELLS: dict[str, Cell] = {
     ),
     "nested/noise": Cell(
         changes={"SHARES": (1e-2,), "SEEDS": 1, "gadgets": lambda: nested_gadgets()[2:4]}, tolerance=ITERATED
+    ),
+    "nested/network": Cell(
+        key={"game": "leduc_poker", "blueprint": "dirichlet:0"},
+        changes={"STEPS": 1, "gadgets": lambda: nested_gadgets()[3:4]},
+        tolerance=ITERATED,
+        without=["network", "steps", "searches", "train_rmse", "heldout_rmse", "visited_rmse"],
+    ),
+    "nested/matches": Cell(
+        key={"game": GOOFSPIEL},
+        changes={"gadgets": lambda: nested_gadgets()[3:5], "MATCHES": 100},
+        tolerance=ITERATED,
+        without=[
+            *("matches", "win_rate", "win_rate_first", "win_rate_second", "ci95"),
+            *("mean_return", "mean_return_first", "mean_return_second", "return_ci95"),
+        ],
+    ),
+    "nested/large": Cell(
+        changes={
+            "GAMES": large.GAMES[:1],
+            "apart": lambda settings, do, *given: do(*given),
+            "search": lambda *given: NO_SEARCHES,
+        },
+        tolerance=1e-6,
+        rows={"quantity": ["histories", "terminals", "NashConv", "value at least", "value at most"]},
     ),
     "off_tree/games": Cell(
         key={"method": "inexpensive"},
@@ -221,6 +355,13 @@ CELLS: dict[str, Cell] = {
     "off_tree/spreads": Cell(
         key={"game": leduc(raises=1)}, changes={"SPECS": ("cfr:10",), "SPREADS": (0.1,)}, tolerance=ITERATED
     ),
+    "off_tree/large": Cell(key={"method": "translation:linear"}, tolerance=1e-5),
+    "off_tree/cost": Cell(
+        key={"gadget": "resolving"},
+        changes={"TURNS": 0, "ITERATIONS": 1},
+        without=["build", "compile", "run"],
+        rows={"turn": 0},
+    ),
     "opponents/table1": Cell(
         key={"game": opponents.goofspiel(4)},
         changes={"GAMES": {opponents.goofspiel(4): 1}, "KEPT": {}},
@@ -246,34 +387,32 @@ CELLS: dict[str, Cell] = {
     ),
     "opponents/rounds": Cell(changes={"NUM_P": 2}),
     "opponents/large": Cell(changes={"METHODS": {}}, tolerance=ITERATED),
+    "opponents/speed": Cell(
+        tolerance=1e-5, without=["milliseconds_a_lane"], rows={"way": ["one batch", "one by one"]}
+    ),
+    "opponents/larger": Cell(
+        key={"method": "best Nash"},
+        changes={"best_nash": lambda *given, **more: SimpleNamespace(exploitability=0, gap=0, gain=0)},
+        without=["exploitability", "gap", "gain"],
+    ),
+    "performance/grid": Cell(
+        changes={"time_grid": functools.partial(grid.time_grid, grid.GRID[:1])},
+        tolerance=5e-5,
+        without=["build", "compile", "run", "wall"],
+    ),
 }
 """By study and experiment."""
 
-TIMES = "all its numbers are times"
-NETWORK = "a piece trains a network, for minutes"
+TIMES = "all its numbers are times, or the sizes that were asked for"
 
 LEFT_OUT = {
-    "continuation/speed": TIMES,
     "continuation/guard": TIMES,
-    "continuation/networks": NETWORK,
-    "continuation/closing": NETWORK,
-    "continuation/play": NETWORK,
-    "continuation/trunks": NETWORK,
-    "continuation/nested": NETWORK,
-    "holdem/cost": TIMES,
-    "knowledge/cost": TIMES,
-    "knowledge/larger_generation": "listing the smallest game takes ten seconds",
-    "nested/network": NETWORK,
-    "nested/matches": "both players' searches in the smaller game take fifteen seconds",
+    "continuation/networks": "training takes two minutes, and its errors depend on how a machine rounds",
     "nested/throughput": TIMES,
-    "nested/large": "a game of millions of histories takes minutes",
-    "nested/paper_sizes": "a game of tens of millions of histories takes an hour",
-    "nested/by_hands": "a search takes minutes and 9 GB",
-    "off_tree/cost": TIMES,
-    "off_tree/large": "a game of 912,614 histories takes a minute",
-    "opponents/speed": TIMES,
-    "opponents/larger": "a response in Goofspiel 6 takes more than a minute",
-    **{f"performance/{name}": TIMES for name in ("machine", "peers", "lanes", "profile", "grid", "sharing")},
+    "nested/paper_sizes": "listing the smaller game takes two minutes and 5 GB",
+    "nested/by_hands": "a blueprint takes a minute and 4 GB, a search seven and 9 GB",
+    "performance/profile": "all its numbers are times, or XLA's counts, which its version determines",
+    **{f"performance/{name}": TIMES for name in ("machine", "peers", "lanes", "sharing")},
 }
 """Experiments without a recomputed cell, with the reason."""
 
@@ -350,7 +489,8 @@ def compare(computed: pd.DataFrame, data: pd.DataFrame, cell: Cell) -> None:
     computed = computed[list(data)]
     for column, value in cell.rows.items():
         if column in computed:
-            computed = computed[computed[column] == value]
+            values = value if isinstance(value, list) else [value]
+            computed, data = computed[computed[column].isin(values)], data[data[column].isin(values)]
     empty = [name for name in computed if computed[name].isna().all()]
     data = data[data[empty].isna().all(axis=1)]
     left_out = [
@@ -358,7 +498,9 @@ def compare(computed: pd.DataFrame, data: pd.DataFrame, cell: Cell) -> None:
     ]
     computed = computed.drop(columns=[*empty, *left_out])
     data = data[list(computed)]
-    numbers = [name for name in computed.select_dtypes("number") if name not in ROW_NUMBERS]
+    numbers = [
+        name for name in computed.select_dtypes("number") if name in cell.results or name not in ROW_NUMBERS
+    ]
     names = [name for name in computed if name not in numbers]
     if names:
         both = computed.merge(data, on=names, how="left", validate="one_to_one", suffixes=("", " stored"))
