@@ -56,8 +56,8 @@ class StateStrategy(Protocol):
     """A strategy of both players in a game that need not be enumerated, such as a policy network."""
 
     @property
-    def game(self) -> str:
-        """Name of the game."""
+    def machine(self) -> StateMachine[Any]:
+        """Rules of the game."""
         ...
 
     def probabilities(self, state: Any, player: int) -> Any:

@@ -7,6 +7,7 @@ however many games are played beside it.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -77,11 +78,23 @@ def play(
     n: int,
     mesh: Mesh | None = None,
 ) -> Rollouts:
+    """Plays the games `first` to `first + n - 1` by one policy, for use inside `jit`; see `play_by`."""
+    return play_by(machine, lambda step: policy, key, first, n, mesh)
+
+
+def play_by(
+    machine: StateMachine[Any],
+    policy_at: Callable[[jax.Array], PolicyFunction],
+    key: jax.Array,
+    first: jax.Array,
+    n: int,
+    mesh: Mesh | None = None,
+) -> Rollouts:
     """Plays the games `first` to `first + n - 1`, for use inside `jit`.
 
     Args:
       machine: the rules.
-      policy: both players' policy.
+      policy_at: both players' policy for the moves of a step.
       key: random key.
       first: index of the first game.
       n: number of games.
@@ -91,14 +104,15 @@ def play(
     keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, index)
     uniform = jax.vmap(lambda k: jax.random.uniform(k, (machine.max_moves, 3)))(keys)
 
-    def move(state: Any, uniform: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
-        """A step of all games, with `[3, n]` uniform numbers."""
+    def move(state: Any, step: tuple[jax.Array, jax.Array]) -> tuple[Any, dict[str, jax.Array]]:
+        """A step of all games, given its number and `[3, n]` uniform numbers."""
         with numpy_promotion():
-            return _move(machine, policy, state, uniform)
+            return _move(machine, policy_at(step[0]), state, step[1])
 
     with numpy_promotion():
         start = jax.tree.map(lambda x: split(jnp.asarray(x), mesh, -1), machine.start(n, jnp))
-    end, steps = jax.lax.scan(move, start, split(uniform.transpose(1, 2, 0), mesh, -1))
+    numbers = jnp.arange(machine.max_moves, dtype=jnp.int32)
+    end, steps = jax.lax.scan(move, start, (numbers, split(uniform.transpose(1, 2, 0), mesh, -1)))
     with numpy_promotion():
         returns = machine.returns(end).astype(jnp.float32)
     return Rollouts(returns=returns, **steps)

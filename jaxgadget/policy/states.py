@@ -49,8 +49,7 @@ def strategy_of(blueprint: object, machine: StateMachine[Any], *, name: str = "b
     """The strategy of states of a network, or of a function of states and a player.
 
     Args:
-      blueprint: an object with a method `probabilities(state, player)` and the name of its `game`, or such a
-        function.
+      blueprint: a `StateStrategy`, such as a network, or a function like its method `probabilities`.
       machine: the rules.
       name: the argument's name, for errors.
 
@@ -63,9 +62,9 @@ def strategy_of(blueprint: object, machine: StateMachine[Any], *, name: str = "b
             f"{name}={given!r}: expected a policy network, or a function of states and a player that returns "
             "probabilities [actions, states], as no tree is given"
         )
-    game = getattr(given, "game", machine.name)
-    if game != machine.name:
-        raise ValueError(f"{name} is for {game!r}, not for {machine.name!r}; expected one for this game")
+    own = getattr(given, "machine", machine)
+    if own.name != machine.name:
+        raise ValueError(f"{name} is for {own.name!r}, not for {machine.name!r}; expected one for this game")
     return getattr(given, "probabilities", given)
 
 

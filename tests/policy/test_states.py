@@ -12,6 +12,7 @@ import pytest
 from jaxgadget import Policy, enumerate_game, load, play_players, replay_players
 from jaxgadget.games.game import Move
 from jaxgadget.games.kuhn import KuhnPoker
+from jaxgadget.games.leduc.rules import LeducPoker
 from jaxgadget.games.machine import StateMachine
 from jaxgadget.policy import matches as match_module
 from jaxgadget.policy.states import policy_of_states
@@ -60,7 +61,7 @@ def test_players_that_are_none_or_of_another_game_are_refused() -> None:
 
     @dataclasses.dataclass
     class Network:
-        game: str = "leduc_poker"
+        machine: Any = dataclasses.field(default_factory=LeducPoker)
 
         def probabilities(self, state: object, player: int) -> None:
             raise AssertionError
