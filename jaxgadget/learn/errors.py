@@ -121,7 +121,9 @@ class RegressionResult(TrainingResult):
     Attributes:
       train_rmse: root mean squared error over the training set, in payoff units.
       heldout_rmse: the same over held-out examples; NaN if there are none.
+      payoff_range: maximum minus minimum payoff.
     """
 
     train_rmse: float
     heldout_rmse: float
+    payoff_range: float

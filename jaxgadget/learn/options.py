@@ -278,3 +278,17 @@ class RangeTrainingConfig(TrainingConfig):
         object.__setattr__(self, "iterations", check_iterations(self.iterations))
         if self.network not in NETWORKS:
             raise ValueError(f"network={self.network!r} is unknown; expected one of {', '.join(NETWORKS)}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PolicyTrainingConfig(TrainerConfig):
+    """Settings of a training of a policy; the defaults are those of `train_policy`.
+
+    Attributes:
+      batch_size: infosets of a training step, in a random order that repeats; all if there are fewer.
+    """
+
+    steps: int = 20_000
+    batch_size: int = 4096
+    width: int = 128
+    learning_rate: float = 1e-3

@@ -168,12 +168,10 @@ class TrainingResult:
     Attributes:
       log: columns `step`, `loss` (mean since the row before), the training's measures, elapsed `seconds`, and
         `examples_per_second`.
-      payoff_range: maximum minus minimum payoff.
       seconds: total time of all runs, including targets and compilation.
     """
 
     log: pd.DataFrame
-    payoff_range: float
     seconds: float
 
     @property

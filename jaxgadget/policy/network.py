@@ -27,7 +27,7 @@ from jaxgadget.policy.states import policy_of_states
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.tree.public import Tree, check_tree
 from jaxgadget.tree.tree import TreeGame
-from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.arrays import BoolArray, FloatArray
 from jaxgadget.util.compilation import compiled
 from jaxgadget.util.precision import numpy_promotion, precision
 
@@ -149,16 +149,18 @@ class NetworkPolicy:
     def probabilities(self, state: Any, player: int) -> FloatArray:
         """`[A, n]` probabilities of a player's actions at n states in NumPy, without meaning elsewhere."""
         features = np.asarray(self.machine.features(state, player)).T
-        legal = np.asarray(self.machine.legal(state, player)).T
-        values = np.empty((self.machine.num_actions, len(features)))
-        for rows, size in batches(len(features)):
-            inputs = with_seat(features[rows], player)
-            padding = ((0, size - len(inputs)), (0, 0))
-            padded = np.pad(inputs, padding), np.pad(legal[rows], padding)
+        return self.rows(with_seat(features, player), np.asarray(self.machine.legal(state, player)).T).T
+
+    def rows(self, inputs: FloatArray, legal: BoolArray) -> FloatArray:
+        """`[n, A]` probabilities in float64, from inputs `[n, F + 2]` and legal actions `[n, A]`."""
+        values = np.empty(legal.shape)
+        for rows, size in batches(len(inputs)):
+            padding = ((0, size - len(inputs[rows])), (0, 0))
+            padded = np.pad(inputs[rows], padding), np.pad(legal[rows], padding)
             with precision(np.float32):
                 logarithms = np.asarray(_log_policy(self.shape, self.weights, *padded))
-            chosen = np.exp(logarithms[: len(inputs)].astype(np.float64)).T
-            values[:, rows] = chosen / chosen.sum(axis=0)  # sums of float32 numbers are 1 within 1e-7
+            chosen = np.exp(logarithms[: len(inputs[rows])].astype(np.float64))
+            values[rows] = chosen / chosen.sum(axis=1, keepdims=True)  # sums of float32 are 1 within 1e-7
         return values
 
     def on(self, tree: Tree) -> Policy:

@@ -1,0 +1,190 @@
+"""Magnetic mirror descent (Sokota et al. 2023) of a policy network, with exact values on a tree.
+
+In iteration t the policy π_t is evaluated at every infoset: Q(s, a) is the expected return after action a,
+given that s is reached, when both players follow π_t. Gradient steps on the weights then minimise the mean
+over infosets s of
+
+    -⟨π(s), Q(s, ·)⟩ + α_t KL(π(s) ‖ ρ(s)) + KL(π(s) ‖ π_t(s)) / η_t
+
+with the magnet ρ uniform over legal actions, η_t = η / √t and α_t = α / √t, by which the regularised
+equilibria that it tracks approach a Nash equilibrium. As in the paper's behavioural form each infoset is an
+instance of its own, so all have the same weight. Deviation: the minimiser, which tables have in closed form,
+is approached by some gradient steps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxgadget.core.problem import Parts, Problem, follow, payoff_reach, values_up
+from jaxgadget.core.solver import check_iterations
+from jaxgadget.learn.decisions import Decisions
+from jaxgadget.learn.policy_lesson import Batches, PolicyTask
+from jaxgadget.learn.trainer import Carried, Lesson
+from jaxgadget.networks.perceptron import PerceptronShape, Weights
+from jaxgadget.policy.evaluate import whole_problem
+from jaxgadget.tree.whole import whole_treeplexes
+from jaxgadget.util.arguments import is_finite_number
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MirrorDescent:
+    """Magnetic mirror descent with exact values.
+
+    Attributes:
+      eta: η, the step size of the first iteration; that of iteration t is η / √t.
+      alpha: α, the weight of the magnet in the first iteration; that of iteration t is α / √t.
+      inner: gradient steps per iteration.
+
+    Raises:
+      ValueError: if a setting is out of range.
+    """
+
+    eta: float = 1.0
+    alpha: float = 1.0
+    inner: int = 10
+
+    def __post_init__(self) -> None:
+        for name in ("eta", "alpha"):
+            value: Any = getattr(self, name)
+            if not is_finite_number(value) or not value > 0:
+                raise ValueError(f"{name}={value!r}: expected a positive number, such as 1")
+            object.__setattr__(self, name, float(value))
+        object.__setattr__(self, "inner", check_iterations(self.inner, "inner"))
+
+    @property
+    def name(self) -> str:
+        """`mmd`."""
+        return "mmd"
+
+    def networks(self, task: PolicyTask) -> dict[str, PerceptronShape]:
+        """None."""
+        return {}
+
+    def lesson(self, task: PolicyTask) -> Lesson:
+        """A `MirrorDescentLesson`."""
+        decisions = task.all_decisions(self.name)
+        return MirrorDescentLesson(
+            batches=Batches.of(task, decisions),
+            values=ExactValues.of(decisions),
+            eta=jnp.float32(self.eta),
+            alpha=jnp.float32(self.alpha),
+            inner=self.inner,
+        )
+
+    def describe(self, lesson: Any) -> dict[str, Any]:
+        """All settings."""
+        return dataclasses.asdict(self)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExactValues:
+    """Values of all actions of a game under a policy of both players.
+
+    Attributes:
+      problem: the whole game, one lane.
+      cells: for both players `[Q]` the cell in `[I × A]` of each action of the problem; I × A for padding.
+      infoset: for both players `[H]` the infoset, in `[I]`, of each history at which the player acts.
+      sequence: for both players `[H]` the opponent's last sequence in the problem, -1 for none.
+      chance: for both players `[H]` chance's reach.
+    """
+
+    problem: Problem
+    cells: tuple[jax.Array, jax.Array]
+    infoset: tuple[jax.Array, jax.Array]
+    sequence: tuple[jax.Array, jax.Array]
+    chance: tuple[jax.Array, jax.Array]
+
+    @staticmethod
+    def of(decisions: Decisions) -> ExactValues:
+        """The game of some decisions, in float32."""
+        tree, form = decisions.tree, whole_treeplexes(decisions.tree)
+        columns: list[tuple[Any, ...]] = []
+        for player in (0, 1):
+            rows = form.action_sequences(player) - 1
+            cells = np.where(rows >= 0, decisions.cells[player][np.maximum(rows, 0)], decisions.legal.size)
+            histories = np.flatnonzero(tree.infoset[player] >= 0)
+            infoset = tree.infoset[player, histories] + player * len(tree.infosets[0])
+            sequence = form.from_tree(1 - player)[tree.sequence[1 - player, histories]]
+            arrays = (cells, infoset, sequence, tree.chance[histories])
+            kinds = (np.int32, np.int32, np.int32, np.float32)
+            columns.append(tuple(jnp.asarray(a.astype(kind)) for a, kind in zip(arrays, kinds, strict=True)))
+        cells, infoset, sequence, chance = zip(*columns, strict=True)
+        problem = whole_problem(tree, 1, np.float32)
+        return ExactValues(problem=problem, cells=cells, infoset=infoset, sequence=sequence, chance=chance)
+
+    def __call__(self, policy: jax.Array) -> jax.Array:
+        """Values of actions for the acting player, given their infoset.
+
+        Args:
+          policy: `[I, A]` probabilities.
+
+        Returns:
+          `[I, A]`; 0 at illegal actions, and at infosets that the opponent's play never reaches.
+        """
+        flat = jnp.append(policy.reshape(-1), 0)
+        sides, terms = self.problem.sides, self.problem.terms
+        empty = jnp.zeros((0, 1), policy.dtype)
+        strategy = [Parts(empty, flat[cells][:, None]) for cells in self.cells]
+        plans = [follow(sides[p], terms[p], strategy[p]) for p in (0, 1)]
+        first, second = (payoff_reach(sides[p], terms[p], plans[p]) for p in (0, 1))
+        reaches = first, second
+        weighted, mass = jnp.zeros_like(flat), jnp.zeros(len(policy), policy.dtype)
+        for player in (0, 1):
+            gradient, _ = self.problem.payoff.gradient(player, reaches, None)
+            values = values_up(sides[player], terms[player], gradient, strategy[player]).actions.body[:, 0]
+            weighted = weighted.at[self.cells[player]].set(values)
+            reach = jnp.append(reaches[1 - player][:, 0], 1)[self.sequence[player]]
+            mass = mass.at[self.infoset[player]].add(self.chance[player] * reach)
+        table, mass = weighted[:-1].reshape(policy.shape), mass[:, None]
+        return jnp.where(mass > 0, table / jnp.where(mass > 0, mass, 1), 0)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MirrorDescentLesson:
+    """A `Lesson` of all decisions, whose state is π_t and its values.
+
+    Attributes:
+      batches: the decisions.
+      values: evaluates policies.
+      eta: η.
+      alpha: α.
+      inner: steps per iteration.
+    """
+
+    batches: Batches
+    values: ExactValues
+    eta: jax.Array
+    alpha: jax.Array
+    inner: int = dataclasses.field(metadata={"static": True})
+
+    def init(self, weights: Weights) -> Carried:
+        """Zeros, replaced before the first loss."""
+        zeros = jnp.zeros(self.batches.legal.shape, jnp.float32)
+        return {"log_policy": zeros, "values": zeros}
+
+    def carry(self, carried: Carried, weights: Weights, step: jax.Array) -> Carried:
+        """Evaluates the policy at the beginning of every iteration."""
+
+        def evaluated() -> Carried:
+            log_policy = self.batches.log_policy(weights)
+            return {"log_policy": log_policy, "values": self.values(jnp.exp(log_policy))}
+
+        return jax.lax.cond(step % self.inner == 0, evaluated, lambda: carried)
+
+    def loss(self, weights: Weights, carried: Carried, step: jax.Array) -> jax.Array:
+        """The objective of the step's iteration, averaged over the batch."""
+        rows = self.batches.rows(step)
+        root = jnp.sqrt((step // self.inner + 1).astype(jnp.float32))
+        log_policy, legal = self.batches.log_policy(weights, rows), self.batches.legal[rows]
+        magnet = -jnp.log(jnp.sum(legal, axis=1, keepdims=True, dtype=jnp.float32))
+        to_magnet, to_old = log_policy - magnet, log_policy - carried["log_policy"][rows]
+        cost = (self.alpha / root) * to_magnet + (root / self.eta) * to_old - carried["values"][rows]
+        return jnp.mean(jnp.sum(jnp.exp(log_policy) * cost, axis=1))
