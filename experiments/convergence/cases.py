@@ -23,6 +23,7 @@ from jaxgadget import (
 from jaxgadget.core.certificate import Fallback
 from jaxgadget.core.driver import cast_arrays
 from jaxgadget.core.problem import Problem, with_regret_tolerance
+from jaxgadget.core.treeplex import expand_infosets, sum_actions
 from jaxgadget.gadgets.entry import BoundRule
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.games import GadgetGames, Prepared, build_games
@@ -195,6 +196,17 @@ class Games:
         """A player's blueprints below the cut, repeated for every gadget."""
         with precision(np.float64):
             return jax.device_put(np.tile(self.prepared.rows[player], (1, len(self.gadgets))))
+
+    @functools.cached_property
+    def entry_blueprint(self) -> jax.Array:
+        """`[Q, lanes]` the opponent's blueprint as a strategy of the entry: the blueprint prior."""
+        half = [dataclasses.replace(g, prior=BlueprintPrior(), epsilon=0.5) for g in self.gadgets]
+        opponent = 1 - self.player
+        problem = problem_of(_build(self.prepared, half), "float64")
+        entry = problem.sides[opponent].entry
+        with precision(np.float64):
+            floor = problem.terms[opponent].entry.floor
+            return floor / expand_infosets(entry, sum_actions(entry, floor))
 
     def exploitability(self, strategy: FloatArray) -> FloatArray:
         """`[lanes]` of the refined policies in the full game, from strategies `[Q, lanes]` below the cut."""

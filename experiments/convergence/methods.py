@@ -13,11 +13,12 @@ import numpy as np
 
 from experiments.convergence.cases import EPSILONS, Games
 from jaxgadget.core.cfr import State, run, start
-from jaxgadget.core.problem import Parts
+from jaxgadget.core.problem import Parts, follow
 from jaxgadget.core.regret import RegretMatching, Rule, find_rule
 from jaxgadget.core.treeplex import expand_infosets, sum_actions
+from jaxgadget.util.players import replaced
 
-Warmth = Literal["blueprint", "regrets", "strategy"]
+Warmth = Literal["blueprint", "regrets", "strategy", "entry"]
 
 
 @functools.partial(
@@ -114,6 +115,7 @@ METHODS = {
         Method(name="CFR+ linear, regrets × 10", rule=CFR_PLUS, warm="regrets", warmth=10.0),
         Method(name="CFR+ linear, strategy × 1", rule=CFR_PLUS, warm="strategy"),
         Method(name="CFR+ linear, strategy × 10", rule=CFR_PLUS, warm="strategy", warmth=10.0),
+        Method(name="CFR+ linear, entry from blueprint", rule=CFR_PLUS, warm="entry"),
         Method(name="SAPCFR+ quadratic, from blueprint", rule=CAUTIOUS, warm="blueprint"),
         Method(name="CFR+ linear, float32", rule=CFR_PLUS, dtype="float32"),
         Method(name="SAPCFR+ quadratic, float32", rule=CAUTIOUS, dtype="float32"),
@@ -131,11 +133,14 @@ def begin(games: Games, method: Method) -> State:
     Without a warm start play is uniform. `blueprint`: both players' first strategies below the cut are their
     blueprints. `regrets`: the same, with the regrets of that play multiplied. `strategy`: initial regrets are
     proportional to the blueprints' strategies, scaled at every infoset to the sum of absolute regrets against
-    the blueprint.
+    the blueprint. `entry`: the opponent's first strategy at the gadget's root is its blueprint, as in
+    DeepStack (Kubíček et al. 2026, §5).
     """
     problem = games.problem
     if method.warm is None:
         return start(problem, method.rule)
+    if method.warm == "entry":
+        return _from_entry(games, start(problem, method.rule))
     bodies = [games.blueprint(player) for player in (0, 1)]
     fresh = start(problem, CFR_PLUS)
     large = [Parts(jnp.full_like(r.entry, LARGE), LARGE * b) for r, b in _pairs(fresh, bodies)]
@@ -154,6 +159,20 @@ def begin(games: Games, method: Method) -> State:
         for side, (r, b) in zip(problem.sides, _pairs(seen, bodies), strict=True)
     ]
     return dataclasses.replace(start(problem, CFR_PLUS), rule=(regret[0], regret[1]))
+
+
+def _from_entry(games: Games, state: State) -> State:
+    """The state with the opponent's blueprint as the strategy of its entry, floors included."""
+    opponent = 1 - games.player
+    side, terms = games.problem.sides[opponent], games.problem.terms[opponent]
+    entry = terms.entry.floored(side.entry, games.entry_blueprint)
+    strategy = state.strategy[opponent]._replace(entry=entry)
+    plan = jax.jit(follow)(side, terms, strategy)
+    return dataclasses.replace(
+        state,
+        strategy=replaced(state.strategy, opponent, strategy),
+        plan=replaced(state.plan, opponent, plan),
+    )
 
 
 def _pairs(state: State, bodies: list[jax.Array]) -> list[tuple[Parts, jax.Array]]:

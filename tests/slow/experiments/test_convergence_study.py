@@ -119,6 +119,28 @@ def test_warm_starts_play_the_blueprint(resolving: cases.Games):
                 assert np.abs(played - expected).mean() < 0.2
 
 
+@pytest.mark.parametrize("kind", ["resolving", "max-margin"])
+def test_a_warm_entry_plays_the_blueprints_ranges(kind: str):
+    """Their clipped shares in each subgame, mixed with the gadget's own prior; all else is a cold start."""
+    games = cases.build(KUHN, 1, kind, "priors")
+    method, ranges = methods.METHODS["CFR+ linear, entry from blueprint"], games.prepared.ranges
+    with precision(np.float64):
+        warm, cold = methods.begin(games, method), methods.start(games.problem, method.rule)
+    share = BlueprintPrior().follow(ranges)
+    if kind == "max-margin":
+        share = share / ranges.per_subgame(share)[ranges.subgame]
+    for number, (prior, epsilon) in enumerate(games.names):
+        lanes = slice(number * ranges.num_lanes, (number + 1) * ranges.num_lanes)
+        if prior == "blueprint":
+            entered = np.asarray(warm.plan[0].entry)[np.asarray(games.problem.sides[0].link), lanes]
+            np.testing.assert_allclose(entered[: len(share)], share, rtol=1e-12)
+        first = np.asarray(warm.strategy[0].entry)[:, lanes]
+        assert (np.abs(first - np.asarray(cold.strategy[0].entry)[:, lanes]) > epsilon).any()
+    for ours, theirs in zip(jax.tree.leaves(warm.rule), jax.tree.leaves(cold.rule), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(warm.strategy[0].body, cold.strategy[0].body)
+
+
 @pytest.mark.parametrize("scale", ["largest", "squared"])
 def test_scaled_priors(scale: str):
     """From the definition, subgame by subgame."""

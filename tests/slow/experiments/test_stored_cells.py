@@ -407,7 +407,7 @@ TIMES = "all its numbers are times, or the sizes that were asked for"
 
 LEFT_OUT = {
     "continuation/guard": TIMES,
-    "continuation/networks": "training takes 93 s of processor time or more, and its errors depend on a machine's rounding",
+    "continuation/networks": "training takes 93 s of processor time, and its errors depend on rounding",
     "nested/throughput": TIMES,
     "nested/paper_sizes": "listing the smaller game takes two minutes and 5 GB",
     "nested/by_hands": "a blueprint takes a minute and 4 GB, a search seven and 9 GB",
