@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxgadget.learn.options import PolicyTrainingConfig
 from jaxgadget.learn.policy_lesson import Batches, PolicyTask
 from jaxgadget.learn.trainer import Carried, Lesson, Stateless
 from jaxgadget.networks.perceptron import PerceptronShape, Weights
@@ -35,6 +36,11 @@ class Distil:
     def name(self) -> str:
         """`distil`."""
         return "distil"
+
+    @property
+    def config(self) -> PolicyTrainingConfig:
+        """Batches are of infosets, in a random order that repeats; all if there are fewer."""
+        return PolicyTrainingConfig(steps=5000, batch_size=2048)
 
     def networks(self, task: PolicyTask) -> dict[str, PerceptronShape]:
         """None."""

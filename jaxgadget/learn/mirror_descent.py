@@ -24,6 +24,7 @@ import numpy as np
 from jaxgadget.core.problem import Parts, Problem, follow, payoff_reach, values_up
 from jaxgadget.core.solver import check_iterations
 from jaxgadget.learn.decisions import Decisions
+from jaxgadget.learn.options import PolicyTrainingConfig
 from jaxgadget.learn.policy_lesson import Batches, PolicyTask
 from jaxgadget.learn.trainer import Carried, Lesson
 from jaxgadget.networks.perceptron import PerceptronShape, Weights
@@ -61,6 +62,11 @@ class MirrorDescent:
     def name(self) -> str:
         """`mmd`."""
         return "mmd"
+
+    @property
+    def config(self) -> PolicyTrainingConfig:
+        """Batches are of infosets, in a random order that repeats; all if there are fewer."""
+        return PolicyTrainingConfig(steps=20_000, batch_size=4096)
 
     def networks(self, task: PolicyTask) -> dict[str, PerceptronShape]:
         """None."""

@@ -282,13 +282,33 @@ class RangeTrainingConfig(TrainingConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PolicyTrainingConfig(TrainerConfig):
-    """Settings of a training of a policy; the defaults are those of `train_policy`.
+    """Settings of a training of a policy; each method has defaults of its own.
 
     Attributes:
-      batch_size: infosets of a training step, in a random order that repeats; all if there are fewer.
+      batch_size: infosets of a training step, or what else the method learns from.
+      average: the network's weights are an average over those of about the last `average * steps` steps; 0
+        for the last ones.
     """
 
-    steps: int = 20_000
-    batch_size: int = 4096
     width: int = 128
     learning_rate: float = 1e-3
+    average: float = 0.0
+
+    DETERMINING: ClassVar = (*TrainerConfig.DETERMINING, "average")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "average", check_number("average", self.average, 1.0))
+
+    @property
+    def schedule(self) -> LearningSchedule:
+        """The optimiser's learning schedule, and the average of the weights."""
+        return dataclasses.replace(super().schedule, average=self.average)
+
+
+def check_number(name: str, value: object, largest: float = math.inf) -> float:
+    """A setting as a float; ValueError if it is not a finite number from 0 to `largest`."""
+    if not is_finite_number(value) or not 0 <= value <= largest:
+        below = f" to {largest:g}" if largest < math.inf else ""
+        raise ValueError(f"{name}={value!r}: expected a number from 0{below}")
+    return float(value)

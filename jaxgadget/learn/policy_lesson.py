@@ -51,6 +51,11 @@ class PolicyMethod(Protocol):
         """Name on the command line and in folders."""
         ...
 
+    @property
+    def config(self) -> PolicyTrainingConfig:
+        """Default settings of the training."""
+        ...
+
     def networks(self, task: PolicyTask) -> dict[str, PerceptronShape]:
         """Networks that are trained beside the policy, such as a critic, by the names of their weights."""
         ...

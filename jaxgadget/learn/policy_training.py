@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxgadget.games.checks import check_machine
 from jaxgadget.games.game import TooLargeError
 from jaxgadget.games.machine import StateMachine
 from jaxgadget.learn.decisions import Decisions
@@ -66,7 +67,7 @@ def train_policy(
       game: the game, a `StateMachine`, or its tree, which is enumerated otherwise if it has at most
         2,000,000 histories.
       method: `Distil(target)` or `MirrorDescent()`.
-      config: settings of the training.
+      config: settings of the training; by default those of the method, `method.config`.
       folder: folder for checkpoints and the log; a training stored there is resumed.
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
@@ -77,9 +78,10 @@ def train_policy(
       ImportError: if `folder` is not None and orbax is not installed.
     """
     began = time.perf_counter()
-    config = PolicyTrainingConfig.of(config)
+    config = method.config if config is None else PolicyTrainingConfig.of(config)
     tree = check_whole(game) if isinstance(game, HistoryTree) else None
     machine = find_machine(game.game if isinstance(game, HistoryTree) else game)
+    check_machine(machine)
     tree = _enumerate(machine, progress) if tree is None else tree
     shape = policy_shape(machine, config.width, config.depth)
     config.check_room(shape.inputs, shape.outputs)
@@ -101,7 +103,7 @@ def train_policy(
             trainer = Trainer(config, lesson, weights, measure, keeper, began)
             with progress_bar("training", config.steps, progress) as report:
                 trainer.train(report)
-        policy.weights = trainer.progress.weights[POLICY]
+        policy.weights = trainer.progress.network[POLICY]
         final = trainer.log[-1]["nash_conv"]
     return PolicyTraining(
         policy=policy, log=pd.DataFrame(trainer.log), nash_conv=final, seconds=trainer.seconds()
