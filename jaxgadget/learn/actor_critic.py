@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import jax
@@ -10,11 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from jaxgadget.core.devices import HOME
+from jaxgadget.core.memory import find_memory
 from jaxgadget.games.machine import StateMachine
-from jaxgadget.learn.rollouts import Rollouts, play
-from jaxgadget.networks.perceptron import PerceptronShape, Weights, evaluate, initial_weights
-from jaxgadget.policy.network import POLICY, log_policy, policy_shape, state_policy, with_seat
+from jaxgadget.learn.policy_lesson import PolicyTask
+from jaxgadget.learn.rollouts import BATCH, Rollouts, play, rollout_bytes
+from jaxgadget.networks.perceptron import PerceptronShape, Weights, evaluate
+from jaxgadget.policy.network import POLICY, log_policy, state_policy, with_seat
 from jaxgadget.util.compilation import compiled
+from jaxgadget.util.memory import megabytes
 from jaxgadget.util.precision import numpy_promotion, precision
 
 VALUE = "value"
@@ -43,15 +48,19 @@ class ActorCritic:
     value: PerceptronShape
     mesh: Mesh | None = None
 
-    @classmethod
-    def of(cls, machine: StateMachine[Any], width: int, depth: int, mesh: Mesh | None = None) -> ActorCritic:
-        """Networks of a width and a depth."""
-        policy = policy_shape(machine, width, depth)
-        return cls(machine=machine, policy=policy, value=dataclasses.replace(policy, outputs=1), mesh=mesh)
+    @staticmethod
+    def of(task: PolicyTask) -> ActorCritic:
+        """Networks of a task, on as many local devices as the batch can be split over evenly."""
+        devices = jax.local_devices()
+        count = math.gcd(len(devices), task.config.batch_size)
+        mesh = Mesh(np.array(devices[:count]), (BATCH,)) if count > 1 else None
+        value = dataclasses.replace(task.shape, outputs=1)
+        return ActorCritic(machine=task.machine, policy=task.shape, value=value, mesh=mesh)
 
-    def initial_weights(self, seed: int) -> Weights:
-        """Random weights of which the policy is uniform and the values are 0."""
-        return {POLICY: initial_weights(self.policy, seed), VALUE: initial_weights(self.value, seed)}
+    def whole(self, count: int) -> int:
+        """The next number that can be split over the devices evenly."""
+        size = 1 if self.mesh is None else self.mesh.size
+        return -(-count // size) * size
 
     def play(self, weights: Weights, key: jax.Array, games: int) -> tuple[Rollouts, jax.Array]:
         """Games of the policy against itself, and the networks' inputs `[T, 2, n, F + 2]`."""
@@ -68,6 +77,16 @@ class ActorCritic:
     def values(self, weights: Weights, inputs: jax.Array) -> jax.Array:
         """`[...]` values of infostates to their players, in units of the scale."""
         return evaluate(self.value, weights[VALUE], inputs)[..., 0]
+
+
+def check_room(machine: StateMachine[Any], games: int) -> None:
+    """Raises ValueError if a batch of games does not fit into memory."""
+    needed, available = rollout_bytes(machine, games), find_memory(HOME)
+    if available is not None and needed > available:
+        raise ValueError(
+            f"batch_size: a batch of {games} games of {machine.name} needs at least {megabytes(needed)}, but "
+            f"{megabytes(available)} are available; choose a smaller batch_size"
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,17 +14,94 @@ minibatch, and the optimiser is that of all trainings.
 from __future__ import annotations
 
 import dataclasses
+import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from jaxgadget.learn.actor_critic import ActorCritic
+from jaxgadget.core.solver import check_iterations
+from jaxgadget.learn.actor_critic import VALUE, ActorCritic, check_room, measure_game
 from jaxgadget.learn.estimators import v_trace
-from jaxgadget.learn.options import PPOConfig
+from jaxgadget.learn.options import PolicyTrainingConfig, check_number
+from jaxgadget.learn.policy_lesson import PolicyTask
 from jaxgadget.learn.rollouts import split, take_chosen
-from jaxgadget.networks.perceptron import Weights
+from jaxgadget.networks.perceptron import PerceptronShape, Weights
 from jaxgadget.policy.network import POLICY
+
+EPOCHS_KEY = 2**31 - 1
+"""Folded into the key for orders of decisions; not the number of a batch of games."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PPO:
+    """Sampled magnetic mirror descent in the form of PPO; the config's batches are of decisions.
+
+    Values and advantages are in units of the returns' standard deviation under the uniform policy.
+
+    Attributes:
+      minibatches: number of training steps in an epoch over the decisions of a batch of games.
+      epochs: number of epochs before new games.
+      entropy: weight of the entropy in the first step.
+      final_entropy: weight in the last step; in between it falls linearly.
+      divergence: weight of the divergence from the policy that played.
+      clip: maximum change of a probability's ratio that the surrogate rewards.
+      value_weight: weight of the values' squared error.
+      trace_decay: λ of the advantages.
+
+    Raises:
+      ValueError: if a setting is out of range.
+    """
+
+    minibatches: int = 4
+    epochs: int = 2
+    entropy: float = 0.2
+    final_entropy: float = 0.02
+    divergence: float = 0.025
+    clip: float = 0.025
+    value_weight: float = 0.5
+    trace_decay: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("minibatches", "epochs"):
+            object.__setattr__(self, name, check_iterations(getattr(self, name), name))
+        for name in ("entropy", "final_entropy", "divergence", "clip", "value_weight"):
+            object.__setattr__(self, name, check_number(name, getattr(self, name)))
+        object.__setattr__(self, "trace_decay", check_number("trace_decay", self.trace_decay, 1.0))
+
+    @property
+    def name(self) -> str:
+        """`ppo`."""
+        return "ppo"
+
+    @property
+    def config(self) -> PolicyTrainingConfig:
+        """Default settings of the training."""
+        return PolicyTrainingConfig(steps=50_000, batch_size=256, average=0.2)
+
+    def networks(self, task: PolicyTask) -> dict[str, PerceptronShape]:
+        """The values."""
+        return {VALUE: dataclasses.replace(task.shape, outputs=1)}
+
+    def lesson(self, task: PolicyTask) -> PPOLesson:
+        """Games in which about as many decisions as a batch holds are made; ValueError if they do not fit."""
+        networks, measured = ActorCritic.of(task), measure_game(task.machine, task.config.seed)
+        games = networks.whole(math.ceil(self.minibatches * task.config.batch_size / measured.decisions))
+        check_room(task.machine, games)
+        return PPOLesson(
+            key=jax.random.key(task.config.seed),
+            scale=jnp.float32(measured.scale),
+            networks=networks,
+            method=self,
+            batch_size=task.config.batch_size,
+            steps=task.config.steps,
+            games=games,
+        )
+
+    def describe(self, lesson: PPOLesson) -> dict[str, Any]:
+        """All settings, and the number of games and the scale that were measured."""
+        return dataclasses.asdict(self) | {"games": lesson.games, "scale": float(lesson.scale)}
 
 
 @jax.tree_util.register_dataclass
@@ -58,15 +135,24 @@ class PPOLesson:
       key: random key.
       scale: unit of values.
       networks: both networks and the rules.
-      config: settings.
+      method: settings.
+      batch_size: number of decisions of a step.
+      steps: number of steps of the training.
       games: number of games in a batch.
     """
 
     key: jax.Array
     scale: jax.Array
     networks: ActorCritic = dataclasses.field(metadata={"static": True})
-    config: PPOConfig = dataclasses.field(metadata={"static": True})
+    method: PPO = dataclasses.field(metadata={"static": True})
+    batch_size: int = dataclasses.field(metadata={"static": True})
+    steps: int = dataclasses.field(metadata={"static": True})
     games: int = dataclasses.field(metadata={"static": True})
+
+    @property
+    def capacity(self) -> int:
+        """C, number of decisions that are kept of a batch of games."""
+        return self.batch_size * self.method.minibatches
 
     def init(self, weights: Weights) -> Decisions:
         """Zeros; the first step plays games."""
@@ -75,16 +161,16 @@ class PPOLesson:
 
     def carry(self, carried: Decisions, weights: Weights, step: jax.Array) -> Decisions:
         """New games every epochs × minibatches steps."""
-        batch, used = jnp.divmod(step, self.config.epochs * self.config.minibatches)
+        batch, used = jnp.divmod(step, self.method.epochs * self.method.minibatches)
         return jax.lax.cond(used == 0, lambda: self.collect(weights, batch), lambda: carried)
 
     def collect(self, weights: Weights, batch: jax.Array) -> Decisions:
         """Decisions of a new batch of games; the first ones again if there are fewer than C."""
-        networks, capacity = self.networks, self.config.capacity
+        networks, capacity = self.networks, self.capacity
         rollouts, inputs = networks.play(weights, jax.random.fold_in(self.key, batch), self.games)
         values = networks.values(weights, inputs)
         targets = v_trace(
-            values, rollouts.returns / self.scale, rollouts.acting, decay=self.config.trace_decay
+            values, rollouts.returns / self.scale, rollouts.acting, decay=self.method.trace_decay
         ).value
 
         def by_game(x: jax.Array) -> jax.Array:
@@ -105,39 +191,33 @@ class PPOLesson:
 
     def loss(self, weights: Weights, carried: Decisions, step: jax.Array) -> jax.Array:
         """The surrogate, the entropy, the divergence and the squared error of the values."""
-        config, networks = self.config, self.networks
+        method, networks = self.method, self.networks
         rows = self._rows(step)
         batch = jax.tree.map(lambda x: split(x[rows], networks.mesh, 0), carried)
         log = networks.log_policy(weights[POLICY], batch.inputs, batch.legal)
         policy = jnp.exp(log)
         old = jnp.log(jnp.where(batch.legal, batch.probability, 1))
         ratio = jnp.exp(take_chosen(log - old, batch.action))
-        clipped = jnp.clip(ratio, 1 - config.clip, 1 + config.clip)
+        clipped = jnp.clip(ratio, 1 - method.clip, 1 + method.clip)
         surrogate = jnp.minimum(ratio * batch.advantage, clipped * batch.advantage)
         entropy = -jnp.sum(policy * jnp.where(batch.legal, log, 0), axis=-1)
         divergence = jnp.sum(policy * jnp.where(batch.legal, log - old, 0), axis=-1)
         error = jnp.square(networks.values(weights, batch.inputs) - batch.target)
         return jnp.mean(
-            config.value_weight * error
+            method.value_weight * error
             - surrogate
             - self._temperature(step) * entropy
-            + config.divergence * divergence
+            + method.divergence * divergence
         )
 
     def _rows(self, step: jax.Array) -> jax.Array:
         """`[batch_size]` decisions of a step: of an epoch from a random one on, minibatch by minibatch."""
-        config = self.config
-        epoch, minibatch = jnp.divmod(step, config.minibatches)
+        epoch, minibatch = jnp.divmod(step, self.method.minibatches)
         key = jax.random.fold_in(jax.random.fold_in(self.key, EPOCHS_KEY), epoch)
-        first = jax.random.randint(key, (), 0, config.capacity) + minibatch * config.batch_size
-        return (first + jnp.arange(config.batch_size, dtype=jnp.int32)) % config.capacity
+        first = jax.random.randint(key, (), 0, self.capacity) + minibatch * self.batch_size
+        return (first + jnp.arange(self.batch_size, dtype=jnp.int32)) % self.capacity
 
     def _temperature(self, step: jax.Array) -> jax.Array:
-        """Weight of the entropy: falls linearly to `final_entropy`."""
-        config = self.config
-        schedule = optax.linear_schedule(config.entropy, config.final_entropy, config.steps)
+        """Weight of the entropy."""
+        schedule = optax.linear_schedule(self.method.entropy, self.method.final_entropy, self.steps)
         return jnp.asarray(schedule(step), jnp.float32)
-
-
-EPOCHS_KEY = 2**31 - 1
-"""Folded into the key for orders of decisions; not the number of a batch of games."""

@@ -364,13 +364,16 @@ def parsing(folder: str | os.PathLike[str], kind: NetworkKind) -> Generator[None
         raise kind.file.damaged(pathlib.Path(folder) / DESCRIPTION, error) from error
 
 
-def restore_weights(folder: str | os.PathLike[str], like: Weights, kind: NetworkKind) -> Weights:
+def restore_weights(
+    folder: str | os.PathLike[str], like: Weights, kind: NetworkKind, item: str = "weights"
+) -> Weights:
     """Loads the newest checkpoint's weights.
 
     Args:
       folder: folder of a training.
       like: weights with the same structure, shapes and dtypes, for example `abstract_weights`.
       kind: of the network.
+      item: `weights`, or `average` of trainings that average them.
 
     Raises:
       ValueError: if there is no checkpoint, or it is damaged or of other weights.
@@ -383,7 +386,7 @@ def restore_weights(folder: str | os.PathLike[str], like: Weights, kind: Network
             raise ValueError(f"{label} has no checkpoint yet; train it longer")
         try:
             _check_files(path, step)
-            return _restore(path, step, {"weights": like}, label)["weights"]
+            return _restore(path, step, {item: like}, label)[item]
         except (OSError, ValueError):
             if last_step(path) == step:  # otherwise another process is training, and has deleted this one
                 raise

@@ -215,7 +215,8 @@ def load_policy(folder: str | os.PathLike[str], game: TreeGame) -> NetworkPolicy
             f"{expected.inputs} and {expected.outputs} now: its rules have changed, so train again"
         )
     like = {part: abstract_weights(shape) for part, shape in shapes.items()}
-    weights = restore_weights(folder, like, KIND)[POLICY]
+    item = "average" if description["training"].get("average") else "weights"
+    weights = restore_weights(folder, like, KIND, item)[POLICY]
     step = last_step(folder)
     if step != steps:
         raise ValueError(

@@ -1,5 +1,6 @@
 """Sampled MMD in the form of PPO: its decisions and its loss, from their definitions."""
 
+import dataclasses
 import itertools
 import math
 
@@ -11,26 +12,43 @@ import pytest
 from jaxgadget.games.goofspiel import Goofspiel
 from jaxgadget.games.kuhn import KuhnPoker
 from jaxgadget.learn.actor_critic import VALUE, ActorCritic, measure_game
-from jaxgadget.learn.options import PPOConfig
-from jaxgadget.learn.ppo import PPOLesson
-from jaxgadget.networks.perceptron import Weights, evaluate
-from jaxgadget.policy.network import POLICY
+from jaxgadget.learn.ppo import PPO, PPOLesson
+from jaxgadget.networks.perceptron import Weights, evaluate, initial_weights
+from jaxgadget.policy.network import POLICY, policy_shape
 from jaxgadget.util.precision import precision
 from tests.learn.enumerated import Linear, enumerate_games
 
-CONFIG = PPOConfig(
-    steps=100, batch_size=16, minibatches=4, epochs=2, width=8, trace_decay=0.7, clip=0.1, entropy=0.3,
-    final_entropy=0.1, divergence=0.4, value_weight=0.6,
+METHOD = PPO(
+    minibatches=4, epochs=2, trace_decay=0.7, clip=0.1, entropy=0.3, final_entropy=0.1, divergence=0.4,
+    value_weight=0.6,
 )  # fmt: skip
+CAPACITY = 64
+
+
+def kuhn_networks() -> ActorCritic:
+    policy = policy_shape(KuhnPoker(), 8, 1)
+    value = dataclasses.replace(policy, outputs=1)
+    return ActorCritic(machine=KuhnPoker(), policy=policy, value=value)
+
+
+def random_weights(networks: ActorCritic) -> Weights:
+    initial = {POLICY: initial_weights(networks.policy, 0), VALUE: initial_weights(networks.value, 0)}
+    return noisy(initial, 1)
 
 
 def lesson_of(games: int) -> tuple[PPOLesson, Weights]:
-    networks = ActorCritic.of(KuhnPoker(), CONFIG.width, CONFIG.depth)
+    networks = kuhn_networks()
     with precision(np.float32):
         lesson = PPOLesson(
-            key=jax.random.key(2), scale=jnp.float32(1.5), networks=networks, config=CONFIG, games=games
+            key=jax.random.key(2),
+            scale=jnp.float32(1.5),
+            networks=networks,
+            method=METHOD,
+            batch_size=16,
+            steps=100,
+            games=games,
         )
-        return lesson, noisy(networks.initial_weights(0), 1)
+        return lesson, random_weights(networks)
 
 
 def noisy(weights: Weights, seed: int) -> Weights:
@@ -58,17 +76,17 @@ def test_decisions_are_those_of_the_games_in_order(games: int):
             ahead = np.append(here[1:], rollouts.returns[player, game] / 1.5)
             for k, step in enumerate(own):
                 later = (ahead - here)[k:]
-                target[step, player, game] = here[k] + later @ CONFIG.trace_decay ** np.arange(len(later))
+                target[step, player, game] = here[k] + later @ METHOD.trace_decay ** np.arange(len(later))
         for row in sorted(target):
             rows.append(row)
             expected.append((target[row], target[row] - values[row]))
-    index = np.array(rows)[np.arange(CONFIG.capacity) % min(len(rows), CONFIG.capacity)]
-    assert (len(rows) < CONFIG.capacity) == (games == 12)
+    index = np.array(rows)[np.arange(CAPACITY) % min(len(rows), CAPACITY)]
+    assert (len(rows) < CAPACITY) == (games == 12)
     place = tuple(index.T)
     np.testing.assert_array_equal(found.inputs, inputs[place])
     np.testing.assert_array_equal(found.probability, rollouts.probability[place])
     np.testing.assert_array_equal(found.action, rollouts.action[place])
-    chosen = np.array(expected)[np.arange(CONFIG.capacity) % min(len(rows), CONFIG.capacity)]
+    chosen = np.array(expected)[np.arange(CAPACITY) % min(len(rows), CAPACITY)]
     np.testing.assert_allclose(found.target, chosen[:, 0], atol=1e-5)
     np.testing.assert_allclose(found.advantage, chosen[:, 1], atol=1e-5)
 
@@ -104,7 +122,7 @@ def test_every_epoch_takes_all_decisions_once():
     with precision(np.float32):
         rows = np.asarray(jax.vmap(lesson._rows)(jnp.arange(12))).reshape(3, -1)
     for epoch in rows:
-        np.testing.assert_array_equal(np.sort(epoch), np.arange(CONFIG.capacity))
+        np.testing.assert_array_equal(np.sort(epoch), np.arange(CAPACITY))
     assert len({int(epoch[0]) for epoch in rows}) == 3
 
 

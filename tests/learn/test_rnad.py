@@ -5,26 +5,23 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxgadget.games.kuhn import KuhnPoker
-from jaxgadget.learn.actor_critic import ActorCritic
-from jaxgadget.learn.options import RNaDConfig
-from jaxgadget.learn.rnad import Networks, RNaDLesson
+from jaxgadget.learn.rnad import Networks, RNaD, RNaDLesson
 from jaxgadget.networks.perceptron import Weights, evaluate
 from jaxgadget.policy.network import POLICY
 from jaxgadget.util.precision import precision
-from tests.learn.test_ppo import noisy
+from tests.learn.test_ppo import kuhn_networks, noisy, random_weights
 
-CONFIG = RNaDConfig(
-    steps=100, batch_size=24, width=8, regularisation=0.3, swap=4, threshold=0.2, target_rate=0.25,
-    value_weight=0.7,
-)  # fmt: skip
+GAMES = 24
+METHOD = RNaD(regularisation=0.3, swap=4, threshold=0.2, target_rate=0.25, value_weight=0.7)
 
 
 def lesson_of() -> tuple[RNaDLesson, Weights]:
-    networks = ActorCritic.of(KuhnPoker(), CONFIG.width, CONFIG.depth)
+    networks = kuhn_networks()
     with precision(np.float32):
-        lesson = RNaDLesson(key=jax.random.key(5), scale=jnp.float32(1.5), networks=networks, config=CONFIG)
-        return lesson, noisy(networks.initial_weights(0), 1)
+        lesson = RNaDLesson(
+            key=jax.random.key(5), scale=jnp.float32(1.5), networks=networks, method=METHOD, batch_size=GAMES
+        )
+        return lesson, random_weights(networks)
 
 
 def test_the_target_follows_and_replaces_the_regularisation_policy():
@@ -53,7 +50,7 @@ def test_the_loss_is_that_of_its_definition(step: int):
         carried = Networks(noisy(weights, 2), noisy(weights, 3)[POLICY], noisy(weights, 4)[POLICY])
         loss = float(jax.jit(lesson.loss)(weights, carried, jnp.int32(step)))
         key = jax.random.fold_in(lesson.key, step)
-        games, inputs = jax.tree.map(np.asarray, networks.play(weights, key, CONFIG.batch_size))
+        games, inputs = jax.tree.map(np.asarray, networks.play(weights, key, GAMES))
         logits, regular, before = (
             np.asarray(evaluate(networks.policy, policy, inputs), float)
             for policy in (weights[POLICY], carried.regular, carried.before)
@@ -69,7 +66,7 @@ def test_the_loss_is_that_of_its_definition(step: int):
     policy = np.exp(log)
     losses: list[list[float]] = [[], []]
     num_held = 0
-    for game in range(CONFIG.batch_size):
+    for game in range(GAMES):
         lost = np.where(games.acting[..., game], (policy * penalty)[:, :, game].sum(axis=-1), 0)
         for player in (0, 1):
             future = games.returns[player, game] / 1.5
