@@ -19,6 +19,7 @@ import typer
 
 from jaxgadget.cli import (
     bench,
+    critic,
     export,
     holdem,
     inspect,
@@ -122,6 +123,7 @@ for _name, _function, _examples in (
     ("show", looking.show_subgame, looking.SHOW_EXAMPLES),
     ("train-value", train.train_value, train.VALUE_EXAMPLES),
     ("train-ranges", train.train_ranges, train.RANGES_EXAMPLES),
+    ("train-critic", critic.train_critic, critic.CRITIC_EXAMPLES),
     ("nested", nested.nested, nested.NESTED_EXAMPLES),
     ("match", match.match, match.MATCH_EXAMPLES),
     ("export", export.export, export.EXPORT_EXAMPLES),

@@ -12,8 +12,11 @@ from jaxgadget.cli.fields import option, request
 from jaxgadget.cli.options import BlueprintOptions, GameOptions, SeedOptions
 from jaxgadget.gadgets.registry import RANGE_VALUES, VALUES
 from jaxgadget.report.output import working
+from jaxgadget.util.folders import find_kind
 
 if TYPE_CHECKING:
+    from jaxgadget.learn.critic import NetworkCritic
+    from jaxgadget.policy.network import NetworkPolicy
     from jaxgadget.policy.policy import Policy
     from jaxgadget.subgames.leaves import OptimalValues
     from jaxgadget.subgames.nested import Nested
@@ -63,6 +66,19 @@ class SearchBlueprintOptions(BlueprintOptions):
             raise ValueError(f"--blueprint {spec!r} makes {profiles.num_lanes} blueprints; expected one")
         return tree, profiles
 
+    def load_network(self, game: GameOptions) -> NetworkPolicy:
+        """The only blueprint, a policy network, without enumerating the game."""
+        spec = self.only()
+        kind, _, folder = spec.partition(":")
+        if kind != "file" or not folder:
+            raise ValueError(
+                f"--blueprint {spec!r}: expected file:DIR, a network of `train-policy`, as critics are for "
+                "games that are not enumerated"
+            )
+        from jaxgadget.policy.network import load_policy
+
+        return load_policy(folder, game.load())
+
 
 @request
 class LeafOptions(SeedOptions):
@@ -71,7 +87,8 @@ class LeafOptions(SeedOptions):
     Attributes:
       depth: number of moves down to the limit; the minimum number if the limit is at own decisions.
       leaf: values at the limit: `exact`, or the folder of a network that `train-value` made for this
-        blueprint; for `nested` also `end` (no limit), `optimal` (everything below the limit is solved
+        blueprint; for `match` also the folder of a critic of `train-critic`, for games that are not
+        enumerated; for `nested` also `end` (no limit), `optimal` (everything below the limit is solved
         together with the search), or `values:DIR`, a network made by `train-ranges`, whose cut is the limit.
       k: number of strategies that each player chooses from at the limit; the first is the blueprint.
     """
@@ -85,6 +102,23 @@ class LeafOptions(SeedOptions):
         """True for `values:DIR`."""
         name, _, folder = self.leaf.partition(":")
         return name in RANGE_VALUES and bool(folder)
+
+    @property
+    def is_critic(self) -> bool:
+        """True for the folder of a critic."""
+        kind = find_kind(self.leaf) if self.leaf else None
+        return kind is not None and kind.writer == "train_critic"
+
+    def load_critic(self, game: GameOptions) -> NetworkCritic:
+        """The critic at --leaf, without enumerating the game."""
+        from jaxgadget.learn.critic import load_critic
+
+        critic = load_critic(self.leaf, game.load())
+        if self.k is not None and self.k != critic.num_entries:
+            raise ValueError(
+                f"--leaf {self.leaf!r} has K = {critic.num_entries}, and --k is {self.k}; expected the same"
+            )
+        return critic
 
     def make(
         self, context: typer.Context, tree: Tree, profiles: Policy

@@ -130,7 +130,7 @@ def train_value(
 
     with working("portfolio"):
         portfolio = make_portfolio(profile, size=options.k, seed=training.seed, progress=True)
-    with _keeping_steps(training.out, training.steps):
+    with keeping_steps(training.out, training.steps):
         trained = train(
             tree,
             portfolio,
@@ -199,7 +199,7 @@ def _shared(training: TrainingOptions) -> dict[str, Any]:
     return settings | {"depth": settings.pop("blocks")}
 
 
-def _keeping_steps(out: pathlib.Path, steps: int) -> contextlib.AbstractContextManager[None]:
+def keeping_steps(out: pathlib.Path, steps: int) -> contextlib.AbstractContextManager[None]:
     """Context manager that adds a description of the folder's checkpoint to an interrupt."""
     from jaxgadget.networks.checkpoints import last_step
 

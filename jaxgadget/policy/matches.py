@@ -111,6 +111,12 @@ class Matches(LaneResult):
         return tuple(map(self.games.moves, numbers.tolist()))
 
     @property
+    def wins_are_equal(self) -> bool:
+        """True if every win in these matches pays the same."""
+        payoff = self.games.payoff
+        return _are_equal(payoff, self.games.largest_payoff + abs(self.games.constant) / 2)
+
+    @property
     def lane_columns(self) -> dict[str, Any]:
         """Row and column."""
         names, (row, column) = np.asarray(self.names, object), np.asarray(self.pairs).T
@@ -137,8 +143,12 @@ class Matches(LaneResult):
 
 def are_wins_equal(tree: HistoryTree) -> bool:
     """True if every win pays the same, so that win rates and mean returns are equivalent; false for poker."""
-    payoff = tree.payoff[tree.terminals]
-    sizes = np.abs(payoff[_terminal_outcomes(tree) != 0])
+    ends = TreePositions(tree, tree.terminals)
+    return _are_equal(ends.payoff, ends.largest_payoff + abs(ends.constant) / 2)
+
+
+def _are_equal(payoff: FloatArray, largest_return: float) -> bool:
+    sizes = np.abs(payoff[_outcomes(payoff, largest_return) != 0])
     return bool(np.ptp(sizes) <= CONSTANT_SUM_TOLERANCE * sizes.max()) if len(sizes) else True
 
 

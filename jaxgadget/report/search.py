@@ -28,6 +28,7 @@ from jaxgadget.report.tables import KNOWLEDGE, constant_field, order_field
 if TYPE_CHECKING:
     import pandas as pd
 
+    from jaxgadget.learn.critic import CriticTraining
     from jaxgadget.learn.range_training import RangeTraining
     from jaxgadget.learn.training import Training
     from jaxgadget.subgames.knowledge import Knowledge
@@ -283,6 +284,33 @@ def ranges_notes(training: RangeTraining) -> list[str]:
         f"{training.samples} subgames solved{per_second}, largest gap {training.gap_max:.2g} with a payoff "
         f"range of {training.payoff_range:g}; {training.seconds:.0f} s in total.",
     ]
+
+
+def critic_record(training: CriticTraining, steps: int) -> dict[str, Any]:
+    """Record of `jaxgadget train-critic --json`."""
+    return {
+        "game": training.critic.machine.name,
+        "k": training.critic.num_entries,
+        "steps": steps,
+        "seconds": training.seconds,
+        "games_per_second": training.examples_per_second,
+        "root_loss": _root_loss(training),
+        "scale": training.critic.scale,
+    }
+
+
+def critic_table(training: CriticTraining, steps: int) -> Table:
+    """The last loss, in payoff units."""
+    rows: list[Row] = [
+        {"over": "returns, whose noise is included", "error": _root_loss(training) * training.critic.scale}
+    ]
+    table = rows_to_table(rows, [text("over"), number("error")])
+    table.title = table_title(f"{training.critic.machine.name}: root of the loss after {steps} steps")
+    return table
+
+
+def _root_loss(training: CriticTraining) -> float:
+    return math.sqrt(float(training.log["loss"].iloc[-1]))
 
 
 def _errors_table(game: str, steps: int, errors: dict[str, float], payoff_range: float) -> Table:

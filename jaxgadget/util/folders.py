@@ -45,6 +45,7 @@ KINDS = {
     "jaxgadget policy network": FolderKind(
         "a policy network", "train_policy", "`--blueprint file:DIR` or load_policy"
     ),
+    "jaxgadget critic": FolderKind("a critic", "train_critic", "`match --leaf DIR` or load_critic"),
     "jaxgadget range network": FolderKind(
         "a network of ranges",
         "train_ranges",

@@ -1,0 +1,53 @@
+"""`train-critic`, and `match` in games that are not enumerated."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+
+from jaxgadget.tree import history
+from tests.cli.test_cli_search import run
+from tests.policy.test_network import make, write
+
+GAME = "goofspiel(imp_info=True,num_cards=4,points_order=descending)"
+TRAIN = ("train-critic", GAME, "--k", 3, "--steps", 4, "--width", 8, "--batch-size", 16)
+MATCH = ("match", GAME, "--matches", 2, "--iterations", 5, "--gadget", "max-margin", "--prior", "none")
+
+
+def test_a_critic_is_trained_and_played_with_without_a_tree(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blueprint, critic = f"file:{tmp_path / 'policy'}", tmp_path / "critic"
+    write(tmp_path / "policy", make(GAME))
+    trained = run(*TRAIN, "--blueprint", blueprint, "--out", critic, "--json", "-")
+    assert trained.exit_code == 0, trained.output
+    record = json.loads(trained.stdout)
+    assert (record["game"], record["k"], record["steps"]) == (GAME, 3, 4)
+    assert 0 < record["root_loss"] < 3
+    monkeypatch.setattr(history, "_generate", _only_from_public_states(history._generate))
+    played = run(*MATCH, "--blueprint", blueprint, "--leaf", critic, "--json", "-")
+    assert played.exit_code == 0, played.output
+    rows = json.loads(played.stdout)["rows"]
+    assert {row["row"] for row in rows} == {"max-margin", "blueprint"}
+    shown = run(*MATCH, "--blueprint", blueprint, "--leaf", critic)
+    assert "public states were searched" in shown.output
+    for arguments, message in (
+        ((*MATCH, "--blueprint", "uniform", "--leaf", critic), "expected file:DIR"),
+        ((*MATCH, "--blueprint", blueprint, "--leaf", critic, "--k", 5), "K = 3"),
+        ((*TRAIN, "--blueprint", "uniform", "--out", tmp_path / "other"), "expected file:DIR"),
+        (("nested", GAME, "--blueprint", "uniform", "--leaf", critic), "a critic"),
+    ):
+        failed = run(*arguments)
+        assert failed.exit_code == 1 and message in " ".join(failed.output.split())
+
+
+def _only_from_public_states(generate):
+    """Enumerates nothing but games from a public state."""
+
+    def checked(game, *arguments):
+        assert " after [" in game.name
+        return generate(game, *arguments)
+
+    return checked
