@@ -23,6 +23,10 @@ from .gadgets.trunk_gadgets import OptimalContinuation as OptimalContinuation
 from .games.abstraction import Abstraction as Abstraction
 from .games.hands import HandsGame as HandsGame
 from .games.menu import MenuAbstraction as MenuAbstraction
+from .games.public_state import PublicState as PublicState
+from .games.public_state import StateStrategy as StateStrategy
+from .games.public_state import find_public_state as find_public_state
+from .games.public_state import public_observations as public_observations
 from .games.registry import list_games as list_games
 from .games.registry import load as load
 from .games.team import team as team
@@ -33,9 +37,13 @@ from .holdem.solve import evaluate_spot as evaluate_spot
 from .holdem.solve import solve_spots as solve_spots
 from .holdem.spots import Spot as Spot
 from .holdem.translate import translate_solution as translate_solution
+from .learn.critic import NetworkCritic as NetworkCritic
+from .learn.critic import load_critic as load_critic
+from .learn.critic import train_critic as train_critic
 from .learn.network import NetworkValues as NetworkValues
 from .learn.network import load_values as load_values
 from .learn.options import RangeTrainingConfig as RangeTrainingConfig
+from .learn.options import TrainerConfig as TrainerConfig
 from .learn.options import TrainingConfig as TrainingConfig
 from .learn.range_network import FolderRanges as FolderRanges
 from .learn.range_network import RangeNetwork as RangeNetwork
@@ -78,9 +86,11 @@ from .policy.matches import replay_players as replay_players
 from .policy.matches import worst_matchup as worst_matchup
 from .policy.player import Player as Player
 from .policy.player import PolicyPlayer as PolicyPlayer
+from .policy.player import StatePlayer as StatePlayer
 from .policy.policy import Policy as Policy
 from .policy.policy import as_policy as as_policy
 from .policy.portfolio import make_portfolio as make_portfolio
+from .policy.positions import StatePositions as StatePositions
 from .policy.solve import Solution as Solution
 from .policy.solve import cfr_checkpoints as cfr_checkpoints
 from .policy.solve import solve as solve
@@ -126,6 +136,9 @@ from .tree.history import HistoryTree as HistoryTree
 from .tree.history import enumerate_game as enumerate_game
 from .tree.public import PublicTree as PublicTree
 from .tree.public import public_tree as public_tree
+from .tree.states import enumerate_from as enumerate_from
+from .tree.states import public_roots as public_roots
+from .tree.states import states_at as states_at
 from .util.compilation import enable_compilation_cache as enable_compilation_cache
 from .values.draws import draw_ranges as draw_ranges
 from .values.histories import ExactValues as ExactValues
@@ -175,6 +188,7 @@ __all__ = [
     "MaxMargin",
     "MenuAbstraction",
     "Nested",
+    "NetworkCritic",
     "NetworkValues",
     "NoPrior",
     "OffTree",
@@ -187,6 +201,7 @@ __all__ = [
     "PolicyPlayer",
     "ProfileValues",
     "PromiseError",
+    "PublicState",
     "PublicTree",
     "RandomGeneration",
     "RangeNetwork",
@@ -206,7 +221,11 @@ __all__ = [
     "Solver",
     "Spot",
     "SpotSolution",
+    "StatePlayer",
+    "StatePositions",
+    "StateStrategy",
     "SweepGrid",
+    "TrainerConfig",
     "Training",
     "TrainingConfig",
     "TranslatingPlayer",
@@ -225,6 +244,7 @@ __all__ = [
     "data_biased_response",
     "draw_ranges",
     "enable_compilation_cache",
+    "enumerate_from",
     "enumerate_game",
     "estimate_policy",
     "evaluate_policy",
@@ -232,10 +252,12 @@ __all__ = [
     "expected_matches",
     "exploitability",
     "find_hands",
+    "find_public_state",
     "game_value",
     "lift",
     "list_games",
     "load",
+    "load_critic",
     "load_ranges",
     "load_values",
     "local_best_response",
@@ -248,6 +270,8 @@ __all__ = [
     "nested_search",
     "play_matches",
     "play_players",
+    "public_observations",
+    "public_roots",
     "public_tree",
     "range_rmse",
     "read_sweep",
@@ -263,8 +287,10 @@ __all__ = [
     "solve_spots",
     "solve_trunk",
     "spread_checkpoints",
+    "states_at",
     "sweep",
     "team",
+    "train_critic",
     "train_ranges",
     "train_value",
     "translate",

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jaxgadget.games.checks import check_machine
 from jaxgadget.games.machine import StateMachine, sum_of_returns
 from jaxgadget.learn.options import TrainerConfig
 from jaxgadget.learn.rollouts import play, play_by
@@ -243,6 +244,7 @@ def train_critic(
     """
     began, config = time.perf_counter(), TrainerConfig.of(config)
     machine = policy.machine
+    check_machine(machine)
     size = check_whole_number("num_entries", num_entries, 1, machine.num_actions + 1)
     if not is_finite_number(factor) or factor <= 0:
         raise ValueError(f"factor={factor!r}: expected a positive number, such as {FACTOR:g}")

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from jaxgadget.core.results import NO_FAILURES, LaneResult
+from jaxgadget.games.checks import check_machine
 from jaxgadget.games.game import Move
 from jaxgadget.games.machine import StateMachine
 from jaxgadget.games.public_state import Probabilities, StateStrategy
@@ -206,7 +207,8 @@ def play_players(
       pairs: rows and columns, by index or name; by default all pairs of different players.
 
     Raises:
-      ValueError: as `play_matches`; or if a player is invalid or does not return distributions.
+      ValueError: as `play_matches`; or if a player is invalid or does not return distributions, or a
+        `StateMachine` does not follow its rules (`check_machine`).
     """
     start, players = _start(tree), _check_players(tree, players)
     check_whole_number("matches", matches, 1)
@@ -330,6 +332,7 @@ def worst_matchup(frame: pd.DataFrame) -> pd.DataFrame:
 def _start(tree: HistoryTree | StateMachine[Any]) -> Positions:
     """One game before its first move."""
     if isinstance(tree, StateMachine):
+        check_machine(tree)
         return StatePositions.start(tree, 1)
     return TreePositions(check_whole(tree), np.zeros(1, np.int64))
 

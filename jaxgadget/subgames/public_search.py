@@ -17,6 +17,7 @@ import numpy as np
 
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.games.checks import check_machine
 from jaxgadget.games.game import ACTOR_BIT, HISTORY_BYTES, Move
 from jaxgadget.games.machine import StateMachine, actors_along, moves_of
 from jaxgadget.games.public_state import Probabilities, PublicState, find_public_state, public_observations
@@ -84,6 +85,7 @@ class PublicSearches:
           solver: settings of every search.
           memory_limit: memory of a tree in bytes, and of the trees of all searches that are kept.
         """
+        check_machine(machine)
         self.machine, self.player, self.count = machine, player, 0
         self._strategy, self._gadgets, self._leaf = strategy, tuple(gadgets), leaf
         self._depth, self._solver, self._memory_limit = depth, solver, memory_limit

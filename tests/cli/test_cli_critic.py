@@ -33,6 +33,7 @@ def test_a_critic_is_trained_and_played_with_without_a_tree(
     assert {row["row"] for row in rows} == {"max-margin", "blueprint"}
     shown = run(*MATCH, "--blueprint", blueprint, "--leaf", critic)
     assert "public states were searched" in shown.output
+    monkeypatch.undo()
     for arguments, message in (
         ((*MATCH, "--blueprint", "uniform", "--leaf", critic), "expected file:DIR"),
         ((*MATCH, "--blueprint", blueprint, "--leaf", critic, "--k", 5), "K = 3"),
@@ -40,7 +41,7 @@ def test_a_critic_is_trained_and_played_with_without_a_tree(
         (("nested", GAME, "--blueprint", "uniform", "--leaf", critic), "a critic"),
     ):
         failed = run(*arguments)
-        assert failed.exit_code == 1 and message in " ".join(failed.output.split())
+        assert failed.exit_code and message in " ".join(failed.output.split())
 
 
 def _only_from_public_states(generate):
