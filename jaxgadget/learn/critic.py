@@ -286,9 +286,7 @@ def train_critic(
             with progress_bar("training", config.steps, progress) as report:
                 trainer.train(report)
         critic.weights = trainer.progress.weights
-    return CriticTraining(
-        critic=critic, log=pd.DataFrame(trainer.log), payoff_range=2 * scale, seconds=trainer.seconds()
-    )
+    return CriticTraining(critic=critic, log=pd.DataFrame(trainer.log), seconds=trainer.seconds())
 
 
 def critic_shape(machine: StateMachine[Any], num_entries: int, width: int, depth: int) -> PerceptronShape:
