@@ -10,12 +10,13 @@ import pytest
 
 from jaxgadget.games.kuhn import KuhnPoker
 from jaxgadget.learn.options import PolicyTrainingConfig
-from jaxgadget.learn.policy_lesson import PolicyMethod
+from jaxgadget.learn.policy_lesson import PolicyMethod, PolicyTask
 from jaxgadget.learn.policy_training import PolicyTraining, train_policy
 from jaxgadget.learn.ppo import PPO
 from jaxgadget.learn.rnad import RNaD
 from jaxgadget.networks.checkpoints import CHECKPOINTS
-from jaxgadget.policy.network import load_policy
+from jaxgadget.policy.network import load_policy, policy_shape
+from jaxgadget.util.precision import precision
 
 METHODS = [PPO(minibatches=3, epochs=2, clip=0.1), RNaD(swap=20)]
 CONFIG = PolicyTrainingConfig(steps=90, batch_size=32, width=8, every=45, average=0.5, learning_rate=1e-2)
@@ -55,3 +56,11 @@ def test_settings_are_checked(settings: dict[str, Any], message: str):
         PPO(**settings)
     with pytest.raises(ValueError, match="swap=0"):
         RNaD(swap=0)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+def test_a_batch_of_games_that_does_not_fit_is_refused(method: PolicyMethod):
+    machine, config = KuhnPoker(), dataclasses.replace(CONFIG, batch_size=500_000_000)
+    task = PolicyTask(machine=machine, shape=policy_shape(machine, 8, 1), config=config, decisions=None)
+    with precision(np.float32), pytest.raises(ValueError, match=r"games of kuhn_poker needs at least 1.. GB"):
+        method.lesson(task)
