@@ -65,13 +65,13 @@ class SpotBatches(abc.ABC, Generic[Result]):
     def __init__(self, spots: Sequence[Spot], solver: Solver) -> None:
         if not isinstance(spots, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"spots={spots!r}: expected a list of spots, such as [spot]")
-        for number, spot in enumerate(spots):
+        for spot_idx, spot in enumerate(spots):
             if not isinstance(spot, Spot):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise ValueError(f"spots[{number}]={spot!r}: expected a Spot")
+                raise ValueError(f"spots[{spot_idx}]={spot!r}: expected a Spot")
         self.spots, self.solver = spots, solver
 
     @abc.abstractmethod
-    def describe(self, number: int) -> str:
+    def describe(self, spot_idx: int) -> str:
         """Description of all inputs of a spot's result, except its name and the solver's settings."""
 
     @abc.abstractmethod
@@ -87,7 +87,7 @@ class SpotBatches(abc.ABC, Generic[Result]):
         """The arrays of a result that an archive stores."""
 
     @abc.abstractmethod
-    def unpack(self, number: int, arrays: Mapping[str, Any]) -> Result:
+    def unpack(self, spot_idx: int, arrays: Mapping[str, Any]) -> Result:
         """Restores the result of a spot from its arrays."""
 
     def run(self) -> Iterator[dict[int, Result]]:
@@ -100,9 +100,9 @@ class SpotBatches(abc.ABC, Generic[Result]):
         left, keys = list(range(len(self.spots))), [""] * len(self.spots)
         if folder is not None:
             make_folder(folder)
-            keys = [self._key(number) for number in left]
+            keys = [self._key(spot_idx) for spot_idx in left]
             for stored in self._stored(folder, keys):
-                left = [number for number in left if number not in stored]
+                left = [spot_idx for spot_idx in left if spot_idx not in stored]
                 yield stored
                 del stored
         batches, iterations = self.split(left), solver.num_iterations
@@ -119,7 +119,7 @@ class SpotBatches(abc.ABC, Generic[Result]):
             target = self.target_in_pots(numbers[0])
             settings = dataclasses.replace(solver, target_gap=target, devices=[device])
             if folder is not None:
-                wanted = {number: keys[number] for number in numbers}
+                wanted = {spot_idx: keys[spot_idx] for spot_idx in numbers}
                 return batch_idx, self._solve_in(folder, wanted, settings, tell)
             return batch_idx, dict(zip(numbers, self.solve(numbers, settings, tell), strict=True))
 
@@ -143,22 +143,22 @@ class SpotBatches(abc.ABC, Generic[Result]):
                 make_folder(states)
                 settings = dataclasses.replace(settings, checkpoint=states)
                 batch = dict(zip(keys, self.solve(list(keys), settings, report), strict=True))
-                self._write(archive, {keys[number]: result for number, result in batch.items()})
+                self._write(archive, {keys[spot_idx]: result for spot_idx, result in batch.items()})
                 shutil.rmtree(states, ignore_errors=True)  # another process may do the same
         return batch
 
-    def target_in_pots(self, number: int) -> float | None:
+    def target_in_pots(self, spot_idx: int) -> float | None:
         """The target gap of a spot as a share of its pot; None without a target."""
         if (share := self.solver.pot_share) is not None:
             return share
         chips = self.solver.max_gap
-        return None if chips is None else chips / self.spots[number].pot
+        return None if chips is None else chips / self.spots[spot_idx].pot
 
-    def _key(self, number: int) -> str:
+    def _key(self, spot_idx: int) -> str:
         solver = self.solver
         settings = f"{solver.rule!r} {solver.num_iterations} {solver.target_gap}"
-        settings += f" {solver.check_interval} {solver.precision}{self.describe(number)}"
-        return hashlib.sha256(f"{self.spots[number].name} {settings}".encode()).hexdigest()
+        settings += f" {solver.check_interval} {solver.precision}{self.describe(spot_idx)}"
+        return hashlib.sha256(f"{self.spots[spot_idx].name} {settings}".encode()).hexdigest()
 
     def _name(self, keys: Iterable[str]) -> str:
         """Name of the files of a batch."""
@@ -178,18 +178,18 @@ class SpotBatches(abc.ABC, Generic[Result]):
             # Those of a process that was killed between the archive and their removal.
             shutil.rmtree(path.with_suffix(".states"), ignore_errors=True)
             if not wanted.isdisjoint(archived):
-                yield self._read(path, {number: key for number, key in enumerate(keys) if key in wanted})
+                yield self._read(path, {spot_idx: key for spot_idx, key in enumerate(keys) if key in wanted})
                 wanted.difference_update(archived)
 
     def _read(self, path: pathlib.Path, keys: Mapping[int, str]) -> dict[int, Result]:
-        """Results of an archive by number, for those of the given keys that it has."""
+        """Results of an archive by spot, for those of the given keys that it has."""
         archive = read_archive(path, self.format)
         if archive is None:
             return {}
         lanes = {key: lane for lane, key in enumerate(archive.header["keys"])}
         return {
-            number: self.unpack(number, {name: rows[lanes[key]] for name, rows in archive.arrays.items()})
-            for number, key in keys.items()
+            spot_idx: self.unpack(spot_idx, {name: rows[lanes[key]] for name, rows in archive.arrays.items()})
+            for spot_idx, key in keys.items()
             if key in lanes
         }
 

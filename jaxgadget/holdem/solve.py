@@ -364,7 +364,7 @@ def solve_spots(
         solutions |= solved
         if on_solved is not None:
             on_solved(solved)
-    return SpotSolutions(solutions[number] for number in range(len(spots)))
+    return SpotSolutions(solutions[spot_idx] for spot_idx in range(len(spots)))
 
 
 def solve_batches(
@@ -397,13 +397,13 @@ def solve_batches(
 def check_room(spots: Sequence[Spot], solver: Solver) -> None:
     """Raises ValueError if a spot takes more memory than there is, before its public tree is built."""
     available = find_memory(solver.placement) if solver.memory_limit is None else solver.memory_limit
-    for number, spot in enumerate(spots):
+    for spot_idx, spot in enumerate(spots):
         hands = carried_hands([spot])
         num_hands = len(spot.hands) if hands is None else hands.shape[1]
         needed = spot.num_nodes * num_hands * LEAST_BYTES
         if available is not None and needed > available:
             raise ValueError(
-                f"spots[{number}]: {spot.num_nodes:,} public nodes and {num_hands:,} hands take at least "
+                f"spots[{spot_idx}]: {spot.num_nodes:,} public nodes and {num_hands:,} hands take at least "
                 f"{megabytes(needed)} of memory, {megabytes(available)} may be taken; expected fewer "
                 "sizes of bets, a cap on raises, narrower ranges, or a larger memory_limit"
             )
@@ -419,7 +419,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         self._suit_isomorphism = suit_isomorphism
         self._exchanges = [find_exchanges(spot)[0] if suit_isomorphism else () for spot in spots]
 
-    def describe(self, number: int) -> str:
+    def describe(self, spot_idx: int) -> str:
         """Description of all inputs of a spot's result, except its name and the solver's settings."""
         return " suit isomorphism" if self._suit_isomorphism else ""
 
@@ -429,13 +429,13 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         Spots with similar numbers of hands are batched together.
         """
         groups: dict[tuple[Any, ...], list[int]] = collections.defaultdict(list)
-        for number in numbers:
-            spot, exchanges = self.spots[number], self._exchanges[number]
+        for spot_idx in numbers:
+            spot, exchanges = self.spots[spot_idx], self._exchanges[spot_idx]
             board = (frozenset(spot.cards), exchanges) if len(exchanges) > 1 else len(spot.cards)
-            groups[spot.betting.shape, board, self.target_in_pots(number)].append(number)
+            groups[spot.betting.shape, board, self.target_in_pots(spot_idx)].append(spot_idx)
         batches: list[list[int]] = []
         for alike in groups.values():
-            alike.sort(key=lambda number: int(_held_by_either(self.spots[number]).sum()))
+            alike.sort(key=lambda spot_idx: int(_held_by_either(self.spots[spot_idx]).sum()))
             merges, size = len(self._exchanges[alike[0]]) > 1, 1
             if len(alike) > 1:
                 size = most_at_once(self.spots[alike[-1]], self.solver, merges=merges)
@@ -449,13 +449,13 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         merges = len(self._exchanges[numbers[0]]) > 1
         if self._stop_alone(numbers):
             solver = dataclasses.replace(solver, chunk=1)
-        return _solve_alike([self.spots[number] for number in numbers], solver, report, merges=merges)
+        return _solve_alike([self.spots[spot_idx] for spot_idx in numbers], solver, report, merges=merges)
 
     def _stop_alone(self, numbers: Sequence[int]) -> bool:
         """True if spots of one shape are solved one by one until they reach the target gap."""
         if self.solver.target_gap is None or not self.solver.placement.on_cpu:
             return False
-        hands = max(int(_held_by_either(self.spots[number]).sum()) for number in numbers)
+        hands = max(int(_held_by_either(self.spots[spot_idx]).sum()) for spot_idx in numbers)
         return len(self.spots[numbers[0]].betting.tree) * hands >= ALONE
 
     def pack(self, result: SpotSolution) -> dict[str, Any]:
@@ -466,11 +466,11 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
             arrays[f"hand_ev_{player}"] = result.hand_ev[player]
         return arrays
 
-    def unpack(self, number: int, arrays: Mapping[str, Any]) -> SpotSolution:
+    def unpack(self, spot_idx: int, arrays: Mapping[str, Any]) -> SpotSolution:
         """Restores the solution of a spot from its arrays."""
         first, second = arrays["ev"].tolist()
         return SpotSolution(
-            spot=self.spots[number],
+            spot=self.spots[spot_idx],
             probabilities=(arrays["probabilities_0"], arrays["probabilities_1"]),
             ev=(first, second),
             hand_ev=(arrays["hand_ev_0"], arrays["hand_ev_1"]),

@@ -182,8 +182,8 @@ def search(
     schedule = Schedule(tree, player, "moves", depth, depth, (level,))
     lanes = Lanes.product(gadgets=len(requested), blueprints=profiles.num_lanes)
     shared: dict[int, list[int]] = {}  # blueprints with the same values are searched together
-    for number, leaf in enumerate(leaves):
-        shared.setdefault(id(leaf.values), []).append(number)
+    for blueprint_idx, leaf in enumerate(leaves):
+        shared.setdefault(id(leaf.values), []).append(blueprint_idx)
     searches = list[tuple[IntArray, Handover]]()
     with progress_bar("search", len(shared) * solver.num_iterations, solver.progress) as report:
         for done, blueprints in enumerate(shared.values()):

@@ -114,7 +114,7 @@ class GadgetSubgames(abc.ABC):
     def groups(self, solver: Solver) -> list[list[int]]:
         """Groups of indices of gadgets that are solved at once; for linear programs, one gadget in each."""
         if solver.rule is None:
-            return [[number] for number in range(len(self.gadgets))]
+            return [[gadget] for gadget in range(len(self.gadgets))]
         return group_gadgets(self.gadgets)
 
 
@@ -203,7 +203,7 @@ class Subgames(GadgetSubgames):
         )
         gadget, count = lanes.gadget.copy(), len(self.gadgets)
         gadget[len(self.lanes) :] = np.repeat(
-            np.arange(count, count + len(more)), [len(self.lanes.where(gadget=number)) for number in more]
+            np.arange(count, count + len(more)), [len(self.lanes.where(gadget=gadget)) for gadget in more]
         )
         return dataclasses.replace(
             self,
@@ -495,7 +495,7 @@ class GadgetGroup:
 
     def reference_rows(self, subgames: GadgetSubgames) -> FloatArray | None:
         """`[Q, lanes]` strategies whose values the gadgets offer; None if no opponent follows a model."""
-        rows = [subgames.reference_rows(self.games.prepared, number) for number in self.gadgets]
+        rows = [subgames.reference_rows(self.games.prepared, gadget) for gadget in self.gadgets]
         if any(each is None for each in rows):
             return None
         offered: list[Any] = rows
@@ -595,7 +595,7 @@ def _build_groups(
         solver = dataclasses.replace(solver, checkpoint=folder)
     groups: list[GadgetGroup] = []
     for group in subgames.groups(solver):
-        gadgets: list[Any] = [subgames.gadgets[number] for number in group]
+        gadgets: list[Any] = [subgames.gadgets[gadget] for gadget in group]
         is_auto, plan = gadgets[0].epsilon == AUTO, None
         if is_auto:
             gadgets = [dataclasses.replace(gadget, epsilon=0.0) for gadget in gadgets]

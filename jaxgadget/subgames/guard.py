@@ -40,12 +40,12 @@ def without_estimates(gadgets: Sequence[Gadget]) -> dict[int, Gadget]:
     Priors are unchanged, even those derived from a continuation.
     """
     safe: dict[int, Gadget] = {}
-    for number, gadget in enumerate(gadgets):
+    for gadget_idx, gadget in enumerate(gadgets):
         alternative = gadget.alternative
         if isinstance(alternative, ContinuationValues) and alternative.is_estimate and alternative.guard:
             assert isinstance(gadget, Perturbed)
             exact = {} if getattr(gadget, "spread", None) is None else {"spread": None}
-            safe[number] = dataclasses.replace(gadget, alternative=BestResponseValues(), **exact)
+            safe[gadget_idx] = dataclasses.replace(gadget, alternative=BestResponseValues(), **exact)
     return safe
 
 

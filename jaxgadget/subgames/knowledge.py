@@ -276,7 +276,7 @@ class KnowledgeTask:
         else:
             profiles = self.lanes
             combinations = dataclasses.replace(profiles, blueprint=np.arange(len(profiles)))
-            labels = tuple(self.blueprint.labels[number] for number in profiles.blueprint.tolist())
+            labels = tuple(self.blueprint.labels[blueprint] for blueprint in profiles.blueprint.tolist())
             blueprint = dataclasses.replace(blueprint, labels=labels)
         base = prepare_base(
             self.base,

@@ -202,8 +202,8 @@ def _earned_beyond(forest: Forest, player: int, opponents: Opponents, leaf: Leaf
     reach = models.reach(1 - player)[tree.sequence[1 - player, histories]]
     first_copies = forest.leaves.sequence[player][: len(histories)]  # copies below extra roots follow
     earned = np.zeros((forest.form.treeplex[player].num_sequences, models.num_lanes))
-    for number in range(models.num_lanes):
-        by_entry = leaf.model_payoffs(tree, histories, player, models.lane(number))
-        weight = tree.chance[histories] * reach[:, number]
-        np.add.at(earned[:, number], first_copies, weight[:, None] * by_entry)
+    for model_idx in range(models.num_lanes):
+        by_entry = leaf.model_payoffs(tree, histories, player, models.lane(model_idx))
+        weight = tree.chance[histories] * reach[:, model_idx]
+        np.add.at(earned[:, model_idx], first_copies, weight[:, None] * by_entry)
     return earned

@@ -79,7 +79,7 @@ def solve_lookahead(
     for group in group_gadgets(gadgets):
         solved_lanes = lanes.of_gadgets(group)
         group_lanes = dataclasses.replace(lanes.only_gadgets(group), blueprint=solved_lanes)
-        games = build_games(prepared, [gadgets[number] for number in group], lanes=group_lanes)
+        games = build_games(prepared, [gadgets[gadget] for gadget in group], lanes=group_lanes)
         group_names = [names[int(lane)] for lane in solved_lanes]
         solved = solve_games(games, solver, names=group_names, report=report)
         num_games = games.batch.num_games

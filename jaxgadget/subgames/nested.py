@@ -353,7 +353,7 @@ def _run(
     if leaves[0].is_continued:
         for group in group_gadgets(gadgets):
             numbers = lanes.of_gadgets(group)
-            together = tuple(gadgets[number] for number in group)
+            together = tuple(gadgets[gadget] for gadget in group)
             batches.append((leaves[0], together, numbers, lanes.only_gadgets(group)))
     else:
         for blueprint, leaf in enumerate(leaves):

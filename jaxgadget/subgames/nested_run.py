@@ -167,7 +167,7 @@ class NestedRun:
             lanes = Lanes.product(gadgets=len(gadgets), opponents=count, blueprints=profiles.num_lanes)
         self.lanes = lanes
         self.opponents = None if opponents is None or opponents.adapt else opponents
-        against = [""] if opponents is None else [opponents.describe(number) for number in range(count)]
+        against = [""] if opponents is None else [opponents.describe(opponent) for opponent in range(count)]
         labels = lanes.labels(profiles.labels, [describe(gadget) for gadget in gadgets], against)
         self._names = [
             name_lane(gadgets[gadget], profiles.labels[blueprint], against[opponent])
@@ -230,44 +230,44 @@ class NestedRun:
         begin, levels = time.perf_counter(), self.schedule.levels
         if levels:
             self._descend(0, np.arange(levels[0].num_subgames), None, report)
-        for number, worth in self._worth.items():
-            self.objectives[number] = self._objective(number, worth)
+        for level_idx, worth in self._worth.items():
+            self.objectives[level_idx] = self._objective(level_idx, worth)
         self.seconds = time.perf_counter() - begin
 
-    def _descend(self, number: int, subgames: IntArray, above: Handover | None, report: Report) -> None:
+    def _descend(self, level_idx: int, subgames: IntArray, above: Handover | None, report: Report) -> None:
         """Searches the given subgames of a level, and everything below them."""
-        for group, handover in self._search_level(number, subgames, above, report):
-            below = self._below(number, group)
+        for group, handover in self._search_level(level_idx, subgames, above, report):
+            below = self._below(level_idx, group)
             if len(below):
-                self._descend(number + 1, below, handover, report)
+                self._descend(level_idx + 1, below, handover, report)
 
     def _search_level(
-        self, number: int, subgames: IntArray, above: Handover | None, report: Report
+        self, level_idx: int, subgames: IntArray, above: Handover | None, report: Report
     ) -> Iterator[tuple[IntArray, Handover]]:
         """Searches the given subgames of a level.
 
         Yields groups of them that share all later searches, each with the data passed to these.
         """
         is_continued, handover = self.leaf.is_continued, None
-        for part in self.parts(self.schedule.levels[number], subgames, above, first=number == 0):
+        for part in self.parts(self.schedule.levels[level_idx], subgames, above, first=level_idx == 0):
             beside = handover if is_continued else None
-            handover = self._search_part(number, part, above, beside, report)
+            handover = self._search_part(level_idx, part, above, beside, report)
             if not is_continued:
                 yield part, handover
         if is_continued and handover is not None:
             size = 1 if self._is_apart else len(subgames)
             for first in range(0, len(subgames), size):
                 group = subgames[first : first + size]
-                yield group, self._continued(number, group, above, handover)
+                yield group, self._continued(level_idx, group, above, handover)
 
     def _search_part(
-        self, number: int, part: IntArray, above: Handover | None, beside: Handover | None, report: Report
+        self, level_idx: int, part: IntArray, above: Handover | None, beside: Handover | None, report: Report
     ) -> Handover:
         """Searches a part of a level, see `search`; reports its progress after that of previous parts."""
         completed = self._completed
         handover = self.search(
-            number,
-            self.schedule.levels[number].cut(self.tree, part),
+            level_idx,
+            self.schedule.levels[level_idx].cut(self.tree, part),
             above,
             lambda iterations: report(completed + len(part) * iterations),
             beside,
@@ -275,12 +275,12 @@ class NestedRun:
         self._completed += len(part) * self.solver.num_iterations
         return handover
 
-    def _below(self, number: int, subgames: IntArray) -> IntArray:
+    def _below(self, level_idx: int, subgames: IntArray) -> IntArray:
         """The subgames of the next level, if any, that lie below the given subgames of a level."""
         levels = self.schedule.levels
-        if number + 1 == len(levels):
+        if level_idx + 1 == len(levels):
             return subgames[:0]
-        level, where = levels[number + 1], levels[number].cut(self.tree, subgames)
+        level, where = levels[level_idx + 1], levels[level_idx].cut(self.tree, subgames)
         inside = where.root[level.roots] >= 0
         subgames = np.unique(level.subgame[inside])
         across = subgames[np.isin(subgames, level.subgame[~inside])]
@@ -363,7 +363,7 @@ class NestedRun:
 
     def search(
         self,
-        number: int,
+        level_idx: int,
         where: Cut,
         above: Handover | None,
         report: Report,
@@ -374,7 +374,7 @@ class NestedRun:
         """Searches the given subgames of one level in one batch.
 
         Args:
-          number: index of the level.
+          level_idx: index of the level.
           where: cut at its roots.
           above: data from the level above; None at the first one.
           report: progress callback; receives the number of completed iterations in each group of gadgets.
@@ -422,8 +422,8 @@ class NestedRun:
         plan = plan.with_bodies(look, solved.strategy, adopted)
         if self.visits is not None and len(leaves):
             self.visits.append(self._count_visits(look, ranges, solved.strategy, adopted[player]))
-        self._count(number, solved)
-        self._assemble(number, look, plan.policy, adopted[player])
+        self._count(level_idx, solved)
+        self._assemble(level_idx, look, plan.policy, adopted[player])
         if beside is not None:
             leaves, payoffs = beside.joined(leaves, payoffs)
         self._drop_programs()
@@ -480,7 +480,7 @@ class NestedRun:
         theirs = policy.probabilities[other][trunk.form.action_sequences(other) - 1]
         return dataclasses.replace(ranges, trunk=trunk_ranges(trunk, self.player, own, theirs))
 
-    def _count(self, number: int, solved: SolvedLookahead) -> None:
+    def _count(self, level_idx: int, solved: SolvedLookahead) -> None:
         """Accumulates the statistics of the given searches of a level."""
         self.failures = {**solved.failures, **self.failures}
         gap = np.where(solved.has_decision | self.joint, solved.gap, 0)
@@ -490,9 +490,9 @@ class NestedRun:
         self.iterations = np.maximum(self.iterations, solved.iterations)
         if not self.leaf.is_continued:
             with np.errstate(over="ignore", invalid="ignore"):  # overflowed results are undefined
-                self._worth[number] = self._worth.get(number, 0.0) + solved.value.sum(axis=0)
+                self._worth[level_idx] = self._worth.get(level_idx, 0.0) + solved.value.sum(axis=0)
 
-    def _objective(self, number: int, worth: FloatArray) -> FloatArray:
+    def _objective(self, level_idx: int, worth: FloatArray) -> FloatArray:
         """`[L]` value of a level: its searches and the play around them; see `NestedRun.objectives`.
 
         The play around a level is determined when all searches above it are complete.
@@ -500,16 +500,16 @@ class NestedRun:
         is_sum = self.joint | (self.p == 1)
         is_sum[list(self.failures)] = False
         if self.opponents is not None:
-            level = self.schedule.levels[number].cut(self.tree)
+            level = self.schedule.levels[level_idx].cut(self.tree)
             models = self.opponents.policy.reach(1 - self.player)[:, self.lanes.opponent]
             worth = worth + self.p * _earned_outside(level, self.player, self.assembled, models)
         return np.where(is_sum, worth, np.nan)
 
     def _continued(
-        self, number: int, subgames: IntArray, above: Handover | None, handover: Handover
+        self, level_idx: int, subgames: IntArray, above: Handover | None, handover: Handover
     ) -> Handover:
         """The handover of the given subgames alone, whose plans continue to the end of the game."""
-        tree, where = self.tree, self.schedule.levels[number].cut(self.tree, subgames)
+        tree, where = self.tree, self.schedule.levels[level_idx].cut(self.tree, subgames)
         ends, policy = (
             leaf_above(where, self.schedule.leaves(where)),
             self._policy_above(above, self.blueprint),
@@ -520,7 +520,7 @@ class NestedRun:
         history = tree.infosets[1 - self.player].history
         before = True if above is None or above.followed is None else above.followed
         followed = np.where(where.root[history] >= 0, ends[history] < 0, before)
-        self.objectives[number] = np.fmin(self.objectives[number], self._earned(policy, followed))
+        self.objectives[level_idx] = np.fmin(self.objectives[level_idx], self._earned(policy, followed))
         plan = dataclasses.replace(handover.plan, policy=policy)
         return dataclasses.replace(handover, policy=policy, plan=plan, followed=followed)
 
@@ -558,7 +558,7 @@ class NestedRun:
         weights[leaves.leaf[counts]] = lanes  # each leaf is counted once
         return Visits(leaves.histories, look.histories.chance[leaves.histories, None, None] * weights)
 
-    def _assemble(self, number: int, look: Forest, plan: Policy, adopted: BoolArray) -> None:
+    def _assemble(self, level_idx: int, look: Forest, plan: Policy, adopted: BoolArray) -> None:
         """Adopts the strategy until the next search, and the opponent's strategy down to the limit."""
         player, other = self.player, 1 - self.player
         rows = [rows.copy() for rows in self.assembled.probabilities]
@@ -567,7 +567,7 @@ class NestedRun:
         inside = np.flatnonzero(
             (body >= 0) & pad_rows(adopted, look.form.treeplex[player].num_roots, 0)[root]
         )
-        inside = inside[self.schedule.kept(number)[body[inside]]]
+        inside = inside[self.schedule.kept(level_idx)[body[inside]]]
         reach = look.roots[player].reach(self.assembled.reach(player))
         searched = np.zeros((len(infosets), reach.shape[1]), np.bool_)
         searched[body[inside]] = reach[root[inside]] > 0

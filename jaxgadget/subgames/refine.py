@@ -152,7 +152,7 @@ class Refinement(LaneResult):
     @property
     def model(self) -> tuple[str | None, ...]:
         """`[lanes]` name of each opponent's model; None for one that only adapts."""
-        return tuple(self.opponents.labels[number] for number in self.lanes.opponent.tolist())
+        return tuple(self.opponents.labels[opponent] for opponent in self.lanes.opponent.tolist())
 
     @property
     def p(self) -> FloatArray:
@@ -488,9 +488,9 @@ def _refine_all(
     """Counterpart of `refine_subgames` without guards."""
     resolved = resolve_gadgets(task, solver, watch)
     solutions = solve_subgames(resolved, solver, watch)
-    for number, gadget in enumerate(resolved.gadgets):
+    for gadget_idx, gadget in enumerate(resolved.gadgets):
         for blueprint, why in failures_of(gadget).items():
-            failed = task.lanes.where(gadget=number, blueprint=blueprint)
+            failed = task.lanes.where(gadget=gadget_idx, blueprint=blueprint)
             solutions.failures.update(dict.fromkeys(failed.tolist(), why))
     with watch.phase("run"):
         player, against, bracket = task.player, task.against, _bracket(task.forest, solver, value)
@@ -514,7 +514,7 @@ def _refine_all(
 
 def _reference_exploitability(task: Subgames, before: FloatArray, value: tuple[float, float]) -> FloatArray:
     """`[lanes]` exploitability of the strategies whose values are offered; `before` is the blueprints'."""
-    reference = [task.reference(number) for number in range(len(task.gadgets))]
+    reference = [task.reference(gadget_idx) for gadget_idx in range(len(task.gadgets))]
     measured = {task.blueprint: before}
     for policy in reference:
         if policy not in measured:
@@ -529,8 +529,8 @@ def _loss_bound(task: Subgames, solutions: SubgameSolutions) -> FloatArray:
     if not task.against.adapt:
         return bound
     estimated = np.empty_like(bound)
-    for number, gadget in enumerate(task.gadgets):
-        lanes = task.lanes.where(gadget=number)
+    for gadget_idx, gadget in enumerate(task.gadgets):
+        lanes = task.lanes.where(gadget=gadget_idx)
         estimated[lanes] = above_optimum(gadget, solutions.gap[:, lanes])
     return np.where(np.isnan(bound), estimated, bound)
 

@@ -205,12 +205,12 @@ class Schedule:
             return limit_at_decisions(self.tree, where, self.depth, self.player)
         return limit_by_depth(self.tree, where, self.depth)
 
-    def kept(self, number: int) -> BoolArray:
+    def kept(self, level_idx: int) -> BoolArray:
         """`[num_infosets]` mask of infosets where a level's result is played: above the next level's."""
         history = self.tree.infosets[self.player].history
-        kept = self.levels[number].cut(self.tree).root[history] >= 0
-        if number + 1 < len(self.levels):
-            kept &= self.levels[number + 1].cut(self.tree).root[history] < 0
+        kept = self.levels[level_idx].cut(self.tree).root[history] >= 0
+        if level_idx + 1 < len(self.levels):
+            kept &= self.levels[level_idx + 1].cut(self.tree).root[history] < 0
         return kept
 
 

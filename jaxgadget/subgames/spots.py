@@ -263,7 +263,7 @@ def refine_spots(
         refined |= batch
         if on_refined is not None:
             on_refined(batch)
-    return SpotRefinements(refined[number] for number in range(len(spots)))
+    return SpotRefinements(refined[spot_idx] for spot_idx in range(len(spots)))
 
 
 class _Member(NamedTuple):
@@ -318,29 +318,29 @@ def _check_members(
         if several is not None and len(several) != len(spots):
             raise ValueError(f"{name}: {len(several)} for {len(spots)} spots; expected one for each, or None")
     members: list[_Member] = []
-    for number, spot in enumerate(spots):
+    for spot_idx, spot in enumerate(spots):
         if not isinstance(spot, Spot):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"spots[{number}]={spot!r}: expected a Spot")
-        blueprint = None if blueprints is None else blueprints[number]
-        values = None if alternatives is None else alternatives[number]
+            raise ValueError(f"spots[{spot_idx}]={spot!r}: expected a Spot")
+        blueprint = None if blueprints is None else blueprints[spot_idx]
+        values = None if alternatives is None else alternatives[spot_idx]
         if blueprint is None and values is None:
             raise ValueError(
-                f"spots[{number}] has neither a blueprint nor alternative values: expected the solution of a "
-                "spot with another menu, a policy of public_tree(spot), or the opponent's chips by hand"
+                f"spots[{spot_idx}] has neither a blueprint nor alternative values: expected the solution of "
+                "a spot with another menu, a policy of public_tree(spot), or the opponent's chips by hand"
             )
-        alternative = None if values is None else _read_alternative(values, spot, f"alternatives[{number}]")
+        alternative = None if values is None else _read_alternative(values, spot, f"alternatives[{spot_idx}]")
         in_range, considered = spot.range_weights[1 - player] > 0, spot.meets(1 - player)
         if alternative is not None:
             nameless = np.flatnonzero(considered & in_range & np.isnan(alternative))
             if len(nameless):
                 raise ValueError(
-                    f"alternatives[{number}]: NaN with {spot.hand_names[nameless[0]]}, which is in the "
+                    f"alternatives[{spot_idx}]: NaN with {spot.hand_names[nameless[0]]}, which is in the "
                     "opponent's range; expected chips for all of it"
                 )
             considered &= ~np.isnan(alternative)
         if hands_in_range:
             considered &= in_range
-        policy = None if blueprint is None else _read_blueprint(blueprint, spot, f"blueprints[{number}]")
+        policy = None if blueprint is None else _read_blueprint(blueprint, spot, f"blueprints[{spot_idx}]")
         members.append(_Member(spot, policy, alternative, considered))
     return members
 
@@ -398,9 +398,9 @@ class _RefinedBatches(SpotBatches[list[SpotRefinement]]):
         super().__init__(spots, solver)
         self._members, self._gadgets, self._player = members, gadgets, player
 
-    def describe(self, number: int) -> str:
+    def describe(self, spot_idx: int) -> str:
         """Description of all inputs of a spot's result, except its name and the solver's settings."""
-        member = self._members[number]
+        member = self._members[spot_idx]
         arrays: list[npt.NDArray[Any]] = [member.considered]
         if member.policy is not None:
             arrays += [*member.policy.probabilities]
@@ -413,9 +413,9 @@ class _RefinedBatches(SpotBatches[list[SpotRefinement]]):
     def split(self, numbers: Sequence[int]) -> list[list[int]]:
         """Splits spots into batches with trees of one shape; each spot has a lane per gadget and its own."""
         groups: dict[tuple[Any, ...], list[int]] = collections.defaultdict(list)
-        for number in numbers:
-            spot = self.spots[number]
-            groups[len(spot.cards), spot.betting.shape, self.target_in_pots(number)].append(number)
+        for spot_idx in numbers:
+            spot = self.spots[spot_idx]
+            groups[len(spot.cards), spot.betting.shape, self.target_in_pots(spot_idx)].append(spot_idx)
         batches: list[list[int]] = []
         for alike in groups.values():
             lanes = 1
@@ -427,7 +427,7 @@ class _RefinedBatches(SpotBatches[list[SpotRefinement]]):
 
     def solve(self, numbers: Sequence[int], solver: Solver, report: Report) -> list[list[SpotRefinement]]:
         """Solves a batch; the solver's target gap is in pots."""
-        members = [self._members[number] for number in numbers]
+        members = [self._members[spot_idx] for spot_idx in numbers]
         # The unsafe gadget is the spot itself, and brackets its value.
         gadgets = self._gadgets if Unsafe() in self._gadgets else (*self._gadgets, Unsafe())
         blueprints = [member.blueprint() for member in members]
@@ -435,8 +435,8 @@ class _RefinedBatches(SpotBatches[list[SpotRefinement]]):
         solutions = solve_subgames(subgames, solver, Stopwatch(), report)
         return [
             [
-                _conclude(subgames, solutions, blueprint, number, lane, solver.name)
-                for number in range(len(self._gadgets))
+                _conclude(subgames, solutions, blueprint, gadget_idx, lane, solver.name)
+                for gadget_idx in range(len(self._gadgets))
             ]
             for lane, blueprint in enumerate(blueprints)
         ]
@@ -448,9 +448,9 @@ class _RefinedBatches(SpotBatches[list[SpotRefinement]]):
         arrays["failure"] = np.array([each.failure or "" for each in result], "U512")
         return arrays
 
-    def unpack(self, number: int, arrays: Mapping[str, Any]) -> list[SpotRefinement]:
+    def unpack(self, spot_idx: int, arrays: Mapping[str, Any]) -> list[SpotRefinement]:
         """Restores the refinements of a spot from its arrays."""
-        spot, blueprint = self.spots[number], self._members[number].blueprint()
+        spot, blueprint = self.spots[spot_idx], self._members[spot_idx].blueprint()
         refinements: list[SpotRefinement] = []
         for lane, gadget in enumerate(self._gadgets):
             fields: dict[str, Any] = {name: float(arrays[name][lane]) for name in NUMBERS}
@@ -556,9 +556,9 @@ class SpotSubgames(GadgetSubgames):
         rounding in float32.
         """
         groups: dict[tuple[str, bool, bool], list[int]] = collections.defaultdict(list)
-        for number, gadget in enumerate(self.gadgets):
+        for gadget_idx, gadget in enumerate(self.gadgets):
             table = gadget.tables(self.prepared.ranges)
-            groups[gadget.entry_name, table.pick is None, table.leave is None].append(number)
+            groups[gadget.entry_name, table.pick is None, table.leave is None].append(gadget_idx)
         return list(groups.values())
 
     def describe(self, gadget: Gadget, opponent: int, blueprint: int) -> str:
@@ -601,16 +601,16 @@ def _conclude(
     subgames: SpotSubgames,
     solutions: SubgameSolutions,
     blueprint: Policy,
-    number: int,
+    gadget_idx: int,
     spot_lane: int,
     algorithm: str,
 ) -> SpotRefinement:
     """Creates the refinement of a spot with a gadget, in chips."""
-    player, gadget, ranges = subgames.player, subgames.gadgets[number], subgames.prepared.ranges
+    player, gadget, ranges = subgames.player, subgames.gadgets[gadget_idx], subgames.prepared.ranges
     spot, weight = subgames.spots[spot_lane], ranges.opponent[:, spot_lane]
     lane, itself = (
         int(subgames.lanes.where(gadget=each, blueprint=spot_lane)[0])
-        for each in (number, subgames.gadgets.index(Unsafe()))
+        for each in (gadget_idx, subgames.gadgets.index(Unsafe()))
     )
     failure = solutions.failures.get(lane, solutions.failures.get(itself))
 

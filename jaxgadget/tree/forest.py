@@ -358,8 +358,8 @@ def _find_leaves(layout: Layout, form: Treeplexes, num_choices: int) -> Leaves:
             leaf=none,
             sequence=(nothing, nothing),
         )
-    which, pair = layout.pairs_above(frontier.cut.roots)
-    leaf = np.arange(len(frontier.cut.roots))[which]
+    history_idx, pair = layout.pairs_above(frontier.cut.roots)
+    leaf = np.arange(len(frontier.cut.roots))[history_idx]
     first, second = (_choices(layout, frontier, form, player, leaf, pair) for player in (0, 1))
     again = layout.below_extra(frontier.cut.roots[leaf])
     return Leaves(
@@ -407,16 +407,16 @@ def find_copies(forest: Forest, copies: Forest, player: int, subgame: IntArray |
     Returns:
       `[S]` the sequence of `forest` for each sequence of `copies`, -1 for none.
     """
-    both = forest, copies
-    size = max(each.leaves.num_choices for each in both)
+    forests = forest, copies
+    size = max(each.leaves.num_choices for each in forests)
     states = np.unique(
-        np.concatenate([ids for f in both for ids in (f.roots[player].infostate, f.leaves.states[player])])
+        np.concatenate([ids for f in forests for ids in (f.roots[player].infostate, f.leaves.states[player])])
     )
-    anywhere = [np.zeros(len(each.roots[player]), np.int64) for each in both]
+    anywhere = [np.zeros(len(each.roots[player]), np.int64) for each in forests]
     above = anywhere if subgame is None else [forest.roots[player].subgame, subgame]
     forest_keys, copy_keys = (
         _sequence_keys(each, player, root_subgame, states, size)
-        for each, root_subgame in zip(both, above, strict=True)
+        for each, root_subgame in zip(forests, above, strict=True)
     )
     order = np.argsort(forest_keys, kind="stable")
     position = np.minimum(np.searchsorted(forest_keys, copy_keys, sorter=order), len(forest_keys) - 1)
@@ -463,8 +463,8 @@ def followed_payoff(forest: Forest, player: int) -> Entries | HandEntries:
     terminals = tree.terminals[layout.inside(tree.terminals)]
     if forest.extra is not None:
         terminals = terminals[forest.extra.cut.root[terminals] < 0]
-    which, pair = layout.pairs_above(terminals)
-    terminals = terminals[which]
+    history_idx, pair = layout.pairs_above(terminals)
+    terminals = terminals[history_idx]
     root, sequence = layout.root_idx[player][pair], tree.sequence[player, terminals]
     own = forest.form.below_roots(player, layout.copy(player), root, sequence)
     hands = tree.num_hands[player]
@@ -490,8 +490,8 @@ def opponent_roots(forest: Forest, player: int) -> csr_array:
     tree, layout = forest.histories, Layout.of(forest.cover)
     histories = np.flatnonzero(tree.infoset[player] >= 0)
     histories = histories[layout.inside(histories)]
-    which, pair = layout.pairs_above(histories)
-    infoset = tree.infoset[player, histories[which]]
+    history_idx, pair = layout.pairs_above(histories)
+    infoset = tree.infoset[player, histories[history_idx]]
     first = tree.infosets[player].first_sequence[infoset]
     own, theirs = layout.root_idx[player][pair], layout.root_idx[1 - player][pair]
     sequence = forest.form.below_roots(player, layout.copy(player), own, first)

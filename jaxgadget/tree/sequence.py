@@ -241,8 +241,8 @@ class Layout:
           whether or not the history is below one of the subgame's root histories.
         """
         if self.cover.is_cut:
-            which, pair = self.pairs_above(histories)
-            return which, self.root_idx[player][pair]
+            history_idx, pair = self.pairs_above(histories)
+            return history_idx, self.root_idx[player][pair]
         tree, cut = self.cover.tree, self.cover.cut
         states = tree.infostate[player, cut.roots]
         root = self._number_of_root[cut.root[histories]]
@@ -258,8 +258,8 @@ def find_runs(sorted_values: IntArray, values: IntArray) -> tuple[IntArray, IntA
 def spread_runs(first: IntArray, count: IntArray, group: IntArray) -> tuple[IntArray, IntArray]:
     """Concatenates groups: ids repeated `count[m]` times, and members `first[m]`, `first[m] + 1`, …."""
     first, count = first[group], count[group]
-    which = np.repeat(np.arange(len(group)), count)
-    return which, np.arange(len(which)) + (first - (np.cumsum(count) - count))[which]
+    group_idx = np.repeat(np.arange(len(group)), count)
+    return group_idx, np.arange(len(group_idx)) + (first - (np.cumsum(count) - count))[group_idx]
 
 
 def build_treeplexes(layout: Layout, rounding: Rounding) -> Treeplexes:
@@ -300,25 +300,25 @@ def _build_decisions(layout: Layout, player: int, infosets: Infosets, rounding: 
     before = np.append(infosets.depth + 1, 0)[infosets.infoset]  # number of own decisions up to each sequence
     slot = np.arange(infosets.num_sequences)
     slot[1:] -= infosets.first_sequence[infosets.infoset[1:]]
-    which, root = layout.roots_above(player, history)
+    history_idx, root = layout.roots_above(player, history)
     leads_to = roots.sequence
     if extra is not None:
         again = layout.below_extra(history)
-        which = np.concatenate([np.arange(len(history))[which], again])
+        history_idx = np.concatenate([np.arange(len(history))[history_idx], again])
         root = np.concatenate([root, layout.extra_root(history[again])])
         leads_to = np.concatenate([leads_to, extra.roots.sequence])
-    parent, copy = parent[which], layout.copy(player)[root]
+    parent, copy = parent[history_idx], layout.copy(player)[root]
     depth = before[parent] - before[leads_to[root]]
     row_of = np.zeros(
         (len(infosets) + 1, int(copy.max(initial=0)) + 1), np.int64
     )  # rows of an infoset's copies
-    infoset = name[which]
+    infoset = name[history_idx]
     own = np.nonzero(infoset >= 0)[0]
     row_of[infoset[own], copy[own]] = own
     treeplex, _ = build_treeplex(
         num_roots=len(leads_to),
         depth=depth,
-        num_actions=num_actions[which],
+        num_actions=num_actions[history_idx],
         parent_infoset=np.where(depth > 0, row_of[infosets.infoset[parent], copy], -1),
         parent_slot=np.where(depth > 0, slot[parent], root),
         infoset=infoset,
@@ -331,8 +331,8 @@ def with_terminals(form: Treeplexes, layout: Layout) -> SequenceForm:
     """Adds the payoff of the layout's terminals; a terminal in several subgames counts in each."""
     tree = layout.cover.tree
     terminals = tree.terminals[layout.inside(tree.terminals)]
-    which, pair = layout.pairs_above(terminals)
-    terminals = terminals[which]
+    history_idx, pair = layout.pairs_above(terminals)
+    terminals = terminals[history_idx]
     again = layout.below_extra(terminals)  # for the second copy of a player
     rows: list[IntArray] = []
     for player in (0, 1):
