@@ -11,6 +11,7 @@ import os
 import pathlib
 import sys
 import time
+from typing import Any
 
 import hypothesis
 import pytest
@@ -91,6 +92,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     limit = item.config.getoption("seconds")
     if limit is not None and time.monotonic() - item.config.stash[COLLECTED] > limit:
         pytest.skip("out of time: these are further from the change, and in `make test`")
+
+
+@pytest.fixture(scope="module")
+def kuhn() -> Any:
+    """The histories of Kuhn poker."""
+    from tests import trees
+
+    return trees.kuhn()
+
+
+@pytest.fixture(scope="module")
+def leduc() -> Any:
+    """The histories of Leduc poker."""
+    from tests import trees
+
+    return trees.tree_of("leduc_poker")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

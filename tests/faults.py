@@ -49,17 +49,13 @@ from jaxgadget.util.store import Rows
 from jaxgadget.values import solved
 from tests.slow.test_mutations import mutate_bytes, mutate_values
 from tests.solving import configured, settings, sweeping
+from tests.trees import kuhn
 
 Found = dict[str, Any]
 """Arrays, numbers and texts by name, without times."""
 
 
 # Writers
-
-
-@functools.cache
-def kuhn() -> jg.HistoryTree:
-    return jg.enumerate_game(jg.load("kuhn_poker"))
 
 
 @functools.cache

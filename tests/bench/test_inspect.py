@@ -200,11 +200,9 @@ def test_described_devices(tmp_path: pathlib.Path):
     own.write_text(targets[0].description.replace("2039040000000", "1000"))
     assert find_target(own).bandwidth == 1000
     own.write_text("gpu_device_info { memory_bandwidth: 7 }")
-    with pytest.raises(
-        ValueError, match="device_description_str is missing; expected a GpuTargetConfigProto"
-    ):
+    with pytest.raises(ValueError, match="device_description_str is missing"):
         find_target(own)
-    with pytest.raises(ValueError, match=r"device='b7': expected one of a100, h100, h200, or a file"):
+    with pytest.raises(ValueError, match="device='b7': expected one of"):
         find_target("b7")
 
 
@@ -327,7 +325,7 @@ def test_the_platform_of_the_host_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(jaxgadget.bench.inspect, "cuda_plugin", lambda: "jax-cuda12-plugin")
     jax.config.update("jax_platforms", None)
     try:
-        with pytest.raises(ValueError, match="JAX_PLATFORMS=: expected cpu, set in the environment"):
+        with pytest.raises(ValueError, match="JAX_PLATFORMS=: expected cpu"):
             inspect(lambda: None)
     finally:
         jax.config.update("jax_platforms", before)

@@ -1,10 +1,8 @@
 """The command line: output, exit codes and errors."""
 
 import itertools
-import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 from typing import Any
@@ -12,67 +10,22 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 import jaxgadget
 from jaxgadget import HistoryTree, Policy, enumerate_game, load
-from jaxgadget.cli import app
+from tests.cli.commands import run, strict, words
 
-SOLVE_KEYS = [
-    "game",
-    "num_histories",
-    "num_terminals",
-    "num_infosets",
-    "algorithm",
-    "iterations",
-    "value",
-    "best_response_values",
-    "nash_conv",
-    "value_bracket",
-    "seconds",
-]
-REFINE_KEYS = ["game", "cut", "num_subgames", "algorithm", "iterations", "game_value", "seconds", "rows"]
-ROW_KEYS = [
-    "player",
-    "blueprint",
-    "gadget",
-    "prior",
-    "epsilon",
-    "blueprint_exploitability",
-    "refined_exploitability",
-    "exploitability_bound",
-    "gadget_value_sum",
-    "gadget_value_min",
-    "gadget_value_max",
-    "gap_sum",
-    "gap_max",
-]
+SOLVE_KEYS = """
+    game num_histories num_terminals num_infosets algorithm iterations value best_response_values
+    nash_conv value_bracket seconds
+""".split()
+REFINE_KEYS = "game cut num_subgames algorithm iterations game_value seconds rows".split()
+ROW_KEYS = """
+    player blueprint gadget prior epsilon blueprint_exploitability refined_exploitability
+    exploitability_bound gadget_value_sum gadget_value_min gadget_value_max gap_sum gap_max
+""".split()
 SECONDS = ["build", "compile", "run"]
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner(env={"COLUMNS": "120"}).invoke(
-        app, [str(argument) for argument in arguments], prog_name="jaxgadget"
-    )
-
-
-def strict(text: str) -> dict[str, Any]:
-    """Parse JSON, rejecting NaN and Infinity."""
-
-    def refuse(name: str) -> None:
-        raise AssertionError(f"{name} is not JSON")
-
-    return json.loads(text, parse_constant=refuse)
-
-
-def words(text: str) -> str:
-    """Text without line breaks and frames."""
-    return re.sub(r"[│╭╮╰╯─\s]+", " ", text)
-
-
-@pytest.fixture(scope="module")
-def kuhn() -> HistoryTree:
-    return enumerate_game(load("kuhn_poker"))
 
 
 # --- help, games --------------------------------------------------------------------------

@@ -1,21 +1,14 @@
 """`jaxgadget export`, and user-defined games on the command line."""
 
-import json
 import pathlib
 import re
 import sys
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from jaxgadget import enumerate_game, load, solve
-from jaxgadget.cli import app
+from tests.cli.commands import run
 from tests.games.test_own import GUESS
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner(env={"COLUMNS": "120"}).invoke(app, list(map(str, arguments)), prog_name="jaxgadget")
 
 
 def test_a_game_and_strategies_are_written_for_gambit(tmp_path: pathlib.Path):
@@ -52,12 +45,6 @@ def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.P
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def record(*arguments: object) -> dict[str, Any]:
-    result = run(*arguments, "--json", "-")
-    assert result.exit_code == 0, result.stderr
-    return json.loads(result.stdout)
 
 
 SPEC = "guess.py:Guess(size=2)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import pathlib
@@ -9,17 +10,18 @@ import weakref
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from jaxgadget import Unsafe
-from jaxgadget.cli import app
 from jaxgadget.holdem import solve
 from jaxgadget.holdem.betting import ALL_IN, BetMenu
 from jaxgadget.holdem.solve import evaluate_spot, solve_spots
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.holdem.translate import translate_solution
 from jaxgadget.subgames.spots import refine_spots
+from tests.cli import commands
 from tests.solving import settings
+
+run = functools.partial(commands.run, "holdem")
 
 # `jaxgadget.cli.holdem` as an attribute is the command.
 holdem: Any = importlib.import_module("jaxgadget.cli.holdem")
@@ -27,12 +29,6 @@ holdem: Any = importlib.import_module("jaxgadget.cli.holdem")
 BLUFFS = ("--board", "2s3h4d6c7c", "--oop", "AsAh,QsQh", "--ip", "KsKh", "--pot", 20, "--stack", 10)
 MENUS = ("--bets", "a", "--ip-bets", "", "--raises", "")
 ROW: dict[str, Any] = {"board": "2s3h4d6c7c", "oop": "AsAh,QsQh", "ip": "KsKh", "pot": 20, "stack": 10}
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner(env={"COLUMNS": "120"}).invoke(
-        app, ["holdem", *map(str, arguments)], prog_name="jaxgadget"
-    )
 
 
 def test_a_row_is_the_library_s_and_a_picture_is_drawn(tmp_path: pathlib.Path):

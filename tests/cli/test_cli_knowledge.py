@@ -7,20 +7,15 @@ import pathlib
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 import jaxgadget as jg
-from jaxgadget.cli import app
+from tests.cli.commands import run
 
 PENNIES = "n_matching_pennies(num_deals=4)"
 REFINE = ("refine", PENNIES, "--blueprint", "uniform", "--gadget", "resolving", "--prior", "none")
 EXACTLY = (*REFINE, "--algorithm", "lp")
 NESTED = ("nested", "kuhn_poker", "--blueprint", "uniform", "--gadget", "resolving", "--prior", "none")
 COLUMNS = ("order", "unfrozen", "generation", "combine")
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner(env={"COLUMNS": "140"}).invoke(app, [*map(str, arguments)], prog_name="jaxgadget")
 
 
 def row(*arguments: object) -> dict[str, Any]:

@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 import re
 import subprocess
 import sys
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 import jaxgadget as jg
-from jaxgadget.cli import app
 from jaxgadget.report import decisions_frame, roots_frame
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner(env={"COLUMNS": "140"}).invoke(app, [*map(str, arguments)], prog_name="jaxgadget")
-
-
-def record(result: Result) -> dict[str, Any]:
-    """The standard output, parsed as strict JSON."""
-    assert (result.exit_code, result.stderr) == (0, "")
-    return json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-
-
-@pytest.fixture(scope="module")
-def kuhn() -> jg.HistoryTree:
-    return jg.enumerate_game(jg.load("kuhn_poker"))
+from tests.cli.commands import record, run
 
 
 def test_show_prints_the_frames(kuhn: jg.HistoryTree, tmp_path: pathlib.Path) -> None:

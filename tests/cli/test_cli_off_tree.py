@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
-from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
 import jaxgadget as jg
-from jaxgadget.cli import app
 from jaxgadget.cli.off_tree import DEFAULT_METHODS, SOLVING, TRANSLATION
 from jaxgadget.policy.translation import RULES
 from jaxgadget.subgames import off_tree as library
 from jaxgadget.subgames.off_tree import METHODS
+from tests.cli.commands import run, run_to_json
 
 GAME = "no_limit_leduc(bets=1/2-1-a,max_raises=1,num_ranks=2,stack=5,suit_isomorphism=True)"
 COIN = ("off-tree", "coin_toss", "--menu", "Sell", "--opponent-only", "--blueprint", "uniform")
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner(env={"COLUMNS": "160"}).invoke(app, list(map(str, arguments)), prog_name="jaxgadget")
-
-
-def record(*arguments: object) -> dict[str, Any]:
-    result = run(*arguments, "--json", "-")
-    assert result.exit_code == 0, result.stderr
-    return json.loads(result.stdout)
 
 
 def test_methods_are_the_library_s() -> None:
@@ -43,7 +30,7 @@ def test_a_game_without_some_actions_is_named_as_such() -> None:
         *("off-tree", game, "--menu", "1-a", "--blueprint", "uniform", "--algorithm", "lp"),
         *("--method", "translation:nearest"),
     )
-    limited, everything = record(*asked, "--off-tree", "1/2"), record(*asked)
+    limited, everything = run_to_json(*asked, "--off-tree", "1/2"), run_to_json(*asked)
     assert limited["off_tree"] == ["Bet 1/2"] and everything["off_tree"] is None
     assert abs(limited["game_value"][0] - everything["game_value"][0]) > 1e-3
     assert "whose only actions off the menu are Bet 1/2, for player 0" in " ".join(
@@ -54,7 +41,7 @@ def test_a_game_without_some_actions_is_named_as_such() -> None:
 def test_strategies_are_saved_for_the_whole_game(tmp_path: pathlib.Path) -> None:
     """Rows of all methods, found by names of moves; another command reads the file as blueprints."""
     file = tmp_path / "answers.npz"
-    rows = record(
+    rows = run_to_json(
         *("off-tree", GAME, "--menu", "1-a", "--blueprint", "dirichlet:1", "--algorithm", "lp"),
         *("--method", "translation:linear", "--method", "inexpensive", "--gadget", "resolving"),
         *("--prior", "none", "--player", "both", "--save", file),

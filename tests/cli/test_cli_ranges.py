@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 import jaxgadget as jg
-from jaxgadget.cli import app
 from jaxgadget.learn import range_training
+from tests.cli.commands import changed, record, run
 
 pytestmark = pytest.mark.slow
 
@@ -28,21 +26,6 @@ RECORD = [
 ]
 REFINE = ("refine", "kuhn_poker", "--cut", "depth:2", "--blueprint", "cfr:3", "--prior", "none")
 NESTED = ("nested", "kuhn_poker", "--blueprint", "cfr:3", "--iterations", 20, "--gadget", "resolving")
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner(env={"COLUMNS": "140"}).invoke(app, [*map(str, arguments)], prog_name="jaxgadget")
-
-
-def record(result: Result) -> dict[str, Any]:
-    """The standard output, parsed as strict JSON."""
-    assert (result.exit_code, result.stderr) == (0, "")
-    return json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-
-
-def changed(arguments: tuple[object, ...], option: str, value: object) -> tuple[object, ...]:
-    place = arguments.index(option) + 1
-    return (*arguments[:place], value, *arguments[place + 1 :])
 
 
 @pytest.fixture(scope="module", autouse=True)

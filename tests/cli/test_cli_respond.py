@@ -6,14 +6,12 @@ import json
 import pathlib
 import subprocess
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
 import jaxgadget as jg
-from jaxgadget.cli import app
+from tests.cli.commands import run, run_to_json
 
 KEYS = {
     *("player", "model", "method", "p", "algorithm", "gain", "exploitability", "exploitability_bound"),
@@ -21,20 +19,10 @@ KEYS = {
 }
 
 
-def run(*arguments: object) -> Result:
-    return CliRunner(env={"COLUMNS": "120"}).invoke(app, list(map(str, arguments)), prog_name="jaxgadget")
-
-
-def record(*arguments: object) -> dict[str, Any]:
-    result = run(*arguments, "--json", "-")
-    assert result.exit_code == 0, result.stderr
-    return json.loads(result.stdout)
-
-
 def test_rows_are_the_library_s(tmp_path: pathlib.Path) -> None:
     saved = tmp_path / "responses.npz"
     asked = ("--model", "uniform", "--model", "dirichlet:3", "--p", 0.25, "--p", 1, "--best-nash")
-    found = record("respond", "kuhn_poker", *asked, "--algorithm", "lp", "--save", saved)
+    found = run_to_json("respond", "kuhn_poker", *asked, "--algorithm", "lp", "--save", saved)
     assert found["game"] == "kuhn_poker" and found["game_value"] == pytest.approx([-1 / 18] * 2)
     rows = found["rows"]
     assert all(set(row) == KEYS for row in rows) and len(rows) == 6

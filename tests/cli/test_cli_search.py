@@ -9,63 +9,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
 import jaxgadget
-from jaxgadget.cli import app
 from jaxgadget.learn import errors
 from jaxgadget.networks import checkpoints
+from tests.cli.commands import changed, record, run
 from tests.gadgets.test_registry import OWN
 
 NESTED = ["game", "algorithm", "iterations", "game_value", "rows"]
-NESTED_ROW = [
-    "player",
-    "blueprint",
-    "model",
-    "p",
-    "beyond",
-    "gadget",
-    "prior",
-    "epsilon",
-    "limit",
-    "depth",
-    "step",
-    "k",
-    "leaf",
-    "algorithm",
-    "iterations",
-    "blueprint_exploitability",
-    "nested_exploitability",
-    "gain",
-    "best_response_gain",
-    "exploitability",
-    "exploitability_bound",
-    "objectives",
-    "gap_max",
-    "searches",
-    "seconds",
-]
+NESTED_ROW = """
+    player blueprint model p beyond gadget prior epsilon limit depth step k leaf algorithm iterations
+    blueprint_exploitability nested_exploitability gain best_response_gain exploitability
+    exploitability_bound objectives gap_max searches seconds
+""".split()
 TRAIN: tuple[object, ...] = (
     *("train-value", "kuhn_poker", "--blueprint", "cfr:3", "--k", 3, "--iterations", 5, "--steps", 3),
     *("--width", 8, "--batch-size", 4, "--learning-rate", 0.01, "--targets", "sampled"),
 )
 FAST = ("kuhn_poker", "--blueprint", "cfr:3", "--k", 3, "--iterations", 20)
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner(env={"COLUMNS": "140"}).invoke(app, [*map(str, arguments)], prog_name="jaxgadget")
-
-
-def changed(arguments: tuple[object, ...], option: str, value: object) -> tuple[object, ...]:
-    """The arguments with one option's value replaced."""
-    place = arguments.index(option) + 1
-    return (*arguments[:place], value, *arguments[place + 1 :])
-
-
-def record(result: Result) -> dict[str, Any]:
-    """The standard output, parsed as strict JSON."""
-    assert (result.exit_code, result.stderr) == (0, "")
-    return json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -148,18 +109,13 @@ def test_match() -> None:
 
 def test_train_value(trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path]) -> None:
     out, found, picture = trained
-    assert list(found) == [
-        "game",
-        "k",
-        "steps",
-        "seconds",
-        "examples_per_second",
-        "train_rmse",
-        "heldout_rmse",
-        "heldout_histories",
-        "visited_rmse",
-        "payoff_range",
-    ]
+    assert (
+        list(found)
+        == (
+            "game k steps seconds examples_per_second train_rmse "
+            "heldout_rmse heldout_histories visited_rmse payoff_range"
+        ).split()
+    )
     assert (found["game"], found["k"], found["steps"], found["payoff_range"]) == ("kuhn_poker", 3, 3, 4.0)
     assert 0 < found["visited_rmse"] < 4 and found["examples_per_second"] > 0
     assert picture.read_bytes().startswith(b"\x89PNG")

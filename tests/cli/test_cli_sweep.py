@@ -1,5 +1,6 @@
 """`jaxgadget sweep`."""
 
+import functools
 import json
 import pathlib
 import re
@@ -9,26 +10,18 @@ from typing import Any
 import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
-from typer.testing import CliRunner, Result
 
 from jaxgadget import read_sweep
-from jaxgadget.cli import app
 from jaxgadget.sweeping.store import SCHEMA
 from jaxgadget.sweeping.workers import Processes
+from tests.cli import commands
+from tests.cli.commands import words
 from tests.gadgets.test_registry import OWN
+
+run = functools.partial(commands.run, "sweep")
 
 FAST = ("--blueprint", "uniform", "--iterations", 3)
 CUT = ("--game", "kuhn_poker", "--cut", "depth:1", *FAST)
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner(env={"COLUMNS": "120"}).invoke(
-        app, ["sweep", *map(str, arguments)], prog_name="jaxgadget"
-    )
-
-
-def words(text: str) -> str:
-    return re.sub(r"[│╭╮╰╯─\s]+", " ", text)
 
 
 def test_json_is_alone_and_strict(tmp_path: pathlib.Path):

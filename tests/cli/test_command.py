@@ -9,14 +9,10 @@ from typing import Any
 import jax
 import pytest
 import typer
-from typer.testing import CliRunner, Result
 
 from jaxgadget.cli import app
 from jaxgadget.cli.command import Command, clear_errors, keeping
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner(env={"COLUMNS": "120"}).invoke(app, [*map(str, arguments)], prog_name="jaxgadget")
+from tests.cli.commands import run
 
 
 def single_options() -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxgadget import HistoryTree, Policy, Solver, enumerate_game, load, refine, solve
+from jaxgadget import HistoryTree, Policy, Solver, refine, solve
 from jaxgadget.core.checkpoint import (
     OLDER_SPLITS,
     load_checkpoint,
@@ -20,11 +20,6 @@ from jaxgadget.core.checkpoint import (
     save_parts,
 )
 from jaxgadget.util.locks import hold
-
-
-@pytest.fixture(scope="module")
-def kuhn() -> HistoryTree:
-    return enumerate_game(load("kuhn_poker"))
 
 
 @pytest.fixture
@@ -50,14 +45,14 @@ def test_checkpoints_of_other_releases_are_refused(
 @pytest.mark.parametrize("name", OLDER_SPLITS)
 def test_folders_of_earlier_releases_are_refused(kuhn: HistoryTree, tmp_path: pathlib.Path, name: str):
     (tmp_path / name).write_text("{}")
-    with pytest.raises(ValueError, match=r"was written by jaxgadget 0\.4 or an earlier release"):
+    with pytest.raises(ValueError, match=r"0\.4 or an earlier release"):
         refine(kuhn, "depth:1", Policy.uniform(kuhn), solver=Solver(iterations=2, checkpoint=tmp_path))
 
 
 def test_a_checkpoint_in_use_names_the_process(kuhn: HistoryTree, file: pathlib.Path):
     with (
         hold(file, "checkpoint"),
-        pytest.raises(ValueError, match=rf"checkpoint '.*kuhn\.npz' is in use by process {os.getpid()} on"),
+        pytest.raises(ValueError, match=rf"kuhn\.npz' is in use by process {os.getpid()}"),
     ):
         solve(kuhn, solver=Solver(iterations=9, checkpoint=file))
     assert solve(kuhn, solver=Solver(iterations=9, checkpoint=file)).iterations == 9
@@ -74,9 +69,7 @@ def test_splits_of_two_solves_are_merged(tmp_path: pathlib.Path):
 
 def test_devices_and_pipes_are_not_checkpoints(kuhn: HistoryTree, tmp_path: pathlib.Path):
     for special in ("/dev/full", "/dev/null"):
-        with pytest.raises(
-            ValueError, match=f"checkpoint '{special}' is a device or a pipe, and is to be read"
-        ):
+        with pytest.raises(ValueError, match=f"{special}' is a device"):
             solve(kuhn, solver=Solver(iterations=3, checkpoint=special))
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match="pipe"):

@@ -29,7 +29,8 @@ from jaxgadget.util.arrays import FloatArray
 from tests.core import grove
 from tests.reference import efg, gadgets, lp
 from tests.solving import settings
-from tests.subgames.test_refine import CUTS, GADGETS, QUICK, RATIO, REFERENCE, loaded
+from tests.subgames.test_refine import CUTS, GADGETS, QUICK, RATIO, REFERENCE
+from tests.trees import tree_of
 
 GROUPS: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
 VALUES: dict[str, float] = {}
@@ -39,7 +40,6 @@ for _game in REFERENCE:
         GROUPS.setdefault((_game["game"], _game["cut"], _case["resolving_player"]), []).append(_case)
 EXACT = 1e-6
 GOOFSPIEL = "goofspiel(imp_info=True,num_cards=4,points_order=descending)"
-"""Published at depths 1 and 2; tests of as many other blueprints share its programs."""
 
 
 def summaries(values: FloatArray) -> list[float]:
@@ -54,7 +54,7 @@ def test_published_optima(game: str, where: str, player: int) -> None:
 
 def check_published_optima(game: str, where: str, player: int) -> None:
     """Every unique number of `subgames.json`, to within 1e-6."""
-    cases, tree, value = GROUPS[game, where, player], loaded(game), VALUES[game]
+    cases, tree, value = GROUPS[game, where, player], tree_of(game), VALUES[game]
     blueprints = Policy.stack([Policy.geometric(tree, RATIO[case["blueprint"]]) for case in cases])
     asked = (*default_gadgets(), OptimalContinuation(NoPrior()))
     result = jaxgadget.refine(
@@ -126,7 +126,7 @@ def check_gaps(player: int, asked: tuple[Gadget, ...]) -> None:
 
 def test_auto_finds_an_epsilon_that_changes_no_optimum() -> None:
     """The value is the unperturbed optimum, and no exploitability rises."""
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     kinds = (Resolving, MaxMargin, ReachResolving, Full, OptimalContinuation)
     blueprints = Policy.stack([Policy.geometric(tree, ratio) for ratio in (1, 0.5, 0.05)])
     asked = [kind(BlueprintPrior(), "auto") for kind in kinds] + [kind(NoPrior()) for kind in kinds]
@@ -142,7 +142,7 @@ def test_auto_finds_an_epsilon_that_changes_no_optimum() -> None:
 
 
 def test_settings_without_a_linear_program() -> None:
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     blueprint = Policy.uniform(tree)
     cases: list[dict[str, Any]] = [{"target_gap": 0.1}, {"checkpoint": "somewhere"}]
     for wrong in cases:
@@ -157,7 +157,7 @@ def test_settings_without_a_linear_program() -> None:
 
 def rarely(off: float) -> Policy:
     """Player 0 of Kuhn poker passes with a Jack, and almost never with another card."""
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     first, second = (rows.copy() for rows in Policy.dirichlet(tree, seed=3).probabilities)
     infosets = tree.infosets[0]
     for name, passes in (("0", 1.0), ("1", off), ("2", off)):
@@ -204,7 +204,7 @@ def test_a_tiny_floor_of_termination_is_solved(epsilon: Any) -> None:
 @pytest.mark.slow
 def test_an_ordinary_approximate_equilibrium_is_refined_exactly() -> None:
     """After 20,000 iterations of CFR+ many reaches lie between 1e-14 and 1e-8."""
-    tree = loaded(GOOFSPIEL)
+    tree = tree_of(GOOFSPIEL)
     blueprint = jaxgadget.solve(tree, iterations=20_000).policy
     asked = [MaxMargin(), MaxMargin(UniformPrior()), ReachMaxMargin(), MaxMargin(epsilon="auto")]
     for player in (0, 1):
@@ -221,7 +221,7 @@ def test_an_ordinary_approximate_equilibrium_is_refined_exactly() -> None:
 @pytest.mark.parametrize("epsilon", ["auto", 1e-3, 1e-5])
 def test_small_floors_still_choose_the_equilibrium(share: float, epsilon: Any) -> None:
     """Figure 1 of the refinement paper: in every perturbed equilibrium player 0 never forfeits."""
-    tree = loaded("matching_pennies_forfeit")
+    tree = tree_of("matching_pennies_forfeit")
     uniform = Policy.uniform(tree)
     rows = np.array([[0.5], [0.5], [0.0]])
     blueprint = Policy(tree, (rows, uniform.probabilities[1]), ("half",))
@@ -232,7 +232,7 @@ def test_small_floors_still_choose_the_equilibrium(share: float, epsilon: Any) -
 
 
 def test_floors_too_small_for_the_solver_are_refused() -> None:
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     gadget = Resolving(ArrayPrior(np.full(6, 1e-9)), 1e-5)
     refined = jaxgadget.refine(tree, "depth:1", Policy.uniform(tree), gadget, algorithm="lp")
     assert re.search(r"floors of player 1 .* are as small as 1\.0e-14: HiGHS leaves out", refined.failures[0])
@@ -240,7 +240,7 @@ def test_floors_too_small_for_the_solver_are_refused() -> None:
 
 
 def test_a_time_limit_that_runs_out_names_the_program() -> None:
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     how: dict[str, Any] = {"algorithm": "lp", "time_limit": 1e-9}
     refined = jaxgadget.refine(tree, "depth:1", Policy.uniform(tree), Resolving(), **settings(**how))
     assert re.search(r"resolving, .* after blueprint 'uniform'.*'Time limit reached'", refined.failures[0])

@@ -230,7 +230,7 @@ def test_a_chunk_never_grows(kuhn: Batch, monkeypatch: pytest.MonkeyPatch) -> No
     plan = plan_batch(kuhn, np.float32, memory_limit=limit)
     assert plan.chunk < 64
     assert checked_plan(kuhn, options, plan) is plan
-    monkeypatch.setattr(driver, "fits_compiled", lambda *_: pytest.fail("nobody need ask"))
+    monkeypatch.setattr(driver, "fits_compiled", lambda *_: pytest.fail("the loop is not compiled"))
     roomy = dataclasses.replace(plan, available=5 * plan.bytes)
     assert checked_plan(kuhn, options, roomy) is roomy
 

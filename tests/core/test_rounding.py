@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 
 import numpy as np
@@ -20,16 +19,12 @@ from tests.core import grove
 from tests.reference import gadgets
 from tests.reference.efg import from_tree
 from tests.solving import settings
-
-
-@functools.cache
-def game(name: str) -> HistoryTree:
-    return jaxgadget.enumerate_game(jaxgadget.load(name))
+from tests.trees import tree_of
 
 
 def rarely_passing(off: float) -> Policy:
     """Player 0 of Kuhn poker passes a Jack with probability `off`, other cards with 1/2."""
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     first, second = (rows.copy() for rows in Policy.uniform(tree).probabilities)
     begin = tree.infosets[0].first_sequence[tree.infoset_names[0].index("0")] - 1
     first[begin : begin + 2, 0] = [off, 1 - off]
@@ -38,7 +33,7 @@ def rarely_passing(off: float) -> Policy:
 
 def thresholds(off: float) -> FloatArray:
     """The regret thresholds at the resolving player's decisions, for max-margin."""
-    forest = build_forest(game("kuhn_poker"), "depth:2")
+    forest = build_forest(tree_of("kuhn_poker"), "depth:2")
     games = grove.games(prepare(forest, 0, rarely_passing(off)), [MaxMargin(NoPrior())])
     return np.asarray(grove.problem_of(games).regret_tolerance[0].body)
 
@@ -83,7 +78,7 @@ def hardly_ever(tree: HistoryTree, rarely: float = 1e-40) -> Policy:
 
 def test_an_overflow_does_not_affect_other_lanes_and_names_the_remedy() -> None:
     target_gap = 1e-3
-    tree = game("goofspiel(num_cards=3,imp_info=True)")
+    tree = tree_of("goofspiel(num_cards=3,imp_info=True)")
     drawn = Policy.dirichlet(tree, 0)
 
     def solved(policies: list[Policy], dtype: str = "float32") -> jaxgadget.Refinement:
@@ -116,7 +111,7 @@ def test_an_overflow_does_not_affect_other_lanes_and_names_the_remedy() -> None:
 
 def test_a_linear_program_that_cannot_be_written_leaves_the_other_lanes_alone() -> None:
     """The reach of player 1 has no inverse in float64 either."""
-    tree = game("goofspiel(num_cards=3,imp_info=True)")
+    tree = tree_of("goofspiel(num_cards=3,imp_info=True)")
     policies = [hardly_ever(tree, 1e-310), Policy.dirichlet(tree, 0)]
     gadgets = [MaxMargin(NoPrior()), Resolving(NoPrior())]
 
@@ -135,7 +130,7 @@ def test_a_linear_program_that_cannot_be_written_leaves_the_other_lanes_alone() 
 
 def test_an_underflow_is_a_failure() -> None:
     """If the reach of player 1 underflows in float32, the lane fails."""
-    tree = game("leduc_poker")
+    tree = tree_of("leduc_poker")
     halves: list[FloatArray] = []
     for rows, infosets in zip(Policy.uniform(tree).probabilities, tree.infosets, strict=True):
         half = np.full_like(rows, 1e-40)

@@ -81,7 +81,9 @@ def test_the_comparison_meets_differences(profiles: Policy) -> None:
     assert np.abs(values[:, 0] - values[:, 1]).max() > 0.01, "the kinds differ"
     assert np.abs(values[:, 1] - values[:, 3]).max() > 0.01
     live = found.has_decision.reshape(found.num_subgames, len(GADGETS), 2)
-    assert not live[:, 0, 1].all() and live[:, 1, 1].all(), "unsafe keeps the blueprint where nobody gets"
+    assert not live[:, 0, 1].all() and live[:, 1, 1].all(), (
+        "unsafe keeps the blueprint in unreachable subgames"
+    )
 
 
 @pytest.mark.parametrize("dtype", ("float32", "float64"))

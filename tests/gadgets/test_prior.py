@@ -5,13 +5,6 @@ import pytest
 
 import jaxgadget as jg
 from jaxgadget.gadgets.gadget import prior_name
-from jaxgadget.tree.history import HistoryTree
-
-
-@pytest.fixture(scope="module")
-def kuhn() -> HistoryTree:
-    return jg.enumerate_game(jg.load("kuhn_poker"))
-
 
 WEIGHTS = {"0": 0.9, "1": 0.5, "2": 0.1}
 
@@ -65,7 +58,7 @@ def test_a_prior_is_for_one_player(kuhn):
         )
     with pytest.raises(ValueError, match=r"gadgets: players \[0\]"):
         jg.refine_both(kuhn, "depth:1", uniform, {0: first}, iterations=5)
-    with pytest.raises(ValueError, match="expected the same kinds in the same order"):
+    with pytest.raises(ValueError, match="expected the same kinds"):
         jg.refine_both(kuhn, "depth:1", uniform, {0: first, 1: jg.Unsafe()}, iterations=5)
 
 

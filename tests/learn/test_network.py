@@ -8,7 +8,6 @@ import jax
 import numpy as np
 import pytest
 
-import jaxgadget
 from jaxgadget.learn import network
 from jaxgadget.learn.encoding import decision_histories, find_encoding
 from jaxgadget.learn.network import KIND, Architecture, NetworkValues, load_values
@@ -17,15 +16,10 @@ from jaxgadget.learn.trainer import Progress, begin
 from jaxgadget.networks import checkpoints, perceptron
 from jaxgadget.networks.checkpoints import CHECKPOINTS, CHECKSUMS, DESCRIPTION, TrainingFolder
 from jaxgadget.networks.perceptron import Weights, abstract_weights, evaluate, initial_weights
-from jaxgadget.tree.history import HistoryTree, enumerate_game
+from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.locks import hold
 from jaxgadget.util.store import checksum, read_record
 from jaxgadget.values.histories import leaf_values
-
-
-@pytest.fixture(scope="module")
-def kuhn() -> HistoryTree:
-    return enumerate_game(jaxgadget.load("kuhn_poker"))
 
 
 def make(tree: HistoryTree, *, seed: int = 0, num_entries: int = 3) -> NetworkValues:

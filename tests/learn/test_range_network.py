@@ -12,14 +12,11 @@ import numpy as np
 import pytest
 
 from jaxgadget import (
-    HistoryTree,
     Policy,
     RangeNetwork,
     build_forest,
     cut,
     draw_ranges,
-    enumerate_game,
-    load,
     solve_trunk,
 )
 from jaxgadget.learn.range_network import PublicStates, make_network
@@ -29,17 +26,13 @@ from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.precision import precision
 from jaxgadget.values.draws import RangePair
 from jaxgadget.values.ranges import Limit
+from tests.trees import tree_of
 
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
 GAMES = [("kuhn_poker", "depth:2"), (GOOFSPIEL, "depth:1"), ("leduc_poker(num_ranks=2)", "flop")]
 NETWORKS = ["padded", "infostates"]
 FLOAT32 = 1e-5
 """Tolerance of payoffs: the network computes in float32 for every dtype."""
-
-
-@functools.cache
-def game(name: str) -> HistoryTree:
-    return enumerate_game(load(name))
 
 
 def limit_of(where: Cut, dtype: str = "float64") -> Limit:
@@ -54,7 +47,7 @@ def shaken(weights: Any, seed: int) -> Any:
 
 @functools.cache
 def network(name: str, where: str, kind: str, seed: int = 0) -> RangeNetwork:
-    tree = game(name)
+    tree = tree_of(name)
     with precision(np.float32):
         made = make_network(tree, limit_of(cut(tree, where), "float32"), kind, 8, 1)
         return dataclasses.replace(made, weights=shaken(initial_weights(made.shape, seed), seed))
@@ -70,7 +63,7 @@ def ask(values: RangeNetwork, limit: Limit, ranges: RangePair) -> tuple[FloatArr
 
 def some_ranges(name: str, where: str, seed: int, lanes: int = 6) -> RangePair:
     """Lane 1 has unreachable infostates, and lane 2 an unreachable subgame if there are several."""
-    below = build_forest(game(name), where)
+    below = build_forest(tree_of(name), where)
     first, second = (rows.copy() for rows in draw_ranges(below, lanes, seed=seed))
     first[0, 1] = second[-1, 1] = 0.0
     if below.num_subgames > 1:
@@ -90,7 +83,7 @@ def test_it_is_zero_sum_in_every_public_state(name: str, where: str, kind: str, 
 
 
 def check_zero_sum(name: str, where: str, kind: str, dtype: str) -> None:
-    limit = limit_of(cut(game(name), where), dtype)
+    limit = limit_of(cut(tree_of(name), where), dtype)
     for seed in (0, 1):
         ranges = some_ranges(name, where, seed)
         values = ask(network(name, where, kind, seed), limit, ranges)
@@ -113,7 +106,7 @@ def check_zero_sum(name: str, where: str, kind: str, dtype: str) -> None:
 def test_it_is_homogeneous_in_each_range(kind: str, player: int) -> None:
     """Scaling a player's range in a public state scales the other player's values there."""
     name, where = GAMES[1]
-    limit, ranges = limit_of(cut(game(name), where)), some_ranges(name, where, 3)
+    limit, ranges = limit_of(cut(tree_of(name), where)), some_ranges(name, where, 3)
     factor = np.exp(np.random.default_rng(0).uniform(-8, 3, (limit.cut.num_subgames, 1)))
     first, second = (
         rows * factor[limit.roots[p].subgame] if p == player else rows for p, rows in enumerate(ranges)
@@ -129,7 +122,7 @@ def test_it_is_homogeneous_in_each_range(kind: str, player: int) -> None:
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_values_are_payoffs_times_the_opposing_reach(kind: str) -> None:
     """Values are 0 where the other player has no reach; lanes are independent."""
-    limit, ranges = limit_of(cut(game(GOOFSPIEL), "depth:1")), some_ranges(GOOFSPIEL, "depth:1", 5)
+    limit, ranges = limit_of(cut(tree_of(GOOFSPIEL), "depth:1")), some_ranges(GOOFSPIEL, "depth:1", 5)
     values = network(GOOFSPIEL, "depth:1", kind)
     whole = ask(values, limit, ranges)
     absent = limit.roots[1].subgame == 0
@@ -143,7 +136,7 @@ def test_values_are_payoffs_times_the_opposing_reach(kind: str) -> None:
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_values_of_a_public_state_depend_on_its_ranges_only(kind: str) -> None:
     """Ranges in other public states, of the same size or another, have no effect."""
-    limit, ranges = limit_of(cut(game(GOOFSPIEL), "depth:1")), some_ranges(GOOFSPIEL, "depth:1", 6)
+    limit, ranges = limit_of(cut(tree_of(GOOFSPIEL), "depth:1")), some_ranges(GOOFSPIEL, "depth:1", 6)
     values = network(GOOFSPIEL, "depth:1", kind)
     before = ask(values, limit, ranges)
     for state in range(limit.cut.num_subgames):
@@ -158,7 +151,7 @@ def test_values_of_a_public_state_depend_on_its_ranges_only(kind: str) -> None:
 
 def test_lanes_precision_is_that_of_the_limit() -> None:
     """The same numbers up to float32's rounding; ranges below float32's minimum remain ranges."""
-    where = cut(game("kuhn_poker"), "depth:2")
+    where = cut(tree_of("kuhn_poker"), "depth:2")
     ranges = some_ranges("kuhn_poker", "depth:2", 0)
     for kind in NETWORKS:
         values = network("kuhn_poker", "depth:2", kind)
@@ -175,7 +168,7 @@ def test_lanes_precision_is_that_of_the_limit() -> None:
 
 def test_a_network_of_infostates_sees_one_public_state_alone() -> None:
     """Neither other public states nor the size of the largest one change a state's values."""
-    tree = game(GOOFSPIEL)
+    tree = tree_of(GOOFSPIEL)
     where, ranges = cut(tree, "depth:1"), some_ranges(GOOFSPIEL, "depth:1", 2)
     values = network(GOOFSPIEL, "depth:1", "infostates")
     limit = limit_of(where)
@@ -216,7 +209,7 @@ def permuted(states: PublicStates, orders: tuple[Any, Any]) -> PublicStates:
 @pytest.mark.slow
 def test_a_trunk_is_solved_with_it(kind: str) -> None:
     """Values of the first iteration are those of uniform play, for any number of lanes."""
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     values = network("kuhn_poker", "depth:2", kind)
     found = solve_trunk(tree, "depth:2", values, iterations=1)
     assert found.values[0].shape[1] == 1
@@ -229,7 +222,7 @@ def test_a_trunk_is_solved_with_it(kind: str) -> None:
 
 
 def test_a_padded_network_is_for_its_cut() -> None:
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     other = limit_of(cut(tree, "depth:1"))
     with pytest.raises(ValueError, match="padded"):
         network("kuhn_poker", "depth:2", "padded")(other)
@@ -243,7 +236,7 @@ def test_a_padded_network_is_for_its_cut() -> None:
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_a_network_is_for_its_game(kind: str) -> None:
     values = network("kuhn_poker", "depth:2", kind)
-    other = limit_of(cut(game(GOOFSPIEL), "depth:1"))
+    other = limit_of(cut(tree_of(GOOFSPIEL), "depth:1"))
     with pytest.raises(ValueError, match="for 'kuhn_poker', not for 'goofspiel"):
         values(other)
     assert "kuhn_poker below depth:2" in repr(values) and kind in repr(values)

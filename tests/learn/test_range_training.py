@@ -19,7 +19,6 @@ import pytest
 import jaxgadget as jg
 from jaxgadget import (
     Forest,
-    HistoryTree,
     Policy,
     RangeTraining,
     RangeTrainingConfig,
@@ -42,6 +41,7 @@ from jaxgadget.util.store import read_archive
 from jaxgadget.values.draws import RangePair, reach_of
 from jaxgadget.values.solved import RangeSolver
 from tests.solving import configured
+from tests.trees import kuhn, tree_of
 
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
 CUT = "depth:2"
@@ -60,13 +60,8 @@ MEASURED = ("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "val
 
 
 @functools.cache
-def game(name: str = "kuhn_poker") -> HistoryTree:
-    return jg.enumerate_game(jg.load(name))
-
-
-@functools.cache
 def forest(where: str = CUT) -> Forest:
-    return jg.build_forest(game(), where)
+    return jg.build_forest(kuhn(), where)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -80,7 +75,7 @@ def few_searches() -> Iterator[None]:
 
 
 def train(folder: pathlib.Path | None = None, **changes: Any) -> RangeTraining:
-    return train_ranges(game(), CUT, folder=folder, **configured(RangeTrainingConfig, **(SMALL | changes)))
+    return train_ranges(kuhn(), CUT, folder=folder, **configured(RangeTrainingConfig, **(SMALL | changes)))
 
 
 @pytest.fixture(scope="module")
@@ -201,10 +196,10 @@ def test_range_rmse_by_its_definition(undisturbed: RangeTraining) -> None:
 @pytest.mark.slow
 def test_values_of_resolved_subgames_have_no_error() -> None:
     """Values are compared with linear programs elsewhere; wrong values have a large error."""
-    blueprint = Policy.stack([Policy.dirichlet(game(), seed) for seed in (0, 1)])
+    blueprint = Policy.stack([Policy.dirichlet(kuhn(), seed) for seed in (0, 1)])
     right = value_rmse(forest(), ResolvedValues(100), blueprint, 200)
     wrong = value_rmse(forest(), lambda limit: lambda ranges: (0 * ranges[0], 0 * ranges[1]), blueprint, 200)
-    assert right < 0.002 * game().payoff_range < 0.02 * game().payoff_range < wrong
+    assert right < 0.002 * kuhn().payoff_range < 0.02 * kuhn().payoff_range < wrong
 
 
 @pytest.mark.slow
@@ -220,7 +215,7 @@ def test_searches_ask_at_the_blueprints_and_at_answers_to_them() -> None:
     np.testing.assert_array_equal(second[:, 5:], own[1])
     rule = dataclasses.replace(range_training.CFR_PLUS, averaging=15.0)
     found = jg.solve_trunk(
-        game(),
+        kuhn(),
         CUT,
         ResolvedValues(20),
         blueprint=blueprint,
@@ -231,7 +226,7 @@ def test_searches_ask_at_the_blueprints_and_at_answers_to_them() -> None:
 
 
 def test_normalised_ranges_add_up_to_1() -> None:
-    below = jg.build_forest(game(GOOFSPIEL), "depth:1")
+    below = jg.build_forest(tree_of(GOOFSPIEL), "depth:1")
     ranges: RangePair = tuple(0.1 * rows for rows in jg.draw_ranges(below, 3))
     ranges[0][below.roots[0].subgame == 2, 1] = 0.0
     for player, rows in enumerate(normalised(below, ranges)):
@@ -289,24 +284,24 @@ def test_an_interrupted_training_resumes_to_the_same_weights(
             train(tmp_path)
     assert not (tmp_path / ERRORS).exists()
     if last_step(tmp_path) is not None:
-        assert jg.load_ranges(tmp_path, game()).error is None, "it is not finished"
+        assert jg.load_ranges(tmp_path, kuhn()).error is None, "it is not finished"
         assert jg.FolderRanges(str(tmp_path)).error is None
     resumed = train(tmp_path)
     assert_same(resumed, undisturbed)
-    assert jg.load_ranges(tmp_path, game()).error == undisturbed.value_rmse
+    assert jg.load_ranges(tmp_path, kuhn()).error == undisturbed.value_rmse
 
 
 def test_a_finished_training_is_read(kept: pathlib.Path, undisturbed: RangeTraining) -> None:
     again = train(kept)
     assert_same(again, undisturbed)
-    loaded, lazy = jg.load_ranges(kept, game(), CUT), jg.FolderRanges(str(kept))
+    loaded, lazy = jg.load_ranges(kept, kuhn(), CUT), jg.FolderRanges(str(kept))
     assert same_weights(loaded, undisturbed.values)
     assert loaded.error == lazy.error == undisturbed.value_rmse
     assert (loaded.name, loaded.cut, lazy.name, lazy.cut) == (str(kept), CUT, str(kept), CUT)
     measured = json.loads((kept / ERRORS).read_text())
     assert {name: measured[name] for name in MEASURED} == {n: getattr(undisturbed, n) for n in MEASURED}
     trunks = [
-        jg.solve_trunk(game(), CUT, values, solver=jg.Solver(iterations=5, progress=False))
+        jg.solve_trunk(kuhn(), CUT, values, solver=jg.Solver(iterations=5, progress=False))
         for values in (undisturbed.values, loaded, lazy)
     ]
     for trunk in trunks[1:]:
@@ -315,23 +310,23 @@ def test_a_finished_training_is_read(kept: pathlib.Path, undisturbed: RangeTrain
 
 
 def test_networks_of_others_are_refused(kept: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    other = game(GOOFSPIEL)
+    other = tree_of(GOOFSPIEL)
     with pytest.raises(ValueError, match="for 'kuhn_poker', not for 'goofspiel"):
         jg.load_ranges(kept, other)
     with pytest.raises(ValueError, match="depth"):
-        jg.load_ranges(kept, game(), "depth:1")
+        jg.load_ranges(kept, kuhn(), "depth:1")
     with pytest.raises(ValueError, match="for 'kuhn_poker', not for 'goofspiel"):
         jg.solve_trunk(
             other, "depth:1", jg.FolderRanges(str(kept)), solver=jg.Solver(iterations=1, progress=False)
         )
     with pytest.raises(ValueError, match="depth"):
         jg.solve_trunk(
-            game(), "depth:1", jg.FolderRanges(str(kept)), solver=jg.Solver(iterations=1, progress=False)
+            kuhn(), "depth:1", jg.FolderRanges(str(kept)), solver=jg.Solver(iterations=1, progress=False)
         )
     with pytest.raises(ValueError, match="does not exist"):
-        jg.load_ranges(tmp_path / "nothing", game())
+        jg.load_ranges(tmp_path / "nothing", kuhn())
     with pytest.raises(ValueError, match=r"network\.json"):
-        jg.load_ranges(tmp_path, game())
+        jg.load_ranges(tmp_path, kuhn())
 
 
 def test_checkpoints_without_a_description_are_refused(kept: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -16,7 +16,7 @@ P = (0.0, 0.25, 0.6, 1.0)
 
 @players
 @pytest.mark.parametrize("shape", sorted(SHAPES))
-def test_plans_are_linear_against_a_model_and_convex_against_anybody(shape: str, player: int) -> None:
+def test_plans_are_linear_against_a_model_and_convex_against_any_opponent(shape: str, player: int) -> None:
     tree, game = random_tree(shape, 1)
     first, second, model = (Policy.dirichlet(tree, seed, 0.4) for seed in range(3))
     values: list[tuple[float, float]] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import pathlib
 from typing import Any
@@ -18,15 +17,11 @@ from tests.reference import efg, opponents
 from tests.reference.efg import Array, Label
 from tests.reference.random_games import SHAPES, RandomGame, random_policy, random_shape, random_tree
 from tests.solving import settings
+from tests.trees import tree_of
 
 WITHIN = {"lp": 1e-8, "pcfr+": 1e-4}
 """Tolerances of numbers in small games, by algorithm."""
 algorithms = pytest.mark.parametrize("algorithm", list(WITHIN))
-
-
-@functools.cache
-def loaded(name: str) -> HistoryTree:
-    return jg.enumerate_game(jg.load(name))
 
 
 def model(tree: HistoryTree, player: int, **actions: float) -> Policy:
@@ -71,7 +66,7 @@ def respond(tree: HistoryTree, to: Any, algorithm: str = "lp", **options: Any) -
 @algorithms
 def test_biased_pennies(algorithm: str) -> None:
     """The response switches at p = 3/11 from (1/2, 1/2), G 3/2, E 0 to Tails, G 17/6, E 1/2."""
-    tree = loaded("matching_pennies_twist")
+    tree = tree_of("matching_pennies_twist")
     switch = 3 / 11
     found = respond(tree, Opponent(twist_model(tree), (0.01, switch - 0.01, switch + 0.01, 1)), algorithm)
     within = WITHIN[algorithm]
@@ -94,7 +89,7 @@ def test_biased_pennies(algorithm: str) -> None:
     ],
 )
 def test_best_nash_of_the_worked_cases(name: str, build: Any, expected: float) -> None:
-    tree = loaded(name)
+    tree = tree_of(name)
     found = jg.best_nash(tree, build(tree), algorithm="lp")
     assert found.method == "best-nash"
     tolerance = tree.payoff_range * 1e-9
@@ -108,7 +103,7 @@ def guessing(tree: HistoryTree, heads: float) -> Policy:
 
 
 def test_coin_game_is_played_iff_p_is_above_two_thirds() -> None:
-    tree = loaded("coin_game")
+    tree = tree_of("coin_game")
     p = (0.1, 0.6, 2 / 3 - 0.01, 2 / 3 + 0.01, 0.8, 1)
     found = respond(tree, Opponent(model(tree, 1, Tails=1), p))
     plays = np.array([found.policy.lane(k)["0:"][2] for k in range(len(p))])
@@ -119,7 +114,7 @@ def test_coin_game_is_played_iff_p_is_above_two_thirds() -> None:
 
 def test_sibling_games_are_no_trouble_in_one_piece() -> None:
     """P(h₁) + P(h₂) = 1/2, E 0, G 1/8, as long as the joint response has no reason to deviate."""
-    tree = loaded("coin_toss_siblings")
+    tree = tree_of("coin_toss_siblings")
     seller = by_infostate(
         tree,
         0,
@@ -146,7 +141,7 @@ def guess_rows(tree: HistoryTree) -> list[int]:
 @algorithms
 def test_kuhn_against_uniform(algorithm: str) -> None:
     """RNR 1/4: G 4/9, E 1/18; 3/4: G 5/9, E 5/18; a best response gets 1/2, and the value is −1/18."""
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     found = respond(tree, Opponent(Policy.uniform(tree), (0.25, 0.75, 1)), algorithm)
     within = WITHIN[algorithm]
     assert found.value == pytest.approx(-1 / 18, abs=within)
@@ -157,7 +152,7 @@ def test_kuhn_against_uniform(algorithm: str) -> None:
 
 def test_gadget_breaker_plays_every_action_in_turn() -> None:
     """Action k gains 7k and loses 0, 11, 24, 39, 56: it is best once 7p = (1−p) × the difference."""
-    tree = loaded("gadget_breaker")
+    tree = tree_of("gadget_breaker")
     worth = np.array([0, 11, 24, 39, 56])
     switches = np.diff(worth) / (np.diff(worth) + 7)
     edges = np.concatenate([[0.0], switches, [1.0]])
@@ -260,7 +255,7 @@ def check_curve(tree: HistoryTree, player: int) -> int:
 @pytest.mark.slow
 def test_cfr_reaches_every_objective_within_its_gap(player: int, dtype: str) -> None:
     """Three models and six values of p, one of them near 1, in one batch."""
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     models = [Policy.uniform(tree), Policy.geometric(tree, 0.2), Policy.dirichlet(tree, 1, 0.3)]
     asked = Opponent(models, (0, 0.1, 0.5, 0.9, 1 - 1e-6, 1))
     exact = jg.respond(tree, asked, player=player, algorithm="lp")
@@ -319,7 +314,7 @@ def check_locked(shape: str, player: int, algorithm: str) -> None:
 
 
 def test_the_draw_at_every_infoset_is_another_than_the_one_at_the_root() -> None:
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     asked = Opponent(Policy.uniform(tree), 0.5)  # player 0 acts twice
     once = jg.respond(tree, asked, player=1, algorithm="lp")
     anew = jg.data_biased_response(tree, asked, player=1, algorithm="lp")
@@ -333,7 +328,7 @@ def test_the_draw_at_every_infoset_is_another_than_the_one_at_the_root() -> None
 
 
 def test_lanes_are_solved_as_each_by_itself_and_compile_once() -> None:
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     first, second = Policy.uniform(tree), Policy.dirichlet(tree, 2)
     options: dict[str, Any] = {"iterations": 50, "value": (-1.0, 1.0)}
     both = jg.respond(tree, [Opponent(first, (0.2, 0.7)), Opponent(second, 0.4)], **settings(**options))
@@ -353,7 +348,7 @@ def test_lanes_are_solved_as_each_by_itself_and_compile_once() -> None:
 
 
 def test_a_checkpoint_resumes_with_other_chunks(tmp_path: pathlib.Path) -> None:
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     asked = Opponent([Policy.dirichlet(tree, seed) for seed in range(20)], (0.3, 0.9))
     options: dict[str, Any] = {"iterations": 40, "value": (-1.0, 1.0)}
     whole = jg.respond(tree, asked, **settings(**options))
@@ -373,7 +368,7 @@ def test_a_checkpoint_resumes_with_other_chunks(tmp_path: pathlib.Path) -> None:
 
 
 def test_opponents_without_a_model_are_adaptive() -> None:
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     found = jg.respond(tree, [Opponent(), Opponent(Policy.uniform(tree), 0.0)], algorithm="lp")
     assert found.table["model"].tolist() == [None, "uniform"]
     assert np.isnan(found.gain[0]) and np.isfinite(found.gain[1])
@@ -386,7 +381,7 @@ def test_opponents_without_a_model_are_adaptive() -> None:
 
 def test_best_nash_by_cfr_keeps_its_promise() -> None:
     """Exploitability is at most tolerance + gap / (1−p), gain at least the best equilibrium's − gap / p."""
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     models = [Policy.uniform(tree), Policy.dirichlet(tree, 3), jg.solve(tree, algorithm="lp").policy]
     exact = jg.best_nash(tree, models)
     for tolerance in (0.1, 0.01):
@@ -402,7 +397,7 @@ def test_best_nash_by_cfr_keeps_its_promise() -> None:
 
 
 def test_failures() -> None:
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     value = (-1 / 18, -1 / 18)
     failed = jg.respond(
         tree,
@@ -417,7 +412,7 @@ def test_failures() -> None:
 
 
 def test_a_floor_too_small_for_the_solver_is_its_lane_s_failure_alone() -> None:
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     to = Opponent(Policy.uniform(tree), (1e-12, 0.5))
     found = jg.data_biased_response(tree, to, algorithm="lp")
     assert list(found.failures) == [0] and "p × the model's probability" in found.failures[0]
@@ -425,13 +420,13 @@ def test_a_floor_too_small_for_the_solver_is_its_lane_s_failure_alone() -> None:
 
 
 def test_linear_programs_take_no_iterations() -> None:
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     found = jg.best_nash(tree, Policy.uniform(tree), tolerance=0.1)
     assert found.gap[0] == pytest.approx(0.1) and "increase iterations" not in found.message
 
 
 def test_a_value_that_no_strategy_guarantees_is_named_in_the_failure() -> None:
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     found = jg.best_nash(tree, Policy.uniform(tree), value=(0, 0.1))
     assert "the lower end of value=(0, 0.1)" in found.failures[0]
 
@@ -467,14 +462,14 @@ BAD: list[tuple[Any, str]] = [
 
 
 def test_bad_input_is_named() -> None:
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     for ask, told in BAD:
         with pytest.raises(ValueError, match=told):
             ask(tree, Policy.uniform(tree))
 
 
 def foreign() -> Policy:
-    return Policy.uniform(loaded("coin_game"))
+    return Policy.uniform(tree_of("coin_game"))
 
 
 def with_nan(policy: Policy) -> Policy:

@@ -12,11 +12,6 @@ from jaxgadget.policy.blueprints import (
 )
 
 
-@pytest.fixture(scope="module")
-def kuhn() -> HistoryTree:
-    return enumerate_game(load("kuhn_poker"))
-
-
 def assert_same(a: Policy, b: Policy):
     for first, second in zip(a.probabilities, b.probabilities, strict=True):
         np.testing.assert_array_equal(first, second)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,8 @@ import pytest
 import jaxgadget
 from jaxgadget import Policy, tremble
 from jaxgadget.policy.floors import check_floors
-from jaxgadget.tree.history import HistoryTree
 from tests.reference import efg, lp
-
-
-@functools.cache
-def kuhn() -> HistoryTree:
-    return jaxgadget.enumerate_game(jaxgadget.load("kuhn_poker"))
+from tests.trees import kuhn
 
 
 def explicit(floors: Any) -> tuple[efg.Game, dict[Any, Any]]:

@@ -5,16 +5,12 @@ import pytest
 
 import jaxgadget as jg
 from jaxgadget import Policy
-from jaxgadget.tree.history import HistoryTree
 from tests.solving import sweeping
+from tests.trees import tree_of
 
 pyspiel = pytest.importorskip("pyspiel")
 
 GOOFSPIEL = "goofspiel(imp_info=True,num_cards=3,points_order=descending)"
-
-
-def tree_of(name: str) -> HistoryTree:
-    return jg.enumerate_game(jg.load(name))
 
 
 def solver(game, iterations: int):

@@ -10,12 +10,6 @@ from jaxgadget import Policy, make_blueprints
 from jaxgadget.games.game import CHANCE
 from jaxgadget.games.stepwise import Rules, Step
 from jaxgadget.policy.sampled import _PublicChance, external_sampling, public_chance_sampling
-from jaxgadget.tree.history import HistoryTree
-
-
-@pytest.fixture(scope="module")
-def leduc() -> HistoryTree:
-    return jg.enumerate_game(jg.load("leduc_poker"))
 
 
 def assert_same(a: Policy, b: Policy, atol: float = 0) -> None:

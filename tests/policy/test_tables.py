@@ -6,14 +6,8 @@ import pytest
 
 import jaxgadget as jg
 from jaxgadget import Policy
-from jaxgadget.tree.history import HistoryTree
 
 GAMES = ["kuhn_poker", "goofspiel(imp_info=True,num_cards=3)", "leduc_poker(action_mapping=True)"]
-
-
-@pytest.fixture(scope="module")
-def kuhn() -> HistoryTree:
-    return jg.enumerate_game(jg.load("kuhn_poker"))
 
 
 def rows(policy: Policy) -> dict[tuple[int, str], dict[int, float]]:

@@ -12,7 +12,6 @@ from jaxgadget.games.game import CHANCE, Game
 from jaxgadget.games.goofspiel import Goofspiel
 from jaxgadget.games.leduc.no_limit import NoLimitLeduc
 from jaxgadget.games.menu import MenuAbstraction
-from jaxgadget.games.registry import load
 from jaxgadget.games.stepwise import StepwiseGame
 from jaxgadget.policy.evaluate import exploitability
 from jaxgadget.policy.exact import solve_exactly
@@ -21,14 +20,10 @@ from jaxgadget.policy.policy import Policy
 from jaxgadget.policy.translation import RULES, TranslatingPlayer, translate
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from tests.reference.translation import translated_rows
+from tests.trees import tree_of
 
 POT = ["Fold", "Call", "Bet 1", "AllIn"]
 rules = pytest.mark.parametrize("rule", RULES)
-
-
-@functools.cache
-def tree_of(spec: str) -> HistoryTree:
-    return enumerate_game(load(spec))
 
 
 def large() -> HistoryTree:

@@ -10,11 +10,6 @@ from tests.report.test_subgame import own_reach
 
 
 @pytest.fixture(scope="module")
-def kuhn() -> jg.HistoryTree:
-    return jg.enumerate_game(jg.load("kuhn_poker"))
-
-
-@pytest.fixture(scope="module")
 def policy(kuhn: jg.HistoryTree) -> jg.Policy:
     return jg.Policy.dirichlet(kuhn, 3)
 

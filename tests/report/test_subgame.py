@@ -15,13 +15,9 @@ from jaxgadget.games.stepwise import Rules, Step
 from jaxgadget.report import range_frame, range_picture, strategy_frame, strategy_picture
 from jaxgadget.report.names import short_names
 from tests.report.test_plots import new_axes
+from tests.trees import kuhn
 
 LANE = 3  # the second blueprint's second gadget
-
-
-@functools.cache
-def kuhn() -> jg.HistoryTree:
-    return jg.enumerate_game(jg.load("kuhn_poker"))
 
 
 @functools.cache

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jaxgadget import HistoryTree, Policy, enumerate_game, load, read_sweep, sweep
+from jaxgadget import HistoryTree, Policy, read_sweep, sweep
 from jaxgadget.core.cfr import start
 from jaxgadget.core.checkpoint import (
     load_checkpoint,
@@ -55,11 +55,6 @@ def nothing_hangs() -> Iterator[None]:
     faulthandler.dump_traceback_later(STUCK, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()
-
-
-@pytest.fixture(scope="module")
-def kuhn() -> HistoryTree:
-    return enumerate_game(load("kuhn_poker"))
 
 
 # --- mutations ----------------------------------------------------------------------------

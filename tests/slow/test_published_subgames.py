@@ -6,8 +6,9 @@ import pytest
 
 from jaxgadget import Policy, Solver, nash_conv
 from jaxgadget.subgames.cfr_d import cfr_d
-from tests.subgames.test_cfr_d import LEDUC_VALUE, loaded
+from tests.subgames.test_cfr_d import LEDUC_VALUE
 from tests.subgames.test_refine import GROUPS, QUICK, check_published
+from tests.trees import tree_of
 
 pytestmark = pytest.mark.optimised
 
@@ -28,7 +29,7 @@ def test_published_subgames(game: str, where: str, player: int) -> None:
 def test_other_games(
     name: str, value: float, cut: str, iterations: int, subgame_iterations: int, most: float
 ) -> None:
-    tree = loaded(name)
+    tree = tree_of(name)
     found = cfr_d(
         tree, cut, solver=Solver(iterations=iterations, progress=False), subgame_iterations=subgame_iterations
     )

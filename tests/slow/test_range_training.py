@@ -18,15 +18,15 @@ from tests.learn.test_range_training import (
     CUT,
     few_searches,  # noqa: F401  # a fixture of this module, too
     forest,
-    game,
     train,
 )
 from tests.solving import sweeping
+from tests.trees import kuhn
 
 
 @pytest.mark.parametrize("network", ["padded", "infostates"])
 def test_it_learns(network: str) -> None:
-    tree = game()
+    tree = kuhn()
     found = train(
         network=network, width=16, samples=64, steps=300, every=150, learning_rate=1e-2, batch_size=16
     )
@@ -67,4 +67,4 @@ def test_a_sweep_knows_another_network_in_the_same_folder(tmp_path: pathlib.Path
         jg.sweep(rows, **sweeping(games="kuhn_poker", cuts=CUT, **how))
     said = "\n".join([str(raised.value), *raised.value.__notes__])
     assert "its folder holds another network now" in said and "choose another folder" in said
-    assert not re.search("[0-9a-f]{32}", said), "digests tell nobody anything"
+    assert not re.search("[0-9a-f]{32}", said), "digests are not printed"

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import jaxgadget
-from jaxgadget import HistoryTree, MaxMargin, NoPrior, Policy, Solver, exploitability, nash_conv
+from jaxgadget import MaxMargin, NoPrior, Policy, Solver, exploitability, nash_conv
 from jaxgadget.subgames.cfr_d import Decomposition, cfr_d
 from tests.core import grove
 from tests.reference import efg, lp
 from tests.solving import settings
+from tests.trees import tree_of
 
 KUHN_VALUE = -1 / 18
 GAMES = json.loads((pathlib.Path(__file__).parents[1] / "data" / "games.json").read_text(encoding="utf-8"))
@@ -23,15 +24,10 @@ GAMES = json.loads((pathlib.Path(__file__).parents[1] / "data" / "games.json").r
 
 
 @functools.cache
-def loaded(name: str) -> HistoryTree:
-    return jaxgadget.enumerate_game(jaxgadget.load(name))
-
-
-@functools.cache
 def kuhn(iterations: int) -> Decomposition:
     """One lane with too few subgame iterations, and one with enough."""
     return cfr_d(
-        loaded("kuhn_poker"),
+        tree_of("kuhn_poker"),
         "depth:1",
         solver=Solver(iterations=iterations, progress=False),
         subgame_iterations=(2, 200),
@@ -53,7 +49,7 @@ def test_kuhn_falls_with_trunk_iterations() -> None:
 def test_trunk_values_bracket_the_value_of_the_game() -> None:
     """Both players' best responses in the trunk to the other's average, with the average values below."""
     found = kuhn(300)
-    assert lp.solve(efg.from_tree(loaded("kuhn_poker")).root, 0).value == pytest.approx(KUHN_VALUE, abs=1e-9)
+    assert lp.solve(efg.from_tree(tree_of("kuhn_poker")).root, 0).value == pytest.approx(KUHN_VALUE, abs=1e-9)
     low, high = -found.best_response_values[0, 1], found.best_response_values[1, 1]
     assert low - 1e-3 <= KUHN_VALUE <= high + 1e-3  # subgames are solved to about 1e-3
     np.testing.assert_allclose(found.trunk_gap[1], high - low)
@@ -104,7 +100,7 @@ def test_it_is_printed_in_a_line() -> None:
 
 
 def test_rows_below_the_cut_are_uniform() -> None:
-    found, tree = kuhn(10), loaded("kuhn_poker")
+    found, tree = kuhn(10), tree_of("kuhn_poker")
     uniform = Policy.uniform(tree).probabilities
     for player in (0, 1):
         inside = np.isin(tree.infosets[player].infoset[1:], found.forest.infosets(player))
@@ -119,7 +115,7 @@ def test_rows_below_the_cut_are_uniform() -> None:
 
 def test_one_subgame_of_one_player_is_resolved_on_demand() -> None:
     """The strategy equals that of re-solving all subgames; all other rows are unchanged."""
-    found, tree = kuhn(300), loaded("kuhn_poker")
+    found, tree = kuhn(300), tree_of("kuhn_poker")
     everything = found.resolve(solver=Solver(progress=False))
     infoset = int(found.forest.infosets(1)[0])
     part = found.resolve(1, infostate=tree.infoset_names[1][infoset], solver=Solver(progress=False))
@@ -138,7 +134,7 @@ def test_other_gadgets_resolve_as_well() -> None:
 
 def test_lanes_are_solves_of_their_own() -> None:
     alone = cfr_d(
-        loaded("kuhn_poker"), "depth:1", solver=Solver(iterations=10, progress=False), subgame_iterations=200
+        tree_of("kuhn_poker"), "depth:1", solver=Solver(iterations=10, progress=False), subgame_iterations=200
     )
     for player in (0, 1):
         np.testing.assert_allclose(alone.values[player][:, 0], kuhn(10).values[player][:, 1], atol=1e-9)
@@ -148,7 +144,7 @@ def test_lanes_are_solves_of_their_own() -> None:
 
 
 def test_resuming_changes_nothing(tmp_path: pathlib.Path) -> None:
-    tree, file = loaded("kuhn_poker"), tmp_path / "trunk.npz"
+    tree, file = tree_of("kuhn_poker"), tmp_path / "trunk.npz"
     usual: dict[str, Any] = {"subgame_iterations": (2, 200), "progress": False}
     cfr_d(tree, "depth:1", **settings(iterations=4, checkpoint=file, **usual))
     resumed = cfr_d(tree, "depth:1", **settings(iterations=10, checkpoint=file, **usual))

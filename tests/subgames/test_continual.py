@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 import pytest
 
 import jaxgadget as jg
-from jaxgadget import ExactValues, FixedValues, HistoryTree, NoPrior, Policy, ResolvedValues, Solver
+from jaxgadget import ExactValues, FixedValues, NoPrior, Policy, ResolvedValues, Solver
 from tests.solving import nested_search, settings
+from tests.trees import tree_of
 
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
 KUHN_VALUE = (-1 / 18, -1 / 18)
 
 
-@functools.cache
-def game(name: str) -> HistoryTree:
-    return jg.enumerate_game(jg.load(name))
-
-
 def nested(name: str, blueprint: Policy, gadgets: Any, **options: Any) -> jg.Nested:
     how: dict[str, Any] = {"iterations": 30, "dtype": "float64", "value": KUHN_VALUE, "progress": False}
-    return nested_search(game(name), blueprint, gadgets, **settings(**(how | options)))
+    return nested_search(tree_of(name), blueprint, gadgets, **settings(**(how | options)))
 
 
 @pytest.mark.slow
@@ -33,7 +28,7 @@ def test_with_resolved_values_it_is_cfr_d() -> None:
 
 def check_cfr_d(player: int) -> None:
     """Trunk and re-solved subgames, number by number, compared with the program of Burch et al. 2014."""
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     found = nested(
         "kuhn_poker",
         Policy.uniform(tree),
@@ -57,7 +52,7 @@ def check_cfr_d(player: int) -> None:
 @pytest.mark.parametrize("player", [0, 1])
 def test_with_fixed_values_it_is_a_trunk_and_a_refinement(player: int) -> None:
     """Gadgets use the values of the search above, unless their alternative is set or unused."""
-    tree, blueprint = game("kuhn_poker"), Policy.dirichlet(game("kuhn_poker"), 3)
+    tree, blueprint = tree_of("kuhn_poker"), Policy.dirichlet(tree_of("kuhn_poker"), 3)
     values = FixedValues(ExactValues(blueprint))
     trunk = jg.solve_trunk(
         tree,
@@ -100,7 +95,7 @@ def test_with_equilibria_below_it_is_nearly_one(player: int) -> None:
 
 def check_equilibria_below(name: str, most: float, player: int) -> None:
     """For any blueprint: the game is searched from its root. `most` is a share of the payoff range."""
-    tree = game(name)
+    tree = tree_of(name)
     blueprints = Policy.stack([Policy.dirichlet(tree, seed) for seed in (0, 1)])
     value = KUHN_VALUE if name == "kuhn_poker" else (0.0, 0.0)
     how: dict[str, Any] = {
@@ -122,7 +117,7 @@ class OfItsCut(ResolvedValues):
 
 
 def test_the_limit_is_the_values_cut() -> None:
-    blueprint = Policy.uniform(game("kuhn_poker"))
+    blueprint = Policy.uniform(tree_of("kuhn_poker"))
     how: dict[str, Any] = {"iterations": 2}
     known = nested("kuhn_poker", blueprint, jg.Unsafe(), values=OfItsCut(2), **how)
     assert known.leaf == "OfItsCut at depth:1"
@@ -133,7 +128,7 @@ def test_the_limit_is_the_values_cut() -> None:
 @pytest.mark.slow
 def test_subgames_may_be_searched_jointly() -> None:
     """The optimal continuation uses no alternative values, and is at least as good as the gadgets."""
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     gadgets = [jg.OptimalContinuation(jg.NoPrior()), jg.Resolving(jg.NoPrior())]
     how: dict[str, Any] = {"values": ResolvedValues(20), "limit": "depth:1", "iterations": 500}
     joint, resolved = nested("kuhn_poker", Policy.uniform(tree), gadgets, **how).nested_exploitability
@@ -141,7 +136,7 @@ def test_subgames_may_be_searched_jointly() -> None:
 
 
 def test_values_of_histories_have_no_limit() -> None:
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     values = ExactValues(Policy.uniform(tree))
     with pytest.raises(ValueError, match="limit="):
         nested("kuhn_poker", Policy.uniform(tree), jg.Unsafe(), values=values, limit="depth:1")

@@ -38,15 +38,11 @@ from jaxgadget.values.histories import ExactValues, OwnValues
 from tests.reference import efg
 from tests.reference.continuations import continuation_values, limited_values
 from tests.solving import nested_search, settings
+from tests.trees import tree_of
 
 GOOFSPIEL = "goofspiel(num_cards=4,imp_info=True,points_order=descending)"
 LEDUC = "leduc_poker(num_ranks=2,max_raises=1)"
 ROUNDING = 1e-12
-
-
-@functools.cache
-def game(name: str) -> HistoryTree:
-    return enumerate_game(load(name))
 
 
 def draws(tree: HistoryTree, *seeds: int) -> Policy:
@@ -60,12 +56,12 @@ def halves(first: Policy, second: Policy) -> Policy:
 
 @functools.cache
 def equilibrium(name: str) -> Policy:
-    return solve(game(name), algorithm="pcfr+", iterations=1500).policy
+    return solve(tree_of(name), algorithm="pcfr+", iterations=1500).policy
 
 
 @functools.cache
 def explicit(name: str) -> efg.Game:
-    return efg.from_tree(game(name))
+    return efg.from_tree(tree_of(name))
 
 
 def strategies(policy: Policy, player: int) -> list[efg.Strategy]:
@@ -120,7 +116,7 @@ def test_the_payoff_is_that_of_an_explicit_recursion(
     name: str, where: str, depth: int, player: int | None
 ) -> None:
     """Every pair of entries everywhere, then another pair at each leaf; root by root."""
-    tree, rng = game(name), np.random.default_rng(0)
+    tree, rng = tree_of(name), np.random.default_rng(0)
     spot = cut(tree, where)
     leaves = (
         limit_by_depth(tree, spot, depth) if player is None else limit_at_decisions(tree, spot, depth, player)
@@ -155,7 +151,7 @@ def test_the_payoff_is_that_of_an_explicit_recursion(
 )
 def test_a_tree_to_the_limit_or_beyond_will_do(name: str, where: str, depth: int, beyond: int) -> None:
     """Any tree that contains the limit gives the same result; in Kuhn player 1 then has no infoset."""
-    tree = game(name)
+    tree = tree_of(name)
     above = enumerate_game(load(name), depth=int(where.removeprefix("depth:")) + depth + beyond)
     assert above.is_truncated and (name != "kuhn_poker" or len(above.infosets[1]) == 0)
     blueprint = Policy.dirichlet(tree, 0)
@@ -176,7 +172,7 @@ def test_a_tree_to_the_limit_or_beyond_will_do(name: str, where: str, depth: int
 )
 def test_with_an_equilibrium_in_both_portfolios_the_value_is_the_games(name: str, depth: int) -> None:
     """Without it in one of them the value differs; the two players' portfolios differ."""
-    tree, solved = game(name), equilibrium(name)
+    tree, solved = tree_of(name), equilibrium(name)
     low, high = game_value(tree)
     poor, other = draws(tree, 0, 1, 2), draws(tree, 5, 6, 7)
     second = halves(other, Policy.stack([solved, draws(tree, 6, 7)]))
@@ -198,7 +194,7 @@ def limited(tree: HistoryTree, portfolio: Policy, depth: int) -> Search:
 
 def test_one_entry_is_the_blueprint() -> None:
     """With K = 1 every leaf has its value under the blueprint, and the trunk has the blueprint's value."""
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     blueprint = Policy.dirichlet(tree, 3)
     found = search(tree, "depth:0", blueprint, Unsafe(), values=ExactValues(blueprint), iterations=1)
     (values,), leaves = found.values, found.lookahead.leaves.histories
@@ -222,7 +218,7 @@ def test_beyond_the_end_it_is_the_ordinary_subgame(
     name: str, where: str, player: int, gadgets: list[Gadget]
 ) -> None:
     """To the last bit; policies are assembled in another order."""
-    tree = game(name)
+    tree = tree_of(name)
     blueprint = Policy.dirichlet(tree, 0)
     how: dict[str, Any] = {"player": player, "iterations": 5, "dtype": "float64"}
     found = search(
@@ -239,7 +235,7 @@ def test_beyond_the_end_it_is_the_ordinary_subgame(
 
 def test_alternative_values_are_best_responses_down_to_the_limit() -> None:
     """`V̄(s)` is the minimum over the opponent's actions and entries; ranges are the blueprint's."""
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     blueprint = Policy.dirichlet(tree, 0)
     values = ExactValues(Policy.stack([blueprint, draws(tree, 1, 2)]))
     where = cut(tree, "depth:1")
@@ -292,7 +288,7 @@ def first_on_every_path(tree: HistoryTree, roots: Any, depth: int, players: tupl
 @pytest.mark.parametrize("chunk", [37, limits.CHUNK], ids=["many chunks", "one chunk"])
 def test_limits(name: str, above: str, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "CHUNK", chunk)
-    tree = game(name)
+    tree = tree_of(name)
     where = cut(tree, above)
     for depth in (1, 2, 3):
         everybody = first_on_every_path(tree, where.roots, depth, (0, 1))
@@ -310,7 +306,7 @@ def test_payoffs_that_do_not_fit_are_refused_before_they_are_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Kuhn's first limit has 12 leaves, here with 12 million payoffs."""
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
 
     def unasked(_: HistoryTree, histories: Any) -> Any:
         raise AssertionError("asked")
@@ -333,7 +329,7 @@ class Accelerator:
 
 
 def test_a_limit_through_an_infoset_is_refused() -> None:
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     where = cut(tree, "depth:0")
     limit = limit_by_depth(tree, where, 1)
     assert len(build_forest(tree, where, limit=limit, num_choices=2).leaves) == 12
@@ -342,7 +338,7 @@ def test_a_limit_through_an_infoset_is_refused() -> None:
 
 
 def test_a_value_function_is_called_once_for_all_blueprints() -> None:
-    tree, asked = game("kuhn_poker"), list[int]()
+    tree, asked = tree_of("kuhn_poker"), list[int]()
     exact = ExactValues(draws(tree, 1, 2))
 
     def noted(where: HistoryTree, histories: Any) -> Any:
@@ -359,7 +355,7 @@ def test_a_value_function_is_called_once_for_all_blueprints() -> None:
 
 
 def test_reported_iterations_are_those_completed() -> None:
-    tree, profiles = game("kuhn_poker"), draws(game("kuhn_poker"), 0, 1)
+    tree, profiles = tree_of("kuhn_poker"), draws(tree_of("kuhn_poker"), 0, 1)
     how: dict[str, Any] = {"values": ExactValues(profiles), "iterations": 300}
     gadgets = Unsafe(), Resolving(NoPrior())
     assert search(tree, "depth:1", profiles, gadgets, **settings(**how)).iterations.tolist() == [300] * 4
@@ -383,7 +379,7 @@ class Counted:
 
 
 def test_bad_input() -> None:
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     blueprint = Policy.uniform(tree)
     exact = ExactValues(blueprint)
     bad: list[tuple[dict[str, Any], str]] = [
@@ -399,7 +395,7 @@ def test_bad_input() -> None:
         ),
         ({"values": OwnValues(lambda t, h: np.full((len(h), 2, 2), np.nan), 2)}, "history"),
         ({"values": OwnValues(lambda t, h: np.zeros((len(h), 3, 2)), 2)}, "shape"),
-        ({"values": ExactValues(Policy.uniform(game(GOOFSPIEL)))}, "goofspiel"),
+        ({"values": ExactValues(Policy.uniform(tree_of(GOOFSPIEL)))}, "goofspiel"),
         ({"gadgets": Full()}, "gadgets: full requires"),
         ({"algorithm": "lp"}, "lp"),
         ({"player": 2}, "player=2"),

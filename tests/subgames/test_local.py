@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 
 import numpy as np
@@ -11,14 +10,10 @@ import pytest
 import jaxgadget as jg
 from jaxgadget import Opponent, Policy, Solver, call_down, local_best_response
 from tests.solving import nested_search
+from tests.trees import tree_of
 
 FOLD, CALL, RAISE = 0, 1, 2
 GAMES = ["leduc_poker", "leduc_poker(num_ranks=4,num_suits=2,raise_sizes=1-3,starting_player=1)"]
-
-
-@functools.cache
-def game(name: str) -> jg.HistoryTree:
-    return jg.enumerate_game(jg.load(name))
 
 
 def showdown(own: int, other: int, public: int, suits: int) -> float:
@@ -92,7 +87,7 @@ def probability(tree: jg.HistoryTree, policy: Policy, player: int, history: int,
 @pytest.mark.parametrize("name", GAMES)
 @pytest.mark.parametrize("player", (0, 1))
 def test_every_action_is_the_best_estimate(name: str, player: int) -> None:
-    tree = game(name)
+    tree = tree_of(name)
     model = Policy.dirichlet(tree, 4)
     rows = local_best_response(Policy.stack([Policy.uniform(tree), model]), player).probabilities[player][
         :, 1
@@ -114,7 +109,7 @@ def test_every_action_is_the_best_estimate(name: str, player: int) -> None:
 @pytest.mark.parametrize("player", (0, 1))
 @pytest.mark.slow
 def test_it_gains_much_of_a_best_responses_gain(player: int) -> None:
-    tree = game("leduc_poker")
+    tree = tree_of("leduc_poker")
     models = jg.make_blueprints(tree, ["uniform", "cfr:10"])
     value = np.mean(jg.game_value(tree))
     gain = jg.evaluate_policy(local_best_response(models, player)).value - value
@@ -126,7 +121,7 @@ def test_it_gains_much_of_a_best_responses_gain(player: int) -> None:
 @pytest.mark.slow
 def test_calling_down_at_the_limit_is_another_strategy() -> None:
     """With K = 1 both players call down below the limit; before it a raise may be re-raised."""
-    tree = game("leduc_poker")
+    tree = tree_of("leduc_poker")
     model = jg.make_blueprints(tree, "uniform")
     values = jg.ExactValues(call_down(tree))
     found = nested_search(

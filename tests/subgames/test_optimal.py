@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -20,9 +19,7 @@ from jaxgadget import (
     Policy,
     Resolving,
     Unsafe,
-    enumerate_game,
     exploitability,
-    load,
     respond,
 )
 from jaxgadget.core import cfr
@@ -32,16 +29,12 @@ from tests.reference import depth_limited, efg, lp
 from tests.reference.depth_limited import Kind
 from tests.reference.random_games import random_tree
 from tests.solving import nested_exactly, nested_search, settings
+from tests.trees import tree_of
 
 KUHN_VALUE = (-1 / 18, -1 / 18)
 
 JOINT = OptimalContinuation(NoPrior())
 PS = (0.0, 0.3, 1.0)
-
-
-@functools.cache
-def game(name: str) -> HistoryTree:
-    return enumerate_game(load(name))
 
 
 def plays(tree: HistoryTree, choose: Callable[[str, list[str]], dict[str, float]]) -> Policy:
@@ -129,7 +122,7 @@ def test_branch_by_branch_a_locked_opponent_makes_no_difference(player: int) -> 
 
 @pytest.mark.parametrize("player", [0, 1])
 def test_one_step_to_the_end_is_a_restricted_nash_response(player: int) -> None:
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     model = Policy.dirichlet(tree, 2)
     for options in (
         {"opponent": Opponent(model, PS), "depth": 9},
@@ -158,7 +151,7 @@ def test_with_the_full_gadget_no_branch_is_worth_less_than_the_search_above_it(
 
 def test_case_1_a_deeper_limit_may_be_worse() -> None:
     """Limits of 1, 2 and 3 moves gain 2, ⅔ and 10/3 against a model that pays ten for two Tails."""
-    tree = game("matching_pennies_twist")
+    tree = tree_of("matching_pennies_twist")
     model = plays(tree, lambda name, names: {"x": 1.0} if "x" in names else {"Heads": 2 / 3, "Tails": 1 / 3})
     for depth, expected in ((1, 2.0), (2, 2 / 3), (3, 10 / 3)):
         found = nested_exactly(tree, opponent=Opponent(model, 1.0), depth=depth)
@@ -167,7 +160,7 @@ def test_case_1_a_deeper_limit_may_be_worse() -> None:
 
 @pytest.mark.parametrize("g", [0.2, 0.9])
 def test_case_2_play_below_the_limit_counts_as_rational(g: float) -> None:
-    tree = game("biased_matching_pennies")
+    tree = tree_of("biased_matching_pennies")
 
     def choose(name: str, names: list[str]) -> dict[str, float]:
         return {"p": 1.0} if "p" in names else {"Heads": g, "Tails": 1 - g}
@@ -183,7 +176,7 @@ def test_case_2_play_below_the_limit_counts_as_rational(g: float) -> None:
 
 def test_case_4_branch_by_branch_is_not_safe() -> None:
     """Both subgames use the same slack: each assumes that the other one is not searched further."""
-    tree = game("coin_toss_siblings")
+    tree = tree_of("coin_toss_siblings")
 
     def choose(name: str, names: list[str]) -> dict[str, float]:
         if "Play" in names:
@@ -211,7 +204,7 @@ def test_case_4_branch_by_branch_is_not_safe() -> None:
 
 
 def test_case_5_kuhn_poker_against_a_uniform_model() -> None:
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     uniform = Policy.uniform(tree)
     for depth, expected in ((1, -1 / 18), (2, 1 / 2)):
         found = nested_exactly(tree, opponent=Opponent(uniform, 1.0), depth=depth)
@@ -225,7 +218,7 @@ def test_case_5_kuhn_poker_against_a_uniform_model() -> None:
 @pytest.mark.slow
 def test_regret_matching_is_within_its_gaps_of_the_programs(player: int) -> None:
     """First steps are the same games; later ones continue from the solution and lose at most their gaps."""
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     opponent = Opponent([Policy.uniform(tree), Policy.dirichlet(tree, 4)], [0.0, 0.4, 1.0])
     how: dict[str, Any] = {"opponent": opponent, "player": player, "depth": 2, "limit": "moves", "step": 1}
     found = nested_search(
@@ -247,7 +240,7 @@ def test_regret_matching_is_within_its_gaps_of_the_programs(player: int) -> None
 
 @pytest.mark.slow
 def test_lanes_are_those_solved_alone() -> None:
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     profiles = Policy.stack([Policy.dirichlet(tree, 0), Policy.dirichlet(tree, 1)])
     models, ps = [Policy.uniform(tree), Policy.geometric(tree, 0.5)], [0.0, 0.7]
     gadgets = [Resolving(NoPrior()), JOINT, Full(NoPrior())]
@@ -270,7 +263,7 @@ def test_lanes_are_those_solved_alone() -> None:
 
 @pytest.mark.slow
 def test_another_model_and_p_compile_nothing() -> None:
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     how: dict[str, Any] = {"values": OptimalValues(), "iterations": 2, "depth": 1, "limit": "moves"}
     gadgets = [JOINT, Resolving(NoPrior())]
 
@@ -288,7 +281,7 @@ def test_a_limit_inside_a_simultaneous_move() -> None:
     """In a turn-based order, a search may end between the two players' bids."""
     pytest.importorskip("pyspiel")
     name = "turn_based_simultaneous_game(game=goofspiel(imp_info=True,num_cards=3,points_order=descending))"
-    tree = game(f"openspiel:{name}")
+    tree = tree_of(f"openspiel:{name}")
     model = Policy.dirichlet(tree, 3)
     found = nested_exactly(tree, opponent=Opponent(model, [0.5, 1.0]), depth=1)
     for lane in (0, 1):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -13,16 +12,12 @@ from jaxgadget import ContinuationValues, ResolvedValues
 from jaxgadget.subgames.promises import find_promises
 from tests.solving import settings
 from tests.subgames.test_continuation import DRAWN, bound, drawn, explicit, masses
+from tests.trees import tree_of
 
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
 CUTS = [("kuhn_poker", "depth:2"), (GOOFSPIEL, "depth:1")]
 VALUE = (0.0, 0.0)
 ROUGH = ResolvedValues(2)
-
-
-@functools.cache
-def game(name: str) -> jg.HistoryTree:
-    return jg.enumerate_game(jg.load(name))
 
 
 def blueprints(tree: jg.HistoryTree) -> jg.Policy:
@@ -37,7 +32,7 @@ def test_the_error_is_that_of_an_explicit_continuation(name: str, cut: str, play
 
 def check_error(name: str, cut: str, player: int) -> None:
     """Roots have the value of best responses to the continuation; max-margin keeps both bounds."""
-    tree, where, how = game(name), jg.cut(game(name), cut), {"player": player, "value": VALUE}
+    tree, where, how = tree_of(name), jg.cut(tree_of(name), cut), {"player": player, "value": VALUE}
     blueprint = blueprints(tree)
     values = ContinuationValues(ROUGH, guard=False, iterations=20)
     found = jg.measure_promise(tree, cut, blueprint, values, progress=False, **how)
@@ -65,7 +60,7 @@ def check_error(name: str, cut: str, player: int) -> None:
 
 
 def test_exact_values_have_no_error() -> None:
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     found = jg.measure_promise(tree, "depth:2", blueprints(tree), ContinuationValues(), progress=False)
     assert (found.delta < 1e-9).all()
     np.testing.assert_allclose(found.bound, found.optimal_exploitability, rtol=0, atol=1e-7)
@@ -114,7 +109,7 @@ def test_without_the_error_there_is_no_bound() -> None:
 
 
 def test_a_guard_changes_no_promise() -> None:
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     how: dict[str, Any] = {"player": 1, "value": VALUE, "progress": False}
     guarded, bare = (
         jg.measure_promise(

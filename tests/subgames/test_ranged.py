@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -19,14 +18,10 @@ from jaxgadget import (
 from jaxgadget.opponents.opponent import list_opponents
 from tests.reference import continuations, depth_limited, efg, lp
 from tests.solving import nested_exactly, nested_search, settings
+from tests.trees import kuhn
 
 PS = (0.0, 0.5, 1.0)
 EVERYWHERE: set[int] = set()
-
-
-@functools.cache
-def kuhn() -> jg.HistoryTree:
-    return jg.enumerate_game(jg.load("kuhn_poker"))
 
 
 def rows_of(policy: Policy, lane: int = 0) -> dict[Any, np.ndarray]:

@@ -31,6 +31,7 @@ from tests.core import grove
 from tests.reference import efg, lp
 from tests.reference.random_games import SHAPES, random_policy, random_tree
 from tests.solving import settings
+from tests.trees import tree_of
 
 pytestmark = pytest.mark.optimised
 
@@ -64,11 +65,6 @@ def test_every_published_case_is_compared() -> None:
     assert {case["epsilon"] for group in GROUPS.values() for _, case in group} == {1e-3}
 
 
-@functools.cache
-def loaded(name: str) -> HistoryTree:
-    return jaxgadget.enumerate_game(jaxgadget.load(name))
-
-
 QUICK = [
     ("leduc_poker", "second betting round", 1),
     ("goofspiel(imp_info=True,num_cards=4,points_order=descending)", "depth 1", 0),
@@ -84,7 +80,7 @@ def test_published_subgames(game: str, where: str, player: int) -> None:
 def check_published(game: str, where: str, player: int) -> None:
     """Cases with equal game, cut and player are lanes of one solve, CFR+ for 5,000 iterations in float64."""
     group = GROUPS[game, where, player]
-    tree = loaded(game)
+    tree = tree_of(game)
     blueprints = Policy.stack([Policy.geometric(tree, RATIO[case["blueprint"]]) for _, case in group])
     value = group[0][0]["value_player0"]
     result = refine(
@@ -504,7 +500,7 @@ def test_bad_arguments(options: dict[str, Any], match: str) -> None:
 
 
 def test_a_blueprint_of_another_game_is_refused() -> None:
-    kuhn = loaded("kuhn_poker")
+    kuhn = tree_of("kuhn_poker")
     with pytest.raises(ValueError, match="uniform"):
         solved(lanes=Policy.uniform(kuhn))
     with pytest.raises(ValueError, match=r"is for 'kuhn_poker.*', not for 'random"):

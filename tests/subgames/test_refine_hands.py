@@ -54,7 +54,7 @@ def test_arrays_have_rows_for_possible_hands_alone():
     result = refine(tree, nodes, Policy.uniform(tree), gadgets, solver=solver, value=(-0.1, 0.1))
     assert result.gap[0, 0] == result.gap[0, 1] > 0.01
     assert result.gadget_value[0, 0] == result.gadget_value[0, 1]
-    with pytest.raises(ValueError, match=re.escape("expected [5] or [5, 1], a row for each")):
+    with pytest.raises(ValueError, match=re.escape("expected [5] or [5, 1]")):
         refine(tree, nodes, Policy.uniform(tree), Resolving(ArrayPrior(np.ones(6))))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import pathlib
 from typing import Any
 
@@ -27,16 +26,12 @@ from jaxgadget.subgames.schedule import decision_above, decisions
 from jaxgadget.subgames.search_player import SearchPlayer
 from jaxgadget.values.histories import ExactValues, OwnValues
 from tests.solving import nested_search, settings
+from tests.trees import tree_of
 
 GAMES = ("kuhn_poker", "goofspiel(num_cards=3,imp_info=True,points_order=descending)")
 LIARS_DICE = "liars_dice(dice_sides=3,numdice=1)"
 HOW: dict[str, Any] = {"iterations": 5, "dtype": "float64"}
 """Few iterations, so that differences in the last bits are not amplified."""
-
-
-@functools.cache
-def game(name: str) -> HistoryTree:
-    return enumerate_game(load(name))
 
 
 def values(tree: HistoryTree) -> ExactValues:
@@ -45,7 +40,7 @@ def values(tree: HistoryTree) -> ExactValues:
 
 @pytest.mark.parametrize("name", GAMES[:1])
 def test_it_plays_the_policy_of_nested_search(name: str) -> None:
-    tree = game(name)
+    tree = tree_of(name)
     blueprint, gadget = Policy.dirichlet(tree, 0), MaxMargin(BlueprintPrior(), 0.01)
     searching = SearchPlayer(blueprint, gadget, values=values(tree), **settings(**HOW))
     rows = [
@@ -122,7 +117,7 @@ def test_searches_of_one_level_may_come_one_by_one(depth: int, tmp_path: pathlib
 
 
 def test_only_subgames_that_matches_reach_are_searched_and_only_once() -> None:
-    tree = game(LIARS_DICE)
+    tree = tree_of(LIARS_DICE)
     asked: list[int] = []
     exact = values(tree)
 
@@ -148,7 +143,7 @@ def test_only_subgames_that_matches_reach_are_searched_and_only_once() -> None:
 
 
 def test_gadgets_that_need_a_whole_level_are_refused() -> None:
-    blueprint = Policy.uniform(game("kuhn_poker"))
+    blueprint = Policy.uniform(tree_of("kuhn_poker"))
     with pytest.raises(ValueError, match="gadgets: full requires"):
         SearchPlayer(blueprint, Full(NoPrior()), values=values(blueprint.tree))
 
@@ -156,7 +151,7 @@ def test_gadgets_that_need_a_whole_level_are_refused() -> None:
 def test_searches_of_a_step_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     from jaxgadget.subgames import nested_run
 
-    tree, sizes, solve = game(GAMES[1]), list[int](), nested_run.solve_lookahead
+    tree, sizes, solve = tree_of(GAMES[1]), list[int](), nested_run.solve_lookahead
 
     def noted(here: Any, *rest: Any, **more: Any) -> Any:
         sizes.append(here.forest.num_subgames)
@@ -175,7 +170,7 @@ def test_a_level_that_does_not_fit_is_searched_in_parts(monkeypatch: pytest.Monk
     """Parts are searched separately, the subgames below a part before the next part: the same policy."""
     from jaxgadget.subgames import nested_run
 
-    tree, sizes, solve = game(GAMES[1]), list[int](), nested_run.solve_lookahead
+    tree, sizes, solve = tree_of(GAMES[1]), list[int](), nested_run.solve_lookahead
 
     def noted(here: Any, *rest: Any, **more: Any) -> Any:
         sizes.append(here.forest.num_subgames)

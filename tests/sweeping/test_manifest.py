@@ -21,8 +21,6 @@ from jaxgadget import (
     UniformPrior,
     Unsafe,
     build_forest,
-    enumerate_game,
-    load,
     make_blueprints,
 )
 from jaxgadget.opponents.opponent import list_opponents
@@ -56,11 +54,6 @@ def request(**changes: Any) -> Request:
     }
     bundled = sweeping(**asked | changes)
     return make_request(bundled["grid"], bundled["solver"], bundled["blueprints_at_once"])
-
-
-@pytest.fixture(scope="module")
-def kuhn() -> HistoryTree:
-    return enumerate_game(load("kuhn_poker"))
 
 
 @pytest.fixture(scope="module")

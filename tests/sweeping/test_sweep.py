@@ -324,7 +324,7 @@ def test_a_user_defined_game_whose_rules_changed(tmp_path: pathlib.Path, solved:
     sweep(tmp_path, **sweeping(games=Pennies(), cuts="later", **FAST))
     assert len(sweep(tmp_path, **sweeping(games=Pennies(), cuts="later", **FAST))) == len(solved) == 1
     for extend in (False, True):
-        with pytest.raises(ValueError, match="game 'own_pennies': its rules are not those with which"):
+        with pytest.raises(ValueError, match="'own_pennies': its rules"):
             sweep(tmp_path, extend=extend, **sweeping(games=Pennies(prize=2), cuts="later", **FAST))
     with pytest.raises(ValueError, match="later"):
         sweep(tmp_path, **sweeping(games=Pennies(depth=2), cuts="later", **FAST))
@@ -443,7 +443,7 @@ def test_other_versions_are_never_mixed_silently(finished: Finished, folder: pat
     manifest = read_record(path, MANIFEST_FORMAT)
     manifest["versions"] |= {"jax": "0.0.1", "device": "abacus"}
     write_record(path, MANIFEST_FORMAT, manifest)
-    with pytest.warns(UserWarning, match="was made by other versions .* its rows are returned as they are"):
+    with pytest.warns(UserWarning, match="other versions"):
         again = sweep(folder, **sweeping(**KUHN))
     assert_frame_equal(again, finished.rows, check_exact=True)  # complete: no mixing is possible
     gone = finished.rows["piece"].iloc[3]
@@ -470,7 +470,7 @@ def test_indistinguishable_kinds_are_refused(base: type[Any], tmp_path: pathlib.
 
         return Own
 
-    with pytest.raises(ValueError, match="two kinds have the same module, name and numbers"):
+    with pytest.raises(ValueError, match="two kinds have the same"):
         sweep(
             tmp_path,
             **sweeping(games="kuhn_poker", cuts="depth:1", **FAST | {"gadgets": [make()(), make()()]}),

@@ -4,7 +4,6 @@ import errno
 import fcntl
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import time
@@ -96,9 +95,7 @@ def test_a_file_system_without_locks_is_named(tmp_path: pathlib.Path, monkeypatc
     store = Store(tmp_path)
     monkeypatch.setattr(fcntl, "flock", none)
     with (
-        pytest.raises(
-            ValueError, match=re.escape("has no locks (Function not implemented); delete that folder")
-        ),
+        pytest.raises(ValueError, match="Function not implemented"),
         store.lock("piece", wait=False),
     ):
         pass

@@ -116,7 +116,7 @@ def test_only_records_of_release_0_2_may_lack_a_checksum(tmp_path: pathlib.Path)
         (lambda text: "[1]", "it holds no JSON object"),
         (lambda text: "[" * 100_000, "RecursionError"),
         (lambda text: text.replace("κ", "\udcff"), "checksum|surrogate|decode"),
-        (lambda text: text.replace("2.5", "2.6"), "its checksum is not that of its content"),
+        (lambda text: text.replace("2.5", "2.6"), "checksum"),
         (lambda text: text.replace("true", "1"), "its checksum is not that of its content"),
         (lambda text: text.replace(f'"{CHECKSUM}": "', f'"{CHECKSUM}": "0'), "its checksum is not that"),
     ],

@@ -8,22 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jaxgadget import Forest, HistoryTree, Policy, build_forest, draw_ranges, enumerate_game, load
+from jaxgadget import Forest, Policy, build_forest, draw_ranges
 from jaxgadget.values import draws
 from jaxgadget.values.draws import Draw, dirichlet, random_policies, reach_of, reached, recursive
+from tests.trees import tree_of
 
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
 GAMES = [("kuhn_poker", "depth:2"), (GOOFSPIEL, "depth:1"), ("leduc_poker(num_ranks=2)", "flop")]
 
 
 @functools.cache
-def game(name: str) -> HistoryTree:
-    return enumerate_game(load(name))
-
-
-@functools.cache
 def forest(name: str, where: str) -> Forest:
-    return build_forest(game(name), where)
+    return build_forest(tree_of(name), where)
 
 
 def generator(seed: int) -> np.random.Generator:
@@ -132,7 +128,7 @@ def test_kinds_share_the_lanes_in_order() -> None:
     assert first[0].tolist() == second[-1].tolist() == [1, 1, 2, 2, 2, 3, 3, 4, 4, 4]
     asked.clear()
     draw_ranges(below, 1, draws=[kind("a"), kind("b")])
-    assert asked == [("b", 1)], "nobody is asked for no lanes"
+    assert asked == [("b", 1)], "no query for 0 lanes"
 
 
 def zeros(below: Forest, count: int) -> Any:

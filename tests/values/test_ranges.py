@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -33,15 +32,11 @@ from jaxgadget.values.ranged_payoff import Pair, RangeFunction
 from jaxgadget.values.ranges import FixedValues, Limit, ResolvedValues
 from jaxgadget.values.trunk import LimitedTrunk, solve_trunk
 from tests.solving import settings
+from tests.trees import tree_of
 
 KUHN_VALUE = -1 / 18
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
 ROUNDING = 1e-12
-
-
-@functools.cache
-def game(name: str) -> HistoryTree:
-    return enumerate_game(load(name))
 
 
 def draws(tree: HistoryTree, *seeds: int) -> Policy:
@@ -85,7 +80,7 @@ def average_strategies(ended: Finished) -> tuple[Parts, Parts]:
 @pytest.mark.slow
 def test_fixed_values_are_the_game_with_frozen_rows(name: str, spec: str, rule: str) -> None:
     """Iterate by iterate, in every lane; histories that miss the limit continue to the end."""
-    tree, blueprint = game(name), draws(game(name), 0, 1)
+    tree, blueprint = tree_of(name), draws(tree_of(name), 0, 1)
     where = cut(tree, "depth:1" if spec == "one subgame" else spec)
     if spec == "one subgame":
         where = where.only(tree.infoset_names[0][-1], 0)
@@ -114,7 +109,7 @@ def test_fixed_values_are_the_game_with_frozen_rows(name: str, spec: str, rule: 
 
 def test_ranges_and_values_by_their_definition() -> None:
     """In the first iteration player 0 faces uniform play; counterfactual values by a sum over histories."""
-    tree = game("leduc_poker")
+    tree = tree_of("leduc_poker")
     blueprint = draws(tree, 3)
     uniform = Policy.uniform(tree)
     found = solve_trunk(tree, "flop", fixed(blueprint), iterations=1)
@@ -137,7 +132,7 @@ def test_ranges_and_values_by_their_definition() -> None:
 
 def test_nothing_below_the_limit_is_looked_at() -> None:
     """A tree that ends at the limit gives the same result; rows below are the blueprint's, or uniform."""
-    tree, short = game(GOOFSPIEL), enumerate_game(load(GOOFSPIEL), depth=1)
+    tree, short = tree_of(GOOFSPIEL), enumerate_game(load(GOOFSPIEL), depth=1)
     blueprint = draws(tree, 3)
     where = cut(tree, "depth:1")
     whole = solve_trunk(tree, where, fixed(blueprint), blueprint=blueprint, iterations=20)
@@ -188,7 +183,7 @@ def test_with_equilibria_below_the_trunk_is_part_of_one(
     name: str, value: float, iterations: int, below: int, most: float
 ) -> None:
     """The remaining error, as a share of the payoff range, is within the tolerance of `cfr_d`'s own tests."""
-    tree = game(name)
+    tree = tree_of(name)
     found = solve_trunk(tree, "depth:1", ResolvedValues(below), iterations=iterations)
     left = float(nash_conv(resolved(found, 300))[0])
     assert left < most * tree.payoff_range
@@ -231,7 +226,7 @@ class Network:
 
 def test_a_network_is_evaluated_inside_the_loop() -> None:
     """CFR receives its output; its weights are arguments of one compiled program."""
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     found = solve_trunk(tree, "depth:2", Network(0), iterations=1)
     before = cfr.run.jitted._cache_size()
     other = solve_trunk(tree, "depth:2", Network(1), iterations=1)
@@ -261,7 +256,7 @@ def test_a_functions_weights_keep_their_precision() -> None:
         return ranges
 
     weights = jnp.ones(3, jnp.float32)
-    solve_trunk(game("kuhn_poker"), "depth:2", lambda limit: Partial(ask_weights, weights), iterations=1)
+    solve_trunk(tree_of("kuhn_poker"), "depth:2", lambda limit: Partial(ask_weights, weights), iterations=1)
     assert set(dtypes) == {np.dtype("float32")}
 
 
@@ -284,11 +279,9 @@ def at_range(bad: float) -> Callable[[Limit], RangeFunction]:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_values_that_are_not_finite_are_named(bad: float) -> None:
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     name = Limit.of(cut(tree, "depth:2"), np.dtype(np.float64)).infostate(1, 2)
-    with pytest.raises(
-        ValueError, match=rf"returned {bad} in iteration 1, lane 0, for infostate '{name}' of player 1"
-    ):
+    with pytest.raises(ValueError, match=rf"{bad} .*lane 0.*'{name}' of player 1"):
         solve_trunk(tree, "depth:2", at_range(bad), iterations=5)
 
 
@@ -320,7 +313,7 @@ class NoLanes:
     ],
 )
 def test_bad_arguments_are_refused(change: dict[str, Any], message: str) -> None:
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     how: dict[str, Any] = {"limit": "depth:1", "values": ResolvedValues(1), "iterations": 1} | change
     with pytest.raises(ValueError, match=message):
         solve_trunk(tree, how.pop("limit"), how.pop("values"), **settings(**how))

@@ -205,7 +205,7 @@ def test_a_folder_of_other_ranges_or_another_cut_is_refused(folder: pathlib.Path
     first, second = ranges()
     changed = first.copy()
     changed[0, 0] = np.nextafter(changed[0, 0], 1)
-    with pytest.raises(ValueError, match="another request: it was solved for other ranges"):
+    with pytest.raises(ValueError, match="other ranges"):
         solve_ranges(forest(), (changed, second), **settings(checkpoint=folder, **OPTIONS))
     other = forest("depth:1")
     with pytest.raises(ValueError, match="of another"):

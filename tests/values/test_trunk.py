@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import jaxgadget as jg
-from jaxgadget import ExactValues, FixedValues, HistoryTree, Policy, ResolvedValues, Solver, solve_trunk
+from jaxgadget import ExactValues, FixedValues, Policy, ResolvedValues, Solver, solve_trunk
 from tests.solving import settings
+from tests.trees import tree_of
 
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
 GAMES = [("kuhn_poker", "depth:1"), ("kuhn_poker", "depth:2"), (GOOFSPIEL, "depth:1")]
@@ -18,13 +19,8 @@ ITERATIONS = 200
 
 
 @functools.cache
-def game(name: str) -> HistoryTree:
-    return jg.enumerate_game(jg.load(name))
-
-
-@functools.cache
 def blueprints(name: str) -> Policy:
-    tree = game(name)
+    tree = tree_of(name)
     draws = [Policy.dirichlet(tree, seed) for seed in (0, 1)]
     return Policy.stack([*draws, jg.cfr_checkpoints(tree, [10], progress=False)])
 
@@ -39,7 +35,7 @@ def test_the_opponents_value_is_that_of_the_optimal_continuation(name: str, wher
 
 def check_what_the_opponent_gets(name: str, where: str, player: int) -> None:
     """Linear programs give the optimum. CFR+ converges like 1/T here, in the trunk and below it."""
-    tree, blueprint = game(name), blueprints(name)
+    tree, blueprint = tree_of(name), blueprints(name)
     found = solve_trunk(
         tree,
         where,
@@ -66,7 +62,7 @@ def check_what_the_opponent_gets(name: str, where: str, player: int) -> None:
 
 def test_the_fixed_player_follows_the_blueprint() -> None:
     player = 1
-    tree, blueprint = game("kuhn_poker"), blueprints("kuhn_poker")
+    tree, blueprint = tree_of("kuhn_poker"), blueprints("kuhn_poker")
     found = solve_trunk(
         tree,
         "depth:2",
@@ -83,7 +79,7 @@ def test_the_fixed_player_follows_the_blueprint() -> None:
     is_above = (where.root[tree.infosets[other].history] < 0)[above]
     assert moved[is_above].max() > 0.01 and (moved[~is_above] == 0).all()
     assert (found.values[player] == 0).all() and found.policy.num_lanes == 3
-    assert np.isnan(found.best_response_values[other]).all(), "nobody asked what the fixed player gets"
+    assert np.isnan(found.best_response_values[other]).all(), "the value of the fixed player is unknown"
     assert np.isfinite(found.best_response_values[player]).all()
     assert np.isnan(found.trunk_gap).all() and np.isnan(found.gap).all()
     assert found.message == "5 iterations of cfr+ against a fixed strategy"
@@ -93,7 +89,7 @@ def test_the_fixed_player_follows_the_blueprint() -> None:
 def test_against_values_that_do_not_depend_on_ranges_it_is_a_best_response() -> None:
     """The other player follows the blueprint below: the best response above the cut, in every lane."""
     player = 1
-    tree, blueprint = game(GOOFSPIEL), blueprints(GOOFSPIEL)
+    tree, blueprint = tree_of(GOOFSPIEL), blueprints(GOOFSPIEL)
     values = FixedValues([ExactValues(blueprint.lane(lane)) for lane in range(3)])
     found = solve_trunk(
         tree,
@@ -122,7 +118,7 @@ def test_against_values_that_do_not_depend_on_ranges_it_is_a_best_response() -> 
 
 @pytest.mark.slow
 def test_lanes_of_a_fixed_trunk_share_nothing() -> None:
-    tree, blueprint = game("kuhn_poker"), blueprints("kuhn_poker")
+    tree, blueprint = tree_of("kuhn_poker"), blueprints("kuhn_poker")
     how: dict[str, Any] = {"fixed": 0, "iterations": 20, "progress": False}
     whole = solve_trunk(tree, "depth:1", ResolvedValues(10), blueprint=blueprint, **settings(**how))
     for lane in range(3):
@@ -146,7 +142,7 @@ def test_lanes_of_a_fixed_trunk_share_nothing() -> None:
     ids=str,
 )
 def test_a_fixed_player_needs_a_blueprint(options: dict[str, Any], message: str) -> None:
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     given = {"blueprint": Policy.uniform(tree)} if "blueprint" in options else {}
     with pytest.raises(ValueError, match=message):
         solve_trunk(tree, "depth:1", ResolvedValues(1), **settings(iterations=1, **(options | given)))

@@ -65,7 +65,7 @@ def test_data_keep_every_digit(tmp_path: pathlib.Path, ending: str):
     numbers = np.random.default_rng(0).normal(size=200) * 10.0 ** np.arange(-100, 100)
     settings.keep("numbers", pd.DataFrame({"value": numbers, "name": "x"}))
     assert settings.data_of("numbers", "this test")["value"].tolist() == numbers.tolist()
-    with pytest.raises(ValueError, match=r"sums needs the data of squares; run that experiment first"):
+    with pytest.raises(ValueError, match="needs the data of squares"):
         settings.data_of("squares", "sums")
 
 
@@ -114,7 +114,7 @@ def test_a_study_runs_the_selected_and_derived_experiments(
     assert settings.data_of("next", "this test")["value"].tolist() == [4.0], "it follows from first"
     study.main(["slow", "--smoke", "--folder", str(tmp_path / "smoke")])
     assert (tmp_path / "smoke" / "data" / "slow.parquet").exists() and settings.data("slow") is None
-    with pytest.raises(SystemExit, match=r"slow: there are no data to draw; run it without --redraw first"):
+    with pytest.raises(SystemExit, match="slow: there are no data"):
         study.main(["slow", "--redraw"])
     capsys.readouterr()
     with pytest.raises(SystemExit):
@@ -133,7 +133,7 @@ def test_all_studies_are_behind_one_command():
     assert (*first, "nested", "off_tree", "opponents", "performance", "refinements") == STUDIES
     with pytest.raises(SystemExit, match=r"unknown: speed; expected one of architecture, continuation"):
         main(["speed"])
-    with pytest.raises(SystemExit, match=r"no study is named; expected one of"):
+    with pytest.raises(SystemExit, match="no study is named"):
         main([])
     command = [sys.executable, "-m", "experiments", "refinements", "--help"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout

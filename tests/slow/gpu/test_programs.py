@@ -23,11 +23,11 @@ from jaxgadget.bench.inspect import CompiledProgram, inspect
 from jaxgadget.core.registry import RULES
 from jaxgadget.core.solver import Solver
 from jaxgadget.subgames.cfr_d import cfr_d
-from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.accelerators import cuda_plugin
 from jaxgadget.util.compilation import compiled
 from jaxgadget.util.precision import precision
 from tests.learn.test_network import make
+from tests.trees import tree_of
 
 pytestmark = [
     pytest.mark.optimised,
@@ -40,11 +40,6 @@ pytestmark = [
 LOOPS = ("run", "run_to_gap")
 SMALL = 1000
 """Bytes: counters, entries without decisions, and the addresses of all arrays."""
-
-
-@functools.cache
-def game(name: str) -> HistoryTree:
-    return jg.enumerate_game(jg.load(name))
 
 
 def solver(**settings: Any) -> Solver:
@@ -121,28 +116,28 @@ KUHN_VALUE = (-1 / 18, -1 / 18)
 
 
 def refined(*gadgets: Any, **options: Any) -> Any:
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     return jg.refine(
         tree, "depth:1", jg.Policy.uniform(tree), gadgets, value=KUHN_VALUE, solver=solver(**options)
     )
 
 
 def search(**lookahead: Any) -> Any:
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     return jg.nested_search(
         tree, jg.Policy.uniform(tree), jg.Resolving(), value=KUHN_VALUE, solver=solver(), **lookahead
     )
 
 
 def lookahead() -> Any:
-    tree = game("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     uniform = jg.Policy.uniform(tree)
     return jg.search(tree, "depth:0", uniform, jg.Resolving(), values=make(tree), solver=solver())
 
 
 def decomposed() -> Any:
     trunk = Solver(iterations=2, dtype="float32", progress=False)
-    return cfr_d(game("kuhn_poker"), "depth:1", solver=trunk, subgame_iterations=4)
+    return cfr_d(tree_of("kuhn_poker"), "depth:1", solver=trunk, subgame_iterations=4)
 
 
 def by_hands() -> Any:
