@@ -1,50 +1,26 @@
-"""Commands that accept a public tree: the results equal those in histories."""
+"""Commands that accept a public tree; `tests/tree/test_public.py` compares results with the histories."""
 
 import json
 import pathlib
-from typing import Any
 
-import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from jaxgadget.cli import app
+from tests.cli.commands import run, run_to_json
 
-KUHN = ("kuhn_poker", "--blueprint", "cfr:3", "--gadget", "resolving")
-COMMANDS = {
-    "refine": (*KUHN, "--iterations", 20, "--dtype", "float64", "--model", "uniform", "--p", 0.5),
-    "respond": ("kuhn_poker", "--model", "uniform", "--model", "cfr:3", "--p", 0.3, "--algorithm", "lp"),
-    "nested": (*KUHN, "--leaf", "end", "--iterations", 20, "--dtype", "float64"),
-}
-UNIQUE = ("gadget_value_sum", "objective", "best_response_gain")
-"""Columns that are equal for all optima of linear programs."""
+KUHN = ("kuhn_poker", "--blueprint", "uniform", "--gadget", "resolving", "--iterations", 3)
 
 
-def run(*arguments: object) -> Any:
-    return CliRunner().invoke(app, list(map(str, arguments)), prog_name="jaxgadget")
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_numbers_by_hands_are_those_by_histories(name: str) -> None:
-    records: list[dict[str, Any]] = []
-    for form in ((), ("--form", "hands")):
-        result = run(name.split()[0], *COMMANDS[name], *form, "--json", "-")
-        assert result.exit_code == 0, result.stderr
-        records.append(json.loads(result.stdout))
-    expected, record = records
-    assert record.pop("form") == "hands" and "form" not in expected
-    np.testing.assert_allclose(record["game_value"], expected["game_value"], rtol=0, atol=1e-9)
-    by_lp = "lp" in COMMANDS[name]
-    assert len(record["rows"]) == len(expected["rows"]) > 0
-    for row, other in zip(record["rows"], expected["rows"], strict=True):
-        assert list(row) == list(other)
-        for column, value in row.items():
-            if column == "seconds":
-                continue
-            if not isinstance(value, float):
-                assert by_lp or value == other[column], column
-            elif not by_lp or column in UNIQUE:
-                assert value == pytest.approx(other[column], abs=1e-9), column
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("refine", *KUHN),
+        ("respond", "kuhn_poker", "--model", "uniform", "--p", 0.3, "--iterations", 3),
+        ("nested", *KUHN, "--leaf", "end"),
+    ],
+)
+def test_commands_accept_the_form(command: tuple[object, ...]) -> None:
+    by_hands = run_to_json(*command, "--form", "hands")
+    assert by_hands.pop("form") == "hands" and by_hands["rows"]
 
 
 def test_a_sweep_by_hands(tmp_path: pathlib.Path) -> None:

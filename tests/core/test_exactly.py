@@ -12,7 +12,6 @@ import jaxgadget
 from jaxgadget import (
     ArrayPrior,
     BlueprintPrior,
-    BlueprintValues,
     Full,
     MaxMargin,
     NoPrior,
@@ -23,7 +22,6 @@ from jaxgadget import (
     Resolving,
     UniformPrior,
 )
-from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.subgames.refine import default_gadgets
 from jaxgadget.util.arrays import FloatArray
 from tests.core import grove
@@ -72,56 +70,6 @@ def check_published_optima(game: str, where: str, player: int) -> None:
         floor = case["optimal_continuation_exploitability"]
         assert result.refined_exploitability[lane] == pytest.approx(floor, abs=EXACT)
         assert value * (1, -1)[player] - result.gadget_value[0, lane] == pytest.approx(floor, abs=EXACT)
-
-
-WIDE: tuple[tuple[int, tuple[Gadget, ...]], ...] = (
-    (
-        0,
-        (
-            ReachResolving(NoPrior()),
-            MaxMargin(UniformPrior(), 0.02, alternative=BlueprintValues()),
-            Full(NoPrior()),
-        ),
-    ),
-    (0, (ReachResolving(BlueprintPrior(), 0.02), Full(BlueprintPrior(), 0.02))),
-    (
-        1,
-        (
-            ReachMaxMargin(NoPrior()),
-            Resolving(BlueprintPrior(), 0.02, alternative=BlueprintValues()),
-            OptimalContinuation(NoPrior()),
-        ),
-    ),
-    (1, (ReachMaxMargin(UniformPrior(), 0.02), OptimalContinuation(UniformPrior(), 0.02))),
-)
-"""Players and gadgets, one of each kind at a time, so that CFR+ and programs have the same lanes."""
-
-
-@pytest.mark.parametrize(("player", "asked"), WIDE[1:3])
-@pytest.mark.slow
-def test_cfr_is_within_its_gap_of_the_optimum(player: int, asked: tuple[Gadget, ...]) -> None:
-    check_gaps(player, asked)  # other gadgets: tests/slow
-
-
-def check_gaps(player: int, asked: tuple[Gadget, ...]) -> None:
-    """`value ≤ LP ≤ value + gap` in every subgame, with unequal, clipped and zero reaches."""
-    tree = loaded(GOOFSPIEL)
-    certain = Policy.geometric(tree, 0.0001)
-    first, second = (np.where(rows < 1e-3, 0.0, rows) for rows in certain.probabilities)
-    never = Policy(tree, (np.round(first, 3), np.round(second, 3)), ("certain",))
-    blueprints = Policy.stack([Policy.geometric(tree, 0.05), never])
-    how: dict[str, Any] = {"player": player, "value": (0.0, 0.0)}
-    exact = jaxgadget.refine(tree, "depth:1", blueprints, asked, **settings(algorithm="lp", **how))
-    found = jaxgadget.refine(
-        tree, "depth:1", blueprints, asked, **settings(iterations=400, dtype="float64", **how)
-    )
-    np.testing.assert_array_equal(np.isnan(exact.gap), np.isnan(found.gap))
-    np.testing.assert_array_equal(exact.has_decision, found.has_decision)
-    assert not exact.has_decision.all()
-    real = ~np.isnan(exact.gap)
-    low, gap, optimum = found.gadget_value[real], found.gap[real], exact.gadget_value[real]
-    assert (low <= optimum + EXACT).all() and (optimum <= low + gap + EXACT).all()
-    assert np.abs(exact.gap[real]).max() < 1e-7 < gap.max()
 
 
 def test_auto_finds_an_epsilon_that_changes_no_optimum() -> None:

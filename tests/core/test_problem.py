@@ -31,7 +31,7 @@ from jaxgadget.core.problem import (
     with_regret_tolerance,
 )
 from jaxgadget.core.regret import ZERO_REGRET, Bounds, find_rule
-from jaxgadget.core.response import Evaluation, evaluate
+from jaxgadget.core.response import evaluate
 from jaxgadget.opponents.opponent import Opponent
 from jaxgadget.opponents.respond import respond
 from jaxgadget.tree.forest import Forest, build_forest
@@ -132,67 +132,10 @@ def gadget_game(forest: Forest, resolver: int, rng: np.random.Generator, *, choo
     return with_regret_tolerance(problem)
 
 
-def frozen_rows(treeplex: HostTreeplex, frozen: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """A random strategy below some roots, 0 elsewhere: rows `[Q, lanes]` and plan `[S, lanes]`."""
-    strategy = np.zeros((treeplex.num_sequences - treeplex.num_roots, LANES))
-    plan = np.zeros((treeplex.num_sequences, LANES))
-    plan[: treeplex.num_roots] = frozen[:, None]
-    root = treeplex.root_of()
-    for infoset in range(treeplex.num_infosets):
-        rows = treeplex.rows(infoset)
-        if frozen[root[treeplex.parent[infoset]]]:
-            strategy[rows] = rng.dirichlet(np.ones(len(rows)), LANES).T
-        plan[rows + treeplex.num_roots] = plan[treeplex.parent[infoset]] * strategy[rows]
-    return strategy, plan
-
-
 def with_terms(problem: Problem, player: int, **changes: Any) -> Problem:
     terms = list(problem.terms)
     terms[player] = dataclasses.replace(terms[player], **changes)
     return dataclasses.replace(problem, terms=(terms[0], terms[1]))
-
-
-def test_freezing_roots_by_constants_equals_freezing_them_by_floors() -> None:
-    check_freezing("betting", 0, 0, True, 1)
-
-
-def check_freezing(shape: str, seed: int, resolver: int, chooses: bool, draw: int) -> None:
-    """Floors that sum to 1 and their payoff as a constant give the same iterations."""
-    rng = np.random.default_rng(draw)
-    forest = build_forest(game(shape, seed), SHAPES[shape].cut, padded=False)
-    treeplex, opponent = forest.form.treeplex[resolver], 1 - resolver
-    frozen = rng.random(treeplex.num_roots) < 0.5
-    strategy, plan = frozen_rows(treeplex, frozen, rng)
-    with precision(np.float64):
-        problem = gadget_game(forest, resolver, rng, chooses=chooses)
-        by_floors = with_terms(problem, resolver, body=Bounds(floor=jnp.asarray(strategy)))
-        scale = np.asarray(problem.terms[resolver].scale)
-        seen = jnp.asarray(plan * scale[treeplex.root_of()])
-        constant, _ = problem.payoff.gradient(opponent, (seen, seen), None)
-        by_constants = with_terms(problem, resolver, scale=jnp.asarray(scale * ~frozen[:, None]))
-        by_constants = with_terms(by_constants, opponent, body_constant=constant)
-        floors, constants = (play_five(frozen_game) for frozen_game in (by_floors, by_constants))
-    free = ~frozen[treeplex.root_of()[treeplex.num_roots :]]
-    for (left, left_value), (right, right_value) in zip(floors, constants, strict=True):
-        for ours, theirs in zip(left[opponent], right[opponent], strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
-        np.testing.assert_allclose(left[resolver].body[free], right[resolver].body[free], rtol=0, atol=1e-9)
-        for name in ("value", "gap", "guaranteed"):
-            np.testing.assert_allclose(
-                getattr(left_value, name), getattr(right_value, name), rtol=0, atol=1e-9, err_msg=name
-            )
-        np.testing.assert_allclose(left_value.below[resolver], right_value.below[resolver], rtol=0, atol=1e-9)
-
-
-def play_five(problem: Problem) -> list[tuple[Any, Evaluation]]:
-    """Both players' averages after each of five iterations of CFR+, and their values."""
-    state = cfr.start(problem, find_rule("cfr+"))
-    played: list[tuple[Any, Evaluation]] = []
-    for t in range(5):
-        state = cfr.run(problem, state, jnp.asarray(t + 1, jnp.int32), rule=find_rule("cfr+"))
-        average = cfr.average(problem, state)
-        played.append((average, evaluated(problem, average)))
-    return jax.tree.map(np.asarray, played)
 
 
 @given(

@@ -19,7 +19,6 @@ from jaxgadget import (
     BlueprintValues,
     MaxMargin,
     NoPrior,
-    Policy,
     ReachMaxMargin,
     ReachResolving,
     Resolving,
@@ -33,7 +32,7 @@ from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.trunk import build_trunk
 from tests.core import grove
-from tests.reference import efg, gadgets, lp
+from tests.reference import efg, gadgets
 from tests.reference.efg import Array, Label
 
 SEED = 20
@@ -193,66 +192,6 @@ def test_scaled_gifts_of_a_single_subgame(player: int, number: int) -> None:
 
 def rooted_at(roots: tuple[int, ...], tree: jaxgadget.HistoryTree) -> Array:
     return np.array(roots)
-
-
-# Coin Toss
-
-
-@functools.cache
-def coin_toss(name: str) -> tuple[Policy, gadgets.Above]:
-    """Fig. 2's blueprint of player 1, Heads 1/2, Tails 1/4, Forfeit 1/4; in Fig. 4 Heads and Tails 1/2."""
-    tree = jaxgadget.enumerate_game(jaxgadget.load(name))
-    first, second = (rows.copy() for rows in Policy.uniform(tree).probabilities)
-    guess = [0.5, 0.25, 0.25] if name == "coin_toss" else [0.5, 0.5, 0.0]
-    second[:, 0] = np.tile(guess, len(tree.infosets[1]))
-    policy, spot = Policy(tree, (first, second), ("the paper's",)), cut(tree, "play")
-    components = tuple(tuple(spot.roots[spot.subgame == k].tolist()) for k in range(spot.subgame.max() + 1))
-    above = gadgets.Above(efg.from_tree(tree), components, 1, grove.from_policy(policy, 0))
-    return policy, above
-
-
-def coin_values(above: gadgets.Above, values: dict[Label, float]) -> list[list[float]]:
-    """Normalised numbers for the opponent by subgame: Heads, then Tails."""
-    return [[values[s] for s in subgame.states] for subgame in above.subgames]
-
-
-@pytest.mark.parametrize(
-    ("name", "scaled", "promised"),
-    [
-        ("coin_toss", False, [[0.5, 0.5]]),
-        ("coin_toss_two_subgames", False, [[0.5, 0.0]] * 2),
-        ("coin_toss_two_subgames", True, [[1.0, 0.0]]),
-    ],
-)
-def test_gifts_of_coin_toss(name: str, scaled: bool, promised: list[list[float]]) -> None:
-    """Fig. 4: the safe split promises Heads 1/2 in both subgames; a single subgame may promise 1."""
-    policy, above = coin_toss(name)
-    spot = cut(policy.tree, "play")
-    if scaled:
-        spot = spot.only(policy.tree.infoset_names[1][0])
-        above = dataclasses.replace(above, components=above.components[:1])
-    here = prepare(build_forest(policy.tree, spot), 1, policy, [ReachResolving(scaled=scaled)])
-    mass = here.ranges.mass
-    promise = ReachResolving(scaled=scaled).offer.values(here.ranges) / -np.where(mass > 0, mass, 1)
-    found = coin_values(above, by_state(here, promise, 0))
-    np.testing.assert_allclose(found, promised, rtol=0, atol=TOLERANCE)
-    given = above.gifts(scaled=scaled)
-    explicit = {
-        s: -part.alternative(s, given) / part.normalizer(s) for part in above.subgames for s in part.states
-    }
-    np.testing.assert_allclose(coin_values(above, explicit), promised, rtol=0, atol=TOLERANCE)
-
-
-def test_reach_max_margin_guesses_heads_half_of_the_time() -> None:
-    """§5: max-margin guesses Heads 5/8 of the time and player 0 gets 3/8; with the gift 1/2, and 1/4."""
-    _, above = coin_toss("coin_toss")
-    for kind, heads, gained in (("max-margin", 5 / 8, 3 / 8), ("reach-max-margin", 1 / 2, 1 / 4)):
-        gadget = gadgets.build(kind, above.subgames[0])
-        solution = lp.solve(gadget.root, 1, gadget.floors)
-        (guess,) = solution.strategy.values()
-        np.testing.assert_allclose(guess, [heads, 1 - heads, 0], rtol=0, atol=1e-9)
-        best = efg.best_response_value(above.game.root, 0, {**above.blueprint, **solution.strategy})
-        assert best == pytest.approx(gained, abs=1e-9)
 
 
 # Arguments, and kinds without a bound

@@ -66,14 +66,6 @@ def test_first_objectives_of_depth_limited_responses_in_kuhn_poker(
     assert objective(tree, jg.Policy.uniform(tree), 1.0, moves) == pytest.approx(expected, abs=1e-9)
 
 
-def test_restricted_nash_objectives_in_kuhn_poker() -> None:
-    """p·u + (1−p)·guaranteed of gains 4/9 and 5/9, exploitabilities 1/18 and 5/18; the value is −1/18."""
-    tree = jg.enumerate_game(jg.load("kuhn_poker"))
-    for p, gain, loss in ((0.25, 4 / 9, 1 / 18), (0.75, 5 / 9, 5 / 18)):
-        expected = p * gain - (1 - p) * loss - 1 / 18
-        assert objective(tree, jg.Policy.uniform(tree), p, None) == pytest.approx(expected, abs=1e-9)
-
-
 @pytest.mark.parametrize(("moves", "expected"), [(1, 1 / 2), (2, 2 / 3), (3, 10 / 3), (None, 10 / 3)])
 def test_first_objectives_against_a_model_that_gives_ten_away(moves: int | None, expected: float) -> None:
     """The model guesses Heads with ⅔, and x after two Tails; a free opponent chooses y there."""

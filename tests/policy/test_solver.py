@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxgadget import Policy, Solver, cfr_checkpoints, evaluate_policy, load, nash_conv, solve
+from jaxgadget import Solver, cfr_checkpoints, evaluate_policy, load, nash_conv, solve
 from jaxgadget.core import registry
 from jaxgadget.core.regret import RegretMatching, find_rule
 from jaxgadget.tree.history import enumerate_game
@@ -16,16 +16,6 @@ from tests.solving import settings
 RULES = {name: find_rule(name) for name in registry.RULES}
 
 KUHN_VALUE = -1 / 18
-
-
-@pytest.fixture(scope="module")
-def kuhn():
-    return enumerate_game(load("kuhn_poker"))
-
-
-@pytest.fixture(scope="module")
-def leduc():
-    return enumerate_game(load("leduc_poker"))
 
 
 def assert_same_rows(first, second, atol=0.0):
@@ -57,20 +47,6 @@ def test_averages_are_openspiels(request, name, algorithm):
             expected = dict(theirs[infostate])
             assert ours.action_probabilities(infostate, lane) == pytest.approx(expected, rel=0, abs=1e-12)
     assert_same_rows(solve(tree, algorithm=algorithm, iterations=10).policy, ours.lane(2), 1e-15)
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_averages_are_the_definitions(kuhn, name):
-    """Five iterations of every rule, by recursion over the tree; more iterations improve the result."""
-    rule = {"linear-cfr": "linear"}.get(name, name)
-    expected = cfr.final(efg.from_tree(kuhn).root, rule, 5).average
-    found = cfr_checkpoints(kuhn, [5, 300], algorithm=name)
-    for player in (0, 1):
-        rows = efg.to_sequences(kuhn, expected, player)[1:]
-        np.testing.assert_allclose(found.probabilities[player][:, 0], rows, rtol=0, atol=1e-12)
-    few, many = nash_conv(found)
-    assert many < few / 4 and many < 0.04 < nash_conv(Policy.uniform(kuhn))[0] / 20
-    assert evaluate_policy(found).value[1] == pytest.approx(KUHN_VALUE, abs=0.02)
 
 
 def test_a_user_defined_rule(kuhn):

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxgadget as jg
-from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.registry import GADGETS
 from tests.core import test_exactly
 from tests.gadgets import test_against_reference
@@ -50,11 +49,6 @@ def test_levels_together_are_as_one_by_one(
 )
 def test_published_optima(game: str, where: str, player: int) -> None:
     test_exactly.check_published_optima(game, where, player)
-
-
-@pytest.mark.parametrize(("player", "asked"), [test_exactly.WIDE[0], test_exactly.WIDE[3]])
-def test_cfr_is_within_its_gap_of_the_optimum(player: int, asked: tuple[Gadget, ...]) -> None:
-    test_exactly.check_gaps(player, asked)
 
 
 @pytest.mark.parametrize("game", test_evaluate.LARGEST)

@@ -20,16 +20,12 @@ from tests.core import grove
 from tests.reference import efg, gadgets, lp, models
 from tests.reference.random_games import random_policy
 from tests.solving import settings
+from tests.trees import tree_of
 
 players = pytest.mark.parametrize("player", [0, 1])
 TINY = 1e-9
 PROGRAM = 1e-7
 """Tolerance of optima of linear programs in HiGHS."""
-
-
-@functools.cache
-def loaded(name: str) -> HistoryTree:
-    return jg.enumerate_game(jg.load(name))
 
 
 def always(tree: HistoryTree, player: int, action: str, label: str) -> jg.Policy:
@@ -59,7 +55,7 @@ def every_gadget(prior: Any = None, epsilon: float = 0.0) -> list[Gadget]:
 @functools.cache
 def coin_game() -> tuple[HistoryTree, jg.Policy]:
     """Player 0's blueprint quits; the model places all coins tails up."""
-    tree = loaded("coin_game")
+    tree = tree_of("coin_game")
     tails, quits = always(tree, 1, "Tails", "tails"), always(tree, 0, "Q", "quits")
     return tree, jg.Policy(tree, (quits.probabilities[0], tails.probabilities[1]), ("tails",))
 
@@ -99,7 +95,7 @@ def test_gadgets_overestimate_and_underestimate_the_cost_of_a_deviation() -> Non
 
 def test_max_margin_ranks_actions_by_their_worst_root_only() -> None:
     """Each action costs 11, 13, 15 and 17 on average, but 15, 14, 14 and 13 at the worst root."""
-    tree, costs = loaded("gadget_breaker"), [0, 11, 24, 39, 56]
+    tree, costs = tree_of("gadget_breaker"), [0, 11, 24, 39, 56]
     keeps, model = always(tree, 0, "0", "keeps"), always(tree, 1, "M", "model")
     policy = jg.Policy(tree, (keeps.probabilities[0], model.probabilities[1]), ("model",))
     ps = (0.3, 0.63, 0.66, 0.68, 0.695, 0.8)
@@ -111,22 +107,10 @@ def test_max_margin_ranks_actions_by_their_worst_root_only() -> None:
     np.testing.assert_allclose(result.refined_exploitability, lost, atol=1e-9)
 
 
-def test_restricted_nash_responses_of_kuhn_poker() -> None:
-    """With the cut at the root the optimal continuation is the whole game, whose values are known."""
-    tree = loaded("kuhn_poker")
-    uniform = jg.Policy.uniform(tree)
-    asked, against = jg.OptimalContinuation(jg.NoPrior()), jg.Opponent(uniform, (0.25, 0.75, 1))
-    result = jg.refine(tree, "depth:0", uniform, asked, opponent=against, algorithm="lp")
-    assert result.gain == pytest.approx([4 / 9, 5 / 9, 1 / 2 + 1 / 18], abs=1e-9)
-    assert result.refined_exploitability[:2] == pytest.approx([1 / 18, 5 / 18], abs=1e-9)
-    assert result.p.tolist() == [0.25, 0.75, 1]
-    assert result.model == ("uniform",) * 3
-
-
 @players
 @pytest.mark.parametrize("name", ["kuhn_poker", "matching_pennies_twist"])
 def test_the_optimal_continuation_at_the_root_is_the_restricted_nash_response(name: str, player: int) -> None:
-    tree = loaded(name)
+    tree = tree_of(name)
     model, ps = jg.Policy.dirichlet(tree, 5), [0.1, 0.5, 0.9]
     asked = jg.OptimalContinuation(jg.NoPrior())
     result = jg.refine(
@@ -150,7 +134,7 @@ def test_the_optimal_continuation_at_the_root_is_the_restricted_nash_response(na
 @pytest.mark.slow
 def test_a_model_that_counts_for_its_range_alone_gains_nothing_where_nothing_is_hidden() -> None:
     """Two-round rock-paper-scissors, hands revealed in between: SES plays the equilibrium for every α."""
-    tree = loaded("repeated_rps")
+    tree = tree_of("repeated_rps")
     uniform, rocks = jg.Policy.uniform(tree), jg.Policy.geometric(tree, 0.3)
     asked = [jg.MaxMargin(jg.RangePrior(rocks), alpha) for alpha in (0.01, 0.3, 0.6, 0.99)]
     for player in (0, 1):
@@ -410,7 +394,7 @@ NUMBERS = ("gadget_value", "gap", "refined_exploitability", "exploitability_boun
 @pytest.mark.slow
 def test_an_opponent_who_only_adapts_changes_nothing(player: int) -> None:
     """Number for number: no opponent, one without a model, and one with p = 0."""
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     blueprints = jg.Policy.stack([jg.Policy.uniform(tree), jg.Policy.dirichlet(tree, 0)])
     how: dict[str, Any] = {"player": player, "iterations": 20, "value": (-0.06, -0.05)}
     asked = [jg.Unsafe(), jg.Resolving(), jg.MaxMargin(), jg.ReachResolving()]
@@ -440,7 +424,7 @@ def test_an_opponent_who_only_adapts_changes_nothing(player: int) -> None:
 )
 @pytest.mark.slow
 def test_the_limits_of_p_are_no_model_and_a_locked_opponent(name: str, where: str, player: int) -> None:
-    tree = loaded(name)
+    tree = tree_of(name)
     blueprint, model = jg.Policy.dirichlet(tree, 0), jg.Policy.dirichlet(tree, 1)
     asked = every_gadget()
     how: dict[str, Any] = {"player": player, "algorithm": "lp"}
@@ -459,7 +443,7 @@ def test_the_limits_of_p_are_no_model_and_a_locked_opponent(name: str, where: st
 
 def test_a_model_without_reach_keeps_the_blueprint_and_is_reported() -> None:
     """Player 0 never bets in the model, so that only the free opponent reaches subgames after its bets."""
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     blueprint, model = jg.Policy.dirichlet(tree, 0), always(tree, 0, "Pass", "passes")
     asked = [jg.Unsafe(), jg.Resolving(jg.BlueprintPrior(), 0.1), jg.MaxMargin(jg.BlueprintPrior(), 0.1)]
     result = jg.refine(
@@ -484,7 +468,7 @@ def test_single_precision_near_one_is_finite_and_its_certificate_holds() -> None
 
 
 def check_near_one(player: int) -> None:
-    tree = loaded("leduc_poker")
+    tree = tree_of("leduc_poker")
     blueprint, model = jg.Policy.dirichlet(tree, 0), jg.Policy.dirichlet(tree, 1)
     ps = (1 - 1e-3, 1 - 1e-6, 1 - 1e-9, 1 - 1e-12, 1.0)
     asked = [kind(jg.BlueprintPrior(), 0.05) for kind in (jg.Resolving, jg.MaxMargin)]
@@ -503,7 +487,7 @@ def check_near_one(player: int) -> None:
 
 def test_vanishing_shares_are_reported() -> None:
     """Numbers below the precision: a tiny reach of the model counts if no other opponent has reach."""
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     rare = jg.Policy.from_function(tree, lambda player, infoset, count: [1 - 1e-36, 1e-36], "rare")
     never = jg.Policy.from_function(tree, lambda player, infoset, count: [1.0, 0.0], "never")
 
@@ -523,7 +507,7 @@ def test_vanishing_shares_are_reported() -> None:
 
 
 def test_checkpoints_know_the_opponent(tmp_path: pathlib.Path) -> None:
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     uniform = jg.Policy.uniform(tree)
 
     def run(model: jg.Policy, p: float, iterations: int, folder: str = "here") -> Refinement:
@@ -551,7 +535,7 @@ def test_checkpoints_know_the_opponent(tmp_path: pathlib.Path) -> None:
 
 def test_subgames_that_only_the_model_reaches_have_a_decision() -> None:
     """The blueprint's opponent never bets, so that unsafe solving has a decision for the model alone."""
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     never, model = always(tree, 0, "Pass", "passes"), jg.Policy.uniform(tree)
     result = jg.refine(
         tree, "depth:1", never, jg.Unsafe(), opponent=jg.Opponent(model, (0, 0.5)), player=1, algorithm="lp"
@@ -562,7 +546,7 @@ def test_subgames_that_only_the_model_reaches_have_a_decision() -> None:
 
 @pytest.mark.parametrize("kind", [jg.Resolving, jg.MaxMargin, jg.Full])
 def test_the_range_of_a_model_is_that_of_an_equal_blueprint(kind: Any) -> None:
-    tree = loaded("kuhn_poker")
+    tree = tree_of("kuhn_poker")
     ours, theirs = jg.Policy.dirichlet(tree, 1), jg.Policy.dirichlet(tree, 2)
     joined = jg.Policy(tree, (ours.probabilities[0], theirs.probabilities[1]), ("joined",))
 
@@ -578,9 +562,9 @@ def test_the_range_of_a_model_is_that_of_an_equal_blueprint(kind: Any) -> None:
 
 
 def test_a_models_range_has_to_be_looked_up_first() -> None:
-    prior, ranges = jg.RangePrior(jg.Policy.uniform(loaded("kuhn_poker"))), grove.prepared(SEED, 0).ranges
+    prior, ranges = jg.RangePrior(jg.Policy.uniform(tree_of("kuhn_poker"))), grove.prepared(SEED, 0).ranges
     for make in (jg.Resolving, jg.MaxMargin, jg.Full):
-        with pytest.raises(ValueError, match=r"has no numbers yet; expected gadget\.resolve"):
+        with pytest.raises(ValueError, match=r"expected gadget\.resolve"):
             make(prior, 0.1).tables(ranges)
 
 

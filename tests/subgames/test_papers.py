@@ -6,7 +6,6 @@ probabilities on it by linear programs.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,16 +39,12 @@ from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.precision import precision
+from tests.trees import tree_of
 
 Rows = Mapping[str, Mapping[str, float]]
 """Infostate → action → probability."""
 
 SURE = 1e-6
-
-
-@functools.cache
-def loaded(name: str) -> HistoryTree:
-    return jaxgadget.enumerate_game(jaxgadget.load(name))
 
 
 def actions(tree: HistoryTree, player: int) -> dict[tuple[str, str], int]:
@@ -154,7 +149,7 @@ PENNIES = {"": {"Forfeit": 0.5, "Heads": 0.5}}
 
 
 def pennies() -> Policy:
-    return policy(loaded("matching_pennies_forfeit"), 0, PENNIES)
+    return policy(tree_of("matching_pennies_forfeit"), 0, PENNIES)
 
 
 def test_figure_1_values() -> None:
@@ -196,15 +191,15 @@ def whole(tree: HistoryTree, player: int) -> Face:
 def in_states(name: str, first: float, second: float) -> Policy:
     """Player 0 plays Heads with the given probabilities in state 1 and in 2|3."""
     rows = [{"Heads": p, "Tails": 1 - p} for p in (first, second)]
-    one, two = loaded(name).infoset_names[0]
-    return policy(loaded(name), 0, {one: rows[0], two: rows[1]})
+    one, two = tree_of(name).infoset_names[0]
+    return policy(tree_of(name), 0, {one: rows[0], two: rows[1]})
 
 
 @pytest.mark.slow
 def test_figure_5() -> None:
     """Observation 1: solutions of one gadget differ in exploitability."""
     name = "three_state_figure5"
-    tree, blueprint = loaded(name), in_states(name, 0.0, 0.5)
+    tree, blueprint = tree_of(name), in_states(name, 0.0, 0.5)
     one, two = tree.infoset_names[0]
     assert solve_exactly(tree).value == pytest.approx(7 / 9, abs=1e-9)
     only(whole(tree, 0), one, {"Heads": 2 / 3})
@@ -224,7 +219,7 @@ def test_figure_5() -> None:
 
 def test_figure_8() -> None:
     """Observation 2: neither gadget can find the equilibrium."""
-    tree = loaded("sequential_rps")
+    tree = tree_of("sequential_rps")
     rock = policy(tree, 0, {"": {"Rock": 1.0}})
     for gadget in (Resolving(NoPrior()), MaxMargin(NoPrior())):
         only(Face.of(rock, "subgame", gadget, 0), "", {"Rock": 1.0, "Paper": 0.0, "Scissors": 0.0})
@@ -237,7 +232,7 @@ def test_figure_8() -> None:
 def test_figure_11() -> None:
     """Observation 3: resolving can be better than every max-margin solution."""
     name = "three_state_figure11"
-    tree, blueprint, best = loaded(name), in_states(name, 0.0, 0.25), in_states(name, 1.0, 0.25)
+    tree, blueprint, best = tree_of(name), in_states(name, 0.0, 0.25), in_states(name, 1.0, 0.25)
     one, two = tree.infoset_names[0]
     assert solve_exactly(tree).value == pytest.approx(5 / 6, abs=1e-9)
     only(whole(tree, 0), one, {"Heads": 1.0})
@@ -259,7 +254,7 @@ def test_figure_11() -> None:
 
 def coin_toss(name: str = "coin_toss") -> Policy:
     """The blueprint of Figure 2 for player 0; the guess of player 1 is a half, a quarter, a quarter."""
-    tree = loaded(name)
+    tree = tree_of(name)
     plays = {"Heads": {"Play": 0.75, "Sell": 0.25}, "Tails": {"Play": 0.5, "Sell": 0.5}}
     first = policy(tree, 0, plays).probabilities[0]
     second = Policy.uniform(tree).probabilities[1].copy()
@@ -296,7 +291,7 @@ def test_coin_toss_margins(gadget: Gadget, heads: float, gets: float) -> None:
     only(Face.of(coin_toss(), "play", gadget, 1), "", {"Heads": heads, "Tails": 1 - heads})
     for algorithm in ("lp", "cfr+"):
         result = jaxgadget.refine(
-            loaded("coin_toss"),
+            tree_of("coin_toss"),
             "play",
             coin_toss(),
             gadget,
@@ -327,7 +322,7 @@ def gifts_of(gadget: ReachResolving, where: Any) -> dict[str, float]:
 
 def test_two_subgames_share_a_gift_and_one_alone_keeps_it() -> None:
     """Figure 4: the alternative after Heads is 1/2 in both, or 1 in one."""
-    tree = loaded("coin_toss_two_subgames")
+    tree = tree_of("coin_toss_two_subgames")
     whole_cut = cut(tree, "play")
     both = gifts_of(ReachResolving(NoPrior()), whole_cut)
     assert both == pytest.approx({"Heads 0": 0.5, "Heads 1": 0.5, "Tails 0": 0.0, "Tails 1": 0.0})
@@ -342,7 +337,7 @@ def test_two_subgames_share_a_gift_and_one_alone_keeps_it() -> None:
 
 def test_the_whole_gift_in_one_subgame_is_still_safe() -> None:
     """Always guessing Tails in one subgame solves it, and gains player 0 nothing."""
-    tree, blueprint = loaded("coin_toss_two_subgames"), coin_toss("coin_toss_two_subgames")
+    tree, blueprint = tree_of("coin_toss_two_subgames"), coin_toss("coin_toss_two_subgames")
     infostate = tree.infoset_names[1][0]
     one = cut(tree, "play").only(infostate, 1)
     tails = [part.copy() for part in blueprint.probabilities]
@@ -362,24 +357,6 @@ def test_the_whole_gift_in_one_subgame_is_still_safe() -> None:
     assert np.isnan(result.exploitability_bound).all()
 
 
-# Milec, Kubíček and Lisý (2024): the coin game, Figure 3
-
-
-def test_coin_game() -> None:
-    """Only the full gadget accounts for the actual cost of playing."""
-    tree = loaded("coin_game")
-    quits, plays = (policy(tree, 0, {"": {action: 1.0}}) for action in ("Q", "P"))
-    worst = float(jaxgadget.best_response(plays, 1).value[0])
-    assert -worst == pytest.approx(-3, abs=1e-12)
-    assert normalised(quits, "subgame", 0) == pytest.approx([0.0] * 4, abs=1e-12)
-    for gadget, expected in (
-        (Full(NoPrior()), -3.0),
-        (Resolving(NoPrior()), -3.5),
-        (MaxMargin(NoPrior()), -4.0),
-    ):
-        assert value_in(plays, quits, "subgame", gadget, 0) == pytest.approx(expected, abs=1e-12), gadget
-
-
 # Estimates instead of best-response values (Brown and Sandholm 2017, §6)
 
 
@@ -390,6 +367,8 @@ def test_the_best_continuations_values_give_its_exploitability() -> None:
     prepared, _ = built(best, "subgame", Resolving(NoPrior()), 0)
     values = ArrayValues(prepared.ranges.cbv)
     asked = [Resolving(NoPrior(), alternative=values)]
-    result = jaxgadget.refine(loaded(name), "subgame", blueprint, asked, algorithm="lp", value=(5 / 6, 5 / 6))
+    result = jaxgadget.refine(
+        tree_of(name), "subgame", blueprint, asked, algorithm="lp", value=(5 / 6, 5 / 6)
+    )
     assert result.refined_exploitability == pytest.approx([0.0], abs=1e-8)
     assert np.isnan(result.exploitability_bound).all()

@@ -20,8 +20,6 @@ from jaxgadget import (
     load,
     refine,
     respond,
-    solve,
-    tremble,
 )
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.alternative import AbstractValues
@@ -58,16 +56,6 @@ def test_values_and_best_responses(both):
     for player in (0, 1):
         answer, expected = best_response(by_hands, player), best_response(policy, player)
         np.testing.assert_allclose(answer.value, expected.value, rtol=0, atol=TOLERANCE)
-
-
-@pytest.mark.parametrize("floors", [None, 0.05])
-def test_five_iterations(both, floors):
-    tree, public = both
-    ours, theirs = (solve(x, iterations=5, floors=floors) for x in (public, tree))
-    assert_same(ours.policy, theirs.policy)
-    assert abs(ours.gap - theirs.gap) < TOLERANCE
-    floor = tremble(public, 0.05)
-    assert [x.shape for x in floor] == [x[:, 0].shape for x in ours.policy.probabilities]
 
 
 @pytest.mark.parametrize("both", ["kuhn_poker", "leduc_poker"], indirect=True)
