@@ -205,11 +205,9 @@ class CriticTraining(TrainingResult):
 
     Attributes:
       critic: the trained critic.
-      payoff_range: twice its scale.
     """
 
     critic: NetworkCritic
-    payoff_range: float
 
     def __repr__(self) -> str:
         return f"<CriticTraining of {self.critic!r}: loss {self.log['loss'].iloc[-1]:.3g}>"
