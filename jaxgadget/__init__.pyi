@@ -22,6 +22,7 @@ from .gadgets.trunk_gadgets import Full as Full
 from .gadgets.trunk_gadgets import OptimalContinuation as OptimalContinuation
 from .games.abstraction import Abstraction as Abstraction
 from .games.hands import HandsGame as HandsGame
+from .games.machine import StateMachine as StateMachine
 from .games.menu import MenuAbstraction as MenuAbstraction
 from .games.public_state import PublicState as PublicState
 from .games.public_state import StateStrategy as StateStrategy
@@ -221,6 +222,7 @@ __all__ = [
     "Solver",
     "Spot",
     "SpotSolution",
+    "StateMachine",
     "StatePlayer",
     "StatePositions",
     "StateStrategy",

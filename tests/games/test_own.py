@@ -1,27 +1,32 @@
 """User-defined games by `path.py:Class` and `module:Class`."""
 
+import json
 import pathlib
+import pickle
 import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import jaxgadget
+from jaxgadget.cli import app
+from jaxgadget.games.checks import check_machine
 from jaxgadget.games.game import bet_fraction
 from jaxgadget.games.kuhn import KuhnPoker
+from jaxgadget.games.machine import StateMachine
 from jaxgadget.games.registry import load
+from jaxgadget.games.stepwise import CHANCE, Rules, Step
 from jaxgadget.tree.history import enumerate_game
 
 ROOT = pathlib.Path(__file__).parents[2]
-GUESS = next(
-    program
-    for program in re.findall(
-        r"^```python\n(.*?)^```", (ROOT / "docs/guide/own_games.md").read_text(), re.MULTILINE | re.DOTALL
-    )
-    if "class Guess" in program
+PROGRAMS = re.findall(
+    r"^```python\n(.*?)^```", (ROOT / "docs/guide/own_games.md").read_text(), re.MULTILINE | re.DOTALL
 )
+GUESS = next(program for program in PROGRAMS if "class Guess" in program)
+ONE_BET = next(program for program in PROGRAMS if "class OneBet" in program)
 MORE = """
 import dataclasses
 import helpers
@@ -66,6 +71,7 @@ NUMBER = 3
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     (tmp_path / "guess.py").write_text(GUESS)
+    (tmp_path / "one_bet.py").write_text(ONE_BET.split("check_machine(OneBet())")[0])
     (tmp_path / "more.py").write_text(MORE)
     (tmp_path / "helpers.py").write_text("")
     (tmp_path / "broken.py").write_text("1 / 0")
@@ -144,6 +150,66 @@ def test_a_game_with_levels_of_its_own_is_passed_on(folder):
     assert tree.infoset_names == theirs.infoset_names and game.cuts() == {} and game.num_actions == 2
     assert game.action_string(0, 1) == "Bet"
     assert enumerate_game(game, depth=1).num_leaves > 0
+
+
+class OneBetByState(Rules):
+    """The guide's machine, one state at a time: both numbers, then the actions."""
+
+    name, actions = "one_bet", ("pass", "bet")
+
+    def __init__(self, size):
+        self.size = size
+
+    def initial_state(self):
+        return ()
+
+    def actors(self, moves):
+        if len(moves) < 2:
+            return (CHANCE,)
+        return (len(moves) - 2,) if moves[2:] in ((), (1,)) else ()
+
+    def chance_outcomes(self, moves):
+        return [(number, 1 / self.size) for number in range(self.size)]
+
+    def legal_actions(self, moves, player):
+        return (0, 1)
+
+    def step(self, moves, move):
+        after = (*moves, move)
+        if len(after) <= 2:
+            return Step(after, public="drawn", private=(move, None) if len(after) == 1 else (None, move))
+        first, second, *played = after
+        higher = (first > second) - (first < second)
+        pays = {(0,): higher, (1, 0): 1, (1, 1): 2 * higher}
+        return Step(after, reward=pays.get(tuple(played), 0), public=move)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_the_guide_s_state_machine(folder, size):
+    spec = f"one_bet.py:OneBet(size={size})"
+    machine = load(spec)
+    assert isinstance(machine, StateMachine) and machine.name == f"{folder}/{spec}"
+    assert isinstance(pickle.loads(pickle.dumps(machine)), StateMachine)
+    check_machine(machine)
+    tree, expected = enumerate_game(machine), enumerate_game(load(OneBetByState(size)))
+    for field in ("level_offset", "parent", "actor", "action", "chance", "payoff"):
+        np.testing.assert_array_equal(getattr(tree, field), getattr(expected, field), err_msg=field)
+    for player in (0, 1):
+        pairs = {*zip(tree.infoset[player].tolist(), expected.infoset[player].tolist(), strict=True)}
+        assert len(pairs) == 1 + len(tree.infosets[player]) == 1 + len(expected.infosets[player])
+    result = CliRunner().invoke(app, ["solve", spec, "--algorithm", "lp", "--json", "-"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["value"] == pytest.approx(value(machine), abs=1e-9)
+
+
+def test_a_machine_that_cheats_is_found_by_its_path(folder):
+    text = (folder / "one_bet.py").read_text()
+    assert text.count("state.numbers[player]") == 1
+    (folder / "one_bet.py").write_text(text.replace("state.numbers[player]", "state.numbers[1 - player]"))
+    with pytest.raises(
+        ValueError, match=r"one_bet.py:OneBet breaks a rule of state machines: features differ"
+    ):
+        check_machine(load("one_bet.py:OneBet"))
 
 
 def test_modules(folder, monkeypatch):
