@@ -26,7 +26,7 @@ from jaxgadget.learn.actor_critic import VALUE, ActorCritic, check_room, measure
 from jaxgadget.learn.estimators import v_trace
 from jaxgadget.learn.options import PolicyTrainingConfig, check_number
 from jaxgadget.learn.policy_lesson import PolicyTask
-from jaxgadget.learn.rollouts import split, take_chosen
+from jaxgadget.learn.rollouts import by_game, split, take_chosen
 from jaxgadget.networks.perceptron import PerceptronShape, Weights
 from jaxgadget.policy.network import POLICY
 
@@ -172,10 +172,6 @@ class PPOLesson:
         targets = v_trace(
             values, rollouts.returns / self.scale, rollouts.acting, decay=self.method.trace_decay
         ).value
-
-        def by_game(x: jax.Array) -> jax.Array:
-            return jnp.moveaxis(x, 2, 0).reshape(-1, *x.shape[3:])
-
         acting = by_game(rollouts.acting)
         (found,) = jnp.nonzero(acting, size=capacity)
         row = found[jnp.arange(capacity) % jnp.minimum(jnp.sum(acting), capacity)]

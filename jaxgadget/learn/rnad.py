@@ -11,6 +11,7 @@ no effect. Values are of the player's infostate; a critic that sees the full sta
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -21,11 +22,15 @@ from jaxgadget.learn.actor_critic import VALUE, ActorCritic, check_room, measure
 from jaxgadget.learn.estimators import action_values, neurd_loss, v_trace
 from jaxgadget.learn.options import PolicyTrainingConfig, check_number
 from jaxgadget.learn.policy_lesson import PolicyTask
+from jaxgadget.learn.rollouts import by_game, split
 from jaxgadget.networks.perceptron import PerceptronShape, Weights, evaluate
 from jaxgadget.policy.network import POLICY
 
 LARGEST_FORCE = 1e4
 """Clip of NeuRD's advantages."""
+
+ROOM = 1.5
+"""Room for decisions in a step, relative to the mean of as many games under the uniform policy."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,18 +78,20 @@ class RNaD:
 
     def lesson(self, task: PolicyTask) -> RNaDLesson:
         """New games in every step; ValueError if they do not fit into memory."""
+        networks, measured = ActorCritic.of(task), measure_game(task.machine, task.config.seed)
         check_room(task.machine, task.config.batch_size)
         return RNaDLesson(
             key=jax.random.key(task.config.seed),
-            scale=jnp.float32(measure_game(task.machine, task.config.seed).scale),
-            networks=ActorCritic.of(task),
+            scale=jnp.float32(measured.scale),
+            networks=networks,
             method=self,
             batch_size=task.config.batch_size,
+            capacity=networks.whole(math.ceil(ROOM * measured.decisions * task.config.batch_size)),
         )
 
     def describe(self, lesson: RNaDLesson) -> dict[str, Any]:
-        """All settings, and the scale that was measured."""
-        return dataclasses.asdict(self) | {"scale": float(lesson.scale)}
+        """All settings, and the scale and the number of decisions that were measured."""
+        return dataclasses.asdict(self) | {"scale": float(lesson.scale), "capacity": lesson.capacity}
 
 
 class Networks(NamedTuple):
@@ -112,6 +119,7 @@ class RNaDLesson:
       networks: both networks and the rules.
       method: settings.
       batch_size: number of games of a step.
+      capacity: C, maximum number of decisions of a step; games that exceed it are left out.
     """
 
     key: jax.Array
@@ -119,6 +127,7 @@ class RNaDLesson:
     networks: ActorCritic = dataclasses.field(metadata={"static": True})
     method: RNaD = dataclasses.field(metadata={"static": True})
     batch_size: int = dataclasses.field(metadata={"static": True})
+    capacity: int = dataclasses.field(metadata={"static": True})
 
     def init(self, weights: Weights) -> Networks:
         """All networks are the first one."""
@@ -139,24 +148,44 @@ class RNaDLesson:
     def loss(self, weights: Weights, carried: Networks, step: jax.Array) -> jax.Array:
         """NeuRD's loss and the squared error of the values, means over each player's decisions."""
         method, networks = self.method, self.networks
-        games, inputs = networks.play(
-            jax.lax.stop_gradient(weights), jax.random.fold_in(self.key, step), self.batch_size
-        )
+        key = jax.random.fold_in(self.key, step)
+        games, every_input = networks.play(jax.lax.stop_gradient(weights), key, self.batch_size)
+        rows, count = self._rows(games.acting)
+
+        def take(x: jax.Array) -> jax.Array:
+            """`[C, ...]` at the decisions, of `[T, 2, n, ...]`."""
+            return split(jnp.take(by_game(x), rows, axis=0, mode="clip"), networks.mesh, 0)
+
+        def put(x: jax.Array) -> jax.Array:
+            """`[T, 2, n]` with `[C]` numbers at the decisions, otherwise 0."""
+            moves, _, n = games.acting.shape
+            flat = jnp.zeros(n * moves * 2, x.dtype).at[rows].set(x, mode="drop")
+            return jnp.moveaxis(flat.reshape(n, moves, 2), 0, 2)
+
+        inputs, legal = take(every_input), take(games.legal)
         logits = evaluate(networks.policy, weights[POLICY], inputs)
-        log = jax.lax.stop_gradient(networks.log_policy(weights[POLICY], inputs, games.legal))
-        penalty = jnp.where(games.legal, log - self._regular(carried, inputs, games.legal, step), 0)
+        log = jax.lax.stop_gradient(networks.log_policy(weights[POLICY], inputs, legal))
+        penalty = jnp.where(legal, log - self._regular(carried, inputs, legal, step), 0)
         penalty = method.regularisation * penalty
-        lost = jnp.where(games.acting, jnp.sum(jnp.exp(log) * penalty, axis=-1), 0)
+        lost = put(jnp.sum(jnp.exp(log) * penalty, axis=-1))
         values = networks.values(carried.target, inputs)
-        found = v_trace(values, games.returns / self.scale, games.acting, rewards=lost[:, ::-1] - lost)
-        advantage = action_values(values, found.outcome, games.action, games.probability) - penalty
-        neurd = neurd_loss(logits, games.legal, advantage, threshold=method.threshold, clip=LARGEST_FORCE)
-        error = jnp.square(networks.values(weights, inputs) - found.value)
-        count = jnp.sum(games.acting, axis=(0, 2), keepdims=True, dtype=jnp.float32)
-        share = jnp.where(games.acting, 1 / jnp.maximum(count, 1), 0)
+        found = v_trace(put(values), games.returns / self.scale, games.acting, rewards=lost[:, ::-1] - lost)
+        gains = action_values(values, take(found.outcome), take(games.action), take(games.probability))
+        neurd = neurd_loss(logits, legal, gains - penalty, threshold=method.threshold, clip=LARGEST_FORCE)
+        error = jnp.square(networks.values(weights, inputs) - take(found.value))
+        is_row, player = jnp.arange(len(rows)) < count, rows % 2
+        own = jnp.stack([is_row & (player == each) for each in (0, 1)]).astype(jnp.float32)
+        share = jnp.sum(own / jnp.maximum(jnp.sum(own, axis=1, keepdims=True), 1), axis=0)
         return jnp.sum(share * (neurd + method.value_weight * error))
 
-    def _regular(self, carried: Networks, inputs: jax.Array, legal: jax.Array, step: jax.Array) -> Any:
+    def _rows(self, acting: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """`[C]` places of the decisions in the order of `by_game`, and their number; complete games only."""
+        used = jnp.cumsum(jnp.sum(acting, axis=(0, 1), dtype=jnp.int32)) <= self.capacity
+        chosen = by_game(acting & used[None, None])
+        (rows,) = jnp.nonzero(chosen, size=self.capacity, fill_value=len(chosen))
+        return rows, jnp.sum(chosen, dtype=jnp.int32)
+
+    def _regular(self, carried: Networks, inputs: jax.Array, legal: jax.Array, step: jax.Array) -> jax.Array:
         """Logarithms of π_reg, up to constants."""
         done = (step % self.method.swap).astype(jnp.float32) / self.method.swap
         share = jnp.minimum(2 * done, 1)

@@ -62,6 +62,11 @@ def take_chosen(values: jax.Array, action: jax.Array) -> jax.Array:
     return jnp.take_along_axis(values, index, axis=-1)[..., 0]
 
 
+def by_game(x: jax.Array) -> jax.Array:
+    """`[n * T * 2, ...]` from `[T, 2, n, ...]`: the decisions of each game in a row."""
+    return jnp.moveaxis(x, 2, 0).reshape(-1, *x.shape[3:])
+
+
 def split(x: jax.Array, mesh: Mesh | None, axis: int) -> jax.Array:
     """Splits an array over a mesh's devices along an axis, for use inside `jit`; no effect without a mesh."""
     if mesh is None:
