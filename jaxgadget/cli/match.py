@@ -182,9 +182,13 @@ def _play_states(
             {**searches, "blueprint": network},
             matches=options.matches,
             seed=leaves.seed,
+            baseline=critic.baseline,
         )
     count = sum(player.searches(seat) for player in searches.values() for seat in (0, 1))
-    notes = [f"{count} public states were searched."]
+    notes = [
+        f"{count} public states were searched. Without luck: the mean return minus the critic's estimate of "
+        "luck, which has mean 0."
+    ]
     return Played(network.machine.name, played.table, played.wins_are_equal, critic.num_entries, notes)
 
 

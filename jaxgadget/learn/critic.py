@@ -40,6 +40,7 @@ from jaxgadget.networks.perceptron import (
 )
 from jaxgadget.policy.network import NetworkPolicy, check_game, state_policy
 from jaxgadget.policy.portfolio import FACTOR, SIZE
+from jaxgadget.policy.positions import StatePositions
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.states import states_at
 from jaxgadget.tree.tree import TreeGame
@@ -110,6 +111,10 @@ class NetworkCritic:
                 outputs = np.asarray(_evaluate(self.shape, self.weights, padded))
             values[rows] = outputs[: rows.stop - rows.start]
         return self.scale * values.reshape(-1, self.num_entries, self.num_entries)
+
+    def baseline(self, games: StatePositions) -> FloatArray:
+        """`[n]` player 0's payoff if both players follow the policy, for `play_players(baseline=…)`."""
+        return self.values(games.state)[:, 0, 0]
 
     def __call__(self, tree: HistoryTree, histories: IntArray) -> FloatArray:
         """Values of histories for player 0, `[H, K, K]`.

@@ -22,7 +22,7 @@ from jaxgadget.games.game import Move
 from jaxgadget.games.machine import StateMachine
 from jaxgadget.games.public_state import Probabilities, StateStrategy
 from jaxgadget.policy.openspiel import is_state_policy
-from jaxgadget.policy.player import Player, PolicyPlayer, StatePlayer, play_games
+from jaxgadget.policy.player import Baseline, Player, PolicyPlayer, StatePlayer, play_games
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.policy.positions import Positions, StatePositions, TreePositions
 from jaxgadget.policy.states import StrategyPlayer, strategy_of
@@ -68,6 +68,7 @@ class Matches(LaneResult):
       pairs: row and column of every pair, indices into `names`.
       seed: seed of chance and of the players' actions.
       numbers: `[pairs, 2, matches]` index in `games`: with the row as player 0, then with the column.
+      luck: `[games]` player 0's luck in each game by a baseline, with mean 0; None without a baseline.
     """
 
     failures = NO_FAILURES
@@ -77,6 +78,7 @@ class Matches(LaneResult):
     pairs: tuple[tuple[int, int], ...]
     seed: int
     numbers: IntArray
+    luck: FloatArray | None = None
 
     @property
     def ends(self) -> IntArray:
@@ -134,7 +136,16 @@ class Matches(LaneResult):
             **_columns(score.mean(axis=2), returns.mean(axis=2)),
             "ci95": _half_width(score.mean(axis=1)),
             "return_ci95": _half_width(returns.mean(axis=1)),
+            **self._adjusted,
         }
+
+    @property
+    def _adjusted(self) -> dict[str, Any]:
+        """Mean returns without luck, and half widths of their confidence intervals; with a baseline."""
+        if self.luck is None:
+            return {}
+        scores = (self._returns - _SIGN * self.luck[self.numbers]).mean(axis=1)
+        return {"adjusted_return": scores.mean(axis=1), "adjusted_ci95": _half_width(scores)}
 
     @property
     def _returns(self) -> FloatArray:
@@ -189,6 +200,7 @@ def play_players(
     matches: int,
     seed: int,
     pairs: Pairs | None = None,
+    baseline: Baseline | None = None,
 ) -> Matches:
     """Plays a round robin among any players, level by level, all games of a batch in one step.
 
@@ -205,6 +217,10 @@ def play_players(
       matches: how many each pair plays, two games each.
       seed: the matches' seed, in [0, 2^64).
       pairs: rows and columns, by index or name; by default all pairs of different players.
+      baseline: a function of n games, `TreePositions` or `StatePositions`, that estimates player 0's payoff
+        `[n]`, such as the `baseline` of a critic. The table then also has the means of returns minus luck
+        (`adjusted_return`) and the half widths of their intervals, which are narrower the better the
+        estimates (AIVAT, see `play_games`).
 
     Raises:
       ValueError: as `play_matches`; or if a player is invalid or does not return distributions, or a
@@ -219,10 +235,12 @@ def play_players(
     seating_idx = {seating: k for k, seating in enumerate(seatings)}
     size = max(1, GAMES_AT_ONCE // len(seatings))
     batches = [
-        play_games(start, tuple(players.items()), seatings, seed, range(matches)[begin : begin + size])
+        play_games(
+            start, tuple(players.items()), seatings, seed, range(matches)[begin : begin + size], baseline
+        )
         for begin in range(0, matches, size)
     ]
-    games = batches[0].join(batches[1:])
+    games = batches[0][0].join([games for games, _ in batches[1:]])
     sizes = [len(range(matches)[begin : begin + size]) for begin in range(0, matches, size)]
     offsets = np.cumsum([0, *(count * len(seatings) for count in sizes[:-1])])
     numbers = np.concatenate(
@@ -233,7 +251,14 @@ def play_players(
         axis=1,
     )
     seating_pairs = [[seating_idx[row, column], seating_idx[column, row]] for row, column in chosen]
-    return Matches(games=games, names=names, pairs=chosen, seed=seed, numbers=numbers[seating_pairs])
+    return Matches(
+        games=games,
+        names=names,
+        pairs=chosen,
+        seed=seed,
+        numbers=numbers[seating_pairs],
+        luck=None if baseline is None else np.concatenate([luck for _, luck in batches]),
+    )
 
 
 def replay(
@@ -268,7 +293,7 @@ def replay_players(
     check_whole_number("match", match, 0, 2**64 - 1)
     check_whole_number("seed", seed, 0, 2**64 - 1)
     ((a, b),) = _check_pairs(tuple(players), [(row, column)])
-    games = play_games(start, tuple(players.items()), [(a, b), (b, a)], seed, range(match, match + 1))
+    games, _ = play_games(start, tuple(players.items()), [(a, b), (b, a)], seed, range(match, match + 1))
     return games.moves(0), games.moves(1)
 
 

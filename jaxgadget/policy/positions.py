@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Sequence
 from typing import Any, Protocol, Self
 
 import numpy as np
 
-from jaxgadget.games.game import Move, move_of
-from jaxgadget.games.machine import StateMachine, join_states, sum_of_returns, take_states
+from jaxgadget.games.game import Budget, Move, move_of
+from jaxgadget.games.machine import (
+    MOVER_BITS,
+    StateMachine,
+    find_moves,
+    join_states,
+    sum_of_returns,
+    take_states,
+)
 from jaxgadget.policy.policy import ROW_TOLERANCE
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.matching import first_child
@@ -69,6 +77,10 @@ class Positions(Protocol):
 
     def after(self, options: IntArray) -> Self:
         """The games after options `[3, n]` of player 0, player 1 and chance, -1 for none."""
+        ...
+
+    def children(self) -> tuple[Self, IntArray, IntArray]:
+        """All games one move later, none at its end: m games, `[m]` those before, and `[3, m]` options."""
         ...
 
     def moves(self, game: int) -> tuple[Move, ...]:
@@ -169,6 +181,17 @@ class TreePositions:
         history[moved] = first_child(self.tree, before.history) + number
         return self._at(history)
 
+    def children(self) -> tuple[Self, IntArray, IntArray]:
+        """All games one move later."""
+        first, count = self._children()
+        parent = np.repeat(np.arange(len(first)), count)
+        number = np.arange(len(parent)) - np.repeat(np.cumsum(count) - count, count)
+        actor, second = self.actor[parent], self._num_actions(1)[parent]
+        options = np.stack([number // second, number % second, number])
+        for mover, bit in enumerate(MOVER_BITS):
+            options[mover, (actor & bit) == 0] = -1
+        return self._at(first[parent] + number), parent, options
+
     def moves(self, game: int) -> tuple[Move, ...]:
         """The moves of a game so far."""
         return self.tree.moves(int(self.history[game]))
@@ -258,6 +281,12 @@ class StatePositions:
         after, _ = self.machine.step(self.state, options)
         state = type(after)(*(np.where(moved, new, old) for new, old in zip(after, self.state, strict=True)))
         return self._at(state, np.concatenate([self.made, options[None].astype(np.int16)]))
+
+    def children(self) -> tuple[Self, IntArray, IntArray]:
+        """All games one move later."""
+        actor, budget = self.actor.astype(np.uint8), Budget(self.game, sys.maxsize)
+        found = find_moves(self.machine, self.state, actor, np.arange(len(actor)), budget)
+        return self.take(found.parent).after(found.action), found.parent, found.action
 
     def moves(self, game: int) -> tuple[Move, ...]:
         """The moves of a game so far."""

@@ -185,6 +185,7 @@ def _describe_searches(nested: Nested) -> str:
 def match_record(game: str, frame: pd.DataFrame) -> dict[str, Any]:
     """Record of `jaxgadget match --json`."""
     columns = ["row", "column", "matches", "win_rate", "mean_return", "ci95", "return_ci95"]
+    columns += [name for name in ("adjusted_return", "adjusted_ci95") if name in frame]
     return {"game": game, "rows": frame[columns].to_dict("records")}
 
 
@@ -199,6 +200,9 @@ def match_table(frame: pd.DataFrame, *, win_rates: bool) -> Table:
     def mean_return(row: Row) -> str:
         return f"{row['mean_return']:+.4f} ± {row['return_ci95']:.4f}"
 
+    def adjusted(row: Row) -> str:
+        return f"{row['adjusted_return']:+.4f} ± {row['adjusted_ci95']:.4f}"
+
     def win_rate(row: Row) -> str:
         return f"{row['win_rate']:.4f} ± {row['ci95']:.4f}"
 
@@ -208,6 +212,7 @@ def match_table(frame: pd.DataFrame, *, win_rates: bool) -> Table:
         text("column"),
         count("matches"),
         Column("mean return", mean_return, True),
+        *([Column("without luck", adjusted, True)] if "adjusted_return" in frame else []),
         *([Column("win rate", win_rate, True)] if win_rates else []),
         decimal("first", f"{seats}_first", digits=4),
         decimal("second", f"{seats}_second", digits=4),
