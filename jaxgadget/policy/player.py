@@ -191,7 +191,8 @@ def _luck(
         weight *= np.where(moves[mover] >= 0, table[parent, moves[mover]], 1.0)
     is_over = children.actor == TERMINAL
     value = np.where(is_over, children.payoff, 0.0)
-    value[~is_over] = np.asarray(baseline(children.take(np.flatnonzero(~is_over))), np.float64)
+    if not is_over.all():
+        value[~is_over] = np.asarray(baseline(children.take(np.flatnonzero(~is_over))), np.float64)
     is_drawn = (moves == options[:, parent]).all(axis=0)
     return np.bincount(parent, value * (is_drawn - weight), options.shape[1]).astype(np.float64)
 
