@@ -1,7 +1,7 @@
 """Checks of state machines, before a game is trained on, searched or played without being enumerated.
 
 `enumerate_game` validates a whole tree (`jaxgadget.tree.contract`). Here a few thousand histories are listed,
-all of a small game and whole infostates of a large one, and what the machine says of them is compared.
+all of a small game and whole infostates of a large one, and compared with the rules of `StateMachine`.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class _Checker:
                 public[:, None],
                 np.arange(n),
                 f"the public observes what player {player} does not: an infostate lies in two public states",
-                "a player's code must stand for all that it observes, what is public included",
+                "a player's code must represent its whole observation, including the public part",
             )
             acts = np.flatnonzero(actor & bit)
             legal = np.asarray(machine.legal(state, player))

@@ -1,6 +1,6 @@
-"""Public states of games too large to enumerate: the histories consistent with what is public.
+"""Public states of games too large to enumerate: the histories consistent with the public observations.
 
-The game from a public state on is a game of its own (`PublicStateGame`), whose tree is enumerated down to a
+The game from a public state on is a separate game (`PublicStateGame`), whose tree is enumerated down to a
 limit. Its root is a chance node over the consistent histories. Each player's play before is one decision
 with two actions, `enter` with the player's reach of its infostate and `leave`, which ends the game. With
 perfect recall this is the same to both players as the whole game with all other lines of play left out, up to
@@ -230,7 +230,7 @@ def _consistent_moves(
     line: IntArray,
     budget: Budget,
 ) -> tuple[Moves, Any, IntArray]:
-    """Moves that do not contradict the public observations, the states after them, and what is observed."""
+    """Moves that do not contradict the public observations, the next states, and the observations."""
     parts: list[tuple[Moves, Any, IntArray]] = []
     for begin in range(0, len(expanded), SLICE):
         moves = find_moves(machine, rows.state, actor, expanded[begin : begin + SLICE], budget)

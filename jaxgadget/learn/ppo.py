@@ -165,7 +165,7 @@ class PPOLesson:
         return jax.lax.cond(used == 0, lambda: self.collect(weights, batch), lambda: carried)
 
     def collect(self, weights: Weights, batch: jax.Array) -> Decisions:
-        """Decisions of a new batch of games; the first ones again if there are fewer than C."""
+        """Decisions of a new batch of games; the first ones are repeated if there are fewer than C."""
         networks, capacity = self.networks, self.capacity
         rollouts, inputs = networks.play(weights, jax.random.fold_in(self.key, batch), self.games)
         values = networks.values(weights, inputs)

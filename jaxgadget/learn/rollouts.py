@@ -1,7 +1,7 @@
 """Rollouts: complete games of a state machine under policies, many side by side on the device.
 
 A game depends on the key and its index only: its random numbers are those of the key folded with the index,
-however many games are played beside it.
+independent of the number of games in the batch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BATCH = "batch"
 class Rollouts:
     """n complete games of up to T moves: both players' decisions, and the returns.
 
-    Entries of a player that does not act are without meaning, except where a value is given. Features and
+    Entries of a player that does not act are undefined, except where a value is given. Features and
     probabilities have the axes of a network's batch, with the last one contiguous.
 
     Attributes:
@@ -126,7 +126,7 @@ def play_by(
 def _move(
     machine: StateMachine[Any], policy: PolicyFunction, state: Any, uniform: jax.Array
 ) -> tuple[Any, dict[str, jax.Array]]:
-    """The next states, and what `Rollouts` keeps of the step."""
+    """The next states, and the step's entries of `Rollouts`."""
     actor = machine.actor(state)
     features = [machine.features(state, player).T for player in (0, 1)]
     legal = [machine.legal(state, player).T for player in (0, 1)]

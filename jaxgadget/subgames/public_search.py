@@ -200,7 +200,7 @@ def _paths(tree: HistoryTree, nodes: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _public_state_at(above: PublicSearch, nodes: IntArray, observations: tuple[int, ...]) -> PublicState:
-    """The public state of some nodes of a search's tree, in which they are consistent with what is public."""
+    """The public state of some nodes of a search's tree, which are consistent with the observations."""
     tree, public = above.tree, game_from(above.tree).public
     path, number = _paths(tree, nodes)
     moves = np.concatenate([public.moves[..., number], path])

@@ -59,6 +59,6 @@ def draw_moves(machine: StateMachine[Any], state: Any, random: np.random.Generat
 
 
 def keep_ends(machine: StateMachine[Any], before: Any, after: Any) -> Any:
-    """The states after, where the game had not ended before."""
+    """The next states; games that have ended keep their state."""
     is_over = np.asarray(machine.actor(before)) == TERMINAL
     return type(before)(*(np.where(is_over, old, new) for old, new in zip(before, after, strict=True)))

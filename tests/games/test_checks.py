@@ -28,7 +28,7 @@ class ShowsTheOtherCard(KuhnPoker):
 
 
 class ShowsItOfALargeDeck(LeducPoker):
-    """Only after the public card is dealt, and only of player 1."""
+    """Shows player 1 one card of player 0, after the public card."""
 
     def features(self, state, player):
         leak = (state.cards[None, 0] == 7) & (state.cards[None, 2] >= 0) & (player == 1)

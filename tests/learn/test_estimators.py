@@ -40,7 +40,7 @@ def by_infostate(games: Games, weight: Any, x: Any) -> tuple[Any, Any]:
 def test_expected_v_trace_without_clips_is_exact(machine: StateMachine[Any]):
     """The expectation given an infostate, over the games of one policy, is the value of the other one there.
 
-    The value is of histories as the playing policy reaches them, from which the other one plays on: the
+    Histories have the playing policy's reach, and the other policy plays from there: the
     returns, weighted by the ratios of all later moves.
     """
     games, ratio = ratios(machine, Linear.random(machine, 0), Linear.random(machine, 1))

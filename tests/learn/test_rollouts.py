@@ -35,7 +35,7 @@ def test_frequencies_and_returns_are_those_of_the_game(machine: StateMachine[Any
     error = np.sqrt(games.probability * (1 - games.probability) / COUNT)
     assert games.probability.sum() == pytest.approx(1)
     assert (abs(frequency - games.probability) <= 4 * error).all()
-    # What a game holds is what the rules say of its moves.
+    # A game's arrays agree with the rules for its moves.
     np.testing.assert_array_equal(found.returns, np.asarray(games.rollouts.returns)[:, index])
     np.testing.assert_array_equal(found.acting, np.asarray(games.rollouts.acting)[:, :, index])
     acting = found.acting

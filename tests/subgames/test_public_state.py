@@ -152,7 +152,7 @@ def test_observations_without_a_history_and_too_many_histories_are_refused() -> 
 
 
 class GenericGoofspiel(Goofspiel):
-    """Goofspiel with payoffs among which there are no ties, which rounding would break."""
+    """Goofspiel with distinct payoffs, without ties that rounding would break."""
 
     def returns(self, state: Any) -> Any:
         first, second = state.bids.astype(float)
@@ -246,7 +246,7 @@ def test_memory_of_searches_is_bounded() -> None:
 
 
 class Zeros:
-    """A value function that knows nothing."""
+    """A value function that is always 0."""
 
     num_entries = 2
 

@@ -107,13 +107,13 @@ class LeducMachine(StateMachine[LeducState]):
         return self.lines.tables(state.node if namespace(state.node) is np else None)
 
     def start(self, n: int, xp: Any) -> LeducState:
-        """Nothing is dealt."""
+        """Before the deal."""
         kind = xp.int8 if self.num_actions < 128 else xp.int16
         actions = xp.full((1 + self.hides_actions, 2 * self.lines.round_length, n), -1, kind)
         return LeducState(xp.full((3, n), -1, xp.int16), xp.zeros(n, xp.int32), actions)
 
     def actor(self, state: LeducState) -> Array:
-        """Chance deals the private cards, then as the betting goes."""
+        """Chance deals the private cards, then the betting determines the actor."""
         xp = namespace(state.node)
         is_dealt = state.cards[1] >= 0
         return xp.where(is_dealt, xp.asarray(self._tables(state).actor)[state.node], xp.uint8(CHANCE))
