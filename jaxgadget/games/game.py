@@ -1,6 +1,6 @@
 """The game protocol: levels of histories of equal length, as arrays.
 
-A game yields its levels in breadth-first order. Built-in games compute whole levels with NumPy;
+A game yields its levels in breadth-first order. Those of `StateMachine`s are computed whole, with NumPy;
 `stepwise.py` converts per-state rules to the same form. This module is independent of trees, sequences and
 solvers.
 """

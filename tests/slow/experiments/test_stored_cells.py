@@ -412,7 +412,7 @@ LEFT_OUT = {
     "nested/paper_sizes": "listing the smaller game takes two minutes and 5 GB",
     "nested/by_hands": "a blueprint takes a minute and 4 GB, a search seven and 9 GB",
     "performance/profile": "all its numbers are times, or XLA's counts, which its version determines",
-    **{f"performance/{name}": TIMES for name in ("machine", "peers", "lanes", "sharing")},
+    **{f"performance/{name}": TIMES for name in ("machine", "peers", "lanes", "sharing", "machines")},
 }
 """Experiments without a recomputed cell, with the reason."""
 
