@@ -1,4 +1,4 @@
-"""Regularised Nash dynamics, R-NaD (Perolat et al. 2022); settings of Kubíček, Burch and Lisý (2024).
+"""Regularised Nash dynamics, R-NaD (Perolat et al. 2022); most settings of Kubíček, Burch and Lisý (2024).
 
 Rewards are transformed by η · log(π / π_reg) of both players, NeuRD follows the game's dynamics to the fixed
 point of that, and the policy found there becomes the next π_reg. In the first half of the steps with one
@@ -6,6 +6,11 @@ point of that, and the policy found there becomes the next π_reg. In the first 
 
 Every step plays new games with the current policy. The ratios of V-trace are therefore 1, and its clips have
 no effect. Values are of the player's infostate; a critic that sees the full state is not needed.
+
+Deviations: the optimiser is that of all trainings, and NeuRD's bound β on logits is 6 instead of 2. With 2 no
+action falls much below exp(-4) times the largest probability; the papers set small probabilities to 0 instead.
+In Liar's Dice with one die of four sides NashConv rose from 0.24 after 8,000 steps to 0.34 after 40,000 with
+β = 2, and was 0.025 after 17,000 with 6.
 """
 
 from __future__ import annotations
@@ -52,7 +57,7 @@ class RNaD:
 
     regularisation: float = 0.2
     swap: int = 500
-    threshold: float = 2.0
+    threshold: float = 6.0
     target_rate: float = 1e-3
     value_weight: float = 1.0
 
