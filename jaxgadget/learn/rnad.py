@@ -8,8 +8,8 @@ Every step plays new games with the current policy. The ratios of V-trace are th
 no effect. Values are of the player's infostate; a critic that sees the full state is not needed.
 
 Deviations: the optimiser is that of all trainings, and NeuRD's bound β on logits is 6 instead of 2. With 2 no
-action falls much below exp(-4) times the largest probability; the papers set small probabilities to 0 instead.
-In Liar's Dice with one die of four sides NashConv rose from 0.24 after 8,000 steps to 0.34 after 40,000 with
+action falls much below exp(-4) times the largest probability; the papers set small ones to 0 instead. In
+Liar's Dice with one die of four sides NashConv rose from 0.24 after 8,000 steps to 0.34 after 40,000 with
 β = 2, and was 0.025 after 17,000 with 6.
 """
 
