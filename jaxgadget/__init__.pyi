@@ -41,17 +41,24 @@ from .holdem.translate import translate_solution as translate_solution
 from .learn.critic import NetworkCritic as NetworkCritic
 from .learn.critic import load_critic as load_critic
 from .learn.critic import train_critic as train_critic
+from .learn.distillation import Distil as Distil
+from .learn.mirror_descent import MirrorDescent as MirrorDescent
 from .learn.network import NetworkValues as NetworkValues
 from .learn.network import load_values as load_values
+from .learn.options import PolicyTrainingConfig as PolicyTrainingConfig
 from .learn.options import RangeTrainingConfig as RangeTrainingConfig
 from .learn.options import TrainerConfig as TrainerConfig
 from .learn.options import TrainingConfig as TrainingConfig
+from .learn.policy_training import PolicyTraining as PolicyTraining
+from .learn.policy_training import train_policy as train_policy
+from .learn.ppo import PPO as PPO
 from .learn.range_network import FolderRanges as FolderRanges
 from .learn.range_network import RangeNetwork as RangeNetwork
 from .learn.range_network import load_ranges as load_ranges
 from .learn.range_training import RangeTraining as RangeTraining
 from .learn.range_training import range_rmse as range_rmse
 from .learn.range_training import train_ranges as train_ranges
+from .learn.rnad import RNaD as RNaD
 from .learn.training import Training as Training
 from .learn.training import train_value as train_value
 from .learn.training import visited_rmse as visited_rmse
@@ -85,6 +92,8 @@ from .policy.matches import play_players as play_players
 from .policy.matches import replay as replay
 from .policy.matches import replay_players as replay_players
 from .policy.matches import worst_matchup as worst_matchup
+from .policy.network import NetworkPolicy as NetworkPolicy
+from .policy.network import load_policy as load_policy
 from .policy.player import Player as Player
 from .policy.player import PolicyPlayer as PolicyPlayer
 from .policy.player import StatePlayer as StatePlayer
@@ -158,6 +167,7 @@ from .values.trunk import solve_trunk as solve_trunk
 __version__: str
 
 __all__ = [
+    "PPO",
     "AbstractValues",
     "Abstraction",
     "ArrayPrior",
@@ -172,6 +182,7 @@ __all__ = [
     "ContinuationValues",
     "Cut",
     "Decomposition",
+    "Distil",
     "DiverseGeneration",
     "ExactValues",
     "FixedValues",
@@ -188,8 +199,10 @@ __all__ = [
     "Matches",
     "MaxMargin",
     "MenuAbstraction",
+    "MirrorDescent",
     "Nested",
     "NetworkCritic",
+    "NetworkPolicy",
     "NetworkValues",
     "NoPrior",
     "OffTree",
@@ -200,10 +213,13 @@ __all__ = [
     "Player",
     "Policy",
     "PolicyPlayer",
+    "PolicyTraining",
+    "PolicyTrainingConfig",
     "ProfileValues",
     "PromiseError",
     "PublicState",
     "PublicTree",
+    "RNaD",
     "RandomGeneration",
     "RangeNetwork",
     "RangeTraining",
@@ -260,6 +276,7 @@ __all__ = [
     "list_games",
     "load",
     "load_critic",
+    "load_policy",
     "load_ranges",
     "load_values",
     "local_best_response",
@@ -293,6 +310,7 @@ __all__ = [
     "sweep",
     "team",
     "train_critic",
+    "train_policy",
     "train_ranges",
     "train_value",
     "translate",

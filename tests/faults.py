@@ -144,16 +144,22 @@ def solve_ranges(folder: pathlib.Path) -> Found:
 def train_histories(folder: pathlib.Path) -> Found:
     network: dict[str, Any] = {"steps": 8, "every": 2, "batch_size": 8, "width": 8, "depth": 0}
     found = train_value(kuhn(), profiles(), folder=folder, progress=False, **configured(**network))
-    return _trained(found)
+    return _trained(found, found.values.weights)
 
 
-def _trained(found: Any) -> Found:
+def _trained(found: Any, weights: Any) -> Found:
     """Weights and log of a training, without times."""
     log = found.log.drop(columns=["seconds", "examples_per_second"])
     return {
-        "weights": digest(*map(np.asarray, jax.tree.leaves(found.values.weights))),
+        "weights": digest(*map(np.asarray, jax.tree.leaves(weights))),
         "log": log.to_numpy(),
     }
+
+
+def train_policy(folder: pathlib.Path) -> Found:
+    config = jg.PolicyTrainingConfig(steps=8, every=2, width=8, depth=0)
+    found = jg.train_policy(kuhn(), jg.MirrorDescent(inner=3), config=config, folder=folder, progress=False)
+    return _trained(found, found.policy.weights)
 
 
 def train_on_ranges(folder: pathlib.Path) -> Found:
@@ -168,7 +174,7 @@ def train_on_ranges(folder: pathlib.Path) -> Found:
     config = configured(RangeTrainingConfig, iterations=20, heldout=0.25, **network)
     found = train_ranges(kuhn(), "depth:2", folder=folder, progress=False, **config)
     return {
-        **_trained(found),
+        **_trained(found, found.values.weights),
         "errors": (found.heldout_rmse, found.visited_rmse, found.value_rmse),
     }
 
@@ -212,6 +218,7 @@ WRITERS: dict[str, Callable[[pathlib.Path], Found]] = {
     "solved ranges": solve_ranges,
     "network of histories": train_histories,
     "network of ranges": train_on_ranges,
+    "policy network": train_policy,
     "spots": solve_rivers,
     "refined spots": refine_rivers,
 }

@@ -37,6 +37,9 @@ from jaxgadget.util.arguments import is_finite_number
 class MirrorDescent:
     """Magnetic mirror descent with exact values.
 
+    With `inner=10` instead of 50, NashConv of Kuhn poker was 0.07 instead of 0.012 after 40,000 steps: Adam's
+    steps do not shrink with those of the iterations.
+
     Attributes:
       eta: η, the step size of the first iteration; that of iteration t is η / √t.
       alpha: α, the weight of the magnet in the first iteration; that of iteration t is α / √t.
@@ -48,7 +51,7 @@ class MirrorDescent:
 
     eta: float = 1.0
     alpha: float = 1.0
-    inner: int = 10
+    inner: int = 50
 
     def __post_init__(self) -> None:
         for name in ("eta", "alpha"):
@@ -66,7 +69,7 @@ class MirrorDescent:
     @property
     def config(self) -> PolicyTrainingConfig:
         """Batches are of infosets, in a random order that repeats; all if there are fewer."""
-        return PolicyTrainingConfig(steps=20_000, batch_size=4096)
+        return PolicyTrainingConfig(steps=20_000, batch_size=4096, average=0.1)
 
     def networks(self, task: PolicyTask) -> dict[str, PerceptronShape]:
         """None."""

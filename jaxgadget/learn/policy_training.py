@@ -28,7 +28,7 @@ from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
 MAX_EVALUATED = 2_000_000
-"""Maximum number of histories of a game whose NashConv is in the log."""
+"""Default maximum number of histories of a game that is enumerated."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -55,6 +55,7 @@ def train_policy(
     *,
     config: PolicyTrainingConfig | None = None,
     folder: str | os.PathLike[str] | None = None,
+    max_histories: int = MAX_EVALUATED,
     progress: bool | None = None,
 ) -> PolicyTraining:
     """Trains a network to play a game.
@@ -64,11 +65,12 @@ def train_policy(
     reproducible, also for a resumed training: bit for bit with the same JAX version, CPU and number of cores.
 
     Args:
-      game: the game, a `StateMachine`, or its tree, which is enumerated otherwise if it has at most
-        2,000,000 histories.
-      method: `Distil(target)` or `MirrorDescent()`.
+      game: the game, a `StateMachine`, or its tree.
+      method: `Distil(target)`, `MirrorDescent()`, or `PPO()` or `RNaD()`, which sample games.
       config: settings of the training; by default those of the method, `method.config`.
       folder: folder for checkpoints and the log; a training stored there is resumed.
+      max_histories: the game's tree, for NashConv and for methods that need it, is enumerated if it has at
+        most so many histories.
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
@@ -82,7 +84,7 @@ def train_policy(
     tree = check_whole(game) if isinstance(game, HistoryTree) else None
     machine = find_machine(game.game if isinstance(game, HistoryTree) else game)
     check_machine(machine)
-    tree = _enumerate(machine, progress) if tree is None else tree
+    tree = _enumerate(machine, max_histories, progress) if tree is None else tree
     shape = policy_shape(machine, config.width, config.depth)
     config.check_room(shape.inputs, shape.outputs)
     decisions = None if tree is None else Decisions.of(tree)
@@ -110,10 +112,10 @@ def train_policy(
     )
 
 
-def _enumerate(machine: StateMachine[Any], progress: bool | None) -> HistoryTree | None:
+def _enumerate(machine: StateMachine[Any], limit: int, progress: bool | None) -> HistoryTree | None:
     """The game's tree; None if it is too large."""
     try:
-        return enumerate_game(machine, max_histories=MAX_EVALUATED, progress=progress)
+        return enumerate_game(machine, max_histories=limit, progress=progress)
     except TooLargeError:
         return None
 

@@ -29,11 +29,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jaxgadget.learn.critic import CriticTraining
+    from jaxgadget.learn.policy_training import PolicyTraining
     from jaxgadget.learn.range_training import RangeTraining
     from jaxgadget.learn.training import Training
     from jaxgadget.subgames.knowledge import Knowledge
     from jaxgadget.subgames.nested import Nested
     from jaxgadget.util.arrays import FloatArray
+
+SHOWN_STEPS = 10
+"""Maximum number of rows of a training's log that are printed."""
 
 MAX_OBJECTIVES = 12
 """Maximum number of lanes whose objectives are written below a table; the JSON record has those of all."""
@@ -249,6 +253,31 @@ def training_table(training: Training, visited_rmse: float, steps: int) -> Table
     shown = _errors_table(training.values.game, steps, errors, training.payoff_range)
     shown.caption = caption
     return shown
+
+
+def policy_record(training: PolicyTraining, method: str, steps: int) -> dict[str, Any]:
+    """Record of `jaxgadget train-policy --json`."""
+    last = training.log.iloc[-1]
+    return {
+        "game": training.policy.machine.name,
+        "method": method,
+        "steps": steps,
+        "seconds": training.seconds,
+        "examples_per_second": training.examples_per_second,
+        "loss": float(last["loss"]),
+        "nash_conv": training.nash_conv,
+    }
+
+
+def policy_table(training: PolicyTraining, method: str) -> Table:
+    """Loss and NashConv at some steps of the training."""
+    log = training.log
+    last = len(log) - 1
+    chosen = sorted({round(last * k / (SHOWN_STEPS - 1)) for k in range(SHOWN_STEPS)})
+    rows = [{**row, "step": int(row["step"])} for row in log.iloc[chosen].to_dict("records")]
+    table = rows_to_table(rows, [count("step"), number("loss"), number("NashConv", "nash_conv")])
+    table.title = table_title(f"{training.policy.machine.name}: training by {method}")
+    return table
 
 
 def ranges_record(training: RangeTraining, steps: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Training curves of a network: its loss and its held-out error."""
+"""Training curves of a network: its loss, and its held-out error or NashConv."""
 
 from __future__ import annotations
 
@@ -60,5 +60,34 @@ def draw_training(
     ax.set_xlabel("Training steps", fontsize=9)
     ax.set_ylabel("Error [payoff]" if payoff_range is None else "Error, of the payoff range", fontsize=9)
     ax.legend(fontsize=8, frameon=False)
+    dress(ax, title)
+    return ax
+
+
+def draw_policy_training(log: pd.DataFrame, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+    """Draws NashConv over the steps, the y axis logarithmic; the loss if NashConv is unknown.
+
+    Args:
+      log: columns `step`, `loss` and `nash_conv`, as `PolicyTraining.log` has them; at least one row.
+      ax: axes to draw on; by default those of a new figure of matplotlib's pyplot.
+      title: of the axes.
+
+    Raises:
+      ValueError: if the log has no rows or lacks a column.
+    """
+    columns = ("step", "loss", "nash_conv")
+    if log.empty or not set(columns) <= set(log.columns):
+        raise ValueError(
+            f"log has {len(log)} rows with columns {', '.join(map(str, log.columns))}; expected at least one "
+            f"row with {', '.join(columns)}"
+        )
+    ax = own_axes(ax)
+    gap = column(log, "nash_conv")
+    is_known = not np.isnan(gap).all()
+    ax.plot(column(log, "step"), gap if is_known else column(log, "loss"), color=PALETTE[0], linewidth=1.4)
+    if is_known:
+        ax.set_yscale("log")
+    ax.set_xlabel("Training steps", fontsize=9)
+    ax.set_ylabel("NashConv [payoff]" if is_known else "Loss", fontsize=9)
     dress(ax, title)
     return ax

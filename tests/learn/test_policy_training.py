@@ -135,7 +135,7 @@ def test_tables_approach_an_equilibrium():
 def test_networks_approach_an_equilibrium():
     tree = tree_of("kuhn_poker")
     config = PolicyTrainingConfig(steps=4000, width=32, learning_rate=3e-3)
-    found = train_policy(tree, MirrorDescent(), config=config)
+    found = train_policy(tree, MirrorDescent(inner=10), config=config)
     np.testing.assert_allclose(nash_conv(found.policy, tree=tree)[0], found.nash_conv, rtol=1e-5)
     assert found.nash_conv < 0.08 and found.log["nash_conv"].iloc[-1] == found.nash_conv
 
@@ -223,7 +223,6 @@ def test_bad_arguments():
         train_policy(tree, MirrorDescent(), config=jaxgadget.TrainingConfig())
 
 
-def test_games_that_cannot_be_enumerated_are_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(policy_training, "MAX_EVALUATED", 10)
+def test_games_that_cannot_be_enumerated_are_refused():
     with pytest.raises(ValueError, match="method='mmd' needs all decisions"):
-        train_policy(jaxgadget.load("kuhn_poker"), MirrorDescent(), config=SMALL)
+        train_policy(jaxgadget.load("kuhn_poker"), MirrorDescent(), config=SMALL, max_histories=10)

@@ -21,7 +21,9 @@ from pandas.testing import assert_frame_equal
 
 import jaxgadget
 from jaxgadget.learn import range_training
-from jaxgadget.learn.options import RangeTrainingConfig
+from jaxgadget.learn.mirror_descent import MirrorDescent
+from jaxgadget.learn.options import PolicyTrainingConfig, RangeTrainingConfig
+from jaxgadget.learn.policy_training import train_policy
 from jaxgadget.learn.range_training import train_ranges
 from jaxgadget.learn.training import train_value
 from jaxgadget.networks.checkpoints import TrainingFolder
@@ -53,7 +55,12 @@ def train(folder: pathlib.Path, settings: dict[str, Any]) -> pd.DataFrame:
         "width": 8,
         "depth": 0,
     }
-    if settings["ranges"]:
+    kind = settings["kind"]
+    if kind == "policy":
+        config = PolicyTrainingConfig(**{name: how[name] for name in how if name != "folder"})
+        found = train_policy(tree, MirrorDescent(inner=5), config=config, folder=folder)
+        return found.log.assign(weights=digest(*map(np.asarray, jax.tree.leaves(found.policy.weights))))
+    if kind == "ranges":
         found = train_ranges(
             tree, "depth:2", **configured(RangeTrainingConfig, samples=16, rounds=1, iterations=20, **how)
         )
@@ -106,10 +113,10 @@ def server(tmp_path: pathlib.Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def order(
-    server: subprocess.Popen[str], folder: pathlib.Path, ranges: bool, kill: dict[str, Any] | None = None
+    server: subprocess.Popen[str], folder: pathlib.Path, kind: str, kill: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     assert server.stdin is not None and server.stdout is not None
-    asked = {"folder": str(folder), "settings": {"ranges": ranges}, "copies": 1, "kill": kill}
+    asked = {"folder": str(folder), "settings": {"kind": kind}, "copies": 1, "kill": kill}
     print(json.dumps(asked), file=server.stdin, flush=True)
     (answer,) = json.loads(server.stdout.readline())
     return answer
@@ -120,22 +127,22 @@ def returned(folder: pathlib.Path) -> pd.DataFrame:
     return log.drop(columns=["seconds", "examples_per_second"])
 
 
-@pytest.mark.parametrize("ranges", [False, True], ids=["histories", "ranges"])
+@pytest.mark.parametrize("kind", ["histories", "ranges", "policy"])
 def test_killed_it_ends_with_the_weights_of_an_undisturbed_one(
-    server: subprocess.Popen[str], tmp_path: pathlib.Path, ranges: bool
+    server: subprocess.Popen[str], tmp_path: pathlib.Path, kind: str
 ):
     pytest.importorskip("orbax.checkpoint")
     whole, folder = tmp_path / "whole", tmp_path / "killed"
     every = list(range(EVERY, STEPS + 1, EVERY))
-    undisturbed = order(server, whole, ranges)
+    undisturbed = order(server, whole, kind)
     assert not undisturbed["failed"] and undisturbed["written"] == every
     written: list[int] = []
     for number, kill in enumerate(KILLS):
-        found = order(server, folder, ranges, kill)
+        found = order(server, folder, kind, kill)
         assert found["killed"], f"{number}: {kill} came too late"
         written += found["written"]
     assert len(KILLS) <= len(written) < len(every) - 1, "some progress, and something left"
-    last = order(server, folder, ranges)
+    last = order(server, folder, kind)
     assert not last["failed"] and not last["killed"]
     written += last["written"]
     assert len(set(written)) == len(written), "what was finished was done again"
