@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from jaxgadget.core.loops import BLOCK, LOOP_FORM, LOOP_OPTIONS, LoopForm
+from jaxgadget.core.loops import BLOCK, LOOP_FORM, LOOP_OPTIONS, MANY_LANES, PIECE_BYTES, LoopForm
+from jaxgadget.core.pieces import Pieces, cut, evaluate_pieces, joined
 from jaxgadget.core.problem import (
     Parts,
     Problem,
@@ -22,9 +24,9 @@ from jaxgadget.core.problem import (
     follow,
     values_up,
 )
-from jaxgadget.core.regret import Bounds, Rule
+from jaxgadget.core.regret import Bounds, RegretMatching, Rule, match
 from jaxgadget.core.response import evaluate, payoff_reaches
-from jaxgadget.core.treeplex import Treeplex, expand_infosets, sum_actions
+from jaxgadget.core.treeplex import MANY_SLICES, Treeplex, expand_infosets, sum_actions
 from jaxgadget.util.compilation import CompiledFunction, compiled
 from jaxgadget.util.players import replaced
 
@@ -36,7 +38,8 @@ class State:
 
     Attributes:
       iteration: number of iterations done.
-      strategy: both players' current strategies, `[Q, lanes]`.
+      strategy: both players' current strategies, `[Q, lanes]`. Those below the roots have to be what the rule
+        makes of its state: with many lanes, `run` computes them again.
       plan: both players' current realisation plans, `[S, lanes]`.
       rule: the rule's state for both players, such as their regrets `[Q, lanes]`.
       strategy_sum: both players' weighted sums of plans, `[S, lanes]`; 0 at a fixed entry.
@@ -100,26 +103,66 @@ def step(problem: Problem, rule: Rule, state: State, running: jax.Array | None =
         so their averages, stay as they are.
     """
     state = dataclasses.replace(state, iteration=state.iteration + 1)
+    weight = rule.weight(state.iteration.astype(problem.dtype))
+    if running is not None:
+        weight = jnp.where(running, weight, 0)[None]
     for player in problem.order:
-        state = update(problem, rule, state, player, running)
+        total = _sum_with_plan(state, player, weight)
+        state = update(problem, rule, state, player)
+        # The old plan is not used below: without the barrier XLA keeps a copy of it.
+        strategy, total = jax.lax.optimization_barrier((state.strategy[player], total))
+        state = _with_sum(problem, _with_plan(problem, state, player, strategy), player, total)
     return state
 
 
-def update(
-    problem: Problem, rule: Rule, state: State, player: int, running: jax.Array | None = None
-) -> State:
-    """One player's update; arguments as in `step`."""
+def _step_ahead(problem: Problem, rule: Rule, state: State, weight: jax.Array) -> State:
+    """One iteration of a state whose sums of plans include the current ones already.
+
+    A plan is added where it is computed instead of being read once more.
+
+    Args:
+      problem: the games.
+      rule: the regret-matching rule.
+      state: the state before it.
+      weight: that of the next iteration, with which the new plans are added.
+    """
+    state = dataclasses.replace(state, iteration=state.iteration + 1)
+    for player in problem.order:
+        state = update(problem, rule, state, player)
+        state = _with_plan(problem, state, player, state.strategy[player])
+        state = _with_sum(problem, state, player, _sum_with_plan(state, player, weight))
+    return state
+
+
+def _sum_with_plan(state: State, player: int, weight: jax.Array) -> Parts:
+    """A player's sum of plans with the current one, times a weight."""
+    return jax.tree.map(
+        lambda total, plan: total + weight * plan, state.strategy_sum[player], state.plan[player]
+    )
+
+
+def _with_sum(problem: Problem, state: State, player: int, total: Parts) -> State:
+    kept = problem.sides[player].keep_fixed(state.strategy_sum[player], total)
+    return dataclasses.replace(state, strategy_sum=replaced(state.strategy_sum, player, kept))
+
+
+def _with_plan(problem: Problem, state: State, player: int, strategy: Parts) -> State:
+    side = problem.sides[player]
+    plan = side.keep_fixed(state.plan[player], follow(side, problem.terms[player], strategy))
+    return dataclasses.replace(
+        state,
+        strategy=replaced(state.strategy, player, strategy),
+        plan=replaced(state.plan, player, plan),
+    )
+
+
+def update(problem: Problem, rule: Rule, state: State, player: int) -> State:
+    """One player's update: its next strategy, without the plan."""
     side, terms = problem.sides[player], problem.terms[player]
     t = state.iteration.astype(problem.dtype)
     reach = payoff_reaches(problem, state.plan)
     gradient, payoff_state = problem.payoff.gradient(player, reach, state.payoff)
     values = values_up(side, terms, gradient, state.strategy[player])
-    weight = rule.weight(t)
-    if running is not None:
-        weight = jnp.where(running, weight, 0)[None]
-    strategy_sum = jax.tree.map(
-        lambda total, plan: total + weight * plan, state.strategy_sum[player], state.plan[player]
-    )
     tolerance, before, played = problem.regret_tolerance[player], state.rule[player], state.strategy[player]
     entry_state, entry = rule.update(
         side.entry,
@@ -140,17 +183,10 @@ def update(
         (values.actions.body, values.infosets.body),
         t,
     )
-    # The old plan is not used below: without the barrier XLA keeps a copy of it.
-    strategy, strategy_sum = jax.lax.optimization_barrier((Parts(entry, body), strategy_sum))
-    plan = follow(side, terms, strategy)
     return dataclasses.replace(
         state,
-        strategy=replaced(state.strategy, player, strategy),
-        plan=replaced(state.plan, player, side.keep_fixed(state.plan[player], plan)),
+        strategy=replaced(state.strategy, player, Parts(entry, body)),
         rule=replaced(state.rule, player, Parts(entry_state, body_state)),
-        strategy_sum=replaced(
-            state.strategy_sum, player, side.keep_fixed(state.strategy_sum[player], strategy_sum)
-        ),
         payoff=payoff_state,
     )
 
@@ -270,6 +306,9 @@ def _iterate(
     """Iterates until iteration `until`; `running` as in `step`."""
     check_precision(problem)
 
+    if is_wide(problem):
+        return _iterate_in_pieces(problem, rule, state, until, running)
+
     def one(_: Any, state: State) -> State:
         return step(problem, rule, state, running)
 
@@ -278,6 +317,100 @@ def _iterate(
             lambda s: s.iteration + BLOCK <= until, lambda s: jax.lax.fori_loop(0, BLOCK, one, s), state
         )
     return jax.lax.fori_loop(state.iteration, until, one, state)
+
+
+def is_wide(problem: Problem) -> bool:
+    """True if an iteration takes longer to move its bytes than to launch more kernels."""
+    bodies = [side.body for side in problem.sides]
+    pieces = [len(body.slots) for body in bodies]
+    size = sum(body.num_actions for body in bodies) * problem.num_lanes * problem.dtype.itemsize
+    is_narrow = problem.num_lanes < MANY_LANES or max(pieces) > MANY_SLICES
+    return not is_narrow and size >= sum(pieces) * PIECE_BYTES
+
+
+def _iterate_in_pieces(
+    problem: Problem, rule: Rule, state: State, until: jax.Array, running: jax.Array | None
+) -> State:
+    """`_iterate` with the state's arrays over actions and sequences in pieces, see `core.pieces`.
+
+    Strategies below the roots that follow from the regrets are not kept: to match once more, in the kernels
+    that read the regrets, costs less than to write and to read them.
+    """
+    matched = problem.order if isinstance(rule, RegretMatching) and not rule.predictive else ()
+
+    def with_bodies(state: State, body: Callable[[int], jax.Array]) -> State:
+        for player in matched:
+            strategy = state.strategy[player]._replace(body=body(player))
+            state = dataclasses.replace(state, strategy=replaced(state.strategy, player, strategy))
+        return state
+
+    def forgotten(state: State) -> State:
+        return with_bodies(state, lambda _: jnp.zeros(0, problem.dtype))
+
+    def recalled(state: State) -> State:
+        def body(player: int) -> jax.Array:
+            tolerance, bounds = problem.regret_tolerance[player].body, problem.terms[player].body
+            return match(problem.sides[player].body, state.rule[player].body, tolerance, bounds)
+
+        return with_bodies(state, body)
+
+    def weight(state: State, later: int) -> jax.Array:
+        """That of a later iteration; 0 after the last."""
+        number = state.iteration + later
+        due = jnp.where(number <= until, rule.weight(number.astype(problem.dtype)), 0)
+        return due if running is None else jnp.where(running, due, 0)[None]
+
+    def one(state: State) -> State:
+        return forgotten(_step_ahead(problem, rule, recalled(state), weight(state, 2)))
+
+    before = forgotten(state)
+    for player in problem.order:
+        before = _with_sum(problem, before, player, _sum_with_plan(before, player, weight(before, 1)))
+    traced = jax.make_jaxpr(one)(before)
+
+    def iterate(_: Any, state: State) -> State:
+        values, structure = jax.tree.flatten(state, is_leaf=_is_pieces)
+        results = [
+            cut(new, old.sizes) if isinstance(old, Pieces) else joined(new)
+            for new, old in zip(evaluate_pieces(traced, values), values, strict=True)
+        ]
+        return structure.unflatten(results)
+
+    last = jax.lax.fori_loop(state.iteration, until, iterate, _in_pieces(problem, before))
+    last = recalled(jax.tree.map(joined, last, is_leaf=_is_pieces))
+    # If no iteration is due, strategies stay as they are; and so their buffers are those of the result.
+    strategy = jax.tree.map(
+        lambda old, new: jnp.where(state.iteration < until, new, old), state.strategy, last.strategy
+    )
+    return dataclasses.replace(last, strategy=strategy)
+
+
+def _is_pieces(x: Any) -> bool:
+    return isinstance(x, Pieces)
+
+
+def _in_pieces(problem: Problem, state: State) -> State:
+    """The state with its arrays over actions and sequences in pieces."""
+
+    def divide(treeplex: Treeplex, tree: Any) -> Any:
+        slots, roots = treeplex.slots, treeplex.num_roots
+        sizes = {(sum(slots),): slots, (roots + sum(slots),): [roots, *slots]} if slots else {}
+        return jax.tree.map(lambda x: cut(x, sizes[x.shape[:1]]) if x.shape[:1] in sizes else x, tree)
+
+    def divide_both(both: tuple[Parts, Parts]) -> tuple[Parts, Parts]:
+        first, second = (
+            Parts(divide(side.entry, parts.entry), divide(side.body, parts.body))
+            for side, parts in zip(problem.sides, both, strict=True)
+        )
+        return first, second
+
+    return dataclasses.replace(
+        state,
+        strategy=divide_both(state.strategy),
+        plan=divide_both(state.plan),
+        rule=divide_both(state.rule),
+        strategy_sum=divide_both(state.strategy_sum),
+    )
 
 
 @compiled

@@ -31,7 +31,8 @@ STATE_ARRAYS = 3.0
 """Arrays `[S_0 + S_1, lanes]` of a state without the rule's: strategies, plans and sums of plans."""
 
 LOOP_ARRAYS = 1.8
-"""Temporaries of the loop, in arrays `[S_0 + S_1, lanes]`: 1.3 to 2.6 by XLA's memory analysis."""
+"""Temporaries of the loop, in arrays `[S_0 + S_1, lanes]`: 1.3 to 2.6 by XLA's memory analysis, and 3.0 on an
+accelerator where arrays are kept in pieces."""
 
 FINAL_ARRAYS = 4.0
 """Memory of the certificate without the games, in such arrays of float64: 3 to 4."""

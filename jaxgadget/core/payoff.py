@@ -20,6 +20,7 @@ from scipy.sparse import csr_array
 from jaxgadget.core.components import connected_components
 from jaxgadget.core.hands import HandsPayoff, build_hands_payoff, hands_payoff_bytes, multiply_hands
 from jaxgadget.core.host import Entries, HandEntries, Rounding, exact_size, slots_in_groups
+from jaxgadget.core.loops import MANY_LANES
 from jaxgadget.core.rows import (
     EXACT,
     UNROLLED_WIDTH,
@@ -110,12 +111,20 @@ class Blocks:
     def __call__(self, x: jax.Array) -> jax.Array:
         """`[num_columns, lanes]` → `[num_rows, lanes]`."""
         lanes = x.shape[-1]
-        parts = [
-            _multiply(matrix, take_rows(x, column)).reshape(-1, lanes)
-            for matrix, column in zip(self.matrix, self.column, strict=True)
-        ]
+        parts: list[jax.Array] = []
+        place, first = self.place, 0
+        for matrix, column in zip(self.matrix, self.column, strict=True):
+            blocks, height, width = matrix.shape[:3]
+            if lanes >= MANY_LANES and max(height, width) <= UNROLLED_WIDTH:
+                parts += _multiply_by_row(matrix, x, column)
+                at = place - first  # block by block in `place`, but row by row in the products
+                is_here = (at >= 0) & (at < blocks * height)
+                place = jnp.where(is_here, first + at % height * blocks + at // height, place)
+            else:
+                parts.append(_multiply(matrix, take_rows(x, column)).reshape(-1, lanes))
+            first += blocks * height
         parts.append(jnp.zeros((1, lanes), x.dtype))
-        return take_rows(jnp.concatenate(parts), self.place)
+        return take_rows(jnp.concatenate(parts), place)
 
 
 def _multiply(matrix: jax.Array, x: jax.Array) -> jax.Array:
@@ -126,6 +135,16 @@ def _multiply(matrix: jax.Array, x: jax.Array) -> jax.Array:
     columns = matrix if by_lane else matrix[..., None]
     terms = [columns[:, :, j] * x[:, j : j + 1] for j in range(width)]
     return functools.reduce(jnp.add, terms)
+
+
+def _multiply_by_row(matrix: jax.Array, x: jax.Array, column: jax.Array) -> list[jax.Array]:
+    """The rows of all blocks, each `[b, L]`: one kernel then reads every row of x once."""
+    factors = matrix if matrix.ndim == 4 else matrix[..., None]
+    columns = [take_rows(x, column[:, j]) for j in range(matrix.shape[2])]
+    return [
+        functools.reduce(jnp.add, [factors[:, i, j] * reach for j, reach in enumerate(columns)])
+        for i in range(matrix.shape[1])
+    ]
 
 
 @jax.tree_util.register_dataclass

@@ -94,6 +94,14 @@ class Level(NamedTuple):
         parts = [jnp.full((run.num_infosets, 1), run.num_actions, dtype) for run in self.runs]
         return jnp.concatenate(parts * self.repeats)
 
+    @property
+    def slots(self) -> list[int]:
+        """Actions of every slot of every run; of a stack as a whole."""
+        if self.repeats > 1:
+            return [self.num_actions]
+        widest = self.runs[0].num_actions
+        return [run.num_infosets for slot in range(widest) for run in self.runs if run.num_actions > slot]
+
     def infosets_of(self, x: jax.Array) -> jax.Array:
         """Its rows of an array over infosets: `[I, L]` → `[infosets, L]`."""
         return _rows_from(x, self.first_infoset, self.num_infosets)
@@ -251,6 +259,11 @@ class Treeplex:
     def num_sequences(self) -> int:
         """S, roots and actions."""
         return self.num_roots + self.num_actions
+
+    @property
+    def slots(self) -> list[int]:
+        """Actions of every level, slot and run: rows of the pieces in which `core.cfr` may keep arrays."""
+        return [count for level in self.levels() for count in level.slots]
 
     def levels(self) -> list[Level]:
         """All levels and stacks of them, top-down."""
