@@ -4,6 +4,7 @@ Each of `WRITERS` does a little work, stores it in a folder, and returns its res
 folder resumes and must return the same result to the last bit. The faults:
 
 - `check_deaths`: the process dies at the n-th call that renames or deletes something in the folder;
+- `check_kill`: another process, `python -m tests.faults killed`, is killed by SIGKILL at such a call;
 - `check_changes`: files are changed;
 - `check_two`: two processes, `python -m tests.faults`, work in one folder at once.
 """
@@ -19,6 +20,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -269,7 +271,9 @@ class Calls:
 
 
 @contextlib.contextmanager
-def dying_at(death: tuple[str, int] | None, folder: pathlib.Path) -> Generator[Calls]:
+def dying_at(
+    death: tuple[str, int] | None, folder: pathlib.Path, *, killed: bool = False
+) -> Generator[Calls]:
     """Simulate a crash at a call that renames or deletes a file in a folder; all later calls fail, too.
 
     Cleanup code (`finally`, other threads) therefore cannot change the folder any more. Lock files are
@@ -278,6 +282,7 @@ def dying_at(death: tuple[str, int] | None, folder: pathlib.Path) -> Generator[C
     Args:
       death: the call, as in `Calls.made`, and its occurrence, from 1; None lets all calls pass.
       folder: calls elsewhere pass.
+      killed: kill this process by SIGKILL instead.
     """
     calls, lock, root = Calls(), threading.Lock(), os.path.realpath(folder)
     before = {name: getattr(os, name) for name in CALLS}
@@ -297,6 +302,8 @@ def dying_at(death: tuple[str, int] | None, folder: pathlib.Path) -> Generator[C
                 made = f"{name} {_RANDOM.sub('#', os.path.relpath(text, root))}"
                 with lock:
                     calls.died = calls.died or (made, calls.made.count(made) + 1) == death
+                    if calls.died and killed:
+                        os.kill(os.getpid(), signal.SIGKILL)
                     if calls.died:
                         raise Died
                     calls.made.append(made)
@@ -345,6 +352,31 @@ def check_deaths(kind: str, folder: pathlib.Path) -> None:
         assert died.died, f"{kind}: {death} was not called"
         for _ in range(2):
             assert same(run(kind, place), expected), f"{kind}: another result after dying at {death}"
+
+
+def check_kill(kind: str, folder: pathlib.Path) -> None:
+    """A writer resumes to the same result after a process was killed, at a deletion if it has any."""
+    expected = run(kind, folder / "undisturbed")
+    with dying_at(None, folder / "counted") as calls:
+        run(kind, folder / "counted")
+    call, number = _deaths(calls.made)[-1]
+    place = folder / "killed"
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "tests.faults",
+        "killed",
+        kind,
+        str(place),
+        call,
+        str(number),
+    ]
+    ended = subprocess.run(command, cwd=pathlib.Path(__file__).parents[1], check=False)
+    assert ended.returncode == -signal.SIGKILL, f"{kind}: {call}, {number} was not called"
+    for _ in range(2):
+        assert same(run(kind, place), expected), f"{kind}: another result after SIGKILL at {call}, {number}"
 
 
 # Changed files
@@ -461,5 +493,11 @@ def summary(found: Found) -> str:
     return digest(*(np.asarray(leaf) for leaf in leaves)) + str(structure)
 
 
+def be_killed(kind: str, folder: str, call: str, number: str) -> None:
+    """Work until the call of this number, at which the process is killed."""
+    with dying_at((call, int(number)), pathlib.Path(folder), killed=True):
+        run(kind, pathlib.Path(folder))
+
+
 if __name__ == "__main__":
-    serve()
+    be_killed(*sys.argv[2:]) if sys.argv[1:2] == ["killed"] else serve()

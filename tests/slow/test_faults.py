@@ -1,4 +1,4 @@
-"""Every writer of files under faults: a crash at a rename or deletion, changed files, a second process."""
+"""Every writer of files under faults: crashes and kills at renames and deletions, changes, two processes."""
 
 from __future__ import annotations
 
@@ -24,6 +24,11 @@ ignore_the_dead = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExc
 @kinds
 def test_a_writer_that_crashed_resumes_to_the_same_result(kind: str, tmp_path: pathlib.Path) -> None:
     faults.check_deaths(kind, tmp_path)
+
+
+@kinds
+def test_a_writer_resumes_where_a_process_was_killed(kind: str, tmp_path: pathlib.Path) -> None:
+    faults.check_kill(kind, tmp_path)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in faults.WRITERS if kind not in MUTATED_ELSEWHERE])
