@@ -65,7 +65,14 @@ from jaxgadget.util.compilation import drop_programs
 from tests.core.grove import to_policy
 from tests.reference import cuts, efg, gadgets, lp, models
 from tests.reference.efg import Array, Label, Strategy
-from tests.reference.random_games import RandomGame, Shape, random_policy, random_shape, side_by_side
+from tests.reference.random_games import (
+    RandomBets,
+    RandomGame,
+    Shape,
+    random_policy,
+    random_shape,
+    side_by_side,
+)
 from tests.reference.rules import from_rules, histories, labels, reach_of_chance
 from tests.solving import settings
 
@@ -260,7 +267,8 @@ def accepted_structures(seed: int, count: int, findings: Findings) -> tuple[list
 
 def make_bundle(shapes: Sequence[Shape], seed: int, name: str = "") -> Bundle:
     """Join structures; the seed draws payoffs and chance."""
-    rules = RandomGame(side_by_side("structures side by side", shapes), seed)
+    joined = side_by_side("structures side by side", shapes)
+    rules = (RandomBets if joined.bets else RandomGame)(joined, seed)
     tree, joint, order = enumerate_game(rules), from_rules(rules), histories(rules)
     drafts: list[tuple[efg.Game, list[list[int]], list[int]]] = []
     for number, shape in enumerate(shapes):

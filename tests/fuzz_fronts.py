@@ -2,8 +2,10 @@
 
 - Responses to models in the whole game, and their certificates.
 - Private subgames: the optimum of each own infostate's gadget game, and the bound of their combination.
-- Games by hands: results of `refine` by hands are checked like those by histories.
-- Answers to actions off the menu: the certificate is the strategy's guaranteed value in the whole game.
+- Games by hands: results of `refine` by hands are checked like those by histories. They need structures of
+  their own, in which all private information is dealt first and all else is public.
+- Answers to actions off the menu: the certificate is the strategy's guaranteed value in the whole game; those
+  that are safe, in games of that kind, guarantee no less than translation.
 - Spots of hold'em: random boards, ranges and stacks, against the enumeration of all pairs of hands.
 
 Every expected number is from `tests/reference`: recursion and linear programs of explicit trees, built from
@@ -15,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,7 @@ from jaxgadget.holdem.cards import NUM_CARDS, RANKS, SUITS, hand_name, hands_lef
 from jaxgadget.holdem.solve import SpotSolution, evaluate_spot, solve_spots
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.policy.policy import Policy
-from jaxgadget.subgames.off_tree import _set_up
+from jaxgadget.subgames.off_tree import METHODS, Method, _set_up, translate_off_tree
 from jaxgadget.subgames.spots import SpotRefinement, refine_spots
 from jaxgadget.tree.cut import cut, cut_at
 from jaxgadget.tree.hands import hands_of
@@ -37,6 +39,7 @@ from jaxgadget.tree.history import enumerate_game
 from jaxgadget.tree.knowledge import knowledge_cover
 from tests.core.grove import to_policy
 from tests.fuzz import (
+    ALL_GADGETS,
     PROGRAM,
     ROUNDING,
     Bundle,
@@ -54,6 +57,7 @@ from tests.reference import cuts, efg, frozen, gadgets, knowledge, lp, opponents
 from tests.reference.efg import Array, Label, Strategy
 from tests.reference.random_games import (
     RandomGame,
+    Shape,
     random_hands_shape,
     random_policy,
     random_shape,
@@ -175,7 +179,8 @@ def examine_private(bundle: Bundle, player: int, findings: Findings) -> None:
         if order == 1:
             damped = _refine_privately(bundle, player, blueprint, jg.Knowledge(combine="damped"), findings)
             _hold_damped(bundle, result, damped, own, findings)
-            _refine_privately(bundle, player, blueprint, jg.Knowledge(combine="in-turn"), findings)
+            for combine in ("in-turn", "one-by-one"):
+                examine_in_turn(bundle, player, blueprint, jg.Knowledge(combine=combine), findings)
 
 
 def _refine_privately(
@@ -205,6 +210,20 @@ def _refine_privately(
     excess = (result.refined_exploitability - result.exploitability_bound)[has_bound]
     findings.hold("private subgames: a reported bound holds", where, excess, tolerance)
     return result
+
+
+def examine_in_turn(
+    bundle: Bundle, player: int, blueprint: Policy, known: jg.Knowledge, findings: Findings
+) -> None:
+    """Own infostates that are solved one after the other with ε = 0 lose nothing, by best responses."""
+    result = _refine_privately(bundle, player, blueprint, known, findings)
+    (before,) = guaranteed(bundle, result.blueprint, result.player)
+    after = guaranteed(bundle, result.policy, result.player)
+    for lane, gadget in enumerate(PRIVATE):
+        if gadget.name in gadgets.BOUNDED and gadget.epsilon == 0:
+            where = f"{describe(gadget)}, {_described(bundle, result)}"
+            lost = before - after[lane]
+            findings.hold("private subgames: in turn nothing is lost", where, lost, PROGRAM * bundle.unit)
 
 
 def _width(bundle: Bundle) -> float:
@@ -367,14 +386,16 @@ MENU = (0, 1)
 OFF_TREE: tuple[Gadget, ...] = (jg.Resolving(jg.NoPrior()), jg.MaxMargin(jg.UniformPrior(), 0.05))
 
 
-def make_menu_bundle(seed: int, count: int, player: int) -> tuple[Bundle, int]:
+def make_menu_bundle(
+    seed: int, count: int, player: int, draw: Callable[[int], Shape] = random_shape
+) -> tuple[Bundle, int]:
     """Structures in which the other player may leave a menu of two actions, and the seed after the last.
 
     Structures are left out if that player never can, or if its subgames or the cut cross an infoset.
     """
     first, shapes = seed, []
     while len(shapes) < count:
-        shape = with_first_actions(random_shape(seed))
+        shape = with_first_actions(draw(seed))
         if _may_leave(RandomGame(shape, seed), player):
             shapes.append(shape)
         seed += 1
@@ -398,13 +419,25 @@ def _may_leave(game: RandomGame, player: int) -> bool:
     return answers > 0
 
 
-def examine_off_tree(bundle: Bundle, player: int, findings: Findings) -> None:
-    """The certificate is the answers' guaranteed value in the whole game; play on the menu is unchanged."""
+def examine_off_tree(bundle: Bundle, player: int, findings: Findings, *, public: bool = False) -> None:
+    """The certificate is the answers' guaranteed value in the whole game; play on the menu is unchanged.
+
+    Where all actions are public, which translation requires, there are `safe` answers, too. They guarantee
+    no less than translation.
+    """
     tree = enumerate_game(with_menu(bundle.rules))
     rng = np.random.default_rng([bundle.seed, player])
     blueprint = to_policy(tree, [random_policy(tree, rng, zeros) for zeros in (0.0, 0.35)])
     value, tolerance = efg.sign(player) * bundle.value, 10 * ROUNDING * bundle.unit
-    for method in ("inexpensive", "expensive"):
+    methods: tuple[Method, ...] = ("inexpensive", "expensive")
+    translated = np.zeros(0)
+    if public:
+        methods = METHODS
+        by_translation = translate_off_tree(
+            tree, blueprint, player=player, value=(bundle.value, bundle.value)
+        )
+        translated = guaranteed(bundle, by_translation.on(bundle.tree), player)
+    for method in methods:
         where = f"{method}, player {player}, {bundle.name}"
         try:
             found = nested_off_tree(
@@ -430,6 +463,9 @@ def examine_off_tree(bundle: Bundle, player: int, findings: Findings) -> None:
             - np.tile(blueprint.probabilities[player], len(OFF_TREE))
         )
         findings.hold("off the menu: on the menu the blueprint is played", where, change, 1e-12)
+        if method == "safe":
+            lost = translated - safe[: len(translated)]  # of the first gadget, with ε = 0
+            findings.hold("off the menu: safe answers lose nothing", where, lost, PROGRAM * bundle.unit)
         nothing = found.num_subgames == 0
         findings.hold("off the menu: there is something to answer", where, nothing, 0.5)
 
@@ -438,12 +474,9 @@ def examine_off_tree(bundle: Bundle, player: int, findings: Findings) -> None:
 
 RIVERS = BetMenu(bets=(0.5,), raises=(1.0,), cap=2)
 """The menu of `tests.holdem.enumerated.River`."""
-AT_SPOTS: tuple[Gadget, ...] = (
-    jg.Unsafe(),
-    jg.Resolving(jg.NoPrior()),
-    jg.Resolving(jg.UniformPrior(), 0.05),
-    jg.MaxMargin(jg.NoPrior()),
-)
+AT_SPOTS = tuple(gadget for gadget in ALL_GADGETS if gadget.name in ("resolving", "max-margin"))
+"""The gadgets and priors of the bundles that need no trunk; each spot batch has unsafe and some of them."""
+FEW_AT_SPOTS = 5
 
 
 def random_spot(rng: np.random.Generator) -> Spot:
@@ -511,9 +544,10 @@ def examine_spots(seed: int, count: int, findings: Findings) -> None:
         _hold_solution(each, solution, f"{each.spot.name}, spots {seed}", findings)
     blueprints = [evaluate_spot(spot, random_play(spot, seed)) for spot in asked]
     for player in (0, 1):
+        drawn = rng.permutation(len(AT_SPOTS))[:FEW_AT_SPOTS].tolist()
         found = refine_spots(
             asked,
-            AT_SPOTS,
+            (jg.Unsafe(), *(AT_SPOTS[number] for number in drawn)),
             blueprints=blueprints,
             hands_in_range=True,
             player=player,
@@ -592,4 +626,6 @@ def attack(seed: int, structures: int, findings: Findings) -> None:
         examine(solve_by_hands(hands, player, BY_HANDS, 200), findings, len(BY_HANDS) * 3)
         menus, _ = make_menu_bundle(seed, max(structures // 2, 1), player)
         examine_off_tree(menus, player, findings)
+        public, _ = make_menu_bundle(seed, 1, player, random_hands_shape)
+        examine_off_tree(public, player, findings, public=True)
     examine_spots(seed, max(structures // 10, 1), findings)

@@ -20,6 +20,7 @@ import pytest
 from jaxgadget.core.batch import Batch
 from jaxgadget.gadgets.alternative import BestResponseValues
 from jaxgadget.gadgets.frozen import Frozen
+from jaxgadget.gadgets.prior import UniformPrior
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.networks import checkpoints
 from jaxgadget.opponents.games import mixed_games
@@ -105,6 +106,13 @@ def searched_in_private() -> list[str]:
     return findings.violations
 
 
+def adopted_in_turn() -> list[str]:
+    findings, known = fuzz.Findings(), fuzz_fronts.jg.Knowledge(combine="in-turn")
+    for lane in range(bundle().blueprints.num_lanes):
+        fuzz_fronts.examine_in_turn(bundle(), 0, bundle().blueprints.lane(lane), known, findings)
+    return findings.violations
+
+
 def solved_by_hands() -> list[str]:
     findings, fresh = fuzz.Findings(), fuzz_fronts.make_hands_bundle(0)
     fuzz.examine(fuzz_fronts.solve_by_hands(fresh, 0, fuzz_fronts.BY_HANDS, 20), findings, 2)
@@ -152,6 +160,10 @@ def _remove_before_writing(patch: Patch) -> None:
 
 def _scale_promises(patch: Patch) -> None:
     patch.setattr(BestResponseValues, "values", lambda self, ranges: 0.99 * ranges.cbv)
+
+
+def _halve_promises(patch: Patch) -> None:
+    patch.setattr(BestResponseValues, "values", lambda self, ranges: 0.5 * ranges.cbv)
 
 
 def _scale_certificates(patch: Patch) -> None:
@@ -218,6 +230,16 @@ PLANTED: dict[str, Planted] = {
     ),
     "certificates off the menu × 0.999": Planted(
         _scale_certificates, answered, ("off the menu: the certificate is what the strategy guarantees",)
+    ),
+    "promises to own infostates in turn × 0.5": Planted(
+        _halve_promises,
+        adopted_in_turn,
+        ("private subgames: in turn nothing is lost",),
+    ),
+    "a uniform prior of rivers that is not": Planted(
+        lambda patch: patch.setattr(UniformPrior, "follow", lambda self, ranges: 0 * ranges.opponent + 0.9),
+        dealt,
+        ("spots: the optimum is at least the value",),
     ),
     "a hand takes its cards from others twice": Planted(
         _forget_the_hand_itself, dealt, ("spots: EVs are those of all pairs of hands",)

@@ -60,6 +60,7 @@ class Shape:
       public: the public observations, or None if the shape does not define them.
       payoff: player 0's payoff at a terminal history, of a normal draw.
       unevenness: of the chance after a history: the power to which its probabilities are raised.
+      bets: whether action 0 is a check or call and the others are bets, so that they can be translated.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Shape:
     public: Callable[[History], Hashable] | None = None
     payoff: Callable[[History, float], float] = _as_drawn
     unevenness: Callable[[History], float] = _even
+    bets: bool = False
 
 
 def _table(turns: Mapping[History, Turn]) -> Callable[[History], Turn]:
@@ -283,6 +285,7 @@ def side_by_side(name: str, shapes: Sequence[Shape]) -> Shape:
         lambda player, h: h[0] if len(h) == 1 else of(h).seen(player, h[1:]),
         payoff=lambda h, draw: of(h).payoff(h[1:], draw),
         unevenness=lambda h: of(h).unevenness(h[1:]) if h else 1.0,
+        bets=all(shape.bets for shape in shapes),
     )
 
 
@@ -349,6 +352,7 @@ def random_hands_shape(seed: int) -> Shape:
         lambda h: turns.get(h[1:], END) if h else (CHANCE, tuple(range(len(deals)))),
         lambda player, h: h[-1] if len(h) > 1 else deals[_deal(h)][player],
         payoff=lambda h, draw: scale * draw,
+        bets=True,
     )
 
 
@@ -624,6 +628,13 @@ class RandomGame:
         if public is None:
             return None
         return np.array([_number(ids, ("public", public(h))) for h in histories], np.int64)
+
+
+class RandomBets(RandomGame):
+    """A random game in which action 0 is a check or call and the others are bets: they can be translated."""
+
+    def bet_fraction(self, history: Sequence[Move], action: int) -> float:
+        return float(action)
 
 
 def random_game(shape: str, seed: int) -> RandomGame:

@@ -13,6 +13,7 @@ import pytest
 from jaxgadget.gadgets.registry import GADGETS
 from tests import fuzz, fuzz_fronts, fuzz_planted
 from tests.reference.gadgets import BOUNDED
+from tests.reference.random_games import random_hands_shape
 from tests.slow.test_faults import ignore_the_dead
 
 STRUCTURES, PROGRAMS, ITERATIONS = 40, 12, 200
@@ -135,6 +136,9 @@ def test_random_games_by_hands_hold(seed: int) -> None:
 @pytest.mark.parametrize("player", [0, 1])
 def test_answers_off_random_menus_hold(player: int) -> None:
     findings = fuzz.Findings()
+    public, _ = fuzz_fronts.make_menu_bundle(10, 1, player, random_hands_shape)
+    fuzz_fronts.examine_off_tree(public, player, findings, public=True)
+    assert findings.held["off the menu: safe answers lose nothing"] > 0
     fuzz_fronts.examine_off_tree(fuzz_fronts.make_menu_bundle(10, 4, player)[0], player, findings)
     assert not findings.violations, "\n".join(findings.violations)
 
