@@ -23,6 +23,7 @@ from jaxgadget.games.game import (
     HistoryLevel,
     Move,
     Refiner,
+    dense_ids,
 )
 from jaxgadget.games.stepwise import infostate_text, noticed_text
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
@@ -53,8 +54,9 @@ class StateMachine(abc.ABC, Generic[State]):
       num_actions: A, number of distinct player actions.
       num_outcomes: C, number of distinct chance outcomes.
       max_moves: maximum length of a history; simultaneous moves count once.
-      publics_first: True if infostates of equal length are numbered by public state, then by what the
-        player saw first; not for games in which a player may neither act nor observe anything.
+      publics_first: True if infostates of equal length are numbered by what players did, then by public
+        state, then by what the player saw first; not for games in which a player may neither act nor
+        observe anything.
     """
 
     publics_first: ClassVar[bool] = False
@@ -164,6 +166,7 @@ def levels_below(
       refiners: the ids of player 0, player 1 and the public at this level.
       budget: the budget that levels are claimed from.
     """
+    line = np.asarray(level.public)  # public states by what players did
     while True:
         expand = yield level
         goes_on = level.actor != TERMINAL
@@ -177,7 +180,11 @@ def levels_below(
             r.extend(moves.parent, a, s) for r, a, s in zip(refiners, own, seen, strict=True)
         )
         if machine.publics_first:
-            first, second = (_number_by_public(ids, public) for ids in (first, second))
+            by_chance = moves.action[2] >= 0
+            line, _ = dense_ids(
+                line[moves.parent] * (int(seen[2].max()) + 3) + np.where(by_chance, 0, seen[2] + 2)
+            )
+            first, second = (_number_by_public(ids, line, public) for ids in (first, second))
         actor, returns = np.asarray(machine.actor(state), np.uint8), np.zeros((2, len(public)))
         if (actor == TERMINAL).any():
             returns = np.where(actor == TERMINAL, np.asarray(machine.returns(state), np.float64), 0.0)
@@ -240,13 +247,13 @@ def moves_of(move: Move, actor: IntArray) -> IntArray:
     return np.array([move if actor[0] & bit else -1 for bit in MOVER_BITS])[:, None]
 
 
-def _number_by_public(ids: IntArray, public: IntArray) -> IntArray:
-    """Infostate ids of a level, which are consecutive, sorted by public state first."""
+def _number_by_public(ids: IntArray, line: IntArray, public: IntArray) -> IntArray:
+    """Infostate ids of a level, which are consecutive, sorted by what players did, then by public state."""
     first = ids.min()
-    public_of = np.zeros(ids.max() - first + 1, np.int64)
-    public_of[ids - first] = public
-    rank = np.empty_like(public_of)
-    rank[np.argsort(public_of, kind="stable")] = np.arange(len(rank))
+    keys = np.zeros((2, ids.max() - first + 1), np.int64)
+    keys[:, ids - first] = public, line
+    rank = np.empty_like(keys[0])
+    rank[np.lexsort(keys)] = np.arange(len(rank))
     return first + rank[ids - first]
 
 
