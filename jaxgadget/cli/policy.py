@@ -28,7 +28,7 @@ OF_METHOD = {
     "distil": ("target",),
     "mmd": ("eta", "alpha", "inner"),
     "ppo": ("minibatches", "epochs", "entropy", "final_entropy", "divergence", "clip"),
-    "rnad": ("regularisation", "swap"),
+    "rnad": ("regularisation", "swap", "threshold", "target_rate"),
 }
 """Options that only one method has."""
 
@@ -45,7 +45,7 @@ class PolicyTrainingOptions(SeedOptions):
       steps: number of training steps.
       width: number of units of each layer of the network.
       blocks: number of residual blocks of the network, of two layers each; `depth` in Python.
-      batch_size: number of infosets in a training step; for rnad of games.
+      batch_size: number of infosets in a training step; for ppo of decisions, for rnad of games.
       learning_rate: maximum learning rate; it rises during the first 2 % of the steps, then falls.
       average: the network's weights are an average over about the last share of the steps; 0 for the last
         ones.
@@ -79,6 +79,8 @@ class MethodOptions:
       clip: for ppo: maximum change of a probability's ratio that is rewarded.
       regularisation: for rnad: weight of the reward transformation.
       swap: for rnad: number of training steps between changes of the regularisation policy.
+      threshold: for rnad: largest absolute logit that NeuRD increases.
+      target_rate: for rnad: share of the weights that the target network takes over in each step.
     """
 
     method: Literal["mmd", "distil", "ppo", "rnad"] = "mmd"
@@ -94,6 +96,8 @@ class MethodOptions:
     clip: float | None = option(None, min=0, default=DEFAULT)
     regularisation: float | None = option(None, min=0, default=DEFAULT)
     swap: int | None = option(None, min=1, default=DEFAULT)
+    threshold: float | None = option(None, min=0, default=DEFAULT)
+    target_rate: float | None = option(None, metavar="SHARE", min=0, max=1, default=DEFAULT)
 
     def make(self) -> PolicyMethod:
         """The method.

@@ -87,6 +87,19 @@ def test_distil(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("method", "setting", "value"), [("ppo", "final_entropy", 0.25), ("rnad", "target_rate", 0.5)]
+)
+def test_methods_that_sample(method: str, setting: str, value: float, tmp_path: pathlib.Path) -> None:
+    arguments = ("--method", method, f"--{setting.replace('_', '-')}", value, "--batch-size", 8)
+    found = record(run(*TRAIN, *arguments, "--out", tmp_path / "policy", "--json", "-"))
+    assert (found["method"], found["steps"]) == (method, 4)
+    policy = load_policy(tmp_path / "policy", kuhn().game)
+    assert found["nash_conv"] == pytest.approx(nash_conv(policy, tree=kuhn())[0])
+    described = json.loads((tmp_path / "policy" / "network.json").read_text())
+    assert described["training"][setting] == value and set(described["architecture"]) == {"policy", "value"}
+
+
+@pytest.mark.parametrize(
     ("arguments", "expected"),
     [
         (("--method", "distil"), "--method distil needs a --target"),
@@ -97,6 +110,7 @@ def test_distil(tmp_path: pathlib.Path) -> None:
         ),
         (("--method", "distil", "--target", "cfr"), "target 'cfr' is unknown"),
         (("--method", "distil", "--target", "draws:2"), "2 lanes"),
+        (("--method", "rnad", "--clip", 1), "--clip has no effect with --method rnad"),
         (("--alpha", 0), "alpha=0.0: expected a positive number"),
         (("--max-histories", 10), "needs all decisions of kuhn_poker"),
     ],
