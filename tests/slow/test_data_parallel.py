@@ -4,13 +4,15 @@ import os
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
+import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 
 SCRIPT = """
-import sys
+import os, sys
 import jax, numpy as np
 from jaxgadget.games.goofspiel import Goofspiel
 from jaxgadget.learn.options import PolicyTrainingConfig
@@ -43,17 +45,16 @@ for method in (PPO(minibatches=2, epochs=3), RNaD(swap=5)):
     place = f"{folder}/{method.name}"
     whole = train_policy(machine, method, config=config, progress=False)
     part = train_policy(machine, method, config=config, folder=place, progress=False)
-    (__import__("pathlib").Path(place) / "checkpoints" / "12").rename(f"{folder}/{method.name}.gone")
+    os.rename(f"{place}/checkpoints/12", f"{folder}/{method.name}.lost")  # as if it had been killed before
     resumed = train_policy(machine, method, config=config, folder=place, progress=False)
-    for other in (part, resumed, ):
+    for other in (part, resumed):
         assert jax.tree.all(jax.tree.map(np.array_equal, other.policy.weights, whole.policy.weights))
     load_policy(place, machine)
 np.savez(file, **found)
 """
 
 
-def gradients(devices: int, folder: pathlib.Path) -> dict[str, object]:
-    np = pytest.importorskip("numpy")
+def gradients(devices: int, folder: pathlib.Path) -> dict[str, Any]:
     pytest.importorskip("orbax.checkpoint")
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     subprocess.run(
@@ -68,8 +69,6 @@ def gradients(devices: int, folder: pathlib.Path) -> dict[str, object]:
 
 
 def test_the_gradient_of_two_devices_is_that_of_one(tmp_path: pathlib.Path):
-    import numpy as np
-
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     one, two = gradients(1, tmp_path / "one"), gradients(2, tmp_path / "two")
