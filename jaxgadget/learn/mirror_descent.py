@@ -44,8 +44,8 @@ class MirrorDescent:
     Attributes:
       eta: η, the step size of the first iteration; that of iteration t is η / √t.
       alpha: α, the weight of the magnet in the first iteration; that of iteration t is α / √t.
-      inner: gradient steps per iteration; with too few the network does not follow: after 20,000 steps of
-        Leduc poker (α = 5) NashConv was 0.15 with 20 and 0.57 with 10.
+      inner: gradient steps per iteration; with too few the network does not follow: NashConv of Goofspiel 4
+        (η = 2) was 0.12 after 12,000 steps with 50, and 0.37 after 30,000 with 20.
 
     Raises:
       ValueError: if a setting is out of range.
@@ -53,7 +53,7 @@ class MirrorDescent:
 
     eta: float = 1.0
     alpha: float = 1.0
-    inner: int = 20
+    inner: int = 50
 
     def __post_init__(self) -> None:
         for name in ("eta", "alpha"):
