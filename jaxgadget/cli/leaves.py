@@ -109,11 +109,16 @@ class LeafOptions(SeedOptions):
         kind = find_kind(self.leaf) if self.leaf else None
         return kind is not None and kind.writer == "train_critic"
 
-    def load_critic(self, game: GameOptions) -> NetworkCritic:
-        """The critic at --leaf, without enumerating the game."""
-        from jaxgadget.learn.critic import load_critic
+    def load_critic(self, network: NetworkPolicy) -> NetworkCritic:
+        """The critic at --leaf; raises ValueError if it is for another network."""
+        from jaxgadget.learn.critic import load_critic, policy_digest
 
-        critic = load_critic(self.leaf, game.load())
+        critic = load_critic(self.leaf, network.machine)
+        if critic.policy != policy_digest(network):
+            raise ValueError(
+                f"--leaf {self.leaf!r} was trained for another --blueprint than {network.name!r}; expected "
+                "the same network, as it is the first of the strategies that the values are for"
+            )
         if self.k is not None and self.k != critic.num_entries:
             raise ValueError(
                 f"--leaf {self.leaf!r} has K = {critic.num_entries}, and --k is {self.k}; expected the same"

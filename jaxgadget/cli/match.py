@@ -167,7 +167,8 @@ def _play_states(
     solver: Solver,
 ) -> Played:
     """Matches of players that search from public states, in a game that is not enumerated."""
-    network, critic = blueprints.load_network(game), leaves.load_critic(game)
+    network = blueprints.load_network(game)
+    critic = leaves.load_critic(network)
     from jaxgadget.gadgets.gadget import describe
     from jaxgadget.policy.matches import play_players
     from jaxgadget.subgames.search_player import SearchPlayer

@@ -128,20 +128,24 @@ class Goofspiel(StateMachine[GoofspielState]):
         """True if chance deals the point cards."""
         return self.points_order == "random"
 
+    def _integers(self, xp: Any) -> Any:
+        """Smallest type of cards and numbers of tricks."""
+        return xp.int8 if self.num_cards < 2**7 else xp.int16
+
     def start(self, n: int, xp: Any) -> GoofspielState:
         """No card is played; the first point card is dealt if the order is fixed."""
         cards, turns = self.num_cards, self.turns
-        point = xp.full((turns, n), -1, xp.int8)
+        point = xp.full((turns, n), -1, self._integers(xp))
         if not self.is_random:
-            order = xp.asarray([self.point_card(turn) for turn in range(turns)], xp.int8)
+            order = xp.asarray([self.point_card(turn) for turn in range(turns)], self._integers(xp))
             point = xp.broadcast_to(order[:, None], (turns, n))
         return GoofspielState(
-            turn=xp.zeros(n, xp.int8),
-            bids=xp.full((2, turns, n), -1, xp.int8),
+            turn=xp.zeros(n, self._integers(xp)),
+            bids=xp.full((2, turns, n), -1, self._integers(xp)),
             points=point,
             hands=xp.ones((2, cards, n), bool),
             deck=xp.ones((cards if self.is_random else 0, n), bool),
-            lead=xp.zeros(n, xp.int16),
+            lead=xp.zeros(n, xp.int32),
         )
 
     def actor(self, state: GoofspielState) -> Array:
@@ -166,7 +170,7 @@ class Goofspiel(StateMachine[GoofspielState]):
     def step(self, state: GoofspielState, moves: Array) -> tuple[GoofspielState, Array]:
         """Deals a point card, or plays a trick, of which the winner or both bids are announced."""
         xp = namespace(state.turn)
-        bids, card = xp.asarray(moves[:2], xp.int8), xp.asarray(moves[2], xp.int8)
+        bids, card = xp.asarray(moves[:2], self._integers(xp)), xp.asarray(moves[2], self._integers(xp))
         if self.is_random:
             state = self._deal(state, card)
         state, result = self._bid(state, bids)
@@ -175,18 +179,18 @@ class Goofspiel(StateMachine[GoofspielState]):
             last_cards = [xp.where(is_last, xp.argmax(hand, axis=0), -1) for hand in state.hands]
             if self.is_random:
                 state = self._deal(state, xp.where(is_last, xp.argmax(state.deck, axis=0), -1))
-            state, last_result = self._bid(state, xp.asarray(xp.stack(last_cards), xp.int8))
+            state, last_result = self._bid(state, xp.asarray(xp.stack(last_cards), self._integers(xp)))
             result = xp.where(is_last, 3 * (1 + result) + last_result, result)
-        both_bids = xp.asarray(bids[0], xp.int16) * self.num_cards + bids[1]
+        both_bids = xp.asarray(bids[0], xp.int32) * self.num_cards + bids[1]
         announced = self.num_cards + (result if self.imp_info else both_bids)
-        return state, xp.stack([xp.where(card < 0, announced, xp.asarray(card, xp.int16))] * 3)
+        return state, xp.stack([xp.where(card < 0, announced, xp.asarray(card, xp.int32))] * 3)
 
     def _deal(self, state: GoofspielState, card: Array) -> GoofspielState:
         """The states after chance deals point cards, -1 for none."""
         xp = namespace(card)
         is_now = xp.arange(self.turns)[:, None] == state.turn
         return state._replace(
-            points=xp.where(is_now & (card >= 0), xp.asarray(card, xp.int8), state.points),
+            points=xp.where(is_now & (card >= 0), xp.asarray(card, self._integers(xp)), state.points),
             deck=state.deck & (xp.arange(self.num_cards)[:, None] != card),
         )
 
@@ -194,10 +198,10 @@ class Goofspiel(StateMachine[GoofspielState]):
         """The states after a trick, and `[n]` 0, 1, 2 if player 0 loses, draws, wins; bids may be -1."""
         xp, is_bid = namespace(bids), bids[0] >= 0
         is_now = (xp.arange(self.turns)[:, None] == state.turn) & is_bid
-        worth = xp.where(is_now, state.points + 1, 0).sum(axis=0, dtype=xp.int16)
-        result = xp.asarray(xp.sign(bids[0] - bids[1]), xp.int16)
+        worth = xp.where(is_now, state.points + 1, 0).sum(axis=0, dtype=xp.int32)
+        result = xp.asarray(xp.sign(bids[0] - bids[1]), xp.int32)
         after = state._replace(
-            turn=state.turn + xp.asarray(is_bid, xp.int8),
+            turn=state.turn + xp.asarray(is_bid, self._integers(xp)),
             bids=xp.where(is_now, bids[:, None], state.bids),
             hands=state.hands & (xp.arange(self.num_cards)[:, None] != bids[:, None]),
             lead=state.lead + result * worth,
@@ -224,7 +228,9 @@ class Goofspiel(StateMachine[GoofspielState]):
             seen.append(xp.stack([is_bid & (own < other), is_bid & (own > other)], axis=1))
         else:
             seen.append(other[:, None] == cards)
-        return xp.concatenate([turns, *[part.reshape(-1, state.turn.shape[0]) for part in seen]])
+        return xp.concatenate(
+            [turns, *[part.reshape(part.shape[0] * part.shape[1], part.shape[2]) for part in seen]]
+        )
 
     def point_card(self, turn: int) -> int:
         """The point card of a trick if the order is fixed."""

@@ -224,7 +224,7 @@ class LiarsDice(StateMachine[LiarsDiceState]):
         """Numbers of own dice by face, unary, once all are rolled; both players' bids."""
         xp, n = namespace(state.turn), state.turn.shape[0]
         faces = xp.asarray(self._hands.faces)[:, state.hand[player]]
-        many = (faces[:, None] > xp.arange(self.numdice)[:, None]).reshape(-1, n)
+        many = (faces[:, None] > xp.arange(self.numdice)[:, None]).reshape(len(faces) * self.numdice, n)
         is_rolled = state.rolled >= self.numdice * (player + 1)
         return xp.concatenate([many & is_rolled, state.bids == player, state.bids == 1 - player])
 

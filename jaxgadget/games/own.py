@@ -51,6 +51,7 @@ class OwnMachine(StateMachine[Any]):
     def __init__(self, game: StateMachine[Any], name: str):
         self.game = game
         self._name = name
+        self.publics_first = game.publics_first  # pyright: ignore[reportAttributeAccessIssue]
 
     def __reduce__(self) -> tuple[Callable[[str], Game], tuple[str]]:
         """Pickles the name: another process must run the user's file again."""

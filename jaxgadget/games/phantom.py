@@ -155,7 +155,8 @@ class PhantomMachine(StateMachine[PhantomState]):
         attempt, n = state.attempt[player], state.mover.shape[0]
         is_known, is_own = attempt > 0, state.owner == player
         numbers = xp.arange(1, 1 + (self.max_moves if self.knows_turn else self.num_cells))[:, None]
-        parts = [is_known & is_own, is_known & ~is_own, (attempt[:, None] == numbers).reshape(-1, n)]
+        when = (attempt[:, None] == numbers).reshape(len(attempt) * len(numbers), n)
+        parts = [is_known & is_own, is_known & ~is_own, when]
         if self.knows_turn:
             parts.append(numbers == state.turn)
         return xp.concatenate([*parts, xp.full((1, n), player == 1)])

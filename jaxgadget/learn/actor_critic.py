@@ -13,7 +13,7 @@ from jax.sharding import Mesh
 
 from jaxgadget.core.devices import HOME
 from jaxgadget.core.memory import find_memory
-from jaxgadget.games.machine import StateMachine
+from jaxgadget.games.machine import StateMachine, sum_of_returns
 from jaxgadget.learn.policy_lesson import PolicyTask
 from jaxgadget.learn.rollouts import BATCH, Rollouts, play, rollout_bytes
 from jaxgadget.networks.perceptron import PerceptronShape, Weights, evaluate
@@ -63,9 +63,14 @@ class ActorCritic:
         return -(-count // size) * size
 
     def play(self, weights: Weights, key: jax.Array, games: int) -> tuple[Rollouts, jax.Array]:
-        """Games of the policy against itself, and the networks' inputs `[T, 2, n, F + 2]`."""
+        """Games of the policy against itself, and the networks' inputs `[T, 2, n, F + 2]`.
+
+        Half of the sum of both players' returns is subtracted from each.
+        """
         policy = state_policy(self.machine, self.policy, weights[POLICY])
         rollouts = play(self.machine, policy, key, jnp.int32(0), games, self.mesh)
+        half = jnp.float32(sum_of_returns(self.machine) / 2)
+        rollouts = dataclasses.replace(rollouts, returns=rollouts.returns - half)
         features = rollouts.features
         inputs = jnp.stack([with_seat(features[:, player], player) for player in (0, 1)], axis=1)
         return rollouts, inputs

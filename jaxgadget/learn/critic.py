@@ -1,8 +1,9 @@
 """Critics: multi-valued states of games that are not enumerated, learned from play, and `train_critic`.
 
-A critic sees the whole state, both players' features, and has a value for each pair of continuations, as at a
-depth limit each player chooses how the game goes on (Brown, Sandholm and Amos 2018; Kubíček, Burch and Lisý
-2024). Continuations are the policy network and the network biased to classes of actions, as in a portfolio.
+A critic sees both players' features, as a rule the whole state, and has a value for each pair of
+continuations, as at a depth limit each player chooses how the game goes on (Brown, Sandholm and Amos 2018;
+Kubíček, Burch and Lisý 2024). Continuations are the policy network and the network biased to classes of
+actions, as in a portfolio.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import pandas as pd
 
 from jaxgadget.games.checks import check_machine
 from jaxgadget.games.machine import StateMachine, sum_of_returns
+from jaxgadget.learn.actor_critic import measure_game
 from jaxgadget.learn.options import TrainerConfig
-from jaxgadget.learn.rollouts import play, play_by
+from jaxgadget.learn.rollouts import play_by
 from jaxgadget.learn.trainer import Stateless, Trainer, TrainingResult
 from jaxgadget.networks.checkpoints import (
     NetworkKind,
@@ -54,9 +56,6 @@ from jaxgadget.util.progress import progress_bar
 KIND = NetworkKind(name="critic", version=1, writer="train_critic")
 """Kind of network of the training folder."""
 
-SCALE_GAMES = 4096
-"""Games from which the unit of a critic's outputs is estimated."""
-
 ROWS = 1 << 16
 """Maximum number of histories whose states are found at a time."""
 
@@ -67,6 +66,8 @@ def action_weights(num_actions: int, num_entries: int, factor: float) -> FloatAr
     Classes are neighbouring actions, as evenly as possible.
     """
     weights = np.ones((num_entries, num_actions))
+    if num_entries == 1:
+        return weights
     for entry, actions in enumerate(np.array_split(np.arange(num_actions), num_entries - 1), 1):
         weights[entry, actions] = factor
     return weights
@@ -87,6 +88,7 @@ class NetworkCritic:
       scale: unit of its outputs.
       num_entries: number of continuations, K.
       weights: its parameters.
+      policy: `policy_digest` of the network whose continuations it values.
       name: name for tables: its folder, otherwise `critic`.
     """
 
@@ -95,6 +97,7 @@ class NetworkCritic:
     scale: float
     num_entries: int
     weights: Weights
+    policy: str = ""
     name: str = "critic"
 
     def __repr__(self) -> str:
@@ -166,19 +169,19 @@ class CriticLesson(Stateless):
 
     def loss(self, weights: Weights, carried: None, step: jax.Array) -> jax.Array:
         """Mean squared error over the games of a step, in units of `scale`²."""
-        inputs, entries, returns, is_decision = self.branch(step)
+        inputs, entries, returns, goes_on = self.branch(step)
         table = evaluate(self.shape, weights, inputs)
         size = len(self.action_weights)
         values = jnp.take_along_axis(table, (entries[0] * size + entries[1])[:, None], axis=1)[:, 0]
-        squares = jnp.where(is_decision, jnp.square(values - returns), 0)
-        return jnp.sum(squares) / jnp.maximum(jnp.sum(is_decision), 1).astype(jnp.float32)
+        squares = jnp.where(goes_on, jnp.square(values - returns), 0)
+        return jnp.sum(squares) / jnp.maximum(jnp.sum(goes_on), 1).astype(jnp.float32)
 
     def branch(self, step: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
         """One state of each game of a step, with a target.
 
         Returns:
           `[n, 2F]` inputs, `[2, n]` both players' continuations, `[n]` returns in units of `scale`, and `[n]`
-          a mask of the games in which a player acts at this step.
+          a mask of the games that are not over at this step.
         """
         n, key = self.batch_size, jax.random.fold_in(self.key, step)
         keys = [jax.random.fold_in(key, number) for number in range(4)]
@@ -201,7 +204,8 @@ class CriticLesson(Stateless):
         row = jnp.arange(n)
         inputs = games.features[branched, :, row].reshape(n, -1).astype(jnp.float32)
         returns = (games.returns[0] - self.half) / self.scale
-        return inputs, entries, returns, games.acting[branched, :, row].any(axis=1)
+        goes_on = games.acting[branched, :, row].any(axis=1) | (games.outcome[branched, row] >= 0)
+        return inputs, entries, returns, goes_on
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -255,7 +259,7 @@ def train_critic(
     config.check_room(shape.inputs, shape.outputs)
     half = sum_of_returns(machine) / 2
     with precision(np.float32):
-        scale = max(float(_largest_payoff(policy, half, config.seed)), float(np.finfo(np.float32).tiny))
+        scale = measure_game(machine, config.seed).scale
         lesson = CriticLesson(
             policy=policy.weights,
             action_weights=jnp.asarray(action_weights(machine.num_actions, size, factor), jnp.float32),
@@ -273,6 +277,7 @@ def train_critic(
             scale=scale,
             num_entries=size,
             weights=initial_weights(shape, config.seed),
+            policy=policy_digest(policy),
         )
         if folder is not None:
             critic.name = os.fspath(folder)
@@ -281,8 +286,8 @@ def train_critic(
             "architecture": dataclasses.asdict(shape),
             "num_entries": size,
             "scale": scale,
-            "training": config.describe()
-            | {"factor": float(factor), "policy": digest(*map(np.asarray, jax.tree.leaves(policy.weights)))},
+            "policy": critic.policy,
+            "training": config.describe() | {"factor": float(factor)},
         }
         with open_training(folder, described, KIND) as keeper:
             trainer = Trainer(config, lesson, critic.weights, lambda weights: {}, keeper, began)
@@ -298,18 +303,9 @@ def critic_shape(machine: StateMachine[Any], num_entries: int, width: int, depth
     return PerceptronShape(inputs=inputs, outputs=num_entries**2, width=width, depth=depth)
 
 
-def _largest_payoff(policy: NetworkPolicy, half: float, seed: int) -> FloatArray:
-    """The largest absolute payoff in games of the policy with itself."""
-    returns = _play_returns(policy.machine, policy.shape, policy.weights, jax.random.key(seed))
-    return np.abs(np.asarray(returns[0]) - half).max()
-
-
-@compiled(static_argnums=(0, 1))
-def _play_returns(
-    machine: StateMachine[Any], shape: PerceptronShape, weights: Weights, key: jax.Array
-) -> jax.Array:
-    """`[2, SCALE_GAMES]` returns of a policy network with itself."""
-    return play(machine, state_policy(machine, shape, weights), key, jnp.int32(0), SCALE_GAMES).returns
+def policy_digest(policy: NetworkPolicy) -> str:
+    """Digest of a policy network's weights, equal for equal networks."""
+    return digest(*map(np.asarray, jax.tree.leaves(policy.weights)))
 
 
 def load_critic(folder: str | os.PathLike[str], game: TreeGame) -> NetworkCritic:
@@ -329,6 +325,7 @@ def load_critic(folder: str | os.PathLike[str], game: TreeGame) -> NetworkCritic
         shape = PerceptronShape(**{name: int(count) for name, count in counts.items()})
         size, scale = int(description["num_entries"]), float(description["scale"])
         steps = int(description["training"]["steps"])
+        policy = str(description["policy"])
         if size < 1 or not 0 < scale < np.inf:
             raise ValueError(f"num_entries {size}, scale {scale}")
     machine = check_game(str(description["game"]), game, label)
@@ -345,11 +342,14 @@ def load_critic(folder: str | os.PathLike[str], game: TreeGame) -> NetworkCritic
             f"{label} is not finished: it has the checkpoint of step {step} of {steps}; train it to the end "
             "by the same command"
         )
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(weights)):
+        raise ValueError(f"{label} has weights that are not finite; train again with a smaller learning rate")
     return NetworkCritic(
         machine=machine,
         shape=shape,
         scale=scale,
         num_entries=size,
         weights=weights,
+        policy=policy,
         name=os.fspath(folder),
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxgadget.games.machine import StateMachine
 from jaxgadget.learn.decisions import Decisions
-from jaxgadget.learn.options import PolicyTrainingConfig
+from jaxgadget.learn.options import LARGEST, PolicyTrainingConfig
 from jaxgadget.learn.trainer import Lesson
 from jaxgadget.networks.perceptron import PerceptronShape, Weights
 from jaxgadget.policy.network import POLICY, log_policy
@@ -92,6 +92,11 @@ class Batches:
     def of(task: PolicyTask, decisions: Decisions) -> Batches:
         """The decisions on the device, shuffled by the config's seed."""
         count = len(decisions.inputs)
+        if count * min(task.config.batch_size, count) > LARGEST:
+            raise ValueError(
+                f"batch_size={task.config.batch_size}: expected at most {LARGEST // count} for {count:,} "
+                "infosets, or a method that samples games"
+            )
         order = np.random.Generator(np.random.PCG64(task.config.seed)).permutation(count)
         return Batches(
             inputs=jnp.asarray(decisions.inputs),
@@ -104,7 +109,7 @@ class Batches:
     def rows(self, step: jax.Array) -> jax.Array:
         """`[batch_size]` the decisions of a step."""
         count = len(self.order)
-        first = (step % count) * (self.batch_size % count) % count  # within int32 for any step
+        first = (step % count) * (self.batch_size % count) % count  # within int32: see `of`
         return self.order[(first + jnp.arange(self.batch_size, dtype=jnp.int32)) % count]
 
     def log_policy(self, weights: Weights, rows: jax.Array | None = None) -> jax.Array:

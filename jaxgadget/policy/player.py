@@ -21,6 +21,9 @@ from jaxgadget.util.arrays import FloatArray, IntArray
 
 AnyPositions = TypeVar("AnyPositions", bound=Positions)
 
+LUCK_GAMES = 1 << 10
+"""Maximum number of games whose luck is found at a time, as all their moves are evaluated."""
+
 Baseline: TypeAlias = Callable[[Any], Any]
 """Estimate of player 0's payoff, `[n]`, of n `Positions` that are not at their end."""
 
@@ -161,9 +164,24 @@ def play_games(
                     total = weights.sum(axis=1, keepdims=True)
                     shares.setdefault(mover, []).append((acting[rows], (weights / total)[index]))
         if baseline is not None:
-            luck += _luck(games, options, shares, baseline)
+            for begin in range(0, len(match), LUCK_GAMES):
+                rows = np.arange(begin, min(begin + LUCK_GAMES, len(match)))
+                luck[rows] += _luck(games.take(rows), options[:, rows], _of_games(shares, rows), baseline)
         games = games.after(options)
     return games, luck
+
+
+def _of_games(
+    shares: Mapping[int, Sequence[tuple[IntArray, FloatArray]]], rows: IntArray
+) -> dict[int, list[tuple[IntArray, FloatArray]]]:
+    """The shares of consecutive games, renumbered."""
+    found = dict[int, list[tuple[IntArray, FloatArray]]]()
+    for mover, parts in shares.items():
+        for acting, table in parts:
+            inside = np.flatnonzero((acting >= rows[0]) & (acting <= rows[-1]))
+            if len(inside):
+                found.setdefault(mover, []).append((acting[inside] - rows[0], table[inside]))
+    return found
 
 
 def _luck(

@@ -18,7 +18,7 @@ import numpy as np
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.games.checks import check_machine
-from jaxgadget.games.game import ACTOR_BIT, HISTORY_BYTES, Move
+from jaxgadget.games.game import ACTOR_BIT, HISTORY_BYTES, Budget, Move
 from jaxgadget.games.machine import StateMachine, actors_along, moves_of
 from jaxgadget.games.public_state import Probabilities, PublicState, find_public_state, public_observations
 from jaxgadget.policy.policy import Policy
@@ -33,6 +33,9 @@ from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.matching import child_after, first_child
 from jaxgadget.tree.states import enumerate_from, game_from, public_roots, states_at
 from jaxgadget.util.arrays import FloatArray, IntArray
+
+EXPECTED = "expected a game in which both players know when a player acts"
+"""Remedy for games whose public states do not tell."""
 
 
 class PublicSearch(NamedTuple):
@@ -50,8 +53,8 @@ class PublicSearch(NamedTuple):
 
     @property
     def num_bytes(self) -> int:
-        """Approximate memory."""
-        return HISTORY_BYTES * self.tree.num_histories
+        """Approximate memory of the tree, and of the payoffs at its limit."""
+        return HISTORY_BYTES * self.tree.num_histories + self.handover.payoffs.nbytes
 
 
 class PublicSearches:
@@ -117,11 +120,19 @@ class PublicSearches:
         """The search at the last of the player's decisions in a history, after those at the others."""
         here = history[: decisions[-1]]
         observed = public_observations(self.machine, here)
+        before = history[: decisions[-2]] if len(decisions) > 1 else None
+        if before is not None and public_observations(self.machine, before) == observed:
+            raise ValueError(
+                f"{self.machine.name}: player {self.player} acts after {tuple(before)} and again after "
+                f"{tuple(here)}, in one public state; {EXPECTED}"
+            )
         if observed in self._kept:
             self._kept.move_to_end(observed)
             return self._kept[observed]
         if len(decisions) == 1:
-            search = self._run(find_public_state(self.machine, observed, self._strategy), None)
+            budget = Budget(self.machine.name, sys.maxsize, memory=self._memory_limit)
+            public = find_public_state(self.machine, observed, self._strategy, budget=budget)
+            search = self._run(public, None)
         else:
             above = self._search(history, decisions[:-1])
             nodes = self._nodes_below(above.tree, here)
@@ -136,20 +147,18 @@ class PublicSearches:
         return sum(search.num_bytes for search in self._kept.values())
 
     def _nodes_below(self, tree: HistoryTree, history: Sequence[Move]) -> IntArray:
-        """The nodes of a history's public state at which the player acts."""
+        """The nodes of a history's public state."""
         node = _find(tree, history)
         assert tree.public is not None
-        return np.flatnonzero((tree.public == tree.public[node]) & (tree.actor & ACTOR_BIT[self.player] > 0))
+        return np.flatnonzero(tree.public == tree.public[node])
 
     def _run(self, public: PublicState, descent: _Descent | None) -> PublicSearch:
         """Searches from a public state."""
         acts = np.asarray(self.machine.actor(public.state)) & ACTOR_BIT[self.player] > 0
         if not acts.all():
             raise ValueError(
-                f"{self.machine.name}: player {self.player} acts after "
-                f"{public.history(int(np.argmax(acts)))} but not after "
-                f"{public.history(int(np.argmin(acts)))}, which begin the same public state; expected a game "
-                "in which both players know when a player acts"
+                f"{self.machine.name}: player {self.player} does not act after "
+                f"{public.history(int(np.argmin(acts)))}, in a public state in which it acts; {EXPECTED}"
             )
         tree = enumerate_from(
             public,

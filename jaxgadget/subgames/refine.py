@@ -45,6 +45,7 @@ from jaxgadget.tree.cover import Cover
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.public import Tree
+from jaxgadget.tree.states import is_from_public_state
 from jaxgadget.util.arguments import check_player, moved
 from jaxgadget.util.arrays import BoolArray, FloatArray
 from jaxgadget.util.clock import Stopwatch
@@ -286,6 +287,14 @@ def refine(
         algorithm=algorithm,
     )
     requested, watch = list_gadgets(gadgets, solver.rule is None, (player,)), Stopwatch()
+    if is_from_public_state(tree):
+        above = {Capability.TRUNK, Capability.WAY, Capability.CONTINUATION}
+        check_capabilities(
+            requested,
+            frozenset(Capability) - above,
+            "a tree from a public state",
+            "Unsafe(), Resolving() or MaxMargin()",
+        )
     if knowledge is not None:
         check_knowledge(knowledge, requested, opponents)
     if isinstance(where, Cover):

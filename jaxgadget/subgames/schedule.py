@@ -19,6 +19,7 @@ from jaxgadget.subgames.limits import check_depth, limit_at_decisions, limit_by_
 from jaxgadget.tree.cut import Cut, CutSpec, cut_at, kept_subgames, leaf_above
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.public import Tree
+from jaxgadget.tree.states import is_from_public_state
 from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.arrays import BoolArray, IntArray
 from jaxgadget.values.histories import ValueFunction
@@ -231,6 +232,11 @@ def make_schedule(
       ValueError: if an argument is out of range, an infoset lies on both sides of a level or of a limit, or a
         search ends before a decision that it must determine.
     """
+    if is_from_public_state(tree):
+        raise ValueError(
+            f"tree={tree!r}: expected a tree of the whole game, as this one lacks the decisions above its "
+            "public state; SearchPlayer makes such trees itself"
+        )
     depth = None if depth is None else check_depth(depth)
     if limit not in LIMIT_KINDS:
         raise ValueError(

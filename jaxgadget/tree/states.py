@@ -61,6 +61,11 @@ def public_roots(tree: HistoryTree) -> IntArray:
     return np.arange(begin + game.num_choices - 1, end, game.num_choices)
 
 
+def is_from_public_state(tree: object) -> bool:
+    """True for a tree from `enumerate_from`, which lacks the decisions above the public state."""
+    return isinstance(tree, HistoryTree) and isinstance(tree.game, PublicStateGame)
+
+
 def game_from(tree: HistoryTree) -> PublicStateGame:
     """The game of a tree from `enumerate_from`; raises ValueError for another tree."""
     if not isinstance(tree.game, PublicStateGame):

@@ -34,9 +34,12 @@ def test_a_critic_is_trained_and_played_with_without_a_tree(
     shown = run(*MATCH, "--blueprint", blueprint, "--leaf", critic)
     assert "public states were searched" in shown.output
     monkeypatch.undo()
+    other = f"file:{tmp_path / 'another'}"
+    write(tmp_path / "another", make(GAME, width=4))
     for arguments, message in (
         ((*MATCH, "--blueprint", "uniform", "--leaf", critic), "expected file:DIR"),
         ((*MATCH, "--blueprint", blueprint, "--leaf", critic, "--k", 5), "K = 3"),
+        ((*MATCH, "--blueprint", other, "--leaf", critic), "trained for another"),
         ((*TRAIN, "--blueprint", "uniform", "--out", tmp_path / "other"), "expected file:DIR"),
         (("nested", GAME, "--blueprint", "uniform", "--leaf", critic), "a critic"),
     ):

@@ -339,3 +339,12 @@ DISTINCT = [g for g in SMALL + BEYOND if g not in FORGETFUL and getattr(g, "imp_
 def test_infosets_have_distinct_strings(game):
     names = enumerate_game(game).infoset_names
     assert len({*names[0], *names[1]}) == len(names[0]) + len(names[1])
+
+
+@pytest.mark.parametrize("cards", [127, 128, 200])
+def test_goofspiel_with_many_cards(cards):
+    game = Goofspiel(num_cards=cards, num_turns=1, points_order="ascending")
+    tree = enumerate_game(game)
+    assert tree.num_histories == 1 + cards**2
+    assert tree.payoff[tree.terminals].sum() == 0 and np.abs(tree.payoff).sum() == cards * (cards - 1)
+    assert len(tree.infosets[0]) == 1 and tree.infosets[0].num_actions[0] == cards

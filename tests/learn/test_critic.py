@@ -74,7 +74,7 @@ def test_targets_are_unbiased(name: str) -> None:
             batch_size=40_000,
         )
         inputs, entries, returns, acts = map(np.asarray, jax.jit(lesson.branch)(jnp.int32(3)))
-    decisions = np.flatnonzero(tree.actor & SIMULTANEOUS)
+    decisions = np.flatnonzero(tree.actor)  # and chance nodes
     exact = ExactValues(continuations(policy, tree, size, 4.0))(tree, decisions)
     squared = dataclasses.replace(tree, payoff=tree.payoff**2, cache={})
     squares = ExactValues(continuations(policy, squared, size, 4.0))(squared, decisions)
@@ -125,6 +125,7 @@ def test_files_resume_and_what_is_refused(tmp_path: Any) -> None:
         train_critic(network("kuhn_poker", 1), 2, config=SMALL, folder=folder, progress=False)
     description = json.loads((folder / "network.json").read_text())
     assert description["num_entries"] == 2
+    assert train_critic(policy, 1, config=SMALL, progress=False).critic.num_entries == 1
     for arguments, message in (({"num_entries": 4}, "num_entries"), ({"factor": 0}, "factor")):
         with pytest.raises(ValueError, match=message):
             train_critic(policy, **{"num_entries": 2, "config": SMALL} | arguments)

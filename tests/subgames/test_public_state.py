@@ -11,12 +11,14 @@ from jaxgadget import (
     ExactValues,
     MaxMargin,
     Policy,
+    ReachMaxMargin,
     Resolving,
     SearchPlayer,
     Solver,
     UniformPrior,
     Unsafe,
     load,
+    nested_search,
     play_players,
     refine,
 )
@@ -243,6 +245,29 @@ def test_memory_of_searches_is_bounded() -> None:
     played = play_players(game, {"search": player, "uniform": uniform}, matches=2, seed=0)
     assert played.table["mean_return"].abs().max() <= 1
     assert player.searches(0) > 3
+
+
+@pytest.mark.parametrize("name", ["dark_hex(board_size=2)", "phantom_ttt"])
+def test_games_whose_public_states_do_not_tell_who_acts_are_refused(name: str) -> None:
+    game = machine(name)
+
+    def uniform(state: Any, player: int) -> Any:
+        legal = game.legal(state, player)
+        return legal / np.maximum(legal.sum(axis=0), 1)
+
+    player = SearchPlayer(uniform, MaxMargin(), values=Zeros(), depth=1, iterations=2)
+    with pytest.raises(ValueError, match="both players know when a player acts"):
+        play_players(game, {"search": player, "uniform": uniform}, matches=20, seed=0)
+
+
+def test_trees_from_a_public_state_refuse_what_they_lack() -> None:
+    game = machine("kuhn_poker")
+    tree = enumerate_from(find_public_state(game, public_observations(game, [0, 1, 1])))
+    policy = Policy.uniform(tree)
+    with pytest.raises(ValueError, match="a tree from a public state does not provide it"):
+        refine(tree, public_roots(tree), policy, gadgets=[ReachMaxMargin()], player=0)
+    with pytest.raises(ValueError, match="expected a tree of the whole game"):
+        nested_search(tree, policy, MaxMargin(), player=1, iterations=2)
 
 
 class Zeros:

@@ -146,7 +146,7 @@ class LeducMachine(StateMachine[LeducState]):
         if self.hides_actions:
             effect = xp.where(xp.asarray(moves[:2]) >= 0, move, effect)
         is_now = xp.arange(state.actions.shape[1])[:, None] == xp.asarray(tables.position)[state.node]
-        effect = xp.asarray(effect, state.actions.dtype).reshape(-1, 1, len(card))
+        effect = xp.asarray(effect, state.actions.dtype).reshape(state.actions.shape[0], 1, len(card))
         after = LeducState(
             cards=xp.where(is_dealt, card, state.cards),
             node=node,
@@ -166,12 +166,13 @@ class LeducMachine(StateMachine[LeducState]):
         xp, n = namespace(state.node), state.node.shape[0]
         cards = xp.arange(self.deck.types)[:, None]
         actions = state.actions[player if self.hides_actions else 0]
+        taken = actions[:, None] == xp.arange(self.num_actions)[:, None]
         begins = self.betting.starting_player == player
         return xp.concatenate(
             [
                 cards == state.cards[player],
                 cards == state.cards[2],
-                (actions[:, None] == xp.arange(self.num_actions)[:, None]).reshape(-1, n),
+                taken.reshape(len(actions) * self.num_actions, n),
                 xp.full((1, n), begins),
             ]
         )
