@@ -18,6 +18,7 @@ from jaxgadget.games.kuhn import KuhnPoker
 from jaxgadget.games.leduc.no_limit import NoLimitLeduc
 from jaxgadget.games.leduc.rules import LeducPoker
 from jaxgadget.games.liars_dice import LiarsDice
+from jaxgadget.games.phantom import DarkHex
 from jaxgadget.games.registry import list_games, load
 from jaxgadget.games.stepwise import Rules, Step
 from jaxgadget.tree.history import enumerate_game
@@ -47,9 +48,15 @@ BUILT_IN = [
     LiarsDice(dice_sides=4),
     LiarsDice(dice_sides=3, bidding_rule="reset-quantity"),
     LiarsDice(numdice=2, dice_sides=2),
+    DarkHex(board_size=2),
+    DarkHex(board_size=2, gameversion="adh", obstype="reveal-numturns"),
 ]
+TOO_LARGE = {"phantom_ttt"}
+"""At any parameters; `test_phantom.py` samples its histories beside OpenSpiel's."""
 EXAMPLES = [
-    entry.name for entry in list_games() if not isinstance(load(entry.name), tuple(map(type, BUILT_IN)))
+    entry.name
+    for entry in list_games()
+    if entry.name not in TOO_LARGE and not isinstance(load(entry.name), tuple(map(type, BUILT_IN)))
 ]
 OPENSPIEL = [
     "kuhn_poker",
@@ -287,7 +294,7 @@ def test_examples_keep_the_contract(name):
 
 def test_every_named_game_is_tried():
     tried = {game.name.partition("(")[0] for game in BUILT_IN} | set(EXAMPLES)
-    assert tried == {entry.name for entry in list_games()} and len(EXAMPLES) >= 9
+    assert tried | TOO_LARGE == {entry.name for entry in list_games()} and len(EXAMPLES) >= 9
 
 
 @pytest.mark.parametrize("spec", OPENSPIEL)

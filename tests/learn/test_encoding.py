@@ -26,6 +26,8 @@ SMALL = {
         "num_cards=4,points_order=descending,imp_info=True",
         "num_cards=4,num_turns=2",
     ],
+    "dark_hex": ["board_size=2"],
+    "phantom_ttt": [],  # too large at any parameters
     "liars_dice": ["dice_sides=4", "numdice=2,dice_sides=2", "dice_sides=3,bidding_rule=reset-quantity"],
     "leduc_poker": [
         "",
