@@ -87,7 +87,8 @@ def match(
     """Play nested search with every gadget and prior against each other, in both seatings with shared chance.
 
     The blueprint also takes part. With a critic at --leaf, made by `train-critic`, the game is not
-    enumerated: the blueprint is a network, and searches run at the public states that matches reach.
+    enumerated: the blueprint is a network, and searches run at the public states that matches reach, which
+    take seconds each; choose few --matches.
     """
     output.check()
     offers = dataclasses.replace(gadgets, epsilon=(str(options.epsilon),)).make(context)

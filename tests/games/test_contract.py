@@ -52,7 +52,7 @@ BUILT_IN = [
     DarkHex(board_size=2, gameversion="adh", obstype="reveal-numturns"),
 ]
 TOO_LARGE = {"phantom_ttt"}
-"""At any parameters; `test_openspiel.py` samples its histories beside OpenSpiel's."""
+"""At any parameters; `test_builtin.py` samples its histories beside OpenSpiel's."""
 EXAMPLES = [
     entry.name
     for entry in list_games()
