@@ -211,7 +211,7 @@ CHEATS = [
     ),
     (NegativeChance(), r"chance probabilities \[0.5, -0.5, 1.0\]"),
     (Stuck(), r"player \d acts but has no legal action at history"),
-    (WidensIntegers(num_cards=3), "lead of the state is int64.* after a move, expected int16"),
+    (WidensIntegers(num_cards=3), "lead of the state is int64.* after a move, expected int32"),
     (GrowsHistory(num_cards=3), r"points of the state is int8\[4, 3\] after a move, expected int8\[3, 3\]"),
     (ForgetsWhatItIs(), r"step\(\) returned a tuple"),
     (MixesStates(), "depend on the other states of the batch"),

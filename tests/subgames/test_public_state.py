@@ -186,8 +186,15 @@ class InTree:
     ("game", "gadget"),
     [
         (load("kuhn_poker"), Resolving(UniformPrior(), 0.01)),
-        (load("leduc_poker(num_ranks=2,max_raises=1)"), MaxMargin()),
-        (GenericGoofspiel(num_cards=3, imp_info=True), Resolving(UniformPrior(), 0.01)),
+        pytest.param(
+            load("leduc_poker(num_ranks=2,max_raises=1)"), MaxMargin(), marks=pytest.mark.slow, id="leduc"
+        ),
+        pytest.param(
+            GenericGoofspiel(num_cards=3, imp_info=True),
+            Resolving(UniformPrior(), 0.01),
+            marks=pytest.mark.slow,
+            id="goofspiel",
+        ),
     ],
 )
 def test_searching_from_public_states_is_searching_in_the_tree(game: Any, gadget: Gadget) -> None:
