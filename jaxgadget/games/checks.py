@@ -290,7 +290,6 @@ class _Checker:
         together = take_states(after, row)
         same = all(np.array_equal(a, b) for a, b in zip(alone, together, strict=True))
         if not same or not np.array_equal(alone_seen, seen[:, row]):
-            self._levels.append(_Level(row * 0, moves[:, row], ()))
             self._refuse(
                 "a state's next state or observations depend on the other states of the batch",
                 "reduce over axes of a state only, never over the last one",
