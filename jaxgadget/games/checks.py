@@ -269,9 +269,9 @@ class _Checker:
             self._refuse(problem, remedy, int(rows[row]), self._describe(int(rows[first[group[row]]])))
         for position in first.tolist():
             key = (what, int(ids[position]))
-            found = values[position].tobytes(), len(self._levels) - 1, int(rows[position])
-            known, level, row = self._known.setdefault(key, found)
-            if known != found[0]:
+            seen = values[position].tobytes(), len(self._levels) - 1, int(rows[position])
+            known, level, row = self._known.setdefault(key, seen)
+            if known != seen[0]:
                 self._refuse(problem, remedy, int(rows[position]), self._describe(row, level))
 
     def _check_seen(self, seen: Any, n: int) -> IntArray:

@@ -162,7 +162,7 @@ class PhantomMachine(StateMachine[PhantomState]):
         return xp.concatenate([*parts, xp.full((1, n), player == 1)])
 
     def _shown(self, player: int, history: Sequence[Move], width: int, shows_others: bool) -> tuple[str, str]:
-        """What a player knows of the board, and its attempts, as in OpenSpiel's strings."""
+        """A player's view of the board, and its attempts, as in OpenSpiel's strings."""
         cells = cast(Sequence[int], history)  # no simultaneous moves
         mover, owner, attempts = 0, dict[int, int](), list[str]()
         known = ["."] * self.num_cells

@@ -40,7 +40,13 @@ from jaxgadget.networks.perceptron import (
     evaluate,
     initial_weights,
 )
-from jaxgadget.policy.network import NetworkPolicy, check_game, state_policy
+from jaxgadget.policy.network import (
+    NetworkPolicy,
+    check_game,
+    check_shape,
+    check_trained,
+    state_policy,
+)
 from jaxgadget.policy.portfolio import FACTOR, SIZE
 from jaxgadget.policy.positions import StatePositions
 from jaxgadget.tree.history import HistoryTree
@@ -330,20 +336,9 @@ def load_critic(folder: str | os.PathLike[str], game: TreeGame) -> NetworkCritic
             raise ValueError(f"num_entries {size}, scale {scale}")
     machine = check_game(str(description["game"]), game, label)
     expected = critic_shape(machine, size, shape.width, shape.depth)
-    if shape != expected:
-        raise ValueError(
-            f"{label} has {shape.inputs} inputs and {shape.outputs} outputs; {machine.name} has "
-            f"{expected.inputs} and {expected.outputs} now: its rules have changed, so train again"
-        )
+    check_shape(shape, expected, machine.name, label)
     weights = restore_weights(folder, abstract_weights(shape), KIND)
-    step = last_step(folder)
-    if step != steps:
-        raise ValueError(
-            f"{label} is not finished: it has the checkpoint of step {step} of {steps}; train it to the end "
-            "by the same command"
-        )
-    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(weights)):
-        raise ValueError(f"{label} has weights that are not finite; train again with a smaller learning rate")
+    check_trained(weights, last_step(folder), steps, label)
     return NetworkCritic(
         machine=machine,
         shape=shape,

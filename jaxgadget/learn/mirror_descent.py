@@ -82,7 +82,7 @@ class MirrorDescent:
         decisions = task.all_decisions(self.name)
         return MirrorDescentLesson(
             batches=Batches.of(task, decisions),
-            values=ExactValues.of(decisions),
+            values=ActionValues.of(decisions),
             eta=jnp.float32(self.eta),
             alpha=jnp.float32(self.alpha),
             inner=self.inner,
@@ -95,7 +95,7 @@ class MirrorDescent:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExactValues:
+class ActionValues:
     """Values of all actions of a game under a policy of both players.
 
     Attributes:
@@ -113,7 +113,7 @@ class ExactValues:
     chance: tuple[jax.Array, jax.Array]
 
     @staticmethod
-    def of(decisions: Decisions) -> ExactValues:
+    def of(decisions: Decisions) -> ActionValues:
         """The game of some decisions, in float32."""
         tree, form = decisions.tree, whole_treeplexes(decisions.tree)
         columns: list[tuple[Any, ...]] = []
@@ -128,7 +128,7 @@ class ExactValues:
             columns.append(tuple(jnp.asarray(a.astype(kind)) for a, kind in zip(arrays, kinds, strict=True)))
         cells, infoset, sequence, chance = zip(*columns, strict=True)
         problem = whole_problem(tree, 1, np.float32)
-        return ExactValues(problem=problem, cells=cells, infoset=infoset, sequence=sequence, chance=chance)
+        return ActionValues(problem=problem, cells=cells, infoset=infoset, sequence=sequence, chance=chance)
 
     def __call__(self, policy: jax.Array) -> jax.Array:
         """Values of actions for the acting player, given their infoset.
@@ -171,7 +171,7 @@ class MirrorDescentLesson:
     """
 
     batches: Batches
-    values: ExactValues
+    values: ActionValues
     eta: jax.Array
     alpha: jax.Array
     inner: int = dataclasses.field(metadata={"static": True})

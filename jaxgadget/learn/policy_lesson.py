@@ -1,4 +1,4 @@
-"""What all trainings of policy networks on a tree share: batches of decisions, and the method's protocol."""
+"""Trainings of policy networks: the protocol of methods, and batches of a tree's decisions."""
 
 from __future__ import annotations
 

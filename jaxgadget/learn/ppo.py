@@ -106,7 +106,7 @@ class PPO:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Decisions:
+class Sample:
     """C decisions of both players, those of one game in a row.
 
     Attributes:
@@ -129,7 +129,7 @@ class Decisions:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PPOLesson:
-    """A `Lesson` whose state is the `Decisions` of the latest games.
+    """A `Lesson` whose state is the `Sample` of the latest games.
 
     Attributes:
       key: random key.
@@ -154,17 +154,17 @@ class PPOLesson:
         """C, number of decisions that are kept of a batch of games."""
         return self.batch_size * self.method.minibatches
 
-    def init(self, weights: Weights) -> Decisions:
+    def init(self, weights: Weights) -> Sample:
         """Zeros; the first step plays games."""
         shapes = jax.eval_shape(self.collect, weights, jnp.int32(0))
         return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
-    def carry(self, carried: Decisions, weights: Weights, step: jax.Array) -> Decisions:
+    def carry(self, carried: Sample, weights: Weights, step: jax.Array) -> Sample:
         """New games every epochs × minibatches steps."""
         batch, used = jnp.divmod(step, self.method.epochs * self.method.minibatches)
         return jax.lax.cond(used == 0, lambda: self.collect(weights, batch), lambda: carried)
 
-    def collect(self, weights: Weights, batch: jax.Array) -> Decisions:
+    def collect(self, weights: Weights, batch: jax.Array) -> Sample:
         """Decisions of a new batch of games; the first ones are repeated if there are fewer than C."""
         networks, capacity = self.networks, self.capacity
         rollouts, inputs = networks.play(weights, jax.random.fold_in(self.key, batch), self.games)
@@ -173,9 +173,9 @@ class PPOLesson:
             values, rollouts.returns / self.scale, rollouts.acting, decay=self.method.trace_decay
         ).value
         acting = by_game(rollouts.acting)
-        (found,) = jnp.nonzero(acting, size=capacity)
-        row = found[jnp.arange(capacity) % jnp.minimum(jnp.sum(acting), capacity)]
-        every = Decisions(
+        (decision,) = jnp.nonzero(acting, size=capacity)
+        row = decision[jnp.arange(capacity) % jnp.minimum(jnp.sum(acting), capacity)]
+        every = Sample(
             inputs=inputs,
             legal=rollouts.legal,
             probability=rollouts.probability,
@@ -185,7 +185,7 @@ class PPOLesson:
         )
         return jax.tree.map(lambda x: split(by_game(x)[row], networks.mesh, 0), every)
 
-    def loss(self, weights: Weights, carried: Decisions, step: jax.Array) -> jax.Array:
+    def loss(self, weights: Weights, carried: Sample, step: jax.Array) -> jax.Array:
         """The surrogate, the entropy, the divergence and the squared error of the values."""
         method, networks = self.method, self.networks
         rows = self._rows(step)

@@ -174,10 +174,10 @@ class RNaDLesson:
         penalty = method.regularisation * penalty
         lost = put(jnp.sum(jnp.exp(log) * penalty, axis=-1))
         values = networks.values(carried.target, inputs)
-        found = v_trace(put(values), games.returns / self.scale, games.acting, rewards=lost[:, ::-1] - lost)
-        gains = action_values(values, take(found.outcome), take(games.action), take(games.probability))
+        traced = v_trace(put(values), games.returns / self.scale, games.acting, rewards=lost[:, ::-1] - lost)
+        gains = action_values(values, take(traced.outcome), take(games.action), take(games.probability))
         neurd = neurd_loss(logits, legal, gains - penalty, threshold=method.threshold, clip=LARGEST_FORCE)
-        error = jnp.square(networks.values(weights, inputs) - take(found.value))
+        error = jnp.square(networks.values(weights, inputs) - take(traced.value))
         is_row, player = jnp.arange(len(rows)) < count, rows % 2
         own = jnp.stack([is_row & (player == each) for each in (0, 1)]).astype(jnp.float32)
         share = jnp.sum(own / jnp.maximum(jnp.sum(own, axis=1, keepdims=True), 1), axis=0)

@@ -93,7 +93,7 @@ class Progress:
 
     @property
     def parts(self) -> dict[str, Any]:
-        """What a checkpoint stores, by name."""
+        """The parts of a checkpoint, by name."""
         names = "weights", "optimiser", "carried", "average"
         parts = {name: getattr(self, name) for name in names}
         return {name: part for name, part in parts.items() if jax.tree.leaves(part)}

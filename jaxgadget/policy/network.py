@@ -209,15 +209,25 @@ def load_policy(folder: str | os.PathLike[str], game: TreeGame) -> NetworkPolicy
     machine = check_game(name, game, label)
     shape = shapes[POLICY]
     expected = policy_shape(machine, shape.width, shape.depth)
-    if shape != expected:
-        raise ValueError(
-            f"{label} has {shape.inputs} inputs and {shape.outputs} outputs; {machine.name} has "
-            f"{expected.inputs} and {expected.outputs} now: its rules have changed, so train again"
-        )
+    check_shape(shape, expected, machine.name, label)
     like = {part: abstract_weights(shape) for part, shape in shapes.items()}
     item = "average" if description["training"].get("average") else "weights"
     weights = restore_weights(folder, like, KIND, item)[POLICY]
-    step = last_step(folder)
+    check_trained(weights, last_step(folder), steps, label)
+    return NetworkPolicy(machine=machine, shape=shape, weights=weights, name=os.fspath(folder))
+
+
+def check_shape(shape: PerceptronShape, expected: PerceptronShape, game: str, label: str) -> None:
+    """Raises ValueError if a stored network has other inputs or outputs than its game has now."""
+    if shape != expected:
+        raise ValueError(
+            f"{label} has {shape.inputs} inputs and {shape.outputs} outputs; {game} has "
+            f"{expected.inputs} and {expected.outputs} now: its rules have changed, so train again"
+        )
+
+
+def check_trained(weights: Weights, step: int | None, steps: int, label: str) -> None:
+    """Raises ValueError if a network was not trained to the end, or has weights that are not finite."""
     if step != steps:
         raise ValueError(
             f"{label} is not finished: it has the checkpoint of step {step} of {steps}; train it to the end "
@@ -225,7 +235,6 @@ def load_policy(folder: str | os.PathLike[str], game: TreeGame) -> NetworkPolicy
         )
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(weights)):
         raise ValueError(f"{label} has weights that are not finite; train again with a smaller learning rate")
-    return NetworkPolicy(machine=machine, shape=shape, weights=weights, name=os.fspath(folder))
 
 
 def _parse(description: dict[str, Any]) -> tuple[str, dict[str, PerceptronShape], int]:

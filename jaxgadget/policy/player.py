@@ -175,13 +175,13 @@ def _of_games(
     shares: Mapping[int, Sequence[tuple[IntArray, FloatArray]]], rows: IntArray
 ) -> dict[int, list[tuple[IntArray, FloatArray]]]:
     """The shares of consecutive games, renumbered."""
-    found = dict[int, list[tuple[IntArray, FloatArray]]]()
+    parts_of = dict[int, list[tuple[IntArray, FloatArray]]]()
     for mover, parts in shares.items():
         for acting, table in parts:
             inside = np.flatnonzero((acting >= rows[0]) & (acting <= rows[-1]))
             if len(inside):
-                found.setdefault(mover, []).append((acting[inside] - rows[0], table[inside]))
-    return found
+                parts_of.setdefault(mover, []).append((acting[inside] - rows[0], table[inside]))
+    return parts_of
 
 
 def _luck(

@@ -285,8 +285,8 @@ class StatePositions:
     def children(self) -> tuple[Self, IntArray, IntArray]:
         """All games one move later."""
         actor, budget = self.actor.astype(np.uint8), Budget(self.game, sys.maxsize)
-        found = find_moves(self.machine, self.state, actor, np.arange(len(actor)), budget)
-        return self.take(found.parent).after(found.action), found.parent, found.action
+        moves = find_moves(self.machine, self.state, actor, np.arange(len(actor)), budget)
+        return self.take(moves.parent).after(moves.action), moves.parent, moves.action
 
     def moves(self, game: int) -> tuple[Move, ...]:
         """The moves of a game so far."""

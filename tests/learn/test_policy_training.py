@@ -15,7 +15,7 @@ from jaxgadget.games.examples import matching_pennies_forfeit
 from jaxgadget.learn import policy_training
 from jaxgadget.learn.decisions import Decisions
 from jaxgadget.learn.distillation import Distil
-from jaxgadget.learn.mirror_descent import ExactValues, MirrorDescent
+from jaxgadget.learn.mirror_descent import ActionValues, MirrorDescent
 from jaxgadget.learn.options import PolicyTrainingConfig
 from jaxgadget.learn.policy_lesson import PolicyTask
 from jaxgadget.learn.policy_training import PolicyTraining, train_policy
@@ -67,7 +67,7 @@ def test_values_of_actions_are_those_of_the_definition(name: str):
     expected = mmd.action_values(policy)
     with precision(np.float32):
         table = jnp.asarray(decisions.table(policy), jnp.float32)
-        found = np.asarray(jax.jit(ExactValues.of(decisions).__call__)(table))
+        found = np.asarray(jax.jit(ActionValues.of(decisions).__call__)(table))
     assert found[~decisions.legal].max(initial=0) == 0
     for cells, rows in zip(decisions.cells, expected, strict=True):
         np.testing.assert_allclose(found.reshape(-1)[cells], rows, atol=2e-5)
@@ -78,7 +78,7 @@ def test_values_are_0_where_the_opponent_never_plays_to():
     decisions = Decisions.of(tree)
     passes = Policy.from_function(tree, lambda player, infoset, width: [1, 0], "passes")
     with precision(np.float32):
-        values = ExactValues.of(decisions)(jnp.asarray(decisions.table(passes), jnp.float32))
+        values = ActionValues.of(decisions)(jnp.asarray(decisions.table(passes), jnp.float32))
     after_bet = np.array([name.endswith("b") for names in tree.infoset_names for name in names])
     assert (np.asarray(values)[after_bet] == 0).all() and (np.asarray(values)[~after_bet] != 0).any()
 

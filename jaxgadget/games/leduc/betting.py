@@ -132,7 +132,7 @@ class Betting:
 
 
 class BettingNode(NamedTuple):
-    """What still matters of a betting sequence.
+    """The part of a betting sequence on which the rest of the game depends.
 
     Attributes:
       is_second: True if the public card is dealt.
@@ -271,8 +271,8 @@ class BettingLines:
             moves = list(self._moves[number])
             actor = CHANCE if state.round_is_over else ACTOR_BIT[state.mover]
             won = min(state.paid) * (-1 if folder == 0 else 1)
-            place = position + self.round_length * is_second
-            rows.append((TERMINAL if node.is_over else actor, place, won, folder < 0))
+            action_idx = position + self.round_length * is_second
+            rows.append((TERMINAL if node.is_over else actor, action_idx, won, folder < 0))
             legal[moves, number] = True
             after[moves, number] = self._after[number] or 0
             for move in moves:
