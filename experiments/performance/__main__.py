@@ -12,16 +12,30 @@ import re
 
 import jax
 
-from experiments.performance import gadgets, grid, lanes, machine, machines, peers, profile, sharing
+from experiments.performance import (
+    forms,
+    gadgets,
+    grid,
+    lanes,
+    machine,
+    machines,
+    peers,
+    profile,
+    programs,
+    rivers,
+    sharing,
+)
 from experiments.study import Study
+from jaxgadget.bench.inspect import DEVICES
 
-DEVICE = re.sub(r"[^a-z0-9]+", "-", jax.local_devices()[0].device_kind.lower()).strip("-")
+KIND = re.sub(r"[^a-z0-9]+", "-", jax.local_devices()[0].device_kind.lower()).strip("-")
+DEVICE = next((name for name in DEVICES if name in KIND), KIND)
 
 STUDY = Study(
     name="performance",
     description=__doc__,
     folder=pathlib.Path(__file__).parent / DEVICE,
-    experiments=(machine, peers, lanes, profile, grid, sharing, gadgets, machines),
+    experiments=(machine, peers, lanes, profile, grid, sharing, gadgets, machines, programs, forms, rivers),
     ending="csv",
 )
 main = STUDY.main

@@ -270,7 +270,7 @@ def _runners(
             report(len(lanes) + peer_idx)
             try:
                 runners += build_peer(engine, name, options.rule.name)
-            except ValueError as error:
+            except (ValueError, ImportError) as error:  # an installed peer may lack a package of its own
                 if options.named:
                     raise
                 skipped.append(f"{engine} is skipped for {name}: {error}")

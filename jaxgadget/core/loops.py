@@ -10,6 +10,10 @@ LoopForm = Literal["graph", "blocks", "host"]
 By default (`host`), XLA runs a loop whose number of iterations is an argument from the host: after every
 iteration it copies the condition and waits. As `graph` the whole loop is one CUDA graph, which needs CUDA
 12.3; in `blocks`, the host is asked after `BLOCK` iterations, and the program is twice as large.
+
+An iteration of one lane of Leduc poker takes an H100 45 µs as `graph`, 41 in `blocks`, 56 by `host`; of 1,024
+lanes 128, 121 and 135. Loops that check the gap every few iterations have no blocks to run, and all of them run
+as `graph`.
 """
 
 LOOP_FORM: LoopForm = "graph"
@@ -36,6 +40,6 @@ On a CPU a chunk of lanes has fewer."""
 PIECE_BYTES = 2 << 20
 """Least mean bytes of the pieces of an array over actions, in which the loop then keeps it; never in blocks.
 
-By the model of `jaxgadget.bench.inspect`, an iteration of Leduc poker takes an H200 219 µs in pieces with
-8,192 lanes, and 273 otherwise; with 65,536 1.4 and 2.3 ms. Programs take two to four times as long to
-compile."""
+An iteration of Leduc poker takes an H100 376 µs in pieces with 8,192 lanes, and 607 otherwise; with 65,536 2.4
+and 5.0 ms. It is faster in pieces with 2,048 lanes, too, 150 and 187 µs, but compiling then takes longer than
+some 200,000 iterations save: programs take about twice as long to compile."""

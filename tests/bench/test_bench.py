@@ -172,6 +172,20 @@ def test_by_default_peers_that_lack_the_algorithm_or_the_game_are_left_out(
     assert set(benchmark.skipped) < set(bench_notes(benchmark))
 
 
+def test_by_default_peers_that_cannot_be_imported_are_left_out(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*_: object) -> None:
+        raise ImportError("No module named 'ml_collections'")
+
+    monkeypatch.setattr(jaxgadget.bench.bench, "build_peer", fail)
+    benchmark = bench("kuhn_poker", lanes=[1], iterations=1)
+    assert [row.engine for row in benchmark.rows] == [OURS]
+    assert benchmark.skipped[0] == "openspiel is skipped for kuhn_poker: No module named 'ml_collections'"
+    with pytest.raises(ImportError, match="ml_collections"):
+        bench("kuhn_poker", engines=["openspiel"], iterations=1)
+
+
 # --- peers --------------------------------------------------------------------------------
 
 
