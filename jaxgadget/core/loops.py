@@ -12,7 +12,7 @@ iteration it copies the condition and waits. As `graph` the whole loop is one CU
 12.3; in `blocks`, the host is asked after `BLOCK` iterations, and the program is twice as large.
 
 An iteration of one lane of Leduc poker takes an H100 45 µs as `graph`, 41 in `blocks`, 56 by `host`; of 1,024
-lanes 128, 121 and 135. `graph` also holds loops that check the gap every few iterations, which have no blocks.
+lanes 128, 121 and 135. A graph also has loops that check the gap every few iterations, which have no blocks.
 """
 
 LOOP_FORM: LoopForm = "graph"
@@ -39,6 +39,6 @@ On a CPU a chunk of lanes has fewer."""
 PIECE_BYTES = 2 << 20
 """Least mean bytes of the pieces of an array over actions, in which the loop then keeps it; never in blocks.
 
-An iteration of Leduc poker takes an H100 376 µs in pieces with 8,192 lanes, and 607 otherwise; with 65,536 lanes
-2.4 and 5.0 ms. With 2,048 lanes it is faster in pieces, too, 150 and 187 µs, but programs in pieces take twice as
-long to compile, and 230,000 iterations would have to make up for that."""
+An iteration of Leduc poker takes an H100 376 µs in pieces with 8,192 lanes, and 607 otherwise; with 65,536
+2.4 and 5.0 ms. With 2,048 lanes it is faster in pieces, too, 150 and 187 µs, but programs in pieces take
+twice as long to compile, and 230,000 iterations would have to make up for that."""
