@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Iterator
 
@@ -46,7 +47,8 @@ class HandRange:
     weights: FloatArray
 
     def __post_init__(self) -> None:
-        weights = np.asarray(self.weights, np.float64)
+        weights = np.array(self.weights, np.float64)
+        weights.flags.writeable = False  # spots share ranges
         if weights.shape != (len(HANDS),):
             raise ValueError(f"weights have shape {weights.shape}: expected ({len(HANDS)},), one per hand")
         wrong = np.flatnonzero(~((weights >= 0) & (weights <= 1)))
@@ -86,16 +88,22 @@ class HandRange:
         """
         if not isinstance(text, str):
             raise ValueError(f"{name}={text!r}: {_EXPECTED}")
-        weights = np.zeros(len(HANDS))
-        position = 0
-        for item in text.split(","):
-            reader = _Reader(text, position, position + len(item), name)
-            hands = reader.hands()
-            weights[hands] = reader.weight()
-            position += len(item) + 1
-        if not weights.any():
-            raise ValueError(f"{name}={text!r}: no hand has a positive weight; {_EXPECTED}")
-        return HandRange(weights)
+        return _parse(text, name)
+
+
+@functools.lru_cache(maxsize=64)
+def _parse(text: str, name: str) -> HandRange:
+    """`HandRange.parse` of a string; spots often have the same ranges."""
+    weights = np.zeros(len(HANDS))
+    position = 0
+    for item in text.split(","):
+        reader = _Reader(text, position, position + len(item), name)
+        hands = reader.hands()
+        weights[hands] = reader.weight()
+        position += len(item) + 1
+    if not weights.any():
+        raise ValueError(f"{name}={text!r}: no hand has a positive weight; {_EXPECTED}")
+    return HandRange(weights)
 
 
 def grid_cells(hands: IntArray) -> tuple[IntArray, IntArray]:

@@ -162,7 +162,7 @@ class Spot:
     @functools.cached_property
     def betting(self) -> BettingTree:
         """The public tree; print it to see the bets that the menus allow."""
-        return build_betting(*self._streets)
+        return _build_betting(*self._streets)
 
     @functools.cached_property
     def num_nodes(self) -> int:
@@ -170,13 +170,13 @@ class Spot:
         return count_nodes(*self._streets)
 
     @property
-    def _streets(self) -> tuple[SpotBetting, list[int]]:
+    def _streets(self) -> tuple[SpotBetting, tuple[int, ...]]:
         """Pot, stack and menus of every street, and the cards that may be dealt between them."""
         menus = [_pair(self.menus)]
         if len(self.cards) == 5:
-            return SpotBetting(self.pot, self.stack, tuple(menus)), []
+            return SpotBetting(self.pot, self.stack, tuple(menus)), ()
         menus.append(menus[0] if self.river_menus is None else _pair(self.river_menus))
-        return SpotBetting(self.pot, self.stack, tuple(menus)), cards_left(self.cards).tolist()
+        return SpotBetting(self.pot, self.stack, tuple(menus)), tuple(cards_left(self.cards).tolist())
 
     @functools.cached_property
     def showdowns(self) -> Showdowns:
@@ -260,6 +260,12 @@ class Spot:
 
 _NO_PAIR = 1e-12
 """Share of the weight of all pairs below which compatible pairs are rounding errors."""
+
+
+@functools.lru_cache(maxsize=8)
+def _build_betting(betting: SpotBetting, cards: tuple[int, ...]) -> BettingTree:
+    """A public tree; all rivers with the same pot, stack and menus share it."""
+    return build_betting(betting, cards)
 
 
 def _are_menus(menus: object) -> bool:

@@ -27,12 +27,11 @@ def test_a_critic_is_trained_and_played_with_without_a_tree(
     assert (record["game"], record["k"], record["steps"]) == (GAME, 3, 4)
     assert 0 < record["root_loss"] < 3
     monkeypatch.setattr(history, "_generate", _only_from_public_states(history._generate))
-    played = run(*MATCH, "--blueprint", blueprint, "--leaf", critic, "--json", "-")
+    played = run(*MATCH, "--blueprint", blueprint, "--leaf", critic, "--json", tmp_path / "match.json")
     assert played.exit_code == 0, played.output
-    rows = json.loads(played.stdout)["rows"]
+    assert "public states were searched" in played.output
+    rows = json.loads((tmp_path / "match.json").read_text())["rows"]
     assert {row["row"] for row in rows} == {"max-margin", "blueprint"}
-    shown = run(*MATCH, "--blueprint", blueprint, "--leaf", critic)
-    assert "public states were searched" in shown.output
     monkeypatch.undo()
     other = f"file:{tmp_path / 'another'}"
     write(tmp_path / "another", make(GAME, width=4))

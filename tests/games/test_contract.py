@@ -603,4 +603,4 @@ def test_max_histories_must_be_positive():
 
 def test_the_default_stops_a_huge_game_early():
     with pytest.raises(ValueError, match="max_histories="):
-        enumerate_game(load("goofspiel"))
+        enumerate_game(load("goofspiel(num_cards=24)"))
