@@ -17,6 +17,7 @@ a leading axis of lanes, of size 1 if shared, so that lanes may have different b
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar, cast
 
@@ -34,11 +35,13 @@ CARD_STEP = 8
 """Numbers of hands with a card are padded to multiples of this, so that spots share compiled programs."""
 
 
+@functools.cache
 def incidence(num_cards: int) -> FloatArray:
-    """`[C, H]` incidence of cards and hands."""
+    """`[C, H]` incidence of cards and hands, read-only."""
     first, second = np.triu_indices(num_cards, 1)
     has = np.zeros((num_cards, len(first)))
     has[first, np.arange(len(first))] = has[second, np.arange(len(first))] = 1
+    has.flags.writeable = False
     return has
 
 

@@ -167,7 +167,7 @@ class Spot:
     @functools.cached_property
     def num_nodes(self) -> int:
         """Number of public nodes, counted without building the tree."""
-        return count_nodes(*self._streets)
+        return _count_nodes(*self._streets)
 
     @property
     def _streets(self) -> tuple[SpotBetting, tuple[int, ...]]:
@@ -266,6 +266,9 @@ _NO_PAIR = 1e-12
 def _build_betting(betting: SpotBetting, cards: tuple[int, ...]) -> BettingTree:
     """A public tree; all rivers with the same pot, stack and menus share it."""
     return build_betting(betting, cards)
+
+
+_count_nodes = functools.lru_cache(maxsize=64)(count_nodes)
 
 
 def _are_menus(menus: object) -> bool:
