@@ -138,7 +138,7 @@ class Abstraction(WrappedGame):
         return _Merged(code, list(bucket_idx))
 
     def _last_sequence(self, histories: _Histories, player: int, code: IntArray) -> IntArray:
-        """`[n]` 0 before a player's first action, else its last `1 + bucket * num_actions + action`."""
+        """`[n]` code of the last action, `1 + bucket * num_actions + action`; 0 before the first action."""
         action = histories.action[player]
         last = np.where(action >= 0, 1 + code[histories.parent] * self.num_actions + action, 0)
         begin = 1
@@ -166,7 +166,7 @@ class Abstraction(WrappedGame):
             pasts.append(taken if bucket < 0 else f"{taken} in bucket {merged.buckets[bucket]!r}")
         raise ValueError(
             f"{self.name} does not have perfect recall for player {player}: bucket "
-            f"{merged.buckets[int(merged.code[pair[0]])]!r} merges histories in which the player did or knew "
+            f"{merged.buckets[int(merged.code[pair[0]])]!r} merges histories in which the player did or saw "
             f"different things before, for example {moves[0]} and {moves[1]}, with infostates {names[0]!r} "
             f"and {names[1]!r}: the player's last decision was {pasts[0]} and {pasts[1]}; merge must return "
             "different buckets for them, or equal buckets for the earlier decisions"
@@ -198,7 +198,7 @@ class _Histories(NamedTuple):
     infostate: IntArray
 
     def path(self, history: int) -> list[int]:
-        """Histories on the path from the root (excluded) to a history (included)."""
+        """Indices of the histories on the path from the root (excluded) to a history (included)."""
         path: list[int] = []
         while history:
             path.append(history)

@@ -1,7 +1,8 @@
 """Checks of state machines, before a game is trained on, searched or played without being enumerated.
 
-`enumerate_game` validates a whole tree (`jaxgadget.tree.contract`). Here a few thousand histories are listed,
-all of a small game and whole infostates of a large one, and compared with the rules of `StateMachine`.
+`enumerate_game` validates a whole tree (`jaxgadget.tree.contract`). This module lists a few thousand
+histories, all of a small game and whole infostates of a large one, and checks them against the contract of
+`StateMachine`.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from jaxgadget.games.machine import StateMachine, find_moves, take_states
 from jaxgadget.util.arrays import IntArray
 
 CHECKED_HISTORIES = 20_000
-"""Number of histories that are checked, about."""
+"""Approximate number of histories to check."""
 
 _SUM_TOLERANCE = 1e-9
 """Tolerance on the sum of returns, relative to the largest one."""
 
 
 def check_machine(machine: StateMachine[Any], histories: int = CHECKED_HISTORIES) -> None:
-    """Checks that a state machine follows the rules of `StateMachine`.
+    """Checks that a state machine fulfils the contract of `StateMachine`.
 
-    Of a game with more histories, an equal number of each length is checked: random infostates with all
-    histories in them, as far as they are reached from those of the length before.
+    In a game with more histories, about equally many of each length are checked: random infostates, each with
+    all of its histories that descend from the histories checked at the previous length.
 
     Args:
       machine: the rules.
@@ -55,7 +56,7 @@ def check_machine(machine: StateMachine[Any], histories: int = CHECKED_HISTORIES
 
 
 class _Level(NamedTuple):
-    """Histories of one length: parents and moves of all, and the last ids."""
+    """Histories of one length: their parents and last moves, and ids of infostates and public states."""
 
     parent: IntArray
     action: IntArray
@@ -77,7 +78,7 @@ class _Checker:
         self._levels: list[_Level] = []
         self._random = np.random.default_rng(0)
         self._sum: tuple[float, str] | None = None
-        # What was first seen at an infostate, as bytes, and the history: level and row.
+        # For each checked property of an infostate: its first value, as bytes, and the level and row.
         self._known: dict[Hashable, tuple[bytes, int, int]] = {}
 
     def run(self) -> None:
@@ -116,7 +117,7 @@ class _Checker:
             state = after
 
     def _choose(self, state: Any, actor: IntArray, rows: IntArray) -> IntArray:
-        """The histories to expand: all if possible, otherwise those of random infostates of each player."""
+        """Rows to expand: all if the limit allows, otherwise those of random infostates of each player."""
         machine = self._machine
         count = np.ones(len(actor), np.int64)
         for player, bit in enumerate(ACTOR_BIT):
@@ -137,7 +138,7 @@ class _Checker:
         return np.flatnonzero(chosen)
 
     def _check_state(self, state: Any, before: Any, n: int) -> None:
-        """Types, shapes and dtypes are those before; the last axis is n."""
+        """Checks that types, shapes and dtypes have not changed, and that the last axis has length n."""
         if type(state) is not type(before) or not isinstance(state, tuple):
             self._refuse(
                 f"step() returned a {type(state).__name__}", "return the NamedTuple that start() does"
@@ -163,7 +164,7 @@ class _Checker:
         return values.astype(np.uint8)
 
     def _check_ends(self, state: Any, actor: IntArray) -> None:
-        """Returns are finite, and their sum is constant."""
+        """Checks that returns are finite and their sum is constant."""
         ends = np.flatnonzero(actor == TERMINAL)
         if len(ends) == 0:
             return
@@ -191,7 +192,7 @@ class _Checker:
             )
 
     def _check_decisions(self, state: Any, actor: IntArray, goes_on: IntArray) -> None:
-        """Chance sums to 1, players have legal actions, and infostates decide what they must."""
+        """Checks chance, legal actions and features; the latter two must not differ within an infostate."""
         machine, n = self._machine, len(actor)
         public = self._levels[-1].ids[2]
         deals = np.flatnonzero(actor == CHANCE)
@@ -257,7 +258,7 @@ class _Checker:
     def _agree(
         self, what: Hashable, ids: IntArray, values: Any, rows: IntArray, problem: str, remedy: str
     ) -> None:
-        """Rows `[m, …]` of values with equal ids are equal, also those of earlier levels."""
+        """Checks that rows of `values` `[m, …]` with equal ids are equal, also across levels."""
         if len(ids) == 0:
             return
         values = np.ascontiguousarray(values)
@@ -284,7 +285,7 @@ class _Checker:
         return codes
 
     def _check_alone(self, above: Any, moves: IntArray, after: Any, seen: IntArray) -> None:
-        """A move from one state alone has the same result as in the batch."""
+        """Checks that a move from a single state has the same result as in a batch."""
         row = self._random.integers(moves.shape[1], size=1)
         alone, alone_seen = self._machine.step(take_states(above, row), moves[:, row])
         together = take_states(after, row)

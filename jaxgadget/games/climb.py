@@ -49,8 +49,8 @@ def climb(num_ranks: int = 3, hand_size: int = 1, seat: int = 0, teammate: str =
 
     Player 1 is both opponents, with joint information (`team`). The module's docstring gives the rules.
     `teammate` names the blueprint of the teammate's seat: `lowest` (the default) leads its lowest rank, a
-    pair if it has two, follows with its lowest possible play, and passes on its teammate's play; `uniform`
-    plays all legal actions with equal probability.
+    pair if it has two, follows with its lowest legal play, and passes if its teammate made the highest play;
+    `uniform` plays all legal actions with equal probability.
 
     Number of histories: with one-card hands, 517 for 3 ranks and 272,247 for 13; with two-card hands, 60,376
     for 4 ranks (146,253 with the uniform teammate), 1,560,503 (3,981,966) for 5 and twelve million for 6.
@@ -159,7 +159,7 @@ class Climb(MultiplayerRules[ClimbState]):
         return [(k, count / total) for k, count in enumerate(ways) if count]
 
     def legal_actions(self, state: ClimbState, seat: int) -> list[int]:
-        """At a lead all singles and pairs of the hand; else a pass, and higher plays of the same type."""
+        """At a lead, all singles and pairs in hand; otherwise a pass and higher plays of the same type."""
         copies = Counter(state.hands[seat])
         singles = sorted(copies)
         pairs = [self.num_ranks + rank for rank in singles if copies[rank] == 2]

@@ -55,9 +55,9 @@ class HistoryLevel:
       action: `[3, n]` moves of player 0, player 1 and chance at the parent; -1 where they did not act.
       chance: `[n]` probability of the last chance outcome, 1 where chance did not act at the parent.
       returns: `[2, n]` both players' returns at terminal histories, 0 elsewhere.
-      infostate: `[2, n]` for both players, whether they act or not, an id of everything
-        that the player has observed and done so far. Ids are any integers >= 0, equal for
-        equal infostates in the whole game, also across levels.
+      infostate: `[2, n]` for each player, whether it acts or not, an id of everything that the player has
+        observed and done so far. Ids are any integers >= 0, equal for equal infostates in the whole game,
+        also across levels.
       public: `[n]` an id of everything that both players are known to have observed, or
         None if the game does not define it. An infostate must not span two public states.
     """
@@ -179,7 +179,7 @@ def bet_fraction(game: Game, history: Sequence[Move], action: int) -> float | No
 
 
 def next_level(generated: Iterator[HistoryLevel], expand: BoolArray) -> HistoryLevel | None:
-    """The next level, restricted to the children of histories to expand if the game supports this."""
+    """The next level; only the children of histories in the mask `expand[n]`, if the game supports this."""
     try:
         return generated.send(expand) if _listens(generated) else next(generated)
     except StopIteration:
@@ -194,7 +194,7 @@ def _listens(generated: object) -> TypeGuard[GeneratorType[HistoryLevel, Any, An
 
 
 HISTORY_BYTES = 230
-"""Memory of a history while a game is enumerated, if whole levels are computed in NumPy; measured."""
+"""Bytes per history while a game is enumerated level by level in NumPy; measured."""
 
 
 class TooLargeError(ValueError):
@@ -207,8 +207,8 @@ class Budget:
     Args:
       game: the game's name.
       max_histories: maximum number of histories.
-      history_bytes: memory of a history.
-      memory: available memory in bytes; by default the share of the host's that `host_memory` grants.
+      history_bytes: memory of a history in bytes.
+      memory: available memory in bytes; by default `host_memory()`.
       report: progress callback; receives the number of enumerated histories.
     """
 
@@ -250,8 +250,8 @@ class Budget:
         """Checks the limits for a level of at least `count` histories that is still being counted.
 
         Args:
-          count: number of histories that are known.
-          level: its number, by default that of the level after the last claimed one.
+          count: number of histories counted so far.
+          level: index of the level; by default the one after the last claimed level.
 
         Raises:
           TooLargeError: if the game has more histories than allowed, or than fit in memory.

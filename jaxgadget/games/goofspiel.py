@@ -60,7 +60,7 @@ class Goofspiel(StateMachine[GoofspielState]):
       num_turns: number of tricks, -1 for all cards.
       points_order: `random` (chance deals), `descending` or `ascending`.
       imp_info: hide bids; only the winner of a trick is announced.
-      egocentric: no effect; accepted for compatibility with OpenSpiel.
+      egocentric: ignored; accepted for compatibility with OpenSpiel.
       returns_type: `win_loss` (1, 0, -1) or `point_difference` (half of it, as in OpenSpiel).
     """
 
@@ -133,7 +133,7 @@ class Goofspiel(StateMachine[GoofspielState]):
         return xp.int8 if self.num_cards < 2**7 else xp.int16
 
     def start(self, n: int, xp: Any) -> GoofspielState:
-        """No card is played; the first point card is dealt if the order is fixed."""
+        """The states before any bid; the first point card is dealt if the order is fixed."""
         cards, turns = self.num_cards, self.turns
         point = xp.full((turns, n), -1, self._integers(xp))
         if not self.is_random:
@@ -164,7 +164,7 @@ class Goofspiel(StateMachine[GoofspielState]):
         return state.hands[player]
 
     def chance(self, state: GoofspielState) -> Array:
-        """A point card that is left."""
+        """Uniform over the remaining point cards."""
         return state.deck / namespace(state.deck).maximum(state.deck.sum(axis=0), 1)
 
     def step(self, state: GoofspielState, moves: Array) -> tuple[GoofspielState, Array]:
@@ -209,7 +209,7 @@ class Goofspiel(StateMachine[GoofspielState]):
         return after, 1 + result
 
     def returns(self, state: GoofspielState) -> Array:
-        """The winner's 1, or half of the difference of points."""
+        """1 and -1 for winner and loser, or half of the difference in points."""
         xp = namespace(state.lead)
         won = xp.sign(state.lead) if self.returns_type == "win_loss" else state.lead / 2
         return xp.stack([won, 0 - won])

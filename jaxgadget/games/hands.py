@@ -2,8 +2,8 @@
 
 Such a game is a tree of public nodes with, at each terminal node, the payoff of every pair of hands. Its
 histories are the product of the two and are never enumerated: Liar's Dice with two dice of five faces has
-1.3e9 histories, but 2.1 million public nodes and 15 hands. NumPy only; `tree.public` lays them
-out.
+1.3e9 histories, but 2.1 million public nodes and 15 hands. This module uses NumPy only;
+`jaxgadget.tree.public` lays such games out.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class HandsGame:
         return len(nodes) * self.num_hands[player] if possible is None else int(possible[nodes].sum())
 
     def action_string(self, player: int, action: int) -> str:
-        """Name of a player's action; the number itself where the game names none."""
+        """Name of a player's action; its id if the game has no names."""
         return self.action_names[action] if action < len(self.action_names) else str(action)
 
     def cuts(self) -> Mapping[str, CutRule]:
@@ -224,11 +224,12 @@ class HandsGame:
 
 
 NODE_BYTES = 250
-"""Memory of a public node: the tree and its layout in both treeplexes."""
+"""Bytes per public node, for the tree and its layout in both treeplexes."""
 
 SEQUENCE_BYTES = 80
-"""Least memory of a sequence, an action with a hand, in a solve with one lane and its certificate: ten arrays
-of float64. The plan for Liar's Dice 2×5 is 3.0 GB; the process grew from 0.4 GB to 3.4 GB."""
+"""Minimum bytes per sequence (an action with a hand) in a solve with one lane and its certificate: ten arrays
+of float64. The planned memory for Liar's Dice 2×5 is 3.0 GB; the process grew from 0.4 GB to 3.4 GB.
+"""
 
 
 class PublicSize(NamedTuple):
@@ -249,7 +250,7 @@ class KnowsPublicSize(Protocol):
 
     @property
     def public_size(self) -> PublicSize:
-        """The size of the hand form, known without laying it out."""
+        """Size of the hand form, computed without laying it out."""
         ...
 
 

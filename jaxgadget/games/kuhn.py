@@ -57,7 +57,7 @@ class KuhnPoker(StateMachine[KuhnState]):
 
     @property
     def num_actions(self) -> int:
-        """Pass and bet."""
+        """2: pass and bet."""
         return 2
 
     @property
@@ -71,7 +71,7 @@ class KuhnPoker(StateMachine[KuhnState]):
         return len(_LINES) + 1
 
     def start(self, n: int, xp: Any) -> KuhnState:
-        """Before the deal."""
+        """The states before the deal."""
         return KuhnState(xp.full((2, n), -1), xp.zeros(n, int))
 
     def actor(self, state: KuhnState) -> Array:
@@ -85,7 +85,7 @@ class KuhnPoker(StateMachine[KuhnState]):
         return namespace(state.line).ones((2, len(state.line)), bool)
 
     def chance(self, state: KuhnState) -> Array:
-        """A card that is not dealt yet."""
+        """Uniform over the cards not yet dealt."""
         xp = namespace(state.line)
         left = xp.arange(_NUM_CARDS)[:, None] != state.cards[0]
         return left / xp.count_nonzero(left, axis=0)

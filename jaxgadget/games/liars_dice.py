@@ -44,7 +44,7 @@ class LiarsDiceState(NamedTuple):
     """States of Liar's Dice with B bids.
 
     Attributes:
-      rolled: `[n]` number of dice rolled, first those of player 0.
+      rolled: `[n]` number of dice rolled; player 0 rolls first.
       hand: `[2, n]` both players' dice, numbered as in `Hands`.
       bids: `[B, n]` the player that made each bid, -1 for none.
       bid: `[n]` the last bid, -1 for none.
@@ -162,7 +162,7 @@ class LiarsDice(StateMachine[LiarsDiceState]):
         return faces[face - 1] + np.where(face == self.dice_sides, 0, 1)[:, None] * faces[-1]
 
     def start(self, n: int, xp: Any) -> LiarsDiceState:
-        """Nothing is rolled."""
+        """The states before the first roll."""
         return LiarsDiceState(
             rolled=xp.zeros(n, xp.int16),
             hand=xp.zeros((2, n), xp.int32),
@@ -186,7 +186,7 @@ class LiarsDice(StateMachine[LiarsDiceState]):
         return xp.concatenate([bids, state.bid[None] >= 0])
 
     def chance(self, state: LiarsDiceState) -> Array:
-        """Any face."""
+        """Uniform over the faces."""
         return namespace(state.turn).full((self.dice_sides, len(state.turn)), 1.0 / self.dice_sides)
 
     def step(self, state: LiarsDiceState, moves: Array) -> tuple[LiarsDiceState, Array]:

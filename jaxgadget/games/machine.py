@@ -1,7 +1,7 @@
 """Games as state machines over arrays: rules of many states at once, in NumPy or JAX.
 
-The rules of a `StateMachine` serve both forms of a game: its tree is enumerated from them level by level, and
-games too large for that are played and searched from them, on the device or the host.
+The rules of a `StateMachine` serve two purposes: a game's tree is enumerated from them level by level, and a
+game too large for a tree is played and searched from them, on the device or the host.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class StateMachine(abc.ABC, Generic[State]):
     """Base class of two-player zero- or constant-sum games whose rules take a batch of states.
 
     A state is a NamedTuple of arrays with n states on the last axis. Methods use the namespace of these
-    arrays (`namespace`), so that one definition runs in NumPy and, compiled, in JAX. What a method returns
-    for states at which it does not apply, such as the legal actions of a player that does not act, is
-    ignored.
+    arrays (`namespace`), so that one definition runs in NumPy and, compiled, in JAX. Values that a method
+    returns for states at which it does not apply, such as the legal actions of a player that does not act,
+    are ignored.
 
     Moves are `[3, n]`: the actions of player 0 and player 1 and the outcome of chance, -1 for those that do
     not act. A player's infostate is its previous infostate, its own action and its observations; it does not
@@ -54,9 +54,9 @@ class StateMachine(abc.ABC, Generic[State]):
       num_actions: A, number of distinct player actions.
       num_outcomes: C, number of distinct chance outcomes.
       max_moves: maximum length of a history; simultaneous moves count once.
-      publics_first: True if infostates of equal length are numbered by what players did, then by public
-        state, then by what the player saw first; not for games in which a player may neither act nor
-        observe anything.
+      publics_first: True if infostates of equal length are numbered by the players' moves, then by public
+        state, then by the player's first observation; must be False if a player may neither act nor observe
+        anything at a move.
     """
 
     publics_first: ClassVar[bool] = False
@@ -102,8 +102,8 @@ class StateMachine(abc.ABC, Generic[State]):
         """The states after moves `[3, n]`, and the observations made on arrival.
 
         Observations are `[3, n]` codes >= 0, or -1 for none: of player 0, of player 1 and of the public,
-        which is their common knowledge. A player's code represents its whole observation: what
-        is public included.
+        which is their common knowledge. A player's code represents its whole observation, including the
+        public part.
         """
 
     @abc.abstractmethod
@@ -166,7 +166,7 @@ def levels_below(
       refiners: the ids of player 0, player 1 and the public at this level.
       budget: the budget that levels are claimed from.
     """
-    line = np.asarray(level.public)  # public states by what players did
+    line = np.asarray(level.public)  # public states by the players' moves
     while True:
         expand = yield level
         goes_on = level.actor != TERMINAL
@@ -205,12 +205,12 @@ def namespace(array: Array) -> Any:
 
 
 def may_hold(mask: Array) -> bool:
-    """False if no entry of a NumPy mask is True, so that work can be left out; always True in JAX."""
+    """False if a NumPy mask is False everywhere, so that work can be skipped; always True in JAX."""
     return namespace(mask) is not np or bool(mask.any())
 
 
 def take_states(state: State, rows: Array) -> State:
-    """A selection of states."""
+    """The states at the given indices."""
     xp = namespace(rows)
     rows = xp.asarray(rows, int)
     return type(state)(*(xp.take(field, rows, axis=-1) for field in state))
@@ -248,7 +248,7 @@ def moves_of(move: Move, actor: IntArray) -> IntArray:
 
 
 def _number_by_public(ids: IntArray, line: IntArray, public: IntArray) -> IntArray:
-    """Infostate ids of a level, which are consecutive, sorted by what players did, then by public state."""
+    """Renumbers a level's consecutive infostate ids by the players' moves, then by public state."""
     first = ids.min()
     keys = np.zeros((2, ids.max() - first + 1), np.int64)
     keys[:, ids - first] = public, line

@@ -88,7 +88,8 @@ class MenuAbstraction(WrappedGame):
     def levels(self, budget: Budget) -> Generator[HistoryLevel, BoolArray | None, None]:
         """Yields the game's levels, restricted to the menus.
 
-        The game claims each level before it is restricted; dropped histories are released afterwards.
+        The game claims each level from the budget before this method restricts it; dropped histories are then
+        released.
 
         Raises:
           ValueError: if a menu leaves no legal action after some history.

@@ -1,6 +1,6 @@
 """Games of any number of players, defined one state at a time.
 
-`team` (`team.py`) converts it to a two-player game, which can be solved. Seats are player indices.
+`team` (`team.py`) converts such a game to a two-player game, which can be solved. Seats are player indices.
 """
 
 from __future__ import annotations

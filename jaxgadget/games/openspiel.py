@@ -30,7 +30,7 @@ from jaxgadget.games.stepwise import infostate_text, noticed_text, text_of
 PREFIX = "openspiel:"
 
 OBSERVATIONS = "?observations"
-"""Ending of the name of a game whose infostates are sequences of observations."""
+"""Suffix of the name of a game whose infostates are sequences of observations."""
 
 
 class PyspielGame(Protocol):
@@ -52,10 +52,10 @@ def is_pyspiel_game(value: object) -> TypeGuard[PyspielGame]:
 
 
 class _StateAndPast(NamedTuple):
-    """An OpenSpiel state, and for both players an infostate and an action.
+    """An OpenSpiel state, and the past of both players, `(infostate, action)`.
 
-    They are the player's last own ones; for infostates by observations, those of the last step, the action -1
-    for none.
+    A past is the infostate and action of the player's last decision. If infostates are made from
+    observations, it is those of the last step, with action -1 if the player did not act.
     """
 
     state: Any
@@ -76,7 +76,7 @@ class OpenSpielGame(PerStateGame):
 
     Args:
       spec: the game; a string may end with `?observations`.
-      observations: make infostates from observations, as by that ending.
+      observations: make infostates from observations, as the suffix does.
 
     Raises:
       ImportError: if OpenSpiel is not installed.

@@ -41,11 +41,11 @@ class OwnGame(WrappedGame):
 
 
 class OwnMachine(StateMachine[Any]):
-    """A user-defined state machine whose name is a specification, as of `OwnGame`.
+    """A user-defined state machine whose name is a specification, as in `OwnGame`.
 
     Attributes:
       game: the state machine that the user's class returned.
-      name: as of `OwnGame`.
+      name: as in `OwnGame`.
     """
 
     def __init__(self, game: StateMachine[Any], name: str):

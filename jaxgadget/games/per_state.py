@@ -16,7 +16,7 @@ from jaxgadget.games.game import TERMINAL, Budget, HistoryLevel, Move
 from jaxgadget.util.arrays import BoolArray
 
 REPORT_EVERY = 1000
-"""Histories between reports of progress."""
+"""Number of histories between two progress reports."""
 
 
 class Branch(NamedTuple):
@@ -50,7 +50,7 @@ class PerStateGame(abc.ABC):
     """True if `Node.public` is defined."""
 
     history_bytes: ClassVar[int] = 1000
-    """Memory of a history while the game is enumerated: OpenSpiel's states take 640 to 1,000 bytes."""
+    """Bytes per history while the game is enumerated: OpenSpiel's states take 640 to 1,000."""
 
     @abc.abstractmethod
     def root(self) -> Node:

@@ -30,8 +30,9 @@ class PhantomState(NamedTuple):
     Attributes:
       mover: `[n]` the player to move.
       owner: `[C, n]` the player whose stone is in each cell, -1 for none.
-      attempt: `[2, C, n]` when each player attempted a cell, from 1; 0 for never. If players know the number
-        of moves, they count all of them, otherwise their own.
+      attempt: `[2, C, n]` number of the move at which each player attempted a cell, from 1; 0 for never.
+        Moves of both players are counted if players know the number of moves, otherwise only the player's
+        own.
       turn: `[n]` number of moves.
       winner: `[n]` the player that has won, -1 for none.
       group: `[G, n]` connected group of every cell and edge of the board, if groups matter.
@@ -84,7 +85,7 @@ class PhantomMachine(StateMachine[PhantomState]):
 
     @property
     def num_outcomes(self) -> int:
-        """There is no chance."""
+        """0: there are no chance moves."""
         return 0
 
     @property
@@ -93,7 +94,7 @@ class PhantomMachine(StateMachine[PhantomState]):
         return 2 * self.num_cells - 1
 
     def start(self, n: int, xp: Any) -> PhantomState:
-        """An empty board."""
+        """The states with an empty board."""
         none, cells = xp.full(n, -1, xp.int8), self.num_cells
         groups = xp.arange(self.num_groups, dtype=xp.int16)[:, None]
         return PhantomState(
@@ -245,7 +246,7 @@ class DarkHex(PhantomMachine):
 
     @property
     def knows_turn(self) -> bool:
-        """The number of moves is known, whatever the strings show."""
+        """True: players know the number of moves, even if `obstype` omits it from the strings."""
         return True
 
     @functools.cached_property
@@ -317,7 +318,7 @@ class PhantomTicTacToe(PhantomMachine):
 
     @property
     def num_cells(self) -> int:
-        """Nine cells."""
+        """9: three rows of three cells."""
         return 9
 
     @property

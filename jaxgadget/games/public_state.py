@@ -1,10 +1,11 @@
 """Public states of games too large to enumerate: the histories consistent with the public observations.
 
 The game from a public state on is a separate game (`PublicStateGame`), whose tree is enumerated down to a
-limit. Its root is a chance node over the consistent histories. Each player's play before is one decision
-with two actions, `enter` with the player's reach of its infostate and `leave`, which ends the game. With
-perfect recall this is the same to both players as the whole game with all other lines of play left out, up to
-a common factor of all payoffs, the probability of what chance did in the public state.
+limit. Its root is a chance node over the consistent histories. Each player's earlier play is represented by
+one decision with two actions: `enter`, with a probability equal to the player's reach of its infostate, and
+`leave`, which ends the game. With perfect recall this game is equivalent to the whole game without the other
+lines of play, up to a common factor of all payoffs: the total probability of chance's moves in the public
+state.
 """
 
 from __future__ import annotations
@@ -42,14 +43,15 @@ from jaxgadget.games.machine import (
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 SLICE = 1 << 18
-"""Maximum number of histories that are followed by all their moves at a time, before those that contradict
-what is public are dropped."""
+"""Maximum number of histories that are expanded at a time; children that contradict the public observations
+are dropped before the next ones are expanded.
+"""
 
 LEAVE, ENTER = 0, 1
 """Actions of the decision that stands for a player's play before a public state."""
 
 Probabilities: TypeAlias = Callable[[Any, int], Any]
-"""A strategy of both players: of states and a player, `[A, n]` probabilities of its actions."""
+"""A strategy of both players: function from n states and a player to `[A, n]` action probabilities."""
 
 
 class StateStrategy(Protocol):
@@ -67,11 +69,11 @@ class StateStrategy(Protocol):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PublicState:
-    """The histories at which a public state begins; n histories of at most L moves.
+    """The n histories at which a public state begins, of at most L moves each.
 
     Attributes:
       machine: the rules.
-      observations: the public observations that lead to it.
+      observations: the public observations that lead to the public state.
       state: n states.
       moves: `[L, 3, n]` the moves of each history, padded with -1.
       length: `[n]` number of moves.
@@ -144,7 +146,7 @@ def find_public_state(
     *,
     budget: Budget | None = None,
 ) -> PublicState:
-    """Finds all histories that end with the last of some public observations.
+    """Finds all histories at which the last of a sequence of public observations is made.
 
     Args:
       machine: the rules.
@@ -210,7 +212,7 @@ class _Row:
     acted: BoolArray
 
     def take(self, rows: IntArray) -> _Row:
-        """A selection."""
+        """The rows at the given indices."""
         return _Row(
             state=take_states(self.state, rows),
             moves=self.moves[..., rows],
@@ -252,7 +254,7 @@ def _consistent_moves(
 
 
 def _join(machine: StateMachine[Any], observations: tuple[int, ...], arrived: Sequence[_Row]) -> PublicState:
-    """The public state of histories of all lengths."""
+    """Joins rows of all lengths into a public state."""
     arrived = [rows for rows in arrived if len(rows.chance)]
     if not arrived:
         raise ValueError(

@@ -36,7 +36,7 @@ TeammatePolicy: TypeAlias = Callable[[Memory, Sequence[int]], Sequence[float]]
 """`policy(memory, legal)`: probabilities of a teammate's legal actions, ascending."""
 
 Table: TypeAlias = Mapping[str, Mapping[str, float]]
-"""Probabilities by infostate string (as of player 0 in `team(game, (seat,))`) and action; omitted: 0."""
+"""Probabilities by infostate string (of player 0 in `team(game, (seat,))`) and action; by default 0."""
 
 
 def uniform(memory: Memory, legal: Sequence[int]) -> list[float]:
@@ -145,7 +145,7 @@ class TeamState(NamedTuple):
 
     Attributes:
       state: the game's state.
-      memories: views of each teammate so far.
+      memories: memory of each teammate.
       waiting: the seats that are still to move, the next one first; chance; or empty at the end.
       chosen: moves already made in a simultaneous move, as `(seat, action)`.
     """

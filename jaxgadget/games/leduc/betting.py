@@ -44,7 +44,7 @@ class BettingState(NamedTuple):
         return self.calls == (1 if self.raises else 2)
 
     def after(self, played: int, raise_size: int) -> BettingState:
-        """The state after a sensible action; a fold does not change the chips."""
+        """The state after an action with an effect; a fold does not change the chips."""
         mover, paid, raises, calls, last_raise = self
         stakes = max(paid)
         puts = (paid[mover], stakes, stakes + raise_size)[played]
@@ -157,12 +157,13 @@ class BettingTables(NamedTuple):
 
     Attributes:
       actor: `[t]` acting player, bits as in `HistoryLevel`; `CHANCE` where the public card is dealt.
-      position: `[t]` number of actions, if the first round had as many as possible.
+      position: `[t]` number of actions so far, counting the first round at its maximum length.
       won: `[t]` player 0's payoff at terminal nodes; at a showdown, if it wins.
       shows: `[t]` True at a showdown.
       legal: `[A, t]` mask of legal actions.
-      effect: `[A, t]` what a legal action is played as.
-      after: `[A + 1, t]` the node after a legal action, and in the last row after the public card.
+      effect: `[A + 1, t]` the action as which a legal action is played (`BettingRules.played`); the last row
+        is the public card.
+      after: `[A + 1, t]` the node after each legal action; the last row is the node after the public card.
     """
 
     actor: npt.NDArray[np.uint8]
@@ -177,8 +178,8 @@ class BettingTables(NamedTuple):
 class BettingLines:
     """Nodes of the betting, numbered from 0.
 
-    The first `LISTED` nodes are listed at once, equally in every process. Usually these are all; otherwise
-    further ones are listed when they are reached, and compiled programs are not possible.
+    The first `LISTED` nodes are listed at once, in the same order in every process. Usually there are no
+    others; otherwise further nodes are listed when they are reached, and compiled programs are not possible.
 
     Args:
       betting: the rules.
@@ -213,7 +214,7 @@ class BettingLines:
         """The tables with the nodes `reached` and all nodes after one more move; None for all nodes.
 
         Raises:
-          ValueError: if all nodes are wanted, and there are too many.
+          ValueError: if `reached` is None and there are too many nodes.
         """
         if not self._is_complete:
             if reached is None:

@@ -58,7 +58,7 @@ class Deck(NamedTuple):
         return self.types * self.copies
 
     def ahead(self, cards: Array) -> Array:
-        """1 if player 0's card wins, -1 if player 1's, else 0; `cards` are private, private and public."""
+        """1 if player 0's card wins, -1 if player 1's does, else 0; `cards` are as in `LeducState`."""
         rank = namespace(cards).asarray(self.rank)[cards]
         strength = rank[:2] + self.types * (rank[:2] == rank[2])
         return namespace(cards).sign(strength[0] - strength[1])
@@ -103,11 +103,11 @@ class LeducMachine(StateMachine[LeducState]):
         return 2 + self.lines.max_moves
 
     def _tables(self, state: LeducState) -> BettingTables:
-        """The betting, listed as far as one move after the states."""
+        """The betting tables, up to one move after the states."""
         return self.lines.tables(state.node if namespace(state.node) is np else None)
 
     def start(self, n: int, xp: Any) -> LeducState:
-        """Before the deal."""
+        """The states before the deal."""
         kind = xp.int8 if self.num_actions < 128 else xp.int16
         actions = xp.full((1 + self.hides_actions, 2 * self.lines.round_length, n), -1, kind)
         return LeducState(xp.full((3, n), -1, xp.int16), xp.zeros(n, xp.int32), actions)
@@ -123,7 +123,7 @@ class LeducMachine(StateMachine[LeducState]):
         return namespace(state.node).asarray(self._tables(state).legal)[:, state.node]
 
     def chance(self, state: LeducState) -> Array:
-        """A card that is left in the deck."""
+        """Probability of each card type: its share of the remaining cards."""
         xp, deck = namespace(state.node), self.deck
         left = deck.copies - (state.cards[:, None] == xp.arange(deck.types)[:, None]).sum(axis=0)
         share = 1.0 / np.maximum(deck.size - np.arange(4), 1)
@@ -155,14 +155,14 @@ class LeducMachine(StateMachine[LeducState]):
         return after, seen
 
     def returns(self, state: LeducState) -> Array:
-        """The smaller contribution, to the player that did not fold or has the better card."""
+        """The smaller contribution, won by the player that did not fold or has the better card."""
         xp, tables = namespace(state.node), self._tables(state)
         ahead = xp.where(xp.asarray(tables.shows)[state.node], self.deck.ahead(state.cards), 1)
         won = ahead * xp.asarray(tables.won)[state.node]
         return xp.stack([won, 0 - won])
 
     def features(self, state: LeducState, player: int) -> Array:
-        """One-hot: both cards that it sees, the actions by position; and whether it begins the rounds."""
+        """One-hot: the cards that the player sees and the actions by position; 1 if it begins the rounds."""
         xp, n = namespace(state.node), state.node.shape[0]
         cards = xp.arange(self.deck.types)[:, None]
         actions = state.actions[player if self.hides_actions else 0]
@@ -178,7 +178,7 @@ class LeducMachine(StateMachine[LeducState]):
         )
 
     def cuts(self) -> Mapping[str, CutRule]:
-        """`flop`: right after the public card; `before-flop`: right before it, at chance nodes."""
+        """`flop`, right after the public card; `before-flop`, at the chance nodes right before it."""
         return {"flop": _after_public_card, "before-flop": _before_public_card}
 
 
