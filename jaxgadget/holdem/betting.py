@@ -25,10 +25,10 @@ ALL_IN = math.inf
 """The size of an all-in bet."""
 
 MAX_SIZE = 20.0
-"""Maximum size of a bet or raise, as a fraction of the pot; larger numbers are percentages by mistake."""
+"""Maximum size of a bet or raise, as a fraction of the pot; larger numbers are probably percentages."""
 
 MAX_NODES = 1 << 22
-"""Maximum number of public nodes of a tree: with fewer, memory is the limit (`solve_spots`)."""
+"""Maximum number of public nodes of a tree; smaller trees are limited by memory only (`solve_spots`)."""
 
 MAX_MOVES = 64
 """Maximum depth of a tree: compilation time grows with it."""
@@ -50,9 +50,9 @@ class BetMenu:
       raises: sizes of raises as fractions of the pot after calling, in addition to the call. A raise is
         increased to the last bet or raise of the street, the minimum that the rules allow.
       cap: maximum number of bets and raises of both players on a street; None for any number.
-      add_all_in: all-in is added if the remaining stack is at most this number of pots.
-      force_all_in: a bet or raise becomes all-in if the remaining stack after a call is at most this number
-        of pots.
+      add_all_in: add an all-in bet or raise if the remaining stack is at most this number of pots.
+      force_all_in: make a bet or raise all-in if the remaining stack after a call is at most this number of
+        pots.
     """
 
     bets: tuple[float, ...] = (0.5, 1.0, ALL_IN)
@@ -128,11 +128,11 @@ class _Standing(NamedTuple):
       actor: acting player, or `_OVER` or `_DEALS`.
       street: index of the street, from 0.
       card: the dealt card, -1 before the deal.
-      put_in: both players' chips.
+      put_in: chips of both players in the pot since the start of the spot.
       start: chips of each player at the start of the street.
       last: size of the last bet or raise of the street.
       num_bets: number of bets and raises of the street.
-      folded: the player that folded, or -1.
+      folded: the player that folded, -1 for none.
     """
 
     actor: int
@@ -199,7 +199,7 @@ class BettingTree:
         """The node after a line such as `check, bet 100`; the root for an empty line.
 
         Raises:
-          ValueError: if an action of the line is not legal; lists legal actions.
+          ValueError: if an action of the line is not legal; the message lists the legal actions.
         """
         node = 0
         for word in (part.strip() for part in line.split(",") if line.strip()):
@@ -217,7 +217,8 @@ class BettingTree:
         """Acting player after a line, 0 or 1.
 
         Raises:
-          ValueError: if there is no decision; if it follows the next card, the error has a line with a card.
+          ValueError: if no player acts there; if a card is dealt next, the message suggests a line with a
+            card.
         """
         node = self.find(line)
         actor = int(self.tree.actor[node])
@@ -301,7 +302,7 @@ def build_betting(betting: SpotBetting, cards: Sequence[int] = ()) -> BettingTre
 
 
 def count_nodes(betting: SpotBetting, cards: Sequence[int] = ()) -> int:
-    """Counts the public nodes without building them: those below one card are counted once per card.
+    """Counts the public nodes without building them: the nodes below one card, times the number of cards.
 
     Args:
       betting: as in `build_betting`.

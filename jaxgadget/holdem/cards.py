@@ -35,7 +35,7 @@ def parse_cards(text: object, name: str = "cards") -> tuple[int, ...]:
       name: name of the argument, for errors.
 
     Raises:
-      ValueError: if a character is not a rank or suit, or a card is duplicate; names them.
+      ValueError: if a character is not a rank or suit, or a card is duplicate; the message names it.
     """
     if not isinstance(text, str):
         raise ValueError(f"{name}={text!r}: expected text such as 'Td9d6hQc2s'")

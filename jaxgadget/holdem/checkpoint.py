@@ -52,7 +52,7 @@ class SpotBatches(abc.ABC, Generic[Result]):
 
     Args:
       spots: the spots.
-      solver: settings of the solve; its `checkpoint` is a folder, its `target_gap` in chips or a share of the
+      solver: settings of the solve; `checkpoint` is a folder, `target_gap` is in chips or a share of the
         pot.
     """
 
@@ -76,7 +76,7 @@ class SpotBatches(abc.ABC, Generic[Result]):
 
     @abc.abstractmethod
     def split(self, numbers: Sequence[int]) -> list[list[int]]:
-        """Splits spots, given by index, into batches of one `target_in_pots` that fit in memory."""
+        """Splits spots, given by index, into batches with equal `target_in_pots` that fit in memory."""
 
     @abc.abstractmethod
     def solve(self, numbers: Sequence[int], solver: Solver, report: Report) -> list[Result]:
@@ -175,7 +175,7 @@ class SpotBatches(abc.ABC, Generic[Result]):
         """Yields the results of a checkpoint, one archive at a time."""
         wanted = set(keys)
         for path, archived in find_spots(folder, self.format).items():
-            # Those of a process that was killed between the archive and their removal.
+            # States of a process that was killed after it wrote the archive and before it removed them.
             shutil.rmtree(path.with_suffix(".states"), ignore_errors=True)
             if not wanted.isdisjoint(archived):
                 yield self._read(path, {spot_idx: key for spot_idx, key in enumerate(keys) if key in wanted})

@@ -1,9 +1,9 @@
 """Suit isomorphism: hands that a permutation of suits maps to each other are merged into one weighted hand.
 
 A permutation of suits that preserves the board, as a set, and both ranges maps equilibria to equilibria, and
-regret matching starts and stays symmetric under it. Hence only one hand of each class is carried, with the
-weight of the class. On a turn all rivers are kept, but only one river of each class has tables: the payoff of
-hand h on river c equals that of the permuted hand on the permuted river.
+regret matching starts and stays symmetric under it. Hence the solve carries only one hand of each class, with
+the weight of the class. On a turn the tree has all rivers, but only one river of each class has tables: the
+payoff of hand h on river c equals that of the permuted hand on the permuted river.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _exchanged_hands(suits: tuple[int, ...]) -> IntArray:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Merging:
-    """Classes of isomorphic hands of a board: H remaining hands, M of them carried, and C remaining cards.
+    """Classes of isomorphic hands of a board with H possible hands, M of them carried, and C remaining cards.
 
     Attributes:
       exchanges: permutations of suits, from `find_exchanges`.
@@ -95,7 +95,7 @@ class Merging:
 
     @staticmethod
     def of(spot: Spot, held: IntArray) -> Merging:
-        """Classes of a subset of the remaining hands, closed under permutations; `held` are their indices."""
+        """Classes of the possible hands with indices `held`, a subset that is closed under permutations."""
         exchanges, _ = find_exchanges(spot)
         hand_idx = np.zeros(len(HANDS), np.int64)
         hand_idx[spot.hands] = np.arange(len(spot.hands))
@@ -167,7 +167,7 @@ class Merging:
         return nodes
 
     def expand(self, rows: FloatArray, children: IntArray, betting: BettingTree) -> FloatArray:
-        """Expands rows of carried hands to rows of all hands left: `[n, M]` → `[n, H]`.
+        """Expands rows of carried hands to rows of all possible hands: `[n, M]` → `[n, H]`.
 
         Args:
           rows: rows of the nodes after a player's actions.

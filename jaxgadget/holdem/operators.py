@@ -32,7 +32,7 @@ from jaxgadget.holdem.cards import HANDS, board_strengths, cards_left, hands_lef
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 CARD_STEP = 8
-"""Numbers of hands with a card are padded to multiples of this, so that spots share compiled programs."""
+"""The number of hands with each card is padded to a multiple of this, so that spots share programs."""
 
 
 @functools.cache
@@ -87,8 +87,8 @@ class Folds:
         """Payoffs of a player's hands, given the other player's reach."""
         reach = _only_held(self.held, reach)
         if len(self.has) == 1 and (len(reach) > 1 or reach.shape[-1] > 1):
-            # As products of two matrices, for which XLA always finds tiles on a GPU. A single river is faster
-            # as below on a CPU, by a twelfth of an iteration.
+            # Products of two matrices, for which XLA always finds tiles on a GPU. On a CPU the formula below
+            # saves a twelfth of an iteration on a single river.
             columns = jnp.moveaxis(reach, 2, 0)
             by_card = jnp.matmul(self.has[0], columns.reshape(len(columns), -1), precision=EXACT)
             apart = jnp.matmul(self.rest[0].T, by_card, precision=EXACT)
@@ -98,7 +98,7 @@ class Folds:
         )
         by_card = jnp.einsum(f"{lane}ch,bthl->btcl", has, reach, precision=EXACT)
         apart = jnp.einsum(f"{lane}ch,btcl->bthl", rest, by_card, precision=EXACT)
-        return _only_held(self.held, apart + reach)  # with itself a hand shares both cards
+        return _only_held(self.held, apart + reach)  # a hand shares both cards with itself
 
     def absolute(self) -> Folds:
         """Tables of absolute payoffs."""
@@ -210,13 +210,13 @@ class Showdowns:
 
 
 def _above_by_sums(order: jax.Array, x: jax.Array, group: jax.Array) -> jax.Array:
-    """Reach of the weaker groups less that of the stronger ones: `[H, columns]` → `[G, columns]`."""
+    """Reach of the weaker groups minus that of the stronger ones: `[H, columns]` → `[G, columns]`."""
     by_group = jax.ops.segment_sum(x, group, num_segments=len(order))
     return jnp.matmul(order, by_group, precision=EXACT)
 
 
 def _above_by_signs(order: jax.Array, x: jax.Array, group: jax.Array) -> jax.Array:
-    """The same as one product with the signs of groups and hands, in bytes.
+    """Equals `_above_by_sums`, by one product with an int8 matrix of signs of groups and hands.
 
     A GPU would add into groups by atomic operations, whose order differs from run to run. A CPU takes 1.1 to
     1.5 times as long for a showdown this way.
@@ -338,7 +338,7 @@ class MergedHands:
     Attributes:
       tables: B' tables, the first of each class.
       taken: `[1, B', N]` flat index of the table and carried hand that hold each hand's reach.
-      weight: `[1, N]` its fraction of the carried hand's reach.
+      weight: `[1, N]` each hand's fraction of the carried hand's reach.
       given: `[1, B, M]` flat index of the table and hand that hold a carried hand's payoff.
     """
 
@@ -349,7 +349,7 @@ class MergedHands:
 
     @property
     def growth(self) -> float:
-        """Ratio of memory for reaches of all hands to that of the carried ones, at least 1."""
+        """Factor of the working memory: ratio of all hands to carried hands, at least 1."""
         return max(1.0, self.taken.size / self.given.size)
 
     def __call__(self, player: int, reach: jax.Array) -> jax.Array:

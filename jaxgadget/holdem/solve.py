@@ -56,7 +56,7 @@ from jaxgadget.util.memory import megabytes
 from jaxgadget.util.precision import precision
 
 HANDS_STEP = 64
-"""Numbers of hands are rounded up to multiples of this, so that batches share compiled programs."""
+"""The number of hands is rounded up to a multiple of this, so that batches share compiled programs."""
 
 MAX_SPOTS = 64
 """Maximum number of spots per batch on a CPU; the tables of each distinct board take a megabyte."""
@@ -65,16 +65,17 @@ CHECK_EVERY = 10
 """Iterations between two checks of the gap, each of which costs about as much as one iteration."""
 
 ALONE = 1 << 15
-"""Public nodes × hands from which each spot with a target gap is solved by itself.
+"""Public nodes × hands from which spots with a target gap are solved one by one.
 
-Full ranges and 57 nodes: 1.06 ms an iteration in chunks of one spot, 1.34 in chunks of 4, which all end with
-the last one. Smaller trees take half as long in chunks of 4."""
+Full ranges and 57 nodes: 1.06 ms per iteration and spot in chunks of one spot, 1.34 ms in chunks of 4, which
+run until the last of the four stops. Smaller trees take half as long in chunks of 4.
+"""
 
 SMALL_GAP = 0.01
 """Gap, as a share of the pot, below which `message` gives no advice."""
 
 LEAST_BYTES = 48
-"""Least memory of a public node with a hand: a turn with the default menus takes 86 bytes (1.1 GB)."""
+"""Minimum bytes per pair of a public node and a hand; a turn with the default menus takes 86 (1.1 GB)."""
 
 TABLE_COPIES = 3
 """Number of simultaneous copies of the tables: in float64, in the solve's precision, and for chunks."""
@@ -89,9 +90,9 @@ class SpotSolution:
       probabilities: for both players `[C, H]` average strategies, a row for each node after the player's
         actions, ascending; uniform with hands that a player cannot hold.
       ev: both players' expected chips; they sum to the pot.
-      hand_ev: for both players `[H]` expected chips with each hand; NaN where the player or the other cannot
-        hold it.
-      gap: NashConv in chips, the sum of both players' gains by best responses; twice the exploitability.
+      hand_ev: for both players `[H]` expected chips with each hand; NaN for hands outside the player's range
+        or without a compatible hand of the other player.
+      gap: NashConv in chips, the sum of both players' gains from best responses; twice the exploitability.
       algorithm: the rule's name, or the label of an evaluated policy.
       iterations: completed iterations.
     """
@@ -113,7 +114,7 @@ class SpotSolution:
 
     @property
     def exploitability(self) -> float:
-        """Half of NashConv, in chips: a player's mean gain by a best response over both seats."""
+        """Half of NashConv, in chips: the mean of both players' gains from a best response."""
         return self.gap / 2
 
     @functools.cached_property
@@ -126,7 +127,7 @@ class SpotSolution:
     def equity(self) -> tuple[FloatArray, FloatArray]:
         """For both players `[H]` equity: the fraction of the pot that each hand wins without further bets.
 
-        NaN where the other can hold no hand.
+        NaN for hands without a compatible hand of the other player.
         """
         shares: list[FloatArray] = []
         with precision(np.float64):
@@ -187,9 +188,9 @@ class SpotSolution:
     def weights(self, line: str = "") -> tuple[FloatArray, FloatArray]:
         """For both players `[H]` the fraction of all compatible pairs with each hand after a line.
 
-        If no pair reaches the line, as after a bet that the other player never makes, weights are those
-        against its whole range; if the player itself never reaches the line, those of both whole ranges. All
-        are 0 if not even these have compatible pairs.
+        If no pair reaches the line, as after a bet that the other player never makes, the other player's
+        whole range is assumed; if the player itself never reaches the line, both whole ranges. All weights
+        are 0 if these ranges have no compatible pairs either.
         """
         node = self.node(line)
         reaches, whole = self._reaches(node), self._possible(node)
@@ -335,15 +336,15 @@ def solve_spots(
         the same board are then batched.
       on_solved: callback; receives the solutions of each completed batch, by the indices of their spots. It
         is first called for each archive of the checkpoint.
-      solver: settings; by default 1000 iterations of DCFR in float32, with a check of the gap every 10. Its
+      solver: settings; by default 1000 iterations of DCFR in float32, with a check of the gap every 10.
         `target_gap` is NashConv, twice the exploitability, in chips or as `1%` of the pot. Each spot stops at
-        the first check that finds it there, so its solution is that of the spot alone; up to eight spots of
-        small trees on a CPU (`ALONE`), and a batch on a GPU, take time until the last one stops. Its
-        `checkpoint` is a folder of solutions and of the states of unfinished batches; a solution is reused
-        even if the other spots differ. A batch has as many spots as fit into `memory_limit`; each of the
-        `devices` solves batches of its own. Takes no `time_limit`.
-      iterations: short for `Solver(iterations=…)`.
-      algorithm: short for `Solver(algorithm=…)`.
+        the first check at which its gap is small enough, so its solution does not depend on other spots; up
+        to eight spots of small trees on a CPU (`ALONE`), and a batch on a GPU, run until the last of them
+        stops. `checkpoint` is a folder of solutions and of the states of unfinished batches; a solution is
+        reused even if the other spots differ. A batch has as many spots as fit into `memory_limit`; each of
+        the `devices` solves its own batches. `time_limit` is not supported.
+      iterations: shorthand for `Solver(iterations=…)`.
+      algorithm: shorthand for `Solver(algorithm=…)`.
 
     Returns:
       The solutions, in the order of the spots.
@@ -395,7 +396,7 @@ def solve_batches(
 
 
 def check_room(spots: Sequence[Spot], solver: Solver) -> None:
-    """Raises ValueError if a spot takes more memory than there is, before its public tree is built."""
+    """Raises ValueError if a spot needs more memory than is available, before its public tree is built."""
     available = find_memory(solver.placement) if solver.memory_limit is None else solver.memory_limit
     for spot_idx, spot in enumerate(spots):
         hands = carried_hands([spot])
@@ -452,7 +453,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         return _solve_alike([self.spots[spot_idx] for spot_idx in numbers], solver, report, merges=merges)
 
     def _stop_alone(self, numbers: Sequence[int]) -> bool:
-        """True if spots of one shape are solved one by one until they reach the target gap."""
+        """True if spots with trees of one shape are solved one by one until they reach the target gap."""
         if self.solver.target_gap is None or not self.solver.placement.on_cpu:
             return False
         hands = max(int(_held_by_either(self.spots[spot_idx]).sum()) for spot_idx in numbers)
@@ -481,9 +482,9 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
 
 
 def in_pieces(numbers: Sequence[int], size: int, devices: int) -> list[list[int]]:
-    """Splits numbers into consecutive pieces, at most of a size; the last one may be smaller.
+    """Splits a sequence into consecutive pieces of at most `size` elements; the last one may be smaller.
 
-    On several devices the pieces are as large as those of equal work for all of them.
+    With several devices, pieces are small enough that each device gets the same number of them.
     """
     if devices > 1:
         rounds = -(-len(numbers) // (size * devices))
@@ -549,10 +550,10 @@ def policy_to_bodies(policy: Policy) -> tuple[FloatArray, FloatArray]:
 
 
 def check_policy_of(spot: Spot, policy: object, name: str) -> Policy:
-    """The policy, if it has one lane and is for the spot's hands and tree; ranges may differ.
+    """Returns the policy if it has one lane and the spot's hands and tree; ranges may differ.
 
     Raises:
-      ValueError: if it is not; the message names the difference.
+      ValueError: otherwise; the message names the difference.
     """
     if (difference := _difference(spot, policy)) is None:
         assert isinstance(policy, Policy)
@@ -593,7 +594,7 @@ def _difference(spot: Spot, policy: object) -> str | None:
 def _solve_alike(
     spots: Sequence[Spot], solver: Solver, report: Report, *, merges: bool
 ) -> list[SpotSolution]:
-    """Solves spots whose trees have one shape; if hands are merged, with one board and symmetry."""
+    """Solves spots whose trees have one shape and, if hands are merged, one board and one symmetry."""
     form, hands = _make_form(spots[0]), carried_hands(spots)
     merging = merge_hands(spots, hands) if merges else None
     solved = solve_batch(build_batch(spots, form, hands, merging), solver, played=True, report=report)
@@ -661,7 +662,7 @@ class _Carried(NamedTuple):
 
 
 def _carried_by(spot: Spot, hands: IntArray | None, lane: int) -> tuple[_Carried, _Carried]:
-    """Each player's possible hands among those that a lane carried."""
+    """The hands of each player's range among those that a lane carried."""
     own = np.arange(len(spot.hands)) if hands is None else hands[min(lane, len(hands) - 1)]
     possible = [np.flatnonzero((own >= 0) & (dealt[own] > 0)) for dealt in spot.dealt]
     return _Carried(own[possible[0]], possible[0]), _Carried(own[possible[1]], possible[1])
@@ -712,7 +713,7 @@ def build_batch(
     Args:
       spots: spots whose trees have one shape.
       form: sequence form of the public tree of one of them.
-      hands: the carried hands, see `carried_hands`; None for all.
+      hands: the carried hands, from `carried_hands`; None for all.
       merging: classes of merged hands; None if hands are not merged.
     """
     same_board, num_cards = _same_board(spots), NUM_CARDS - len(spots[0].cards)
@@ -778,7 +779,7 @@ class _SolvedSpots(NamedTuple):
 
     Attributes:
       bodies: both players' strategies `[Q, lanes]`.
-      hand_values: for both players `[H, lanes]` values, not weighted by the probability of the own hand.
+      hand_values: for both players `[H, lanes]` values, not weighted by the probability of the player's hand.
       value: `[1, lanes]` value of player 0.
       gap: `[1, lanes]` NashConv.
     """

@@ -47,7 +47,7 @@ class Spot:
       pot: chips in the pot at the start.
       stack: remaining chips of each player.
       menus: bet menu of both players, or one for each player.
-      river_menus: for a turn, bet menus on the river; None for the same as on the turn.
+      river_menus: for a turn, bet menus on the river, in the same form; None for those of the turn.
     """
 
     board: str
@@ -146,8 +146,8 @@ class Spot:
     def dealt(self) -> tuple[FloatArray, FloatArray]:
         """Both ranges `[H]`, scaled so that the total weight of all compatible pairs of hands is 1.
 
-        Hands without a compatible hand of the other player have weight 0. Otherwise, cancellation of their
-        weights would hide small weights in float32.
+        Hands without a compatible hand of the other player have weight 0, as cancellation of their weights
+        would otherwise hide small weights in float32.
         """
         scale = self.weight_of_pairs**-0.5
         first, second = (
@@ -156,7 +156,7 @@ class Spot:
         return first, second
 
     def meets(self, player: int) -> BoolArray:
-        """`[H]` mask of hands with a compatible hand of the other player; tiny masses are rounding errors."""
+        """`[H]` mask of hands with a compatible hand of the other player, up to rounding errors."""
         return self.compatible[player] > _NO_PAIR * self.compatible[player].max()
 
     @functools.cached_property

@@ -1,12 +1,13 @@
 """Translates the solution of a spot to the same spot with another menu, as in `policy.translation`.
 
 A player follows its strategy in *shadows*: nodes of the solved tree that represent the current node. The
-other player's action is mapped to the action of the same name; another bet to one of its two neighbours, with
-the rule's probabilities, or to a call or check if there is no bet. The player's own action is mapped to the
-action of the same name, otherwise to the nearest bet, otherwise to a call or check; an action that it never
-takes with a hand is treated, for that hand, like the other player's. After the end of the shadow's hand the
-player checks or calls. Shadows are weighted, hand by hand, by their probabilities given the player's own
-actions, which gives the equivalent behaviour strategy (Kuhn 1953).
+other player's action is mapped to the action of the same name; a bet without such an action is mapped to one
+of its two neighbours, with the rule's probabilities, or to a call or check if there is no bet. The player's
+own action is mapped to the action of the same name, otherwise to the nearest bet, otherwise to a call or
+check; an action that the player never takes with a hand is treated, for that hand, like one of the other
+player. Once the hand is over in the shadow, the player checks or calls. Shadows are weighted, hand by hand,
+by their probabilities given the player's own actions, which gives the equivalent behaviour strategy (Kuhn
+1953).
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from jaxgadget.tree.public import public_tree
 from jaxgadget.util.arrays import FloatArray
 
 _Belief = dict[int, FloatArray]
-"""For every shadow `[H]` its probability with each hand, times that of the player's own actions."""
+"""For every shadow `[H]` its probability with each hand × that of the player's own actions."""
 
 _OVER = -1
-"""The shadow after the end of its hand."""
+"""The shadow once the hand is over in the solved tree."""
 
 
 def translate_solution(solution: SpotSolution, spot: Spot, rule: str = "pseudo-harmonic") -> Policy:
