@@ -27,7 +27,7 @@ def bench_record(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def bench_tables(benchmark: Benchmark) -> Group:
-    """A table for each game, with the speed of each row relative to each peer."""
+    """One table per game, with the speed of each row relative to each peer."""
     games = dict.fromkeys(row.game for row in benchmark.rows)
     return Group(*(_game_table(row for row in benchmark.rows if row.game == game) for game in games))
 

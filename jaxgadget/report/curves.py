@@ -1,4 +1,4 @@
-"""Convergence curves: how a number falls with the iterations, a line for every gadget with its prior."""
+"""Convergence curves: a number over the iterations, with one line for every gadget with its prior."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MANY_LABELS = 12
-"""Maximum number of lines with names at their ends; more lines have a legend."""
+"""Maximum number of lines that are named at their ends; more lines get a legend."""
 
 CURVE_DECADES = 9
 """Maximum number of powers of ten below the largest number; smaller numbers are drawn at the edge."""
@@ -68,10 +68,10 @@ def convergence_curves(
     title: str | None = None,
     resolution: float = 0.0,
 ) -> Axes:
-    """Draws a line for each gadget with its prior and ε, both axes logarithmic, with names at the right ends.
+    """Draws one line for each gadget with its prior and ε, named at the right end; both axes are logarithmic.
 
     Lines that coincide have alternating dashes and markers, so that all are visible. If a setting has several
-    rows at one place (blueprints, players, seeds), the line is their median and a pale band extends from the
+    rows at one x (blueprints, players, seeds), the line is their median and a pale band extends from the
     lower to the upper quartile. More than `MANY_LABELS` lines, or more than fit beside the axes, have a
     legend instead of names.
 
@@ -80,13 +80,13 @@ def convergence_curves(
       ax: axes to draw on; by default those of a new figure of matplotlib's pyplot.
       x: the column on the x axis, positive.
       y: the column on the y axis.
-      title: of the axes.
+      title: title of the axes.
       resolution: accuracy of `y`. Smaller numbers, and those more than `CURVE_DECADES` powers of ten below
         the largest, are drawn at the edge, with a note. If none is larger, the y axis is linear.
 
     Raises:
-      ValueError: if the table has no rows, lacks a column, a number is not finite, or one of `x` not
-        positive.
+      ValueError: if the table has no rows or lacks a column, a number is not finite, or one in column `x` is
+        not positive.
     """
     numbers = ("epsilon", x, y)
     expected = f"gadget, prior, epsilon, {x} and {y}"
@@ -151,7 +151,7 @@ def _draw_curve(ax: Axes, setting: Setting, curve: _Curve, edge: float, turn: tu
 def _turns(settings: list[Setting], curves: list[_Curve], edge: float) -> list[tuple[int, int]]:
     """For each curve its index among those that coincide with it, and their number.
 
-    Curves coincide if they have the same places and medians within one per cent of each other. Curves of one
+    Curves coincide if they have the same x and medians within one per cent of each other. Curves of one
     colour differ in their dashes and do not alternate.
     """
     groups: list[list[int]] = []

@@ -36,10 +36,10 @@ def pairwise_heatmap(
     than a tenth on either side of ½, numbers have a third decimal.
 
     Args:
-      matrix: square, the same names as rows and columns; entries in [0, 1], on the diagonal NaN too.
-        `paired_t_tests` makes one.
+      matrix: square, with the same names for rows and columns; entries are in [0, 1], or NaN on the diagonal.
+        `paired_t_tests` returns such a matrix.
       ax: axes to draw on; by default those of a new figure of matplotlib's pyplot with room for the names.
-      title: of the axes.
+      title: title of the axes.
       spread: colours are saturated from ½ ± spread on.
       row_label: label left of the rows' names.
       column_label: label below the columns' names.
@@ -92,9 +92,9 @@ def draw_cells(
       values: `[rows, columns]`, NaN for a grey cell without a number.
       rows: names of the rows.
       columns: names of the columns, upright if they have at most two characters.
-      span: numbers at the ends of the colour scale.
-      written: text of a cell, by row and column.
-      ends: colours from the first to the last number of the span, at even distances.
+      span: lower and upper number of the colour scale.
+      written: function from row and column to the text of a cell.
+      ends: equally spaced colours from the lower to the upper number of the span.
     """
     from matplotlib.colors import LinearSegmentedColormap
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jaxgadget.holdem.solve import SpotSolution
 
 SIZE = (6.4, 6.4)
-"""Inches of a grid."""
+"""Size of a grid in inches."""
 
 FOLD, PASSIVE = "#56B4E9", "#009E73"
 """Colours of a fold, and of a check or call."""
@@ -44,7 +44,7 @@ Shown = Literal["strategy", "ev", "equity"]
 
 
 def spots_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Table with a row for each spot, from rows of `SpotSolution.to_row`."""
+    """Table with one row per spot, from rows of `SpotSolution.to_row`."""
     table = make_table(
         "board",
         "EV oop",
@@ -73,7 +73,7 @@ def spots_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def refinements_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Table with a row for each refinement, from rows of `SpotRefinement.to_row`."""
+    """Table with one row per refinement, from rows of `SpotRefinement.to_row`."""
     numbers = ("blueprint", "refined", "bound", "margin", "gap", "iterations")
     table = make_table("board", "player", "gadget", "prior", "ε", *numbers, right=("ε", *numbers))
     for row in rows:
@@ -97,7 +97,7 @@ def refinements_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def hands_table(solution: SpotSolution, line: str = "", most: int | None = None) -> Table:
-    """Table of the acting player's hands after a line, the likeliest first: weight, actions, EV and equity.
+    """Table of the acting player's hands after a line, the most likely first: weight, actions, EV and equity.
 
     EVs and equities are those at the start of the spot.
 
@@ -127,9 +127,9 @@ def hands_table(solution: SpotSolution, line: str = "", most: int | None = None)
 def frequencies_table(solution: SpotSolution, line: str = "") -> Table:
     """Table of the tree below a line: the frequency of each action, and the share of play that reaches it.
 
-    The share is that of all play that reaches the line. Where no play reaches an action, its frequency is
-    that against the other player's whole range (`SpotSolution.weights`). The tree ends where a card is shown;
-    a line that names the card continues.
+    The share is relative to all play that reaches the line. If no play reaches an action, its frequency is
+    computed against the other player's whole range (`SpotSolution.weights`). The tree ends where a card is
+    dealt; to continue, pass a line that names the card.
 
     Raises:
       ValueError: if no player acts after the line.
@@ -167,9 +167,10 @@ def grid_picture(
 ) -> Axes:
     """Draws the grid of the acting player's hands after a line, suited hands above the diagonal.
 
-    Strategies are stripes, one for each action, of a height proportional to the weight of the cell's hands.
-    The colour is that of the action in every grid: fold, check or call, the size of a bet or raise relative
-    to the pot, all-in. EVs (in chips) and equities, both at the start of the spot, are a heat map of means.
+    A strategy is drawn as stripes, one for each action, with a height proportional to the weight of the
+    cell's hands. An action has the same colour in every grid: fold, check or call, the size of a bet or raise
+    relative to the pot, all-in. EVs (in chips) and equities, both at the start of the spot, are a heat map of
+    means.
 
     Args:
       solution: a solved spot.
@@ -255,7 +256,7 @@ def _draw_strategy(
     shares: Mapping[str, np.ndarray[Any, Any]],
     colors: Mapping[str, str],
 ) -> None:
-    """Fills every cell from below up to its height, with a stripe for every action."""
+    """Fills every cell from the bottom up to its height, with one stripe per action."""
     from matplotlib.patches import Rectangle
 
     count = len(heights)

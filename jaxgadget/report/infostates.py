@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jaxgadget.tree.history import HistoryTree
 
 ACTIONS_WIDTH = 30
-"""Maximum number of letters in a line of an infostate's actions."""
+"""Maximum number of characters per line in the list of an infostate's actions."""
 
 
 def list_infostates(
@@ -28,14 +28,14 @@ def list_infostates(
     forest: Forest | None = None,
     subgame: int | None = None,
 ) -> list[dict[str, Any]]:
-    """A row for each infostate where a player acts, in the order of `tree.infosets`.
+    """One row for each infostate where a player acts, in the order of `tree.infosets`.
 
     Args:
       tree: the game's histories.
-      player: only infostates of this player.
-      texts: only those whose name contains all of these texts.
-      forest: only those in its subgames.
-      subgame: only those in this subgame.
+      player: list only infostates of this player.
+      texts: list only infostates whose name contains all of these texts.
+      forest: list only infostates in the subgames of this forest.
+      subgame: list only infostates in this subgame of the forest.
 
     Returns:
       `player`, `infoset` (index in the tree), `infostate`, `decisions` (number of own decisions
@@ -64,7 +64,7 @@ def list_infostates(
 
 
 def infostates_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """A line for each infostate."""
+    """One row for each infostate."""
     columns = [
         Column("infostate", lambda row: Text(" ".join(row["infostate"].split()), overflow="fold")),
         count("player"),

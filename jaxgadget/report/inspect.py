@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jaxgadget.bench.inspect import Inspection
 
 ITERATION = "*"
-"""Mark of a program of which one iteration is counted."""
+"""Mark of a program whose counts are for one iteration."""
 
 
 def inspection_record(inspection: Inspection) -> dict[str, Any]:

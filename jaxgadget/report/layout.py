@@ -1,4 +1,4 @@
-"""Tables in the terminal: one style, and one way from rows to lines."""
+"""Tables in the terminal: their style, and the conversion of records to rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TITLE_WIDTH = 60
-"""Maximum number of letters in a line of a title."""
+"""Maximum number of characters per line of a title."""
 
 UNDEFINED = "–"
 """Text of a number that is not defined."""
@@ -28,9 +28,9 @@ class Column(NamedTuple):
     """A column of a table.
 
     Attributes:
-      heading: of the column.
-      cell: text of a row's cell.
-      is_number: right-aligned.
+      heading: heading of the column.
+      cell: function from a row to the text of its cell.
+      is_number: True to align the cells right.
     """
 
     heading: str
@@ -39,19 +39,19 @@ class Column(NamedTuple):
 
 
 def text(heading: str, name: str | None = None) -> Column:
-    """A column of text, by default of the field with the name of the heading; None is undefined."""
+    """A column of text from the field `name`, by default the heading; None is shown as undefined."""
     field = heading if name is None else name
     return Column(heading, lambda row: UNDEFINED if row[field] is None else str(row[field]))
 
 
 def number(heading: str, name: str | None = None, *, digits: int = 5) -> Column:
-    """A column of numbers, by default of the field with the name of the heading; see `number_text`."""
+    """A column of numbers from the field `name`, by default the heading, formatted by `number_text`."""
     field = heading if name is None else name
     return Column(heading, lambda row: number_text(row[field], digits), is_number=True)
 
 
 def decimal(heading: str, name: str | None = None, *, digits: int) -> Column:
-    """A column of numbers with this many decimals; a dash for those that are not finite."""
+    """A column of numbers with `digits` decimals; a dash for numbers that are not finite."""
     field = heading if name is None else name
 
     def cell(row: Row) -> str:
@@ -61,7 +61,7 @@ def decimal(heading: str, name: str | None = None, *, digits: int) -> Column:
 
 
 def count(heading: str, name: str | None = None) -> Column:
-    """A column of integers, by default of the field with the name of the heading."""
+    """A column of integers from the field `name`, by default the heading."""
     return text(heading, name)._replace(is_number=True)
 
 
@@ -89,15 +89,15 @@ def rows_to_table(
     sections: Sequence[str] = (),
     baseline: Sequence[str] | None = None,
 ) -> Table:
-    """A table with a line for each row.
+    """A table with one row per record.
 
     Args:
-      rows: a frame or its records.
-      columns: of the table.
-      title: of the table.
-      fold: heading of the only column that may be broken into lines; by default all may.
-      sections: fields of a row; a section begins where one of them changes.
-      baseline: cells of a line in a section above all rows.
+      rows: a data frame or its records.
+      columns: columns of the table.
+      title: title of the table.
+      fold: heading of the only column whose cells may be broken into lines; by default all may.
+      sections: fields; a new section begins where the value of one of them changes.
+      baseline: cells of a row in a section of its own above all other rows.
     """
     numbers = [column.heading for column in columns if column.is_number]
     table = make_table(*(column.heading for column in columns), right=numbers, fold=fold)
@@ -116,7 +116,7 @@ def rows_to_table(
 
 
 def table_title(title: str) -> Text:
-    """A title whose lines are broken where names of games allow it, for a table of any width."""
+    """A title in lines of at most `TITLE_WIDTH`, as from `break_lines`, which are not wrapped further."""
     lines = break_lines(title, TITLE_WIDTH)
     return Text("\n".join(lines), style="bold", no_wrap=True, overflow="ignore")
 
@@ -127,7 +127,7 @@ def make_table(*columns: str, right: Iterable[str] = (), fold: str | None = None
     Args:
       columns: headings.
       right: headings of the columns with numbers.
-      fold: the only column that may be broken into lines; by default all may.
+      fold: heading of the only column whose cells may be broken into lines; by default all may.
     """
     table = Table(
         box=box.SIMPLE_HEAD, header_style="bold", title_style="bold", pad_edge=False, collapse_padding=True

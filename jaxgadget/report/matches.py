@@ -34,7 +34,7 @@ SPREADS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """Possible ranges of colours of win rates on either side of ½."""
 
 LONG_NAME = 12
-"""Maximum length of names for a map whose columns have names and not the numbers of rows."""
+"""Maximum length of names for columns to be labelled by names and not by row numbers."""
 
 
 def draw_matches(
@@ -42,8 +42,8 @@ def draw_matches(
 ) -> Axes:
     """Draws the rows' win rates or mean returns against the columns.
 
-    White is ½, or the mean return of both; the colours span the range of values. The title contains common
-    parts of the names; if names are still long, columns have the numbers of the rows.
+    White is ½, or half of the game's constant for mean returns; the colours span the range of values. The
+    title contains common parts of the names; if names are still long, columns are labelled by row numbers.
 
     Args:
       frame: from `Matches.table` or `expected_matches`: one row for each ordered pair, except for pairs of a
@@ -51,7 +51,7 @@ def draw_matches(
       ax: axes to draw on; by default those of a new figure of matplotlib's pyplot with room for the names.
       value: a key of `SEATS`. The paper's figures are `win_rate_first`, its Figure 4 the minimum of
         `win_rate` over a row.
-      title: of the axes.
+      title: title of the axes.
 
     Raises:
       ValueError: if the table has no rows or lacks a column, a pair is missing or duplicate, `value` is
@@ -87,12 +87,12 @@ def draw_matches(
 
 
 def match_picture(frame: pd.DataFrame, *, win_rates: bool = True, title: str | None = None) -> Figure:
-    """Mean returns, and win rates beside them, with the rows' names once.
+    """Draws mean returns and, beside them, win rates, with one set of row names.
 
     Args:
       frame: as for `draw_matches`.
-      win_rates: draw win rates, which mislead where wins pay differently.
-      title: of the picture.
+      win_rates: draw win rates, too; they are misleading if wins differ in payoff.
+      title: title of the picture.
 
     Raises:
       ValueError: as `draw_matches`.
@@ -118,7 +118,7 @@ def match_picture(frame: pd.DataFrame, *, win_rates: bool = True, title: str | N
 
 
 def _matrix(frame: pd.DataFrame, value: str) -> tuple[FloatArray, list[str]]:
-    """`[players, players]` a column of the table, NaN for pairs that did not play, and the players."""
+    """`[players, players]` values of a column, NaN for pairs that did not play, and the players' names."""
     if value not in SEATS:
         raise ValueError(f"value={value!r}: expected one of {', '.join(SEATS)}")
     missing = [name for name in ("row", "column", value) if name not in frame.columns]
@@ -147,12 +147,12 @@ def _matrix(frame: pd.DataFrame, value: str) -> tuple[FloatArray, list[str]]:
 
 
 def _middle(values: FloatArray, is_rate: bool) -> float:
-    """The value of white cells: ½, or the mean return of both, half of a game's constant."""
+    """The value of white cells: ½, or the mean return of both players, half of a game's constant."""
     return 0.5 if is_rate else round(float(np.nanmean((values + values.T) / 2)), 9) + 0.0
 
 
 def _round_up(number: float) -> float:
-    """The smallest 1, 2 or 5 times a power of ten that is no smaller; 1 for 0."""
+    """The smallest 1, 2 or 5 times a power of ten that is at least `number`; 1 for 0."""
     if number == 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(number))

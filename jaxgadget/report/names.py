@@ -6,26 +6,26 @@ import re
 from collections.abc import Sequence
 
 NAME_WIDTH = 40
-"""Maximum length of a name, unless more letters are needed to distinguish it from others."""
+"""Maximum length of a name, unless more characters are needed to distinguish it from others."""
 
 INFINITE = "inf"
-"""The order of common knowledge, in records."""
+"""Name of the order of common knowledge in records."""
 
 
 def short_names(names: Sequence[str], width: int = NAME_WIDTH) -> tuple[list[str], str]:
     """Omits the parts of names that are not needed to distinguish infostates.
 
-    Strings are split at brackets, commas, bars and line breaks. If all have the same number of parts, parts
-    that are equal in all names are omitted, and then, from the left, each part that is not needed. The middle
-    of names that are still too long is omitted if the result is unique.
+    Names are split at brackets, commas, bars and line breaks. If all have the same number of parts, parts
+    that are equal in all names are omitted, and then, from the left, each part that is not needed for
+    uniqueness. The middle of a name that is still too long is omitted if the result is unique.
 
     Args:
       names: infostate strings, all different.
       width: maximum length.
 
     Returns:
-      The short names, all different, and the parts that all names share, except for labels without a value;
-      empty for a single name.
+      The short names, all different; and the parts that all names share, without labels that have no value,
+      which is empty for a single name.
     """
     parts = [_split(name) for name in names]
     if len(names) < 2 or len({len(row) for row in parts}) > 1:
@@ -42,10 +42,10 @@ def short_names(names: Sequence[str], width: int = NAME_WIDTH) -> tuple[list[str
 
 
 def without_shared(names: Sequence[str]) -> tuple[list[str], str]:
-    """Omits ε from the names if all that have one have the same.
+    """Omits ε from the names if all names with an ε have the same one.
 
     Returns:
-      The names, and the omitted part: `epsilon 0.02`; empty if there are several.
+      The names, and the omitted part, such as `epsilon 0.02`; empty if nothing was omitted.
     """
     parts = [name.split(", ") for name in names]
     shared = {part for row in parts for part in row if part.startswith("epsilon ")}
@@ -56,7 +56,7 @@ def without_shared(names: Sequence[str]) -> tuple[list[str], str]:
 
 
 def break_lines(text: str, width: int) -> list[str]:
-    """Lines of at most `width` letters, broken at spaces or, within names of games, after commas.
+    """Lines of at most `width` characters, broken at spaces or, within names of games, after commas.
 
     Text without either is not broken.
     """

@@ -27,7 +27,7 @@ def off_tree_frame(results: Sequence[Sequence[OffTree]]) -> pd.DataFrame:
     tables = [[result.table for result in answered] for answered in results]
     if len(tables) == 2:
         for first, second in zip(*tables, strict=True):
-            # From both guarantees, which needs no value of the game.
+            # The sum of both guarantees suffices; the value of the game is not needed.
             first["nash_conv"] = second["nash_conv"] = -(first["certificate"] + second["certificate"])
     return pd.concat([table for answered in tables for table in answered], ignore_index=True)
 
@@ -55,7 +55,7 @@ def off_tree_record(results: Sequence[Sequence[OffTree]]) -> dict[str, Any]:
 
 
 def off_tree_table(results: Sequence[Sequence[OffTree]]) -> Table:
-    """A line for each method, gadget, prior and blueprint, a section for each player and method."""
+    """One row for each method, gadget, prior and blueprint, a section for each player and method."""
     frame = off_tree_frame(results)
     columns = [
         *([Column("player", lambda row: str(row["player"]))] if len(results) > 1 else []),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jaxgadget.opponents.result import Responses
 
 ARBITRARY = 1.0
-"""The p at which exploitability is that of one of many best responses."""
+"""The p at which a response is one of many best responses, so that its exploitability is arbitrary."""
 
 
 def responses_frame(responses: Sequence[Responses]) -> pd.DataFrame:
@@ -38,7 +38,7 @@ def responses_record(responses: Sequence[Responses]) -> dict[str, Any]:
 
 
 def probability(name: str) -> Column:
-    """A column of probabilities, with all digits."""
+    """A column of probabilities from the field `name`, with all digits."""
     return Column(name, lambda row: show_probability(row[name]), is_number=True)
 
 
@@ -49,7 +49,7 @@ def _short_probability(row: Row) -> str:
 
 
 def share_of_best(gain: float, best: float, value: tuple[float, float]) -> str:
-    """A gain as a share of the best response's; undefined if that is within the value's bracket."""
+    """A gain as a share of the best response's; undefined if the latter is within the value's bracket."""
     if not math.isfinite(gain) or best <= value[1] - value[0] + NOISE:
         return UNDEFINED
     return f"{gain / best:.1%}"
@@ -61,7 +61,7 @@ def _exploitability(row: Row) -> str:
 
 
 def responses_table(responses: Sequence[Responses]) -> Table:
-    """A line for each response of one player, a section for each model; p = 1 is marked."""
+    """One row for each response of a player, in one section per model; p = 1 is marked."""
 
     def of_best(row: Row) -> str:
         return share_of_best(row["gain"], row["best_response_gain"], responses[0].game_value)

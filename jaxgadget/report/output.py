@@ -24,7 +24,7 @@ PIPE_WIDTH = 120
 """Width in columns if the output is not a terminal."""
 
 SHORTEST_NAME = 10
-"""Minimum number of letters in a line of a broken name."""
+"""Minimum number of characters per line of a broken name."""
 
 UNLIMITED = 10**4
 """A width in columns that exceeds any table."""
@@ -33,14 +33,14 @@ UNLIMITED = 10**4
 def check_outputs(
     files: Mapping[str, str | pathlib.Path | None], *, folder: pathlib.Path | None = None
 ) -> None:
-    """Checks before the work that all files can be written and are different.
+    """Checks, before the work begins, that all files can be written and are different.
 
     Args:
       files: option → path; `--plot` must be a picture, and `-` is not a file.
-      folder: folder of `--checkpoint`, which may be missing.
+      folder: folder of `--checkpoint`, which need not exist.
 
     Raises:
-      ValueError: if not; names the option.
+      ValueError: if a check fails; the message names the option.
     """
     seen: dict[str, str] = {}
     for option, path in files.items():
@@ -87,9 +87,9 @@ def show(table: RenderableType, notes: Iterable[str]) -> None:
 
 
 def _fitted_width(table: RenderableType, console: Console) -> int:
-    """The width for printing a table: if it is too wide, names are broken into lines, but not numbers.
+    """The width for printing a table; names in a wide table are broken into lines, numbers are not.
 
-    If that is not enough, the padding between columns is removed; if it is still too wide, it exceeds the
+    If that is not enough, the padding between columns is removed; a table that is still too wide exceeds the
     console's width.
     """
     unlimited = console.options.update(max_width=UNLIMITED)
@@ -121,7 +121,7 @@ def warn(note: str) -> None:
 
 @contextlib.contextmanager
 def working(task: str) -> Generator[None]:
-    """Shows a task on standard error for a block, if that is a terminal."""
+    """Shows a task on standard error during the block if standard error is a terminal."""
     console = Console(stderr=True)
     with console.status(f"{task} …") if console.is_terminal else contextlib.nullcontext():
         yield

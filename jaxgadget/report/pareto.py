@@ -26,20 +26,21 @@ _ROOM = 0.06
 def plot_responses(
     responses: Responses | pd.DataFrame, ax: Axes | None = None, *, title: str | None = None
 ) -> Axes:
-    """Draws gain against exploitability, a curve over p for each model.
+    """Draws gain against exploitability, with one curve over p for each model.
 
-    Restricted Nash responses have a solid line, data-biased ones a dotted one, best Nash strategies a star. A
-    dashed line is the bound on the exploitability of restricted Nash responses, gain · p / (1−p), which may
-    extend beyond the axes. Points of p = 1 are hollow: their exploitability is not a property of the method.
+    Restricted Nash responses have a solid line, data-biased responses a dotted line, and best Nash strategies
+    a star. A dashed line is the bound on the exploitability of restricted Nash responses, gain · p / (1−p),
+    which may extend beyond the axes. Points with p = 1 are hollow: their exploitability depends on the best
+    response that the solver finds.
 
     Args:
-      responses: a result, or its table; tables of one game may be concatenated. Rows of failed solves, or
-        without a model, are not drawn.
+      responses: a result, or its table; tables of one game may be concatenated. Rows of failed solves and
+        rows without a model are not drawn.
       ax: axes to draw on; by default those of a new figure of matplotlib's pyplot.
-      title: of the axes.
+      title: title of the axes.
 
     Raises:
-      ValueError: if it is neither, a column is missing, or no row can be drawn.
+      ValueError: if `responses` is neither, a column is missing, or no row can be drawn.
     """
     table = _check(responses.table if isinstance(responses, Responses) else responses)
     ax = own_axes(ax)

@@ -42,7 +42,7 @@ MAX_SERIES = 8
 """Maximum number of series in a panel of a picture in a file."""
 
 PANEL = (3.6, 3.1)
-"""Inches of a panel without its legend."""
+"""Size of a panel without its legend, in inches."""
 
 ENTRY_HEIGHT, LETTER_WIDTH = 0.19, 0.062
 """Inches of an entry of a legend, and of a letter in it."""
@@ -64,7 +64,7 @@ class _Scatter(NamedTuple):
       x: `[rows]` blueprint exploitability, at least `edge`.
       y: `[rows]` refined exploitability, at least `edge`.
       log: True for logarithmic axes.
-      edge: numbers up to it are drawn there; minus infinity on linear axes.
+      edge: numbers up to this one are drawn at the edge of the axes; minus infinity on linear axes.
       at_edge: `[rows]` mask of points drawn at the edge.
       players: the players in the table.
       epsilons: every ε of priors.
@@ -89,20 +89,20 @@ def exploitability_scatter(
     log: bool | None = None,
     after: str = "Refined",
 ) -> Axes:
-    """Draws refined against blueprint exploitability, a point for each row.
+    """Draws refined against blueprint exploitability, with one point per row.
 
     Points below the diagonal are improvements. Colour and marker denote a gadget with a prior, and the
-    marker's filling an ε; with one ε all markers are open, so that equal points show each other. Both numbers
-    are `v* − value against a best response`.
+    marker's filling an ε; with a single ε all markers are open, so that coinciding points remain visible.
+    Both numbers are `v* − value against a best response`.
 
     Args:
       table: `Refinement.table`, or several of one game, concatenated.
       ax: axes to draw on; by default those of a new figure of matplotlib's pyplot.
-      title: of the axes.
+      title: title of the axes.
       resolution: accuracy of the game's value, in payoff units: smaller numbers cannot be distinguished
         from 0, and on logarithmic axes they are drawn at the edge, with a note.
       log: logarithmic axes; by default if the ratio of positive numbers exceeds `LOG_SPREAD`.
-      after: name of the y axis's strategies.
+      after: name of the strategies on the y axis.
 
     Raises:
       ValueError: if the table has no rows, or lacks a column or a number.
@@ -137,7 +137,7 @@ def _find_scatter(table: pd.DataFrame, resolution: float, log: bool | None) -> _
 def _draw_scatter(
     ax: Axes, scatter: _Scatter, settings: Sequence[Setting], title: str | None, after: str
 ) -> None:
-    """Draws some of a table's settings, on axes for all of them."""
+    """Draws some of a table's settings, on axes whose limits include all settings."""
     _set_axes(ax, scatter.x, scatter.y, log=scatter.log)
     ends = [min(ax.get_xlim()[0], ax.get_ylim()[0]), max(ax.get_xlim()[1], ax.get_ylim()[1])]
     ax.plot(ends, ends, color="#777777", linewidth=0.9, zorder=1, scalex=False, scaley=False)
@@ -149,7 +149,7 @@ def _draw_scatter(
             marker=setting.style.marker,
             linewidths=0.9,
             label=setting.name,
-            zorder=4 if setting.style.marker == "x" else 3,  # a thin mark would vanish below
+            zorder=4 if setting.style.marker == "x" else 3,  # a thin mark would be hidden below other markers
             **marker_look(setting.style, setting.fill),
         )
     _write_labels(ax, scatter, title, after)
@@ -158,7 +158,7 @@ def _draw_scatter(
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:
-    """Raises ValueError unless a picture can be written to `path`; for use before the work."""
+    """Raises ValueError unless a picture can be written to `path`; call it before long work."""
     _format(path)
     check_writable(path)
 
@@ -167,7 +167,7 @@ def save_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Writes a figure as PNG, SVG or PDF, by the suffix, atomically and reproducibly.
 
     Raises:
-      ValueError: if the suffix is another one or the file cannot be written.
+      ValueError: if the suffix is none of these or the file cannot be written.
     """
     import matplotlib as mpl
 
@@ -193,7 +193,7 @@ def draw_picture(
 ) -> None:
     """Writes an `exploitability_scatter` to a file; needs no display.
 
-    The picture has a panel for each player, and for every `MAX_SERIES` settings, on the same axes.
+    Each player has one panel for every `MAX_SERIES` settings; all panels have the same axes.
     """
     draw_panels([(title, table, resolution)], path, after=after)
 
@@ -209,7 +209,7 @@ def draw_panels(
     Args:
       tables: title, table and resolution of each.
       path: the file.
-      after: name of the y axes' strategies.
+      after: name of the strategies on the y axes.
     """
     from matplotlib.figure import Figure
 
@@ -245,7 +245,7 @@ def _in_groups(settings: Sequence[Setting]) -> list[list[Setting]]:
 
 
 def _size(panels: Sequence[Sequence[Setting]]) -> tuple[float, float]:
-    """Inches of a panel with its legend, which is beside the axes and does not narrow them."""
+    """Size in inches of a panel with its legend, which is beside the axes and does not narrow them."""
     letters = max(len(setting.name) for settings in panels for setting in settings)
     entries = max(map(len, panels)) + 3
     return PANEL[0] + 0.5 + LETTER_WIDTH * letters, max(PANEL[1], ENTRY_HEIGHT * entries)

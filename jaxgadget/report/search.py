@@ -40,15 +40,16 @@ SHOWN_STEPS = 10
 """Maximum number of rows of a training's log that are printed."""
 
 MAX_OBJECTIVES = 12
-"""Maximum number of lanes whose objectives are written below a table; the JSON record has those of all."""
+"""Maximum number of lanes whose objectives are printed below a table; the JSON record has all lanes."""
 
 
 def nested_records(searched: Sequence[Nested], together: FloatArray | None) -> dict[str, Any]:
     """Record of `jaxgadget nested --json`.
 
     Args:
-      searched: for each player that searched.
-      together: `[lanes]` NashConv of both players' searches together, in the order of a player's rows.
+      searched: the result of each player that searched.
+      together: `[lanes]` NashConv of both players' searched strategies, in the order of a player's rows; None
+        if one player searched.
     """
     tree, first = searched[0].policy.tree, searched[0]
     unused = [] if any(nested.failures for nested in searched) else ["failure"]
@@ -72,20 +73,20 @@ def nested_records(searched: Sequence[Nested], together: FloatArray | None) -> d
 
 
 def together_note(labels: Sequence[str], together: FloatArray) -> str:
-    """NashConv of both players' searches together, `[lanes]`."""
+    """A note with the NashConv of both players' searched strategies, `[lanes]`."""
     shown = "; ".join(f"{label}: {nash_conv:.5f}" for label, nash_conv in zip(labels, together, strict=True))
     return f"NashConv of the two together: {shown}."
 
 
 def nested_table(nested: Nested) -> Table:
-    """A line for each blueprint, opponent and gadget."""
+    """One row for each blueprint, opponent and gadget."""
 
     def of_best(row: Row) -> str:
         return share_of_best(row["gain"], row["best_response_gain"], nested.game_value)
 
     has_models = any(label is not None for label in nested.opponents.labels)
     gains = [number("gain"), Column("of best", of_best, True), number("bound", "exploitability_bound")]
-    # With models the notes have the total effort, as lines are long enough.
+    # With models the table is already wide, so only the notes give the total effort.
     effort = [count("searches"), decimal("seconds", digits=2)]
     columns = [
         text("blueprint"),
@@ -194,11 +195,11 @@ def match_record(game: str, frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def match_table(frame: pd.DataFrame, *, win_rates: bool) -> Table:
-    """A line for each pair, which is in the frame in both orders.
+    """One row for each pair of players, which the frame contains in both orders.
 
     Args:
       frame: `Matches.table`.
-      win_rates: show win rates, too, which mislead where wins pay differently.
+      win_rates: show win rates, too; they are misleading if wins differ in payoff.
     """
 
     def mean_return(row: Row) -> str:
@@ -270,7 +271,7 @@ def policy_record(training: PolicyTraining, method: str, steps: int) -> dict[str
 
 
 def policy_table(training: PolicyTraining, method: str) -> Table:
-    """Loss and NashConv at some steps of the training."""
+    """Loss and NashConv at selected steps of the training."""
     log = training.log
     last = len(log) - 1
     chosen = sorted({round(last * k / (SHOWN_STEPS - 1)) for k in range(SHOWN_STEPS)})

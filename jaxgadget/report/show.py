@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from jaxgadget.tree.forest import Forest
 
 MAX_PANELS = 6
-"""Maximum number of decision points of a player in a picture: those with the largest reach."""
+"""Maximum number of decision points per player in a picture; those with the largest reach are drawn."""
 
 SHARES = ("#FFFFFF", "#0072B2")
 """Colours of probabilities 0 and 1."""
@@ -121,7 +121,7 @@ def subgame_record(forest: Forest, policy: Policy, subgame: int) -> dict[str, An
 
 
 def subgame_tables(forest: Forest, policy: Policy, subgame: int) -> Group:
-    """Two tables: the roots with ranges, and a line for each infostate with its strategy."""
+    """Two tables: the roots with their ranges, and one row per infostate with its strategy."""
     columns = [
         Column("player", lambda row: str(row["player"])),
         Column("root infostate", lambda row: Text(_line(row["infostate"]), overflow="fold")),
@@ -152,16 +152,16 @@ def subgame_title(forest: Forest, policy: Policy, subgame: int) -> str:
 def subgame_picture(forest: Forest, policy: PolicyLike, subgame: int, *, title: str | None = None) -> Figure:
     """Draws both players' strategies in a subgame, as heat maps of hands × actions.
 
-    A map is a decision point: a public state of the game. Its rows are the hands that the player may hold
+    Each map is a decision point, a public state of the game. Its rows are the hands that the player may hold
     there, with the probability of reaching each. If a game has no hands or defines no public states, a player
-    has one map, whose rows are infostates. Maps have at most `MAX_INFOSTATES` rows and a player has at most
-    `MAX_PANELS` of them: those with the largest reach.
+    has a single map, whose rows are infostates. A map has at most `MAX_INFOSTATES` rows and a player at most
+    `MAX_PANELS` maps; those with the largest reach are drawn.
 
     Args:
       forest: the subgames.
       policy: one lane, as `as_policy` takes it.
       subgame: its index.
-      title: of the picture; by default game, cut, subgame and policy.
+      title: title of the picture; by default game, cut, subgame and policy.
 
     Raises:
       ValueError: as `roots_frame`, or if the subgame has no decisions.
@@ -251,7 +251,7 @@ def _panel(frame: pd.DataFrame, player: int, infosets: IntArray, note: str) -> _
 
 
 def _line(name: str) -> str:
-    """An infostate in a line of a table."""
+    """An infostate's name with single spaces and no line breaks."""
     return " ".join(name.split())
 
 

@@ -26,24 +26,24 @@ def paired_t_tests(
 ) -> pd.DataFrame:
     """One-sided paired t-tests for all pairs of settings (gadget, prior and ε).
 
-    An entry is `1 − p` of the test whose alternative says that the row's mean is less than the
-    column's: near 1 the row is better, near 0 the column, ½ if both are equal everywhere. The
-    two entries of a pair sum to 1. Figures 14 to 17 of Kubíček, Lisý and Sandholm (2026) are of this kind,
-    though the paper does not state whether its t-tests are paired and one-sided.
+    An entry is `1 − p` of the test whose alternative hypothesis is that the row's mean is less than the
+    column's: near 1 the row is better, near 0 the column, and ½ if both are equal everywhere. The two entries
+    of a pair sum to 1. Figures 14 to 17 of Kubíček, Lisý and Sandholm (2026) show such entries, though the
+    paper does not state whether its t-tests are paired and one-sided.
 
     Args:
       table: columns `gadget`, `prior`, `epsilon`, `value`, and at least one of `keys`; for example several
         `Refinement.table`, concatenated.
       value: the compared column; smaller is better.
-      keys: rows of two settings are a pair if they agree in those of these columns that the
+      keys: columns that define pairs: two rows are a pair if they agree in all of these columns that the
         table has.
 
     Returns:
       Rows and columns are the settings by name, in the order of their first rows; the diagonal is NaN.
 
     Raises:
-      ValueError: if a column is missing, a number is not finite, a setting has fewer than two rows or
-        two for one pair, or lacks a row that another one has.
+      ValueError: if a column is missing, a number is not finite, or a setting has fewer than two rows,
+        several rows for one pair, or no row for a pair of another setting.
     """
     import pandas as pd
     from scipy.stats import ttest_rel

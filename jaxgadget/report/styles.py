@@ -25,7 +25,7 @@ FIGURE_SIZE = (5.6, 3.7)
 """Size in inches: slightly less than the text width of a page."""
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
-"""Okabe and Ito's colours without black, neighbours far apart in lightness."""
+"""Okabe and Ito's colours without black, ordered so that neighbours differ in lightness."""
 
 
 class Style(NamedTuple):
@@ -35,8 +35,8 @@ class Style(NamedTuple):
     marker: str
 
 
-# Cold colours for resolving, warm for max-margin, grey for gadgets with the real trunk; different markers for
-# prints in grey.
+# Cold colours for resolving, warm for max-margin, grey for gadgets with the real trunk; markers differ, so
+# that prints in grey remain readable.
 STYLES = {
     ("unsafe", "none"): Style("#000000", "x"),
     ("resolving", "none"): Style("#56B4E9", "o"),
@@ -71,8 +71,8 @@ class Setting:
       epsilon: ε.
       name: label; contains ε only if there are several.
       style: colour and marker.
-      rank: index of its ε among all, ascending.
-      fill: opacity of the marker's filling: 0 for the smallest ε, whose markers are open.
+      rank: index of its ε among all ε, ascending.
+      fill: opacity of the marker's filling; 0, an open marker, for the smallest ε.
       rows: `[rows]` mask of its rows in the table.
     """
 
@@ -106,7 +106,7 @@ def find_settings(table: pd.DataFrame) -> list[Setting]:
 
 
 def find_styles(settings: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Style]:
-    """Styles of gadgets and priors; custom ones have the remaining colours."""
+    """Styles of gadgets with priors; custom gadgets and priors get the remaining colours."""
     styles: dict[tuple[str, str], Style] = {}
     for setting in settings:
         num_others = sum(styled not in STYLES for styled in styles)
@@ -127,7 +127,7 @@ def _name(gadget: str, prior: str) -> str:
 def check_table(
     table: pd.DataFrame, columns: Sequence[str], numbers: Sequence[str], expected: str
 ) -> pd.DataFrame:
-    """The rows of solves that did not fail, with unique names of gadgets (`tables.named`).
+    """Returns the rows of solves that did not fail, with unique gadget names (`tables.named`).
 
     Args:
       table: the table.
@@ -136,7 +136,7 @@ def check_table(
       expected: description of the table, for errors.
 
     Raises:
-      ValueError: if it has no rows, or lacks a column or a number.
+      ValueError: if the table has no rows or lacks a column, or a number is not finite.
     """
     missing = [name for name in columns if name not in table.columns]
     if missing:
@@ -162,14 +162,14 @@ def least_shown(positive: FloatArray, resolution: float, decades: int) -> float:
 
     Args:
       positive: the numbers above `resolution`, at least one.
-      resolution: numbers up to it cannot be distinguished from 0.
+      resolution: numbers up to this one cannot be distinguished from 0.
       decades: maximum number of powers of ten below the largest number.
     """
     return max(resolution, float(positive.max()) / 10**decades, float(positive.min()))
 
 
 def at_edge_note(ax: Axes, count: int, edge: float, *, below: bool = False) -> None:
-    """Notes in an upper or lower corner how many points are drawn at the edge because they are smaller."""
+    """Writes the number of points that are drawn at the edge into an upper or lower corner."""
     if count:
         text = f"{count} point{'s' if count > 1 else ''} at most {edge:.1g}: drawn there"
         corner: dict[str, Any] = {
@@ -191,7 +191,7 @@ def set_ticks(axis: XAxis | YAxis, ratio: float) -> None:
 
 
 def own_axes(ax: Axes | None, size: tuple[float, float] = FIGURE_SIZE) -> Axes:
-    """The axes, by default those of a new figure of matplotlib's pyplot of that size in inches."""
+    """Returns `ax`, by default the axes of a new figure of matplotlib's pyplot with `size` in inches."""
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt

@@ -31,7 +31,7 @@ MAX_INFOSTATES = 16
 
 _WIDTH = 6.4
 _LETTER = 0.056
-"""Width of a letter in inches."""
+"""Width of a character in inches."""
 _BEFORE, _AFTER = "#999999", "#D55E00"
 _HATCHES = ("", "////", "....", "xxxx")
 
@@ -84,8 +84,8 @@ def decision_rows(forest: Forest, player: int, subgame: int) -> tuple[pd.DataFra
 def range_frame(refinement: Refinement, subgame: int, lane: int = 0) -> pd.DataFrame:
     """The opponent's range in one subgame: by its blueprint, and as a best response to the refined policy.
 
-    The best response is to the refined policy in the full game, so it includes other subgames; it is pure,
-    and plays the first of equally good actions.
+    The best response is computed against the refined policy in the full game, including other subgames; it is
+    pure and plays the first of equally good actions.
 
     Args:
       refinement: refined blueprints.
@@ -135,17 +135,17 @@ def strategy_picture(
 ) -> Axes:
     """Draws the strategy at each infostate of the resolving player in one subgame, before and after.
 
-    An infostate has two bars, a pale one for the blueprint and a full one for the refined strategy, and
-    beside them the probability of reaching it (refined, the opponent by its blueprint). Parts that all names
-    share are in the title.
+    An infostate has two bars, a pale one for the blueprint and a saturated one for the refined strategy. The
+    number beside them is the probability of reaching the infostate under the refined strategy and the
+    opponent's blueprint. Parts that all names share are in the title.
 
     Args:
       refinement: refined blueprints.
       subgame: its index.
       lane: the lane of `refinement.policy`.
       ax: axes to draw on; by default those of a new figure of matplotlib's pyplot, as high as needed.
-      title: of the axes; by default game, cut, subgame and lane.
-      most: maximum number of infostates: those with the largest reach before or after.
+      title: title of the axes; by default game, cut, subgame and lane.
+      most: maximum number of infostates; those with the largest reach before or after are drawn.
 
     Raises:
       ValueError: if there is no such subgame or lane, the player has no decision there, or `most` is
@@ -187,16 +187,17 @@ def range_picture(
 ) -> Axes:
     """Draws the opponent's range over its root infostates of one subgame, before and after.
 
-    All are shares within the subgame: the opponent's reach by its blueprint (grey), by its best response to
-    the refined policy (orange), and, as a line, `N(s)`, the reach of the resolving player and chance.
+    Bars are shares within the subgame of the opponent's reach, under its blueprint (grey) and under its best
+    response to the refined policy (orange); a line shows the shares of `N(s)`, the reach of the resolving
+    player and chance.
 
     Args:
       refinement: refined blueprints.
       subgame: its index.
       lane: the lane of `refinement.policy`.
       ax: axes to draw on; by default those of a new figure of matplotlib's pyplot, as high as needed.
-      title: of the axes; by default game, cut, subgame and lane.
-      most: maximum number of infostates: those with the largest shares.
+      title: title of the axes; by default game, cut, subgame and lane.
+      most: maximum number of infostates; those with the largest shares are drawn.
 
     Raises:
       ValueError: if there is no such subgame or lane, or `most` is less than 1.
@@ -268,7 +269,7 @@ def normalised(reach: FloatArray) -> FloatArray:
 
 
 def _largest(numbers: pd.DataFrame, most: int) -> IntArray:
-    """Indices of the rows with the largest numbers, ascending; the first of equal ones."""
+    """Ascending indices of the `most` rows with the largest numbers; of equal rows, the first."""
     order = np.argsort(-numbers.to_numpy().max(axis=1), kind="stable")
     return np.sort(order[:most])
 
@@ -306,13 +307,13 @@ def _action_patches(frame: pd.DataFrame) -> list[Any]:
 
 
 def _size(names: Sequence[str]) -> tuple[float, float]:
-    """Size in inches of a picture with a row for each name; wider for long names."""
+    """Size in inches of a picture with one row per name; wider for long names."""
     longest = max(map(len, names))
     return _WIDTH + _LETTER * max(longest - NAME_WIDTH, 0), 0.34 * len(names) + 1.8
 
 
 def _legend(ax: Axes, handles: list[Any], names: Sequence[str]) -> float:
-    """Draws a legend between axes and title, as wide as the axes and the names of the rows.
+    """Draws a legend between axes and title, as wide as the axes with the row names.
 
     Returns:
       Padding of the title in points.
@@ -337,14 +338,14 @@ def _legend(ax: Axes, handles: list[Any], names: Sequence[str]) -> float:
 
 
 def percent(share: float) -> str:
-    """`12 %`."""
+    """A share as a percentage, such as `12 %`."""
     if share >= 0.0995:
         return f"{100 * share:.0f} %"
     return f"{100 * share:.2g} %" if share == 0 or share >= 1e-4 else "<0.01 %"
 
 
 def _set_rows(ax: Axes, names: list[str]) -> None:
-    """Sets a row for each name, the first one on top; x is a share."""
+    """Sets one row per name on the y axis, the first on top, and shares on the x axis."""
     ax.set_yticks(range(len(names)), names, fontsize=8)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(0, 1)

@@ -30,7 +30,7 @@ def sweep_record(folder: str | os.PathLike[str], rows: pd.DataFrame) -> dict[str
 
 
 def sweep_tables(rows: pd.DataFrame) -> Group:
-    """A summary for each game, cut, number of iterations and player."""
+    """One summary per game, cut, number of iterations and player."""
     tables: list[Any] = []
     for title, part in _panels(rows):
         for player, player_rows in part.groupby("player"):
@@ -66,7 +66,7 @@ def write_parquet(rows: pd.DataFrame, path: str | os.PathLike[str]) -> None:
 
 
 def draw_sweep(rows: pd.DataFrame, path: str | os.PathLike[str]) -> None:
-    """Draws refined against blueprint exploitability, panels for each game, cut, iterations and player."""
+    """Draws refined against blueprint exploitability, one panel per game, cut, iterations and player."""
     tables: list[tuple[str | None, pd.DataFrame, float]] = []
     for title, panel in _panels(rows):
         width = float((panel["game_value_high"] - panel["game_value_low"]).max())

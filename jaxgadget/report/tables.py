@@ -40,18 +40,18 @@ if TYPE_CHECKING:
     from jaxgadget.tree.public import Tree
 
 MAX_SINGLE_ROWS = 30
-"""Maximum number of rows that are shown one by one unless all are requested; more are summarised."""
+"""Maximum number of rows that are listed; longer tables are summarised unless all rows are requested."""
 
 GUARDED = {1.0: "estimates", 0.0: "V̄"}
 
 DEFAULTS: dict[str, str | bool] = {"alternative": "best-response", "gifts": "lower-bound", "auto": False}
-"""Columns that are written and shown only where their values are others than these."""
+"""Default values of optional columns, which are omitted if all values are the default."""
 
 KNOWLEDGE = ("order", "unfrozen", "generation", "combine", "mean_exploitability")
-"""Columns of re-solving by what a player knows, written only for an order below infinity."""
+"""Columns of knowledge-limited re-solving, written only for orders below infinity."""
 
 NOISE = 1e-9
-"""Largest change of exploitability, as a fraction of the payoff range, that counts as none."""
+"""Changes of exploitability up to this fraction of the payoff range count as no change."""
 
 
 # --- JSON records -------------------------------------------------------------------------
@@ -91,13 +91,14 @@ def refinement_record(
 ) -> dict[str, Any]:
     """Record of `jaxgadget refine --json`; rows go by blueprint, then gadget, prior, epsilon, model and p.
 
-    Alternative values, gifts, automatic ε, a guard's choice and the reason of a failure are fields only if a
-    row differs from the default; the gain against a model is one if there is a model.
+    Alternative values, gifts, automatic ε, a guard's choice and the reason of a failure are written only if a
+    row differs from the default; the gain against a model is written only if there is a model.
 
     Args:
       refinement: refined blueprints.
       seconds: times of all work; by default those of the refinement.
-      both_refined: refinements of both players, of which `refinement` is one; its rows are written then.
+      both_refined: refinements of both players, one of which is `refinement`; if passed, the rows of both are
+        written.
     """
     forest = refinement.forest
     table = by_blueprint(refinement, None if both_refined is None else both_refined.table)
@@ -127,7 +128,7 @@ def refinement_record(
 
 
 def drop_undefined(table: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
-    """The table without those of the named columns that have no values."""
+    """Drops those of the named columns that have no values."""
     return table.drop(columns=[name for name in names if name in table and table[name].isna().all()])
 
 
@@ -207,7 +208,7 @@ def named(table: pd.DataFrame, *, alike: bool = True) -> pd.DataFrame:
 
     Args:
       table: `Refinement.table`.
-      alike: write the smallest automatic ε of a gadget, prior and player in all of its rows.
+      alike: replace automatic ε of a gadget, prior and player by their minimum in all rows.
     """
     table = table.copy()
     suffixes = {"alternative": ", {} values", "gifts": ", {} gifts", "auto": ", auto ε"}
@@ -229,7 +230,7 @@ def named(table: pd.DataFrame, *, alike: bool = True) -> pd.DataFrame:
 
 
 def _suffix(suffix: str, value: Any) -> str:
-    """The suffix of a gadget's name; range values have `values` in their own name."""
+    """A suffix of a gadget's name; the names of range values already contain `values`."""
     return f", {value}" if str(value).startswith("values:") else suffix.format(value)
 
 
@@ -252,7 +253,7 @@ def _has_draws(table: pd.DataFrame) -> bool:
 
 
 def rows_table(table: pd.DataFrame) -> Table:
-    """A line for each row of one player, a section for each blueprint."""
+    """All rows of one player, in one section per blueprint."""
     optional = {
         "gain": follows_models(table),
         "draws": _has_draws(table),
@@ -292,7 +293,7 @@ def defined(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _comparable(table: pd.DataFrame, failed: pd.Series[bool]) -> pd.Series[bool]:
-    """Rows of blueprints for which no solve failed: means over these can be compared."""
+    """Mask of the rows of blueprints for which no solve failed; means over these are comparable."""
     keys = [table[name] for name in ("player", "blueprint", "seed") if name in table]
     return ~failed.groupby(keys, dropna=False).transform("any")
 
@@ -302,12 +303,12 @@ def summary(table: pd.DataFrame, *, noise: float = NOISE) -> pd.DataFrame:
 
     Args:
       table: `Refinement.table`.
-      noise: change of exploitability that counts as none.
+      noise: changes of exploitability up to this one, in units of payoff, count as no change.
 
     Returns:
       Columns `gadget`, `prior`, `epsilon`, `blueprints`, `blueprint_mean`, `blueprint_median`,
       `refined_mean`, `refined_median`, `improved`, `worse`, `bound_mean` (NaN if there is no
-      bound), `gap_max`; `gain_mean` if opponents follow models, which distinguish rows as gadgets do; and
+      bound), `gap_max`; `gain_mean` if opponents follow models, which then have separate rows; and
       `drawn_mean`, the mean over single draws, if some rows are mixtures of draws.
     """
     import pandas as pd
@@ -343,7 +344,7 @@ def summary(table: pd.DataFrame, *, noise: float = NOISE) -> pd.DataFrame:
 
 
 def summary_table(table: pd.DataFrame, *, noise: float = NOISE) -> Table:
-    """A line for each gadget, prior and epsilon, below one for the blueprints."""
+    """One row for the blueprints, and one for each gadget, prior and epsilon."""
     summarised = summary(table, noise=noise)
     columns = [
         text("gadget"),
@@ -372,7 +373,7 @@ def refinement_table(refinement: Refinement, *, every_row: bool = False) -> Tabl
 
 
 def both_table(both_refined: BothRefined) -> Table:
-    """NashConv of both players' refined strategies together, a line for each gadget, prior and epsilon."""
+    """NashConv of both players' refined strategies, with one row per gadget, prior and epsilon."""
     table = both_refined.table
     smallest = table.groupby(["gadget", "prior"])["epsilon"].transform("min")
     table["epsilon"] = table["epsilon"].where(~table["auto"], smallest)  # of both players
@@ -403,7 +404,7 @@ def both_table(both_refined: BothRefined) -> Table:
 
 
 def refinement_notes(refinement: Refinement, seconds: Mapping[str, float] | None = None) -> list[str]:
-    """The solve, the accuracy of the numbers, and their meaning, a sentence or two each."""
+    """Notes about the solve, the accuracy of the numbers and their meaning."""
     tree, player = refinement.forest.tree, refinement.player
     low, high = refinement.game_value
     width = high - low
@@ -430,7 +431,7 @@ def refinement_notes(refinement: Refinement, seconds: Mapping[str, float] | None
 
 
 def knowledge_note(knowledge: Knowledge) -> str:
-    """A note on the safety of re-solving by what a player knows."""
+    """A note on the safety of knowledge-limited re-solving."""
     if knowledge.generate is not None:
         reason = "searches do not consider all infostates that the opponent may be in"
     elif knowledge.order == math.inf:

@@ -23,17 +23,17 @@ def draw_training(
     goal: float | None = None,
     title: str | None = None,
 ) -> Axes:
-    """Draws the root of the loss and the held-out error over the steps, the y axis logarithmic.
+    """Draws the root of the loss and the held-out error over the steps, with a logarithmic y axis.
 
-    Both are in per cent of `payoff_range`; without it the error is in payoff units and the loss, whose unit
-    is the range, is omitted. The loss of sampled returns includes their noise.
+    Both are in per cent of `payoff_range`. Without it the error is in payoff units, and the loss, which is
+    only known relative to the range, is omitted. The loss of sampled returns includes their noise.
 
     Args:
       log: columns `step`, `loss` and `heldout_rmse`, as `Training.log` has them; at least one row.
       ax: axes to draw on; by default those of a new figure of matplotlib's pyplot.
       payoff_range: maximum minus minimum payoff.
       goal: target error, in the unit of the y axis, drawn as a horizontal line.
-      title: of the axes.
+      title: title of the axes.
 
     Raises:
       ValueError: if the log has no rows or lacks a column, or `payoff_range` is not positive.
@@ -65,12 +65,12 @@ def draw_training(
 
 
 def draw_policy_training(log: pd.DataFrame, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Draws NashConv over the steps, the y axis logarithmic; the loss if NashConv is unknown.
+    """Draws NashConv, or the loss if NashConv is unknown, over the steps, with a logarithmic y axis.
 
     Args:
       log: columns `step`, `loss` and `nash_conv`, as `PolicyTraining.log` has them; at least one row.
       ax: axes to draw on; by default those of a new figure of matplotlib's pyplot.
-      title: of the axes.
+      title: title of the axes.
 
     Raises:
       ValueError: if the log has no rows or lacks a column.
