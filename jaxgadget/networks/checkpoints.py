@@ -42,17 +42,18 @@ from jaxgadget.util.store import (
 LOG = "log.json"
 CHECKPOINTS = "checkpoints"
 CHECKSUMS = "checksums.json"
-"""In a checkpoint: of its files, of the log up to its step, and of the description. Releases 0.3 and 0.4 kept
-those of all checkpoints in one file of that name beside them."""
+"""File of a checkpoint with the checksums of its files, of the log up to its step, and of the description.
+Releases 0.3 and 0.4 wrote the checksums of all checkpoints to one file of this name beside them.
+"""
 
 UNFINISHED, RETIRED = ".unfinished", ".retired"
 """Names of a checkpoint that is being written, and of one that is being deleted."""
 
 MAX_CHECKPOINTS = 2
-"""Number of checkpoints that a folder keeps, the newest ones."""
+"""Number of newest checkpoints that a folder keeps."""
 
 MACHINE = "machine"
-"""Device and versions, on which the last bits of the weights depend; a difference is a warning."""
+"""Device and versions, on which the last bits of the weights depend; differences cause a warning."""
 
 SUMS = Format(
     name="jaxgadget training checkpoint",
@@ -70,7 +71,7 @@ OLDER_SUMS = Format(
     remedy=SUMS.remedy,
     anonymous=True,
 )
-"""Of all checkpoints, as releases 0.3 and 0.4 wrote them."""
+"""Checksums of all checkpoints in one file, as releases 0.3 and 0.4 wrote them."""
 
 LOG_FILE = Format(
     name="",
@@ -111,8 +112,8 @@ class NetworkKind:
 
     Attributes:
       name: name for errors, such as `value network`.
-      version: version of its description.
-      writer: name of the function that trains it, such as `train_value`, and of the command.
+      version: version of the description of a network of this kind.
+      writer: name of the training function, such as `train_value`, which is also that of the command.
     """
 
     name: str
@@ -121,12 +122,12 @@ class NetworkKind:
 
     @property
     def format(self) -> str:
-        """Format of its description."""
+        """Name of the description's format."""
         return f"jaxgadget {self.name}"
 
     @property
     def file(self) -> Format:
-        """Format, version and remedy of its description."""
+        """Format of the description, with version and remedy."""
         return Format(
             name=self.format,
             version=self.version,
@@ -164,7 +165,7 @@ def _checkpointer() -> Generator[Any]:
     def suppress(record: logging.LogRecord) -> bool:
         return False
 
-    log.addFilter(suppress)  # one for each block: of two threads neither removes the other's
+    log.addFilter(suppress)  # one filter per block, so that no thread removes the filter of another one
     try:
         with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as checkpointer:
             yield checkpointer
@@ -176,7 +177,7 @@ def _checkpointer() -> Generator[Any]:
 def open_training(
     folder: str | os.PathLike[str] | None, described: dict[str, Any], kind: NetworkKind
 ) -> Generator[TrainingFolder | None]:
-    """The folder of a training, whose lock is held for a block; None without a folder.
+    """Yields the folder of a training and holds its lock for the block; yields None without a folder.
 
     Raises:
       ValueError: as `TrainingFolder`, or if another process trains there.
@@ -194,12 +195,12 @@ class TrainingFolder:
 
     Args:
       folder: the folder, created if missing.
-      described: a JSON object with the network and, under `training`, everything else that determines its
-        weights.
-      kind: of the network.
+      described: a JSON object that describes the network and, under `training`, everything else that
+        determines its weights.
+      kind: kind of the network.
 
     Raises:
-      ValueError: if the folder cannot be used, or holds another training.
+      ValueError: if the folder cannot be used or contains another training.
       ImportError: if orbax is not installed.
 
     Warns:
@@ -302,7 +303,7 @@ class TrainingFolder:
             self._retire(old)
 
     def _retire(self, step: int) -> None:
-        """Deletes a checkpoint, if there is one, after partially deleted ones of killed processes."""
+        """Deletes a checkpoint if it exists, and checkpoints that killed processes deleted only partially."""
         retired = self.path / RETIRED
         shutil.rmtree(retired, ignore_errors=True)
         with contextlib.suppress(FileNotFoundError):
@@ -336,10 +337,10 @@ def content_files(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def read_description(folder: str | os.PathLike[str], kind: NetworkKind) -> dict[str, Any]:
-    """The description that a `TrainingFolder` was given, with the machine.
+    """The description of a training, as passed to `TrainingFolder`, with an entry for the machine.
 
     Raises:
-      ValueError: if it is missing, cannot be read, or is of another kind or version.
+      ValueError: if the description is missing, cannot be read, or has another kind or version.
     """
     check_folder_name(folder)
     path = pathlib.Path(folder)
@@ -357,7 +358,7 @@ def read_description(folder: str | os.PathLike[str], kind: NetworkKind) -> dict[
 
 @contextlib.contextmanager
 def parsing(folder: str | os.PathLike[str], kind: NetworkKind) -> Generator[None]:
-    """Any error inside becomes a ValueError that calls the folder's description damaged."""
+    """Converts any error inside the block to a ValueError: the folder's description is damaged."""
     try:
         yield
     except Exception as error:
@@ -372,11 +373,11 @@ def restore_weights(
     Args:
       folder: folder of a training.
       like: weights with the same structure, shapes and dtypes, for example `abstract_weights`.
-      kind: of the network.
-      item: `weights`, or `average` of trainings that average them.
+      kind: kind of the network.
+      item: `weights`, or `average` if the training averages weights.
 
     Raises:
-      ValueError: if there is no checkpoint, or it is damaged or of other weights.
+      ValueError: if there is no checkpoint, or it is damaged or has weights of another structure.
       ImportError: if orbax is not installed.
     """
     path, label = pathlib.Path(folder), kind.label(folder)
@@ -388,7 +389,7 @@ def restore_weights(
             _check_files(path, step)
             return _restore(path, step, {item: like}, label)[item]
         except (OSError, ValueError):
-            if last_step(path) == step:  # otherwise another process is training, and has deleted this one
+            if last_step(path) == step:  # otherwise another process is training and has deleted it
                 raise
 
 
@@ -401,7 +402,7 @@ def _find_description(folder: pathlib.Path, kind: NetworkKind) -> dict[str, Any]
 
 
 def number_of(value: float | None) -> float:
-    """A number of a log or of errors, where null is NaN; ValueError for anything else."""
+    """A number from a record, NaN for null; raises ValueError for other values."""
     if value is None:
         return math.nan
     if not is_finite_number(value):
@@ -416,10 +417,10 @@ def _checksums(folder: pathlib.Path) -> dict[str, str]:
 
 
 def _check_files(folder: pathlib.Path, step: int) -> dict[str, Any]:
-    """The record of a checkpoint's checksums.
+    """Returns the record of a checkpoint's checksums if its files agree with them.
 
     Raises:
-      ValueError: if the checkpoint was changed; the message names another one that is intact, if any.
+      ValueError: if the checkpoint was changed; the message names another checkpoint that is intact, if any.
     """
     try:
         return _check_step(folder, step)
@@ -477,7 +478,7 @@ def _restore(folder: pathlib.Path, step: int, items: dict[str, Any], label: str)
 
 
 def _differs(name: str, stored: object, requested: object) -> str:
-    """Difference between the folder and the arguments; digests are omitted."""
+    """Describes a difference between the folder and the arguments; digests are omitted."""
     if name == "blueprint":
         return "it was trained for another blueprint"
     if name == "training steps":
@@ -486,7 +487,7 @@ def _differs(name: str, stored: object, requested: object) -> str:
 
 
 def _flat(nested: dict[str, Any], name: str = "") -> dict[str, Any]:
-    """Flattens nested dictionaries; names are joined by blanks."""
+    """Flattens nested dictionaries; keys are joined by spaces."""
     flat: dict[str, Any] = {}
     for key, value in nested.items():
         path = f"{name} {key}".strip()

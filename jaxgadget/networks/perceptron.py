@@ -56,8 +56,8 @@ class Perceptron(nnx.Module):
       width: units of a layer.
       depth: residual blocks, of two layers each.
       rngs: random streams of the weights.
-      from_zero: initial output 0; unsuitable if the output feeds another perceptron, whose gradient would be
-        0.
+      from_zero: if True, the initial output is 0; unsuitable if the output feeds another perceptron, as the
+        gradient would be 0.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ def evaluate(shape: Shape, weights: Weights, *inputs: Any) -> Any:
 
 
 def batches(count: int) -> Iterator[tuple[slice, int]]:
-    """Batches of rows: a slice of each, and its padded size, of few different ones."""
+    """Yields batches of `count` rows: a slice and the padded batch size, which takes few distinct values."""
     for begin in range(0, count, LARGEST_BATCH):
         rows = slice(begin, min(begin + LARGEST_BATCH, count))
         yield rows, max(SMALLEST_BATCH, 1 << (rows.stop - begin - 1).bit_length())

@@ -27,21 +27,21 @@ DEFAULT_BLUEPRINTS = ("cfr-spread:25", "draws:20")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SweepGrid:
-    """Axes of a sweep, which computes all combinations.
+    """Axes of a sweep; the sweep computes all combinations of their values.
 
     Attributes:
       games: games that `load` accepts; or a dict from game to its cut or cuts.
       cuts: names of cuts for all games, unless `games` is a dict.
       blueprints: SPECs, see `make_blueprints`; for a sweep of a single game also policies that `as_policy`
         accepts, each lane with a unique label.
-      gadgets: names, each combined with all `priors` and `epsilons` that it accepts, or gadget objects.
-        Custom classes are compared by name and field values only: change one of these when their code
-        changes.
+      gadgets: names, each combined with all `priors` and `epsilons` that the gadget accepts, or gadget
+        objects. Custom classes are compared by name and field values only: change one of these when their
+        code changes.
       priors: names or priors.
       epsilons: numbers in [0, 1); for linear programs also `auto`.
       alternatives: names of alternative values that `refine --alternative` accepts, or values.
       opponent: as in `refine`; models that are SPECs are made for every game (`draws:COUNT` with seed 0).
-      knowledge: as in `refine`, one or several; None selects common knowledge.
+      knowledge: as in `refine`, one or several; None for common knowledge.
       players: resolving players.
       seeds: seeds of `draws:COUNT`; other blueprints occur once, with an empty seed.
       iterations: one number of iterations or several, each solved separately; linear programs ignore them.

@@ -21,7 +21,7 @@ DEFAULTS = {"form": "histories"}
 """Items of a request that are not recorded, so that earlier sweeps can be resumed."""
 
 FINGERPRINT = "fingerprint"
-"""Name of the property that holds the digest of a folder's content, for objects that refer to a folder."""
+"""Name of the property with a digest of the content of the folder to which an object refers."""
 
 KINDS = {path: name for table in (GADGETS, PRIORS, ALTERNATIVES) for name, path in table.items()}
 """Names of gadgets, priors and alternative values: `module:object` → name."""
@@ -47,7 +47,7 @@ def identity(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
         names = {field.name: None for field in fields} | getattr(value, "__dict__", {})
-        for field in fields:  # sweeps begun before the field existed can be resumed
+        for field in fields:  # a sweep that began before the field existed can be resumed
             if field.metadata.get("later", False) and getattr(value, field.name) is field.default:
                 del names[field.name]
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
@@ -124,7 +124,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def _change(record: Any) -> str:
-    """Description of a change of an object whose name is unchanged."""
+    """Description of a change in an object whose name is unchanged."""
     if f'"{FINGERPRINT}"' in json.dumps(record):
         return "is not what it was: its folder holds another network now"
     return "is not what it was"

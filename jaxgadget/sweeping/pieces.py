@@ -1,4 +1,4 @@
-"""Pieces of a sweep, which is divided before anything is solved."""
+"""Pieces of a sweep: units of work, determined before anything is solved."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Piece:
       key: digest of all inputs of its results; the name of its file.
       gadgets: indices of gadgets in the request.
       blueprints: range of blueprints of the game, end exclusive.
-      chunk: lanes that a device solves at once.
+      chunk: number of lanes that a device solves at once.
       work: estimated run time, in arbitrary units.
       opponents: number of opponents.
       knowledge: index of the knowledge in the request.
@@ -83,13 +83,15 @@ def cut_pieces(request: Request, setup: Setup, forest: Forest, name: str, cut: s
     """Divides one game and cut into pieces: blocks of blueprints of equal size, with gadgets solved together.
 
     Sizes depend on the request, the game, the kind of machine and the memory of a device, but not on free
-    memory or on the number of devices, which workers may have more or fewer of.
+    memory or on the number of devices, which may differ between workers.
     """
     num_blueprints = setup.blueprints.num_lanes
     num_blocks = -(-num_blueprints // request.blueprints_at_once)
     blocks = list(itertools.pairwise(num_blueprints * k // num_blocks for k in range(num_blocks + 1)))
     groups = group_gadgets(request.gadgets)
-    if request.exact:  # gadgets are solved separately, and interruptions lose less with smaller pieces
+    if (
+        request.exact
+    ):  # gadgets are solved separately, and an interruption loses less work if pieces are small
         groups = [[gadget_idx] for gadget_idx in range(len(request.gadgets))]
     searches = [
         (idx, player, *_known_subgames(forest, player, knowledge))

@@ -59,14 +59,14 @@ class Request:
       games: loaded games, by name.
       form: layout of all games.
       blueprints: SPECs of blueprints.
-      policies: blueprints given as policies, of the only game.
+      policies: blueprints given as policies; the sweep then has a single game.
       seeds: seeds of `draws` blueprints; empty if there are none.
       gadgets: all gadgets, in the order of the results.
-      opponents: opponents of any game; or, if a record requires their numbers, of the only game; empty
-        without any.
+      opponents: opponents of any game, or of the single game if their record contains numbers; empty without
+        opponents.
       knowledge: the players' knowledge; None for common knowledge.
       players: resolving players.
-      solvers: solver settings for every number of iterations.
+      solvers: solver settings, one for every number of iterations.
       blueprints_at_once: maximum number of blueprints in a piece.
       max_histories: maximum number of histories of a game.
       record: the request as JSON.
@@ -98,7 +98,7 @@ class Request:
         return record_digest({"format": FORMAT, "game": name, "exact": self.exact, **inputs})
 
     def lay_out(self, name: str) -> Tree:
-        """The tree of a game: that of the blueprints given as policies, if there are any."""
+        """The tree of a game; blueprints given as policies determine it."""
         if self.policies is not None:
             return self.policies.tree
         return lay_out(self.games[name].rules, self.form, max_histories=self.max_histories)
@@ -213,7 +213,7 @@ def _is_policy(blueprint: Any) -> bool:
 
 
 def _only_tree(games: Mapping[str, SweptGame], grid: SweepGrid, argument: str) -> Tree:
-    """The tree of a sweep's only game, to which policies belong."""
+    """The tree of a sweep's single game; raises ValueError if there are several games."""
     if len(games) != 1:
         raise ValueError(
             f"{argument}: policies are for one game, and the sweep has {', '.join(games)}; sweep each game "
@@ -224,7 +224,7 @@ def _only_tree(games: Mapping[str, SweptGame], grid: SweepGrid, argument: str) -
 
 
 def _policies(games: Mapping[str, SweptGame], blueprints: Sequence[Any], grid: SweepGrid) -> Policy:
-    """The blueprints given as policies, for the only game, with a unique label for each lane."""
+    """The blueprints given as policies, for the single game, with a unique label for each lane."""
     policies = as_policy(blueprints, _only_tree(games, grid, "blueprints"), name="blueprints")
     twice = [label for label, count in collections.Counter(policies.labels).items() if count > 1]
     if twice:
@@ -236,7 +236,7 @@ def _policies(games: Mapping[str, SweptGame], blueprints: Sequence[Any], grid: S
 
 
 def _opponents(games: Mapping[str, SweptGame], grid: SweepGrid) -> tuple[OpponentLike, ...]:
-    """The opponents; one whose fields have no record is replaced by its numbers in the only game."""
+    """The opponents; one that cannot be recorded is replaced by its numbers in the single game."""
     argument: Any = grid.opponent
     opponents: list[OpponentLike] = []
     for opponent in [] if argument is None else check_opponents(argument, name="opponent"):

@@ -1,4 +1,4 @@
-"""The blueprints, opponents and value of a game in a sweep, computed once and read by every process."""
+"""The blueprints, opponents and value of a game in a sweep; one process computes them, all read them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GAME_FORMAT = Format(
 
 
 class Setup(NamedTuple):
-    """Inputs of a game's pieces: tree, blueprints, the seed of each (None for no seed), value, opponents."""
+    """Inputs of a game's pieces: tree, blueprints, their seeds (None for no seed), value and opponents."""
 
     tree: Tree
     blueprints: Policy

@@ -26,7 +26,8 @@ _FORM, _FAILURE, _MODEL, _P, _GAIN, _GUARD_SHARE = "form", "failure", "model", "
 _ORDER, _UNFROZEN, _GENERATION, _COMBINE = "order", "unfrozen", "generation", "combine"
 _MEAN = "mean_exploitability"
 LATER = (_FORM, _MODEL, _P, _GUARD_SHARE, _ORDER, _UNFROZEN, _GENERATION, _COMBINE, _MEAN, _GAIN, _FAILURE)
-"""Columns that pieces of earlier versions lack, in order; release 0.2, which wrote no checksums, had none."""
+"""Columns that pieces of earlier releases lack, in order; release 0.2 wrote none of them, and no checksums.
+"""
 _TEXT, _FLOAT, _WHOLE = pa.string(), pa.float64(), pa.int64()
 SCHEMA = pa.schema(
     [
@@ -117,7 +118,7 @@ class Store:
             raise MANIFEST_FORMAT.damaged(self.path, error) from error
 
     def settle(self, manifest: Manifest) -> None:
-        """Writes the manifest and keeps a copy of the previous one. Its lock must be held."""
+        """Writes the manifest and keeps a copy of the previous one; the caller holds the manifest's lock."""
         if self.path.exists():
             count = sum(1 for _ in self.folder.glob("manifest-*.json")) + 1
             with atomic_writer(self.folder / f"manifest-{count}.json") as file:
@@ -130,7 +131,7 @@ class Store:
         return self.locks.hold(name, wait=wait)
 
     def clean(self, folder: pathlib.Path, name: str) -> None:
-        """Removes partial files with this prefix that dead processes left. Their lock must be held."""
+        """Removes partial files of dead processes with the prefix `name`; the caller holds their lock."""
         for entry in os.scandir(folder):
             if entry.name.startswith(f".{name}"):
                 pathlib.Path(entry.path).unlink(missing_ok=True)
@@ -152,10 +153,10 @@ class Store:
         return {name.removesuffix(".parquet") for name in names if not name.startswith(".")}
 
     def write(self, piece: Piece, rows: pd.DataFrame) -> bool:
-        """Writes a finished piece whose lock is held; returns False if another process took the claim over.
+        """Writes a finished piece, whose lock the caller holds; False if another process took over the claim.
 
-        In that case, which requires a long suspension, the piece is already written, or the new holder has
-        removed the partial file.
+        The latter happens only if this process was suspended for a long time. The piece is then already
+        written, or the new holder has removed the partial file.
         """
         if self.has(piece):
             return False

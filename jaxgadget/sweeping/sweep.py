@@ -89,7 +89,7 @@ def sweep(
       grid: games, cuts, blueprints, gadgets and the other axes.
       solver: settings; by default CFR+ in float32, with the iterations of the grid. Takes `algorithm`,
         `dtype`, `memory_limit` and `progress`. The memory limit splits lanes until they fit; by default it is
-        three quarters of an accelerator's memory or half of a computer's, free or not.
+        three quarters of an accelerator's total memory or half of the host's.
       blueprints_at_once: maximum number of blueprints in a piece.
       extend: reuse matching results of a folder with other settings or versions; only requested rows are
         returned.
@@ -102,16 +102,17 @@ def sweep(
         number of cores of this machine.
       locks: True if the file system's locks work across all machines. If False, pieces are claimed by
         creating files, and a claim expires five minutes after its machine has failed. By default the setting
-        of the existing sweep, or True.
+        of the existing sweep, or True for a new one.
 
     Returns:
       A row for every requested result: exploitabilities and certificate in the resolving player's utility (as
         in `Refinement.table`), the piece's seconds (`TIMES`), versions and device.
 
     Raises:
-      ValueError: for bad arguments; if the folder holds another sweep and `extend` is not set, or damaged
-        files; if a game's rules changed; or if a solve fails, naming the piece. Finished pieces are kept.
-      ChildProcessError: if workers died before completing all pieces. Finished pieces are kept.
+      ValueError: for invalid arguments; if the folder contains another sweep and `extend` is False, or
+        contains damaged files; if a game's rules have changed; or if a solve fails, in which case the message
+        names the piece. Finished pieces are kept.
+      ChildProcessError: if workers died before all pieces were completed. Finished pieces are kept.
     """
     num_workers = check_executor(executor, workers)
     without = ("iterations", "target_gap", "check_every", "time_limit", "devices", "checkpoint")
@@ -132,7 +133,7 @@ def work_on(folder: str, worker: int = 0) -> str:
 
     Args:
       folder: folder of a sweep that began with an executor.
-      worker: index of the worker, which makes calls distinct, as Dask merges equal calls.
+      worker: index of the worker; it makes calls distinct, as Dask merges equal calls.
 
     Returns:
       An empty string, or the message of the ValueError that stopped the worker.
@@ -198,7 +199,7 @@ class Workshop:
         self._forest: dict[tuple[str, str], Forest] = {}
 
     def tree(self, name: str) -> Tree:
-        """Lays a game out; the last games are cached."""
+        """The tree of a game; recently used trees are cached."""
         if name not in self._trees:
             self._trees[name] = self.request.lay_out(name)
             while len(self._trees) > 1 and sum(map(_size, self._trees.values())) > MAX_CACHED_NODES:
@@ -222,7 +223,7 @@ class Workshop:
         return self._setups[name]
 
     def forest(self, name: str, cut: str) -> Forest:
-        """Subgames of a game and cut; the last ones are cached."""
+        """Subgames of a game and cut; recently used forests are cached."""
         if (name, cut) not in self._forest:
             self._forest = {(name, cut): build_forest(self.tree(name), cut)}
         return self._forest[name, cut]
@@ -260,7 +261,7 @@ class Workshop:
             self.check(piece)
             setup, forest = self.setup(piece.game), self.forest(piece.game, piece.cut)
         solver = self.request.solvers[piece.iterations]
-        # Total memory is used, as results must not depend on free memory.
+        # The limit refers to total memory, as results must not depend on free memory.
         memory = solver.memory_limit or whole_memory(solver.placement)
         knowledge, devices = self.request.knowledge[piece.knowledge], len(solver.placement.devices)
         searches = piece.num_rows * (1 if knowledge is None else knowledge.draws)
@@ -304,7 +305,7 @@ class Workshop:
 
 
 def _size(tree: Tree) -> int:
-    """Size of a tree: number of histories, or of pairs of a public node and a hand."""
+    """Number of histories, or of pairs of a public node and a hand, of a tree."""
     return len(tree.parent) * max(tree.num_hands)
 
 
@@ -313,7 +314,7 @@ FORMER_MODULES = frozenset({"jaxgadget.gadgets.two_level", "jaxgadget.gadgets.re
 
 
 def _settle(workshop: Workshop, extend: bool) -> list[Piece]:
-    """The pieces of the manifest, which is written if it is missing or to be extended."""
+    """Returns the pieces of the manifest; writes the manifest if it is missing or to be extended."""
     store, request = workshop.store, workshop.request
     with store.lock("manifest", wait=True):
         store.clean(store.folder, "manifest")
@@ -364,7 +365,7 @@ def _other(store: Store, changed: Sequence[str], reason: str) -> ValueError:
 
 
 def _work(workshop: Workshop, pieces: Sequence[Piece]) -> None:
-    """Computes missing pieces; waits for those of other processes, and takes them over if these die."""
+    """Computes missing pieces; waits for other processes' pieces, and takes them over if a process dies."""
     num_pieces, patience = len({piece.key for piece in pieces}), PATIENCE
     with _watching(workshop, pieces) as look:
         done = look()

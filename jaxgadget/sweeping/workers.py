@@ -1,9 +1,9 @@
 """Workers of a sweep on this and other machines: submits their tasks and waits for completion.
 
-Workers receive only the path of the folder. The request is stored there, pickled, under the digest of the
-manifest's request. It may therefore contain user-defined games, gadgets and priors, and anyone with write
-access to the folder can run programs as its workers. A game given as `path.py:Class` or `module:Class` is
-loaded by its name.
+Workers receive only the path of the folder. The request is pickled into the folder, under the digest of the
+manifest's request. It may contain user-defined games, gadgets and priors. Anyone with write access to the
+folder can therefore make its workers run arbitrary programs. A game given as `path.py:Class` or
+`module:Class` is loaded by its name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import submitit
 
 Task = Callable[[str, int], str]
-"""Function of a folder and a worker's index that computes pieces; returns an error, or "" on completion."""
+"""Function of a folder and a worker's index that computes pieces; returns an error message, or ""."""
 
 GRACE = 10.0
 """Seconds to wait for workers to end after the last piece is finished."""
@@ -85,7 +85,7 @@ def leave_request(store: Store, request: Request) -> None:
     """
     enabled: bool = jax.config.values["jax_enable_compilation_cache"]
     cache: str | None = jax.config.values["jax_compilation_cache_dir"] if enabled else None
-    for module in run_files.values():  # of gadgets and priors: workers cannot import it
+    for module in run_files.values():  # modules of gadgets and priors, which workers cannot import
         cloudpickle.register_pickle_by_value(module)
     try:
         message = cloudpickle.dumps(_Message(request, cache))
@@ -149,7 +149,7 @@ class Workers:
             raise ChildProcessError(
                 f"worker {len(self._futures)} cannot be submitted: {_in_a_line(error)}"
             ) from error
-        # All are awaited concurrently, as a dead process keeps its claims until its end is detected.
+        # All workers are awaited concurrently, as a dead worker keeps its claims until its end is detected.
         self._threads = [
             threading.Thread(target=self._wait_for, args=(worker,), name=f"worker {worker}", daemon=True)
             for worker in range(num_workers)
@@ -187,7 +187,7 @@ class Workers:
         return f"{many} ended early, {'the first ' if len(reasons) > 1 else ''}with: {reasons[0]}"
 
     def complain(self, missing: int) -> None:
-        """Raises an error that explains missing pieces after all workers have ended.
+        """Raises an error that explains why pieces are missing after all workers have ended.
 
         Raises:
           ValueError: if a worker rejected the request.

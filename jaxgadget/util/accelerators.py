@@ -1,7 +1,7 @@
 """Accelerators, found without JAX: plugins, drivers, and the environment variables by which JAX sees them.
 
-The command line imports JAX with `import_jax`, so that a GPU that cannot be used, or a wrong variable, is a
-sentence instead of a traceback.
+The command line imports JAX with `import_jax`, which reports a GPU that cannot be used, or an invalid
+variable, in one sentence instead of a traceback.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jaxgadget.util.machine import describe_device, find_versions
 
 
 class CudaRuntime(NamedTuple):
-    """CUDA's runtime library, which a plugin needs in addition to the driver, as a package or otherwise."""
+    """CUDA's runtime library, which a plugin needs besides the driver, from a package or the system."""
 
     package: str
     file: str
@@ -30,37 +30,37 @@ CUDA_PLUGINS = {
     "jax-cuda13-plugin": CudaRuntime("nvidia-cuda-runtime", "libcudart.so.13"),
     "jax-cuda12-plugin": CudaRuntime("nvidia-cuda-runtime-cu12", "libcudart.so.12"),
 }
-"""Packages by which JAX computes on NVIDIA's GPUs; it takes the first that is installed."""
+"""Packages that let JAX compute on NVIDIA's GPUs; JAX uses the first one that is installed."""
 
 PLUGINS = (*CUDA_PLUGINS, "jax-rocm60-plugin", "jax-rocm7-plugin", "jax-metal", "libtpu")
-"""Packages by which JAX computes on an accelerator."""
+"""Packages that let JAX compute on an accelerator."""
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-"""Variable with the GPUs that CUDA shows to a process."""
+"""Environment variable with the GPUs that are visible to a process."""
 
 MEMORY_FRACTIONS = ("XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION")
-"""Variables with the share of a GPU's memory that XLA takes."""
+"""Environment variables with the share of a GPU's memory that XLA may allocate."""
 
 DEFAULT_FRACTION = 0.75
-"""That share where neither is set."""
+"""Share of a GPU's memory that XLA allocates if neither variable is set."""
 
 PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
-"""Variable that says whether XLA takes its share at once, which is the default."""
+"""Environment variable; if true, the default, XLA allocates its share when it starts."""
 
 CHOICES = {
     PREALLOCATE: ("true", "false", "True", "False", "1", "0"),
     "XLA_PYTHON_CLIENT_ALLOCATOR": ("default", "platform", "bfc", "cuda_async", "vmm"),
 }
-"""Values of XLA's other variables of memory."""
+"""Valid values of XLA's other environment variables for memory."""
 
 PLATFORMS = "JAX_PLATFORMS"
 
 NOISE = ("cudart_stub.cc", "before absl::InitializeLog()")
-"""Parts of the lines that a CUDA plugin without a driver writes to standard error."""
+"""Texts that identify the lines that a CUDA plugin without a driver writes to standard error."""
 
 
 def find_plugins() -> dict[str, str]:
-    """Versions of the installed plugins, and of CUDA's runtime library where that is a package."""
+    """Versions of the installed plugins, and of CUDA's runtime library if a package provides it."""
     return _installed([*PLUGINS, *(runtime.package for runtime in CUDA_PLUGINS.values())])
 
 
@@ -92,7 +92,7 @@ def describe_installation() -> list[str]:
 
 
 def check_environment() -> None:
-    """Raises ValueError for a variable of XLA's memory with a value that XLA rejects or misreads."""
+    """Raises ValueError if XLA rejects or misreads the value of an environment variable for memory."""
     given = [name for name in MEMORY_FRACTIONS if os.environ.get(name)]
     if len(given) > 1:
         raise ValueError(f"{given[0]} and {given[1]} are both set: expected one of them")
@@ -111,17 +111,17 @@ def check_environment() -> None:
 def import_jax(device: str | None = None) -> str:
     """Imports JAX on a platform, which is set for this process and those that it starts.
 
-    Where a CUDA plugin is installed and has no GPU, JAX computes on the CPU, unless `JAX_PLATFORMS` is set.
+    If a CUDA plugin is installed but has no GPU, JAX computes on the CPU, unless `JAX_PLATFORMS` is set.
 
     Args:
       device: `cpu` or `gpu`; by default JAX's choice.
 
     Returns:
-      A sentence if a GPU cannot be used; empty if it can, and if neither CUDA nor a GPU is there: a plugin
-      alone compiles for GPUs elsewhere.
+      A sentence that states why a GPU cannot be used. Empty if it can be used, and if there is neither CUDA
+      nor a GPU, as a plugin alone may be installed to compile for GPUs of other machines.
 
     Raises:
-      ValueError: if a variable is wrong, or there is no such device.
+      ValueError: if an environment variable is invalid, or there is no such device.
     """
     check_environment()
     reason = None if (plugin := cuda_plugin()) is None else _why_no_gpu(plugin)
@@ -142,7 +142,7 @@ def import_jax(device: str | None = None) -> str:
 
         try:
             backend = jax.default_backend()
-        except (RuntimeError, AssertionError) as error:  # the latter where a plugin finds no device
+        except (RuntimeError, AssertionError) as error:  # AssertionError if a plugin finds no device
             text = str(error).partition("(")[0].strip() or "there is no such device"
             raise ValueError(f"{PLATFORMS}={platforms!r}: {text}") from error
     if device is not None and backend != device:
@@ -152,16 +152,16 @@ def import_jax(device: str | None = None) -> str:
 
 
 def share_gpus(workers: int) -> list[dict[str, str]]:
-    """Gives each of several processes that this one starts one of the visible GPUs, in turn.
+    """Assigns the visible GPUs in turn to several processes that this process will start.
 
-    This process, which plans for them, is limited to a worker's share of a GPU's memory, and allocates memory
-    on demand. Call it before JAX is imported.
+    This process plans the work of the others, so it is limited to a worker's share of a GPU's memory, and
+    allocates memory on demand. Must be called before JAX is imported.
 
     Args:
       workers: number of processes.
 
     Returns:
-      The environment variables of each process; none without GPUs.
+      The environment variables of each process, empty dictionaries without GPUs.
     """
     plugin, platforms = cuda_plugin(), os.environ.get(PLATFORMS) or "cuda"
     if plugin is None or _why_no_gpu(plugin) is not None or platforms.split(",")[0] not in ("cuda", "gpu"):
@@ -176,7 +176,7 @@ def share_gpus(workers: int) -> list[dict[str, str]]:
 
 
 def cuda_plugin() -> str | None:
-    """The CUDA plugin that JAX takes."""
+    """Name of the CUDA plugin that JAX uses; None if none is installed."""
     return next(iter(_installed(list(CUDA_PLUGINS))), None)
 
 
@@ -217,7 +217,7 @@ def _listed(versions: dict[str, str] | dict[str, str | None]) -> str:
 
 @contextlib.contextmanager
 def _without_noise() -> Generator[None]:
-    """Drops lines with `NOISE` from standard error; libraries in C++ write them, so the file is replaced."""
+    """Drops lines with `NOISE` from standard error, by file descriptor, since C++ libraries write them."""
     sys.stderr.flush()
     with tempfile.TemporaryFile() as written, contextlib.ExitStack() as stack:
         before = os.dup(2)

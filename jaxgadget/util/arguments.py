@@ -35,10 +35,10 @@ def function_name(function: object) -> str:
 
 
 def moved(**replacements: str) -> Callable[[Callable[Arguments, Returned]], Callable[Arguments, Returned]]:
-    """Decorator of a function whose keywords of earlier versions have moved: they raise a TypeError.
+    """Decorator that raises a TypeError for keywords that an earlier version of the function had.
 
     Args:
-      **replacements: the replacement of each former keyword.
+      **replacements: for each former keyword, a description of its replacement.
     """
 
     def decorate(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:

@@ -29,10 +29,10 @@ jax.monitoring.register_event_duration_secs_listener(_listen)
 
 
 class Stopwatch:
-    """Accumulates seconds by phase; in nested phases time counts for the innermost.
+    """Accumulates seconds by phase; within nested phases, time counts for the innermost phase.
 
     Attributes:
-      seconds: `build`, `compile` and `run`; JAX's compilation in any phase counts as `compile`.
+      seconds: seconds of `build`, `compile` and `run`; JAX's compilation in any phase counts as `compile`.
     """
 
     def __init__(self) -> None:

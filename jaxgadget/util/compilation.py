@@ -26,7 +26,7 @@ from jaxgadget.util.files import make_folder
 from jaxgadget.util.machine import num_mappings
 
 MIN_COMPILE_SECONDS = 0.02
-"""Minimum compilation time of cached programs in seconds; others would be read hardly faster than compiled.
+"""Minimum compilation time of cached programs in seconds; reading others would hardly be faster.
 
 With 0.1, `jaxgadget refine kuhn_poker` took 3.0 s the second time, with this value 2.5 s.
 """
@@ -115,16 +115,16 @@ def _can_be_made(folder: pathlib.Path) -> bool:
 
 
 class CompiledFunction:
-    """A function that JAX compiles. All compiled functions of this package are of this kind.
+    """A function that JAX compiles; all compiled functions of this package are instances.
 
-    Calls can be watched (`watch_programs`), so that `jaxgadget.bench.inspect` can compile what a call of the
-    package runs for another device; not calls with arrays on a device that was chosen. Watching has no cost
-    otherwise.
+    Calls can be recorded (`watch_programs`), so that `jaxgadget.bench.inspect` can compile the programs of a
+    call for another device. Calls with arrays on an explicitly chosen device are not recorded. Outside of
+    such a block recording costs nothing.
 
     Attributes:
       name: name of the function.
       jitted: the function compiled with default settings.
-      for_gpu: the function compiled as GPUs run it.
+      for_gpu: the function compiled with the options for GPUs.
     """
 
     def __init__(
@@ -164,14 +164,14 @@ class CompiledFunction:
         return self.jitted(*arguments, **named)
 
     def note(self, *arguments: Any, **named: Any) -> None:
-        """Notes a call in every `watch_programs` without making it; arrays may be shapes."""
+        """Records a call in every `watch_programs` without executing it; arrays may be shapes."""
         positional, by_name = jax.tree.map(_shape, (arguments, named))
         call = ProgramCall(self, positional, by_name, bool(jax.config.values["jax_enable_x64"]))
         for calls in _watching.get():
             calls.append(call)
 
     def lower(self, *arguments: Any, **named: Any) -> Any:
-        """Lowers the function for the default device and some arguments, or their shapes."""
+        """Lowers the function for the default device, given arguments or their shapes."""
         jitted = self.for_gpu if jax.default_backend() == "gpu" else self.jitted
         return jitted.lower(*arguments, **named)
 
@@ -239,13 +239,13 @@ def compiled(
 
     Args:
       function: the function; without it the decorator itself is returned.
-      quick: for functions that run once: on a CPU, compiles in a third of the time and runs up to ten times
-        slower, unless the arguments have more than `QUICK_BYTES`. Building the gadget games of Leduc's flop,
-        seven gadgets and 20 blueprints, compiles in 0.65 s instead of 3.9 s on two cores, and runs in 3.2 ms
-        instead of 1.3 ms. Unsuitable for loops; JAX does not support calls of such a function inside another
-        compiled one.
-      gpu_options: XLA's options for this function on a GPU. Other platforms do not see them, as XLA refuses
-        values that a version does not know.
+      quick: for functions that run once. On a CPU, compilation takes a third of the time and execution up to
+        ten times as long, unless the arguments have more than `QUICK_BYTES`. The function that builds the
+        gadget games of Leduc's flop, with seven gadgets and 20 blueprints, compiles in 0.65 s instead of 3.9
+        s on two cores, and runs in 3.2 ms instead of 1.3 ms. Unsuitable for loops; JAX does not support calls
+        of such a function inside another compiled one.
+      gpu_options: XLA's options for this function on a GPU. They are not passed on other platforms, as XLA
+        rejects options that it does not know.
       settings: keyword arguments of `jax.jit`, such as `static_argnames`.
     """
     settings |= {"quick": quick, "gpu_options": gpu_options}

@@ -26,22 +26,22 @@ except ImportError:  # not on Windows
     fcntl = None
 
 LEFT_OVER_SECONDS = 3600.0
-"""Age in seconds from which an unlocked temporary file counts as left by a dead process."""
+"""Age in seconds from which an unlocked temporary file is regarded as left by a dead process."""
 
 LONGEST_STEM = 100
-"""Bytes of the longest name that a temporary one repeats whole: most systems allow 255 for all, some 143."""
+"""Maximum bytes of a file name that is part of its temporary name; some systems allow names of 143 bytes."""
 
 
 @contextlib.contextmanager
 def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
-    """Opens a temporary file that replaces `path` when the block ends without an error.
+    """Yields a temporary file that replaces `path` when the block ends without an error.
 
-    A replaced file keeps its permissions. Partial files of killed processes are removed; see
+    The new file has the permissions of the replaced one. Partial files of killed processes are removed after
     `LEFT_OVER_SECONDS`.
 
     Raises:
       ValueError: if the folder does not exist or cannot be written, or the existing file must not be changed.
-      OSError: if writing fails, as on a full disk; it names the file.
+      OSError: if writing fails, for example on a full disk; the error names the file.
     """
     check_writable(path)
     target = _destination(path)
@@ -56,8 +56,8 @@ def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
                 _write_all(special, memoryview(buffer.getvalue()))
             return
         _remove_left_over(target)
-        # Not `tempfile`: its files are closed to others, and the umask cannot be read without changing it for
-        # all threads. The system itself applies it to a file that is opened like any other.
+        # Not `tempfile`: its files are private to the user, and the umask cannot be read without changing it
+        # for all threads. The system applies the umask to a file that is opened in the usual way.
         temporary = target.with_name(f".{_stem(target.name)}.{secrets.token_hex(8)}")
         mode = _mode(target)
         file = open(
@@ -65,7 +65,7 @@ def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
         )
         try:
             with file:
-                if mode is not None and _mode(temporary) != mode:  # the umask took something away
+                if mode is not None and _mode(temporary) != mode:  # the umask removed permissions
                     os.chmod(temporary, mode)
                 _hold(file)
                 yield file
@@ -78,7 +78,7 @@ def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """ValueError unless a file can be written at `path`: before the work, not after it."""
+    """Raises ValueError unless a file can be written at `path`; call it before long work."""
     shown = os.fspath(path)
     try:
         os.stat(path)
@@ -118,13 +118,13 @@ def check_regular(path: str | os.PathLike[str], noun: str) -> None:
 
 
 def check_folder_name(path: object) -> None:
-    """ValueError unless it is a path; an empty one would be the working folder."""
+    """Raises ValueError unless `path` is a path; an empty one would mean the working folder."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise ValueError(f"folder={path!r}: expected the path of a folder, such as 'results'")
 
 
 def make_folder(path: str | os.PathLike[str]) -> None:
-    """Makes a folder, or a link's target, if it does not exist; ValueError if that is impossible."""
+    """Creates a folder, or a link's target, if it does not exist; raises ValueError if it cannot."""
     check_folder_name(path)
     try:
         pathlib.Path(os.path.realpath(path)).mkdir(parents=True, exist_ok=True)
@@ -164,7 +164,7 @@ def _is_special(path: pathlib.Path) -> bool:
 
 
 def _is_stream(path: pathlib.Path, descriptor: int) -> bool:
-    """True if an open file descriptor of this process writes to a file."""
+    """True if a file descriptor of this process is open on the file."""
     with contextlib.suppress(OSError):
         return path.is_file() and os.path.samestat(os.stat(path), os.fstat(descriptor))
     return False

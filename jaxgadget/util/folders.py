@@ -1,6 +1,6 @@
-"""Kinds of folders that this package writes, for errors about one given in place of another.
+"""Kinds of folders that this package writes, for errors about a folder of the wrong kind.
 
-Each has a record whose `format` names the kind.
+Each folder has a record whose `format` names the kind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class FolderKind(NamedTuple):
     """A kind of folder.
 
     Attributes:
-      content: of the folder.
+      content: description of the content.
       writer: the function that writes it.
       purpose: arguments that take such a folder, `DIR`.
     """
@@ -58,7 +58,7 @@ KINDS = {
 
 
 def find_kind(folder: str | os.PathLike[str]) -> FolderKind | None:
-    """The kind of a folder; None if it is none of these, or its record cannot be read."""
+    """The kind of a folder; None for other folders, and if the record cannot be read."""
     for name in (NETWORK, MANIFEST):
         try:
             record: Any = json.loads((pathlib.Path(folder) / name).read_bytes())

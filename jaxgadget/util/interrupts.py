@@ -8,11 +8,11 @@ from collections.abc import Callable, Generator
 
 @contextlib.contextmanager
 def telling_what_is_kept(describe: Callable[[], str], repeated: str = "call") -> Generator[None]:
-    """Adds a note to an interrupt inside the block, replacing notes of inner blocks.
+    """Adds a note to a KeyboardInterrupt inside the block; it replaces the notes of inner blocks.
 
     Args:
-      describe: returns the stored results, such as `'folder' keeps 3 of 4 pieces`; no note if it returns an
-        empty string or raises.
+      describe: function that describes the stored results, such as `'folder' keeps 3 of 4 pieces`; if it
+        returns an empty string or raises, no note is added.
       repeated: the action to repeat in order to resume.
     """
     try:

@@ -18,7 +18,7 @@ class Lanes:
       gadget: `[L]`
       opponent: `[L]`
       blueprint: `[L]`
-      draw: `[L]` of a generation, which samples the opponent's root infostates that a search considers.
+      draw: `[L]` draw of a generation, a sample of the opponent's root infostates that a search considers.
     """
 
     gadget: IntArray
@@ -37,7 +37,7 @@ class Lanes:
         return len(self.gadget)
 
     def take(self, lanes: IntArray) -> Lanes:
-        """A selection of lanes, by number or by mask."""
+        """A selection of lanes, by indices or by a mask `[L]`."""
         return Lanes(self.gadget[lanes], self.opponent[lanes], self.blueprint[lanes], self.draw[lanes])
 
     def where(
@@ -48,7 +48,7 @@ class Lanes:
         draw: int | None = None,
         blueprint: int | None = None,
     ) -> IntArray:
-        """The numbers of the lanes with the given gadget, opponent, draw and blueprint, ascending."""
+        """Ascending indices of the lanes with the given gadget, opponent, draw and blueprint."""
         matches = np.ones(len(self), np.bool_)
         for index, wanted in (
             (self.gadget, gadget),
@@ -61,11 +61,11 @@ class Lanes:
         return np.flatnonzero(matches)
 
     def of_gadgets(self, gadgets: Sequence[int]) -> IntArray:
-        """The numbers of the lanes of several gadgets, gadget by gadget."""
+        """Indices of the lanes of several gadgets, gadget by gadget."""
         return np.concatenate([self.where(gadget=gadget) for gadget in gadgets])
 
     def only_gadgets(self, gadgets: Sequence[int]) -> Lanes:
-        """The lanes of several gadgets, gadget by gadget; these are numbered from 0 in the given order."""
+        """The lanes of several gadgets, gadget by gadget, with gadgets renumbered from 0 in this order."""
         lanes = self.take(self.of_gadgets(gadgets))
         position = np.zeros(max(gadgets) + 1, np.int64)
         position[list(gadgets)] = np.arange(len(gadgets))
@@ -74,7 +74,7 @@ class Lanes:
     def labels(
         self, blueprints: Sequence[str], gadgets: Sequence[str], opponents: Sequence[str] = ("",)
     ) -> tuple[str, ...]:
-        """A label for every lane: `blueprint | gadget | opponent`, empty parts left out.
+        """A label for every lane: `blueprint | gadget | opponent`, without empty parts.
 
         Args:
           blueprints: the blueprints' labels.

@@ -6,10 +6,10 @@ have such locks. Others (Lustre with `localflock`, some FUSE mounts) have locks 
 machine, or none.
 
 There, a claim is a file that only one process can create. Its holder refreshes it, and a claim that is not
-refreshed for `LEASE` seconds is free. A holder that was suspended that long is not stopped: then a piece is
-solved twice and one result is kept; both are equal to the last bit only on machines of one kind. A claim with
-this host's name is free as soon as no process here has its number, so machines or containers that share a
-host name would take claims from live processes.
+refreshed for `LEASE` seconds is free. A holder that was suspended for longer is not stopped when it
+continues: the piece is then solved twice and one result is kept; both are bit-identical only on machines of
+one kind. A claim with this host's name is free as soon as no process on this host has the holder's process
+id, so machines or containers that share a host name would take claims from live processes.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ import filelock
 from jaxgadget.util.files import make_folder
 
 LEASE = 300.0
-"""Seconds for which a claim holds without a refresh: network file systems may hide a change for a minute."""
+"""Seconds after which an unrefreshed claim expires; network file systems may hide a change for a minute."""
 
 LOCKS, CLAIMS = "locks", "claims"
-"""Folder of the locks: of the system's, and of claims."""
+"""Names of the folders of the system's locks and of claims."""
 
 HOLDER_TRIES = 4
-"""Number of times to read the holder of a lock, a twentieth of a second apart."""
+"""Number of attempts to read the holder of a lock, a twentieth of a second apart."""
 
 NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 """Errors of file systems without locks."""
@@ -41,9 +41,9 @@ NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 
 @contextlib.contextmanager
 def wait_for(path: str | os.PathLike[str]) -> Generator[None]:
-    """Holds the lock of a file or folder for a block, and waits for it first.
+    """Waits for the lock of a file or folder, and holds it for the block.
 
-    A file system without locks has no effect.
+    On a file system without locks this has no effect.
     """
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(_NoLocks):
@@ -53,14 +53,15 @@ def wait_for(path: str | os.PathLike[str]) -> Generator[None]:
 
 @contextlib.contextmanager
 def hold(path: str | os.PathLike[str], noun: str) -> Generator[None]:
-    """Holds the lock of a file or folder for a block; a file system without locks has no effect.
+    """Holds the lock of a file or folder for the block; has no effect on a file system without locks.
 
     Args:
-      path: of the file or folder.
+      path: path of the file or folder.
       noun: name of the file or folder in the error.
 
     Raises:
-      ValueError: if another process, or another thread of this one, holds it; with the number of the process.
+      ValueError: if another process, or another thread of this one, holds the lock; the message has the
+        process id.
     """
     lock = _lock_path(path)
     with contextlib.ExitStack() as stack:
@@ -109,7 +110,7 @@ def _lock_path(path: str | os.PathLike[str]) -> pathlib.Path:
 
 
 def _holder(lock: pathlib.Path) -> str:
-    """The process that wrote its number into a lock file, which it does right after it has locked it."""
+    """Description of the process that holds a lock, which writes its id into the file after locking it."""
     for _ in range(HOLDER_TRIES):
         with contextlib.suppress(OSError, UnicodeDecodeError):
             if holder := lock.read_text(encoding="utf-8").strip():
@@ -122,11 +123,11 @@ class Locks:
     """Named locks of a sweep's folder.
 
     Args:
-      folder: of the sweep.
-      by_system: use the system's locks; by default as the folder has them, True for a new one.
+      folder: folder of the sweep.
+      by_system: use the system's locks; by default the setting of the folder, or True for a new folder.
 
     Raises:
-      ValueError: if the folder has the other kind of locks, or both.
+      ValueError: if the folder has the other kind of locks, or both kinds.
     """
 
     def __init__(self, folder: pathlib.Path, by_system: bool | None = None):
@@ -143,10 +144,10 @@ class Locks:
         self._leases: dict[str, filelock.SoftFileLease] = {}
 
     def make(self) -> None:
-        """Makes the folder of the locks.
+        """Creates the folder of the locks.
 
         Raises:
-          ValueError: if another process has begun with the other kind in the meantime.
+          ValueError: if another process has meanwhile created the folder of the other kind.
         """
         make_folder(self.folder)
         _check_one_way(self.folder.parent)

@@ -20,7 +20,7 @@ _SUFFIX = ".py"
 _FORM = "expected module:Class or path.py:Class, optionally with parameters in parentheses"
 
 _added = set[str]()
-"""Folders that this process added to `sys.path` for files it ran; other processes do not search them."""
+"""Folders that this process added to `sys.path` for files that it ran; other processes lack them."""
 
 run_files = dict[str, ModuleType]()
 """Modules of files that this process ran, by name; other processes cannot import them."""

@@ -39,5 +39,5 @@ class Bracket(NamedTuple):
         return (self.high - self.low) / 2
 
     def for_player(self, player: int) -> Bracket:
-        """The bounds in a player's utility, of bounds in player 0's; and the other way round."""
+        """Converts bounds from player 0's utility to a player's, or back."""
         return self if player == 0 else Bracket(-self.high, -self.low)

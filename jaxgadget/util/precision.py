@@ -18,6 +18,6 @@ def precision(dtype: DTypeLike) -> contextlib.AbstractContextManager[Any]:
 
 @contextlib.contextmanager
 def numpy_promotion() -> Generator[None]:
-    """NumPy's promotion of ranks and dtypes inside the block, as rules that run in both namespaces expect."""
+    """Enables NumPy's promotion of ranks and dtypes in JAX inside the block, for rules that run in both."""
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
         yield

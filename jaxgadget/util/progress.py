@@ -42,14 +42,14 @@ def progress_bar(
     """Yields a progress callback, to be called with the completed amount, and the total if that changes.
 
     Several threads may call it. The remaining time is extrapolated from the progress since the first call,
-    so that resumed work does not count.
+    which excludes work done before a resumption.
 
     Args:
       label: name of the task.
       total: total amount; None if unknown.
-      show: show a bar, or write lines (`LogLines`) if standard error is neither a terminal nor a notebook; by
-        default a bar, and no lines.
-      coarse: for long steps of unequal size: show the bar with the first call, and a percentage only.
+      show: True for a bar, or lines (`LogLines`) if standard error is neither a terminal nor a notebook;
+        False for neither; by default a bar, but no lines.
+      coarse: for long steps of unequal size; shows the bar at the first call, and only a percentage.
     """
     console = Console(stderr=True, file=sys.stderr)
     is_watched = console.is_jupyter or (console.is_terminal and not console.is_dumb_terminal)
@@ -89,7 +89,7 @@ def progress_bar(
 
 
 def _one_at_a_time(draw: Callable[[int, int | None], None]) -> Progressed:
-    """The callback for several threads: rich opens no second bar."""
+    """Wraps a callback so that several threads can call it; without a lock rich would open a second bar."""
     lock = threading.Lock()
 
     def report(done: int, total: int | None = None) -> None:
@@ -107,7 +107,7 @@ class LogLines:
     Args:
       label: name of the task.
       total: total amount; None if unknown.
-      coarse: percentage only.
+      coarse: write only a percentage.
     """
 
     def __init__(self, label: str, total: int | None, *, coarse: bool = False):
@@ -134,7 +134,7 @@ class LogLines:
             return max(self.last_line + MINUTE - now, 0.0)
 
     def end(self) -> None:
-        """Writes a final line, unless it is already written or no line was."""
+        """Writes a final line, unless it is already written or no line was written before."""
         with self._lock:
             if self.last_line > self.began and self.done != self.written:
                 self._write(time.perf_counter())
@@ -164,7 +164,7 @@ class LogLines:
 
 @contextlib.contextmanager
 def _in_log(lines: LogLines) -> Generator[Progressed]:
-    """Writes lines from a separate thread, also between reports: a step may take an hour."""
+    """Writes lines from a separate thread, also between reports, as a step may take an hour."""
     ended = threading.Event()
 
     def watch() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def jsonable(value: Any) -> Any:
-    """A value as JSON has it: NumPy scalars as numbers, NaN and infinity as null, no negative zero."""
+    """Converts a value to JSON types: NumPy scalars to numbers, NaN and infinity to null, -0 to 0."""
     if isinstance(value, Mapping):
         return {str(key): jsonable(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, list | tuple):
@@ -21,7 +21,7 @@ def jsonable(value: Any) -> Any:
 
 
 def null_to_nan(value: Any) -> Any:
-    """A value from JSON, with NaN for null."""
+    """Replaces null by NaN in a value read from JSON."""
     if isinstance(value, dict):
         return {name: null_to_nan(item) for name, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, list):

@@ -10,7 +10,7 @@ from jaxgadget.util.members import find_member, parse_own, resolve
 
 
 def find(table: Mapping[str, str], name: str, kind: str) -> Any:
-    """Imports and returns the object of a name, or a class of the user's.
+    """Imports and returns the object with a name, or a user-defined class.
 
     Args:
       table: name → `module:object`.
@@ -18,7 +18,7 @@ def find(table: Mapping[str, str], name: str, kind: str) -> Any:
       kind: kind of the entries, for errors, such as `gadget`.
 
     Raises:
-      ValueError: if the name is not in the table and no class of the user's.
+      ValueError: if the name is neither in the table nor a user-defined class.
     """
     if name in table:
         module, _, member = table[name].partition(":")

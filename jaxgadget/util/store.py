@@ -30,17 +30,17 @@ from jaxgadget.util.locks import wait_for
 from jaxgadget.util.records import jsonable, null_to_nan
 
 FORMAT, VERSION, RELEASE, CHECKSUM = "format", "version", "written_by", "checksum"
-"""Fields of a record that describe the file; readers do not return them."""
+"""Fields of a record that describe the file; functions that read records omit them."""
 
 HEADER = "header"
-"""Name of the record in an archive."""
+"""Name of the JSON record in an archive."""
 
 KEY = "key"
 """Field of a row."""
 
 LARGE_BYTES = 256 << 20
-"""Larger archives are refused if they are packed by more than `MAX_PACKING`; half as large ones are stored
-without compression."""
+"""Archives that unpack to more bytes than this are rejected if their ratio exceeds `MAX_PACKING`; those of
+more than half of it are stored without compression."""
 
 MAX_PACKING = 100
 """Largest ratio of unpacked to packed bytes of an archive that unpacks to more than `LARGE_BYTES`."""
@@ -70,16 +70,16 @@ class Format:
     """A kind of file.
 
     Attributes:
-      name: written to the file, `jaxgadget checkpoint`.
-      version: written to the file.
-      noun: the file's kind in errors, before its path.
-      remedy: the advice for a damaged file.
-      older: versions that are still read.
+      name: name in the file, such as `jaxgadget checkpoint`.
+      version: version in the file.
+      noun: name of this kind of file in errors, followed by the path.
+      remedy: advice for a damaged file.
+      older: earlier versions that are still read.
       unsealed: versions that release 0.2 wrote without a checksum, which are still read; None for records
         without a version.
-      anonymous: records without a name are read, as releases up to 0.4 wrote them.
-      releases: the releases that wrote a version which is not read any more, by version; 0 for files that
-        name no format.
+      anonymous: True to read records without a name, as releases up to 0.4 wrote them.
+      releases: for each version that is no longer read, the releases that wrote it; version 0 stands for
+        files that name no format.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Format:
         return DamagedError(f"{self.label(path)} is damaged: {reason}; {self.remedy}")
 
     def seal(self, record: Mapping[str, Any], arrays: Arrays | None = None) -> dict[str, Any]:
-        """The record with format, version, release and the checksum of all that and of the arrays."""
+        """The record with format, version, release and a checksum of these, the content and the arrays."""
         described = {FORMAT: self.name, VERSION: self.version, **record, RELEASE: _release()}
         return {**described, CHECKSUM: checksum(described, arrays)}
 
@@ -111,9 +111,9 @@ class Format:
         """The content of a record that `seal` made.
 
         Args:
-          path: of the file, for errors.
-          record: with format, version, release and checksum.
-          arrays: that were sealed with it.
+          path: path of the file, for errors.
+          record: a record with format, version, release and checksum.
+          arrays: arrays that were sealed with the record.
 
         Raises:
           ForeignError: for another format or a version that is not read.
@@ -129,7 +129,7 @@ class Format:
         return {name: value for name, value in content.items() if name not in (FORMAT, VERSION, RELEASE)}
 
     def check(self, path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
-        """ForeignError unless the record names this format and a version that is read."""
+        """Raises ForeignError unless the record names this format and a version that is read."""
         name, version = identify(record)
         if name is None and self.anonymous and version in (None, *self.older):
             return
@@ -195,7 +195,8 @@ def read_record(path: str | os.PathLike[str], format: Format) -> dict[str, Any] 
     """The JSON object that `write_record` wrote; None if there is no file.
 
     Raises:
-      ValueError: if the file cannot be read, is damaged, or is of another format or version; with the remedy.
+      ValueError: if the file cannot be read, is damaged, or has another format or version; the message states
+        the remedy.
     """
     text = _read_bytes(path, format)
     if text is None:
@@ -219,7 +220,7 @@ def _read_bytes(path: str | os.PathLike[str], format: Format) -> bytes | None:
 
 
 def _parse(text: bytes) -> dict[str, Any]:
-    """The JSON object of a text; ValueError if it is empty, invalid or something else."""
+    """Parses a JSON object; raises ValueError for an empty or invalid text and for other values."""
     if not text.strip():
         raise ValueError("it is empty")
     try:
@@ -254,7 +255,7 @@ def read_archive(path: str | os.PathLike[str], format: Format) -> Archive | None
     """Header and arrays that `write_archive` wrote; None if there is no file.
 
     Raises:
-      ForeignError: for anything else than an archive of this format and a version that is read.
+      ForeignError: for a file that is not an archive of this format and of a version that is read.
       DamagedError: if the content changed, or would unpack to far more than the file's size.
       ValueError: if the file cannot be read.
     """
@@ -267,7 +268,7 @@ def read_archive(path: str | os.PathLike[str], format: Format) -> Archive | None
 
 
 def read_header(path: str | os.PathLike[str], format: Format) -> dict[str, Any] | None:
-    """The header alone, whose checksum is not verified; otherwise as `read_archive`."""
+    """Reads only the header, without verifying its checksum; otherwise as `read_archive`."""
     with _open(path, format) as archive:
         if archive is None:
             return None
@@ -287,7 +288,7 @@ def find_format(path: str | os.PathLike[str]) -> str | None:
 
 @contextlib.contextmanager
 def _open(path: str | os.PathLike[str], format: Format) -> Generator[Any]:
-    """NumPy's lazy archive; None if there is no file. Raises as `read_archive`."""
+    """Yields NumPy's lazy archive; None if there is no file. Raises as `read_archive`."""
     check_regular(path, format.noun)
     try:
         file = open(path, "rb")
@@ -328,7 +329,7 @@ def _parse_header(path: str | os.PathLike[str], format: Format, arrays: Any) -> 
 
 
 def _is_archive(file: IO[bytes]) -> bool:
-    """True if the file begins or ends as zip archives do: damage spares one or the other."""
+    """True if the file begins or ends like a zip archive, as damage mostly leaves one of both intact."""
     begin = file.read(2)
     file.seek(0)
     is_archive = begin == b"PK" or zipfile.is_zipfile(file)
@@ -337,7 +338,7 @@ def _is_archive(file: IO[bytes]) -> bool:
 
 
 def _check_sizes(file: IO[bytes]) -> None:
-    """ValueError if an archive claims more bytes than its size allows, in total or in one array."""
+    """Raises ValueError if an archive claims more bytes than its size allows, in total or in one array."""
     packed = os.fstat(file.fileno()).st_size
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
@@ -357,7 +358,7 @@ def _check_sizes(file: IO[bytes]) -> None:
 
 
 def _claimed_bytes(array: IO[bytes]) -> int:
-    """Bytes of an array by its `.npy` header."""
+    """Bytes of an array according to its `.npy` header."""
     version = np.lib.format.read_magic(array)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(array)
@@ -369,13 +370,13 @@ def _claimed_bytes(array: IO[bytes]) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """A file of JSON lines: a row a line, each with a key and a checksum.
+    """A file of JSON lines, with one row per line, each with a key and a checksum.
 
     NaN is written as null and read back as NaN.
 
     Attributes:
-      path: of the file.
-      format: of each row.
+      path: path of the file.
+      format: format of each row.
     """
 
     path: pathlib.Path
@@ -384,10 +385,11 @@ class Rows:
     def read(self) -> dict[str, dict[str, Any]]:
         """The rows by key; empty if there is no file.
 
-        A last line that is cut off is left out, with a warning in the log.
+        An incomplete last line is omitted, with a warning in the log.
 
         Raises:
-          ValueError: if the file cannot be read or a line is not a row of this format; it names the line.
+          ValueError: if the file cannot be read or a line is not a row of this format; the message names the
+            line.
         """
         text = _read_bytes(self.path, self.format)
         lines = [] if text is None else text.split(b"\n")
@@ -426,7 +428,8 @@ class Rows:
     def add(self, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         """Adds rows by key to the current content of the file, and returns all rows.
 
-        Rows with the keys of earlier ones replace them. Processes that add at once wait for each other.
+        A row replaces an earlier row with the same key. Processes that add rows at the same time wait for
+        each other.
 
         Raises:
           ValueError: as `read`.
