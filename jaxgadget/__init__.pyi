@@ -75,6 +75,7 @@ from .opponents.respond import respond as respond
 from .opponents.result import Responses as Responses
 from .policy.blueprints import make_blueprints as make_blueprints
 from .policy.blueprints import spread_checkpoints as spread_checkpoints
+from .policy.bots import OpenSpielBot as OpenSpielBot
 from .policy.evaluate import BestResponse as BestResponse
 from .policy.evaluate import ProfileValues as ProfileValues
 from .policy.evaluate import best_response as best_response
@@ -207,6 +208,7 @@ __all__ = [
     "NoPrior",
     "OffTree",
     "OffTreeLevel",
+    "OpenSpielBot",
     "OptimalContinuation",
     "OptimalValues",
     "OwnValues",

@@ -111,10 +111,10 @@ class LeafOptions(SeedOptions):
 
     def load_critic(self, network: NetworkPolicy) -> NetworkCritic:
         """The critic at --leaf; raises ValueError if it is for another network."""
-        from jaxgadget.learn.critic import load_critic, policy_digest
+        from jaxgadget.learn.critic import load_critic
 
         critic = load_critic(self.leaf, network.machine)
-        if critic.policy != policy_digest(network):
+        if critic.policy != network.fingerprint:
             raise ValueError(
                 f"--leaf {self.leaf!r} was trained for another --blueprint than {network.name!r}; expected "
                 "the same network, as it is the first of the strategies that the values are for"

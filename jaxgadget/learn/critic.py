@@ -94,7 +94,7 @@ class NetworkCritic:
       scale: unit of its outputs.
       num_entries: number of continuations, K.
       weights: its parameters.
-      policy: `policy_digest` of the network whose continuations it values.
+      policy: `fingerprint` of the network whose continuations it values.
       name: name for tables: its folder, otherwise `critic`.
     """
 
@@ -108,6 +108,11 @@ class NetworkCritic:
 
     def __repr__(self) -> str:
         return f"<NetworkCritic of {self.machine.name}: K = {self.num_entries}>"
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of its weights and scale."""
+        return digest(np.asarray(self.scale), *map(np.asarray, jax.tree.leaves(self.weights)))
 
     def values(self, state: Any) -> FloatArray:
         """`[n, K, K]` player 0's expected payoffs at n states in NumPy, for each pair of continuations."""
@@ -283,7 +288,7 @@ def train_critic(
             scale=scale,
             num_entries=size,
             weights=initial_weights(shape, config.seed),
-            policy=policy_digest(policy),
+            policy=policy.fingerprint,
         )
         if folder is not None:
             critic.name = os.fspath(folder)
@@ -307,11 +312,6 @@ def critic_shape(machine: StateMachine[Any], num_entries: int, width: int, depth
     """Architecture of a game's critic."""
     inputs = _inputs(machine, machine.start(1, np)).shape[1]
     return PerceptronShape(inputs=inputs, outputs=num_entries**2, width=width, depth=depth)
-
-
-def policy_digest(policy: NetworkPolicy) -> str:
-    """Digest of a policy network's weights, equal for equal networks."""
-    return digest(*map(np.asarray, jax.tree.leaves(policy.weights)))
 
 
 def load_critic(folder: str | os.PathLike[str], game: TreeGame) -> NetworkCritic:

@@ -19,7 +19,14 @@ from flax import nnx
 
 from jaxgadget.learn.encoding import Encoding, decision_histories
 from jaxgadget.networks.checkpoints import NetworkKind, parsing, read_description, restore_weights
-from jaxgadget.networks.perceptron import Perceptron, Weights, abstract_weights, batches, evaluate
+from jaxgadget.networks.perceptron import (
+    Perceptron,
+    Weights,
+    abstract_weights,
+    batches,
+    evaluate,
+    weights_digest,
+)
 from jaxgadget.tree.history import HistoryTree, check_histories
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.compilation import compiled
@@ -99,6 +106,11 @@ class NetworkValues:
     def num_entries(self) -> int:
         """Number of continuation strategies, K."""
         return self.shape.num_entries
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of its weights."""
+        return weights_digest(self.weights)
 
     def describe(self, training: dict[str, Any]) -> dict[str, Any]:
         """Description for a `TrainingFolder`, with the settings that determine the weights."""

@@ -12,6 +12,7 @@ import numpy as np
 from flax import nnx
 
 from jaxgadget.util.compilation import compiled
+from jaxgadget.util.digest import digest
 from jaxgadget.util.precision import precision
 
 SMALLEST_BATCH, LARGEST_BATCH = 64, 4096
@@ -118,6 +119,11 @@ def _structure(shape: Shape) -> tuple[Any, Any]:
 def abstract_weights(shape: Shape) -> Weights:
     """Shapes and dtypes of the weights."""
     return nnx.to_pure_dict(_structure(shape)[1])
+
+
+def weights_digest(weights: Weights) -> str:
+    """Digest of a network's weights, equal for equal networks."""
+    return digest(*map(np.asarray, jax.tree.leaves(weights)))
 
 
 def evaluate(shape: Shape, weights: Weights, *inputs: Any) -> Any:

@@ -10,7 +10,8 @@ import collections
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -21,6 +22,9 @@ from jaxgadget.games.checks import check_machine
 from jaxgadget.games.game import Move
 from jaxgadget.games.machine import StateMachine
 from jaxgadget.games.public_state import Probabilities, StateStrategy
+from jaxgadget.policy.bots import Bot, OpenSpielBot, is_bot
+from jaxgadget.policy.identity import fingerprint, player_identity
+from jaxgadget.policy.match_folder import open_matches
 from jaxgadget.policy.openspiel import is_state_policy
 from jaxgadget.policy.player import Baseline, Player, PolicyPlayer, StatePlayer, play_games
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
@@ -43,7 +47,12 @@ NORMAL_QUANTILE = 1.959963984540054
 _SIGN = np.array([[1], [-1]])
 """Sign of player 0's payoff for the row, as player 0 and as player 1."""
 
-MatchPlayer: TypeAlias = "Player | StatePlayer | StateStrategy | Probabilities | PolicyLike"
+EVERY = 100
+"""Default number of matches of each pair in a part of a checkpoint."""
+
+MatchPlayer: TypeAlias = (
+    "Player | StatePlayer | StateStrategy | Probabilities | PolicyLike | Bot | tuple[Bot, Bot]"
+)
 """Accepted forms of players."""
 
 Pairs = Sequence[Sequence[int | str]]
@@ -201,6 +210,8 @@ def play_players(
     seed: int,
     pairs: Pairs | None = None,
     baseline: Baseline | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: int = EVERY,
 ) -> Matches:
     """Plays a round robin among any players, level by level, all games of a batch in one step.
 
@@ -213,7 +224,8 @@ def play_players(
     Args:
       tree: the game's histories, to the end; or a `StateMachine`, whose histories are not enumerated.
       players: players by name: `Player`s in a tree, `StatePlayer`s of a `StateMachine`. Policies with one
-        lane, as for `as_policy`, and networks are accepted for both.
+        lane, as for `as_policy`, networks, and bots of OpenSpiel or pairs of them (see `OpenSpielBot`) are
+        accepted for both.
       matches: how many each pair plays, two games each.
       seed: the matches' seed, in [0, 2^64).
       pairs: rows and columns, by index or name; by default all pairs of different players.
@@ -221,32 +233,48 @@ def play_players(
         `[n]`, such as the `baseline` of a critic. The table then also has the means of returns minus luck
         (`adjusted_return`) and the half widths of their intervals, which are narrower the better the
         estimates (AIVAT, see `play_games`).
+      checkpoint: a folder that receives the games of each part of the matches when they are over, from which
+        a later call with the same arguments goes on. Results are the same to the last bit after any
+        interruption, on machines of one kind; more matches may be played later. Players and `baseline` must
+        be recognisable (see `Player`).
+      every: with a checkpoint, number of matches of each pair in a part, which an interrupt loses at most; 1
+        for players that search for seconds.
 
     Raises:
-      ValueError: as `play_matches`; or if a player is invalid or does not return distributions, or a
-        `StateMachine` does not follow its rules (`check_machine`).
+      ValueError: as `play_matches`; or if a player is invalid or does not return distributions, a
+        `StateMachine` does not follow its rules (`check_machine`), or the checkpoint is of other players,
+        another game, seed or part size, in use, or damaged.
     """
-    start, players = _start(tree), _check_players(tree, players)
+    start, checked = _start(tree), _check_players(tree, players)
     check_whole_number("matches", matches, 1)
     check_whole_number("seed", seed, 0, 2**64 - 1)
-    names = tuple(players)
+    names = tuple(checked)
     chosen = _check_pairs(names, pairs)
     seatings = sorted({seating for row, column in chosen for seating in ((row, column), (column, row))})
     seating_idx = {seating: k for k, seating in enumerate(seatings)}
     size = max(1, GAMES_AT_ONCE // len(seatings))
-    batches = [
-        play_games(
-            start, tuple(players.items()), seatings, seed, range(matches)[begin : begin + size], baseline
-        )
-        for begin in range(0, matches, size)
-    ]
+    request: dict[str, Any] = {}
+    if checkpoint is not None:
+        size = min(size, check_whole_number("every", every, 1))
+        request = _request(tree, players, baseline) | {"seatings": seatings, "seed": seed, "every": size}
+    parts = [range(matches)[begin : begin + size] for begin in range(0, matches, size)]
+    batches = list[tuple[Positions, FloatArray]]()
+    with open_matches(checkpoint, request, matches) as store:
+        for number, part in enumerate(parts):
+            played = None if store is None else store.read(number, part, start)
+            if played is None:
+                if store is not None:
+                    _restart(checked.values())
+                played = play_games(start, tuple(checked.items()), seatings, seed, part, baseline)
+                if store is not None:
+                    store.write(number, part, *played)
+            batches.append(played)
     games = batches[0][0].join([games for games, _ in batches[1:]])
-    sizes = [len(range(matches)[begin : begin + size]) for begin in range(0, matches, size)]
-    offsets = np.cumsum([0, *(count * len(seatings) for count in sizes[:-1])])
+    offsets = np.cumsum([0, *(len(part) * len(seatings) for part in parts[:-1])])
     numbers = np.concatenate(
         [
-            offset + np.arange(count * len(seatings)).reshape(len(seatings), count)
-            for offset, count in zip(offsets.tolist(), sizes, strict=True)
+            offset + np.arange(len(part) * len(seatings)).reshape(len(seatings), len(part))
+            for offset, part in zip(offsets.tolist(), parts, strict=True)
         ],
         axis=1,
     )
@@ -370,6 +398,8 @@ def _check_players(tree: HistoryTree | StateMachine[Any], players: object) -> di
     for name, player in cast("Mapping[str, Any]", players).items():
         if isinstance(player, Policy):
             checked[name] = _policy_player(player, name)
+        elif is_bot(player):
+            checked[name] = OpenSpielBot(player)
         elif isinstance(tree, StateMachine):
             is_player = not isinstance(player, type) and hasattr(player, "state_probabilities")
             strategy: Any = player if is_player else strategy_of(player, tree, name=f"player {name!r}")
@@ -383,6 +413,24 @@ def _check_players(tree: HistoryTree | StateMachine[Any], players: object) -> di
         else:
             checked[name] = player
     return checked
+
+
+def _request(
+    tree: HistoryTree | StateMachine[Any], players: Mapping[str, Any], baseline: Baseline | None
+) -> dict[str, Any]:
+    """The game, the players by name and the baseline, as a resumed match recognises them."""
+    return {
+        "game": tree.name if isinstance(tree, StateMachine) else [tree.game.name, fingerprint(tree)],
+        "players": {name: player_identity(f"player {name!r}", player) for name, player in players.items()},
+        "baseline": None if baseline is None else player_identity("baseline", baseline),
+    }
+
+
+def _restart(players: Iterable[Player | StatePlayer]) -> None:
+    """Makes the players forget earlier games, if they can."""
+    for player in players:
+        if hasattr(player, "restart"):
+            cast(Any, player).restart()
 
 
 def _policy_player(policy: Policy, name: str) -> PolicyPlayer:

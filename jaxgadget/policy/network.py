@@ -21,7 +21,14 @@ from jaxgadget.networks.checkpoints import (
     read_description,
     restore_weights,
 )
-from jaxgadget.networks.perceptron import PerceptronShape, Weights, abstract_weights, batches, evaluate
+from jaxgadget.networks.perceptron import (
+    PerceptronShape,
+    Weights,
+    abstract_weights,
+    batches,
+    evaluate,
+    weights_digest,
+)
 from jaxgadget.policy.policy import Policy
 from jaxgadget.policy.states import policy_of_states
 from jaxgadget.tree.history import HistoryTree, enumerate_game
@@ -128,6 +135,11 @@ class NetworkPolicy:
     def __repr__(self) -> str:
         size = f"width {self.shape.width}, depth {self.shape.depth}"
         return f"<NetworkPolicy of {self.machine.name}: {size}>"
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of its weights."""
+        return weights_digest(self.weights)
 
     def describe(
         self, training: dict[str, Any], others: dict[str, PerceptronShape] | None = None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, SIMULTANEOUS
-from jaxgadget.games.openspiel import PREFIX
+from jaxgadget.games.openspiel import OBSERVATIONS, PREFIX
 from jaxgadget.games.parameters import parse_spec
 from jaxgadget.policy.tables import read_actions
 from jaxgadget.tree.history import HistoryTree
@@ -73,7 +73,7 @@ def row_reader(tree: HistoryTree, policy: Any, game: Any = None) -> Callable[[in
     if hasattr(policy, "action_probability_array") and _has_all(tree, policy.state_lookup):
         return lambda player, infoset, count: _table_row(tree, policy, player, infoset, count)
     game = getattr(policy, "game", None) if game is None else game
-    game = load_game(tree) if game is None else game
+    game = load_game(tree.game.name) if game is None else game
 
     def read(player: int, infoset: int, count: int) -> FloatArray:
         state = _state_at(tree, game, player, infoset)
@@ -87,8 +87,8 @@ def row_reader(tree: HistoryTree, policy: Any, game: Any = None) -> Callable[[in
     return read
 
 
-def load_game(tree: HistoryTree) -> Any:
-    """OpenSpiel's game of the tree's name.
+def load_game(name: str) -> Any:
+    """OpenSpiel's game of a game's name.
 
     Raises:
       ImportError: if OpenSpiel is not installed.
@@ -99,8 +99,8 @@ def load_game(tree: HistoryTree) -> Any:
     except ImportError as error:
         raise ImportError("OpenSpiel is not installed; install it with: pip install open-spiel") from error
     # OpenSpiel prints unknown names to standard error, with a list of all games: check the name first.
-    name, games = tree.game.name, {game.short_name: game for game in pyspiel.registered_games()}
-    spec = name.removeprefix(PREFIX)
+    games = {game.short_name: game for game in pyspiel.registered_games()}
+    spec = name.removeprefix(PREFIX).removesuffix(OBSERVATIONS)
     short_name = spec.partition("(")[0]
     if short_name not in games:
         raise ValueError(f"OpenSpiel does not know {name!r}: it has no game of that name")
@@ -118,7 +118,7 @@ def load_game(tree: HistoryTree) -> Any:
 
 def write_table(tree: HistoryTree, probabilities: Sequence[FloatArray], lane: int) -> TabularPolicy:
     """Writes a lane to a table of the OpenSpiel game of the tree's name."""
-    game = load_game(tree)
+    game = load_game(tree.game.name)
     from open_spiel.python.policy import TabularPolicy as Table
 
     table = Table(game)

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
+from jaxgadget.policy.bots import OpenSpielBot
 from jaxgadget.policy.policy import Policy, as_policy
 from jaxgadget.policy.positions import Positions, StatePositions
 from jaxgadget.tree.history import HistoryTree
@@ -29,7 +30,12 @@ Baseline: TypeAlias = Callable[[Any], Any]
 
 
 class Player(Protocol):
-    """A player of matches, in either seat: a policy, or a search at every decision."""
+    """A player of matches, in either seat: a policy, or a search at every decision.
+
+    Two members are optional and concern checkpoints of matches (`play_players`): an attribute `fingerprint`,
+    a text or JSON that is equal for players that play alike, and a method `restart()`, which is called before
+    each part and forgets everything on which later results depend, if only in their last bits.
+    """
 
     def action_probabilities(self, tree: HistoryTree, player: int, histories: IntArray) -> FloatArray:
         """Action probabilities of the player in all pending games.
@@ -51,7 +57,7 @@ class Player(Protocol):
 
 
 class StatePlayer(Protocol):
-    """A player of matches in games that are not enumerated, in either seat."""
+    """A player of matches in games that are not enumerated, in either seat; `Player` has optional parts."""
 
     def state_probabilities(self, games: StatePositions, player: int) -> FloatArray:
         """`[n, A]` probabilities of all actions, 0 for illegal ones.
@@ -153,7 +159,10 @@ def play_games(
             drawn[mover, acting] += 1
             for k in np.unique(seat[mover, acting]).tolist():
                 rows = seat[mover, acting] == k
-                asked, index = games.take(acting[rows]).distinct()
+                asked = games.take(acting[rows])
+                index = np.arange(len(acting[rows]))
+                if not (mover < 2 and _draws(players[k][1], games.game, mover)):
+                    asked, index = asked.distinct()
                 if mover == 2:
                     weights = asked.chance()
                 else:
@@ -169,6 +178,11 @@ def play_games(
                 luck[rows] += _luck(games.take(rows), options[:, rows], _of_games(shares, rows), baseline)
         games = games.after(options)
     return games, luck
+
+
+def _draws(player: Player | StatePlayer, game: str, seat: int) -> bool:
+    """True for a player that draws an action in each game, also where several have the same history."""
+    return isinstance(player, OpenSpielBot) and player.draws(game, seat)
 
 
 def _of_games(

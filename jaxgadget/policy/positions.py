@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -89,6 +89,14 @@ class Positions(Protocol):
 
     def join(self, others: Sequence[Self]) -> Self:
         """These games, then those of other batches."""
+        ...
+
+    def pack(self) -> dict[str, IntArray]:
+        """Arrays by name from which `unpack` restores these games."""
+        ...
+
+    def unpack(self, arrays: Mapping[str, IntArray]) -> Self:
+        """The games of `pack`, of this game's rules; raises an error if they do not follow them."""
         ...
 
 
@@ -200,6 +208,14 @@ class TreePositions:
         """These games, then those of other batches."""
         return self._at(np.concatenate([self.history, *(part.history for part in others)]))
 
+    def pack(self) -> dict[str, IntArray]:
+        """The histories."""
+        return {"history": self.history}
+
+    def unpack(self, arrays: Mapping[str, IntArray]) -> Self:
+        """Games at some histories; raises IndexError if the tree does not have them."""
+        return self._at(np.arange(self.tree.num_histories)[arrays["history"]])
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StatePositions:
@@ -302,6 +318,18 @@ class StatePositions:
             for part in parts
         ]
         return self._at(join_states([part.state for part in parts]), np.concatenate(padded, axis=-1))
+
+    def pack(self) -> dict[str, IntArray]:
+        """The moves made."""
+        return {"made": self.made}
+
+    def unpack(self, arrays: Mapping[str, IntArray]) -> Self:
+        """Games after some moves."""
+        made = np.asarray(arrays["made"], np.int16)
+        games = self.start(self.machine, made.shape[-1])
+        for options in made:
+            games = games.after(options)
+        return self._at(games.state, made)
 
     def _at(self, state: Any, made: IntArray) -> Self:
         return dataclasses.replace(self, state=state, made=made)

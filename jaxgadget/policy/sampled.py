@@ -45,7 +45,7 @@ def external_sampling(
       ValueError: if OpenSpiel does not have the game, or a number is out of range.
     """
     check_whole(tree)
-    game = load_game(tree)
+    game = load_game(tree.game.name)
     import pyspiel
 
     if (tree.actor == SIMULTANEOUS).any():

@@ -12,6 +12,7 @@ from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.gadgets.capabilities import check_capabilities
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.games.public_state import Probabilities, StateStrategy
+from jaxgadget.policy.identity import identity, player_identity
 from jaxgadget.policy.player import PolicyPlayer
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.policy.positions import StatePositions
@@ -114,6 +115,28 @@ class SearchPlayer:
     def __repr__(self) -> str:
         count = {player: self.searches(player) for player in sorted(self._seats | self._public)}
         return f"<SearchPlayer with {self.gadgets[0].name}: subgames searched by seat {count}>"
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """Everything that its play depends on, as JSON.
+
+        Raises:
+          ValueError: if the blueprint or the values are a function, which cannot be told from others.
+        """
+        solver = self._solver
+        return {
+            "blueprint": player_identity("blueprint", self.blueprint),
+            "gadget": identity(self.gadgets[0]),
+            "values": None if self.values is None else player_identity("values", self.values),
+            "depth": self.depth,
+            "algorithm": repr(solver.rule),
+            "iterations": solver.num_iterations,
+            "dtype": str(solver.precision),
+        }
+
+    def restart(self) -> None:
+        """Forgets the searches in a tree, which depend in their last bits on the games of their batch."""
+        self._seats.clear()
 
     def searches(self, player: int) -> int:
         """Number of subgames searched in one seat; of public states in games without a tree."""

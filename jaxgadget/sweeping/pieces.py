@@ -11,8 +11,8 @@ from typing import Any
 from jaxgadget.core.devices import HOME
 from jaxgadget.core.memory import suggest_chunk, whole_memory
 from jaxgadget.gadgets.games import group_gadgets
+from jaxgadget.policy.identity import fingerprint, identity, lane_digest, record_digest
 from jaxgadget.subgames.knowledge import Knowledge
-from jaxgadget.sweeping.identity import fingerprint, identity, lane_digest, record_digest
 from jaxgadget.sweeping.request import FORMAT, Request
 from jaxgadget.sweeping.setups import Setup
 from jaxgadget.tree.forest import Forest, build_forest

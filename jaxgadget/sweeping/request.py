@@ -21,11 +21,11 @@ from jaxgadget.games.own import OwnGame
 from jaxgadget.games.registry import load
 from jaxgadget.opponents.opponent import OpponentLike, Opponents, check_opponents, list_opponents
 from jaxgadget.policy.blueprints import DRAWS, FORMS, parse_blueprint
+from jaxgadget.policy.identity import DEFAULTS, identity, lane_digest, record_digest
 from jaxgadget.policy.policy import Policy, as_policy
 from jaxgadget.subgames.knowledge import Knowledge, check_knowledge
 from jaxgadget.subgames.refine import list_gadgets
 from jaxgadget.sweeping.grid import SweepGrid
-from jaxgadget.sweeping.identity import DEFAULTS, identity, lane_digest, record_digest
 from jaxgadget.tree.public import Tree, lay_out
 from jaxgadget.tree.tree import Form
 from jaxgadget.util.arguments import check_player, check_whole_number

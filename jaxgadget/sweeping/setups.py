@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.blueprints import DRAWS, make_blueprints, parse_blueprint
 from jaxgadget.policy.exact import find_value
+from jaxgadget.policy.identity import fingerprint
 from jaxgadget.policy.policy import Policy
-from jaxgadget.sweeping.identity import fingerprint
 from jaxgadget.sweeping.request import Request
 from jaxgadget.tree.public import Tree
 from jaxgadget.util.arguments import check_whole_number, is_finite_number

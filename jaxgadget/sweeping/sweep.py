@@ -26,12 +26,12 @@ import pandas as pd
 from jaxgadget.core.memory import whole_memory
 from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.gadgets.alternative import EXACT, ContinuationValues
+from jaxgadget.policy.identity import differences, record_digest
 from jaxgadget.policy.policy import Policy
 from jaxgadget.subgames.engine import Subgames
 from jaxgadget.subgames.knowledge import make_task
 from jaxgadget.subgames.refine import Refinement, refine_known, refine_subgames
 from jaxgadget.sweeping.grid import SweepGrid
-from jaxgadget.sweeping.identity import differences, record_digest
 from jaxgadget.sweeping.pieces import Piece, cut_pieces, piece_key
 from jaxgadget.sweeping.request import Request, make_request
 from jaxgadget.sweeping.setups import Setup, SetupFiles, make_setup

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import cloudpickle
 import jax
 
-from jaxgadget.sweeping.identity import record_digest
+from jaxgadget.policy.identity import record_digest
 from jaxgadget.sweeping.request import Request
 from jaxgadget.sweeping.store import Store
 from jaxgadget.util.arguments import check_whole_number

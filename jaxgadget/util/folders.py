@@ -19,6 +19,7 @@ MANIFEST = "manifest.json"
 
 SOLVED_RANGES = "jaxgadget solved ranges"
 SWEPT = "jaxgadget sweep"
+MATCHES = "jaxgadget matches"
 
 
 class FolderKind(NamedTuple):
@@ -52,6 +53,7 @@ KINDS = {
         "`--alternative values:DIR`, `nested --leaf values:DIR`, FolderRanges or load_ranges",
     ),
     SOLVED_RANGES: FolderKind("solved ranges", "solve_ranges", "solve_ranges, as checkpoint of its solver"),
+    MATCHES: FolderKind("matches", "play_players", "`jaxgadget match --checkpoint DIR` or play_players"),
     SWEPT: FolderKind("a sweep", "sweep", "`jaxgadget sweep DIR` or sweep"),
 }
 """Kinds of folders by the format of their records."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,9 @@ import numpy as np
 from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.files import make_folder
-from jaxgadget.util.folders import KINDS, MANIFEST, SOLVED_RANGES, find_kind, wrong_folder
-from jaxgadget.util.store import (
-    Format,
-    checksum,
-    read_archive,
-    read_header,
-    read_record,
-    write_archive,
-    write_record,
-)
+from jaxgadget.util.folders import MANIFEST, SOLVED_RANGES
+from jaxgadget.util.shards import ShardFolder, read_manifest
+from jaxgadget.util.store import Format, read_header
 
 REQUEST = Format(
     name=SOLVED_RANGES,
@@ -39,7 +33,7 @@ SHARD = 256
 _PAIRS = ("ranges", "values", "opposing")
 
 
-class Shards:
+class Shards(ShardFolder):
     """The files of a `solve_ranges`: one archive per group of lanes, with arrays `[rows, lanes]`.
 
     Args:
@@ -55,49 +49,21 @@ class Shards:
 
     def __init__(self, folder: str | os.PathLike[str], request: dict[str, Any]):
         make_folder(folder)
-        self.folder = pathlib.Path(folder)
-        path = self.folder / MANIFEST
-        recorded = self._manifest()
-        self.shard = int(request["shard"] or (SHARD if recorded is None else recorded["shard"]))
-        wanted = {**request, "shard": self.shard}
-        self._request = checksum(wanted)
-        if recorded is None:
-            for shard in sorted(self.folder.glob("shard-*")):
-                self._check_request(shard)
-            write_record(path, REQUEST, wanted)
-            return
-        for name in wanted | recorded:
-            if recorded.get(name) != wanted.get(name):
-                raise ValueError(
-                    f"folder={str(self.folder)!r} holds shards of another request: "
-                    f"{_differs(name, recorded.get(name), wanted.get(name))}; choose another folder"
-                )
-
-    def _manifest(self) -> dict[str, Any] | None:
-        """The request that the folder's shards belong to; None for a folder without a manifest."""
-        path, kind = self.folder / MANIFEST, find_kind(self.folder)
-        if kind is not None and kind is not KINDS[SOLVED_RANGES]:
-            raise wrong_folder(self.folder, kind, f"an empty folder, or one with {KINDS[SOLVED_RANGES]}")
-        recorded = read_record(path, REQUEST)
+        recorded = read_manifest(folder, REQUEST)
         if recorded is not None:
             try:
                 check_whole_number("shard", recorded.get("shard"), 1)
             except ValueError as error:
-                raise REQUEST.damaged(path, error) from error
-        return recorded
+                raise REQUEST.damaged(pathlib.Path(folder) / MANIFEST, error) from error
+        self.shard = int(request["shard"] or (SHARD if recorded is None else recorded["shard"]))
+        super().__init__(folder, {**request, "shard": self.shard}, manifest=REQUEST, shards=SHARDS)
 
-    def _check_request(self, shard: pathlib.Path) -> None:
-        """Raises ValueError unless a shard without a manifest belongs to this request."""
-        header = read_header(shard, SHARDS) or {}
-        if header.get("request") != self._request:
-            raise ValueError(
-                f"folder={str(self.folder)!r} holds {shard.name!r} of another request, and no {MANIFEST} "
-                "that says of which; choose another folder"
-            )
-
-    def path(self, shard_idx: int) -> pathlib.Path:
-        """Path of a shard."""
-        return self.folder / f"shard-{shard_idx:05d}.npz"
+    def difference(self, recorded: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+        """As in `ShardFolder`; digests are omitted."""
+        for name in ("ranges", "roots"):
+            if recorded.get(name) != wanted.get(name):
+                return f"it was solved for other {name}"
+        return super().difference(recorded, wanted)
 
     def write(self, shard_idx: int, arrays: dict[str, Any]) -> None:
         """Writes a shard: the arrays of `SolvedRanges` by name, lanes last."""
@@ -107,35 +73,24 @@ class Shards:
                 stored |= {f"{name}_{player}": rows for player, rows in enumerate(array)}
             else:
                 stored[name] = array
-        header = {"request": self._request, "lanes": stored["gap"].shape[1]}
-        write_archive(self.path(shard_idx), SHARDS, header, stored)
+        self.write_shard(shard_idx, {"lanes": stored["gap"].shape[1]}, stored)
 
     def read(self, shard_idx: int, ranges: tuple[FloatArray, FloatArray]) -> dict[str, Any] | None:
         """A shard; None if it is missing; raises ValueError if it is damaged or of other ranges."""
-        path = self.path(shard_idx)
-        archive = read_archive(path, SHARDS)
+        archive = self.read_shard(shard_idx)
         if archive is None:
             return None
         arrays = archive.arrays
         try:
-            if archive.header["request"] != self._request:
-                raise ValueError("it is of another request")
             if not all(np.array_equal(arrays[f"ranges_{p}"], rows) for p, rows in enumerate(ranges)):
                 raise ValueError("its ranges are not those of the request")
             pairs = {name: (arrays[f"{name}_0"], arrays[f"{name}_1"]) for name in _PAIRS}
             return {**pairs, **{name: arrays[name] for name in ("gap", "mass", "iterations")}}
         except (KeyError, ValueError) as error:
-            raise SHARDS.damaged(path, error) from error
+            raise self.damaged(shard_idx, error) from error
 
 
 def count_lanes(folder: str | os.PathLike[str]) -> int:
     """Pairs of ranges in the shards of a folder; 0 if there are none."""
     headers = [read_header(path, SHARDS) for path in pathlib.Path(folder).glob("shard-*.npz")]
     return sum(header["lanes"] for header in headers if header is not None)
-
-
-def _differs(name: str, recorded: object, wanted: object) -> str:
-    """Difference between the folder and the request; digests are omitted."""
-    if name in ("ranges", "roots"):
-        return f"it was solved for other {name}"
-    return f"{name} is {recorded!r}, not {wanted!r}"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxgadget as jg
-from jaxgadget.sweeping.identity import fingerprint
+from jaxgadget.policy.identity import fingerprint
 from jaxgadget.sweeping.store import SCHEMA, TIMES, Store
 from tests.solving import sweeping
 

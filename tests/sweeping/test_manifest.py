@@ -24,7 +24,7 @@ from jaxgadget import (
     make_blueprints,
 )
 from jaxgadget.opponents.opponent import list_opponents
-from jaxgadget.sweeping.identity import identity
+from jaxgadget.policy.identity import identity
 from jaxgadget.sweeping.pieces import Piece, cut_pieces, piece_key
 from jaxgadget.sweeping.request import Request, make_request
 from jaxgadget.sweeping.setups import Setup

@@ -1,9 +1,10 @@
-"""Records and digests by which a resumed sweep recognises gadgets, policies and games."""
+"""Records and digests by which resumed sweeps and matches recognise gadgets, policies, players and games."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import inspect
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +22,8 @@ DEFAULTS = {"form": "histories"}
 """Items of a request that are not recorded, so that earlier sweeps can be resumed."""
 
 FINGERPRINT = "fingerprint"
-"""Name of the property with a digest of the content of the folder to which an object refers."""
+"""Name of the attribute that holds the digest of an object's content: of the folder that it refers to, of a
+player or of a value function."""
 
 KINDS = {path: name for table in (GADGETS, PRIORS, ALTERNATIVES) for name, path in table.items()}
 """Names of gadgets, priors and alternative values: `module:object` → name."""
@@ -57,6 +59,32 @@ def identity(value: Any) -> Any:
         f"{value!r} in a gadget, prior or generation: a sweep must tell it from others when it is resumed; "
         "expected a dataclass of numbers, strings and arrays"
     )
+
+
+def player_identity(name: str, value: Any) -> Any:
+    """Converts a player or value function to JSON, equal for equal objects, as `identity`.
+
+    An object with an attribute `fingerprint` is recognised by that alone, and a method by its object.
+
+    Args:
+      name: of the player, for errors.
+      value: the player.
+
+    Raises:
+      ValueError: for an object, such as a function, that cannot be told from others.
+    """
+    value = value.__self__ if inspect.ismethod(value) else value
+    own = getattr(value, FINGERPRINT, None)
+    if own is not None:
+        return own
+    try:
+        return identity(value)
+    except ValueError:
+        raise ValueError(
+            f"{name} is {value!r}, which a resumed match cannot tell from others; expected a policy, a "
+            "network, a named bot, a dataclass of numbers, strings and arrays, or an object with the "
+            f"attribute {FINGERPRINT!r}, a text that changes with its play"
+        ) from None
 
 
 def lane_digest(policy: Policy, lane: int) -> str:
