@@ -54,6 +54,12 @@ class SearchBlueprintOptions(BlueprintOptions):
             raise ValueError(f"--blueprint: {', '.join(self.blueprint)} are several; expected one")
         return self.blueprint[0]
 
+    @property
+    def is_network(self) -> bool:
+        """True if the only blueprint is a policy network."""
+        kind, _, folder = self.only().partition(":")
+        return kind == "file" and is_network_folder(folder)
+
     def make_one(self, game: GameOptions) -> tuple[HistoryTree, Policy]:
         """The game's histories and the only blueprint; raises ValueError for several."""
         spec = self.only()
@@ -182,6 +188,12 @@ class LeafOptions(SeedOptions):
                     "as it is the first of the strategies that the values are for"
                 )
         return [values] * profiles.num_lanes
+
+
+def is_network_folder(folder: str) -> bool:
+    """True for the folder of a policy network."""
+    kind = find_kind(folder) if folder else None
+    return kind is not None and kind.writer == "train_policy"
 
 
 def note_unused(searches: Sequence[Nested]) -> str:

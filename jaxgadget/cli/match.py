@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from jaxgadget.cli.command import exit_if_undefined
+from jaxgadget.cli.command import exit_if_undefined, refuse_unused
 from jaxgadget.cli.fields import Fields, option, request
 from jaxgadget.cli.leaves import (
     EPSILON,
     LeafOptions,
     SearchBlueprintOptions,
+    is_network_folder,
     join,
     note_unused,
 )
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jaxgadget.gadgets.gadget import Gadget
+    from jaxgadget.games.machine import StateMachine
+    from jaxgadget.policy.matches import Matches, MatchPlayer
+    from jaxgadget.policy.player import Baseline
     from jaxgadget.policy.policy import Policy
     from jaxgadget.tree.history import HistoryTree
     from jaxgadget.values.histories import ValueFunction
@@ -38,7 +43,16 @@ Examples:
 `jaxgadget match "liars_dice(dice_sides=3)" --blueprint uniform --gadget resolving --json -`
 
 `jaxgadget match "goofspiel(num_cards=9,imp_info=True)" --blueprint file:policy --leaf critic --matches 5`
+
+`jaxgadget match leduc_poker --blueprint cfr:100 --gadget none --against openspiel:uniform_random`
 """
+
+
+NO_SEARCH = "none"
+"""`--gadget none`: the blueprint does not search."""
+
+MATCHES_AT_ONCE = 1000
+"""Default number of matches between checkpoints, unless players search from public states."""
 
 
 @request
@@ -46,10 +60,20 @@ class MatchGadgetOptions(GadgetOptions):
     """Gadgets of the players.
 
     Attributes:
-      gadget: the gadget by which the opponent enters a subgame.
+      gadget: the gadget by which the opponent enters a subgame; `none` for no search.
     """
 
-    gadget: tuple[str, ...] = option(DEFAULT_GADGETS, choices=DEFAULT_GADGETS)
+    gadget: tuple[str, ...] = option(DEFAULT_GADGETS, choices=(*DEFAULT_GADGETS, NO_SEARCH))
+
+    def make(self, context: typer.Context) -> list[Gadget]:
+        """The gadgets of the searches, empty without search."""
+        if NO_SEARCH not in self.gadget:
+            return super().make(context)
+        if len(self.gadget) > 1:
+            raise ValueError(f"--gadget {NO_SEARCH} beside others: expected it alone, or gadgets alone")
+        unused = ("prior", "epsilon", "depth", "iterations", "k", "memory_limit")
+        refuse_unused(context, f"with --gadget {NO_SEARCH}", *unused)
+        return []
 
 
 @request
@@ -57,12 +81,21 @@ class MatchOptions:
     """Matches to play.
 
     Attributes:
+      against: a further player: `openspiel:BOT`, a bot of OpenSpiel, such as `openspiel:uniform_random`, or a
+        strategy, as for `--blueprint`.
       matches: number of matches of each pair; a match is two games, one in each seating.
       epsilon: probability of the opponent's mistakes at the gadget, at least 0 and below 1.
+      checkpoint: folder in which finished games are stored, and from which the same command goes on.
+      every: number of matches of each pair between two checkpoints, which are lost at most.
     """
 
+    against: tuple[str, ...] = option((), metavar="SPEC", default="none")
     epsilon: float = option(float(EPSILON), metavar="E", min=0, max=1)
     matches: int = option(1000, min=1)
+    checkpoint: pathlib.Path | None = option(None, metavar="FOLDER")
+    every: int | None = option(
+        None, min=1, default=f"1 for searches from public states, else {MATCHES_AT_ONCE}"
+    )
 
 
 @request
@@ -80,22 +113,24 @@ def match(
     blueprints: SearchBlueprintOptions,
     gadgets: Annotated[MatchGadgetOptions, Fields("gadget", "prior")],
     leaves: LeafOptions,
-    solver: Annotated[Solver, Fields("iterations", iterations=3000, progress=True)],
+    solver: Annotated[Solver, Fields("iterations", "memory_limit", iterations=3000, progress=True)],
     options: MatchOptions,
     output: MatchOutput,
 ) -> None:
     """Play nested search with every gadget and prior against each other, in both seatings with shared chance.
 
-    The blueprint also takes part. With a critic at --leaf, made by `train-critic`, the game is not
-    enumerated: the blueprint is a network, and searches run at the public states that matches reach, which
-    take seconds each; choose few --matches.
+    The blueprint also takes part, and so do the players of --against. With a critic at --leaf, made by
+    `train-critic`, the game is not enumerated: the blueprint is a network, and searches run at the public
+    states that matches reach, which take seconds each; choose few --matches. Where such a search does not fit
+    into a given --memory-limit, the player plays its blueprint. Networks and bots alone (`--gadget none`)
+    play without an enumerated game, too.
     """
-    output.check()
+    output.check(options.checkpoint)
+    if options.checkpoint is None:
+        refuse_unused(context, "without --checkpoint", "every")
     offers = dataclasses.replace(gadgets, epsilon=(str(options.epsilon),)).make(context)
-    if leaves.is_critic:
-        played = _play_states(game, blueprints, offers, leaves, options, solver)
-    else:
-        played = _play_in_tree(game, blueprints, offers, leaves, options, solver)
+    request = _Request(game, blueprints, offers, leaves, options, solver)
+    played = request.play()
     spec, frame, wins = blueprints.only(), played.frame, played.wins_are_equal
     from jaxgadget.report import search as report
 
@@ -106,8 +141,9 @@ def match(
         picture = match_picture(frame, win_rates=wins, title=played.game)
         save_picture(picture, output.plot)
     settings = {"seed": leaves.seed, "blueprint": spec}
-    settings |= {"depth": leaves.depth, "iterations": solver.num_iterations}
-    settings |= {"k": played.num_entries, "leaf": leaves.leaf, "epsilon": options.epsilon}
+    if offers:
+        settings |= {"depth": leaves.depth, "iterations": solver.num_iterations}
+        settings |= {"k": played.num_entries, "leaf": leaves.leaf, "epsilon": options.epsilon}
     output.write_json(report.match_record(played.game, frame) | settings)
     score = "win rate" if wins else "mean return"
     notes = [
@@ -126,7 +162,7 @@ class Played(NamedTuple):
       game: name of the game.
       frame: `Matches.table`.
       wins_are_equal: True if every win pays the same.
-      num_entries: K, number of strategies at the limit.
+      num_entries: K, number of strategies at the limit; 0 without search.
       notes: notes about the searches.
       reasons: why searches failed.
     """
@@ -139,59 +175,139 @@ class Played(NamedTuple):
     reasons: Sequence[str] = ()
 
 
-def _play_in_tree(
-    game: GameOptions,
-    blueprints: SearchBlueprintOptions,
-    gadgets: Sequence[Gadget],
-    leaves: LeafOptions,
-    options: MatchOptions,
-    solver: Solver,
-) -> Played:
-    """Matches of policies that nested search assembles for the whole game."""
-    tree, profile = blueprints.make_one(game)
-    from jaxgadget.policy.matches import are_wins_equal, play_matches
+@dataclasses.dataclass(frozen=True)
+class _Request:
+    """The options of the command; fields as in `match`, with the gadgets made."""
 
-    values = leaves.make_histories(tree, profile)
-    policy, unused, reasons = _assemble(tree, profile, gadgets, values, leaves.depth, solver)
-    with working(f"playing {options.matches} matches of each pair"):
-        frame = play_matches(policy, matches=options.matches, seed=leaves.seed).table
-    notes = [unused] if unused else []
-    return Played(tree.game.name, frame, are_wins_equal(tree), values[0].num_entries, notes, reasons)
+    game: GameOptions
+    blueprints: SearchBlueprintOptions
+    gadgets: Sequence[Gadget]
+    leaves: LeafOptions
+    options: MatchOptions
+    solver: Solver
 
+    def play(self) -> Played:
+        """Plays the matches, in the enumerated game unless networks do without."""
+        is_network = self.blueprints.is_network
+        if self.leaves.is_critic or (not self.gadgets and is_network):
+            return self._play_states()
+        return self._play_in_tree()
 
-def _play_states(
-    game: GameOptions,
-    blueprints: SearchBlueprintOptions,
-    gadgets: Sequence[Gadget],
-    leaves: LeafOptions,
-    options: MatchOptions,
-    solver: Solver,
-) -> Played:
-    """Matches of players that search from public states, in a game that is not enumerated."""
-    network = blueprints.load_network(game)
-    critic = leaves.load_critic(network)
-    from jaxgadget.gadgets.gadget import describe
-    from jaxgadget.policy.matches import play_players
-    from jaxgadget.subgames.search_player import SearchPlayer
+    def _play_in_tree(self) -> Played:
+        """Matches of policies that nested search assembles for the whole game."""
+        others = self._others()
+        tree, profile = self.blueprints.make_one(self.game)
+        from jaxgadget.policy.matches import are_wins_equal
+        from jaxgadget.policy.player import PolicyPlayer
+        from jaxgadget.policy.policy import Policy
 
-    searches = {
-        describe(gadget): SearchPlayer(network, gadget, values=critic, depth=leaves.depth, solver=solver)
-        for gadget in gadgets
-    }
-    with working(f"playing {options.matches} matches of each pair"):
-        played = play_players(
-            network.machine,
-            {**searches, "blueprint": network},
-            matches=options.matches,
-            seed=leaves.seed,
-            baseline=critic.baseline,
-        )
-    count = sum(player.searches(seat) for player in searches.values() for seat in (0, 1))
-    notes = [
-        f"{count} public states were searched. Without luck: the mean return minus the critic's estimate of "
-        "luck, which has mean 0."
-    ]
-    return Played(network.machine.name, played.table, played.wins_are_equal, critic.num_entries, notes)
+        policy, notes, reasons = Policy(tree, profile.probabilities, ("blueprint",)), list[str](), list[str]()
+        num_entries = 0
+        if self.gadgets:
+            values = self.leaves.make_histories(tree, profile)
+            searched, unused, reasons = _assemble(
+                tree, profile, self.gadgets, values, self.leaves.depth, self.solver
+            )
+            policy, num_entries = Policy.stack([*searched, policy]), values[0].num_entries
+            notes = [unused] if unused else []
+        players = {label: PolicyPlayer(policy, lane) for lane, label in enumerate(policy.labels)}
+        matches = self._play(tree, players, others(tree))
+        return Played(tree.game.name, matches.table, are_wins_equal(tree), num_entries, notes, reasons)
+
+    def _play_states(self) -> Played:
+        """Matches of networks, and of players that search from public states, without an enumerated game."""
+        others = self._others()
+        network = self.blueprints.load_network(self.game)
+        critic = self.leaves.load_critic(network) if self.leaves.is_critic else None
+        from jaxgadget.gadgets.gadget import describe
+        from jaxgadget.subgames.search_player import SearchPlayer
+
+        searches = {
+            describe(gadget): SearchPlayer(
+                network,
+                gadget,
+                values=critic,
+                depth=self.leaves.depth,
+                skip_too_large=self.solver.memory_limit is not None,
+                solver=self.solver,
+            )
+            for gadget in self.gadgets
+        }
+        baseline = None if critic is None else critic.baseline
+        players = {**searches, "blueprint": network}
+        played = self._play(network.machine, players, others(None), baseline, 1 if searches else None)
+        notes = list[str]()
+        if searches:
+            seats = [(player, seat) for player in searches.values() for seat in (0, 1)]
+            notes.append(
+                f"{sum(player.searches(seat) for player, seat in seats)} public states were searched."
+            )
+            if skipped := sum(player.skipped(seat) for player, seat in seats):
+                notes.append(
+                    f"At {skipped} more the search, or one before it, did not fit into --memory-limit: the "
+                    "blueprint was played."
+                )
+        if critic is not None:
+            notes.append(
+                "Without luck: the mean return minus the critic's estimate of luck, which has mean 0."
+            )
+        entries = 0 if critic is None else critic.num_entries
+        return Played(network.machine.name, played.table, played.wins_are_equal, entries, notes)
+
+    def _others(self) -> Callable[[HistoryTree | None], dict[str, MatchPlayer]]:
+        """Checks the players of --against; returns a function that makes them, given an enumerated game."""
+        from jaxgadget.games.openspiel import PREFIX
+        from jaxgadget.policy.blueprints import make_blueprints, parse_blueprint
+        from jaxgadget.policy.bots import OpenSpielBot
+        from jaxgadget.policy.network import load_policy
+        from jaxgadget.policy.player import PolicyPlayer
+
+        texts = [text for text in self.options.against if not text.startswith(PREFIX)]
+        specs = [parse_blueprint(text, "--against") for text in texts]
+
+        def make(tree: HistoryTree | None) -> dict[str, MatchPlayer]:
+            made: dict[str, MatchPlayer] = {
+                text: OpenSpielBot(text.removeprefix(PREFIX))
+                for text in self.options.against
+                if text.startswith(PREFIX)
+            }
+            tables = specs
+            if tree is None:
+                networks = [spec for spec in specs if is_network_folder(spec.path)]
+                made |= {spec.text: load_policy(spec.path, self.game.load()) for spec in networks}
+                tables = [spec for spec in specs if spec not in networks]
+                tree = self.game.enumerate()[0] if tables else None
+            if tree is not None and tables:
+                policy = make_blueprints(tree, tables, progress=True, argument="--against")
+                made |= {label: PolicyPlayer(policy, lane) for lane, label in enumerate(policy.labels)}
+            return made
+
+        return make
+
+    def _play(
+        self,
+        where: HistoryTree | StateMachine[Any],
+        players: Mapping[str, MatchPlayer],
+        others: Mapping[str, MatchPlayer],
+        baseline: Baseline | None = None,
+        every: int | None = None,
+    ) -> Matches:
+        """Plays the matches; `every` is the default of the option."""
+        from jaxgadget.policy.matches import play_players
+
+        if twice := sorted(players.keys() & others.keys()):
+            raise ValueError(f"--against {twice[0]}: a player of that name takes part anyway; leave it out")
+        options = self.options
+        with working(f"playing {options.matches} matches of each pair"):
+            return play_players(
+                where,
+                {**players, **others},
+                matches=options.matches,
+                seed=self.leaves.seed,
+                baseline=baseline,
+                checkpoint=options.checkpoint,
+                every=options.every or every or MATCHES_AT_ONCE,
+            )
 
 
 def _assemble(
@@ -201,8 +317,8 @@ def _assemble(
     values: Sequence[ValueFunction],
     depth: int,
     solver: Solver,
-) -> tuple[Policy, str, list[str]]:
-    """Assembles both players' policies, one lane per gadget, and the blueprint.
+) -> tuple[list[Policy], str, list[str]]:
+    """Assembles both players' policies, one for each gadget.
 
     Gadgets whose search fails are excluded.
 
@@ -230,6 +346,5 @@ def _assemble(
     searched = Policy(tree, join(searches).probabilities, tuple(describe(gadget) for gadget in gadgets))
     failures = {lane for result in searches for lane in result.failures}
     players = [searched.lane(lane) for lane in range(len(gadgets)) if lane not in failures]
-    plain = Policy(tree, profile.probabilities, ("blueprint",))
     reasons = [why for result in searches for why in result.failures.values()]
-    return Policy.stack([*players, plain]), note_unused(searches), reasons
+    return players, note_unused(searches), reasons

@@ -18,7 +18,7 @@ import numpy as np
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.games.checks import check_machine
-from jaxgadget.games.game import ACTOR_BIT, HISTORY_BYTES, Budget, Move
+from jaxgadget.games.game import ACTOR_BIT, HISTORY_BYTES, Budget, Move, TooLargeError
 from jaxgadget.games.machine import StateMachine, actors_along, moves_of
 from jaxgadget.games.public_state import Probabilities, PublicState, find_public_state, public_observations
 from jaxgadget.policy.policy import Policy
@@ -62,6 +62,7 @@ class PublicSearches:
 
     Attributes:
       count: number of searches run.
+      skipped: public states whose search, or one before it, does not fit into memory.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class PublicSearches:
         depth: int | None,
         solver: Solver,
         memory_limit: int,
+        skip_too_large: bool = False,
     ):
         """Stores the settings.
 
@@ -87,23 +89,27 @@ class PublicSearches:
           depth: minimum number of moves of the players down to the limit; None to the end of the game.
           solver: settings of every search.
           memory_limit: memory of a tree in bytes, and of the trees of all searches that are kept.
+          skip_too_large: leave out searches that do not fit, and those below them.
         """
         check_machine(machine)
         self.machine, self.player, self.count = machine, player, 0
         self._strategy, self._gadgets, self._leaf = strategy, tuple(gadgets), leaf
         self._depth, self._solver, self._memory_limit = depth, solver, memory_limit
         self._kept: collections.OrderedDict[tuple[int, ...], PublicSearch] = collections.OrderedDict()
+        self._skip_too_large, self.skipped = skip_too_large, set[tuple[int, ...]]()
 
-    def action_probabilities(self, history: Sequence[Move]) -> FloatArray:
+    def action_probabilities(self, history: Sequence[Move]) -> FloatArray | None:
         """`[A]` probabilities of the player's actions after a history, 0 for illegal ones.
 
-        They depend on the player's infostate only.
+        They depend on the player's infostate only; None if the search is left out.
 
         Raises:
           ValueError: if the player's decisions are not public, or a search overflows.
           TooLargeError: if the game from a public state to the limit does not fit into memory.
         """
         search = self._search(history, self._own_decisions(history))
+        if search is None:
+            return None
         infosets = search.tree.infosets[self.player]
         infoset = int(search.tree.infoset[self.player, _find(search.tree, history)])
         sequences = np.flatnonzero(infosets.infoset == infoset)
@@ -111,13 +117,20 @@ class PublicSearches:
         chosen[infosets.action[sequences]] = search.policy.probabilities[self.player][sequences - 1, 0]
         return chosen
 
+    def blueprint_probabilities(self, state: Any) -> FloatArray:
+        """`[A]` the blueprint's probabilities at one state."""
+        return np.asarray(self._strategy(state, self.player), np.float64)[:, 0]
+
     def _own_decisions(self, history: Sequence[Move]) -> list[int]:
         """Lengths of a history's prefixes after which the player acts, the history itself included."""
         acts = (actor[0] & ACTOR_BIT[self.player] for actor in actors_along(self.machine, history))
         return [length for length, acts_here in enumerate(acts) if acts_here]
 
-    def _search(self, history: Sequence[Move], decisions: Sequence[int]) -> PublicSearch:
-        """The search at the last of the player's decisions in a history, after those at the others."""
+    def _search(self, history: Sequence[Move], decisions: Sequence[int]) -> PublicSearch | None:
+        """The search at the last of the player's decisions in a history, after those at the others.
+
+        None if one of them is left out.
+        """
         here = history[: decisions[-1]]
         observed = public_observations(self.machine, here)
         before = history[: decisions[-2]] if len(decisions) > 1 else None
@@ -129,19 +142,34 @@ class PublicSearches:
         if observed in self._kept:
             self._kept.move_to_end(observed)
             return self._kept[observed]
-        if len(decisions) == 1:
-            budget = Budget(self.machine.name, sys.maxsize, memory=self._memory_limit)
-            public = find_public_state(self.machine, observed, self._strategy, budget=budget)
-            search = self._run(public, None)
-        else:
-            above = self._search(history, decisions[:-1])
-            nodes = self._nodes_below(above.tree, here)
-            search = self._run(_public_state_at(above, nodes, observed), _Descent(above, nodes))
+        if observed in self.skipped:
+            return None
+        above = self._search(history, decisions[:-1]) if len(decisions) > 1 else None
+        try:
+            search = self._search_below(above, here, observed) if len(decisions) == 1 or above else None
+        except TooLargeError:
+            if not self._skip_too_large:
+                raise
+            search = None
+        if search is None:
+            self.skipped.add(observed)
+            return None
         self.count += 1
         self._kept[observed] = search
         while len(self._kept) > 1 and self._num_bytes() > self._memory_limit:
             self._kept.popitem(last=False)
         return search
+
+    def _search_below(
+        self, above: PublicSearch | None, history: Sequence[Move], observed: tuple[int, ...]
+    ) -> PublicSearch:
+        """The search from a history's public state, with the results of the search before, if any."""
+        if above is None:
+            budget = Budget(self.machine.name, sys.maxsize, memory=self._memory_limit)
+            public = find_public_state(self.machine, observed, self._strategy, budget=budget)
+            return self._run(public, None)
+        nodes = self._nodes_below(above.tree, history)
+        return self._run(_public_state_at(above, nodes, observed), _Descent(above, nodes))
 
     def _num_bytes(self) -> int:
         return sum(search.num_bytes for search in self._kept.values())

@@ -67,6 +67,7 @@ class SearchPlayer:
         values: ValueFunction | None = None,
         depth: int | None = None,
         tree: HistoryTree | None = None,
+        skip_too_large: bool = False,
         solver: Solver | None = None,
         iterations: int | None = None,
         algorithm: str | Rule | None = None,
@@ -81,6 +82,9 @@ class SearchPlayer:
           values: values at the limit. In games without a tree, None for searches to the end of the game.
           depth: D, minimum number of moves of the players down to the limit, by default 1.
           tree: the blueprint's tree; required unless the blueprint has one or is a strategy of states.
+          skip_too_large: in games without a tree, play the blueprint where a search does not fit into the
+            solver's `memory_limit`, which is then required, and at all later decisions of such a game. By
+            default such a search raises an error.
           solver: settings of every search; by default 3000 iterations of CFR+ in float32. Takes no
             `target_gap`, `check_every`, `checkpoint` or `time_limit`.
           iterations: short for `Solver(iterations=…)`.
@@ -109,6 +113,12 @@ class SearchPlayer:
         self._solver = choose_solver(
             solver, default, iterations=iterations, algorithm=algorithm, without=without
         ).iterative()
+        if skip_too_large and self._solver.memory_limit is None:
+            raise ValueError(
+                "skip_too_large=True without a limit: results would depend on the machine's memory; expected "
+                "solver=Solver(memory_limit=…), in bytes"
+            )
+        self._skip_too_large = skip_too_large
         self._seats: dict[int, _Seat] = {}
         self._public: dict[int, PublicSearches] = {}
 
@@ -132,11 +142,16 @@ class SearchPlayer:
             "algorithm": repr(solver.rule),
             "iterations": solver.num_iterations,
             "dtype": str(solver.precision),
+            "memory_limit": solver.memory_limit if self._skip_too_large else None,
         }
 
     def restart(self) -> None:
         """Forgets the searches in a tree, which depend in their last bits on the games of their batch."""
         self._seats.clear()
+
+    def skipped(self, player: int) -> int:
+        """Number of public states at which one seat played the blueprint, for lack of memory."""
+        return len(self._public[player].skipped) if player in self._public else 0
 
     def searches(self, player: int) -> int:
         """Number of subgames searched in one seat; of public states in games without a tree."""
@@ -188,14 +203,20 @@ class SearchPlayer:
                 depth=self.depth if leaf.ends_lookahead else None,
                 solver=self._solver,
                 memory_limit=host_memory() or sys.maxsize if limit is None else limit,
+                skip_too_large=self._skip_too_large,
             )
         searches = self._public[player]
         if searches.machine.name != machine.name:
             raise ValueError(
                 f"this SearchPlayer plays {searches.machine.name}, not {machine.name}; make one for each game"
             )
-        count = games.made.shape[-1]
-        return np.stack([searches.action_probabilities(games.moves(game)) for game in range(count)])
+        rows = list[FloatArray]()
+        for game in range(games.made.shape[-1]):
+            found = searches.action_probabilities(games.moves(game))
+            if found is None:
+                found = searches.blueprint_probabilities(games.take(np.array([game])).state)
+            rows.append(found)
+        return np.stack(rows)
 
     def _state_leaf(self) -> Leaf:
         """Evaluation at the limit in games without a tree."""
