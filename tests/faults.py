@@ -164,6 +164,22 @@ def train_policy(folder: pathlib.Path) -> Found:
     return _trained(found, found.policy.weights)
 
 
+def play_kuhn(folder: pathlib.Path) -> Found:
+    players = {"one": profiles().lane(0), "two": profiles().lane(1), "uniform": Policy.uniform(kuhn())}
+    values = jg.ExactValues(players["uniform"])(kuhn(), np.arange(kuhn().num_histories))[:, 0, 0]
+
+    class Values:
+        fingerprint = "uniform play"
+
+        def __call__(self, games: Any) -> Any:
+            return values[games.history]
+
+    found = jg.play_players(
+        kuhn(), players, matches=10, seed=3, baseline=Values(), checkpoint=folder, every=3
+    )
+    return {"ends": found.ends, "luck": found.luck, "table": str(found.table.to_dict("split"))}
+
+
 def train_on_ranges(folder: pathlib.Path) -> Found:
     network: dict[str, Any] = {
         "steps": 8,
@@ -221,6 +237,7 @@ WRITERS: dict[str, Callable[[pathlib.Path], Found]] = {
     "network of histories": train_histories,
     "network of ranges": train_on_ranges,
     "policy network": train_policy,
+    "matches": play_kuhn,
     "spots": solve_rivers,
     "refined spots": refine_rivers,
 }

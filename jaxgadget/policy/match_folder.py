@@ -47,7 +47,7 @@ class MatchFolder(ShardFolder):
     def write(self, number: int, matches: range, games: Positions, luck: FloatArray) -> None:
         """Writes the games of a part."""
         arrays = {f"games_{name}": array for name, array in games.pack().items()}
-        self.write_shard(number, {"end": matches.stop}, {**arrays, "luck": luck})
+        self.write_shard(number, _header(matches), {**arrays, "luck": luck})
         self.num_matches += len(matches)
 
     def read(self, number: int, matches: range, start: Positions) -> tuple[Positions, FloatArray] | None:
@@ -57,7 +57,7 @@ class MatchFolder(ShardFolder):
           ValueError: if the part is damaged, of another request, or does not follow the rules.
         """
         archive = self.read_shard(number)
-        if archive is None or archive.header.get("end") != matches.stop:
+        if archive is None or not archive.header.items() >= _header(matches).items():
             return None
         try:
             arrays = {
@@ -70,6 +70,10 @@ class MatchFolder(ShardFolder):
             raise self.damaged(number, error) from error
         self.num_matches += len(matches)
         return games, luck
+
+
+def _header(matches: range) -> dict[str, int]:
+    return {"begin": matches.start, "end": matches.stop}
 
 
 @contextlib.contextmanager

@@ -32,6 +32,23 @@ def test_a_critic_is_trained_and_played_with_without_a_tree(
     assert "public states were searched" in played.output
     rows = json.loads((tmp_path / "match.json").read_text())["rows"]
     assert {row["row"] for row in rows} == {"max-margin", "blueprint"}
+    folder = (
+        "--checkpoint",
+        tmp_path / "played",
+        "--gadget",
+        "none",
+        "--against",
+        "openspiel:uniform_random",
+    )
+    alone = ("match", GAME, "--matches", 4, "--blueprint", blueprint, *folder, "--json", "-")
+    assert json.loads(run(*alone).stdout) == json.loads(run(*alone).stdout)
+    assert {row["column"] for row in json.loads(run(*alone).stdout)["rows"]} == {
+        "blueprint",
+        "openspiel:uniform_random",
+    }
+    assert (tmp_path / "played" / "part-00000.npz").exists()
+    limited = (*MATCH, "--blueprint", blueprint, "--leaf", critic, "--memory-limit", 2000)
+    assert "the blueprint was played" in " ".join(run(*limited).output.split())
     monkeypatch.undo()
     other = f"file:{tmp_path / 'another'}"
     write(tmp_path / "another", make(GAME, width=4))
@@ -41,6 +58,10 @@ def test_a_critic_is_trained_and_played_with_without_a_tree(
         ((*MATCH, "--blueprint", other, "--leaf", critic), "trained for another"),
         ((*TRAIN, "--blueprint", "uniform", "--out", tmp_path / "other"), "expected file:DIR"),
         (("nested", GAME, "--blueprint", "uniform", "--leaf", critic), "a critic"),
+        ((*alone, "--seed", 1), "seed: 0 then, 1 now"),
+        ((*alone, "--depth", 2), "--depth has no effect with --gadget none"),
+        ((*MATCH, "--blueprint", blueprint, "--every", 2), "--every has no effect without --checkpoint"),
+        ((*alone, "--against", "openspiel:nobody"), "expected a name like"),
     ):
         failed = run(*arguments)
         assert failed.exit_code and message in " ".join(failed.output.split())

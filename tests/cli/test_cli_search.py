@@ -107,6 +107,18 @@ def test_match() -> None:
     assert shown.count("±") == 2 and "win rate" not in shown  # one line per pair, and the note
 
 
+def test_match_without_search(tmp_path: pathlib.Path) -> None:
+    """Tables and bots in an enumerated game."""
+    players = ("--blueprint", "cfr:3", "--gadget", "none", "--against", "uniform", "--against", "draws:2")
+    bot = ("--against", "openspiel:uniform_random")
+    found = record(run("match", "kuhn_poker", *players, *bot, "--matches", 30, "--json", "-"))
+    names = {"blueprint", "uniform", "dirichlet:0", "dirichlet:1", "openspiel:uniform_random"}
+    assert {row["row"] for row in found["rows"]} == names and "depth" not in found
+    by_pair = {(row["row"], row["column"]): row["mean_return"] for row in found["rows"]}
+    assert by_pair["uniform", "openspiel:uniform_random"] == 0
+    assert by_pair["blueprint", "uniform"] == by_pair["blueprint", "openspiel:uniform_random"] != 0
+
+
 def test_train_value(trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path]) -> None:
     out, found, picture = trained
     assert (

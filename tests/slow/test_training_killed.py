@@ -1,4 +1,4 @@
-"""A training that is killed with `kill -9` and resumes, in separate processes.
+"""A training, or a match with search, that is killed with `kill -9` and resumes, in separate processes.
 
 They are forked by a server as sweeps are, `python -m tests.slow.test_training_killed`, which calls `train`
 instead; `written` reports a new checkpoint.
@@ -21,15 +21,20 @@ from pandas.testing import assert_frame_equal
 
 import jaxgadget
 from jaxgadget.learn import range_training
+from jaxgadget.learn.critic import NetworkCritic, critic_shape, train_critic
 from jaxgadget.learn.mirror_descent import MirrorDescent
-from jaxgadget.learn.options import PolicyTrainingConfig, RangeTrainingConfig
+from jaxgadget.learn.options import PolicyTrainingConfig, RangeTrainingConfig, TrainerConfig
 from jaxgadget.learn.policy_training import train_policy
 from jaxgadget.learn.range_training import train_ranges
 from jaxgadget.learn.training import train_value
 from jaxgadget.networks.checkpoints import TrainingFolder
+from jaxgadget.networks.perceptron import initial_weights
+from jaxgadget.policy.match_folder import MatchFolder
+from jaxgadget.policy.network import NetworkPolicy, find_machine, policy_shape
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.history import enumerate_game
 from jaxgadget.util.digest import digest
+from jaxgadget.util.precision import precision
 from tests.slow import zygote
 from tests.solving import configured
 
@@ -43,9 +48,48 @@ KILLS: list[dict[str, Any]] = [
     {"at": "written", "count": 1, "wait": 0.001},  # between two checkpoints
 ]
 
+PARTS = 8
+"""Number of parts of the match, of one match of each pair."""
+
+PART_KILLS: list[dict[str, Any]] = [
+    {"before": "part-00001.npz", "count": 1},  # a part exists, the next one is not renamed yet
+    {"at": "saving", "count": 2, "wait": 0.0},
+    {"at": "written", "count": 1, "wait": 0.001},
+]
+
+
+def networks(game: str) -> tuple[NetworkPolicy, NetworkCritic]:
+    """A policy network and a critic with their initial weights."""
+    machine = find_machine(jaxgadget.load(game))
+    shape, critic_like = policy_shape(machine, 8, 0), critic_shape(machine, 2, 8, 0)
+    with precision(np.float32):
+        weights, others = initial_weights(shape, 0), initial_weights(critic_like, 1)
+    policy = NetworkPolicy(machine=machine, shape=shape, weights=weights)
+    critic = NetworkCritic(machine=machine, shape=critic_like, scale=1.0, num_entries=2, weights=others)
+    return policy, critic
+
+
+def play(folder: pathlib.Path) -> pd.DataFrame:
+    """The table of a match of networks, search and a bot, with a digest of all games in every row."""
+    policy, critic = networks("goofspiel(imp_info=True,num_cards=4,points_order=descending)")
+    search = jaxgadget.SearchPlayer(policy, jaxgadget.Resolving(), values=critic, iterations=20)
+    played = jaxgadget.play_players(
+        policy.machine,
+        {"network": policy, "search": search},
+        matches=PARTS,
+        seed=0,
+        baseline=critic.baseline,
+        checkpoint=folder,
+        every=1,
+    )
+    assert played.luck is not None
+    return played.table.assign(games=digest(*played.games.pack().values(), played.luck))
+
 
 def train(folder: pathlib.Path, settings: dict[str, Any]) -> pd.DataFrame:
-    """The log, with a digest of the final weights in every row."""
+    """The log, with a digest of the final weights in every row; of matches the table."""
+    if settings["kind"] == "matches":
+        return play(folder)
     tree = enumerate_game(jaxgadget.load("kuhn_poker"))
     how: dict[str, Any] = {
         "folder": folder,
@@ -56,8 +100,13 @@ def train(folder: pathlib.Path, settings: dict[str, Any]) -> pd.DataFrame:
         "depth": 0,
     }
     kind = settings["kind"]
+    sizes = {name: how[name] for name in how if name != "folder"}
+    if kind == "critic":
+        policy, _ = networks("kuhn_poker")
+        found = train_critic(policy, 2, config=TrainerConfig(**sizes), folder=folder)
+        return found.log.assign(weights=digest(*map(np.asarray, jax.tree.leaves(found.critic.weights))))
     if kind == "policy":
-        config = PolicyTrainingConfig(**{name: how[name] for name in how if name != "folder"})
+        config = PolicyTrainingConfig(**sizes)
         found = train_policy(tree, MirrorDescent(inner=5), config=config, folder=folder)
         return found.log.assign(weights=digest(*map(np.asarray, jax.tree.leaves(found.policy.weights))))
     if kind == "ranges":
@@ -72,7 +121,7 @@ def train(folder: pathlib.Path, settings: dict[str, Any]) -> pd.DataFrame:
 
 def instrument(pipe: int, kill: dict[str, Any]) -> None:
     """Report events, in the child process only."""
-    save, replace = TrainingFolder.save, os.replace
+    save, write, replace = TrainingFolder.save, MatchFolder.write, os.replace
     left = [kill.get("count", 1)]
 
     def tell(*event: Any) -> None:
@@ -83,6 +132,11 @@ def instrument(pipe: int, kill: dict[str, Any]) -> None:
         save(self, progress, log)
         tell("written", int(progress.step))
 
+    def told_write(self: MatchFolder, number: int, *played: Any) -> None:
+        tell("saving")
+        write(self, number, *played)
+        tell("written", number)
+
     def told_replace(source: Any, target: Any, **more: Any) -> None:
         if pathlib.Path(target).name == kill.get("before"):
             left[0] -= 1
@@ -91,6 +145,7 @@ def instrument(pipe: int, kill: dict[str, Any]) -> None:
         replace(source, target, **more)
 
     TrainingFolder.save = told_save
+    MatchFolder.write = told_write
     os.replace = told_replace
 
 
@@ -124,31 +179,33 @@ def order(
 
 def returned(folder: pathlib.Path) -> pd.DataFrame:
     log = pd.read_pickle(folder.with_name(f"{folder.name}-0.pickle"))
-    return log.drop(columns=["seconds", "examples_per_second"])
+    return log.drop(columns=["seconds", "examples_per_second"], errors="ignore")
 
 
-@pytest.mark.parametrize("kind", ["histories", "ranges", "policy"])
-def test_killed_it_ends_with_the_weights_of_an_undisturbed_one(
+@pytest.mark.parametrize("kind", ["histories", "ranges", "policy", "critic", "matches"])
+def test_killed_it_ends_with_the_result_of_an_undisturbed_one(
     server: subprocess.Popen[str], tmp_path: pathlib.Path, kind: str
 ):
     pytest.importorskip("orbax.checkpoint")
     whole, folder = tmp_path / "whole", tmp_path / "killed"
-    every = list(range(EVERY, STEPS + 1, EVERY))
+    every, kills = list(range(EVERY, STEPS + 1, EVERY)), KILLS
+    if kind == "matches":
+        every, kills = list(range(PARTS)), PART_KILLS
     undisturbed = order(server, whole, kind)
     assert not undisturbed["failed"] and undisturbed["written"] == every
     written: list[int] = []
-    for number, kill in enumerate(KILLS):
+    for number, kill in enumerate(kills):
         found = order(server, folder, kind, kill)
         assert found["killed"], f"{number}: {kill} came too late"
         written += found["written"]
-    assert len(KILLS) <= len(written) < len(every) - 1, "some progress, and something left"
+    assert len(kills) <= len(written) < len(every) - 1, "some progress, and something left"
     last = order(server, folder, kind)
     assert not last["failed"] and not last["killed"]
     written += last["written"]
     assert len(set(written)) == len(written), "what was finished was done again"
-    assert set(written) <= set(every) and len(written) >= len(every) - len(KILLS)
+    assert set(written) <= set(every) and len(written) >= len(every) - len(kills)
     assert_frame_equal(returned(folder), returned(whole), check_exact=True)
-    assert list(returned(folder)["step"]) == every
+    assert kind == "matches" or list(returned(folder)["step"]) == every
 
 
 if __name__ == "__main__":

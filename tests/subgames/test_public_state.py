@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from pandas.testing import assert_frame_equal
 
 from jaxgadget import (
     ExactValues,
@@ -240,11 +241,21 @@ def test_memory_of_searches_is_bounded() -> None:
     def uniform(state: Any, player: int) -> Any:
         return state.hands[player] / state.hands[player].sum(axis=0)
 
+    def low(state: Any, player: int) -> Any:
+        return state.hands[player] & (state.hands[player].cumsum(axis=0) == 1)
+
     small = SearchPlayer(
         uniform, MaxMargin(), values=values, depth=1, solver=Solver(iterations=5, memory_limit=2_000)
     )
     with pytest.raises(TooLargeError, match="kB"):
         play_players(game, {"search": small, "uniform": uniform}, matches=1, seed=0)
+    skipping = SearchPlayer(
+        uniform, MaxMargin(), values=values, skip_too_large=True, solver=Solver(memory_limit=2_000)
+    )
+    played = play_players(game, {"search": skipping, "low": low}, matches=20, seed=0)
+    expected = play_players(game, {"search": uniform, "low": low}, matches=20, seed=0)
+    assert_frame_equal(played.table, expected.table)
+    assert skipping.skipped(0) > skipping.searches(0) == 0
     limit = 20_000_000
     player = SearchPlayer(
         uniform, MaxMargin(), values=values, depth=1, solver=Solver(iterations=5, memory_limit=limit)

@@ -62,6 +62,8 @@ def test_it_plays_the_policy_of_nested_search(name: str) -> None:
     assert searching.searches(0) > 1 and searching.searches(1) > 1
     played = play_players(tree, players, matches=200, seed=1, pairs=[(0, 2), (1, 2)])
     np.testing.assert_array_equal(*played.ends)
+    searching.restart()
+    assert searching.searches(0) == searching.searches(1) == 0
 
 
 MIXED = """EFG 2 R "mixed" { "A" "B" }
