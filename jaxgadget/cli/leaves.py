@@ -117,10 +117,10 @@ class LeafOptions(SeedOptions):
 
     def load_critic(self, network: NetworkPolicy) -> NetworkCritic:
         """The critic at --leaf; raises ValueError if it is for another network."""
-        from jaxgadget.learn.critic import load_critic
+        from jaxgadget.learn.critic import load_critic, policy_digest
 
         critic = load_critic(self.leaf, network.machine)
-        if critic.policy != network.fingerprint:
+        if critic.policy != policy_digest(network):
             raise ValueError(
                 f"--leaf {self.leaf!r} was trained for another --blueprint than {network.name!r}; expected "
                 "the same network, as it is the first of the strategies that the values are for"

@@ -301,7 +301,7 @@ def _open(
     spec: str | PyspielGame, *, two_players: bool, observations: bool
 ) -> tuple[Any, str, type[Exception]]:
     """Loads a pyspiel game; returns it with its canonical name and the error class that pyspiel raises."""
-    pyspiel: Any = _import_pyspiel()
+    pyspiel: Any = import_pyspiel()
     if isinstance(spec, str):
         spec = spec.strip()
         game: Any = _load(pyspiel, spec)
@@ -311,12 +311,14 @@ def _open(
     return game, PREFIX + _canonical(pyspiel, game, spec), pyspiel.SpielError
 
 
-def _import_pyspiel() -> Any:
+def import_pyspiel() -> Any:
+    """The module pyspiel; raises ImportError if OpenSpiel is not installed."""
     try:
         return importlib.import_module("pyspiel")
     except ImportError as error:
         raise ImportError(
-            "games of OpenSpiel need the package open_spiel, which is not installed: pip install open-spiel"
+            "OpenSpiel's games, policies and bots need the package open_spiel, which is not installed: "
+            "pip install open-spiel"
         ) from error
 
 

@@ -94,7 +94,7 @@ class NetworkCritic:
       scale: unit of its outputs.
       num_entries: number of continuations, K.
       weights: its parameters.
-      policy: `fingerprint` of the network whose continuations it values.
+      policy: `policy_digest` of the network whose continuations it values.
       name: name for tables: its folder, otherwise `critic`.
     """
 
@@ -288,7 +288,7 @@ def train_critic(
             scale=scale,
             num_entries=size,
             weights=initial_weights(shape, config.seed),
-            policy=policy.fingerprint,
+            policy=policy_digest(policy),
         )
         if folder is not None:
             critic.name = os.fspath(folder)
@@ -312,6 +312,11 @@ def critic_shape(machine: StateMachine[Any], num_entries: int, width: int, depth
     """Architecture of a game's critic."""
     inputs = _inputs(machine, machine.start(1, np)).shape[1]
     return PerceptronShape(inputs=inputs, outputs=num_entries**2, width=width, depth=depth)
+
+
+def policy_digest(policy: NetworkPolicy) -> str:
+    """Digest of a policy network's weights, equal for equal networks."""
+    return policy.fingerprint
 
 
 def load_critic(folder: str | os.PathLike[str], game: TreeGame) -> NetworkCritic:

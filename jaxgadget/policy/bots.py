@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from jaxgadget.games.game import Move
-from jaxgadget.games.openspiel import PREFIX
+from jaxgadget.games.openspiel import PREFIX, import_pyspiel
 from jaxgadget.games.parameters import parse_spec
 from jaxgadget.policy.openspiel import load_game
 from jaxgadget.policy.positions import StatePositions
@@ -63,6 +63,10 @@ class OpenSpielBot:
 
     Attributes:
       bot: as given.
+
+    Raises:
+      ImportError: if a bot is named and OpenSpiel is not installed.
+      ValueError: if OpenSpiel has no bot of that name, or the argument is neither.
     """
 
     def __init__(self, bot: str | Bot | Sequence[Bot]):
@@ -71,6 +75,8 @@ class OpenSpielBot:
                 f"bot={bot!r}: expected the name of a bot of OpenSpiel, an object with the methods `step` "
                 "and `restart`, or a pair of them, one for each seat"
             )
+        if isinstance(bot, str):
+            _parse(bot)
         self.bot = bot
         self._games: dict[str, Any] = {}
         self._bots: dict[tuple[str, int], Any] = {}
@@ -160,14 +166,9 @@ class OpenSpielBot:
 
 def _load(spec: str, game: Any, player: int) -> Any:
     """The bot of a name with parameters, for a seat."""
+    name, texts = _parse(spec)
     import pyspiel
 
-    name, texts = parse_spec(spec)
-    known: list[str] = pyspiel.registered_bots()
-    if name not in known:
-        raise ValueError(
-            f"bot {spec!r} is not one of OpenSpiel's; expected a name like {near_names(name, known)}"
-        )
     if name not in pyspiel.bots_that_can_play_game(game, player):
         raise ValueError(f"bot {spec!r} does not play {game} in seat {player}; expected another bot")
     try:
@@ -176,6 +177,18 @@ def _load(spec: str, game: Any, player: int) -> Any:
         raise ValueError(
             f"bot {spec!r}: OpenSpiel cannot load it: {error}; expected name(parameter=value,…)"
         ) from error
+
+
+def _parse(spec: str) -> tuple[str, dict[str, str]]:
+    """The name of a bot of OpenSpiel, and its parameters."""
+    pyspiel = import_pyspiel()
+    name, texts = parse_spec(spec)
+    known: list[str] = pyspiel.registered_bots()
+    if name not in known:
+        raise ValueError(
+            f"bot {spec!r} is not one of OpenSpiel's; expected a name like {near_names(name, known)}"
+        )
+    return name, texts
 
 
 def _value(text: str) -> int | float | bool | str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, SIMULTANEOUS
-from jaxgadget.games.openspiel import OBSERVATIONS, PREFIX
+from jaxgadget.games.openspiel import OBSERVATIONS, PREFIX, import_pyspiel
 from jaxgadget.games.parameters import parse_spec
 from jaxgadget.policy.tables import read_actions
 from jaxgadget.tree.history import HistoryTree
@@ -94,10 +94,7 @@ def load_game(name: str) -> Any:
       ImportError: if OpenSpiel is not installed.
       ValueError: if OpenSpiel has no such game.
     """
-    try:
-        import pyspiel
-    except ImportError as error:
-        raise ImportError("OpenSpiel is not installed; install it with: pip install open-spiel") from error
+    pyspiel: Any = import_pyspiel()
     # OpenSpiel prints unknown names to standard error, with a list of all games: check the name first.
     games = {game.short_name: game for game in pyspiel.registered_games()}
     spec = name.removeprefix(PREFIX).removesuffix(OBSERVATIONS)

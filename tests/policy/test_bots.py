@@ -118,8 +118,8 @@ def test_a_bot_without_probabilities_draws_in_every_game() -> None:
 )
 def test_what_openspiel_does_not_have_is_refused(name: str, bot: Any, message: str) -> None:
     tree = tree_of(name)
-    player = OpenSpielBot(bot) if isinstance(bot, str) else bot
     with pytest.raises(ValueError, match=message):
+        player = OpenSpielBot(bot) if isinstance(bot, str) else bot
         play_players(tree, {"bot": player, "uniform": Policy.uniform(tree)}, matches=2, seed=0)
 
 
@@ -134,13 +134,14 @@ def test_illegal_actions_other_rules_and_a_missing_package(monkeypatch: pytest.M
     cheat = Cheat(Policy.uniform(tree), 0, draws=True)
     with pytest.raises(ValueError, match="plays 7 after history"):
         play_players(tree, players | {"bot": (cheat, cheat)}, matches=2, seed=0)
-    liar = OpenSpielBot("uniform_random")
+    honest = OpenSpielBot("uniform_random")
     monkeypatch.setattr("jaxgadget.policy.bots.load_game", lambda name: pyspiel.load_game("leduc_poker"))
     with pytest.raises(ValueError, match="has other moves"):
-        play_players(tree, players | {"bot": liar}, matches=2, seed=0)
+        play_players(tree, players | {"bot": honest}, matches=2, seed=0)
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "pyspiel", None)
-    with pytest.raises(ImportError, match="pip install open-spiel"):
-        play_players(tree, players | {"bot": OpenSpielBot("uniform_random")}, matches=2, seed=0)
+    for bot in ("uniform_random", cheat):
+        with pytest.raises(ImportError, match="pip install open-spiel"):
+            play_players(tree, players | {"bot": OpenSpielBot(bot)}, matches=2, seed=0)
     with pytest.raises(ValueError, match="one for each seat"):
         OpenSpielBot(3)  # pyright: ignore[reportArgumentType]

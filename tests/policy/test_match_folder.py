@@ -36,7 +36,7 @@ def test_an_interrupted_match_goes_on_to_the_same_result(
     in_tree: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where: Any = kuhn() if in_tree else kuhn().game
-    asked = HOW | {"baseline": Leads()}
+    asked: dict[str, Any] = HOW | {"baseline": Leads()}
     whole = play_players(where, players(), **asked, checkpoint=tmp_path / "whole")
     assert_frame_equal(whole.table, play_players(where, players(), **asked).table)
     played: list[range] = []
@@ -57,11 +57,10 @@ def test_an_interrupted_match_goes_on_to_the_same_result(
     assert_frame_equal(resumed.table, whole.table, check_exact=True)
     np.testing.assert_array_equal(resumed.luck, whole.luck)
     assert resumed.moves("one", "two", 6) == whole.moves("one", "two", 6)
-    more = play_players(where, players(), **asked | {"matches": 9}, checkpoint=folder)
+    more_asked: dict[str, Any] = asked | {"matches": 9}
+    more = play_players(where, players(), **more_asked, checkpoint=folder)
     assert played[5:] == [range(6, 8), range(8, 9)]  # the last part was shorter
-    assert_frame_equal(
-        more.table, play_players(where, players(), **asked | {"matches": 9}).table, check_exact=False
-    )
+    assert_frame_equal(more.table, play_players(where, players(), **more_asked).table, check_exact=False)
 
 
 def test_other_matches_and_players_that_cannot_be_recognised_are_refused(tmp_path: pathlib.Path) -> None:

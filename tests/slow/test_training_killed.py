@@ -21,7 +21,7 @@ from pandas.testing import assert_frame_equal
 
 import jaxgadget
 from jaxgadget.learn import range_training
-from jaxgadget.learn.critic import NetworkCritic, critic_shape, train_critic
+from jaxgadget.learn.critic import train_critic
 from jaxgadget.learn.mirror_descent import MirrorDescent
 from jaxgadget.learn.options import PolicyTrainingConfig, RangeTrainingConfig, TrainerConfig
 from jaxgadget.learn.policy_training import train_policy
@@ -32,7 +32,10 @@ from jaxgadget.networks.perceptron import initial_weights
 from jaxgadget.policy.match_folder import MatchFolder
 from jaxgadget.policy.network import NetworkPolicy, find_machine, policy_shape
 from jaxgadget.policy.policy import Policy
-from jaxgadget.tree.history import enumerate_game
+from jaxgadget.policy.positions import StatePositions
+from jaxgadget.tree.history import HistoryTree, enumerate_game
+from jaxgadget.tree.states import states_at
+from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.digest import digest
 from jaxgadget.util.precision import precision
 from tests.slow import zygote
@@ -58,27 +61,37 @@ PART_KILLS: list[dict[str, Any]] = [
 ]
 
 
-def networks(game: str) -> tuple[NetworkPolicy, NetworkCritic]:
-    """A policy network and a critic with their initial weights."""
+def network(game: str) -> NetworkPolicy:
+    """A policy network with its initial weights."""
     machine = find_machine(jaxgadget.load(game))
-    shape, critic_like = policy_shape(machine, 8, 0), critic_shape(machine, 2, 8, 0)
+    shape = policy_shape(machine, 8, 0)
     with precision(np.float32):
-        weights, others = initial_weights(shape, 0), initial_weights(critic_like, 1)
-    policy = NetworkPolicy(machine=machine, shape=shape, weights=weights)
-    critic = NetworkCritic(machine=machine, shape=critic_like, scale=1.0, num_entries=2, weights=others)
-    return policy, critic
+        return NetworkPolicy(machine=machine, shape=shape, weights=initial_weights(shape, 0))
+
+
+class Lead:
+    """A value function and baseline: the lead in Goofspiel."""
+
+    num_entries = 1
+    fingerprint = "lead"
+
+    def __call__(self, tree: HistoryTree, histories: IntArray) -> FloatArray:
+        return np.sign(states_at(tree, histories)[1].lead)[:, None, None].astype(float)
+
+    def baseline(self, games: StatePositions) -> FloatArray:
+        return np.tanh(games.state.lead / 3.0)
 
 
 def play(folder: pathlib.Path) -> pd.DataFrame:
-    """The table of a match of networks, search and a bot, with a digest of all games in every row."""
-    policy, critic = networks("goofspiel(imp_info=True,num_cards=4,points_order=descending)")
-    search = jaxgadget.SearchPlayer(policy, jaxgadget.Resolving(), values=critic, iterations=20)
+    """The table of a match of a network and search, with a digest of all games in every row."""
+    policy = network("goofspiel(imp_info=True,num_cards=4,points_order=descending)")
+    search = jaxgadget.SearchPlayer(policy, jaxgadget.Resolving(), values=Lead(), iterations=20)
     played = jaxgadget.play_players(
         policy.machine,
         {"network": policy, "search": search},
         matches=PARTS,
         seed=0,
-        baseline=critic.baseline,
+        baseline=Lead().baseline,
         checkpoint=folder,
         every=1,
     )
@@ -102,8 +115,7 @@ def train(folder: pathlib.Path, settings: dict[str, Any]) -> pd.DataFrame:
     kind = settings["kind"]
     sizes = {name: how[name] for name in how if name != "folder"}
     if kind == "critic":
-        policy, _ = networks("kuhn_poker")
-        found = train_critic(policy, 2, config=TrainerConfig(**sizes), folder=folder)
+        found = train_critic(network("kuhn_poker"), 2, config=TrainerConfig(**sizes), folder=folder)
         return found.log.assign(weights=digest(*map(np.asarray, jax.tree.leaves(found.critic.weights))))
     if kind == "policy":
         config = PolicyTrainingConfig(**sizes)
@@ -132,9 +144,9 @@ def instrument(pipe: int, kill: dict[str, Any]) -> None:
         save(self, progress, log)
         tell("written", int(progress.step))
 
-    def told_write(self: MatchFolder, number: int, *played: Any) -> None:
+    def told_write(self: MatchFolder, number: int, matches: range, games: Any, luck: FloatArray) -> None:
         tell("saving")
-        write(self, number, *played)
+        write(self, number, matches, games, luck)
         tell("written", number)
 
     def told_replace(source: Any, target: Any, **more: Any) -> None:
