@@ -1,1 +1,1 @@
-"""The compiled algebra, which knows no game and no gadget."""
+"""Compiled algebra of the solvers, independent of games and gadgets."""

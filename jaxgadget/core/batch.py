@@ -1,4 +1,4 @@
-"""Batches: games of one structure, a lane each, whose numbers are made chunk by chunk."""
+"""Batches of lanes with games of one structure, whose numbers are computed chunk by chunk."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from jaxgadget.util.arrays import IntArray
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Batch:
-    """Games that share their structure. Numbers are made for the lanes of a chunk when it is solved.
+    """Games that share their structure; the numbers of a chunk of lanes are computed when it is solved.
 
     Attributes:
-      name: for messages and the names of checkpoints.
+      name: name in messages and in the file names of checkpoints.
       order: order of the players' updates.
       sides: both players' structure.
-      payoff: between the bodies.
+      payoff: payoff operator between both players' bodies.
       num_lanes: number of lanes.
       num_games: number of independent games of each lane, without padding.
-      terms: makes both players' numbers of some lanes.
+      terms: function that computes both players' numbers for an array of lane indices.
       payoff_state: initial state of the payoff operator.
     """
 
@@ -64,7 +64,7 @@ class Batch:
         return np.asarray(self.terms(np.zeros(1, np.int64))[0].constant).dtype
 
     def problem(self, lanes: IntArray | None = None) -> Problem:
-        """Some lanes as one problem, by default all, with regret tolerance 0."""
+        """The given lanes, by default all, as one problem with regret tolerance 0."""
         everything = np.arange(self.num_lanes)
         chosen = everything if lanes is None else lanes
         terms = self.terms(chosen)

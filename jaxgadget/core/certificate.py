@@ -1,4 +1,4 @@
-"""Values of strategies: averages, completed where they have no mass, against best responses."""
+"""Values of strategies against best responses; averages are completed where they have no mass."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from jaxgadget.util.arrays import FloatArray
 
 
 class Fallback(NamedTuple):
-    """The strategy of a player where its average is not taken.
+    """A player's strategy at infosets where its average strategy is not used.
 
     Attributes:
-      rows: `[Q, lanes]` of its body.
-      solved: `[Q, lanes]` True where the average is taken if it has mass.
+      rows: `[Q, lanes]` probabilities of the actions of its body.
+      solved: `[Q, lanes]` True where the average strategy is used if it has mass.
     """
 
     rows: jax.Array
@@ -29,22 +29,24 @@ class Fallback(NamedTuple):
 
 
 Fallbacks = tuple[Fallback | None, Fallback | None]
-"""Both players' fallbacks; None: the average everywhere, uniform where it has no mass."""
+"""Both players' fallbacks; None stands for the average everywhere, and uniform where it has no mass."""
 
 
 class Certificate(NamedTuple):
     """Strategies with their guaranteed values.
 
     Attributes:
-      strategy: both players' bodies, `[Q, lanes]`; `[0, lanes]` of players without a requested strategy.
-      guaranteed: for both players `[games, lanes]`, the least value of its strategy, in its own utility.
+      strategy: both players' strategies in their bodies, `[Q, lanes]`; `[0, lanes]` for a player whose
+        strategy is not requested.
+      guaranteed: for each player `[games, lanes]`, the least value of its strategy, in its own utility.
       gap: `[games, lanes]` NashConv of each game: its optimum lies in [guaranteed, guaranteed + gap].
-      below: for both players `[R, lanes]`, `V(s)` of the *other* player's roots in its own utility: against
-        the best response below them, before the root's scale.
-      entered: for both players `[R, lanes]`, probability that its own choices in the entry lead to each root.
-      value: `[games, lanes]` player 0's value when both play their strategies; None unless requested.
-      root_values: for both players `[R, lanes]` the same below each of its roots, in its own utility, before
-        the root's scale; None unless requested.
+      below: for each player `[R, lanes]`, value `V(s)` of its strategy at the *other* player's roots against
+        the other player's best response below them, in its own utility and before the root's scale.
+      entered: for each player `[R, lanes]`, probability that its own choices in the entry lead to each root.
+      value: `[games, lanes]` player 0's value when both players follow these strategies; None unless
+        requested.
+      root_values: for each player `[R, lanes]`, its value below each of its roots when both players follow
+        these strategies, in its own utility and before the root's scale; None unless requested.
     """
 
     strategy: tuple[jax.Array, jax.Array]
@@ -69,9 +71,9 @@ def certify_average(
     Args:
       problem: the games, in float64.
       strategy_sum: both players' weighted sums of plans, `[S, lanes]`, in any precision.
-      fallback: both players' strategies where their average has no mass, or is not taken.
+      fallback: both players' strategies where the average has no mass or is not used.
       players: players whose strategies are returned.
-      played: whether to compute the values of both strategies against each other.
+      played: also compute the values of both strategies against each other.
     """
     exact = jax.tree.map(lambda x: x.astype(problem.dtype), strategy_sum)
     strategy = averages(problem, exact)
@@ -83,7 +85,7 @@ def certify_average(
 
 
 def _has_mass(body: Treeplex, total: jax.Array) -> jax.Array:
-    """`[Q, lanes]` whether the sum of plans of an action's infoset is positive."""
+    """`[Q, lanes]` True where the sum of plans at an action's infoset is positive."""
     return expand_infosets(body, sum_actions(body, total[body.num_roots :])) > 0
 
 
@@ -95,7 +97,7 @@ def certify(
     players: tuple[int, ...] = (0, 1),
     played: bool = False,
 ) -> Certificate:
-    """Certificate of strategies with their fallbacks; arguments as in `certify_average`."""
+    """Certificate of strategies `[Q, lanes]` and their fallbacks; other arguments as in `certify_average`."""
     first, second = (
         own if rows is None else Parts(own.entry, jnp.where(rows.solved, own.body, rows.rows))
         for own, rows in zip(strategy, fallback, strict=True)
@@ -124,6 +126,6 @@ def _entry_reach(problem: Problem, player: int, strategy: jax.Array) -> jax.Arra
 
 
 def find_overflows(gap: FloatArray) -> dict[int, int]:
-    """Lanes with gaps that are not finite, and the first game with one; of `[games, lanes]`."""
+    """Maps each lane with a gap that is not finite to the first such game; the gaps are `[games, lanes]`."""
     failed = ~np.isfinite(gap)
     return {int(lane): int(failed[:, lane].argmax()) for lane in np.flatnonzero(failed.any(axis=0))}

@@ -1,8 +1,8 @@
 """The loop: gradient → values → regrets → reach, alternating between the players.
 
-The convention is that of OpenSpiel's `CFRPlusSolver`: an update sees the newest strategy
-of the other player, and the average takes the strategy that a sweep used, before its
-update. All rules, gadgets and whole games run through this one loop.
+The convention is that of OpenSpiel's `CFRPlusSolver`: an update uses the newest strategy
+of the other player, and the average includes the strategy that a sweep used, before it is
+updated. All rules, gadgets and whole games are solved by this loop.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class State:
     """Solver state between iterations.
 
     Attributes:
-      iteration: number of iterations done.
-      strategy: both players' current strategies, `[Q, lanes]`. Those below the roots have to be what the rule
-        makes of its state: with many lanes, `run` computes them again.
+      iteration: number of completed iterations.
+      strategy: both players' current strategies, `[Q, lanes]`. Below the roots they must equal the strategies
+        that the rule derives from its state, because with many lanes `run` recomputes them.
       plan: both players' current realisation plans, `[S, lanes]`.
       rule: the rule's state for both players, such as their regrets `[Q, lanes]`.
       strategy_sum: both players' weighted sums of plans, `[S, lanes]`; 0 at a fixed entry.
@@ -98,9 +98,9 @@ def step(problem: Problem, rule: Rule, state: State, running: jax.Array | None =
     Args:
       problem: the games.
       rule: the regret-matching rule.
-      state: the state before it.
-      running: `[lanes]` mask of the lanes whose sums of plans go on; by default all. Those of the others, and
-        so their averages, stay as they are.
+      state: the state before the iteration.
+      running: `[lanes]` True for lanes whose sums of plans are updated; by default all. In the other lanes
+        the sums, and therefore the averages, do not change.
     """
     state = dataclasses.replace(state, iteration=state.iteration + 1)
     weight = rule.weight(state.iteration.astype(problem.dtype))
@@ -118,13 +118,13 @@ def step(problem: Problem, rule: Rule, state: State, running: jax.Array | None =
 def _step_ahead(problem: Problem, rule: Rule, state: State, weight: jax.Array) -> State:
     """One iteration of a state whose sums of plans include the current ones already.
 
-    A plan is added where it is computed instead of being read once more.
+    Each plan is added to its sum where it is computed, which saves one read of the plan.
 
     Args:
       problem: the games.
       rule: the regret-matching rule.
-      state: the state before it.
-      weight: that of the next iteration, with which the new plans are added.
+      state: the state before the iteration.
+      weight: weight of the next iteration, with which the new plans are added.
     """
     state = dataclasses.replace(state, iteration=state.iteration + 1)
     for player in problem.order:
@@ -135,7 +135,7 @@ def _step_ahead(problem: Problem, rule: Rule, state: State, weight: jax.Array) -
 
 
 def _sum_with_plan(state: State, player: int, weight: jax.Array) -> Parts:
-    """A player's sum of plans with the current one, times a weight."""
+    """A player's sum of plans plus a weight times the current plan."""
     return jax.tree.map(
         lambda total, plan: total + weight * plan, state.strategy_sum[player], state.plan[player]
     )
@@ -157,7 +157,7 @@ def _with_plan(problem: Problem, state: State, player: int, strategy: Parts) -> 
 
 
 def update(problem: Problem, rule: Rule, state: State, player: int) -> State:
-    """One player's update: its next strategy, without the plan."""
+    """Updates one player's strategy; its plan is left unchanged."""
     side, terms = problem.sides[player], problem.terms[player]
     t = state.iteration.astype(problem.dtype)
     reach = payoff_reaches(problem, state.plan)
@@ -193,7 +193,7 @@ def update(problem: Problem, rule: Rule, state: State, player: int) -> State:
 
 @compiled
 def average(problem: Problem, state: State) -> tuple[Parts, Parts]:
-    """Both players' average strategies, `[Q, lanes]`; uniform (with floors) where there is no mass."""
+    """Both players' average strategies, `[Q, lanes]`; uniform (with floors) where the sums have no mass."""
     check_precision(problem)
     return averages(problem, state.strategy_sum)
 
@@ -211,10 +211,10 @@ def averages(problem: Problem, strategy_sum: tuple[Parts, Parts]) -> tuple[Parts
 
 
 def normalise(treeplex: Treeplex, weight: jax.Array, bounds: Bounds) -> jax.Array:
-    """Weights of actions → probabilities within the bounds, `[Q, lanes]`; their uniform where all are 0.
+    """Weights of actions → probabilities within the bounds, `[Q, lanes]`; uniform where all weights are 0.
 
-    An average of strategies may round to less than a floor, and its gap would then be too small, even
-    negative. So what exceeds the floors is scaled to the probability that they leave.
+    An average of strategies may round to less than a floor; its gap would then be too small or even
+    negative. Therefore only the excess over the floors is scaled, to the probability that the floors leave.
     """
     total = expand_infosets(treeplex, sum_actions(treeplex, weight))
     fallback = bounds.floored(treeplex, jnp.broadcast_to(bounds.uniform(treeplex), weight.shape))
@@ -228,7 +228,7 @@ def normalise(treeplex: Treeplex, weight: jax.Array, bounds: Bounds) -> jax.Arra
 
 @functools.cache
 def loop_program(form: LoopForm) -> CompiledFunction:
-    """The program `run(problem, state, until, *, rule)`, which iterates until iteration `until`.
+    """Compiles `run(problem, state, until, *, rule)`, which iterates until iteration `until`.
 
     Args:
       form: how an accelerator runs the loop. The buffers of `state` are donated.
@@ -260,15 +260,15 @@ def run_to_gap(
 ) -> tuple[State, jax.Array]:
     """Iterates on the device until the gap of every lane is small enough.
 
-    A lane stops at the first check that finds it so. Its average is then left alone, as if it had been solved
-    separately, while the other lanes continue.
+    A lane stops at the first check that finds its gap small enough. Its average then no longer changes, as if
+    the lane had been solved separately, while the other lanes continue.
 
     Args:
       problem: the games.
       state: the state to continue from; its buffers are donated.
       stopped: `[lanes]` iteration at which each lane has stopped, 0 for those that continue.
       until: largest number of iterations.
-      target_gap: a lane stops when no subgame of it has a larger gap.
+      target_gap: a lane stops when none of its subgames has a larger gap, in units of the payoff.
       rule: the regret-matching rule.
       check_every: the gap is checked at multiples of this number of iterations.
 
@@ -290,7 +290,7 @@ def run_to_gap(
 
 @compiled
 def stop(problem: Problem, state: State, stopped: jax.Array, target_gap: jax.Array) -> jax.Array:
-    """`[lanes]` `stopped`, and the current iteration for the lanes that stop here; see `run_to_gap`."""
+    """Updates `stopped` `[lanes]`: the current iteration for the lanes that stop now; see `run_to_gap`."""
     is_small = largest_gaps(problem, state) <= target_gap
     return jnp.where((stopped == 0) & is_small, state.iteration, stopped)
 
@@ -320,7 +320,7 @@ def _iterate(
 
 
 def is_wide(problem: Problem) -> bool:
-    """True if an iteration takes longer to move its bytes than to launch more kernels."""
+    """True if moving an iteration's bytes takes longer than launching additional kernels."""
     bodies = [side.body for side in problem.sides]
     pieces = [len(body.slots) for body in bodies]
     size = sum(body.num_actions for body in bodies) * problem.num_lanes * problem.dtype.itemsize
@@ -333,8 +333,8 @@ def _iterate_in_pieces(
 ) -> State:
     """`_iterate` with the state's arrays over actions and sequences in pieces, see `core.pieces`.
 
-    Strategies below the roots that follow from the regrets are not kept: to match once more, in the kernels
-    that read the regrets, costs less than to write and to read them.
+    Strategies below the roots that follow from the regrets are not stored: recomputing them in the kernels
+    that read the regrets costs less than writing and reading them.
     """
     matched = problem.order if isinstance(rule, RegretMatching) and not rule.predictive else ()
 
@@ -355,7 +355,7 @@ def _iterate_in_pieces(
         return with_bodies(state, body)
 
     def weight(state: State, later: int) -> jax.Array:
-        """That of a later iteration; 0 after the last."""
+        """Weight of the iteration `later` steps ahead; 0 after the last."""
         number = state.iteration + later
         due = jnp.where(number <= until, rule.weight(number.astype(problem.dtype)), 0)
         return due if running is None else jnp.where(running, due, 0)[None]
@@ -378,7 +378,7 @@ def _iterate_in_pieces(
 
     last = jax.lax.fori_loop(state.iteration, until, iterate, _in_pieces(problem, before))
     last = recalled(jax.tree.map(joined, last, is_leaf=_is_pieces))
-    # If no iteration is due, strategies stay as they are; and so their buffers are those of the result.
+    # If no iteration is due, strategies do not change, and their buffers become those of the result.
     strategy = jax.tree.map(
         lambda old, new: jnp.where(state.iteration < until, new, old), state.strategy, last.strategy
     )
@@ -415,6 +415,6 @@ def _in_pieces(problem: Problem, state: State) -> State:
 
 @compiled
 def largest_gaps(problem: Problem, state: State) -> jax.Array:
-    """`[lanes]` the largest finite gap of the average strategies over subgames."""
+    """`[lanes]` largest finite gap of the average strategies over all subgames."""
     gap = evaluate(problem, average(problem, state), state.payoff).gap
     return jnp.where(jnp.isfinite(gap), gap, -jnp.inf).max(axis=0)

@@ -1,4 +1,4 @@
-"""Checkpoints of a solve: states of its loop, and its split where it does not fit memory."""
+"""Checkpoints of a solve: states of its loop, and its split into chunks and parts if it exceeds memory."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ SPLITS = Format(
     name="jaxgadget splits",
     version=1,
     noun="checkpoint",
-    remedy="delete this file; what goes on then is split anew and finds the checkpoints that still fit",
+    remedy="delete this file; the solve is then split anew and resumes from the checkpoints that still fit",
 )
 SPLITS_FILE = "splits.json"
-"""In a folder of checkpoints: lanes and chunk of each solve by name, and where parts of the forest begin."""
+"""File in a folder of checkpoints: numbers of lanes and of lanes per chunk of each solve by name, and the
+first subgame of each part of the forest."""
 
 OLDER_SPLITS = ("chunks.json", "parts.json")
-"""Files of the splits that releases up to 0.4 wrote."""
+"""Files in which releases up to 0.4 recorded the splits."""
 
 
 def fingerprint(problem: Problem, rule: Rule) -> str:
@@ -56,10 +57,10 @@ def fingerprint(problem: Problem, rule: Rule) -> str:
 
 @contextlib.contextmanager
 def hold_checkpoint(path: pathlib.Path | None) -> Generator[None]:
-    """Holds the lock of a checkpoint file for a block; no effect without one.
+    """Context manager that holds the lock of a checkpoint file; no effect if `path` is None.
 
     Raises:
-      ValueError: if the file cannot be written, or another process solves with it.
+      ValueError: if the file cannot be written, or another process is using it.
     """
     if path is None:
         yield
@@ -84,7 +85,7 @@ def save_checkpoint(
       key: digest of the solve, from `fingerprint`.
       state: the state.
       stopped: `[lanes]` iteration at which each lane has stopped, 0 for those that continue; by default none.
-      target_gap: the gap at which they stopped.
+      target_gap: the gap at which these lanes stopped, in units of the payoff.
     """
     arrays: dict[str, Any] = {f"leaf_{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
     header: dict[str, Any] = {"key": key, "iteration": int(arrays["leaf_0"])}  # a state's first field
@@ -94,7 +95,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(path: str | os.PathLike[str], key: str, begin: State) -> State | None:
-    """Reads a state of the structure of `begin`.
+    """Reads a state with the structure and shapes of `begin`.
 
     Returns:
       The state; None if there is no file.
@@ -118,16 +119,16 @@ def load_checkpoint(path: str | os.PathLike[str], key: str, begin: State) -> Sta
 
 
 def load_stopped(path: str | os.PathLike[str], num_lanes: int, target_gap: float | None) -> IntArray:
-    """`[lanes]` the iteration at which each lane of a checkpoint has stopped, 0 for those that continue.
+    """`[lanes]` iteration at which each lane of a checkpoint stopped, 0 for lanes that continue.
 
     Args:
       path: the file.
-      num_lanes: number of its lanes.
-      target_gap: the gap at which lanes stop now. At another one all lanes go on.
+      num_lanes: number of lanes of the checkpoint.
+      target_gap: the target gap of this solve. If the checkpoint has another one, all lanes continue.
 
     Raises:
-      ValueError: if the file is damaged, or lanes have stopped at another gap before its last iteration,
-        whose averages lack the iterations since.
+      ValueError: if the file is damaged, or lanes stopped at another target gap before its last iteration, so
+        that their averages lack the later iterations.
     """
     header = read_header(path, CHECKPOINT) or {}
     if "stopped" not in header:
@@ -150,7 +151,7 @@ def load_stopped(path: str | os.PathLike[str], num_lanes: int, target_gap: float
 
 
 def describe_kept(checkpoint: pathlib.Path) -> str:
-    """Summary of a file or folder of checkpoints, empty if it holds none; unreadable files are left out."""
+    """Summary of a file or folder of checkpoints, empty if it has none; unreadable files are skipped."""
     files = sorted(checkpoint.rglob("*.npz")) if checkpoint.is_dir() else [checkpoint]
     iterations: list[int] = []
     for file in files:
@@ -168,7 +169,7 @@ def describe_kept(checkpoint: pathlib.Path) -> str:
 
 
 def save_chunk(folder: pathlib.Path, name: str, lanes: int, chunk: int) -> None:
-    """Records the number of lanes of a chunk, unless a solve is a single chunk."""
+    """Records the number of lanes per chunk, unless the solve is a single chunk."""
     if chunk < lanes:
         with wait_for(folder):
             splits = _read_splits(folder)
@@ -177,10 +178,10 @@ def save_chunk(folder: pathlib.Path, name: str, lanes: int, chunk: int) -> None:
 
 
 def load_chunk(folder: pathlib.Path, name: str, lanes: int) -> int | None:
-    """Number of lanes of a solve's chunks, as recorded in the folder; None if there is no such solve.
+    """Number of lanes per chunk of a solve, as recorded in the folder; None if it records no such solve.
 
     Raises:
-      ValueError: if the file cannot be read, or records another number of lanes.
+      ValueError: if the file cannot be read, or records a solve with another number of lanes.
     """
     recorded = _read_splits(folder)["chunks"].get(name)
     if recorded is None:
@@ -203,10 +204,10 @@ def save_parts(folder: pathlib.Path, parts: Sequence[IntArray]) -> None:
 
 
 def load_parts(folder: pathlib.Path, num_subgames: int) -> list[IntArray] | None:
-    """Subgames of each part of a forest, as the folder records it; None if it records none.
+    """Indices of the subgames of each part of a forest, as recorded in the folder; None if it has no record.
 
     Raises:
-      ValueError: if the file cannot be read, or is of a forest of more subgames.
+      ValueError: if the file cannot be read, or describes a forest with more subgames.
     """
     begins = _read_splits(folder)["begins"]
     if not begins:
@@ -220,7 +221,7 @@ def load_parts(folder: pathlib.Path, num_subgames: int) -> list[IntArray] | None
 
 
 def _read_splits(folder: pathlib.Path) -> dict[str, Any]:
-    """`chunks`, lanes and chunk by name, and `begins` of parts; both empty if there is no file."""
+    """`chunks`, with lanes and chunk by name, and `begins` of parts; both are empty if there is no file."""
     path = folder / SPLITS_FILE
     record = read_record(path, SPLITS)
     if record is None:

@@ -2,9 +2,9 @@
 
 Lanes are independent, so a solve on several devices is the same program on each with its share of the
 lanes. Computation follows the data: arrays with lanes are split along their last axis over a mesh
-with the one axis `lanes`, all others are copied to every device.
+with the single axis `lanes`; all others are copied to every device.
 
-Batches of hold'em spots, whose payoffs have lanes, too, are solved on one device each
+Batches of hold'em spots, whose payoffs also have lanes, are each solved on one device
 (`driver.run_on_devices`).
 
 On several hosts (`jax.distributed.initialize()` in each process) every process solves its own share
@@ -36,15 +36,16 @@ Device: TypeAlias = Any
 
 @dataclasses.dataclass(frozen=True)
 class AbstractDevice:
-    """A device that is only described: layouts and memory are planned for it, and the host computes.
+    """Description of a device that need not exist: layouts and memory are planned for it, the host computes.
 
-    `jaxgadget.bench.inspect` solves on one to find out which programs a call runs, and compiles them for it.
+    `jaxgadget.bench.inspect` uses one to record which programs a call runs and to compile them for the
+    device.
 
     Attributes:
       device_kind: name of the device.
-      memory_bytes: its memory.
-      platform: in JAX's terms.
-      process_index: as that of a `jax.Device`.
+      memory_bytes: its memory in bytes.
+      platform: platform in JAX's terms.
+      process_index: index of the process that owns the device, as in `jax.Device`.
     """
 
     device_kind: str
@@ -53,7 +54,7 @@ class AbstractDevice:
     process_index: int = 0
 
     def memory_stats(self) -> dict[str, int]:
-        """The share of the memory that XLA takes by default, all of it free."""
+        """Memory statistics of a device of which XLA may use its default share, all of it free."""
         return {"bytes_limit": int(DEFAULT_FRACTION * self.memory_bytes)}
 
 
@@ -71,7 +72,7 @@ def assume_device(device: AbstractDevice) -> Generator[None]:
 
 
 def local_devices() -> Sequence[Device]:
-    """The local devices of the default backend, or the one that is assumed."""
+    """The local devices of the default backend, or the abstract device inside `assume_device`."""
     assumed = _assumed.get()
     return jax.local_devices() if assumed is None else [assumed]
 
@@ -81,14 +82,14 @@ class Placement:
     """The devices of a solve.
 
     Attributes:
-      chosen: the devices; empty for the default one.
+      chosen: the devices; empty for the default device.
     """
 
     chosen: tuple[Device, ...] = ()
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """At least one."""
+        """The chosen devices, or the default device."""
         return self.chosen or (local_devices()[0],)
 
     @property
@@ -111,7 +112,7 @@ class Placement:
         return jax.device_put(tree, self._sharding(PartitionSpec()))
 
     def by_lane(self, tree: Tree) -> Tree:
-        """Splits arrays `[…, lanes]` over the devices, whose number must divide the lanes."""
+        """Splits arrays `[…, lanes]` over the devices; lanes must be a multiple of the number of devices."""
         leaves, structure = jax.tree.flatten(tree)
         return structure.unflatten([jax.device_put(x, self._sharding(_by_lane(x))) for x in leaves])
 
@@ -132,9 +133,10 @@ HOME = Placement()
 """The default device."""
 
 HOST_SEQUENCES = 1 << 14
-"""One lane of a whole game with at most so many sequences, of both players, is solved in float64 on a CPU.
+"""Maximum number of sequences, of both players, at which one lane of a whole game is solved on a CPU in
+float64.
 
-There an iteration of Leduc poker (2,186 sequences) takes some 15 µs in float64; an H100 takes 45 µs for it in
+On a CPU an iteration of Leduc poker (2,186 sequences) takes about 15 µs in float64; an H100 takes 45 µs in
 float32."""
 
 
@@ -142,8 +144,8 @@ def find_single(num_sequences: int, dtype: DTypeLike) -> Placement:
     """The placement for one lane of a whole game.
 
     Args:
-      num_sequences: of both players.
-      dtype: of the numbers.
+      num_sequences: number of sequences of both players.
+      dtype: precision of the solve.
 
     Returns:
       The host's CPU for a small game in float64, if JAX may use it; otherwise the default device.
@@ -157,13 +159,14 @@ def find_single(num_sequences: int, dtype: DTypeLike) -> Placement:
 
 
 def find_placement(devices: Sequence[Device] | None = None) -> Placement:
-    """The placement on the devices of the argument.
+    """The placement on the given devices, checked.
 
     Args:
-      devices: by default all local devices of the default backend; an `AbstractDevice` is one, too.
+      devices: devices, possibly an `AbstractDevice`; by default all local devices of the default backend.
 
     Raises:
-      ValueError: if there are none, one occurs twice, or they are of several kinds or another process's.
+      ValueError: if there are no devices, a device occurs twice, or the devices are of several kinds or
+        belong to another process.
     """
     if devices is None:
         devices = local_devices()

@@ -1,8 +1,8 @@
 """The driver of all solves by regret matching.
 
-Lanes are solved in chunks that fit memory and caches, on a CPU several chunks at a time, or split over
-devices. The compiled loop runs in parts, between which the host reports progress, checks gaps and saves
-checkpoints; results do not depend on the parts. `finish` turns a solved chunk into its result, usually
+Lanes are solved in chunks that fit memory and caches: several chunks at a time on a CPU, or each chunk split
+over the devices. The compiled loop runs in parts, between which the host reports progress, checks gaps and
+saves checkpoints; results do not depend on the parts. `finish` turns a solved chunk into its result, usually
 strategies with their certificate, in float64.
 """
 
@@ -50,13 +50,14 @@ POLL_SECONDS = 0.1
 """Seconds between two polls of the workers by the main thread."""
 
 REPORT_SECONDS = 0.5
-"""Aimed duration of a part of the loop, and so of the time between reports, in seconds."""
+"""Target duration of a part of the loop, which is the time between progress reports, in seconds."""
 
 CHECKPOINT_SECONDS = 20.0
 """Seconds between two checkpoints, or `CHECKPOINT_SHARE` × the time of saving one if that is longer."""
 
 CHECKPOINT_SHARE = 10
-"""Saving takes at most one part in so many: a state of half a gigabyte is not written every 20 s."""
+"""Saving takes at most 1 / `CHECKPOINT_SHARE` of the time: a state of half a gigabyte is not written every 20
+s."""
 
 ABSTRACT_ITERATIONS = 1
 """Iterations of a solve on an abstract device, where only the programs matter."""
@@ -81,11 +82,11 @@ class Finished:
     """A chunk of lanes whose iterations are completed.
 
     Attributes:
-      problem: its games, in the precision of the solve; deleted by `release`.
+      problem: the chunk's games, in the precision of the solve; deleted by `release`.
       state: final state of the loop; deleted by `release`.
-      lanes: `[chunk]` indices of its lanes; the last chunk is filled up with copies of the last lane.
+      lanes: `[chunk]` indices of the chunk's lanes; the last chunk is padded with copies of the last lane.
       placement: the devices.
-      in_float64: makes its games in float64.
+      in_float64: function that builds the chunk's games in float64.
       is_kept: True if the solve returns the state.
     """
 
@@ -97,7 +98,7 @@ class Finished:
     is_kept: bool
 
     def release(self) -> tuple[Parts, Parts]:
-        """Both players' sums of plans; the loop's other memory is freed for the certificate."""
+        """Returns both players' sums of plans, and frees the loop's other memory for the certificate."""
         sums = self.state.strategy_sum
         if not self.is_kept:
             del self.problem, self.state
@@ -105,7 +106,7 @@ class Finished:
 
 
 Finish = Callable[[Finished], Any]
-"""Turns a finished chunk into a pytree of arrays, lanes last. Called in float64."""
+"""Function that turns a finished chunk into a pytree of arrays, lanes last; called in float64."""
 
 
 class Solved(NamedTuple):
@@ -113,7 +114,7 @@ class Solved(NamedTuple):
 
     Attributes:
       outcome: result of `finish`, on the host, lanes last.
-      iterations: `[lanes]` number of iterations; a lane may reach a target gap before the others.
+      iterations: `[lanes]` number of iterations of each lane; a lane may reach the target gap before others.
       plan: split of the lanes.
       state: final state of the loop, from which to continue; None unless `keep_state`.
     """
@@ -142,13 +143,13 @@ def solve(
       finish: turns a solved chunk into its result.
       plan: split of the lanes; by default planned here.
       state: the state to continue from, for a batch in one chunk; its buffers are donated, so it can be used
-        once.
+        only once.
       keep_state: return the final state.
       report: progress callback; receives the number of completed iterations, averaged over chunks; first
         called after compilation.
 
     Raises:
-      ValueError: if a checkpoint is of another solve or cannot be written, or the games do not fit.
+      ValueError: if a checkpoint is of another solve or cannot be written, or the games do not fit in memory.
     """
     rule = solver.rule
     if rule is None:
@@ -168,8 +169,8 @@ def solve(
         plan = checked_plan(batch, solver, plan)
     if plan.num_chunks > 1 and (keep_state or state is not None or batch.payoff_state is not None):
         raise ValueError(
-            f"state of {batch.name}: expected a single chunk of lanes, not {plan.num_chunks}, which have no "
-            "common state"
+            f"state of {batch.name}: expected a single chunk of lanes; there are {plan.num_chunks} chunks, "
+            "each with its own state"
         )
     structure = (batch.sides, batch.payoff)
     with precision(solver.precision):
@@ -254,7 +255,7 @@ def checked_plan(batch: Batch, solver: Solver, plan: Plan) -> Plan:
         memory = host_memory()
         if memory is not None and plan.bytes > memory:
             raise ValueError(
-                f"{batch.name}: {plan!r} is computed on this host, where {megabytes(memory)} may be taken; "
+                f"{batch.name}: {plan!r} is computed on this host, where {megabytes(memory)} are available; "
                 "expected fewer lanes"
             )
         return plan
@@ -273,7 +274,7 @@ def checked_plan(batch: Batch, solver: Solver, plan: Plan) -> Plan:
 def checkpoint_file(
     checkpoint: pathlib.Path | None, name: str, chunk_idx: int, plan: Plan
 ) -> pathlib.Path | None:
-    """File of a chunk's checkpoints: the given file for a single chunk, otherwise a file in the folder."""
+    """File of a chunk's checkpoints: the given file for a single chunk, otherwise one in the given folder."""
     if checkpoint is None:
         return None
     if plan.num_chunks == 1:
@@ -287,7 +288,7 @@ def cast_arrays(tree: Any, dtype: DTypeLike) -> Any:
     def cast(x: Any) -> Any:
         if not np.issubdtype(x.dtype, np.floating) or x.dtype == dtype:
             return x
-        with np.errstate(over="ignore"):  # overflows show in the certificate
+        with np.errstate(over="ignore"):  # the certificate reveals overflows
             return np.asarray(x).astype(dtype)
 
     return jax.tree.map(cast, tree)
@@ -295,13 +296,13 @@ def cast_arrays(tree: Any, dtype: DTypeLike) -> Any:
 
 @compiled(quick=True)
 def _begin(problem: Problem, rule: Rule, payoff_state: Any) -> tuple[Any, State]:
-    """Regret tolerance, and the initial state."""
+    """Computes the regret tolerance and the initial state."""
     complete = with_regret_tolerance(problem)
     return complete.regret_tolerance, start(complete, rule, payoff_state)
 
 
 class _Loop:
-    """The compiled loop on a chunk of lanes, in parts.
+    """The compiled loop on a chunk of lanes, run in parts.
 
     Attributes:
       problem: the games.
@@ -322,7 +323,7 @@ class _Loop:
           problem: the games, with regret tolerance 0.
           rule: the regret-matching rule.
           solver: settings of the solve.
-          checkpoint: the file.
+          checkpoint: file of the checkpoint; None for none.
           initial: the state to continue from, or the payoff's initial state.
         """
         self._rule, self._solver, self._checkpoint = rule, solver, checkpoint
@@ -350,7 +351,7 @@ class _Loop:
 
     @property
     def iterations(self) -> IntArray:
-        """`[lanes]` number of completed iterations in the average of each lane."""
+        """`[lanes]` number of iterations in the average of each lane."""
         return np.where(self._stopped == 0, self.iteration, self._stopped).astype(np.int64)
 
     @property
@@ -366,7 +367,7 @@ class _Loop:
         return self._solver.check_interval - self.iteration % self._solver.check_interval
 
     def _load(self, checkpoint: pathlib.Path, first: State) -> str:
-        """Continues from the checkpoint if there is one; returns the key that identifies the solve."""
+        """Loads the checkpoint if there is one; returns the key that identifies the solve."""
         key = fingerprint(self.problem, self._rule)
         saved = load_checkpoint(checkpoint, key, first)
         if saved is not None:
@@ -407,7 +408,7 @@ class _Loop:
         save_checkpoint(checkpoint, self._key, self.state, stopped=self._stopped, target_gap=target_gap)
 
     def _stop_at(self) -> tuple[Any, npt.NDArray[Any]]:
-        """`[lanes]` the iterations at which lanes have stopped, on the devices, and the target gap."""
+        """`[lanes]` iteration at which each lane stopped, on the devices, and the target gap."""
         goal = np.asarray(self._solver.max_gap, self._solver.precision)
         return self._solver.placement.by_lane(self._stopped), goal
 
@@ -442,7 +443,7 @@ def run_all(
 
     Args:
       tasks: the tasks.
-      workers: number of threads; a single one is the caller's.
+      workers: number of threads; with 1 the tasks run in the calling thread.
       stop: set if a task fails or the main thread is interrupted; tasks check it and end early.
       poll: called every `POLL_SECONDS` while threads work.
     """
@@ -511,7 +512,7 @@ def run_on_devices(
 
 
 def _unless_stopped(task: Callable[[], Result], stop: threading.Event) -> Any:
-    """A task's result. The thread of a failed task starts the next one before it can be cancelled."""
+    """Runs a task unless `stop` is set; the thread of a failed task may take the next one uncancelled."""
     if stop.is_set():
         return None
     try:

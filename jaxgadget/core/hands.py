@@ -1,8 +1,7 @@
-"""The payoff of games by hands: at every public end one bilinear form between two vectors of hand reaches.
+"""The payoff of games in hand form: one bilinear form between two vectors of hand reaches at each public end.
 
-Ends with the same table are its columns: one product covers all of them, in all lanes.
-Tables are arrays of all pairs of hands, or operators with the protocol `PairTables`, which need no arrays of
-pairs.
+Ends with the same table are columns of one product, which covers them in all lanes. A table is an array over
+all pairs of hands, or an operator with the protocol `PairTables`, which needs no such array.
 """
 
 from __future__ import annotations
@@ -29,27 +28,28 @@ MAX_ENTRIES = 1 << 24
 class PairTables(Protocol):
     """B tables over pairs of hands: chance × player 0's payoff, for ends of scale 1.
 
-    A pytree. `PublicEnds.pays` is one, or an array `[B, H_0, H_1]`, which becomes `DenseTables`. Others are
-    those of hold'em: a showdown has a table for each board, in groups of hands of one rank with small dense
-    blocks for the hands that share a card; a fold is inclusion and exclusion over cards. Factors of a table,
-    such as the pot, are in `PublicEnds.scale`, or beside the table by lane, so all showdowns of a board are
-    columns of one table.
+    A pytree. `PublicEnds.pays` is either such an operator or an array `[B, H_0, H_1]`, which becomes
+    `DenseTables`. The other implementations are hold'em's: showdowns have a table for each board, in groups
+    of hands of one rank with small dense blocks for hands that share a card; folds use inclusion and
+    exclusion over cards. Factors of a table, such as the pot, are in `PublicEnds.scale` or stored with the
+    table by lane, so all showdowns on a board are columns of one table.
     """
 
     def __call__(self, player: int, reach: jax.Array) -> jax.Array:
         """Sums over the other player's hands.
 
         Args:
-          player: the player whose hands are the result's; payoffs are in player 0's utility for both.
-          reach: `[B, T, H_other, lanes]` the other player's reach of T ends by each table.
+          player: the player whose hands index the result; payoffs are in player 0's utility for either
+            player.
+          reach: `[B, T, H_other, lanes]` the other player's reach of the T ends of each table.
 
         Returns:
-          `[B, T, H_player, lanes]`.
+          `[B, T, H_player, lanes]` payoff of each of the player's hands.
         """
         ...
 
     def absolute(self) -> PairTables:
-        """The tables of absolute values, or an upper bound on them."""
+        """Tables of the absolute values, or of upper bounds on them."""
         ...
 
     def dense(self) -> FloatArray:
@@ -60,10 +60,10 @@ class PairTables(Protocol):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DenseTables:
-    """`PairTables` as an array.
+    """`PairTables` stored as an array.
 
     Attributes:
-      pays: `[B, H_0, H_1]` payoffs.
+      pays: `[B, H_0, H_1]` chance × player 0's payoff.
     """
 
     pays: jax.Array
@@ -74,7 +74,7 @@ class DenseTables:
         return jnp.einsum(form, self.pays, reach, precision=EXACT)
 
     def absolute(self) -> DenseTables:
-        """The tables of absolute values, or an upper bound on them."""
+        """Tables of the absolute values, or of upper bounds on them."""
         return DenseTables(pays=jnp.abs(self.pays))
 
     def dense(self) -> FloatArray:
@@ -85,17 +85,16 @@ class DenseTables:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HandsPayoff:
-    """`Payoff` between two treeplexes of hands side by side, without a state.
+    """`Payoff` between two treeplexes in hand form; it keeps no state.
 
-    A block is the sequences of a treeplex that differ only in the hand.
+    A block consists of the sequences of a treeplex that differ only in the hand.
 
     Attributes:
-      hands: H_0 and H_1.
-      tables: of every group of ends.
-      scale: for both players and every group `[B, T]`, factor of the table at each end, in the player's
-        utility.
-      block: for both players and every group `[B, T]`, the block of sequences that leads to each end.
-      sums: for both players the sum over ends, group by group, into its blocks.
+      hands: numbers of hands, H_0 and H_1.
+      tables: tables of each group of ends.
+      scale: for each player and group `[B, T]`, factor of the table at each end, in the player's utility.
+      block: for each player and group `[B, T]`, the block of sequences that leads to each end.
+      sums: for each player the sum over the ends of all groups into the player's blocks.
     """
 
     hands: tuple[int, int] = dataclasses.field(metadata={"static": True})
@@ -223,7 +222,7 @@ def multiply_hands(entries: HandEntries, player: int, x: FloatArray) -> FloatArr
 
 
 def hands_payoff_bytes(entries: HandEntries, dtype: DTypeLike) -> int:
-    """Estimated bytes of a payoff by hands on a device."""
+    """Estimated bytes of a payoff in hand form on a device."""
     tables = sum(array_bytes(group.pays) for group in entries.ends)
     ends = sum(group.node.size for group in entries.ends)
     return tables + ends * (8 + 2 * np.dtype(dtype).itemsize)

@@ -1,11 +1,11 @@
 # pyright: reportIncompatibleVariableOverride=false
-# Arrays of a `HandTreeplex` are made on demand: those of Liar's Dice with two dice have 16 million rows.
+# Arrays of a `HandTreeplex` are created on demand: those of Liar's Dice with two dice have 16 million rows.
 """Treeplexes and payoffs on the host, in NumPy.
 
 A treeplex holds one player's decisions: infosets in levels, each below a sequence of the level above; the
 roots are above the first level. Infosets are sorted by (level, number of actions descending), a level's
 sequences by (slot, infoset): the first actions of all infosets, then the second actions, and so on. A sum
-over actions is therefore a sum of slices, without padding or searching, whatever the numbers of actions.
+over actions is therefore a sum of slices, without padding or index lookups, for any numbers of actions.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ Rounding = Callable[[int], int]
 
 
 def exact_size(size: int) -> int:
-    """Rounding without padding."""
+    """Returns the size unchanged: no padding."""
     return size
 
 
 def doubled_size(size: int) -> int:
-    """Rounds up to a power of two, for very few distinct shapes."""
+    """Rounds up to a power of two, which gives very few distinct shapes."""
     return 1 << max(size - 1, 0).bit_length() if size else 0
 
 
 def rounded_size(size: int) -> int:
-    """Rounds up to three significant bits (…, 8, 10, 12, 14, 16, 20, …), for few distinct shapes."""
+    """Rounds up to three significant bits (…, 8, 10, 12, 14, 16, 20, …), which gives few distinct shapes."""
     step = 1 << max(size.bit_length() - 3, 0)
     return -(-size // step) * step
 
@@ -61,7 +61,7 @@ class HostTreeplex:
       infoset: `[I]` id of the infoset in the source, -1 for padding; other negative ids are decisions that
         the source does not have.
       num_actions: `[I]` number of actions of each infoset.
-      first_sequence: `[I]` the sequence of its first action; `sequence` computes the others.
+      first_sequence: `[I]` the sequence of each infoset's first action; `sequence` computes the others.
     """
 
     num_roots: int
@@ -73,12 +73,12 @@ class HostTreeplex:
 
     @property
     def hands(self) -> int:
-        """Number of neighbouring roots, infosets and sequences that differ in the player's hand alone."""
+        """Number of adjacent roots, infosets and sequences that differ only in the player's hand."""
         return 1
 
     @property
     def one_hand(self) -> HostTreeplex:
-        """The decisions with a single hand: blocks of `hands` roots, infosets and sequences as one each."""
+        """The decisions with a single hand: each block of `hands` roots, infosets or sequences is one."""
         return self
 
     @property
@@ -111,7 +111,7 @@ class HostTreeplex:
         )
 
     def sequence(self, infoset: IntArray, slot: IntArray) -> IntArray:
-        """The sequence of an infoset's action `slot`, elementwise; slots must exist."""
+        """The sequence of each infoset's action `slot`, elementwise; every infoset must have that slot."""
         level, before = self._slots
         return self.first_sequence[infoset] + before[level[infoset], slot]
 
@@ -151,7 +151,7 @@ class HostTreeplex:
         """`[num_sequences, L]` realisation plan: probability of the player's own actions up to each sequence.
 
         Args:
-          top: `[R, L]` reach of the first R roots; all others, such as padding, have 0.
+          top: `[R, L]` reach of the first R roots; all other roots, such as padding, have reach 0.
           rows: `[num_sequences - num_roots, L]` probabilities of the actions.
         """
         plan = np.zeros((self.num_sequences, rows.shape[1]))
@@ -163,9 +163,9 @@ class HostTreeplex:
 
 
 class HandTreeplex(HostTreeplex):
-    """One player's decisions with every hand, node by node: blocks of neighbours that differ in the hand.
+    """One player's decisions with every hand: adjacent rows of a block differ only in the hand.
 
-    Arrays over all hands are made on first use; solving a whole game only needs `one_hand`.
+    Arrays over all hands are created on first use; solving a whole game only needs `one_hand`.
     """
 
     def __init__(
@@ -175,9 +175,9 @@ class HandTreeplex(HostTreeplex):
 
         Args:
           one_hand: the decisions with a single hand; its infosets are decisions at public nodes.
-          hands: H.
-          infoset_at: `[m, H]` the tree's infoset with each hand at decisions `[m]`, -1 if impossible;
-            needed for `infoset` alone.
+          hands: number of hands, H.
+          infoset_at: function of decisions `[m]` that returns the tree's infoset `[m, H]` with each hand, -1
+            if the hand is impossible; only `infoset` needs it.
         """
         levels = tuple(
             tuple(Run(hands * run.num_infosets, run.num_actions) for run in runs) for runs in one_hand.levels
@@ -192,12 +192,12 @@ class HandTreeplex(HostTreeplex):
 
     @property
     def hands(self) -> int:
-        """Number of neighbouring roots, infosets and sequences that differ in the player's hand alone."""
+        """Number of adjacent roots, infosets and sequences that differ only in the player's hand."""
         return self.__dict__["_hands"]
 
     @property
     def one_hand(self) -> HostTreeplex:
-        """The decisions with a single hand: blocks of `hands` roots, infosets and sequences as one each."""
+        """The decisions with a single hand: each block of `hands` roots, infosets or sequences is one."""
         return self.__dict__["_one_hand"]
 
     @property
@@ -227,11 +227,11 @@ class HandTreeplex(HostTreeplex):
 
     @functools.cached_property
     def first_sequence(self) -> IntArray:
-        """`[I]` the sequence of its first action; `sequence` computes the others."""
+        """`[I]` the sequence of each infoset's first action; `sequence` computes the others."""
         return self._blocks(self.one_hand.first_sequence)
 
     def _blocks(self, x: IntArray) -> IntArray:
-        """Numbers of blocks as those of their members."""
+        """Indices of all members of the given blocks, `[n]` → `[n × hands]`."""
         return (self.hands * x[:, None] + np.arange(self.hands)).ravel()
 
 
@@ -250,7 +250,7 @@ def level_infosets(runs: tuple[Run, ...]) -> int:
 
 
 def slot_counts(runs: tuple[Run, ...]) -> tuple[int, ...]:
-    """Number of infosets of a level with a first action, a second one, …; always its first infosets."""
+    """Numbers of infosets of a level with a first action, a second one, …; always its first infosets."""
     widest = max((run.num_actions for run in runs), default=0)
     return tuple(sum(run.num_infosets for run in runs if run.num_actions > slot) for slot in range(widest))
 
@@ -270,8 +270,8 @@ def build_treeplex(
     Args:
       num_roots: number of roots, without padding.
       depth: `[m]` level of each infoset; 0 is below the roots.
-      num_actions: `[m]` its number of actions.
-      parent_infoset: `[m]` row of the infoset above, -1 if below a root.
+      num_actions: `[m]` number of actions of each infoset.
+      parent_infoset: `[m]` row of the infoset above each, -1 if it is below a root.
       parent_slot: `[m]` slot of the action in that infoset, or index of the root.
       infoset: `[m]` the caller's id of each infoset.
       rounding: rounding of run sizes and of the number of roots.
@@ -320,7 +320,7 @@ def _lay_out_level(widths: IntArray, rounding: Rounding) -> tuple[tuple[Run, ...
     """Arranges the infosets of a level in runs.
 
     Args:
-      widths: `[k]` actions of the level's infosets, descending.
+      widths: `[k]` numbers of actions of the level's infosets, descending.
       rounding: rounding of sizes.
 
     Returns:
@@ -353,7 +353,7 @@ class Entries:
 
     @property
     def num_entries(self) -> int:
-        """M."""
+        """Number of entries, m."""
         return len(self.row)
 
     def swapped(self) -> Entries:
@@ -385,18 +385,18 @@ def merge_oriented(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class HandEntries:
-    """A matrix over pairs of sequences by hands: one bilinear form at every public node, without entries.
+    """A matrix over pairs of sequences in hand form: one bilinear form at each public node, without entries.
 
-    Rows of either player form blocks of hands. With `rows`, each row of a block is a separate sequence;
-    otherwise the blocks are the player's sequences, side by side.
+    Rows of either player form blocks of hands. With `rows`, each row of a block is mapped to a sequence;
+    without it, the blocks one after the other are the player's sequences.
 
     Attributes:
       ends: groups of public nodes and their tables over pairs of hands.
-      block: for both players `[n]` the block at each public node; only nodes of `ends` are used.
-      num_blocks: blocks of both players.
-      hands: H_0 and H_1.
-      rows: for both players `[blocks × H]` the sequence of each row, -1 for none; None: row by row.
-      num_rows: sequences of both players.
+      block: for each player `[n]` the block at each public node; only nodes of `ends` are used.
+      num_blocks: number of blocks of each player.
+      hands: numbers of hands, H_0 and H_1.
+      rows: for each player `[blocks × H]` the sequence of each row, -1 for none; None if row k is sequence k.
+      num_rows: number of sequences of each player.
     """
 
     ends: tuple[PublicEnds, ...]
@@ -409,5 +409,5 @@ class HandEntries:
 
     @property
     def num_entries(self) -> int:
-        """Number of reaches that an application of the matrix reads: both players' hands at the ends."""
+        """Number of reaches that one product with the matrix reads: both players' hands at all ends."""
         return sum(self.hands) * sum(group.node.size for group in self.ends)

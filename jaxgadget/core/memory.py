@@ -1,4 +1,4 @@
-"""Memory of a solve, planned before anything is allocated: chunks of lanes, workers, devices.
+"""Plans a solve's memory before any allocation: chunks of lanes, workers, devices.
 
 The model counts the arrays of the games and adds measured multiples for XLA's temporaries; the driver
 compares it with the memory analysis of the compiled loop (`fits_compiled`).
@@ -28,7 +28,8 @@ from jaxgadget.util.memory import host_memory, megabytes
 from jaxgadget.util.precision import precision
 
 STATE_ARRAYS = 3.0
-"""Arrays `[S_0 + S_1, lanes]` of a state without the rule's: strategies, plans and sums of plans."""
+"""Number of arrays `[S_0 + S_1, lanes]` of a state without the rule's: strategies, plans and sums of
+plans."""
 
 LOOP_ARRAYS = 1.8
 """Temporaries of the loop, in arrays `[S_0 + S_1, lanes]`: 1.3 to 2.6 by XLA's memory analysis, and 3.0 on an
@@ -41,37 +42,39 @@ CACHE_BYTES = 5 << 20
 """Maximum bytes that an iteration of one worker touches on a CPU."""
 
 LANE_STEP = 16
-"""Chunks are multiples of this where possible: fewer lanes fill a CPU's vector registers badly."""
+"""Number of lanes of which chunks are multiples where possible: fewer do not fill a CPU's vector
+registers."""
 
 HAND_LANES, MAX_HAND_LANES = 4, 8
-"""`LANE_STEP`, and the maximum of a chunk, where at least `LANE_STEP` neighbouring rows are hands and fill
-vectors.
+"""Replaces `LANE_STEP`, and is the maximum size of a chunk, if at least `LANE_STEP` adjacent rows are hands,
+which fill vector registers.
 
 In chunks of 16 rivers of 12 and 57 public nodes take 1.4 and 1.6 times as long with 1,081 hands, 1.15 and
 1.25 times with 320; Leduc poker by tables of all pairs of 16 and 52 hands takes 1.4 times as long."""
 
 CHUNK_LANES = 8
-"""Fixed cost of an iteration on a CPU, in lanes."""
+"""Fixed cost of an iteration on a CPU, as an equivalent number of lanes."""
 
 LAUNCH_LANES = 1024
-"""Fixed cost of an iteration on an accelerator, where every operation is a launch, in lanes.
+"""Fixed cost of an iteration on an accelerator, where every operation is a launch, as a number of lanes.
 
 An H100 takes 45 µs for one lane of Leduc poker, and 0.036 µs for each of 65,536."""
 
 DEVICE_SHARE = 0.75
-"""Maximum share of an accelerator's free memory; the rest is for the planner's error and for gaps."""
+"""Maximum share of an accelerator's free memory; the rest allows for planning errors and fragmentation."""
 
 SOLVE_ARRAYS = 7.0
 """Memory that an iteration touches, in arrays over the forest's sequences: 6.2 to 7.2 on `bench`'s games."""
 
 GAME_ARRAYS = {4: 6.5, 8: 9.5}
-"""Memory of a lane by item size, in such arrays of float64: 4.5 to 5.8 and 6.7 to 8.4."""
+"""Memory of a lane by item size, in arrays of float64 over the forest's sequences: 4.5 to 5.8 and 6.7 to
+8.4."""
 
 FOREST_BYTES = 250
 """Additional bytes per sequence, payoffs included: 130 to 210."""
 
 MANY_LANES = 1 << 16
-"""Ranges of more blueprints than this are always computed in several passes."""
+"""Maximum number of blueprints whose ranges are computed in one pass."""
 
 FLOAT32 = "dtype='float32'"
 
@@ -82,15 +85,15 @@ ONE_SUBGAME = (*ADVICE, "a single subgame, cut(tree, …).only(infostate)")
 """Remedies for a solve of several subgames."""
 
 HANDS_FINAL_ARRAYS = 8.0
-"""Memory of the certificate of a game by hands, in arrays of float64 over all sequences: 6.5 by XLA in a
-turn, and the strategies, which are copied to the host."""
+"""Memory of the certificate of a game in hand form, in arrays of float64 over all sequences: 6.5 by XLA's
+analysis of one turn, and the strategies, which are copied to the host."""
 
 
 log = logging.getLogger(__name__)
 
 
 class DoesNotFit(ValueError):
-    """Not even one lane fits."""
+    """Not even one lane fits in memory."""
 
 
 class Size(NamedTuple):
@@ -115,8 +118,8 @@ class Plan:
 
     Attributes:
       lanes: number of lanes.
-      chunk: lanes that are solved together; the last chunk is filled up with copies.
-      workers: chunks that are solved at the same time, a thread each.
+      chunk: number of lanes that are solved together; the last chunk is padded with copies.
+      workers: number of chunks that are solved at the same time, one thread each.
       devices: number of devices that share the lanes of a chunk.
       size: bytes of a chunk.
       shared: bytes that all chunks share, on each device.
@@ -133,7 +136,7 @@ class Plan:
 
     @property
     def num_chunks(self) -> int:
-        """Number of chunks, all of one size."""
+        """Number of chunks, all of equal size."""
         return -(-self.lanes // self.chunk)
 
     @property
@@ -157,14 +160,14 @@ class Plan:
 
 
 def find_memory(placement: Placement, allocated: int = 0) -> int | None:
-    """Bytes that a solve may take on each device; None if unknown.
+    """Bytes available to a solve on each device; None if unknown.
 
-    On a GPU the limit is that of XLA's allocator, `XLA_PYTHON_CLIENT_MEM_FRACTION` of the memory, allocated
-    in advance or not. XLA's allocator `platform` has no limit, so that the memory is unknown.
+    On a GPU the limit is that of XLA's allocator, `XLA_PYTHON_CLIENT_MEM_FRACTION` of the memory, whether or
+    not it is allocated in advance. XLA's allocator `platform` has no limit, so that the memory is unknown.
 
     Args:
       placement: the devices.
-      allocated: bytes of the solve that each of them holds already.
+      allocated: bytes that the solve already holds on each device.
     """
     stats = _memory_stats(placement)
     if stats is not None:
@@ -179,14 +182,14 @@ def find_memory(placement: Placement, allocated: int = 0) -> int | None:
 
 @functools.cache
 def _warn_of_unknown_memory(platform: str) -> None:
-    """Logs once for each platform that solves are not planned by its memory."""
+    """Logs a warning, once per platform, that solves are planned without knowing the devices' memory."""
     log.warning(
-        "Devices of %r do not state their memory: set memory_limit if a solve needs too much.", platform
+        "Devices of %r do not report their memory: set memory_limit if a solve needs too much.", platform
     )
 
 
 def whole_memory(placement: Placement) -> int | None:
-    """Bytes that a solve may take on each accelerator when empty; None on a CPU, which limits no chunk."""
+    """Bytes available to a solve on each empty accelerator; None on a CPU, which does not limit chunks."""
     stats = _memory_stats(placement)
     return None if stats is None else int(DEVICE_SHARE * min(device["bytes_limit"] for device in stats))
 
@@ -208,7 +211,7 @@ def find_workers(placement: Placement) -> int:
 
 
 def loop_size(problem: Problem, rule: Rule = CFR_PLUS) -> Size:
-    """Memory of the compiled loop: arguments, results, temporaries.
+    """Memory of the compiled loop: arguments, results and temporaries.
 
     Args:
       problem: the games, or their shapes, in the precision of the solve.
@@ -233,7 +236,7 @@ def rule_bytes(problem: Problem, rule: Rule) -> int:
 
 @compiled(static_argnames=("num_lanes", "dtype"))
 def _initial_state(rule: Rule, treeplex: Treeplex, num_lanes: int, dtype: DTypeLike) -> Any:
-    """A rule's initial state; as one function, it is traced once for each shape."""
+    """A rule's initial state; a module-level function, so that it is traced only once for each shape."""
     return rule.init(treeplex, num_lanes, dtype)
 
 
@@ -242,7 +245,7 @@ def _num_sequences(problem: Problem) -> int:
 
 
 def batch_size(batch: Batch, dtype: DTypeLike, rule: Rule = CFR_PLUS) -> tuple[Size, Size]:
-    """Memory of a chunk of a batch: of its loop, and of its whole solve including the certificate."""
+    """Memory of a chunk of a batch during its loop, and during its whole solve including the certificate."""
     problem = problem_shape(batch, 1, dtype)
     loop = loop_size(problem, rule)
     exact = array_bytes(jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, np.float64), problem.terms))
@@ -253,7 +256,7 @@ def batch_size(batch: Batch, dtype: DTypeLike, rule: Rule = CFR_PLUS) -> tuple[S
 
 
 def problem_shape(batch: Batch, count: int, dtype: DTypeLike) -> Problem:
-    """Shapes and dtypes of `count` lanes of a batch; only one lane's numbers are computed."""
+    """Shapes and dtypes of a problem with `count` lanes of a batch; only one lane's numbers are computed."""
 
     def shape(x: Any) -> jax.ShapeDtypeStruct:
         floating = np.issubdtype(x.dtype, np.floating)
@@ -264,7 +267,7 @@ def problem_shape(batch: Batch, count: int, dtype: DTypeLike) -> Problem:
 
     first_lane = batch.problem(np.zeros(1, np.int64))
     payoff = batch.payoff
-    if payoff.take_lanes(np.zeros(1, np.int64)) is not payoff:  # it has numbers by lane
+    if payoff.take_lanes(np.zeros(1, np.int64)) is not payoff:  # its numbers differ by lane
         with precision(np.float64):
             payoff = jax.eval_shape(lambda x: x.take_lanes(np.zeros(count, np.int64)), payoff)
     return Problem(
@@ -290,16 +293,17 @@ def plan_batch(
 
     Args:
       batch: the batch.
-      dtype: of the solve.
+      dtype: precision of the solve.
       placement: the devices.
       rule: the regret-matching rule.
-      memory_limit: bytes that the solve may take on each device; by default the available ones.
-      chunk: lanes of a chunk, if an earlier part of the solve has determined it.
-      advice: remedies where not even one lane fits, for the error.
+      memory_limit: maximum number of bytes on each device; by default the available memory.
+      chunk: number of lanes of a chunk, if an earlier part of the solve determined it.
+      advice: remedies for the error if not even one lane fits.
 
     Raises:
       DoesNotFit: if there is not enough memory for one lane.
-      ValueError: if there is not enough for the given chunk, or the devices do not divide it.
+      ValueError: if there is not enough memory for the given chunk, or its number of lanes is not a multiple
+        of the number of devices.
     """
     loop, size = batch_size(batch, dtype, rule)
     shared = array_bytes((batch.sides, batch.payoff))
@@ -309,7 +313,7 @@ def plan_batch(
 
 
 def remedies(advice: Sequence[str], dtype: DTypeLike) -> str:
-    """The remedies of a solve in a precision, for an error."""
+    """Formats remedies for an error; omits float32 if the solve already uses it."""
     *others, last = (remedy for remedy in advice if remedy != FLOAT32 or np.dtype(dtype) != np.float32)
     return f"expected {', '.join(others)}, or {last}" if others else f"expected {last}"
 
@@ -328,17 +332,17 @@ def plan_game(problem: Problem, lanes: int, rule: Rule = CFR_PLUS) -> Plan:
 
 
 def _num_hands(games: Batch | Problem) -> int:
-    """Number of neighbouring rows that differ in a player's hand alone: the smaller of both treeplexes'."""
+    """Number of adjacent rows that differ only in a player's hand, minimum over both players' bodies."""
     return min(side.body.hands for side in games.sides)
 
 
 def one_chunk(lanes: int) -> Plan:
-    """A plan of one chunk on one device, for a payoff that cannot be split by lane; memory is not checked."""
+    """A plan with one chunk on one device, for a payoff that cannot be split; memory is not checked."""
     return Plan(lanes, lanes, workers=1, devices=1, size=Size(0, 0), shared=0, available=None)
 
 
 def fits_compiled(plan: Plan, loop: Any) -> Plan:
-    """The plan, with a smaller chunk if the compiled loop does not fit into memory.
+    """The plan, with a smaller chunk if the compiled loop does not fit in memory.
 
     Args:
       plan: split of the lanes, on one device.
@@ -360,12 +364,12 @@ class Needs(NamedTuple):
     """Memory requirements of lanes.
 
     Attributes:
-      description: of the lanes, with a placeholder for their number.
+      description: description of the lanes, with a placeholder for their number.
       size: bytes of a chunk.
-      loop: bytes that an iteration touches, for every lane.
+      loop: bytes per lane that an iteration touches.
       shared: bytes that all chunks share.
-      advice: remedy where not even one lane fits.
-      hands: number of neighbouring rows that differ in a player's hand alone.
+      advice: remedy if not even one lane fits.
+      hands: number of adjacent rows that differ only in a player's hand.
     """
 
     description: str
@@ -385,8 +389,8 @@ def plan_lanes(
     devices, cores = len(placement.devices), find_workers(placement)
     if chunk is not None and chunk % devices:
         raise ValueError(
-            f"devices: {devices} of them cannot share chunks of {chunk} lanes, in which this solve began; "
-            "use as many devices as then, or another checkpoint"
+            f"devices: {devices} devices cannot share chunks of {chunk} lanes, with which this solve began; "
+            "use as many devices as at the start, or another checkpoint"
         )
     cached, step, overhead = None, LANE_STEP, LAUNCH_LANES
     if placement.on_cpu:
@@ -410,7 +414,7 @@ def plan_lanes(
         required_bytes = shared + size.total(required)
         raise (DoesNotFit if chunk is None else ValueError)(
             f"{needs.description.format(required)} take {megabytes(required_bytes)} of memory, "
-            f"{megabytes(available or 0)} may be taken; {needs.advice}"
+            f"but {megabytes(available or 0)} is available; {needs.advice}"
         )
     _, workers, chunk_lanes = min(splits)
     plan = Plan(lanes, chunk_lanes, workers, devices, size, shared, available)
@@ -424,14 +428,15 @@ def choose_chunk(
 
     Args:
       lanes: number of lanes.
-      limit: largest number of lanes that fits a chunk.
+      limit: largest number of lanes of a chunk that fits in memory.
       devices: number of devices, a divisor of the chunk.
-      workers: chunks that are solved at the same time.
+      workers: number of chunks that are solved at the same time.
       overhead: fixed cost of a chunk, in lanes.
       lane_step: divisor of a chunk's lanes on a device, where possible.
 
     Returns:
-      All lanes, or a multiple of the step where that many fit; the cheapest of these, 0 if none fit.
+      All lanes or a multiple of the step, whichever is cheapest and fits; if neither fits, as many lanes as
+      do, possibly 0.
     """
     whole, step = -(-lanes // devices) * devices, lane_step * devices
     sizes = [*range(step, min(limit, whole) + 1, step), *([whole] if whole <= limit else [])]
@@ -451,14 +456,14 @@ def suggest_chunk(
     """Number of lanes of a chunk, estimated from the games' size alone, without arrays.
 
     Args:
-      sequences: of both players, below the roots.
+      sequences: number of sequences of both players, below the roots.
       lanes: number of lanes.
-      dtype: of the solve.
+      dtype: precision of the solve.
       placement: the devices.
-      memory: bytes that the solve may take on each device; None if unknown.
+      memory: bytes available to the solve on each device; None if unknown.
 
     Returns:
-      A multiple of the number of devices. If not even one lane fits, one a device: the solve then raises.
+      A multiple of the number of devices. One lane per device if not even these fit; the solve then raises.
     """
     devices, size = len(placement.devices), np.dtype(dtype).itemsize
     limit, overhead = -(-lanes // devices), LAUNCH_LANES

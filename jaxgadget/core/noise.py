@@ -1,15 +1,16 @@
-"""Actions of noisy value, which the player learns before it chooses.
+"""Actions with noisy values, which the player observes before it chooses.
 
-Of two actions one is worth v, and the other earns X ~ N(m, s²). A player who learns X takes the first if X is
-at most v, with probability Φ(z) where z = (v − m)/s, and gets
+Of two actions, one has value v, and the other earns X ~ N(m, s²). A player that observes X takes the first if
+X ≤ v, with probability Φ(z) where z = (v − m)/s, and its expected payoff is
 
-    E max(X, v) = v Φ(z) + E[X; X > v] = v Φ(z) + m Φ(−z) + s φ(z):
+    E max(X, v) = v Φ(z) + E[X; X > v] = v Φ(z) + m Φ(−z) + s φ(z),
 
-the larger of v and m, and s·(φ(z) − |z| Φ(−|z|)) more. A player who takes the first with probability q gets
-at most q v + (1 − q) m + s φ(Φ⁻¹(q)), by leaving it for the largest X. The last term, the value of the
-information, is concave in q. So a game with such actions is concave in the plan of the player who learns X,
-and linear in the other's: it has a value, best responses to both plans are exact, and NashConv is 0 at an
-equilibrium and nowhere else. For s = 0 the choice is a step, the first action where v ≥ m.
+which exceeds max(v, m) by s·(φ(z) − |z| Φ(−|z|)). A player that takes the first action with probability q
+gets at most q v + (1 − q) m + s φ(Φ⁻¹(q)), by taking the second action for the largest X. The last term, the
+value of the information, is concave in q. A game with such actions is therefore concave in the plan of the
+player that observes X, and linear in the other player's: it has a value, best responses to both plans are
+exact, and NashConv is 0 exactly at equilibria. For s = 0 the choice is deterministic: the first action if v ≥
+m.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from jaxgadget.util.arrays import FloatArray
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoisyBounds(Bounds):
-    """Choice of an entry with noisy actions, in infosets of two actions of which one is noisy.
+    """Choice rule of an entry with noisy actions: one of the two actions of an infoset is noisy.
 
     Attributes:
-      deviation: `[Q, lanes]` standard deviation s of each action's value, whose mean the sequence earns by
-        itself; NaN for actions that are not noisy.
+      deviation: `[Q, lanes]` standard deviation s of each action's value, whose mean is the sequence's
+        constant payoff; NaN for actions that are not noisy.
     """
 
     deviation: jax.Array
@@ -58,18 +59,18 @@ class NoisyBounds(Bounds):
         return jnp.where(expand_infosets(treeplex, jnp.concatenate(count)) > 0, best, strategy)
 
     def best(self, level: Level, q: jax.Array) -> jax.Array:
-        """`[infosets, lanes]` best values of a level, the value of the information included."""
+        """`[infosets, lanes]` best values of a level, including the value of the information."""
         z, deviation = _margins(level, level.actions_of(self.deviation), q)
         far = jnp.abs(jnp.where(deviation > 0, z, 0))
         information = self._free_share(level) * deviation * (norm.pdf(far) - far * ndtr(-far))
         return super().best(level, q) + information
 
     def expected(self, level: Level, strategy: jax.Array, q: jax.Array) -> jax.Array:
-        """`[infosets, lanes]` values of a level under a strategy, the value of the information included."""
+        """`[infosets, lanes]` values of a level under a strategy, including the value of the information."""
         return super().expected(level, strategy, q) + self._information(level, strategy)
 
     def earned(self, treeplex: Treeplex, constant: jax.Array, plan: jax.Array) -> jax.Array:
-        """`[S, lanes]` payoff of a plan by constants, with the value of the information at noisy actions."""
+        """`[S, lanes]` payoff of a plan from constants, including the value of the information."""
         roots, parts = treeplex.num_roots, list[jax.Array]()
         for level in treeplex.levels():
             reach = level.actions_of(plan[roots:])
@@ -82,7 +83,7 @@ class NoisyBounds(Bounds):
         )
 
     def scaled(self, factor: FloatArray) -> NoisyBounds:
-        """The same choice where all values are multiplied by `[lanes]` factors."""
+        """The same choice rule with all values multiplied by `[lanes]` factors."""
         return dataclasses.replace(self, deviation=on_host(factor * np.asarray(self.deviation)))
 
     def _information(self, level: Level, strategy: jax.Array) -> jax.Array:
@@ -95,7 +96,7 @@ class NoisyBounds(Bounds):
         return share * level.sums(jnp.where(is_noisy, deviation, 0)) * norm.pdf(ndtri(chosen))
 
     def _free_share(self, level: Level) -> jax.Array | float:
-        """`[infosets, lanes]` probability that the floors leave to the player."""
+        """`[infosets, lanes]` 1 minus the sum of the floors."""
         return 1.0 if self.floor is None else 1 - level.sums(level.actions_of(self.floor))
 
 

@@ -1,8 +1,8 @@
 """The payoff operator: payoffs of a player's sequences, given the other player's reach.
 
-There are two forms of the same matrix. *Rows* gathers and sums the terminals of every sequence.
-*Blocks* uses that terminals fall apart into connected components (one a terminal public
-state) and multiplies small dense matrices: each row of the reach is read once for all.
+The same matrix has two forms. *Rows* gathers and sums the terminals of every sequence.
+*Blocks* multiplies small dense matrices, one for each connected component of the terminals (such as a
+terminal public state), so that each row of the reach is read only once.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ from jaxgadget.util.arrays import FloatArray, IntArray
 PayoffForm = Literal["auto", "rows", "blocks"]
 
 MIN_BLOCK_FILL = 0.2
-"""Emptier blocks waste more than they gain. On one core and 64 lanes, an iteration with blocks took
-half the time of one with rows on Leduc (71 % filled), Liar's Dice (100 %) and Goofspiel 5 (35 %)."""
+"""Minimum share of used cells for blocks, which are slower if they are emptier. On one core and 64 lanes, an
+iteration with blocks took half the time of one with rows on Leduc (71 % filled), Liar's Dice (100 %) and
+Goofspiel 5 (35 %)."""
 
 
 class Payoff(Protocol):
     """Payoff operator of a game; a value network or a re-solved forest may implement it as well.
 
-    It is a pytree, whose precision and device are changed leaf by leaf; its type is never inspected.
+    A payoff is a pytree whose precision and device are changed leaf by leaf; its type is never inspected.
     Linear programs require a `ListedPayoff`.
     """
 
@@ -54,8 +55,8 @@ class Payoff(Protocol):
     def absolute(self) -> Payoff:
         """The payoff of absolute values, without a state.
 
-        Its gradient for upper bounds on both players' reach bounds the gain or loss of a player's sequences
-        lose; it is ≥ 0 for both players.
+        Its gradient at upper bounds on both players' reach is an upper bound on the absolute payoff of each
+        of a player's sequences; it is ≥ 0 for both players.
         """
         ...
 
@@ -64,7 +65,7 @@ class Payoff(Protocol):
         ...
 
     def take_lanes(self, lanes: IntArray) -> Payoff:
-        """The payoff of some lanes; itself if all lanes share it."""
+        """The payoff of the given lanes; the same object if all lanes share it."""
         ...
 
 
@@ -83,8 +84,8 @@ class Blocks:
     """A sparse matrix as batches of dense blocks of equal shape.
 
     Attributes:
-      matrix: for every shape `[blocks, rows, columns]`, or `[blocks, rows, columns, lanes]`.
-      column: for every shape `[blocks, columns]`.
+      matrix: for every shape, the blocks `[blocks, rows, columns]`, or `[blocks, rows, columns, lanes]`.
+      column: for every shape, the matrix's column of each block's column, `[blocks, columns]`.
       place: `[num_rows]` position of each row in the concatenated products, which are followed by zeros.
     """
 
@@ -94,11 +95,11 @@ class Blocks:
 
     @property
     def num_rows(self) -> int:
-        """Rows of the result."""
+        """Number of rows of the result."""
         return self.place.shape[0]
 
     def cells(self) -> Cells:
-        """The cells that are not 0."""
+        """The nonzero cells."""
         buckets: list[tuple[IntArray, IntArray, FloatArray]] = []
         begin = 0
         for matrix, column in zip(map(np.asarray, self.matrix), map(np.asarray, self.column), strict=True):
@@ -109,7 +110,7 @@ class Blocks:
         return list_cells(np.asarray(self.place), buckets)
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        """`[num_columns, lanes]` → `[num_rows, lanes]`."""
+        """Product with `[num_columns, lanes]`, as `[num_rows, lanes]`."""
         lanes = x.shape[-1]
         parts: list[jax.Array] = []
         place, first = self.place, 0
@@ -138,7 +139,7 @@ def _multiply(matrix: jax.Array, x: jax.Array) -> jax.Array:
 
 
 def _multiply_by_row(matrix: jax.Array, x: jax.Array, column: jax.Array) -> list[jax.Array]:
-    """The rows of all blocks, each `[b, L]`: one kernel then reads every row of x once."""
+    """The products of all blocks, row by row, `[b, L]` each, so that one kernel reads every row of x once."""
     factors = matrix if matrix.ndim == 4 else matrix[..., None]
     columns = [take_rows(x, column[:, j]) for j in range(matrix.shape[2])]
     return [
@@ -153,7 +154,7 @@ class MatrixPayoff:
     """A zero-sum payoff matrix over pairs of sequences; it keeps no state.
 
     Attributes:
-      maps: player 1's reach → player 0's gradient, and player 0's reach → player 1's.
+      maps: the maps from player 1's reach to player 0's gradient, and from player 0's reach to player 1's.
     """
 
     maps: tuple[RowSums | Blocks, RowSums | Blocks]
@@ -175,7 +176,7 @@ class MatrixPayoff:
         return total - numbers, numbers // lanes
 
     def take_lanes(self, lanes: IntArray) -> MatrixPayoff:
-        """The payoff of some lanes; itself if all lanes share it."""
+        """The payoff of the given lanes; the same object if all lanes share it."""
         if self._lanes() is None:
             return self
         return jax.tree.map(lambda x: x[..., lanes] if _is_number(x) else x, self)
@@ -235,7 +236,7 @@ class TerminalPayoff:
         return array_bytes(self), 0
 
     def take_lanes(self, lanes: IntArray) -> TerminalPayoff:
-        """The payoff of some lanes; itself if all lanes share it."""
+        """The payoff of the given lanes; the same object if all lanes share it."""
         return self
 
 
@@ -258,13 +259,13 @@ def build_payoff(
     form: PayoffForm = "auto",
     rounding: Rounding = exact_size,
 ) -> MatrixPayoff | HandsPayoff:
-    """Puts a payoff on the device.
+    """Places a payoff on the device.
 
     Args:
       entries: chance probability × player 0's payoff; values `[m]`, or `[m, lanes]`.
-      dtype: of the values.
-      form: `rows`, `blocks`, or `auto`: blocks if they are full enough; no effect by hands.
-      rounding: rounding of sizes; no effect by hands.
+      dtype: floating-point type of the values.
+      form: `rows`, `blocks`, or `auto`: blocks if they are full enough; no effect in hand form.
+      rounding: rounding of sizes; no effect in hand form.
     """
     if isinstance(entries, HandEntries):
         return build_hands_payoff(entries, dtype)
@@ -282,11 +283,11 @@ def build_payoff(
 
 
 def multiply(entries: Entries | HandEntries, player: int, x: FloatArray) -> FloatArray:
-    """A matrix over pairs of sequences times columns, in float64: `[n_other, L]` → `[n_player, L]`.
+    """Product of a matrix over pairs of sequences, in float64: `[n_other, L]` → `[n_player, L]`.
 
     Args:
       entries: the matrix; player 0's sequences (or roots) are its rows, player 1's its columns.
-      player: whose sequences are the rows of the result.
+      player: the player whose sequences are the rows of the result.
       x: numbers of the other player's sequences.
     """
     if isinstance(entries, HandEntries):
@@ -306,7 +307,7 @@ def payoff_bytes(entries: Entries | HandEntries, dtype: DTypeLike) -> int:
 
 
 def block_fill(entries: Entries) -> float:
-    """Share of the cells of all blocks that is in use."""
+    """Share of nonzero cells of all blocks."""
     return _fill(entries, _components(entries))
 
 

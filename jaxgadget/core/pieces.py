@@ -1,12 +1,12 @@
-"""Programs on arrays whose rows are kept in pieces.
+"""Programs on arrays whose rows are stored in pieces.
 
-XLA makes one kernel of elementwise operations on arrays of one shape, however many results they have. In an
-array over all actions, the actions of an infoset are rows far apart, so that sums over them, and what depends
-on those, have other shapes: each is a kernel of its own, which reads everything again. In pieces, one for
-every level, slot and run (`Treeplex.slots`), the values of a run's infosets, their regrets, their strategies
-and their reach are elementwise operations on pieces of one shape.
+XLA fuses elementwise operations on arrays of one shape into one kernel, for any number of results. In an
+array over all actions, the actions of an infoset are distant rows, so that sums over them, and all operations
+that depend on these sums, have other shapes: each becomes a separate kernel, which reads all of its inputs
+again. In pieces, one for every level, slot and run (`Treeplex.slots`), the values of a run's infosets, their
+regrets, strategies and reach are elementwise operations on pieces of one shape.
 
-`evaluate_pieces` takes any traced function, which knows of whole arrays alone, and has the same results.
+`evaluate_pieces` evaluates any function traced for whole arrays, with the same results.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ ELEMENTWISE = frozenset(
     "is_finite le log log1p logistic lt max min mul ne neg not or pow rem rsqrt select_n sign sqrt square "
     "stop_gradient sub tanh xor".split()
 )
-"""Names of primitives whose rows depend on the same rows of the operands alone."""
+"""Names of primitives of which each row of the result depends only on the same row of the operands."""
 
 INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
-"""Names of primitives that call a function, and of the parameter that has it."""
+"""Names of primitives that call a function, and of the parameter that holds the function."""
 
 
 @jax.tree_util.register_dataclass
@@ -37,23 +37,23 @@ class Pieces:
     """An array in pieces along its first axis.
 
     Attributes:
-      pieces: at least one.
+      pieces: the pieces, at least one.
     """
 
     pieces: tuple[jax.Array, ...]
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Rows of the pieces."""
+        """Number of rows of each piece."""
         return tuple(piece.shape[0] for piece in self.pieces)
 
     @property
     def num_rows(self) -> int:
-        """Rows of the array."""
+        """Number of rows of the array."""
         return sum(self.sizes)
 
     def rows(self, first: int, last: int) -> list[jax.Array]:
-        """Rows of the array, in pieces that end where this array's do."""
+        """Rows `first` to `last` (exclusive), in pieces that end where this array's pieces do."""
         rows: list[jax.Array] = []
         for piece, begin in zip(self.pieces, itertools.accumulate(self.sizes, initial=0), strict=False):
             start, stop = max(first - begin, 0), min(last - begin, piece.shape[0])
@@ -68,14 +68,14 @@ Rows = jax.Array | Pieces
 
 
 def joined(x: Any) -> Any:
-    """An array as a whole; anything else as it is."""
+    """Joins the pieces of an array; returns anything else unchanged."""
     if not isinstance(x, Pieces):
         return x
     return x.pieces[0] if len(x.pieces) == 1 else jnp.concatenate(x.pieces)
 
 
 def cut(x: Rows, sizes: Sequence[int]) -> Pieces:
-    """An array in pieces of the given sizes."""
+    """Divides an array into pieces of the given sizes."""
     whole = x if isinstance(x, Pieces) else Pieces((x,))
     if whole.sizes == tuple(sizes):
         return whole
@@ -84,10 +84,10 @@ def cut(x: Rows, sizes: Sequence[int]) -> Pieces:
 
 
 def evaluate_pieces(function: ClosedJaxpr, arguments: Sequence[Any]) -> list[Any]:
-    """The results of a traced function, some of them `Pieces`.
+    """Evaluates a traced function; some of its results are `Pieces`.
 
-    A gather is a boundary between kernels: what it reads is computed before, and not once for every row that
-    reads it.
+    A gather is a boundary between kernels: its operand is computed once beforehand, and not again for every
+    row of the result.
 
     Args:
       function: the function, traced for whole arrays.
@@ -131,13 +131,13 @@ def _apply(equation: JaxprEqn, operands: list[Any]) -> list[Any]:
 
 
 def _by_piece(equation: JaxprEqn, operands: list[Any], in_pieces: list[Pieces]) -> Pieces | None:
-    """The result of an operation that is done piece by piece; None for others."""
+    """The result of an operation that can be evaluated piece by piece; None for other operations."""
     name, settings = equation.primitive.name, equation.params
     argument: Any = equation.invars[0].aval
     outcome: Any = equation.outvars[0].aval
     before, after = argument.shape, outcome.shape
     if name in ELEMENTWISE:
-        whole = [x for x in in_pieces if x.num_rows == after[0]]  # another is one row for all
+        whole = [x for x in in_pieces if x.num_rows == after[0]]  # any other has one row, which is broadcast
         if not whole:
             return None
         ends = {end for x in whole for end in itertools.accumulate(x.sizes)}
@@ -167,14 +167,14 @@ def _by_piece(equation: JaxprEqn, operands: list[Any], in_pieces: list[Pieces]) 
 
 
 def _num_rows(x: Any) -> int:
-    """Rows of an array, in pieces or not; 0 for a scalar."""
+    """Number of rows of an array, in pieces or not; 0 for a scalar."""
     if isinstance(x, Pieces):
         return x.num_rows
     return x.shape[0] if jnp.ndim(x) else 0
 
 
 def _bind(equation: JaxprEqn, operands: list[Any], **changed: Any) -> list[Any]:
-    """Results of an operation on whole arrays, with some of its settings changed."""
+    """Results of an operation on whole arrays, with some of its parameters changed."""
     settings = equation.primitive.get_bind_params(equation.params) | changed
     results = equation.primitive.bind(*operands, **settings)
     return list(results) if equation.primitive.multiple_results else [results]

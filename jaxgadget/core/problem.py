@@ -2,7 +2,7 @@
 
 Both players have decisions (the *body*: a whole game, or the subgames of a forest) and
 decisions above them (the *entry*). The resolving player's entry is fixed: its roots carry
-its own reach. A gadget is the opponent's entry. In a whole game both are fixed at 1.
+its own reach. A gadget is the opponent's entry. In a whole game both entries are fixed, with reach 1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Pair = tuple[HostTreeplex, HostTreeplex]
 
 
 class Parts(NamedTuple):
-    """Arrays of one player, for its entry and its body: strategies `[Q, lanes]`, plans `[S, lanes]`."""
+    """One player's arrays for its entry and its body: strategies `[Q, lanes]` or plans `[S, lanes]`."""
 
     entry: jax.Array
     body: jax.Array
@@ -38,16 +38,16 @@ class Parts(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Side:
-    """One player's decisions, structure only.
+    """Structure of one player's decisions, without numbers.
 
     Attributes:
-      entry: decisions above the roots, one root a subgame; no infosets if the entry is fixed.
+      entry: decisions above the roots, one root per subgame; no infosets if the entry is fixed.
       body: decisions below the roots.
       link: `[R]` the entry's sequence that leads to each root of the body.
       linked: sums over roots into the entry's sequences.
-      root_of: `[S]` the root above each sequence of the body; of hands side by side there is one row, and it
-        counts blocks of them, see `below_roots`.
-      subgame_of: `[R]` the entry's root (the subgame) above each root of the body; padding is in subgame 0.
+      root_of: `[S]` the root above each sequence of the body; in hand form, one row per block of hands, with
+        indices of blocks, see `below_roots`.
+      subgame_of: `[R]` the entry's root (the subgame) above each root of the body; 0 for padding.
       in_subgame: the roots of each subgame.
     """
 
@@ -65,7 +65,7 @@ class Side:
         return self.entry.num_infosets == 0
 
     def keep_fixed(self, old: Parts, new: Parts) -> Parts:
-        """`new`, but `old` at a fixed entry, so that a compiled loop leaves its arrays alone."""
+        """`new`, with the entry of `old` if the entry is fixed, so that a compiled loop does not write it."""
         return new._replace(entry=old.entry) if self.fixed else new
 
     def below_roots(self, x: jax.Array) -> jax.Array:
@@ -76,15 +76,16 @@ class Side:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Terms:
-    """One player's numbers, a lane each.
+    """One player's numbers, by lane.
 
     Attributes:
-      scale: `[R, lanes]` a root's reach is this × the reach of the entry sequence it hangs from; None for 1.
+      scale: `[R, lanes]` factor from the reach of the entry sequence above each root to the root's reach;
+        None for 1.
       constant: `[E, lanes]` constant payoff of each sequence of the entry, in the player's utility; the other
-        player loses it.
+        player receives its negative.
       body_constant: `[S, lanes]` constant payoff of each sequence of the body, before the scale of the root
-        above it; None for none.
-      entry: choice at the entry's infosets.
+        above it; None for 0.
+      entry: choice rule at the entry's infosets.
       body: bounds on the body's strategy.
     """
 
@@ -95,7 +96,7 @@ class Terms:
     body: Bounds = dataclasses.field(default_factory=Bounds)
 
     def scaled(self, x: jax.Array) -> jax.Array:
-        """Numbers of the roots × their scale, `[R, lanes]`."""
+        """Multiplies numbers of the roots by their scale, `[R, lanes]`."""
         return x if self.scale is None else self.scale * x
 
 
@@ -105,11 +106,11 @@ class Problem:
     """A batch of games of one shape.
 
     Attributes:
-      order: order of the players' updates in an iteration; a player not in it keeps its first strategy.
+      order: order of the players' updates in an iteration; an omitted player keeps its initial strategy.
       sides: both players' structure.
       terms: both players' numbers.
       payoff: the payoff operator between the bodies.
-      regret_tolerance: for both players, `[I, lanes]`, the sum of positive regrets that counts as none.
+      regret_tolerance: for each player `[I, lanes]`, sums of positive regrets up to this count as 0.
     """
 
     order: tuple[int, ...] = dataclasses.field(metadata={"static": True})
@@ -120,7 +121,7 @@ class Problem:
 
     @property
     def num_lanes(self) -> int:
-        """Games in the batch."""
+        """Number of lanes."""
         return self.terms[0].constant.shape[-1]
 
     @property
@@ -130,7 +131,7 @@ class Problem:
 
 
 def check_precision(problem: Problem) -> None:
-    """ValueError, while a program is traced, if JAX would not compute in the problem's precision."""
+    """Raises ValueError, while a program is traced, if JAX would not compute in the problem's precision."""
     if jax.dtypes.canonicalize_dtype(problem.dtype) != problem.dtype:
         raise ValueError(
             f"problem is in {problem.dtype}, but JAX computes in float32 here: "
@@ -146,13 +147,13 @@ def build_side(
     rounding: Rounding = exact_size,
     platform: str | None = None,
 ) -> Side:
-    """Puts one player's structure on the device.
+    """Places one player's structure on the device.
 
     Args:
       body: decisions below the roots.
       entry: decisions above the roots.
       link: `[R]` entry sequence above every root, -1 for padding.
-      dtype: of weights.
+      dtype: floating-point type of weights.
       rounding: rounding of sizes.
       platform: of the devices that will compute; see `core.rows.build_sums`.
     """
@@ -172,7 +173,7 @@ def attach(
     rounding: Rounding = exact_size,
     platform: str | None = None,
 ) -> Side:
-    """An entry above a body that is on the device already; other arguments as in `build_side`."""
+    """Attaches an entry to a body that is already on the device; other arguments as in `build_side`."""
     roots = np.nonzero(link >= 0)[0]
     above = np.maximum(link, 0)
     subgame_of, ones = entry.root_of()[above], np.ones(len(roots))
@@ -188,7 +189,7 @@ def attach(
 
 
 def fixed_entry(num_subgames: int) -> HostTreeplex:
-    """The entry of a player without a choice above its roots: a root a subgame."""
+    """The entry of a player without a choice above its roots: one root per subgame."""
     empty = np.zeros(0, np.int64)
     return HostTreeplex(
         num_roots=num_subgames,
@@ -208,13 +209,13 @@ def whole_game(
     dtype: DTypeLike,
     payoff: PayoffForm = "auto",
 ) -> Problem:
-    """A whole game. Player 0 updates first, as in OpenSpiel.
+    """The problem of a whole game. Player 0 updates first, as in OpenSpiel.
 
     Args:
       treeplexes: both players' decisions.
-      entries: payoff for every pair of their sequences.
-      num_lanes: copies side by side.
-      dtype: of the numbers.
+      entries: chance probability × player 0's payoff for pairs of their sequences.
+      num_lanes: number of copies of the game, one per lane.
+      dtype: floating-point type of the numbers.
       payoff: the form of the payoff.
     """
     matrix = build_payoff(entries, dtype, form=payoff)
@@ -224,13 +225,13 @@ def whole_game(
 def evaluation_game(
     treeplexes: Pair, payoff: Payoff, num_lanes: int, dtype: DTypeLike, platform: str | None = None
 ) -> Problem:
-    """A whole game for the evaluation of strategies, with regret tolerance 0.
+    """The problem of a whole game for the evaluation of strategies, with regret tolerance 0.
 
     Args:
       treeplexes: both players' decisions.
-      payoff: between them.
-      num_lanes: copies side by side.
-      dtype: of the numbers.
+      payoff: payoff operator between them.
+      num_lanes: number of copies of the game, one per lane.
+      dtype: floating-point type of the numbers.
       platform: of the devices that will compute; see `core.rows.build_sums`.
     """
     entry = fixed_entry(1)
@@ -250,14 +251,16 @@ def free_game(
 ) -> Problem:
     """A game whose roots all have reach 1, with regret tolerance 0.
 
-    A CPU multiplies by scales of 1 all the same, which is faster there than gathers that only copy: with 64
-    lanes an iteration of Leduc poker takes 230 µs instead of 245. With 1 or 1,024 there is no difference.
+    On a CPU the scales are nevertheless arrays of 1, as multiplying is faster there than gathers that only
+    copy: with 64 lanes an iteration of Leduc poker takes 230 µs instead of 245. With 1 or 1,024 lanes there
+      is no
+    difference.
 
     Args:
       sides: both players' structure.
-      payoff: between the bodies.
-      num_lanes: copies side by side.
-      dtype: of the numbers.
+      payoff: payoff operator between the bodies.
+      num_lanes: number of copies of the game, one per lane.
+      dtype: floating-point type of the numbers.
       platform: of the devices that will compute; by default that of the default device.
     """
     constant, on_cpu = on_host(np.zeros((1, num_lanes), dtype)), (platform or HOME.platform) == "cpu"
@@ -278,7 +281,7 @@ def free_game(
 
 
 def with_floors(problem: Problem, floors: tuple[FloatArray, FloatArray]) -> Problem:
-    """The problem with least probabilities `[Q]` of both players' actions below the roots."""
+    """The problem with floors `[Q]` on both players' actions below the roots, equal in all lanes."""
     first, second = (
         dataclasses.replace(terms, body=Bounds(floor=on_host(floor[:, None].astype(problem.dtype))))
         for terms, floor in zip(problem.terms, floors, strict=True)
@@ -287,7 +290,7 @@ def with_floors(problem: Problem, floors: tuple[FloatArray, FloatArray]) -> Prob
 
 
 def no_regret_tolerance(sides: Sequence[Side], lanes: int, dtype: DTypeLike) -> tuple[Parts, Parts]:
-    """Regret tolerance 0."""
+    """A regret tolerance of 0 for both players."""
     parts = [
         Parts(
             on_host(np.zeros((side.entry.num_infosets, lanes), dtype)),
@@ -300,10 +303,10 @@ def no_regret_tolerance(sides: Sequence[Side], lanes: int, dtype: DTypeLike) -> 
 
 @compiled
 def with_regret_tolerance(problem: Problem) -> Problem:
-    """Fills in `regret_tolerance`: the payoff range of every infoset times a multiple of machine epsilon.
+    """Sets `regret_tolerance` to the payoff range of every infoset times a multiple of machine epsilon.
 
     Args:
-      problem: everything but `regret_tolerance`.
+      problem: the problem; its `regret_tolerance` is ignored.
     """
     check_precision(problem)
     first, second = (
@@ -324,7 +327,7 @@ def with_regret_tolerance(problem: Problem) -> Problem:
 
 
 def _most_reach(treeplex: Treeplex, bounds: Bounds) -> jax.Array:
-    """`[E, lanes or 1]` the highest reach that the floors allow each of an entry's sequences."""
+    """`[E, lanes or 1]` largest reach of each of an entry's sequences that the floors allow."""
     lanes = 1 if bounds.floor is None else bounds.floor.shape[-1]
     whole = jnp.ones((treeplex.num_actions, lanes), treeplex.share.dtype)
     return reach(
@@ -333,10 +336,10 @@ def _most_reach(treeplex: Treeplex, bounds: Bounds) -> jax.Array:
 
 
 def _least_scale(side: Side, terms: Terms) -> jax.Array:
-    """`[R, lanes]` the least positive reach, at its highest, of the roots of a root's subgame.
+    """`[R, lanes]` minimum over the roots of each root's subgame of their largest possible positive reach.
 
-    Scales of one subgame may differ by many orders (1 / N in max-margin), and a root that is
-    rarely entered must not make the regrets of all others count as rounding.
+    Scales of one subgame may differ by orders of magnitude (1 / N in max-margin). Because of the minimum, a
+    root with a large scale does not make the regrets of the other roots count as rounding.
     """
     most = terms.scaled(take_rows(_most_reach(side.entry, terms.entry), side.link))
     positive = jnp.where(most > 0, most, jnp.inf)
@@ -348,8 +351,8 @@ def _least_scale(side: Side, terms: Terms) -> jax.Array:
 def follow(side: Side, terms: Terms, strategy: Parts) -> Parts:
     """The player's realisation plan, entry `[E, lanes]` and body `[S, lanes]`.
 
-    A fixed entry does not count in the plan (its roots carry 1), so that an average of
-    plans is the counterfactual strategy also below roots with reach 0.
+    The plan excludes the reach of a fixed entry (its roots carry 1), so that the average of
+    plans is the counterfactual strategy even below roots with reach 0.
     """
     lanes, dtype = terms.constant.shape[-1], terms.constant.dtype
     entry = reach(side.entry, strategy.entry, jnp.ones((side.entry.num_roots, lanes), dtype))
@@ -361,7 +364,7 @@ def follow(side: Side, terms: Terms, strategy: Parts) -> Parts:
 
 
 def payoff_reach(side: Side, terms: Terms, plan: Parts) -> jax.Array:
-    """`[S, lanes]` the reach that enters the payoff; it includes a fixed entry."""
+    """`[S, lanes]` reach of the body's sequences as used by the payoff, including a fixed entry."""
     if not side.fixed or terms.scale is None:
         return plan.body
     scale = side.below_roots(terms.scale)
@@ -370,7 +373,7 @@ def payoff_reach(side: Side, terms: Terms, plan: Parts) -> jax.Array:
 
 
 def earned_alone(side: Side, terms: Terms, plan: Parts) -> jax.Array:
-    """`[num_subgames, lanes]` payoff of a player from its constants, which the other player loses."""
+    """`[num_subgames, lanes]` a player's payoff from its constants; the other player's is its negative."""
     earned = terms.entry.earned(side.entry, terms.constant, plan.entry)
     if terms.body_constant is not None:
         below = terms.body_constant * payoff_reach(side, terms, plan)
@@ -396,7 +399,7 @@ def values_up(side: Side, terms: Terms, gradient: jax.Array, strategy: Parts) ->
       side: the player's structure.
       terms: the player's numbers.
       gradient: `[S, lanes]` payoff of each sequence of the body, without constants.
-      strategy: of the player.
+      strategy: the player's strategy, `[Q, lanes]` of entry and body.
     """
     entry, body = _expectation(terms.entry, strategy.entry), _expectation(terms.body, strategy.body)
     return _values_up(side, terms, gradient, (entry, body))
@@ -415,7 +418,7 @@ def _expectation(bounds: Bounds, strategy: jax.Array) -> Reduce:
 
 
 def _values_up(side: Side, terms: Terms, gradient: jax.Array, reduce: tuple[Reduce, Reduce]) -> SideValues:
-    """Bottom-up through the body, then through the entry, each with its own `Reduce`: (entry, body)."""
+    """Sweeps bottom-up through the body, then the entry; `reduce` is for (entry, body)."""
     earned = gradient if terms.body_constant is None else gradient + terms.body_constant
     actions, infosets, roots = sweep_up(side.body, earned, reduce[1])
     top = terms.constant + side.linked(terms.scaled(roots))

@@ -1,4 +1,4 @@
-"""Names of regret-matching rules: a table of name → `module:object`; a new rule is a line here."""
+"""Names of regret-matching rules: a table of name → `module:object`. To add a rule, add a line."""
 
 from __future__ import annotations
 

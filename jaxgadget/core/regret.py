@@ -1,7 +1,7 @@
-"""Regret-matching rules, all of them with floors on the actions if wanted.
+"""Regret-matching rules, with optional floors on action probabilities.
 
 A rule determines how regrets accumulate, which regrets the next strategy matches, and the weight of
-an iteration in the average: CFR (Zinkevich et al. 2007), CFR+ (Tammelin 2014), Linear and
+each iteration in the average: CFR (Zinkevich et al. 2007), CFR+ (Tammelin 2014), Linear and
 Discounted CFR (Brown and Sandholm 2019), PCFR+ (Farina, Kroer and Sandholm 2021), SAPCFR+
 (Meng et al. 2025, arXiv 2503.12770). `experiments/convergence` compares them on gadget games.
 
@@ -28,21 +28,22 @@ from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.registry import find
 
 ZERO_REGRET = 4.0
-"""Positive regrets whose sum is below `ZERO_REGRET` × machine epsilon × the payoff range of
-the infoset count as zero: they are rounding, and the strategy there is uniform."""
+"""Positive regrets whose sum is at most `ZERO_REGRET` × machine epsilon × the payoff range of
+the infoset are regarded as rounding errors: they count as 0, and the strategy is uniform."""
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """Choice at a player's infosets: which strategies are allowed, and their values. None allows everything.
+    """Choice rule at a player's infosets: the allowed strategies, and their values.
 
-    A subclass may choose otherwise than the regret-matching rule, and its values may be other than linear in
-    the strategy, as those of `core.noise.NoisyBounds` are.
+    A subclass may override the choice of the regret-matching rule, and its values may be nonlinear in the
+    strategy, as in `core.noise.NoisyBounds`.
 
     Attributes:
-      legal: `[Q, lanes]` actions that may be played; an infoset without any has strategy 0.
-      floor: `[Q, lanes]` least probability of every action, 0 where not legal.
+      legal: `[Q, lanes]` True for legal actions; the strategy is 0 at an infoset without any. None if all
+        actions are legal.
+      floor: `[Q, lanes]` least probability of every action, 0 for illegal ones; None for no floors.
     """
 
     legal: jax.Array | None = None
@@ -56,8 +57,8 @@ class Bounds:
 
         Args:
           treeplex: the decisions.
-          values: `[Q, lanes]` of the actions.
-          strategy: `[Q, lanes]` the regret-matching rule's.
+          values: `[Q, lanes]` values of the actions.
+          strategy: `[Q, lanes]` next strategy of the regret-matching rule.
         """
         return strategy
 
@@ -70,11 +71,11 @@ class Bounds:
         return constant * plan
 
     def scaled(self, factor: FloatArray) -> Bounds:
-        """The same choice where all values are multiplied by `[lanes]` factors."""
+        """The same choice rule with all values multiplied by `[lanes]` factors."""
         return self
 
     def floored(self, treeplex: Treeplex, strategy: jax.Array) -> jax.Array:
-        """π → (1−ε)π + ε·p, `[Q, lanes]`."""
+        """Mixes the floors into a strategy: π → (1−ε)π + ε·p, `[Q, lanes]`."""
         if self.floor is None:
             return strategy
         parts = [self._mixed(level, level.actions_of(strategy)) for level in treeplex.levels()]
@@ -88,9 +89,9 @@ class Bounds:
         return legal / jnp.maximum(expand_infosets(treeplex, sum_actions(treeplex, legal)), 1)
 
     def divisor(self, level: Level, positive: jax.Array, tolerance: jax.Array) -> jax.Array:
-        """`[infosets, L]` divisor of a level's positive regrets in `match`.
+        """`[infosets, L]` sum of a level's positive regrets, by which `match` divides them.
 
-        Without positive regrets it is minus the number of legal actions.
+        If the sum is at most `tolerance`, the result is minus the number of legal actions.
         """
         total = level.sums(positive)
         if self.legal is None:
@@ -110,11 +111,11 @@ class Bounds:
         if self.floor is None:
             return strategy
         floor = level.actions_of(self.floor)
-        free = jnp.maximum(1 - level.sums(floor), 0)  # floors that leave no choice may round to more than 1
+        free = jnp.maximum(1 - level.sums(floor), 0)  # sums of floors that leave no choice may round above 1
         return level.expand(free) * strategy + floor
 
     def best(self, level: Level, q: jax.Array) -> jax.Array:
-        """The most that the infosets of a level can be worth, `[actions, lanes]` → `[infosets, lanes]`."""
+        """Values of a level's infosets under a best response, `[actions, lanes]` → `[infosets, lanes]`."""
         allowed = q if self.legal is None else jnp.where(level.actions_of(self.legal), q, -jnp.inf)
         value = level.largest(allowed)
         if self.legal is not None:
@@ -126,12 +127,12 @@ class Bounds:
 
 
 def match(treeplex: Treeplex, basis: jax.Array, tolerance: jax.Array, bounds: Bounds) -> jax.Array:
-    """Regret matching at every infoset, then the floor.
+    """Regret matching at every infoset, with the floors mixed in.
 
     Args:
       treeplex: the player's decisions.
       basis: `[Q, lanes]` regrets to match.
-      tolerance: `[I, lanes]` a sum of positive regrets up to this counts as none.
+      tolerance: `[I, lanes]` sums of positive regrets up to this count as 0.
       bounds: legal actions and floors.
 
     Returns:
@@ -155,10 +156,11 @@ def match(treeplex: Treeplex, basis: jax.Array, tolerance: jax.Array, bounds: Bo
 
 @runtime_checkable
 class Rule(Protocol):
-    """Update of one player's strategy from its action values: a pytree with any state.
+    """Update rule of one player's strategy from its action values; a pytree, with a state of any structure.
 
-    Its numbers are traced, so that rules which differ in numbers alone share a compiled program. A rule with
-    a state of its own is most easily a frozen dataclass registered by `jax.tree_util.register_static`.
+    The rule's numbers are traced, so that rules that differ only in numbers share a compiled program. The
+    simplest way to write a rule with its own state is a frozen dataclass registered by
+    `jax.tree_util.register_static`.
     """
 
     @property
@@ -184,15 +186,15 @@ class Rule(Protocol):
         values: tuple[jax.Array, jax.Array],
         t: jax.Array,
     ) -> tuple[Any, jax.Array]:
-        """One iteration.
+        """Performs one iteration.
 
         Args:
           treeplex: the decisions.
           bounds: legal actions and floors, which the strategy must respect.
           tolerance: `[I, lanes]` largest sum of positive regrets that counts as rounding.
-          state: of the rule.
+          state: the rule's state.
           strategy: `[Q, lanes]` the last strategy.
-          values: of actions `[Q, lanes]`, and of infosets `[I, lanes]` under that strategy.
+          values: values of actions `[Q, lanes]` and of infosets `[I, lanes]` under that strategy.
           t: number of the iteration, from 1.
 
         Returns:
@@ -212,15 +214,15 @@ class RegretMatching:
     """Regret matching with discounted regrets, predictions and weighted averages.
 
     Its numbers are traced. In a problem that is solved without the driver, which splits lanes into chunks,
-    they may be `[1, lanes]`, one for every lane.
+    they may be arrays `[1, lanes]` with a number for each lane.
 
     Attributes:
-      name: the command line's spelling.
-      plus: regrets below zero are set to zero.
+      name: name on the command line.
+      plus: True if negative regret sums are set to 0.
       positive_discount: α; positive regrets are multiplied by t^α / (t^α + 1) after iteration t, for ∞ by 1.
       negative_discount: β; the same for negative ones.
-      predictive: the next strategy matches the regret sums plus a prediction, the last iteration's regrets.
-        Static, so that rules without a prediction write their regrets once.
+      predictive: True if the next strategy matches the regret sums plus a prediction, which is the regrets of
+        the last iteration. Static, so that rules without a prediction write their regrets only once.
       trust: factor of the prediction.
       averaging: γ; iteration t has weight t^γ in the average.
     """
@@ -234,7 +236,7 @@ class RegretMatching:
     averaging: float = 0.0
 
     def general(self) -> RegretMatching:
-        """The same rule in predictive form, with trust 0 if it has none: all rules share its program."""
+        """The rule in predictive form, with trust 0 if it is not predictive: all rules share its program."""
         return self if self.predictive else dataclasses.replace(self, predictive=True, trust=0.0)
 
     def weight(self, t: jax.Array) -> jax.Array:
@@ -255,7 +257,7 @@ class RegretMatching:
         values: tuple[jax.Array, jax.Array],
         t: jax.Array,
     ) -> tuple[jax.Array, jax.Array]:
-        """One iteration."""
+        """Performs one iteration; see `Rule.update`."""
         regret_sum, basis = self.learn(treeplex, bounds, state, values, t)
         # The old strategy is not used below: without the barrier XLA keeps a copy of it.
         regret_sum, basis = jax.lax.optimization_barrier((regret_sum, basis))
@@ -275,7 +277,7 @@ class RegretMatching:
           treeplex: the player's decisions.
           bounds: legal actions and floors.
           regret_sum: `[Q, lanes]` the current regrets.
-          values: of actions `[Q, lanes]`, and of infosets `[I, lanes]` under the strategy played.
+          values: values of actions `[Q, lanes]` and of infosets `[I, lanes]` under the last strategy.
           t: number of the iteration, from 1.
 
         Returns:
@@ -289,7 +291,7 @@ class RegretMatching:
         return total, self.basis(total, regret)
 
     def kept(self, t: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Discount of positive and of negative regrets after iteration t."""
+        """Discount factors of positive and of negative regrets after iteration t."""
         negative = jnp.where(self.plus, 0, _discount(self.negative_discount, t))
         return _discount(self.positive_discount, t), negative
 
@@ -301,7 +303,7 @@ class RegretMatching:
         return total * jnp.where(total > 0, *kept)
 
     def basis(self, regret_sum: jax.Array, regret: jax.Array) -> jax.Array:
-        """Regrets that the next strategy matches, given those of the last iteration."""
+        """Regrets that the next strategy matches, given the regret sums and the last iteration's regrets."""
         return regret_sum + self.trust * regret if self.predictive else regret_sum
 
 
@@ -320,11 +322,11 @@ SAPCFR_PLUS = RegretMatching(name="sapcfr+", plus=True, predictive=True, trust=1
 
 
 def find_rule(algorithm: str | Rule, name: str = "algorithm", besides: tuple[str, ...] = ()) -> Rule:
-    """The rule of a name; ValueError for an unknown one.
+    """The rule with a name; raises ValueError for an unknown name.
 
     Args:
-      algorithm: a name, or a rule.
-      name: of the argument, for the error.
+      algorithm: a name, or a rule, which is returned unchanged.
+      name: name of the argument, for the error.
       besides: other names that the caller accepts, for the error.
     """
     if isinstance(algorithm, Rule):

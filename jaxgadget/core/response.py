@@ -26,13 +26,13 @@ class Evaluation:
     """Values of two strategies against each other and against best responses.
 
     Attributes:
-      guaranteed: for both players `[num_subgames, lanes]`, value of its strategy, in its own utility,
-        against a best response within the other's bounds.
-      below: for both players `[R, lanes]`, value of the *other* player's best response below
-        each of its roots, before the root's scale, in the other's utility.
-      value: `[num_subgames, lanes]` player 0's value when both play these strategies.
-      root_values: for both players `[R, lanes]` the same below each of its roots, in its own utility, before
-        the root's scale.
+      guaranteed: for each player `[num_subgames, lanes]`, value of its strategy against a best response
+        within the other player's bounds, in its own utility.
+      below: for each player `[R, lanes]`, value of the *other* player's best response below each of the other
+        player's roots, in the other player's utility and before the root's scale.
+      value: `[num_subgames, lanes]` player 0's value when both players follow these strategies.
+      root_values: for each player `[R, lanes]`, its value below each of its roots when both players follow
+        these strategies, in its own utility and before the root's scale.
       gap: `[num_subgames, lanes]` NashConv of each subgame's game.
     """
 
@@ -44,7 +44,7 @@ class Evaluation:
 
 
 def evaluate(problem: Problem, strategy: tuple[Parts, Parts], payoff_state: Any = None) -> Evaluation:
-    """Evaluates both strategies in every subgame and lane."""
+    """Evaluates both strategies `[Q, lanes]` in every subgame and lane, also against best responses."""
     check_precision(problem)
     plan = tuple(follow(problem.sides[p], problem.terms[p], strategy[p]) for p in (0, 1))
     reach = payoff_reaches(problem, (plan[0], plan[1]))
@@ -67,6 +67,6 @@ def evaluate(problem: Problem, strategy: tuple[Parts, Parts], payoff_state: Any 
 
 
 def payoff_reaches(problem: Problem, plan: tuple[Parts, Parts]) -> tuple[jax.Array, jax.Array]:
-    """Both players' reaches as the payoff sees them."""
+    """`[S, lanes]` both players' reach as used by the payoff; see `problem.payoff_reach`."""
     first, second = (payoff_reach(problem.sides[p], problem.terms[p], plan[p]) for p in (0, 1))
     return first, second

@@ -1,4 +1,4 @@
-"""Results of a batch: one row a lane, the lanes that failed, a sentence, a table and a file."""
+"""Results of a batch, one row per lane: failures, a one-sentence summary, a table and a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_FAILURES: Mapping[int, str] = types.MappingProxyType({})
 
 
 class LaneResult(abc.ABC):
-    """Results with one row a lane.
+    """Results with one row per lane.
 
     A subclass defines the columns that identify its lanes (`lane_columns`) and its numbers (`number_columns`,
     `[lanes]` each). Numbers of a lane that failed are NaN.
@@ -45,18 +45,18 @@ class LaneResult(abc.ABC):
     @property
     @abc.abstractmethod
     def message(self) -> str:
-        """Convergence of the solve and the remedy, in a sentence."""
+        """One-sentence summary of the solve's convergence, with a remedy if it is insufficient."""
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a lane; numbers of failed lanes are NaN, and `failure` is the reason."""
+        """One row per lane; numbers of failed lanes are NaN, and the column `failure` gives the reason."""
         columns = {**self.lane_columns, **self.number_columns}
         num_lanes = max(len(values) for values in columns.values() if _has_lanes(values))
         columns["failure"] = [self.failures.get(lane) for lane in range(num_lanes)]
         return pd.DataFrame({name: _as_column(values) for name, values in columns.items()})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes `table` as CSV or Parquet, by the file's suffix, atomically.
+        """Writes `table` atomically as CSV or Parquet, depending on the file's suffix.
 
         Raises:
           ValueError: if the suffix is neither `.csv` nor `.parquet`.
@@ -91,15 +91,15 @@ def convergence(
     target_gap: float | None = None,
     name: str = "largest gap",
 ) -> str:
-    """The convergence of a solve and the remedy, in a sentence.
+    """One-sentence summary of a solve's convergence, with a remedy if it is insufficient.
 
     Args:
-      gap: gaps of all games; NaN where a solve failed.
-      iterations: the largest number done.
+      gap: gaps of all games, in units of the payoff; NaN where a solve failed.
+      iterations: largest number of completed iterations.
       algorithm: the rule's name, or `lp`.
-      small: gap from which no advice is given, in units of the payoff.
-      target_gap: the gap that was aimed at.
-      name: of the gap.
+      small: largest gap that needs no remedy, in units of the payoff.
+      target_gap: the requested gap, if any.
+      name: name of the gap.
     """
     largest = float(np.nanmax(gap, initial=0.0))
     advice = "" if largest <= small or algorithm == LP else "; increase iterations to lower it"

@@ -1,7 +1,7 @@
-"""A sparse matrix times a dense one with lanes, as gathers.
+"""Products of a sparse matrix and a dense one with lanes, as gathers.
 
-Both sums of a solver are of this kind: the values of the infosets below a sequence, and
-the payoff against an opponent's reach where blocks would be mostly empty.
+Both sums of a solver have this form: the values of the infosets below a sequence, and
+the payoff against an opponent's reach if blocks would be mostly empty.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from jaxgadget.core.host import Rounding, exact_size
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 UNROLLED_WIDTH = 16
-"""Wider buckets are one contraction instead of a chain of fused gathers."""
+"""Maximum width of a bucket that is a chain of fused gathers; wider ones are a contraction."""
 
 EXACT = jax.lax.Precision.HIGHEST
-"""Precision of contractions: by default a GPU rounds float32 to ten bits."""
+"""Precision of contractions; by default a GPU rounds the mantissa of float32 to ten bits."""
 
 MIN_FILL = 0.3
-"""Below this share of used cells, rows are sorted into buckets of similar width."""
+"""Minimum share of used cells for a single bucket; otherwise rows are sorted into buckets by width."""
 
 
 def on_host(x: npt.NDArray[Any]) -> jax.Array:
-    """A NumPy array typed as one of JAX: it is copied to a device when a program first takes it."""
+    """A NumPy array typed as a JAX array; it is copied to a device when a program first uses it."""
     return cast("jax.Array", x)
 
 
@@ -42,24 +42,24 @@ def array_bytes(tree: Any) -> int:
 
 
 def pad_rows(values: npt.NDArray[Any], size: int, fill: int) -> npt.NDArray[Any]:
-    """`[n, …]` → `[size, …]`."""
+    """Pads the first axis with `fill`: `[n, …]` → `[size, …]`."""
     extra = [(0, size - len(values))] + [(0, 0)] * (values.ndim - 1)
     return np.pad(values, extra, constant_values=fill)
 
 
 def take_rows(x: jax.Array, index: jax.Array) -> jax.Array:
-    """`x[index]` for indices known to be in bounds: no check, no wrapping of negative ones."""
+    """`x[index]` for indices in bounds, without a check and without support for negative indices."""
     return x.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RowSums:
-    """`y[r] = Σ_c weight[r, c] · x[index[r, c]]`, rows in buckets of equal width.
+    """`y[r] = Σ_c weight[r, c] · x[index[r, c]]`, with rows in buckets of equal width.
 
     Attributes:
-      index: for every bucket `[width, rows]`.
-      weight: for every bucket `[width, rows]` or `[width, rows, lanes]`, 0 for unused cells.
+      index: for every bucket `[width, rows]` rows of x.
+      weight: for every bucket `[width, rows]` or `[width, rows, lanes]` weights, 0 for unused cells.
       slot_of_row: `[num_rows]` position of each row in the concatenated buckets, which are followed by a row
         of zeros; None if there is one bucket and it is in order.
     """
@@ -70,11 +70,11 @@ class RowSums:
 
     @property
     def num_rows(self) -> int:
-        """Rows of the result."""
+        """Number of rows of the result."""
         return self.weight[0].shape[1] if self.slot_of_row is None else self.slot_of_row.shape[0]
 
     def cells(self) -> Cells:
-        """The cells that are not 0."""
+        """The nonzero cells."""
         slot_of_row = np.arange(self.num_rows) if self.slot_of_row is None else np.asarray(self.slot_of_row)
         begin = np.cumsum([0, *(weight.shape[1] for weight in self.weight)]).tolist()
         buckets = [
@@ -103,7 +103,7 @@ class RowSums:
         return take_rows(jnp.concatenate(parts), self.slot_of_row)
 
     def of_parts(self, parts: Sequence[jax.Array]) -> jax.Array:
-        """The sums of an argument in parts, which are concatenated."""
+        """The sums of an argument given in parts, which are concatenated."""
         return self(jnp.concatenate(parts))
 
 
@@ -113,7 +113,7 @@ class ScatteredSums:
     """`y[row[i]] += x[i]`, sequentially.
 
     Attributes:
-      num_rows: rows of the result.
+      num_rows: number of rows of the result.
       row: `[n]` target of each row of x; `num_rows` for none.
     """
 
@@ -125,9 +125,9 @@ class ScatteredSums:
         return self.of_parts([x])
 
     def of_parts(self, parts: Sequence[jax.Array]) -> jax.Array:
-        """The sums of an argument in parts, one part after the other.
+        """The sums of an argument given in parts, added one part after the other.
 
-        Concatenated parts would be one loop, which determines the part of every number.
+        Concatenated parts would be compiled to one loop that looks up the part of every number.
         """
         total = jnp.zeros((self.num_rows, parts[0].shape[1]), parts[0].dtype)
         first = 0
@@ -149,16 +149,16 @@ def build_sums(
     rounding: Rounding = exact_size,
     platform: str | None = None,
 ) -> Sums:
-    """Sums of rows into few rows: scattered on a CPU, gathered elsewhere, where writes would collide.
+    """Builds sums of rows into fewer rows: scattered on a CPU; gathered elsewhere, as writes would collide.
 
     Scattering is one operation. On one core it takes 0.9 µs with 1 lane and 22 µs with 64 for
-    Leduc's 510 infosets, and gathering a dozen operations that are no faster.
+    Leduc's 510 infosets; gathering takes a dozen operations and is not faster.
 
     Args:
       row: `[n]` target of each row of the argument.
-      real: `[n]` True for rows that count.
-      num_rows: rows of the result.
-      dtype: of the weights.
+      real: `[n]` True for rows that are included.
+      num_rows: number of rows of the result.
+      dtype: floating-point type of the weights.
       rounding: rounding of sizes.
       platform: of the devices that will compute, in JAX's terms (`cpu`, `gpu`, `tpu`); by default that of
         the default device.
@@ -176,12 +176,13 @@ Cells = tuple[IntArray, IntArray, FloatArray]
 
 
 def list_cells(slot_of_row: IntArray, buckets: Sequence[tuple[IntArray, IntArray, FloatArray]]) -> Cells:
-    """The cells of a sparse matrix that are not 0.
+    """The nonzero cells of a sparse matrix.
 
     Args:
-      slot_of_row: `[num_rows]` position of each row in the concatenated buckets; past them if it is empty.
-      buckets: of every bucket, arrays that broadcast to one shape: position of each cell's row in the
-        concatenated buckets, and its column; and its value, perhaps with an axis of lanes.
+      slot_of_row: `[num_rows]` position of each row in the concatenated buckets; past their end for empty
+        rows.
+      buckets: for every bucket three arrays that broadcast to one shape: the position of each cell's row in
+        the concatenated buckets, the cell's column, and its value, optionally with an axis of lanes.
     """
     row_at = np.zeros(1 + max((int(position.max()) for position, _, _ in buckets), default=0), np.int64)
     full = slot_of_row < len(row_at)
@@ -223,8 +224,8 @@ def build_row_sums(
       row: `[m]` row of each entry.
       column: `[m]` column of each entry.
       value: `[m]` value of each entry.
-      num_rows: rows of the result.
-      dtype: of the weights.
+      num_rows: number of rows of the result.
+      dtype: floating-point type of the weights.
       rounding: rounding of the number of rows of a bucket.
     """
     order = np.argsort(row, kind="stable")
@@ -260,7 +261,7 @@ def build_row_sums(
 
 
 def _bucket_width(count: IntArray) -> IntArray:
-    """Rounds the number of entries of a row up to a power of two, so that few buckets are needed."""
+    """Rounds numbers of entries per row up to powers of two, so that few buckets are needed."""
     return np.where(count > 0, 1 << np.ceil(np.log2(np.maximum(count, 1))).astype(np.int64), 0)
 
 

@@ -1,4 +1,4 @@
-"""Solves batches of games, by regret matching or by linear programs, and certifies the strategies."""
+"""Solves batches of games by regret matching or linear programs, and certifies the strategies."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ class BatchSolution:
     """A solved batch, on the host and in float64; G games without padding, L lanes.
 
     Attributes:
-      strategy: both players' strategies below their roots, `[Q_p, L]`; `[0, L]` of players without a
-        requested strategy.
-      guaranteed: for both players `[G, L]`, the least value of its strategy, in its own utility.
+      strategy: both players' strategies below their roots, `[Q_p, L]`; `[0, L]` for a player whose strategy
+        is not requested.
+      guaranteed: for each player `[G, L]`, the least value of its strategy, in its own utility.
       gap: `[G, L]` NashConv of each game: its optimum lies in [guaranteed, guaranteed + gap]. Rounding may
         make it negative.
-      below: for both players `[R_o, L]`, `V(s)` of the *other* player's roots in its own utility: against the
-        best response below them, before the root's scale.
-      entered: for both players `[R_p, L]`, probability that its own choices in the entry lead to each root.
-      value: `[G, L]` player 0's value when both play their strategies; None unless requested.
-      root_values: for both players `[R_p, L]` the same below each of its roots, in its own utility, before
-        the root's scale; None unless requested.
-      iterations: `[L]` number of iterations, of the simplex method for linear programs.
-      epsilon: `[L]` the smallest ε of the lane's games, 0 if all are empty, NaN in lanes that failed; None
-        unless linear programs search for it.
+      below: for each player `[R_o, L]`, value `V(s)` of its strategy at the *other* player's roots against
+        the other player's best response below them, in its own utility and before the root's scale.
+      entered: for each player `[R_p, L]`, probability that its own choices in the entry lead to each root.
+      value: `[G, L]` player 0's value when both players follow these strategies; None unless requested.
+      root_values: for each player `[R_p, L]`, its value below each of its roots when both players follow
+        these strategies, in its own utility and before the root's scale; None unless requested.
+      iterations: `[L]` number of iterations; of the simplex method for linear programs.
+      epsilon: `[L]` the smallest ε of the lane's games, 0 if all are empty, NaN in failed lanes; None
+        unless linear programs determine ε.
       plan: split of the lanes; None for linear programs.
-      failures: lanes whose linear programs were not solved, and the reason; their numbers are NaN.
+      failures: lanes whose linear programs were not solved, with the reason; their numbers are NaN.
     """
 
     strategy: Pair
@@ -62,7 +62,7 @@ class BatchSolution:
 
     @functools.cached_property
     def overflows(self) -> dict[int, int]:
-        """Lanes with numbers that are not finite, and the first such game."""
+        """Maps each lane with a gap that is not finite to the first such game."""
         return find_overflows(self.gap)
 
 
@@ -84,21 +84,21 @@ def solve_batch(
     Args:
       batch: the games.
       solver: settings of the solve.
-      fallback: makes both players' strategies of some lanes where the average is not taken or has no mass; by
-        default the uniform strategy where it has no mass.
+      fallback: function of lane indices that returns both players' strategies where the average is not used
+        or has no mass; by default the strategy is uniform where the average has no mass.
       players: players whose strategies are returned.
       played: also compute the values of both strategies against each other.
-      plan: split of the lanes; by default as memory allows. No effect with linear programs.
+      plan: split of the lanes; by default planned here. No effect with linear programs.
       names: `L` names of the lanes, for errors of linear programs.
       goals: `L` goals of linear programs; by default the player who updates last maximises its guaranteed
         value in every game.
-      perturbed: makes the same games with another ε. If given, `batch` has ε = 0, and linear programs look
-        for the largest ε whose optimal basis stays optimal at ε = 0 (`lp.refined`).
-      report: progress callback; receives the number of completed iterations, or that share of
-        `solver.num_iterations` as lanes whose linear programs are solved.
+      perturbed: function of ε that builds the same games with that ε. If given, `batch` has ε = 0, and linear
+        programs search for the largest ε whose optimal basis remains optimal at ε = 0 (`lp.refined`).
+      report: progress callback; receives the number of completed iterations; for linear programs,
+        `solver.num_iterations` × the share of solved lanes.
 
     Raises:
-      ValueError: if a checkpoint is of another solve or cannot be written, or the games do not fit.
+      ValueError: if a checkpoint is of another solve or cannot be written, or the games do not fit in memory.
     """
     make_fallback = _no_fallback if fallback is None else fallback
     if names is None:
@@ -139,7 +139,7 @@ def _solve_exactly(
 ) -> BatchSolution:
     """Solves a batch by linear programs, lane by lane; arguments as in `solve_batch`.
 
-    A lane whose linear program is not solved leaves the others alone.
+    A lane whose linear program is not solved is recorded in `failures` and does not affect the others.
     """
     num_lanes = batch.num_lanes
     strategies, failures = list[tuple[Behaviour, Behaviour]](), dict[int, str]()
@@ -158,7 +158,7 @@ def _solve_exactly(
             try:
                 with np.errstate(
                     over="ignore", invalid="ignore"
-                ):  # programs refuse numbers that are not finite
+                ):  # linear programs reject numbers that are not finite
                     optimum = solve_lane(
                         lane, goal, name=name, fallback=(first, second), time_limit=solver.time_limit
                     )
@@ -185,7 +185,7 @@ def _solve_exactly(
 
 
 def _undefined_rows(problem: Problem) -> tuple[Behaviour, Behaviour]:
-    """Strategies of a lane that is not solved: NaN."""
+    """Strategies of NaN, for a lane whose solve failed."""
     first, second = (
         Behaviour(np.full(side.entry.num_actions, np.nan), np.full(side.body.num_actions, np.nan))
         for side in problem.sides
@@ -210,7 +210,7 @@ def _no_fallback(lanes: IntArray) -> Fallbacks:
 def _of_certificate(
     certificate: Certificate, batch: Batch, *, iterations: npt.NDArray[np.int64], **more: Any
 ) -> BatchSolution:
-    """The certificate without padding of games, as a solution."""
+    """Converts a certificate to a solution, without padding of games."""
 
     def games(x: Any) -> FloatArray:
         return x[: batch.num_games]
@@ -226,12 +226,12 @@ def _of_certificate(
 def find_earnings(
     batch: Batch, player: int, strategies: Sequence[FloatArray], plan: Plan | None = None
 ) -> list[FloatArray]:
-    """Earnings of a player with a fixed entry by the constants of its body, `[G, L]` for each strategy.
+    """Payoff of a player with a fixed entry from the constants of its body, `[G, L]` for each strategy.
 
     Args:
       batch: the games, in float64.
       player: the player.
-      strategies: `[Q, L]` below its roots.
+      strategies: strategies `[Q, L]` below the player's roots.
       plan: split of the lanes; by default a single chunk.
     """
     chunk, last = batch.num_lanes if plan is None else plan.chunk, batch.num_lanes - 1
@@ -247,5 +247,5 @@ def find_earnings(
 
 @compiled(quick=True)
 def _earned(side: Side, terms: Terms, rows: jax.Array) -> jax.Array:
-    entry = rows[: side.entry.num_actions]  # none: the entry is fixed
+    entry = rows[: side.entry.num_actions]  # no rows, as the entry is fixed
     return earned_alone(side, terms, follow(side, terms, Parts(entry, rows)))

@@ -20,46 +20,46 @@ if TYPE_CHECKING:
     from jaxgadget.core.regret import Rule
 
 LP = "lp"
-"""The algorithm that is none of CFR's: exact linear programs."""
+"""Name of the algorithm that solves exact linear programs instead of running CFR."""
 
 MAX_ITERATIONS = 2**31 - 1
-"""The largest count that the device's counter holds."""
+"""Maximum number of iterations, the largest value of the device's counter."""
 
 DEFAULT_ALGORITHM = "cfr+"
-"""Algorithm where neither the user nor the function chooses one; this and the next two."""
+"""Algorithm if neither the user nor the called function chooses one; likewise for the next two constants."""
 
 DEFAULT_ITERATIONS = 1000
-"""Iterations of CFR."""
+"""Default number of iterations of CFR."""
 
 DEFAULT_CHECK_EVERY = 100
-"""Iterations between two checks of the gap."""
+"""Default number of iterations between two checks of the gap."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Solver:
     """Settings of a solve, by counterfactual regret minimisation or by linear programs.
 
-    A setting left out takes the default of the function called, which its documentation states. Metadata
-    of the fields are for the command line, `jaxgadget.cli.fields`.
+    An omitted setting has the default of the called function, which its documentation states. The fields'
+    metadata are used by the command line, `jaxgadget.cli.fields`.
 
     Attributes:
       algorithm: regret-matching rule `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+` or `sapcfr+`, or a `Rule`;
-        `lp` for exact linear programs, which take no iterations, `target_gap` or `checkpoint`. By default
-        mostly `cfr+`.
-      iterations: largest number of iterations, each of which updates both players; by default mostly 1000.
-      target_gap: each lane stops at the first check that finds no larger gap in any of its subgames, in units
-        of the payoff; for hold'em spots also as a share of the pot, such as `1%`.
-      check_every: iterations between two checks of the gap; by default mostly 100.
+        `lp` for exact linear programs, which ignore `iterations` and cannot be combined with `target_gap` or
+        `checkpoint`. By default usually `cfr+`.
+      iterations: largest number of iterations, each of which updates both players; by default usually 1000.
+      target_gap: gap at which a lane stops, in units of the payoff: at the first check at which no subgame of
+        the lane has a larger gap. For hold'em spots also as a share of the pot, such as `1%`.
+      check_every: number of iterations between two checks of the gap; by default usually 100.
       dtype: precision of the solve, `float32` or `float64`; certificates are always in float64. By default
         float32 for batches of subgames and float64 for whole games.
       time_limit: seconds for each linear program; by default none.
-      memory_limit: bytes that a solve may take on each device; by default most of a GPU's free memory and
-        half of a CPU's.
+      memory_limit: maximum number of bytes of a solve on each device; by default most of a GPU's free memory
+        and half of a CPU's.
       devices: devices over which lanes are split; by default all of `jax.local_devices()`.
       checkpoint: file or folder from which to resume, and in which to save about every 20 seconds.
       progress: show a progress bar, or a line a minute in a log; by default a bar on a terminal or in a
         notebook.
-      chunk: lanes solved together; by default as many as memory and cores allow. Internal.
+      chunk: number of lanes solved together; by default planned by memory and cores. Internal.
       padded: round the sizes of subgames up, so that forests of similar shape share a program. Internal.
 
     Raises:
@@ -119,9 +119,7 @@ class Solver:
             checkpoint = None if self.checkpoint is None else os.fspath(self.checkpoint)
             for name, value in (("target_gap", self.target_gap), ("checkpoint", checkpoint)):
                 if value is not None:
-                    raise ValueError(
-                        f"{name}={value!r} with algorithm='lp': linear programs have none; leave it out"
-                    )
+                    raise ValueError(f"{name}={value!r} cannot be combined with algorithm='lp'; leave it out")
         object.__setattr__(self, "dtype", None if self.dtype is None else check_dtype(self.dtype).name)
         object.__setattr__(self, "time_limit", check_time(self.time_limit))
         object.__setattr__(self, "memory_limit", check_memory(self.memory_limit))
@@ -144,66 +142,66 @@ class Solver:
 
     @property
     def num_iterations(self) -> int:
-        """Largest number of iterations, resolved."""
+        """Largest number of iterations; the default if it is omitted."""
         return DEFAULT_ITERATIONS if self.iterations is None else int(self.iterations)
 
     @property
     def check_interval(self) -> int:
-        """Iterations between two checks of the gap, resolved."""
+        """Number of iterations between two checks of the gap; the default if it is omitted."""
         return DEFAULT_CHECK_EVERY if self.check_every is None else int(self.check_every)
 
     @property
     def max_gap(self) -> float | None:
-        """Gap at which to stop, in units of the payoff; ValueError for a share of the pot."""
+        """Gap at which to stop, in units of the payoff; raises ValueError for a share of the pot."""
         return _check_gap(self.target_gap)
 
     @property
     def pot_share(self) -> float | None:
-        """The target gap as a share of a spot's pot, if it is one."""
+        """The target gap as a fraction of a spot's pot; None unless it is given as a percentage."""
         text = self.target_gap
         percent = read_number(text[:-1]) if isinstance(text, str) and text.endswith("%") else None
         return None if percent is None or percent < 0 else percent / 100
 
     @property
     def precision(self) -> np.dtype[Any]:
-        """Floating-point type of the solve, resolved."""
+        """Floating-point type of the solve; float32 if it is omitted."""
         return np.dtype("float32" if self.dtype is None else self.dtype)
 
     @property
     def checkpoint_path(self) -> pathlib.Path | None:
-        """The checkpoint's file or folder."""
+        """Path of the checkpoint's file or folder; None without a checkpoint."""
         return None if self.checkpoint is None else pathlib.Path(self.checkpoint)
 
     @property
     def placement(self) -> Placement:
-        """The devices, resolved."""
+        """The placement on the devices; on all local ones if they are omitted."""
         from jaxgadget.core.devices import find_placement
 
         return find_placement(self.devices)
 
     def iterative_rule(self) -> Rule:
-        """The regret-matching rule; ValueError for linear programs."""
+        """The regret-matching rule; raises ValueError for linear programs."""
         from jaxgadget.core.regret import find_rule
 
         return find_rule(LP) if (rule := self.rule) is None else rule
 
     def iterative(self) -> Solver:
-        """These settings, for a function that has no linear programs; ValueError for `lp`."""
+        """These settings, for a function without linear programs; raises ValueError for `lp`."""
         self.iterative_rule()
         return self
 
     def only(self, *names: str) -> Solver:
-        """These settings alone; the others are left out."""
+        """A solver with only the named settings; the others are omitted."""
         return Solver(**{name: getattr(self, name) for name in names})
 
     def with_defaults(self, default: Solver) -> Solver:
-        """These settings, those left out taken from others."""
+        """These settings, with omitted ones taken from `default`."""
         missing = [name for name in SETTINGS if getattr(self, name) is None]
         return dataclasses.replace(self, **{name: getattr(default, name) for name in missing})
 
 
 SETTINGS = tuple(field.name for field in dataclasses.fields(Solver) if not field.metadata.get("internal"))
-"""Names of the settings that a user may give."""
+"""Names of the public settings."""
 
 
 def choose_solver(
@@ -215,18 +213,19 @@ def choose_solver(
     without: Sequence[str] = (),
     pots: bool = False,
 ) -> Solver:
-    """The settings of a call: the user's solver and keywords, else the function's defaults.
+    """The settings of a call: the user's solver and keywords, otherwise the function's defaults.
 
     Args:
-      solver: as the user gives it.
-      default: settings of the function where the user gives none.
-      iterations: keyword of the function, for `solver.iterations`.
-      algorithm: keyword of the function, for `solver.algorithm`.
+      solver: the user's solver; None if it is omitted.
+      default: the function's defaults.
+      iterations: the function's keyword for `solver.iterations`.
+      algorithm: the function's keyword for `solver.algorithm`.
       without: names of settings that the function cannot use.
-      pots: whether the target gap may be a share of a pot.
+      pots: True if the target gap may be a share of a pot.
 
     Raises:
-      ValueError: if a keyword is given twice, or a setting that the function cannot use.
+      ValueError: if a setting is given both in `solver` and as a keyword, or the function cannot use a
+        setting.
     """
     chosen = Solver() if solver is None else solver
     if not isinstance(chosen, Solver):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -234,7 +233,10 @@ def choose_solver(
     given = {"iterations": iterations, "algorithm": algorithm}
     for name, value in given.items():
         if value is not None and (other := getattr(chosen, name)) is not None:
-            raise ValueError(f"{name}={value!r} beside {name}={other!r} of the solver: expected one of them")
+            raise ValueError(
+                f"{name}={value!r} cannot be combined with {name}={other!r} of the solver; expected one of "
+                "them"
+            )
     for name in without:
         if (value := getattr(chosen, name)) is not None:
             raise ValueError(f"{name}={value!r} of the solver has no effect here; leave it out")
@@ -246,14 +248,14 @@ def choose_solver(
 
 
 def _check_gap(gap: object) -> float | None:
-    """None or a number >= 0; ValueError otherwise."""
+    """Returns None or a number >= 0; raises ValueError for other values."""
     if gap is not None and not (is_finite_number(gap) and gap >= 0):
         raise ValueError(f"target_gap={gap!r}: expected a number >= 0, in units of the payoff")
     return None if gap is None else float(gap)
 
 
 def check_dtype(dtype: object) -> np.dtype[Any]:
-    """float32 or float64; ValueError otherwise."""
+    """Returns float32 or float64; raises ValueError for other types."""
     for name in ("float32", "float64"):
         if dtype == name or dtype is getattr(np, name) or dtype == np.dtype(name):
             return np.dtype(name)
@@ -261,7 +263,7 @@ def check_dtype(dtype: object) -> np.dtype[Any]:
 
 
 def check_iterations(iterations: object, name: str = "iterations") -> int:
-    """A whole number from 1 to the largest that the device counts to; ValueError otherwise."""
+    """Returns a whole number from 1 to `MAX_ITERATIONS`; raises ValueError for other values."""
     count = int(iterations) if isinstance(iterations, int | np.integer) else 0
     if isinstance(iterations, bool):
         count = 0
@@ -271,7 +273,7 @@ def check_iterations(iterations: object, name: str = "iterations") -> int:
 
 
 def check_time(time_limit: object) -> float | None:
-    """None or a positive number of seconds; ValueError otherwise."""
+    """Returns None or a positive number of seconds; raises ValueError for other values."""
     if time_limit is None:
         return None
     if not is_finite_number(time_limit) or not time_limit > 0:
@@ -280,7 +282,7 @@ def check_time(time_limit: object) -> float | None:
 
 
 def check_memory(memory_limit: object) -> int | None:
-    """None or a positive whole number of bytes; ValueError otherwise."""
+    """Returns None or a positive whole number of bytes; raises ValueError for other values."""
     if memory_limit is None:
         return None
     count = int(memory_limit) if isinstance(memory_limit, int | np.integer) else 0

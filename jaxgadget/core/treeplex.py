@@ -1,15 +1,15 @@
-"""The sweeps over one player's decisions: reach down, values up.
+"""Sweeps over one player's decisions: reaches top-down, values bottom-up.
 
-Every array has the lanes last. A strategy is `[Q, lanes]`, the probability of every
+Lanes are the last axis of every array. A strategy is `[Q, lanes]`, the probability of every
 (infoset, action); a reach or a gradient is `[S, lanes]` over sequences, S = roots + Q.
-A level's sequences lie slot by slot (`tree.sequence`), so that sums over the actions of its
-infosets, and the way back, are slices, and a single reduction where infosets are wide: measured on
-Leduc's numbers of actions, one core, regret matching takes 0.3 µs with 1 lane and 24 µs with 64; with
-gathers 6 and 58, with an infoset's actions side by side 3 and 47.
+A level's sequences are ordered slot by slot (`core.host`), so that sums over the actions of its infosets, and
+the inverse broadcasts, are slices, or a single reduction where infosets are wide. Measured on one core with
+Leduc's numbers of actions, regret matching takes 0.3 µs with 1 lane and 24 µs with 64; with gathers 6 and 58;
+with the actions of an infoset adjacent, 3 and 47.
 
-Where a player holds one of many hands and all else is public, its decisions are the public ones
-once for every hand. They lie *node by node*: all hands of a public infoset, or of an action there, side by
-side. Links between levels therefore exist for public infosets only, and move blocks of hands.
+In hand form, where a player holds one of many hands and all else is public, its decisions are the public
+ones, repeated for every hand. All hands of a public infoset, or of an action there, are adjacent. Links
+between levels therefore exist only for public infosets, and move blocks of hands.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from jaxgadget.core.host import HostTreeplex, Rounding, Run, exact_size, level_i
 from jaxgadget.core.rows import Sums, build_sums, take_rows
 
 MANY_SLICES = 100
-"""Above this number of sums over slices of decisions, compilation costs more than slicing saves: if a level
-has more than three different numbers of actions, its sums are then over slots padded to the longest.
-Liar's Dice 1×6, with 185: 10 s of compiling instead of 16. Liar's Dice 1×4, with 58, one lane: 26 µs an
-iteration instead of 21."""
+"""Maximum number of sums over slices of decisions; with more, compilation costs more than slicing saves, so
+that levels with more than three different numbers of actions are summed over slots padded to the longest.
+Padded, Liar's Dice 1×6 with 185 sums compiles in 10 s instead of 16; Liar's Dice 1×4 with 58 sums and one
+lane would take 26 µs per iteration instead of 21."""
 
 WIDE = 64
 """At least this many adjacent slots of equal size are combined by one reduction instead of one by one.
@@ -45,25 +45,25 @@ lane: 8 µs instead of 4, 64 lanes: 0.6 ms both ways. In hundreds of infosets of
 twice as long."""
 
 LIKE_LEVELS = 32
-"""Runs of at least this many levels of one shape are swept by a `scan` instead of one by one.
+"""Minimum number of consecutive levels of one shape that are swept by a `scan` instead of one by one.
 
-Otherwise every level compiles for 0.1 s in all. A chain of 300 decisions, one lane: 10 iterations take 2 s,
-compiling included, instead of 39, and each further one 20 µs instead of 230. 32 levels of one infoset
-with 64 lanes: 0.8 s of compiling instead of 5.4, but 95 µs an iteration instead of 51."""
+Without a `scan`, compilation takes 0.1 s per level. For a chain of 300 decisions with one lane, 10 iterations
+take 2 s including compilation instead of 39, and each further iteration 20 µs instead of 230. For 32 levels
+of one infoset with 64 lanes, compilation takes 0.8 s instead of 5.4, but an iteration 95 µs instead of 51."""
 
 LIKE_ACTIONS = 16
-"""Levels with more actions are swept one by one all the same: a scan over 16 levels of 1500 actions with 64
-lanes saves 1.5 s of compiling, and takes 16 ms an iteration instead of 6."""
+"""Maximum number of actions of a level that is swept by a `scan`: over 16 levels of 1500 actions with 64
+lanes, a `scan` saves 1.5 s of compilation, but an iteration takes 16 ms instead of 6."""
 
 
 class Level(NamedTuple):
-    """Position of a level, or of a stack of like levels, in the arrays of its player.
+    """Position of a level, or of a stack of levels of one shape, in the arrays of its player.
 
     Attributes:
-      first_infoset: its first row of `[I, …]` arrays; traced within a scan over the levels of a stack.
-      first_action: its first row of `[Q, …]` arrays, in the same form.
+      first_infoset: its first row in arrays `[I, …]`; traced within a scan over the levels of a stack.
+      first_action: its first row in arrays `[Q, …]`; likewise.
       runs: the infosets of one level, widest first.
-      repeats: number of equal levels in the stack; operations on their infosets are done for all at once.
+      repeats: number of levels in the stack; operations on their infosets apply to all levels at once.
       padded: True if sums are over slots padded to the longest, instead of run by run.
     """
 
@@ -75,39 +75,39 @@ class Level(NamedTuple):
 
     @property
     def num_infosets(self) -> int:
-        """Infosets of all its levels."""
+        """Number of infosets of all its levels."""
         return self.repeats * level_infosets(self.runs)
 
     @property
     def num_actions(self) -> int:
-        """Actions of all its levels."""
+        """Number of actions of all its levels."""
         return self.repeats * sum(slot_counts(self.runs))
 
     @property
     def widths(self) -> npt.NDArray[np.int64]:
-        """`[infosets]` number of actions of each."""
+        """`[infosets]` number of actions of each infoset."""
         widths = np.repeat([run.num_actions for run in self.runs], [run.num_infosets for run in self.runs])
         return np.tile(widths, self.repeats)
 
     def num_choices(self, dtype: DTypeLike) -> jax.Array:
-        """`[infosets, 1]` the widths on the device, without a table in the compiled program."""
+        """`[infosets, 1]` `widths` on the device, computed without a table in the compiled program."""
         parts = [jnp.full((run.num_infosets, 1), run.num_actions, dtype) for run in self.runs]
         return jnp.concatenate(parts * self.repeats)
 
     @property
     def slots(self) -> list[int]:
-        """Actions of every slot of every run; of a stack as a whole."""
+        """Number of actions of every slot of every run; a single total for a stack."""
         if self.repeats > 1:
             return [self.num_actions]
         widest = self.runs[0].num_actions
         return [run.num_infosets for slot in range(widest) for run in self.runs if run.num_actions > slot]
 
     def infosets_of(self, x: jax.Array) -> jax.Array:
-        """Its rows of an array over infosets: `[I, L]` → `[infosets, L]`."""
+        """The level's rows of an array over infosets: `[I, L]` → `[infosets, L]`."""
         return _rows_from(x, self.first_infoset, self.num_infosets)
 
     def actions_of(self, x: jax.Array) -> jax.Array:
-        """Its rows of an array over actions: `[Q, L]` → `[actions, L]`."""
+        """The level's rows of an array over actions: `[Q, L]` → `[actions, L]`."""
         return _rows_from(x, self.first_action, self.num_actions)
 
     def nth(self, number: jax.Array) -> Level:
@@ -123,13 +123,13 @@ class Level(NamedTuple):
         return self._each(functools.partial(self._fold, reduce=jnp.sum, combine=jax.lax.add, nothing=0), x)
 
     def largest(self, x: jax.Array) -> jax.Array:
-        """The largest of every infoset's actions, within the level."""
+        """Maxima over the actions of every infoset, within the level: `[actions, L]` → `[infosets, L]`."""
         return self._each(
             functools.partial(self._fold, reduce=jnp.max, combine=jax.lax.max, nothing=-jnp.inf), x
         )
 
     def slot_rows(self, x: jax.Array) -> list[jax.Array]:
-        """`expand` as a list of its slots, which concatenate to `[actions, L]`; a single part for a stack."""
+        """Slots of `expand(x)`, which concatenate to `[actions, L]`; a single part for a stack."""
         if self.repeats > 1:
             return [self.expand(x)]
         return self._slots(x)
@@ -139,7 +139,7 @@ class Level(NamedTuple):
         return self._each(lambda rows: jnp.concatenate(self._slots(rows)), x)
 
     def _each(self, function: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
-        """Applies a function of one level's rows to those of every level."""
+        """Applies a function of one level's rows to the rows of every level."""
         if self.repeats == 1:
             return function(x)
         by_level = jax.vmap(function)(x.reshape(self.repeats, -1, x.shape[-1]))
@@ -156,7 +156,7 @@ class Level(NamedTuple):
         return parts
 
     def _equal_slots(self) -> list[tuple[int, int]]:
-        """Adjacent slots of equal size: their number, and the infosets that have them."""
+        """For each group of adjacent slots of equal size, the numbers of slots and of their infosets."""
         return [(len(list(slots)), count) for count, slots in itertools.groupby(slot_counts(self.runs))]
 
     def _fold(
@@ -166,7 +166,8 @@ class Level(NamedTuple):
         combine: Callable[[jax.Array, jax.Array], jax.Array],
         nothing: float,
     ) -> jax.Array:
-        # Terms of the sums: an array, its first row and the number of rows, those of the first infosets.
+        # Terms of the sums: an array, its first row, and its number of rows, which belong to the first
+        # infosets.
         terms: list[tuple[jax.Array, int, int]] = []
         begin = 0
         for slots, count in self._equal_slots():
@@ -178,7 +179,8 @@ class Level(NamedTuple):
                 terms.append((reduce(rows, axis=0), 0, count))
             begin = end
         if self.padded:
-            # From the last term, the shortest, to the first: so each is looked at only where it is.
+            # From the last term, which is the shortest, to the first, so that each is read only where it
+            # exists.
             parts = [_rows(array, at, at + count) for array, at, count in terms]
             return functools.reduce(lambda rest, part: _add_first(part, rest, combine, nothing), parts[::-1])
         parts = []
@@ -200,19 +202,19 @@ def _add_first(
 
 
 def _rows(x: jax.Array, first: int, last: int) -> jax.Array:
-    """`x[first:last]`, which takes twice as long to trace; a game has hundreds of these."""
+    """`x[first:last]`, in half the tracing time; a game has hundreds of slices."""
     return jax.lax.slice_in_dim(x, first, last)
 
 
 def _rows_from(x: jax.Array, first: int | jax.Array, count: int) -> jax.Array:
-    """`x[first : first + count]`, also where the first row is traced."""
+    """`x[first : first + count]`; `first` may be traced."""
     if isinstance(first, int):
         return _rows(x, first, first + count)
     return jax.lax.dynamic_slice_in_dim(x, first, count)
 
 
 Reduce = Callable[[Level, jax.Array], jax.Array]
-"""Values of the infosets of a level: `(level, q[actions, lanes]) → [infosets, lanes]`."""
+"""Function that reduces action values of a level: `(level, q[actions, lanes]) → [infosets, lanes]`."""
 
 
 @jax.tree_util.register_dataclass
@@ -220,19 +222,19 @@ Reduce = Callable[[Level, jax.Array], jax.Array]
 class Treeplex:
     """One player's decisions on the device.
 
-    Many narrow levels of one shape in a row are a stack, see `LIKE_LEVELS`; other levels are separate.
+    Many consecutive narrow levels of one shape form a stack, see `LIKE_LEVELS`; other levels are separate.
 
     Attributes:
-      num_roots: sequences at the top.
+      num_roots: number of sequences at the top.
       runs: the runs of every level, or of one level of a stack; with `num_roots`, `repeats` and `hands`, the
         static shape.
       repeats: number of levels of each stack.
-      hands: number of neighbouring roots, infosets and sequences that differ in the player's hand alone.
-      parent: for every level, for each of its infosets, the row above in the level above; of a stack
-        `[levels, infosets]`. Of `hands` infosets that are neighbours there is one row, and it counts blocks.
-      below: for every level the sum over infosets into the sequences of the level above, likewise of blocks;
-        a stack's arrays have an axis of levels first.
-      share: `[Q]` for every action 1 / number of actions of its infoset.
+      hands: number of adjacent roots, infosets and sequences that differ only in the player's hand.
+      parent: for every level `[infosets]`, the sequence above each infoset, as a row of the level above; for
+        a stack `[levels, infosets]`. In hand form, one row per block of hands, with indices of blocks.
+      below: for every level the sums over infosets into the sequences of the level above, also by block;
+        arrays of a stack have a first axis of levels.
+      share: `[Q]` 1 / number of actions of each action's infoset.
       real: `[I]` False for padding.
     """
 
@@ -247,26 +249,26 @@ class Treeplex:
 
     @property
     def num_infosets(self) -> int:
-        """I, padding included."""
+        """Number of infosets, I, including padding."""
         return self.real.shape[0]
 
     @property
     def num_actions(self) -> int:
-        """Q, (infoset, action) pairs."""
+        """Number of (infoset, action) pairs, Q."""
         return self.share.shape[0]
 
     @property
     def num_sequences(self) -> int:
-        """S, roots and actions."""
+        """Number of sequences, S: roots and actions."""
         return self.num_roots + self.num_actions
 
     @property
     def slots(self) -> list[int]:
-        """Actions of every level, slot and run: rows of the pieces in which `core.cfr` may keep arrays."""
+        """Number of actions of every level, slot and run: sizes of the pieces that `core.cfr` may use."""
         return [count for level in self.levels() for count in level.slots]
 
     def levels(self) -> list[Level]:
-        """All levels and stacks of them, top-down."""
+        """All levels and stacks, top-down."""
         levels: list[Level] = []
         infoset = action = 0
         slices = sum(run.num_actions for runs in self.runs for run in runs)
@@ -279,7 +281,7 @@ class Treeplex:
 
 
 class _Links(NamedTuple):
-    """Link of a level to the one above: see `parent` and `below` of `Treeplex`."""
+    """Links of a level to the level above: `parent` and `below` of `Treeplex`."""
 
     parent: jax.Array
     below: Sums
@@ -295,9 +297,9 @@ def to_device(
 
     Args:
       treeplex: the decisions.
-      dtype: of the weights.
+      dtype: floating-point type of the weights.
       rounding: rounding of sizes.
-      platform: of the devices that will compute; see `build_sums`.
+      platform: platform of the devices that will compute; see `build_sums`.
     """
     hands, treeplex = treeplex.hands, treeplex.one_hand
     links: list[_Links] = []
@@ -327,7 +329,7 @@ def to_device(
 
 
 def _find_stacks(runs: Sequence[tuple[Run, ...]], links: Sequence[_Links]) -> list[slice]:
-    """Grouping of levels into entries of a `Treeplex`: narrow ones of one shape together, others alone."""
+    """Groups levels into entries of a `Treeplex`: consecutive narrow levels of one shape form a stack."""
     stacks: list[slice] = []
 
     def shape(level: int) -> tuple[Any, ...]:
@@ -345,14 +347,14 @@ def _find_stacks(runs: Sequence[tuple[Run, ...]], links: Sequence[_Links]) -> li
 
 
 def _stack(links: Sequence[_Links]) -> _Links:
-    """Arrays of equal levels as one, with an axis of levels first; a single level is returned as is."""
+    """Stacks the arrays of levels along a new first axis; a single level is returned unchanged."""
     if len(links) == 1:
         return links[0]
     return jax.tree.map(lambda *leaves: jax.device_put(np.stack(list(map(np.asarray, leaves)))), *links)
 
 
 def to_host(treeplex: Treeplex) -> HostTreeplex:
-    """The same decisions in NumPy, every hand's own; an infoset is named by its position, padding by -1."""
+    """The same decisions in NumPy, hand by hand; infosets are identified by position, padding by -1."""
     real = np.asarray(treeplex.real)
     parents, firsts, widths = ([np.zeros(0, np.int64)] for _ in range(3))
     runs: list[tuple[Run, ...]] = []
@@ -378,15 +380,15 @@ def to_host(treeplex: Treeplex) -> HostTreeplex:
 
 
 def reach(treeplex: Treeplex, strategy: jax.Array, root: jax.Array) -> jax.Array:
-    """Top-down: the probability with which the player itself plays every sequence.
+    """Computes top-down the player's own reach of every sequence.
 
     Args:
       treeplex: the player's decisions.
-      strategy: `[Q, lanes]`.
+      strategy: `[Q, lanes]` probabilities of the actions.
       root: `[num_roots, lanes]` reach of the roots.
 
     Returns:
-      `[S, lanes]`.
+      `[S, lanes]` reach of the sequences.
     """
     chex.assert_shape(strategy, (treeplex.num_actions, None))
     chex.assert_shape(root, (treeplex.num_roots, None))
@@ -403,15 +405,15 @@ def reach(treeplex: Treeplex, strategy: jax.Array, root: jax.Array) -> jax.Array
 
 
 def take_blocks(x: jax.Array, block: jax.Array, size: int) -> jax.Array:
-    """Blocks of neighbouring rows: `[blocks × size, lanes]` → `[len(block) × size, lanes]`."""
+    """Gathers blocks of adjacent rows: `[blocks × size, lanes]` → `[len(block) × size, lanes]`."""
     lanes = x.shape[-1]
-    if x.shape[0] == size:  # there is no other
+    if x.shape[0] == size:  # a single block
         return jnp.broadcast_to(x[None], (len(block), size, lanes)).reshape(-1, lanes)
     return take_rows(x.reshape(-1, size * lanes), block).reshape(-1, lanes)
 
 
 def sum_blocks(sums: Sums, x: jax.Array, size: int) -> jax.Array:
-    """Sums of blocks of neighbouring rows: `[blocks × size, lanes]` → `[num_rows × size, lanes]`."""
+    """Sums blocks of adjacent rows: `[blocks × size, lanes]` → `[num_rows × size, lanes]`."""
     lanes = x.shape[-1]
     return sums(x.reshape(-1, size * lanes)).reshape(-1, lanes)
 
@@ -434,11 +436,11 @@ def _reach_stack(
 def sweep_up(
     treeplex: Treeplex, gradient: jax.Array, reduce: Reduce
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Bottom-up values of actions, infosets and roots.
+    """Computes bottom-up the values of actions, infosets and roots.
 
     Args:
       treeplex: the player's decisions.
-      gradient: `[S, lanes]` payoff that each sequence earns by itself.
+      gradient: `[S, lanes]` payoff of each sequence, without that of infosets below it.
       reduce: turns the action values of a level into infoset values.
 
     Returns:

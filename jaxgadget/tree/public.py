@@ -559,8 +559,8 @@ def _check_size(game: KnowsPublicSize, memory_limit: int | None) -> None:
     if available is not None and needed > available:
         raise ValueError(
             f"{getattr(game, 'name', game)} by hands: {num_nodes:,} public nodes and {num_sequences:,} "
-            f"sequences take at least {megabytes(needed)} of memory, {megabytes(available)} may be taken; "
-            "expected a larger memory_limit, or a smaller game"
+            f"sequences take at least {megabytes(needed)} of memory, but {megabytes(available)} is "
+            "available; expected a larger memory_limit, or a smaller game"
         )
 
 

@@ -387,7 +387,7 @@ def test_epsilon_shrinks_until_it_changes_nothing():
     assert found.epsilon[0] == pytest.approx(0.09)
     assert found.value[0] == pytest.approx(1.0, abs=1e-12)
     np.testing.assert_allclose(found.strategy[0].body, [0, 0.5, 0.5], rtol=0, atol=1e-12)
-    message = "'resolving gadget'.*no optimal basis stays optimal at ε = 0, down to ε = 9e-01"
+    message = "'resolving gadget'.*no optimal basis remains optimal at ε = 0, down to ε = 9e-01"
     with pytest.raises(ProgramError, match=message):
         refined(program_of, start=0.9, least=0.5)
     with pytest.raises(ValueError, match="least="):
@@ -521,7 +521,7 @@ def test_impossible_and_slow_programs_are_reported():
     value = solve_program(asked).value[0]
     kept = solve_program(asked, goal=Goal(maximiser=0, at_least=value - 1e-6))
     assert kept.value[0] == pytest.approx(value, abs=1e-8)
-    message = r"linear program 'random\(shape=betting,seed=1\)' has no solution: HiGHS says 'Infeasible'"
+    message = r"linear program 'random\(shape=betting,seed=1\)' has no solution: HiGHS reports 'Infeasible'"
     with pytest.raises(ProgramError, match=message):
         solve_program(asked, goal=Goal(maximiser=0, at_least=value + 0.1))
     for limit in (0.0, 1e-9):
@@ -563,7 +563,7 @@ def test_unbounded_and_broken_models_are_reported():
         row_upper=np.full(1, np.inf),
         matrix=csc_array(np.ones((1, 1))),
     )
-    with pytest.raises(ProgramError, match=r"it has no solution: HiGHS says '.*[Uu]nbounded"):
+    with pytest.raises(ProgramError, match=r"it has no solution: HiGHS reports '.*[Uu]nbounded"):
         highs.run(model, "it")
     for change in ({"matrix": csc_array(np.full((1, 1), np.nan))}, {"row_lower": np.full(1, np.nan)}):
         with pytest.raises(ProgramError, match="finite"):
@@ -583,7 +583,7 @@ def test_a_wrong_solution_is_noticed(monkeypatch):
         return dataclasses.replace(found, x=np.flip(found.x))
 
     monkeypatch.setattr(lp, "run", spoiled)
-    with pytest.raises(ProgramError, match="is solved badly"):
+    with pytest.raises(ProgramError, match="is solved inaccurately"):
         solve_program(whole(tree, 0))
 
 
@@ -593,8 +593,8 @@ def test_programs_that_do_not_fit_are_named():
     size = asked.players[1].body.num_sequences - 1
     for floor, message in (
         (np.ones(size), "sum to at most .* expected numbers >= 0 that sum to at most 1"),
-        (np.full(size, -0.1), "floors of player 1 of random.* reach from -0.1"),
-        (np.full(size, 1e-13), "as small as 1.0e-13: HiGHS leaves out"),
+        (np.full(size, -0.1), "floors of player 1 of random.* have minimum -0.1"),
+        (np.full(size, 1e-13), "as small as 1.0e-13: HiGHS drops"),
     ):
         floored = dataclasses.replace(asked.players[1], body_floor=floor)
         with pytest.raises(ValueError, match=message):

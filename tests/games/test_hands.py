@@ -109,7 +109,7 @@ def test_a_hand_form_that_does_not_fit_is_refused_before_it_is_laid_out(monkeypa
     monkeypatch.setattr(LiarsDice, "by_hands", lambda game: pytest.fail("laid out"))
     with pytest.raises(ValueError, match=re.escape("33,554,431 public nodes")) as error:
         public_tree(load("liars_dice(numdice=2,dice_sides=6)"), memory_limit=4 << 30)
-    assert "64.8 GB of memory, 4.29 GB may be taken" in str(error.value)
+    assert "64.8 GB of memory, but 4.29 GB is available" in str(error.value)
 
 
 def chain() -> PublicNodes:

@@ -1,1 +1,1 @@
-"""Linear programs of games: their decisions, matrices and runs by HiGHS, and checked solutions."""
+"""Linear programs of games: decisions, matrices, calls of HiGHS, and verified solutions."""

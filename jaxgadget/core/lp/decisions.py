@@ -1,7 +1,7 @@
-"""One player's entry and body as a single treeplex, in NumPy, one lane: the input of linear programs.
+"""One player's entry and body as a single treeplex, in NumPy, for one lane: input of linear programs.
 
-A body infoset below a root hangs from the entry sequence that leads to the root. The result is an
-ordinary treeplex with one root a game, where every realisation plan starts at 1.
+A body infoset immediately below a root is attached to the entry sequence that leads to the root. The result
+is an ordinary treeplex with one root per game, at which every realisation plan is 1.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from jaxgadget.core.treeplex import to_host
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 REACH_TOLERANCE = 1e-9
-"""Least plan × stake (`Decisions.stakes`) of an infoset that a player reaches: HiGHS's tolerance of
+"""An infoset counts as reached if plan × stake (`Decisions.stakes`) exceeds this: HiGHS's tolerance of
 constraints."""
 
 MIN_FLOOR = 2e-12
-"""Smallest positive floor: HiGHS would leave smaller ones out of its matrix."""
+"""Smallest positive floor: HiGHS would drop smaller ones from its matrix."""
 
 ROUNDING = 1e-11
-"""Largest weight of a solver's plan that counts as 0."""
+"""Weights of a solver's plan up to this count as 0."""
 
 
 class Behaviour(NamedTuple):
@@ -46,20 +46,20 @@ class Decisions:
 
     Attributes:
       treeplex: the joined decisions, those of the entry first.
-      num_entry: number of its sequences that are the entry's.
-      position: `[S_body]` the sequence that each sequence of the body became.
-      root: `[S_body]` the body's root above each.
+      num_entry: number of sequences of the entry, which come first.
+      position: `[S_body]` the joined sequence of each sequence of the body.
+      root: `[S_body]` the body's root above each sequence of the body.
       scale: `[S_body]` the scale of that root.
       constant: `[S]` constant payoff of each sequence of the entry.
       body_constant: `[S_body]` constant payoff of each sequence of the body, before the scale.
       game: `[S]` the game of each sequence; padding has one too.
-      infoset_game: `[I]` the game of each infoset, -1 where not real.
-      real: `[I]` whether an infoset has a legal action and is not padding.
-      weight: `[I]` weight of an infoset's value at the sequence above: the scale right below a root of
-        the body, 0 where not real, else 1.
-      legal: `[S]` whether a sequence exists: its action is legal, and it is not padding.
-      floor: `[S]` least probability of an action.
-      floored: `[S]` whether an action has a floor, possibly 0.
+      infoset_game: `[I]` the game of each infoset, -1 where `real` is False.
+      real: `[I]` True if an infoset has a legal action and is not padding.
+      weight: `[I]` weight of an infoset's value at the sequence above: the scale of the body's root if the
+        infoset is immediately below one, 0 where `real` is False, else 1.
+      legal: `[S]` True if the sequence's action is legal and not padding.
+      floor: `[S]` least probability of each action.
+      floored: `[S]` True if an action has a floor, which may be 0.
     """
 
     treeplex: HostTreeplex
@@ -79,12 +79,12 @@ class Decisions:
 
     @property
     def num_games(self) -> int:
-        """G, padding included."""
+        """Number of games, G, including padding."""
         return self.treeplex.num_roots
 
     @property
     def num_body_roots(self) -> int:
-        """R, padding included."""
+        """Number of the body's roots, R, including padding."""
         return len(self.position) - (self.treeplex.num_sequences - self.num_entry)
 
     @property
@@ -98,7 +98,7 @@ class Decisions:
         return self.treeplex.parent[self.infoset]
 
     def split(self, rows: FloatArray) -> Behaviour:
-        """Rows `[S - G]` as those of entry and body."""
+        """Splits rows `[S - G]` into those of the entry and those of the body."""
         return Behaviour(*np.split(rows, [self.num_entry - self.num_games]))
 
     def sum_actions(self, rows: FloatArray) -> FloatArray:
@@ -122,11 +122,11 @@ class Decisions:
         return plan[self.position] * self.scale
 
     def values(self, gradient: FloatArray, games: FloatArray) -> FloatArray:
-        """`[S]` payoff of each sequence, constants included, before the scale of the root above.
+        """`[S]` payoff of each sequence, including constants, before the scale of the root above.
 
         Args:
           gradient: `[S_body]` payoff of each sequence of the body, without constants.
-          games: `[G]` weight of the other player's plan in every game, and so of the constants.
+          games: `[G]` weight of the other player's plan in each game, by which the constants are multiplied.
         """
         weight = games[self.game]
         body = gradient + weight[self.position] * self.body_constant
@@ -150,11 +150,11 @@ class Decisions:
         return csr_array((values, (rows, columns)), (len(sequences), len(sequences)))
 
     def stakes(self, root: IntArray, payoff: FloatArray, unit: FloatArray) -> FloatArray:
-        """`[I]` largest payoff or constant below the root above, in the game's unit; 1 in the entry.
+        """`[I]` largest payoff or constant below each infoset's root, in the game's unit; 1 in the entry.
 
         Args:
-          root: `[m]` the body's root above some payoffs.
-          payoff: `[m]` these payoffs, both players' scales included.
+          root: `[m]` the body's root above each payoff.
+          payoff: `[m]` the payoffs, including both players' scales.
           unit: `[G]` largest payoff of each game.
         """
         largest = np.zeros(self.num_body_roots)
@@ -170,15 +170,15 @@ class Decisions:
         return self.treeplex.realise(np.ones((self.num_games, 1)), rows[:, None])[:, 0]
 
     def behaviour(self, plan: FloatArray, stakes: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Behaviour strategy of a solver's realisation plan, valid in spite of rounding.
+        """Behaviour strategy of a solver's realisation plan, corrected for rounding.
 
         Args:
-          plan: `[S]`.
-          stakes: `[I]`, see `stakes`.
+          plan: `[S]` realisation plan.
+          stakes: `[I]` result of `stakes`.
 
         Returns:
           `[S - G]` rows that sum to 1 and respect floors and legality (0 at padding and where no
-          action is legal), and `[I]` whether the player reaches the infoset, see `REACH_TOLERANCE`.
+          action is legal), and `[I]` True if the player reaches the infoset, see `REACH_TOLERANCE`.
         """
         games, above = self.num_games, plan[self.treeplex.parent]
         free = plan[games:] - self.floor[games:] * above[self.infoset]
@@ -191,7 +191,7 @@ class Decisions:
         """`[G]` value of a best response within the bounds.
 
         Args:
-          values: `[S]` payoff of every sequence, see `values`.
+          values: `[S]` payoff of every sequence, from `values`.
         """
         no_rows = np.zeros(len(self.infoset))
         return self.respond((values,), no_rows, np.zeros(len(self.real), np.bool_), no_rows)[1]
@@ -205,14 +205,15 @@ class Decisions:
         best response by counterfactual values wherever the player's own reach is 0.
 
         Args:
-          values: `[S]` each, payoff of every sequence (see `values`) against plans of the other player; the
-            first whose payoffs below an infoset are not all 0 decides there.
+          values: arrays `[S]`, each the payoff of every sequence (from `values`) against one plan of the
+            other player; at an infoset the first array whose payoffs below it are not all 0 determines the
+            response.
           rows: `[S - G]` the behaviour strategy.
-          reached: `[I]` infosets where it stays.
+          reached: `[I]` True for infosets whose rows are kept.
           fallback: `[S - G]` rows for infosets where all values are 0.
 
         Returns:
-          The completed rows, and `[G]` their value by the first of `values`.
+          The completed rows, and `[G]` their value according to the first of `values`.
         """
         completed = rows.copy()
         q, size = np.stack(values), np.abs(np.stack(values))
@@ -233,10 +234,10 @@ class Decisions:
         return completed, q[0, : self.num_games]
 
     def fallback(self, body_rows: FloatArray | None) -> FloatArray:
-        """`[S - G]` rows where all actions are equally good: the fallback, else uniform over legal actions.
+        """`[S - G]` rows for infosets where all actions are equally good: the fallback, otherwise uniform.
 
         Args:
-          body_rows: `[Q_body]` the fallback, unused at infosets where it does not sum to 1; floors are mixed
+          body_rows: `[Q_body]` the fallback, ignored at infosets where it does not sum to 1; floors are mixed
             in where a probability lies below its floor.
 
         Raises:
@@ -286,23 +287,23 @@ class Decisions:
 def join(side: Side, terms: Terms, lane: int, name: str = "player") -> Decisions:
     """Joins a player's entry and body.
 
-    No choice comes after an entry's action that leads nowhere, such as terminating: its floor selects no
-    equilibrium, and one below `MIN_FLOOR` counts as 0, which is rounding.
+    No decision follows an action of the entry that leads nowhere, such as terminating. Its floor therefore
+    selects no equilibrium, and a floor below `MIN_FLOOR` counts as 0, which is within rounding.
 
     Args:
       side: the player's structure.
       terms: the player's numbers.
       lane: index of the lane.
-      name: of the player, for errors.
+      name: name of the player, for errors.
 
     Raises:
-      ValueError: if floors are negative or sum to more than 1, or values are not linear.
+      ValueError: if floors are negative or sum to more than 1, or values are not linear in the strategy.
       ProgramError: if floors are too small for HiGHS.
     """
     if not terms.entry.linear:
         raise ValueError(
-            f"the values of {name} are not linear in its strategy, because it learns noisy values before it "
-            "chooses; expected algorithm='cfr+', for example, or values without a spread"
+            f"the values of {name} are not linear in its strategy, because it observes noisy values before "
+            "it chooses; expected algorithm='cfr+', for example, or values without a spread"
         )
     entry, body, link = to_host(side.entry), to_host(side.body), np.asarray(side.link, np.int64)
     num_entry, games = entry.num_sequences, entry.num_roots
@@ -373,13 +374,13 @@ def _check_floors(floor: FloatArray, infoset: IntArray, name: str) -> None:
     total = np.bincount(infoset, floor, 1)
     if (floor < 0).any() or (total > 1 + 1e-12).any() or not np.isfinite(floor).all():
         raise ValueError(
-            f"floors of {name} reach from {floor.min():.3g} and sum to at most {total.max():.3g} in an "
-            "infoset: expected numbers >= 0 that sum to at most 1; lower them"
+            f"floors of {name} have minimum {floor.min():.3g} and sum to up to {total.max():.3g} in an "
+            "infoset: expected numbers >= 0 that sum to at most 1"
         )
     small = floor[(floor > 0) & (floor < MIN_FLOOR)]
     if len(small):
         raise ProgramError(
-            f"floors of {name} are as small as {small.min():.1e}: HiGHS leaves out what is below "
-            f"{MIN_FLOOR:.0e}; they are ε × the prior's probability, or p × the model's probability in a "
-            "data-biased response: make that 0 or larger, or use CFR"
+            f"floors of {name} are as small as {small.min():.1e}: HiGHS drops coefficients below "
+            f"{MIN_FLOOR:.0e}; a floor is ε × the prior's probability, or p × the model's probability in a "
+            "data-biased response: set these products to 0 or increase them, or use CFR"
         )

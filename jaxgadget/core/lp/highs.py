@@ -1,6 +1,6 @@
-"""Linear programs in HiGHS; the only module that imports highspy.
+"""Interface to HiGHS; the only module that imports highspy.
 
-Every failure is a `ProgramError` with HiGHS's status.
+Every failure raises a `ProgramError` with HiGHS's status.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ SMALLEST = 1e-12
 """Smallest coefficient that HiGHS does not drop; its default of 1e-9 would drop floors."""
 
 NO_TIME = "Time limit reached"
-"""HiGHS's status after its time limit."""
+"""HiGHS's status if the time limit is reached."""
 
 
 class ProgramError(ValueError):
-    """A linear program that was not solved; the message names it, the game and HiGHS's status."""
+    """A linear program was not solved; the message names the program, the game and HiGHS's status."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Model:
-    """Minimise `cost · x` with bounds on columns and rows.
+    """Linear program: minimise `cost · x` with bounds on columns and rows.
 
     Attributes:
-      cost: `[n]`.
-      lower: `[n]` bounds of columns.
-      upper: `[n]`.
-      row_lower: `[m]` bounds of rows.
-      row_upper: `[m]`.
-      matrix: `[m, n]`.
+      cost: `[n]` cost of each column.
+      lower: `[n]` lower bounds of columns.
+      upper: `[n]` upper bounds of columns.
+      row_lower: `[m]` lower bounds of rows.
+      row_upper: `[m]` upper bounds of rows.
+      matrix: `[m, n]` coefficients.
     """
 
     cost: FloatArray
@@ -62,11 +62,11 @@ class Model:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Basis:
-    """Status of each column and row, basic or at a bound, as HiGHS numbers it.
+    """Status of each column and row, basic or at a bound, in HiGHS's numbering.
 
     Attributes:
-      columns: `[n]`.
-      rows: `[m]`.
+      columns: `[n]` status of each column.
+      rows: `[m]` status of each row.
     """
 
     columns: IntArray
@@ -78,11 +78,11 @@ class ProgramSolution:
     """An optimal solution.
 
     Attributes:
-      x: `[n]` columns.
+      x: `[n]` values of the columns.
       dual: `[m]` increase of the cost per unit of a row's bound.
       cost: the optimum.
       basis: the optimal basis, from which another solve can start.
-      iterations: of the simplex method.
+      iterations: number of iterations of the simplex method.
     """
 
     x: FloatArray
@@ -103,9 +103,9 @@ def run(
 
     Args:
       model: the program.
-      name: of the program and its game, for errors.
-      time_limit: in seconds; by default none.
-      basis: to start from; presolve is then off.
+      name: name of the program and its game, for errors.
+      time_limit: time limit in seconds; by default none.
+      basis: basis to start from, without presolve; by default none.
 
     Raises:
       ProgramError: if there is no optimal solution, or the time limit is reached.
@@ -128,9 +128,9 @@ def run(
 def stays_optimal(
     model: Model, name: str, basis: Basis, *, time_limit: float | None = None
 ) -> ProgramSolution | None:
-    """The basic solution of a model for a basis if that is optimal, otherwise None.
+    """The basic solution of a model for a basis if the basis is optimal, otherwise None.
 
-    The simplex method, started there, must end after 0 iterations: the basis is feasible
+    The basis is optimal if the simplex method, started there, ends after 0 iterations: the basis is feasible
     and no reduced cost has the wrong sign, within `TOLERANCE`.
     """
     solver = _load(model, name, time_limit)
@@ -147,7 +147,7 @@ def stays_optimal(
 
 
 def _load(model: Model, name: str, time_limit: float | None) -> Any:
-    """A HiGHS instance with the model and the options of this module."""
+    """Creates a HiGHS instance with the model and the options of this module."""
     _check_finite(model, name)
     highspy = importlib.import_module("highspy")
     solver = _make_silent(highspy)
@@ -172,12 +172,12 @@ def _load(model: Model, name: str, time_limit: float | None) -> Any:
     program.a_matrix_.index_ = model.matrix.indices
     program.a_matrix_.value_ = model.matrix.data
     if solver.passModel(program) == highspy.HighsStatus.kError:
-        raise ProgramError(f"{name} is no linear program: HiGHS says 'Model error'")
+        raise ProgramError(f"{name} is not a valid linear program: HiGHS reports 'Model error'")
     return solver
 
 
 def _make_silent(highspy: Any) -> Any:
-    """A HiGHS instance without output; 1.16 prints its version on creation when callbacks are enabled."""
+    """Creates a silent HiGHS instance; version 1.16 prints its version when callbacks are enabled."""
 
     class Silent(highspy.Highs):
         def enableCallbacks(self) -> None:
@@ -188,12 +188,12 @@ def _make_silent(highspy: Any) -> Any:
 
 
 def _check_finite(model: Model, name: str) -> None:
-    """ProgramError if a number is not finite: HiGHS silently drops NaN from a matrix."""
+    """Raises ProgramError if a number is not finite: HiGHS silently drops NaN from a matrix."""
     bounds = (model.lower, model.upper, model.row_lower, model.row_upper)
     if not (np.isfinite(model.matrix.data).all() and np.isfinite(model.cost).all()) or any(
         np.isnan(bound).any() for bound in bounds
     ):
-        raise ProgramError(f"{name} is no linear program: expected finite payoffs, constants and scales")
+        raise ProgramError(f"{name} has coefficients that are not finite: expected finite payoffs and scales")
 
 
 def _set_basis(solver: Any, basis: Basis, name: str) -> None:
@@ -205,7 +205,7 @@ def _set_basis(solver: Any, basis: Basis, name: str) -> None:
     theirs.valid = True
     solver.setOptionValue("presolve", "off")
     if solver.setBasis(theirs) == highspy.HighsStatus.kError:
-        raise ProgramError(f"{name} does not take the basis: it is of a program of another shape")
+        raise ProgramError(f"{name} rejects the basis, which is of a program of another shape")
 
 
 def _solution(solver: Any) -> ProgramSolution:
@@ -226,9 +226,9 @@ def _solution(solver: Any) -> ProgramSolution:
 def _unsolved(name: str, status: str) -> ProgramError:
     """The error for a model status of HiGHS, and what to do about it."""
     if status == NO_TIME:
-        return ProgramError(f"{name} was not solved in time: HiGHS says {status!r}; raise time_limit")
+        return ProgramError(f"{name} was not solved in time: HiGHS reports {status!r}; increase time_limit")
     if status in ("Infeasible", "Unbounded", "Primal infeasible or unbounded"):
         said, advice = "has no solution", "check floors, legal actions and the least guaranteed value"
     else:
         said, advice = "was not solved", "its numbers may differ by too many orders of magnitude"
-    return ProgramError(f"{name} {said}: HiGHS says {status!r}; {advice}")
+    return ProgramError(f"{name} {said}: HiGHS reports {status!r}; {advice}")

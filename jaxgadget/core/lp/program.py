@@ -1,20 +1,20 @@
 """Linear programs of a problem, as matrices.
 
-The maximiser picks its realisation plan x. The value of an opponent's infoset (to the
+The maximiser chooses its realisation plan x. The value of an opponent's infoset (to the
 maximiser) is v(I) = (1−ε)·m(I) + Σ_a f_a·q(I, a) with m(I) ≤ q(I, a) for every legal a, floors
 f and ε = Σ f: the sequence form of von Stengel (1996), perturbed as in Farina, Kroer and
-Sandholm (2017). With w(I, a) = q(I, a) − m(I) ≥ 0 that is v(I) = m(I) + Σ_a f_a·w(I, a), and a
-program needs one row a sequence of the opponent,
+Sandholm (2017). With w(I, a) = q(I, a) − m(I) ≥ 0 this is v(I) = m(I) + Σ_a f_a·w(I, a), and the
+program needs one row per sequence of the opponent,
 
     m(I) + w(I, a) − Σ_J [m(J) + Σ_b f_b·w(J, b)] = payoff of (I, a) against x − constant,
 
-J over the infosets right below (I, a). Where an infoset has no floors w is the row's slack.
-The row's dual is the opponent's realisation plan. A game's value is a separate column, so
-floors right below a game's root change the coefficient of that column and nothing else: Eq. 3a of
+where J are the infosets immediately below (I, a). If an infoset has no floors, w is the row's slack.
+The row's dual is the opponent's realisation plan. A game's value is a separate column, so that
+floors immediately below a game's root only change the coefficient of that column: Eq. 3a of
 Kubíček, Lisý and Sandholm (2026) with its missing factor (1−ε).
 
-All games of a problem are built as one matrix. They are independent, so each is solved as a program of
-its own, unless the goal binds them together.
+All games of a problem are built as one matrix. They are independent, so that each is solved as a separate
+program, unless the goal joins them.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from jaxgadget.core.problem import Problem
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 MAX_WEIGHT = 1e4
-"""Largest factor of an objective, which keeps reduced costs of rare floors above rounding."""
+"""Largest factor of a game's objective; the factor keeps reduced costs of small floors above rounding."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Goal:
     """Objective of a linear program: by default the maximin strategy of a player in every game.
 
-    Maximises `guarantee_weight` × guaranteed value + payoff from the bonus, both summed over the games. With
-    anything but the default the games are one linear program.
+    Maximises `guarantee_weight` × guaranteed value + payoff from the bonus, both summed over the games.
+    Unless all three of these settings have their defaults, the games are one linear program.
 
     Attributes:
       maximiser: 0 or 1.
       guarantee_weight: weight of the guaranteed value in the objective, in [0, 1].
       at_least: least guaranteed value, summed over the games.
       bonus: `[S_body]` additional payoff of every sequence of the maximiser's body; like
-        `Terms.body_constant`, but no part of the guaranteed value.
+        `Terms.body_constant`, but not part of the guaranteed value.
     """
 
     maximiser: int
@@ -67,10 +67,10 @@ class LaneGames(NamedTuple):
     """One lane of a problem in NumPy, with payoffs of the maximiser.
 
     Attributes:
-      maximiser: its decisions.
+      maximiser: the maximiser's decisions.
       opponent: the other player's decisions.
-      payoff: the maximiser's payoff × chance for pairs of sequences of both bodies, its own first.
-      bonus: `[maximiser's S_body]` of the goal.
+      payoff: the maximiser's payoff × chance's reach for pairs of sequences; rows are the maximiser's.
+      bonus: `[S_body]` the goal's bonus for the maximiser's sequences, 0 without one.
     """
 
     maximiser: Decisions
@@ -79,10 +79,10 @@ class LaneGames(NamedTuple):
     bonus: FloatArray
 
     def maximiser_values(self, plan: FloatArray) -> FloatArray:
-        """`[S]` payoffs of the maximiser's sequences against a plan of the opponent, the bonus included.
+        """`[S]` payoffs of the maximiser's sequences against a plan of the opponent, including the bonus.
 
         Args:
-          plan: `[S]` × the weight of the guaranteed value.
+          plan: `[S]` the opponent's plan × the weight of the guaranteed value.
         """
         earned = self.payoff.value * self.opponent.payoff_reach(plan)[self.payoff.column]
         gradient = sum_by(self.payoff.row, earned, self.payoff.shape[0]) + self.bonus
@@ -95,7 +95,7 @@ class LaneGames(NamedTuple):
         return self.opponent.values(gradient, plan[: self.maximiser.num_games])
 
     def guaranteed(self, plan: FloatArray) -> FloatArray:
-        """`[G]` payoff of a plan of the maximiser in every game against a best response."""
+        """`[G]` payoff of the maximiser's plan in each game against a best response."""
         earned = self.maximiser.sum_games(self.maximiser.constants() * plan)
         return earned - self.opponent.best_response(self.opponent_values(plan))
 
@@ -107,20 +107,21 @@ def lane_games(problem: Problem, lane: int, goal: Goal, name: str) -> LaneGames:
       problem: the games, in float64.
       lane: index of the lane.
       goal: the maximiser and the bonus.
-      name: for errors.
+      name: name of the program, for errors.
 
     Raises:
-      ValueError: if the problem's precision, its payoff or floors, or the bonus is not as expected.
+      ValueError: if the problem is not in float64, its payoff has no matrix, its floors are out of range, or
+        the bonus has the wrong shape.
     """
     if problem.dtype != np.float64:
-        raise ValueError(f"the problem of {name} is in {problem.dtype}: expected float64; build it so")
+        raise ValueError(f"the problem of {name} is in {problem.dtype}: expected a problem built in float64")
     if goal.maximiser not in (0, 1):
         raise ValueError(f"maximiser={goal.maximiser} of {name}: expected 0 or 1")
     listed = problem.payoff.take_lanes(np.array([lane]))
     if not isinstance(listed, ListedPayoff):
         raise ValueError(
             f"the payoff of {name} is a {type(problem.payoff).__name__}, which has no entries(): linear "
-            "programs need its matrix; use a MatrixPayoff, or CFR"
+            "programs require its matrix; use a MatrixPayoff, or CFR"
         )
     payoff = listed.entries()
     if payoff.value.ndim == 2:  # otherwise all lanes share the values
@@ -143,7 +144,7 @@ class Axis(NamedTuple):
     Attributes:
       size: size of the full numbering.
       order: the subset.
-      starts: `[parts + 1]` where in `order` each part begins.
+      starts: `[parts + 1]` position in `order` at which each part begins.
     """
 
     size: int
@@ -156,8 +157,8 @@ class Axis(NamedTuple):
 
         Args:
           games: the game of each column or row, -1 where there is none.
-          num_games: G.
-          joint: whether all games are one part.
+          num_games: number of games, G.
+          joint: True if all games form one part.
         """
         game = np.concatenate(games)
         order = np.argsort(game, kind="stable")[np.count_nonzero(game < 0) :]
@@ -199,15 +200,15 @@ class Program:
     maximiser's infosets `[I]`, its floors `[S]`, and the least guaranteed value `[0 or 1]`.
 
     Attributes:
-      name: for errors.
+      name: name of the program, for errors.
       goal: objective.
       games: the lane of the problem.
-      stakes: of the maximiser's and the opponent's infosets, see `Decisions.stakes`.
-      unit: `[G]` divisor of each game's payoffs, the same for all if joint.
+      stakes: stakes of the maximiser's and of the opponent's infosets, see `Decisions.stakes`.
+      unit: `[G]` divisor of each game's payoffs, equal for all games if the goal is joint.
       weight: `[G]` factor of each game's objective.
       nonempty: `[G]` True for games with an infoset or a payoff.
-      columns: of the model.
-      rows: of the model.
+      columns: columns of the model.
+      rows: rows of the model.
       model: all parts; a part is a game, or all games if the goal is joint.
     """
 
@@ -236,11 +237,11 @@ class Program:
         return self.model.take(self.columns.part(part), self.rows.part(part))
 
     def plans(self, solutions: dict[int, ProgramSolution], weight: FloatArray | None = None) -> Plans:
-        """Plans of the solved parts, without rounding errors.
+        """Plans of the solved parts, corrected for rounding errors.
 
         Args:
-          solutions: of every part.
-          weight: `[G]` factor of each game's objective; by default that of this program.
+          solutions: solution of each part, by its index.
+          weight: `[G]` factor of each game's objective; by default this program's factors.
         """
         maximiser, opponent = self.games.maximiser, self.games.opponent
         columns = self.columns.scatter({part: solution.x for part, solution in solutions.items()})
@@ -257,13 +258,13 @@ class Program:
 def build_program(problem: Problem, lane: int, goal: Goal, name: str) -> Program:
     """Builds the matrices of a program.
 
-    Problems that differ in numbers only (a floor of 0 is a floor) have the same columns and rows.
+    Problems that differ only in numbers have the same columns and rows (a floor of 0 counts as a floor).
 
     Args:
       problem: the games, in float64.
       lane: index of the lane.
       goal: objective.
-      name: for errors.
+      name: name of the program, for errors.
 
     Raises:
       ValueError: as `lane_games`, or if `guarantee_weight` is not in [0, 1].
@@ -338,7 +339,7 @@ def _model(
     unit: FloatArray,
     weight: FloatArray,
 ) -> Model:
-    """Columns and rows of the full numbering.
+    """Builds the matrices of the full numbering.
 
     Args:
       games: the games.

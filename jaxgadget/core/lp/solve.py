@@ -1,7 +1,7 @@
-"""Games solved by linear programs: exact values, strategies, gadget game sequential equilibria.
+"""Solves games by linear programs: exact values, strategies, gadget game sequential equilibria.
 
-Realisation plans of the programs that `program` builds become behaviour strategies, completed to
-counterfactual best responses, and are checked against best responses.
+Realisation plans of the programs that `program` builds are converted to behaviour strategies, completed by
+counterfactual best responses, and checked against best responses.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from jaxgadget.util.players import pair_for
 __all__ = ["Behaviour", "Goal", "Optimum", "ProgramError", "refined", "solve_program"]
 
 GAP_TOLERANCE = 1e-7
-"""Largest gap of a solution, as a share of the game's largest payoff or constant."""
+"""Largest accepted gap of a solution, as a share of the game's largest payoff or constant."""
 
 MIN_EPSILON = 1e-8
-"""Smallest ε that is tried: floors below disappear in HiGHS's tolerances."""
+"""Smallest ε that is tried: smaller floors are within HiGHS's tolerances."""
 
 VALUE_TOLERANCE = 1e-10
 """Largest distance from the optimum that counts as rounding, as a share of the game's largest payoff."""
 
 FallbackRows = tuple[FloatArray | None, FloatArray | None]
-"""Both players' `[Q_body]` strategies at infosets that no strategy reaches; None: uniform."""
+"""Both players' strategies `[Q_body]` at infosets that neither strategy reaches; None for uniform ones."""
 
 NO_FALLBACK: FallbackRows = (None, None)
 
@@ -43,9 +43,9 @@ class Optimum:
 
     Attributes:
       value: `[G]` guaranteed value of the maximiser's strategy, in its utility; 0 in empty games.
-      gap: `[G]` NashConv: the optimum lies between value and value + gap. `[1]` if the games are one linear
+      gap: `[G]` NashConv: the optimum lies in [value, value + gap]. `[1]` if the games are one linear
         program (`Goal.joint`).
-      strategy: both players' strategies, the opponent's from the duals.
+      strategy: both players' strategies; the opponent's is the program's dual solution.
       iterations: total number of simplex iterations.
       epsilon: `[G]` the ε that `refined` accepted, NaN in empty games; None from `solve_program`.
     """
@@ -76,15 +76,15 @@ def solve_program(
       problem: the games, in float64, with a payoff that has `entries()`.
       lane: index of the lane.
       goal: objective.
-      name: of the program, for errors.
+      name: name of the program, for errors.
       fallback: strategies at unreachable infosets, for example a blueprint's; floors are mixed in where a
         probability lies below its floor.
-      time_limit: in seconds, for all games together; by default none.
+      time_limit: time limit in seconds, for all games together; by default none.
 
     Raises:
-      ProgramError: if HiGHS does not solve a game, or the solution's gap exceeds `GAP_TOLERANCE`; names the
-        program, the game and HiGHS's status.
-      ValueError: if arrays or numbers are not as expected, or the payoff has no matrix.
+      ProgramError: if HiGHS does not solve a game, or the solution's gap exceeds `GAP_TOLERANCE`; the message
+        names the program, the game and HiGHS's status.
+      ValueError: if an array has the wrong shape, a number is out of range, or the payoff has no matrix.
     """
     program, time_left = build_program(problem, lane, goal, name), _countdown(time_limit)
     solutions = {
@@ -108,34 +108,38 @@ def refined(
     fallback: FallbackRows = NO_FALLBACK,
     time_limit: float | None = None,
 ) -> Optimum:
-    """A gadget game sequential equilibrium: an optimal basis for floors ε that is optimal for 0.
+    """Finds a gadget game sequential equilibrium: a basis that is optimal for floors ε and for ε = 0.
 
-    Source: Kubíček, Lisý and Sandholm (2026), §7.1. Every game is solved with ε. Its optimal basis is
-    accepted if it stays optimal at ε = 0 (HiGHS, started there, takes no iteration), exactly or up to
-    rounding of the value (`VALUE_TOLERANCE`). Otherwise ε shrinks, and the next solve starts at that basis.
+    Source: Kubíček, Lisý and Sandholm (2026), §7.1. Each game is solved with ε. Its optimal basis is
+    accepted if it remains optimal at ε = 0 (HiGHS, started at the basis, performs no iteration), exactly or
+    up to rounding of the value (`VALUE_TOLERANCE`). Otherwise ε is reduced, and the next solve starts at the
+    basis.
 
-    The strategies are the basis's at ε = 0. Floors right below a game's root change its objective
-    alone, affinely in ε; so a basis that is optimal at both ends is optimal for every ε' in
-    between. The maximiser's plan is the same for all of them, the opponent's moves along a segment:
-    the strategies at ε = 0 are limits of equilibria of games with ever smaller perturbations, which is the
-    definition of a sequential equilibrium. (At ε itself the opponent still errs.) With floors further down,
-    or on the maximiser, the result is only an equilibrium and the limit of the basis.
+    The strategies are those of the basis at ε = 0. Floors immediately below a game's root only change its
+    objective, affinely in ε; a basis that is optimal at both ends is therefore optimal for every ε' in
+    between. The maximiser's plan is the same for all ε', and the opponent's moves along a segment:
+    the strategies at ε = 0 are limits of equilibria of games with vanishing perturbations, which is the
+    definition of a sequential equilibrium. (At ε itself the opponent still makes mistakes.) With floors
+    further down, or on the maximiser's actions, the result is an equilibrium and the limit of the basis, but
+    not necessarily a sequential equilibrium.
 
-    The maximiser's completion responds to the opponent at ε = 0, and at ε where only mistakes lead.
+    Where the maximiser's strategy is completed, it responds to the opponent's plan at ε = 0, and to the plan
+    at ε below infosets that only mistakes reach.
 
     Args:
-      problem_of: makes the problem for an ε; problems differ in the numbers of their floors only.
+      problem_of: function that builds the problem for an ε; problems differ only in the values of their
+        floors.
       lane: index of the lane.
       goal: objective, in each game separately.
-      name: of the program, for errors.
+      name: name of the program, for errors.
       start: the first ε.
       shrink: factor from one ε to the next.
       least: smallest ε that is tried.
       fallback: as in `solve_program`.
-      time_limit: in seconds, for all solves together.
+      time_limit: time limit in seconds, for all solves together; by default none.
 
     Raises:
-      ProgramError: as `solve_program`, and if no ε down to `least` suffices for a game.
+      ProgramError: as `solve_program`, or if no ε down to `least` is accepted for a game.
       ValueError: as `solve_program`, if a number is out of range, or if the goal joins the games.
     """
     if not (0 < least <= start < 1 and 0 < shrink < 1):
@@ -144,7 +148,7 @@ def refined(
             "0 < shrink < 1"
         )
     if goal.joint:
-        raise ValueError(f"goal={goal} of {name} joins its games: expected a maximiser and nothing else")
+        raise ValueError(f"goal={goal} of {name} joins its games: expected a goal with only a maximiser")
     time_left = _countdown(time_limit)
 
     @functools.cache
@@ -165,7 +169,7 @@ def refined(
                 break
             if epsilon * shrink < least:
                 raise ProgramError(
-                    f"{exact.part_name(game)}: no optimal basis stays optimal at ε = 0, down to ε = "
+                    f"{exact.part_name(game)}: no optimal basis remains optimal at ε = 0, down to ε = "
                     f"{epsilon:.0e}; use a fixed ε, or a prior without tiny probabilities"
                 )
             epsilon, basis = epsilon * shrink, solution.basis
@@ -181,7 +185,7 @@ def refined(
 def _limit(
     exact: Model, name: str, solution: ProgramSolution, time_left: Callable[[], float | None]
 ) -> ProgramSolution | None:
-    """The solution at ε = 0 of a perturbed program's basis; None if it is not optimal there."""
+    """The solution at ε = 0 of a perturbed program's basis; None if the basis is not optimal at ε = 0."""
     limit = stays_optimal(exact, name, solution.basis, time_limit=time_left())
     if limit is not None:
         return limit
@@ -197,7 +201,7 @@ def _limit(
 
 
 def _countdown(limit: float | None) -> Callable[[], float | None]:
-    """Seconds left of a time limit for many runs, None for no limit."""
+    """Returns a function that gives the seconds left of a time limit for several runs; None for no limit."""
     end = None if limit is None else time.perf_counter() + limit
     return lambda: None if end is None else end - time.perf_counter()
 
@@ -209,14 +213,15 @@ def _conclude(
     fallback: FallbackRows,
     iterations: int,
 ) -> Optimum:
-    """Behaviour strategies of a program's plans, completed and checked.
+    """Converts a program's plans to behaviour strategies, completed and checked.
 
     Args:
       program: the solved program.
       plans: both players' plans.
-      opponents: `[S]` each, the opponent's plans that the maximiser's completion responds to, in order.
+      opponents: arrays `[S]`, the opponent's plans to which the maximiser's completion responds, in this
+        order.
       fallback: both players' strategies at unreachable infosets.
-      iterations: of the simplex method.
+      iterations: number of iterations of the simplex method.
     """
     games, player = program.games, program.goal.maximiser
     maximiser, opponent = games.maximiser, games.opponent
@@ -244,7 +249,7 @@ def _conclude(
 def _check(
     program: Program, plans: Plans, plan: FloatArray, opponent_plan: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Guaranteed value of the maximiser, `[G]`, and gap of both strategies, `[G]` or `[1]`.
+    """Computes the maximiser's guaranteed value, `[G]`, and the gap of both strategies, `[G]` or `[1]`.
 
     Args:
       program: the solved program.
@@ -270,7 +275,7 @@ def _check(
     if bad.any():
         part = int(np.argmax(bad))
         raise ProgramError(
-            f"{program.part_name(part)} is solved badly: its strategies leave a gap of {gap[part]:.2g} "
-            f"where payoffs reach {unit[part]:.2g}; its numbers may differ by too many orders of magnitude"
+            f"{program.part_name(part)} is solved inaccurately: its strategies have a gap of {gap[part]:.2g} "
+            f"for payoffs up to {unit[part]:.2g}; its numbers may differ by too many orders of magnitude"
         )
     return value, gap
