@@ -1,1 +1,1 @@
-"""From ranges to the opponent's way in."""
+"""Gadgets: the opponent's decisions above its roots, derived from ranges."""

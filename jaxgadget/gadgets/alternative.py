@@ -1,8 +1,9 @@
-"""Alternative values: the opponent's values outside a subgame, and gifts on top.
+"""Alternative values: the opponent's values outside a subgame, optionally with gifts.
 
-A safe gadget offers the opponent no more than its counterfactual best-response value against
-the blueprint. *Safe and nested subgame solving* (Brown and Sandholm 2017) relaxes that: estimates
-of these values (§6), and gifts, values that the opponent gave up on its way to the subgame (§5).
+A safe gadget offers the opponent at most its counterfactual best-response value against
+the blueprint. *Safe and nested subgame solving* (Brown and Sandholm 2017) relaxes this by estimates
+of these values (§6), and by gifts, which are values that the opponent gave up on its path to the subgame
+(§5).
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from jaxgadget.util.arguments import check_whole_number, is_finite_number
 from jaxgadget.util.arrays import FloatArray
 
 TRUNK_ITERATIONS = 500
-"""Iterations for the opponent's trunk with range values."""
+"""Default number of iterations for the opponent's trunk with range values."""
 
 EXACT = "exact"
-"""The continuation from linear programs."""
+"""Name of the continuation that linear programs solve."""
 
 ABSTRACT = "abstract"
 """Name of an abstraction's values in tables."""
@@ -35,14 +36,14 @@ GIFT_RULES: tuple[GiftRule, ...] = ("lower-bound", "estimate")
 
 @runtime_checkable
 class Probabilities(Protocol):
-    """A policy of this package, of either tree."""
+    """A policy of this package, in history or hand form."""
 
     labels: tuple[str, ...]
     probabilities: Any
 
 
 class AlternativeRefusedError(ValueError):
-    """Alternative values were passed to a gadget that has no use for them."""
+    """Alternative values were passed to a gadget that does not use any."""
 
 
 @runtime_checkable
@@ -56,17 +57,17 @@ class Alternative(Protocol):
 
     @property
     def requires(self) -> frozenset[Capability]:
-        """Capabilities of the front end that these values need."""
+        """Capabilities of the front end that these values require."""
         ...
 
     def resolve(self, context: Context) -> Values:
-        """The values as numbers, found before the gadget is solved."""
+        """Computes what the values need beyond ranges, before the gadget is solved."""
         ...
 
 
 @runtime_checkable
 class Values(Alternative, Protocol):
-    """Alternative values that are numbers once the ranges are known."""
+    """Alternative values that can be computed from the ranges alone."""
 
     @property
     def exact(self) -> bool:
@@ -74,28 +75,28 @@ class Values(Alternative, Protocol):
         ...
 
     def values(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]`, weighted by the resolving player's and chance's reach."""
+        """`[R, L]` `V̄(s)` in the resolving player's utility, weighted by its and chance's reach."""
         ...
 
 
 @dataclasses.dataclass(frozen=True)
 class BestResponseValues(Immediate):
-    """The opponent's counterfactual best response to the blueprint: safe."""
+    """Values of the opponent's counterfactual best response to the blueprint, which are safe."""
 
     name: str = dataclasses.field(default="best-response", init=False, repr=False)
     exact: bool = dataclasses.field(default=True, init=False, repr=False)
 
     def values(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]` in the resolving player's utility."""
+        """`[R, L]` `V̄(s)` in the resolving player's utility."""
         return ranges.cbv
 
 
 @dataclasses.dataclass(frozen=True)
 class BlueprintValues(Immediate):
-    """Both players follow their blueprints: an estimate (Brown and Sandholm 2017, §6).
+    """Values when both players follow their blueprints: an estimate (Brown and Sandholm 2017, §6).
 
-    If the blueprint comes from CFR, its opponent's half is close to a best response within
-    in any abstraction, and these are the paper's estimates.
+    If CFR solved an abstraction for the blueprint, the opponent's half is close to a best response within
+    that abstraction, and these are the paper's estimates.
     """
 
     name: str = dataclasses.field(default="blueprint", init=False, repr=False)
@@ -103,11 +104,11 @@ class BlueprintValues(Immediate):
 
     @property
     def requires(self) -> frozenset[Capability]:
-        """Both players' values."""
+        """The values of both players' blueprints."""
         return frozenset({Capability.PLAYED})
 
     def values(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]` in the resolving player's utility."""
+        """`[R, L]` values in the resolving player's utility."""
         return ranges.played_values
 
 
@@ -115,13 +116,13 @@ class BlueprintValues(Immediate):
 class ArrayValues(Immediate):
     """A user's own values, such as a network's estimates.
 
-    CFR-D's averages (`Decomposition.values`) are in the opponent's own utility: give minus those.
+    CFR-D's averages (`Decomposition.values`) are in the opponent's utility and must be negated.
 
     Attributes:
       array: `[R]` or `[R, L]`, one number for each of the opponent's root infostates in the order
         of `Forest.roots`: its value in the resolving player's utility, weighted by the resolving
         player's and chance's reach of the root (not divided by it).
-      name: in tables.
+      name: name in tables.
     """
 
     array: npt.NDArray[np.floating]
@@ -142,21 +143,21 @@ class ArrayValues(Immediate):
         return frozenset({Capability.ROOT_VALUES})
 
     def values(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]` the rows of the ranges' roots."""
+        """`[R, L]` the array's rows at the roots of the ranges."""
         return on_roots(np.asarray(self.array), ranges)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PrecomputedValues(Immediate):
-    """Values found before the gadget is solved.
+    """Values computed before the gadget is solved; B blueprints.
 
     Attributes:
-      array: `[R, B]` in the resolving player's utility, weighted like `ArrayValues`.
-      name: of the values that were resolved.
+      array: `[R, B]` values in the resolving player's utility, weighted as in `ArrayValues`.
+      name: name of the values that were resolved.
       exact: True if these are best-response values against `strategy`.
-      strategy: the strategies to which these are best-response values, a lane a blueprint; None for the
-        blueprints.
-      failures: blueprints without values, and the reason.
+      strategy: the strategies against which these are best-response values, one lane per blueprint; None for
+        the blueprints.
+      failures: blueprints without values, with the reason.
     """
 
     array: FloatArray
@@ -166,7 +167,7 @@ class PrecomputedValues(Immediate):
     failures: Mapping[int, str] = dataclasses.field(default_factory=dict[int, str])
 
     def values(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]` the rows of the ranges' roots."""
+        """`[R, L]` the array's rows at the roots of the ranges."""
         return on_roots(self.array, ranges)
 
 
@@ -175,11 +176,11 @@ class ContinuationValues:
     """The opponent's values in the optimal continuation, which `refine` and `sweep` solve first.
 
     With a continuation from linear programs or regret matching, the alternative values are the opponent's
-    best-response values against it: no gadget's solution is then more exploitable than the continuation, up
-    to gaps and mistakes (Brown and Sandholm 2017, §6). It covers all subgames below the cut, even if only
-    one is re-solved (`infostate`); a forest that fits memory only in parts is refused. Range values, such as
-    a network's, solve the opponent's trunk against the resolver's fixed one; they are estimates, so no bound
-    is known.
+    best-response values against the continuation: no gadget's solution is then more exploitable than the
+    continuation, up to gaps and mistakes (Brown and Sandholm 2017, §6). The continuation covers all subgames
+    below the cut, even if only one is re-solved (`Cut.only`); a forest that fits in memory only in parts
+    raises an error. With range values, such as a network's, the opponent's trunk is solved against the
+    resolver's fixed trunk; these are estimates, so that no bound is known.
 
     Attributes:
       source: `exact`, by linear programs; a number of iterations of regret matching; or range values
@@ -187,7 +188,7 @@ class ContinuationValues:
       guard: also solve a gadget with range values for best-response values, and return the better result for
         each blueprint: the less exploitable one in the whole game, or the one with the higher value against
         the mixture with an opponent's model. No effect without range values.
-      iterations: of the opponent's trunk, for range values.
+      iterations: iterations for the opponent's trunk, with range values.
     """
 
     source: Literal["exact"] | int | Callable[..., Any] = EXACT
@@ -207,12 +208,12 @@ class ContinuationValues:
         guard: Any = self.guard
         if not isinstance(guard, bool):
             raise ValueError(
-                f"guard={guard!r}: expected True, to solve with V̄, too, and keep the better result, or False"
+                f"guard={guard!r}: expected True, to solve also with V̄ and keep the better result, or False"
             )
         if not self.is_estimate and self.iterations != TRUNK_ITERATIONS:
             raise ValueError(
-                f"iterations={self.iterations!r} for {source!r}: they are those of the opponent's trunk with "
-                "range values; leave them out"
+                f"iterations={self.iterations!r} has no effect with {source!r}: it is for the opponent's "
+                "trunk with range values; leave it out"
             )
 
     @property
@@ -238,7 +239,7 @@ class ContinuationValues:
         return "continuation" if self.source == EXACT else f"continuation:{self.source}"
 
     def resolve(self, context: Context) -> PrecomputedValues:
-        """The values against the solved continuation."""
+        """Solves the continuation; returns the opponent's values against it."""
         continuation = context.continuation(self)
         return PrecomputedValues(
             continuation.values,
@@ -253,19 +254,19 @@ class ContinuationValues:
 class AbstractValues:
     """Best-response values of the opponent in an abstraction: an estimate (Brown and Sandholm 2017, §6, §7).
 
-    A root infostate of the abstraction has its counterfactual best-response value there. One that follows an
-    action of the opponent which the abstraction lacks has the opponent's value before that action, with the
-    abstraction's actions alone. Both are per unit of `N(s)`.
+    A root infostate of the abstraction has its counterfactual best-response value there. A root infostate
+    after an action of the opponent that the abstraction lacks has the opponent's value before that action,
+    with only the abstraction's actions. Both values are per unit of `N(s)`.
 
     Attributes:
-      policy: of an abstraction of the game, of one lane or a lane for each blueprint; None in
-        `nested_off_tree`, for the strategy of the level before.
+      policy: policy of an abstraction of the game, with one lane or a lane for each blueprint; None in
+        `nested_off_tree`, for the strategy of the previous level.
       error: Δ, the largest distance of a value, per unit of `N(s)` and in payoff units, from the root's value
-        against the best strategy that differs from the blueprint in the subgames alone; None if unknown.
+        against the best strategy that differs from the blueprint only in the subgames; None if unknown.
         Max-margin without mistakes is then at most 2Δ more exploitable than that strategy (Theorem 2).
 
     Raises:
-      ValueError: if the policy is none, or the error no finite number >= 0.
+      ValueError: if `policy` is not a policy, or `error` is not a finite number >= 0.
     """
 
     policy: Any = None
@@ -282,16 +283,16 @@ class AbstractValues:
         if self.error is not None and not (is_finite_number(self.error) and self.error >= 0):
             raise ValueError(
                 f"AbstractValues(error={self.error!r}): expected a finite number >= 0 in payoff units, or "
-                "None if it is not known"
+                "None if it is unknown"
             )
 
     @property
     def requires(self) -> frozenset[Capability]:
-        """An abstraction that is known."""
+        """Values of an abstraction."""
         return frozenset({Capability.ABSTRACTION})
 
     def resolve(self, context: Context) -> PrecomputedValues:
-        """The values looked up in the abstraction."""
+        """Looks the values up in the abstraction."""
         return PrecomputedValues(context.abstract_values(self), self.name)
 
 
@@ -301,7 +302,7 @@ class WithGifts:
 
     Attributes:
       alternative: `V̄`, resolved.
-      rule: see `find_gifts`.
+      rule: `lower-bound` or `estimate`, see `find_gifts`.
       scaled: give the whole gift to a single subgame, scaled up by the inverse of its probability by chance.
     """
 
@@ -313,31 +314,31 @@ class WithGifts:
         alternative: Any = self.alternative
         if not isinstance(alternative, Values):
             raise ValueError(
-                f"WithGifts(alternative={alternative!r}): expected values that are numbers already; reach "
-                "gadgets add gifts to any alternative"
+                f"WithGifts(alternative={alternative!r}): expected resolved values; reach gadgets add gifts "
+                "to any alternative values"
             )
 
     @property
     def name(self) -> str:
-        """Name in tables: that of the values without gifts."""
+        """Name in tables, which is that of the values without gifts."""
         return self.alternative.name
 
     @property
     def exact(self) -> bool:
-        """True if the gifts are safe: lower bounds, in full in every subgame."""
+        """True if the values are exact and the gifts are safe: unscaled lower bounds."""
         return self.alternative.exact and self.rule == "lower-bound" and not self.scaled
 
     @property
     def requires(self) -> frozenset[Capability]:
-        """Gifts are given above the cut."""
+        """The opponent's trunk, and the requirements of the values without gifts."""
         return self.alternative.requires | {Capability.TRUNK}
 
     def resolve(self, context: Context) -> WithGifts:
-        """Gifts on top of the resolved values."""
+        """Resolves the values to which gifts are added."""
         return dataclasses.replace(self, alternative=self.alternative.resolve(context))
 
     def values(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]` in the resolving player's utility."""
+        """`[R, L]` values with gifts, in the resolving player's utility."""
         values = self.alternative.values(ranges)
         return values - ranges.mass * find_gifts(ranges, values, self.rule, scaled=self.scaled)
 
@@ -346,11 +347,11 @@ Spread = float | Literal["best-response"] | ArrayValues | PrecomputedValues
 """Standard deviation of alternative values; see `Resolving`."""
 
 TO_BEST_RESPONSE = "best-response"
-"""A spread equal to the distance of the estimate from the best-response value."""
+"""Spread equal to the distance of the estimate from the best-response value."""
 
 
 def check_spread(spread: object) -> None:
-    """ValueError unless it is a `Spread` or None."""
+    """Raises ValueError unless `spread` is a `Spread` or None."""
     if spread is None or spread == TO_BEST_RESPONSE:
         return
     if isinstance(spread, ArrayValues | PrecomputedValues):
@@ -360,7 +361,7 @@ def check_spread(spread: object) -> None:
     elif not (is_finite_number(spread) and spread >= 0):
         raise ValueError(
             f"spread={spread!r}: expected a finite number >= 0 in units of payoff, {TO_BEST_RESPONSE!r}, "
-            "ArrayValues of them for each root, or None for values without one"
+            "ArrayValues with a number for each root, or None for values that are certain"
         )
 
 
@@ -372,12 +373,12 @@ def spread_name(spread: Spread) -> str:
 
 
 def find_spread(spread: Spread, alternative: Values, ranges: Ranges) -> FloatArray:
-    """`[R, L]` the standard deviation of alternative values, weighted like these.
+    """`[R, L]` standard deviation of alternative values, weighted as the values are.
 
     Args:
-      spread: its source.
+      spread: source of the standard deviation.
       alternative: the values, without gifts.
-      ranges: of the blueprints.
+      ranges: ranges of the blueprints.
     """
     if isinstance(spread, ArrayValues | PrecomputedValues):
         return spread.values(ranges)
@@ -389,7 +390,7 @@ def find_spread(spread: Spread, alternative: Values, ranges: Ranges) -> FloatArr
 def on_roots(array: npt.NDArray[np.floating], ranges: Ranges) -> FloatArray:
     """`[R, L]` rows of a user's array `[roots]` or `[roots, lanes]` at the roots of the ranges.
 
-    The lanes are repeated for each draw of the blueprints; roots without a row have 0.
+    The lanes are repeated for each draw of the blueprints; roots without a row have the value 0.
     """
     rows = (array[:, None] if array.ndim == 1 else array)[ranges.root].astype(np.float64)
     rows = np.where(ranges.root[:, None] >= 0, rows, 0.0)
@@ -397,17 +398,17 @@ def on_roots(array: npt.NDArray[np.floating], ranges: Ranges) -> FloatArray:
 
 
 def find_gifts(ranges: Ranges, values: FloatArray, rule: GiftRule, *, scaled: bool) -> FloatArray:
-    """`[R, L]` sum of the gifts on the way to each root, normalised (Brown and Sandholm 2017, §5).
+    """`[R, L]` sum of the gifts on the path to each root, normalised (Brown and Sandholm 2017, §5).
 
-    At an infoset I' of the opponent above the root, where it took a', it gave away
-    `max_a CBV(I', a) − CBV(I', a')`, values divided by `N(I')`. The lower bound takes a only from
-    the actions that end the game at once, whose values no other subgame's solution can change, and
-    a' itself; the estimate takes all. Given in full in every subgame, gifts are safe: what chance
-    splits, they split with it. If a single subgame is solved, a gift may be scaled up by the
-    inverse of that subgame's share of the probability mass after a'.
+    At an infoset I' of the opponent above the root, where it chose a', its gift is
+    `max_a CBV(I', a) − CBV(I', a')`, in values divided by `N(I')`. For the lower bound, a is a' or an action
+    that immediately ends the game, whose value does not depend on other subgames' solutions; for the
+    estimate, a is any action. Unscaled gifts are safe in every subgame at once, because chance splits a gift
+    between subgames in the same proportion as the probability mass. If a single subgame is solved, a gift may
+    be scaled up by the inverse of that subgame's share of the probability mass after a'.
 
     Args:
-      ranges: of the blueprints.
+      ranges: ranges of the blueprints.
       values: `[R, L]` alternative values of the roots.
       rule: `lower-bound` or `estimate`.
       scaled: scale gifts up.
@@ -418,7 +419,7 @@ def find_gifts(ranges: Ranges, values: FloatArray, rule: GiftRule, *, scaled: bo
     if scaled and ranges.num_subgames > 1:
         raise ValueError(
             f"scaled=True with {ranges.num_subgames} subgames: scaled gifts are safe only if a single "
-            "subgame is solved; give an infostate of it, or scaled=False"
+            "subgame is solved; expected scaled=False, or a single subgame, cut(tree, …).only(infostate)"
         )
     trunk = ranges.above
     action_values, infoset_values, _ = trunk.best_values(values)

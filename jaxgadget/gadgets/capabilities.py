@@ -1,4 +1,4 @@
-"""Capabilities: what gadgets, priors and alternative values require, and what a front end provides."""
+"""Capabilities: requirements of gadgets, priors and alternative values, and provisions of front ends."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import ClassVar, Protocol
 
 
 class Capability(enum.Enum):
-    """Something that not every front end, tree or solver has; the value describes it in errors."""
+    """Data or feature that not every front end, tree or solver provides; the value describes it in errors."""
 
     TRUNK = "the opponent's decisions above the subgames"
-    WAY = "the opponent's real way to the subgames"
+    WAY = "a copy of the opponent's decisions on its path to the subgames"
     PLAYED = "the values of both players' blueprints"
     RANGE = "the opponent's range at the roots"
     MODEL_RANGE = "the range of a model of the opponent"
@@ -21,7 +21,7 @@ class Capability(enum.Enum):
     ABSTRACTION = "values of an abstraction of the game"
     ROOT_VALUES = "an array of values with a row for each of the opponent's root infostates"
     ROOT_PRIOR = "an array of probabilities with a row for each of the opponent's root infostates"
-    AUTO_EPSILON = "epsilon='auto', the largest with the optimal basis of ε = 0, which linear programs find"
+    AUTO_EPSILON = "epsilon='auto', the largest ε whose optimal basis is optimal at 0, from linear programs"
     SPREAD = "spread=, uncertain alternative values, which regret matching solves"
 
 
@@ -40,34 +40,34 @@ SOLVERS = frozenset({Capability.AUTO_EPSILON, Capability.SPREAD})
 """Capabilities that depend on the solver."""
 
 ARRAYS = frozenset({Capability.ROOT_VALUES, Capability.ROOT_PRIOR})
-"""Arrays for one resolving player, which cannot serve both."""
+"""Capabilities for arrays of one resolving player, which cannot be used for both players."""
 
 
 class Requiring(Protocol):
-    """A gadget, as far as its requirements go."""
+    """The part of a gadget that states its requirements."""
 
     name: ClassVar[str]
 
     @property
     def requires(self) -> frozenset[Capability]:
-        """Capabilities that it needs."""
+        """Capabilities that the gadget requires."""
         ...
 
 
 def of_solver(*, exact: bool) -> frozenset[Capability]:
-    """Capabilities of the solver: linear programs if `exact`, else regret minimisation."""
+    """Capabilities of the solver: linear programs if `exact`, otherwise regret minimisation."""
     return frozenset({Capability.AUTO_EPSILON if exact else Capability.SPREAD})
 
 
 def check_capabilities(
     gadgets: Iterable[Requiring], provided: frozenset[Capability], caller: str, expected: str
 ) -> None:
-    """Raises a ValueError for the first gadget that requires what a front end does not provide.
+    """Raises ValueError for the first gadget with a requirement that a front end does not provide.
 
     Args:
       gadgets: the gadgets.
       provided: capabilities of the front end, its tree and its solver.
-      caller: the front end as errors name it, such as `nested_search`.
+      caller: name of the front end in errors, such as `nested_search`.
       expected: the remedy, such as "Unsafe(), Resolving() or MaxMargin()".
     """
     for gadget in gadgets:

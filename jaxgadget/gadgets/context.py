@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class Continuation(NamedTuple):
-    """A continuation of every blueprint below a cut, from the opponent's point of view. B blueprints.
+    """A continuation of every blueprint below a cut, for B blueprints.
 
     Attributes:
-      strategy: the blueprints with the continuation in the subgames; of range values the blueprints.
+      strategy: the blueprints with the continuation in the subgames; with range values, the blueprints.
       values: `[R, B]` values of the opponent's roots, in the resolving player's utility.
-      reach: `[R, B]` reach of its roots by the opponent's own choices.
-      is_estimate: whether the values come from range values, so that no bound is known.
-      failures: blueprints without a continuation, and the reason.
+      reach: `[R, B]` the opponent's own reach of its roots.
+      is_estimate: True if the values are range values, so that no bound is known.
+      failures: blueprints without a continuation, with the reason.
     """
 
     strategy: Any
@@ -34,8 +34,8 @@ class ModelReach(NamedTuple):
     """Reach of a model of the opponent.
 
     Attributes:
-      roots: `[R, 1]` of the opponent's roots.
-      above: `[Q, 1]` the model's strategy above the cut; None where no gadget reads it.
+      roots: `[R, 1]` the model's own reach of the opponent's roots.
+      above: `[Q, 1]` the model's strategy above the cut; None if no gadget uses it.
     """
 
     roots: FloatArray
@@ -43,20 +43,20 @@ class ModelReach(NamedTuple):
 
 
 class Immediate:
-    """Base of priors and alternative values that depend on the ranges alone."""
+    """Base of priors and alternative values that depend only on the ranges."""
 
     @property
     def requires(self) -> frozenset[Capability]:
-        """Capabilities of the front end that it needs: none."""
+        """Required capabilities of the front end: none."""
         return frozenset()
 
     def resolve(self, context: Context) -> Self:
-        """Itself."""
+        """Returns the object itself, which needs no resolution."""
         return self
 
 
 class Context(Protocol):
-    """The subgames, blueprints and solver of a front end, as alternative values and priors use them."""
+    """The subgames, blueprints and solver of a front end, as used by alternative values and priors."""
 
     def continuation(self, values: ContinuationValues) -> Continuation:
         """Solves a continuation of every blueprint; the result is cached."""
@@ -67,5 +67,5 @@ class Context(Protocol):
         ...
 
     def model_reach(self, model: Any) -> ModelReach:
-        """Reach of a model, a policy of one lane."""
+        """Reach of the opponent's roots under a model, which is a policy with one lane."""
         ...

@@ -1,16 +1,16 @@
-"""The opponent's way into the subgames: one entry of two levels, filled in by a gadget's tables.
+"""The opponent's entry into the subgames: two levels of decisions, whose numbers are a gadget's tables.
 
 The opponent picks a root infostate of a subgame, then follows into it or terminates. A gadget is a
 function from ranges to `EntryTables`: values of the two choices, their legal actions, and least
 probabilities. A level in which no gadget of a solve has a choice is omitted:
 
-- unsafe has none: its opponent enters as its blueprint does, and the entry is empty;
-- resolving does not pick: every root has its own follow or terminate;
-- max-margin only picks.
+- unsafe has neither level: the opponent enters with its blueprint's range, and the entry is empty;
+- resolving has no pick: at every root the opponent follows or terminates;
+- max-margin has only the pick.
 
-Gadgets with different choices can still be lanes of one entry. A gadget that does not
-pick then picks every root of a subgame with the floor 1/n, which leaves no choice, and all payoffs below
-count n times; for one that cannot terminate, terminating is illegal.
+Gadgets with different choices can still be lanes of one entry. The opponent of a gadget without a pick then
+picks each of the n roots of a subgame with a floor of 1/n, which leaves no choice, and all payoffs below are
+multiplied by n. For gadgets without termination, terminating is illegal.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from jaxgadget.gadgets.ranges import sum_rows
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 BoundRule = Literal["sum", "max"]
-"""Bound on the rise of exploitability from the losses of all games: their sum, or the largest."""
+"""Rule that combines the losses of all games to a bound on the rise of exploitability: `sum` or `max`."""
 
 
 class Pick(NamedTuple):
@@ -38,8 +38,8 @@ class Pick(NamedTuple):
 
     Attributes:
       legal: `[R, L]` roots that may be picked.
-      floor: `[R, L]` least probability of each.
-      earns: `[R, L]` payoff of the opponent for the pick itself.
+      floor: `[R, L]` least probability of each root.
+      earns: `[R, L]` constant payoff of the opponent for picking each root.
     """
 
     legal: BoolArray
@@ -67,13 +67,14 @@ class Leave(NamedTuple):
 class Bound(NamedTuple):
     """Bound on exploitability that follows from a solution's certificate.
 
-    Each game adds at most `[gap + Σ_s weight(s)·(V(s) − V̄(s))]⁺ / (1 − ε)` to that of the blueprint.
+    Each game adds at most `[gap + Σ_s weight(s)·(V(s) − V̄(s))]⁺ / (1 − ε)` to the blueprint's
+    exploitability.
 
     Attributes:
-      rule: combination of the games' losses.
-      weight: `[R, L]` of each root.
-      alternative: `[R, L]` `V̄(s)`.
-      epsilon: ε.
+      rule: rule that combines the games' losses.
+      weight: `[R, L]` weight of each root.
+      alternative: `[R, L]` alternative values `V̄(s)`, in the resolving player's utility.
+      epsilon: probability of mistakes, ε.
     """
 
     rule: BoundRule
@@ -84,14 +85,14 @@ class Bound(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class EntryTables:
-    """A gadget in numbers, a lane for every blueprint; R roots of the opponent, S subgames, L lanes.
+    """A gadget's numbers, with one lane per blueprint; R roots of the opponent, S subgames, L lanes.
 
     Attributes:
-      scale: `[R, L]` a root's reach is this × the opponent's probability of entering it.
-      has_decision: `[S, L]` True where there is a decision to solve; the blueprint is kept otherwise.
+      scale: `[R, L]` factor from the opponent's probability of entering each root to the root's reach.
+      has_decision: `[S, L]` True where there is a decision to solve; elsewhere the blueprint is kept.
       pick: the choice among a subgame's roots; None if all are entered.
       leave: the choice at each root; None if every root is followed.
-      bound: on exploitability; None if there is none.
+      bound: bound on exploitability; None if there is none.
     """
 
     scale: FloatArray
@@ -101,7 +102,7 @@ class EntryTables:
     bound: Bound | None = None
 
     def considering(self, considered: BoolArray) -> EntryTables:
-        """The tables of a search that considers some roots; they have no bound on exploitability.
+        """The tables of a search that considers only some roots, without a bound on exploitability.
 
         Args:
           considered: `[R, L]` roots that the opponent can enter. Terminating at the others pays 0.
@@ -109,10 +110,10 @@ class EntryTables:
         return dataclasses.replace(self.restricted(considered), bound=None)
 
     def restricted(self, possible: BoolArray) -> EntryTables:
-        """The tables of an opponent that never holds some roots; bounds count the others.
+        """The tables if only some roots are possible, with bounds that include only these.
 
         Args:
-          possible: `[R, L]` roots that the opponent can enter. Terminating at the others pays 0.
+          possible: `[R, L]` True for roots that the opponent can enter. Terminating at the others pays 0.
         """
         pick, leave, bound = self.pick, self.leave, self.bound
         if pick is not None:
@@ -155,7 +156,7 @@ class Entry(Protocol):
 
         Args:
           gadget_idx: index of the gadget.
-          lanes: of blueprints.
+          lanes: `[L]` indices of blueprints.
         """
         ...
 
@@ -164,7 +165,7 @@ class Entry(Protocol):
         ...
 
     def bound_rule(self, gadget_idx: int) -> BoundRule | None:
-        """Combination of losses that bounds exploitability; None if no bound is known."""
+        """Rule that combines losses to a bound on exploitability; None if no bound is known."""
         ...
 
     def losses(self, gadget_idx: int, lanes: IntArray, gap: FloatArray, values: FloatArray) -> FloatArray:
@@ -172,23 +173,23 @@ class Entry(Protocol):
 
         Args:
           gadget_idx: index of the gadget.
-          lanes: `[L]` of blueprints.
-          gap: `[games, L]` NashConv of its games, padding not included.
+          lanes: `[L]` indices of blueprints.
+          gap: `[games, L]` NashConv of its games, without padding.
           values: `[R, L]` `V(s)` of the refined strategy, in the resolving player's utility.
         """
         ...
 
 
 class TwoLevelEntry:
-    """Pick a root infostate, then follow or terminate: the entry of all gadgets that do not copy the trunk.
+    """Entry of all gadgets that do not copy the trunk: pick a root infostate, then follow or terminate.
 
     Attributes:
       tables: tables of the gadgets in the entry.
-      treeplex: the levels in which one of them has a choice.
+      treeplex: the levels in which at least one of the gadgets has a choice.
       link: `[R]` the sequence above each of the opponent's roots.
-      game: `[S]` every subgame is a game.
+      game: `[S]` the game of each subgame: every subgame is a separate game.
       picked: `[R]` the sequence that picks each root; None without a pick.
-      left: `[R]` the sequence that terminates there; None if terminating is impossible.
+      left: `[R]` the sequence that terminates at each root; None if terminating is impossible.
     """
 
     def __init__(
@@ -200,13 +201,13 @@ class TwoLevelEntry:
         num_padded: int | None = None,
         rounding: Rounding = exact_size,
     ):
-        """Lays the entry out.
+        """Lays out the entry.
 
         Args:
-          subgame: `[R]` of each of the opponent's roots.
-          num_subgames: S.
-          tables: of the gadgets.
-          num_padded: the opponent's roots with padding; R by default.
+          subgame: `[R]` subgame of each of the opponent's roots.
+          num_subgames: number of subgames, S.
+          tables: tables of the gadgets.
+          num_padded: number of the opponent's roots including padding; R by default.
           rounding: rounding of sizes.
         """
         self.tables, self.game, self._subgame = tuple(tables), np.arange(num_subgames), subgame
@@ -252,7 +253,7 @@ class TwoLevelEntry:
         shape = (num_sequences, scale.shape[1])
         floor, constant, legal = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.bool_)
         spread = np.full(shape, np.nan)
-        times = 1.0  # a forced pick of probability 1/n is compensated below it
+        times = 1.0  # a forced pick of probability 1/n is compensated by a factor n below it
         if self.picked is not None:
             if table.pick is None:
                 floor[self.picked], times = self._pick_floor, 1 / self._pick_floor
@@ -284,7 +285,7 @@ class TwoLevelEntry:
         return self.tables[gadget_idx].has_decision
 
     def bound_rule(self, gadget_idx: int) -> BoundRule | None:
-        """Combination of losses that bounds exploitability; None if no bound is known."""
+        """Rule that combines losses to a bound on exploitability; None if no bound is known."""
         bound = self.tables[gadget_idx].bound
         return None if bound is None else bound.rule
 

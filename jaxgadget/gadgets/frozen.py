@@ -1,10 +1,11 @@
-"""Gadget games of own infostates, whose other own infostates follow the blueprint.
+"""Gadget games of own infostates, in which all other own infostates follow the blueprint.
 
-Zhang and Sandholm, *Subgame solving without common knowledge* (2021), at order 1: of an own infostate I the
-subgame has the opponent's infostates J compatible with I, and the opponent's decisions below them. Their
-payoff against the own infostates of J other than I does not depend on the strategy at I: it is a constant of
-the opponent's sequences. Alternative values, masses and priors are those of the whole J, not of its overlap
-with I. At order k, Iᵏ, all own infostates that are freed, takes the place of I.
+Zhang and Sandholm, *Subgame solving without common knowledge* (2021). At order 1 the subgame of an own
+infostate I contains the opponent's infostates J that are compatible with I, and the opponent's decisions
+below them. The payoff of these decisions against own infostates that meet J, other than I, does not depend on
+the strategy at I: it is a constant of the opponent's sequences. Alternative values, masses and priors are
+those of the whole J, not of its overlap with I. At order k, I is replaced by Iᵏ, all own infostates that are
+freed.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from jaxgadget.util.players import sign_of
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Frozen:
-    """Contribution of the other own infostates to the subgame of one; L blueprints.
+    """Contribution of frozen own infostates to the subgames of other own infostates; L blueprints.
 
     Attributes:
-      earned: `[E, L]` payoff of each sequence of the opponent's body against own infostates outside of its
-        subgame, in its utility, weighted by the reach of chance and the blueprint.
+      earned: `[E, L]` payoff of each sequence of the opponent's body against own infostates outside of the
+        sequence's subgame, in the opponent's utility, weighted by the reach of chance and the blueprint.
       reached: `[S, L]` True where the resolving player and chance reach a subgame's own infostate.
     """
 
@@ -42,14 +43,15 @@ def split_ranges(
     within: IntArray | None = None,
     opponent: FloatArray | None = None,
 ) -> Ranges:
-    """The ranges of a cut, for the subgames of own infostates: a root for each pair of I and J.
+    """Converts the ranges of a cut to subgames of own infostates, with a root for each pair of I and J.
 
     Args:
-      ranges: of the cut; the result has no trunk.
-      base: the subgames of the cut, or others, in which each of the opponent's infostates is whole.
+      ranges: ranges of the cut; the result has no trunk.
+      base: the subgames of the cut, or others in which each of the opponent's infostates is whole.
       forest: the subgames of own infostates.
       player: the resolving player.
-      within: `[S]` the subgame of `base` around each of them; by default that of the cut.
+      within: `[S]` the subgame of `base` that contains each subgame of `forest`; by default the cut's
+        subgames.
       opponent: `[R, L]` the opponent's reach of its roots in `forest`; by default that of `ranges`.
     """
     own, theirs = (
@@ -71,14 +73,14 @@ def split_ranges(
 def find_frozen(
     base: Forest, forest: Forest, player: int, plan: FloatArray, within: IntArray | None = None
 ) -> Frozen:
-    """Contribution of own infostates to each other's subgames.
+    """Computes the contribution of own infostates to each other's subgames.
 
     Args:
-      base: see `split_ranges`, down to the same limit as `forest`; this and what follows.
+      base: as in `split_ranges`; must extend to the same limit as `forest`.
       forest: the subgames of own infostates.
       player: the resolving player.
-      plan: `[sequences, L]` the resolving player's blueprints, realisation plans in `base`.
-      within: the subgame of `base` for each of them.
+      plan: `[sequences, L]` the resolving player's blueprints, as realisation plans in `base`.
+      within: `[S]` as in `split_ranges`.
     """
     other = 1 - player
     own, theirs = (find_copies(base, forest, p, _around(forest, p, within)) for p in (player, other))
@@ -92,7 +94,7 @@ def find_frozen(
 
 
 def _around(forest: Forest, player: int, within: IntArray | None) -> IntArray | None:
-    """`[R]` the subgame of a base that each of a player's roots lies in; None for a cut."""
+    """`[R]` the subgame of `base` that contains each of a player's roots; None for the cut's subgames."""
     return None if within is None else within[forest.roots[player].subgame]
 
 

@@ -1,12 +1,12 @@
-"""Gadgets: the opponent's way into a subgame, as data.
+"""Gadgets: the opponent's entry into a subgame, as data.
 
 A gadget is a function from ranges to tables: the values of the opponent's choices above its root
 infostates, their legal actions and least probabilities, and a scale for every root. Values and
-reaches are those of the game: `V(s)` below the opponent's root infostate `s` is weighted
-by the resolving player's and chance's reach, not the opponent's; `V̄(s)` is the same
-against the blueprint's best response; `N(s)` is that weight itself.
+reaches are those of the game: `V(s)`, the value below the opponent's root infostate `s`, is weighted
+by the resolving player's and chance's reach, not the opponent's; `V̄(s)` is the value if the resolving player
+follows its blueprint and the opponent best-responds; `N(s)` is the weight.
 
-A new gadget is one class with a name, a prior, an ε and `tables`; a line in `registry.py` puts it on the
+A new gadget is one class with a name, a prior, an ε and `tables`; a line in `registry.py` adds it to the
 command line. Implementations: `root_gadgets.py` and `trunk_gadgets.py`.
 """
 
@@ -29,23 +29,24 @@ from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 DEFAULT_EPSILON = 1e-3
-"""ε of the paper's experiments (Kubíček et al. 2026, §8)."""
+"""Default ε, from the paper's experiments (Kubíček et al. 2026, §8)."""
 
 AUTO = "auto"
-"""ε found by linear programs: the largest whose basis stays optimal at 0 (Kubíček et al. 2026, §7.1)."""
+"""The largest ε whose optimal basis remains optimal at 0, from linear programs (Kubíček et al. 2026,
+§7.1)."""
 
 Epsilon = float | Literal["auto"]
 Part = TypeVar("Part", bound="Prior | Alternative")
 
 
 class Gadget(Protocol):
-    """The opponent's way in; a frozen dataclass whose first two fields are a prior and an ε.
+    """The opponent's entry into subgames; a frozen dataclass whose first two fields are a prior and an ε.
 
-    Gadgets of the same `entry_name` are lanes of one entry, so another prior or ε compiles nothing.
+    Gadgets of the same `entry_name` are lanes of one entry, so that another prior or ε needs no compilation.
     """
 
     name: ClassVar[str]
-    """The command line's spelling."""
+    """Name on the command line."""
 
     entry_name: ClassVar[str]
     """Name of the entry; gadgets with the same name share one."""
@@ -54,7 +55,7 @@ class Gadget(Protocol):
     """True if all subgames are solved as one game, in which no alternative value is offered."""
 
     apart: ClassVar[bool]
-    """True if a nested search with it depends only on the searches on its path."""
+    """True if a nested search with this gadget depends only on the searches on its path."""
 
     @property
     def prior(self) -> Prior:
@@ -87,15 +88,15 @@ class Gadget(Protocol):
         ...
 
     def resolve(self, context: Context) -> Gadget:
-        """The gadget with a prior and alternative values that depend on the ranges alone."""
+        """The gadget with its prior and alternative values resolved, so that they depend only on ranges."""
         ...
 
     def check(self, num_roots: int, num_lanes: int) -> None:
-        """ValueError unless the user's arrays in it fit the opponent's roots and the blueprints."""
+        """Raises ValueError unless the gadget's arrays fit the opponent's roots and the blueprints."""
         ...
 
     def tables(self, ranges: Ranges) -> Any:
-        """The gadget as arrays: `EntryTables` for the entry of two levels."""
+        """The gadget as arrays: `EntryTables` for `TwoLevelEntry`."""
         ...
 
     @staticmethod
@@ -104,8 +105,8 @@ class Gadget(Protocol):
 
         Args:
           bodies: the subgames.
-          ranges: of the blueprints, the trunk included if a gadget needs it.
-          tables: of each gadget.
+          ranges: ranges of the blueprints, with the trunk if a gadget requires it.
+          tables: tables of each gadget.
         """
         ...
 
@@ -160,7 +161,7 @@ class Perturbed:
 
     Attributes:
       prior: distribution of the opponent's mistakes.
-      epsilon: their probability, in [0, 1); 0 without a prior; `auto` for linear programs.
+      epsilon: probability of a mistake, in [0, 1); 0 without a prior; `auto` for linear programs.
       alternative: the opponent's values outside the subgame.
     """
 
@@ -172,7 +173,7 @@ class Perturbed:
         check_epsilon(self.epsilon)
         prior, alternative = cast("tuple[object, object]", (self.prior, self.alternative))
         if isinstance(prior, type) or not isinstance(prior, Prior):
-            raise ValueError(f"prior={self.prior!r} is no prior; expected NoPrior(), UniformPrior(), …")
+            raise ValueError(f"prior={self.prior!r}: expected a prior, such as NoPrior() or UniformPrior()")
         if isinstance(alternative, type) or not isinstance(alternative, Alternative):
             raise ValueError(
                 f"alternative={self.alternative!r}: expected BestResponseValues(), BlueprintValues(), "
@@ -183,28 +184,26 @@ class Perturbed:
 
     @property
     def number(self) -> float:
-        """ε as a number; linear programs replace `auto` first."""
+        """ε as a number; raises ValueError for `auto`, which linear programs replace first."""
         if isinstance(self.epsilon, str):
-            raise ValueError(
-                f"epsilon={self.epsilon!r}: expected a number here; only linear programs find one"
-            )
+            raise ValueError(f"epsilon={self.epsilon!r}: expected a number; only linear programs determine ε")
         return self.epsilon
 
     @property
     def offer(self) -> Values:
-        """The values that stand for `V̄(s)`; bounds hold where they are exact."""
+        """The values used as `V̄(s)`; bounds hold if they are exact."""
         return self._resolved(self.alternative, Values)
 
     @property
     def mistakes(self) -> Mistakes:
-        """The prior as numbers."""
+        """The resolved prior."""
         return self._resolved(self.prior, Mistakes)
 
     def _resolved(self, source: Prior | Alternative, kind: type[Part]) -> Part:
         if source.requires & TO_RESOLVE or not isinstance(source, kind):
             raise ValueError(
-                f"gadget {self!r}: {source!r} has no numbers yet; expected gadget.resolve(context), as "
-                "refine and sweep call it, or another source"
+                f"gadget {self!r}: {source!r} is not resolved; expected a gadget from "
+                "gadget.resolve(context), which refine and sweep call, or another source"
             )
         return source
 
@@ -215,7 +214,7 @@ class Perturbed:
         return self.prior.requires | self.alternative.requires | searched
 
     def resolve(self, context: Context) -> Self:
-        """The gadget with a prior and alternative values that depend on the ranges alone."""
+        """The gadget with its prior and alternative values resolved, so that they depend only on ranges."""
         return dataclasses.replace(
             self, prior=self.prior.resolve(context), alternative=self.alternative.resolve(context)
         )
@@ -228,7 +227,7 @@ class Perturbed:
           gap: `[S, lanes]` NashConv of its games.
 
         Returns:
-          NaN where no bound is known.
+          The bound, NaN where none is known.
         """
         return np.full(gap.shape[1], np.nan)
 
@@ -238,19 +237,19 @@ class Perturbed:
         return {"alternative": self.alternative.name}
 
     def check(self, num_roots: int, num_lanes: int) -> None:
-        """ValueError unless the user's arrays in it fit the opponent's roots and the blueprints."""
+        """Raises ValueError unless the gadget's arrays fit the opponent's roots and the blueprints."""
         self.check_prior(num_roots, num_lanes)
         if isinstance(self.alternative, ArrayValues):
             check_rows("ArrayValues", np.shape(self.alternative.array), num_roots, num_lanes)
 
     def check_prior(self, num_roots: int, num_lanes: int) -> None:
-        """Checks the shape of an `ArrayPrior`: a row for each of the opponent's roots."""
+        """Raises ValueError unless an `ArrayPrior` has a row for each of the opponent's roots."""
         if isinstance(self.prior, ArrayPrior):
             check_rows("ArrayPrior values", np.shape(self.prior.values), num_roots, num_lanes)
 
 
 def check_rows(name: str, shape: tuple[int, ...], num_roots: int, num_lanes: int) -> None:
-    """ValueError unless a user's array fits the opponent's roots and the blueprints."""
+    """Raises ValueError unless a user's array fits the opponent's roots and the blueprints."""
     if shape[0] != num_roots or (len(shape) == 2 and shape[1] not in (1, num_lanes)):
         raise ValueError(
             f"{name} of shape {shape}: expected [{num_roots}] or [{num_roots}, {num_lanes}], a row for "
@@ -259,24 +258,24 @@ def check_rows(name: str, shape: tuple[int, ...], num_roots: int, num_lanes: int
 
 
 def check_arrays(gadgets: Sequence[Gadget], players: Sequence[int]) -> None:
-    """Raises ValueError if a user's array belongs to the other player.
+    """Raises ValueError if a user's array is for the other player.
 
     Args:
-      gadgets: to be solved.
-      players: the resolving players; an array has a row for each root of one player's opponent, so each
-        player needs its own.
+      gadgets: the gadgets to solve.
+      players: the resolving players; an array has a row for each root of one player's opponent, so that each
+        player needs a separate array.
     """
     for gadget in gadgets:
         made_for = gadget.prior.player if isinstance(gadget.prior, ArrayPrior) else None
         if made_for is not None and players and made_for not in players:
             raise ValueError(
-                f"{gadget.name}: its ArrayPrior was made for player {made_for} to re-solve with, and player "
-                f"{players[0]} does; make one for player {players[0]}"
+                f"{gadget.name}: its ArrayPrior is for player {made_for} as the resolving player, but player "
+                f"{players[0]} re-solves; expected an ArrayPrior for player {players[0]}"
             )
 
 
 def describe(gadget: Gadget) -> str:
-    """A gadget in a few words, as in the labels of refined policies."""
+    """Short description of a gadget, as in the labels of refined policies."""
     words = [gadget.name]
     if not isinstance(gadget.prior, NoPrior):
         epsilon = gadget.epsilon if isinstance(gadget.epsilon, str) else f"{gadget.epsilon:g}"
@@ -291,7 +290,7 @@ def describe(gadget: Gadget) -> str:
 
 
 def prior_name(gadget: Gadget) -> str:
-    """A prior's name in tables, with its settings that differ from the defaults."""
+    """Name of a gadget's prior in tables, with the prior's settings that differ from the defaults."""
     prior: Any = gadget.prior
     words = [prior.name]
     for field in dataclasses.fields(prior) if dataclasses.is_dataclass(prior) else ():
@@ -303,7 +302,7 @@ def prior_name(gadget: Gadget) -> str:
 
 
 def gadget_columns(gadgets: Sequence[Gadget | None], lanes: IntArray) -> dict[str, list[Any]]:
-    """Columns of result tables: name, prior and ε of the gadget of each lane; None and NaN for none.
+    """Columns of result tables: name, prior and ε of each lane's gadget; None and NaN for lanes without one.
 
     Args:
       gadgets: the gadgets.

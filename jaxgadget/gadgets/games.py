@@ -1,4 +1,4 @@
-"""The gadget games of subgames: gadgets that share an entry, for every opponent and blueprint, as lanes."""
+"""Gadget games of subgames: lanes for gadgets that share an entry, opponents and blueprints."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from jaxgadget.util.precision import precision
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Prepared:
-    """Subgames on the device, with everything that gadgets read from blueprints; in float64.
+    """Subgames on the device, with all data of blueprints that gadgets use; in float64.
 
     Attributes:
       structure: the subgames.
       ranges: ranges of the blueprints at their roots.
-      rows: both players' blueprints below the roots, `[Q_p, blueprints]` by actions of the bodies.
+      rows: both players' blueprints below the roots, `[Q_p, blueprints]` for actions of the bodies.
       mixtures: opponents that follow models; None if all adapt.
-      frozen: contribution of frozen infostates, in subgames of own infostates; None in those of a cut.
+      frozen: contribution of frozen infostates, for subgames of own infostates; None for those of a cut.
       floor: `[Q, blueprints]` minimum probabilities of the resolving player's actions; None for 0.
     """
 
@@ -56,7 +56,7 @@ class Prepared:
 
     @property
     def forest(self) -> Forest:
-        """The subgames, which are those of a forest."""
+        """The subgames as a forest."""
         assert isinstance(self.structure, Structure)
         return self.structure.forest
 
@@ -96,15 +96,15 @@ class GadgetGames:
 
     @property
     def num_lanes(self) -> int:
-        """L."""
+        """Number of lanes, L."""
         return len(self.lanes)
 
     def underflows(self, dtype: np.dtype[Any]) -> dict[int, int]:
-        """Lanes whose payoffs underflow in a precision, and the first such subgame.
+        """Maps each lane with payoffs that underflow in a precision to the first such subgame.
 
-        Payoffs of a subgame are weighted by the scales of both players' roots. Below the smallest normal
-        number regrets there vanish, although the opponent may enter. In a mixture the larger of the free
-        opponent's weight × (1 − p) and the model's × p counts.
+        Payoffs of a subgame are weighted by the scales of both players' roots. If the weights are below the
+        smallest normal number, regrets vanish although the opponent may enter the subgame. In a mixture the
+        weight is the larger of the free opponent's × (1 − p) and the model's × p.
         """
         ranges, count = self.ranges, self.ranges.num_lanes
         smallest = float(np.finfo(dtype).tiny) / float(np.finfo(dtype).eps)
@@ -138,10 +138,10 @@ class GadgetGames:
         return self.mixtures.has_decision(taken.opponent, alone, self.ranges, taken.blueprint)
 
     def fallbacks(self, lanes: IntArray, players: Sequence[int] = (0, 1)) -> Fallbacks:
-        """The blueprints' rows of some players, and where a solution replaces them; None for other players.
+        """The blueprints' rows for the given players, and masks of solved actions; None for other players.
 
-        For the resolving player, that is in subgames with a decision, except at infosets that only histories
-        below unconsidered roots reach. For the opponent, it is wherever its average has mass.
+        The resolving player's actions are solved in subgames with a decision, except at infosets to which
+        only unconsidered roots lead. The opponent's actions are solved wherever its average has mass.
 
         Args:
           lanes: indices of the lanes.
@@ -166,7 +166,7 @@ class GadgetGames:
 
     @functools.cached_property
     def seen(self) -> BoolArray | None:
-        """`[Q, blueprints]` which actions of the resolving player lie below a considered root; None: all."""
+        """`[Q, blueprints]` True for the resolving player's actions below a considered root; None for all."""
         considered = self.ranges.considered
         if considered is None:
             return None
@@ -175,9 +175,9 @@ class GadgetGames:
     def losses(self, gap: FloatArray, values: FloatArray, gained: FloatArray | None = None) -> FloatArray:
         """`[games, L]` bound on each solution's contribution to exploitability, NaN if no bound is known.
 
-        Against a mixture the free opponent may gain as much as the player gains from the model: the gap
-        counts as `(gap + p·Δu) / (1 − p)`, which bounds the loss in the free opponent's game alone. No bound
-        is known for p = 1, nor for gadgets with gifts, whose loss may come on top.
+        Against a mixture the free opponent may gain as much as the player gains against the model: the gap is
+        replaced by `(gap + p·Δu) / (1 − p)`, which bounds the loss in the free opponent's game. No bound
+        is known for p = 1, nor for gadgets with gifts, whose loss may be additional.
 
         Args:
           gap: `[games, L]` NashConv of the games, without padding.
@@ -200,11 +200,11 @@ class GadgetGames:
 
 
 def by_gadget(lanes: Lanes, make: Callable[[int, IntArray], Any]) -> Any:
-    """Pytrees with lanes last, made gadget by gadget and joined in the order of the lanes.
+    """Builds pytrees with lanes last, gadget by gadget, and joins them in the order of the lanes.
 
     Args:
       lanes: the lanes.
-      make: called with the index of a gadget and the indices of its lanes' blueprints.
+      make: function of a gadget's index and of the indices of its lanes' blueprints.
     """
     gadgets = np.unique(lanes.gadget).tolist()
     parts = [make(gadget, lanes.blueprint[lanes.where(gadget=gadget)]) for gadget in gadgets]
@@ -215,7 +215,7 @@ def by_gadget(lanes: Lanes, make: Callable[[int, IntArray], Any]) -> Any:
 
 
 def group_gadgets(gadgets: Sequence[Gadget]) -> list[list[int]]:
-    """Indices of gadgets that share an entry and are solved together."""
+    """Groups of indices of gadgets that share an entry and are solved together."""
     groups: dict[str, list[int]] = {}
     for gadget_idx, gadget in enumerate(gadgets):
         groups.setdefault(gadget.entry_name, []).append(gadget_idx)
@@ -223,15 +223,15 @@ def group_gadgets(gadgets: Sequence[Gadget]) -> list[list[int]]:
 
 
 def build_games(prepared: Prepared, gadgets: Sequence[Gadget], *, lanes: Lanes | None = None) -> GadgetGames:
-    """The gadget games of every gadget, opponent and blueprint.
+    """Builds the gadget games of every gadget, opponent and blueprint.
 
     Args:
       prepared: the subgames; with the trunk in their ranges if a gadget requires it.
-      gadgets: of one `entry_name`, with numbers for ε.
+      gadgets: gadgets of one `entry_name`, with numbers for ε.
       lanes: combinations of gadgets, mixtures and blueprints; by default all of them.
 
     Raises:
-      ValueError: if a gadget refuses the ranges.
+      ValueError: if a gadget rejects the ranges.
     """
     structure, ranges, mixtures = prepared.structure, prepared.ranges, prepared.mixtures
     frozen, floor = prepared.frozen, prepared.floor
@@ -278,9 +278,9 @@ def build_games(prepared: Prepared, gadgets: Sequence[Gadget], *, lanes: Lanes |
 
 
 def _sides(structure: Bodies, entry: Entry, num_roots: int) -> tuple[Side, Side]:
-    """Both players' sides; the resolving player has `num_roots` roots and an entry with a root a game."""
+    """Both players' sides; the resolving player has `num_roots` roots and an entry with one root per game."""
     player, other, bodies = structure.player, 1 - structure.player, structure.sides
-    # Extra roots hang from a game's root, independent of the free opponent's choices.
+    # Extra roots are attached to a game's root, independent of the free opponent's choices.
     link = np.concatenate([entry.link, entry.game[structure.extra_subgames]])
     link = pad_rows(link, bodies[other].body.num_roots, -1)
     layout = np.float64, structure.rounding, structure.platform

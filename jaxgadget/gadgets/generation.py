@@ -1,9 +1,9 @@
-"""Generation: the opponent's root infostates that a search considers.
+"""Generation: selects the opponent's root infostates that a search considers.
 
-The two methods of GS2 (Ge et al. 2023, *Efficient subgame refinement for extensive-form games*, appendix):
-random ones, or the most diverse, by its Algorithm 2. The paper sorts histories; here an infostate counts
-once, however many histories it has, as all of them share its value. A choice is a mask on roots: draws are
-lanes.
+The two methods of GS2 (Ge et al. 2023, *Efficient subgame refinement for extensive-form games*, appendix)
+select random infostates, or the most diverse ones by its Algorithm 2. The paper sorts histories; here an
+infostate counts once, regardless of its number of histories, as all of them have its value. A selection is a
+mask of the roots, and draws are lanes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 @runtime_checkable
 class Generation(Protocol):
-    """Chooses among the opponent's root infostates; a user's own goes through `considered_roots`."""
+    """Selects some of the opponent's root infostates; `considered_roots` checks a user-defined generation."""
 
     @property
     def name(self) -> str:
@@ -35,15 +35,16 @@ class Generation(Protocol):
         ...
 
     def consider(self, values: FloatArray, subgame: IntArray) -> BoolArray:
-        """Infostates to consider.
+        """Selects the infostates to consider.
 
         Args:
-          values: `[J, lanes]` of every infostate, finite: counterfactual best-response values, in the
-            opponent's utility, divided by the masses: `-V̄(J) / N(J)`.
-          subgame: `[J]` the number of each infostate's subgame, in any order.
+          values: `[J, lanes]` finite counterfactual best-response value of every infostate, in the opponent's
+            utility and divided by the mass: `-V̄(J) / N(J)`.
+          subgame: `[J]` index of each infostate's subgame, in any order.
 
         Returns:
-          `[J, draws * lanes]`: all lanes of the first draw, then those of the second, and so on.
+          `[J, draws * lanes]` True for selected infostates: all lanes of the first draw, then those of the
+          second, and so on.
         """
         ...
 
@@ -52,16 +53,17 @@ class Generation(Protocol):
 class RandomGeneration:
     """Random infostates of every subgame, drawn uniformly without replacement.
 
-    The draws of a subgame depend on the seed, its index and its number of infostates alone: they are the same
-    for all lanes, whatever other subgames are searched, and more draws begin with those of fewer.
+    The draws of a subgame depend only on the seed, its index and its number of infostates: they are equal for
+    all lanes and independent of other subgames, and a larger number of draws begins with those of a smaller
+    number.
 
     Attributes:
       num: number of infostates to consider in a subgame; all if it has fewer.
       draws: number of draws.
-      seed: of the draws.
+      seed: seed of the draws.
 
     Raises:
-      ValueError: if one of them is not a whole number, `num` or `draws` is not positive, or `seed` is
+      ValueError: if an attribute is not a whole number, `num` or `draws` is not positive, or `seed` is
         negative.
     """
 
@@ -79,7 +81,7 @@ class RandomGeneration:
         return f"random:{self.num}:{self.draws}{f':{self.seed}' if self.seed else ''}"
 
     def consider(self, values: FloatArray, subgame: IntArray) -> BoolArray:
-        """Infostates to consider, `[J, draws * lanes]`."""
+        """Selects the infostates to consider, as a mask `[J, draws * lanes]`."""
         values, subgame = _check_infostates(values, subgame)
         drawn = np.zeros((len(subgame), self.draws), np.bool_)
         for numbers, rows in _alike(subgame):
@@ -114,7 +116,7 @@ class DiverseGeneration:
         return f"diverse:{self.num}"
 
     def consider(self, values: FloatArray, subgame: IntArray) -> BoolArray:
-        """Infostates to consider, `[J, draws * lanes]`."""
+        """Selects the infostates to consider, as a mask `[J, draws * lanes]`."""
         values, subgame = _check_infostates(values, subgame)
         chosen = np.zeros(values.shape, np.bool_)
         for _, rows in _alike(subgame):
@@ -125,15 +127,15 @@ class DiverseGeneration:
 
 
 def diverse(values: npt.ArrayLike, num: int) -> IntArray:
-    """Chooses the most diverse values: both ends, with the least sum of squared gaps between neighbours.
+    """Selects the most diverse values: those with the smallest sum of squared gaps, including both extremes.
 
-    A single choice is the largest value; all are chosen if there are at most `num`. Of equal values the
-    first in `values` counts as the smallest. Of several optimal choices, the last but one of the chosen
-    values is as small as possible, then the one before it, and so on (as in the paper's Algorithm 2).
+    With `num` = 1 the largest value is selected, and all values if there are at most `num`. Of equal values,
+    the first in `values` counts as the smallest. Of several optimal selections, the second largest selected
+    value is as small as possible, then the one below it, and so on (as in the paper's Algorithm 2).
 
     Args:
       values: `[m]` finite numbers, at least one.
-      num: number of values to choose, at least 1.
+      num: number of values to select, at least 1.
 
     Returns:
       `[min(num, m)]` positions in `values`, ascending.
@@ -150,7 +152,7 @@ def diverse(values: npt.ArrayLike, num: int) -> IntArray:
 
 
 def check_generation(generation: object) -> None:
-    """ValueError unless it is a `Generation`."""
+    """Raises ValueError unless `generation` is a `Generation`."""
     if (
         isinstance(generation, type)
         or not isinstance(generation, Generation)
@@ -165,16 +167,17 @@ def check_generation(generation: object) -> None:
 
 
 def considered_roots(generation: Generation, values: npt.ArrayLike, subgame: npt.ArrayLike) -> BoolArray:
-    """Root infostates of the opponent that a generation considers, checked.
+    """The opponent's root infostates that a generation selects, checked.
 
     Args:
-      generation: `RandomGeneration`, `DiverseGeneration`, or one of your own.
-      values: `[J, lanes]` of the opponent's root infostates, in its own utility: `-V̄(J) / N(J)`.
-      subgame: `[J]` which subgame each is of, whole numbers >= 0 in any order.
+      generation: `RandomGeneration`, `DiverseGeneration`, or a user-defined one.
+      values: `[J, lanes]` value of each of the opponent's root infostates, in its own utility: `-V̄(J) /
+        N(J)`.
+      subgame: `[J]` index of each infostate's subgame, whole numbers >= 0 in any order.
 
     Returns:
-      `[J, draws * lanes]`: all lanes of the first draw, then those of the second, and so on. A generation of
-      your own may consider none of a subgame's.
+      `[J, draws * lanes]` True for selected infostates: all lanes of the first draw, then those of the
+      second, and so on. A user-defined generation may select no infostates of a subgame.
 
     Raises:
       ValueError: if values or subgames are not as described, or the generation is invalid or returns another
@@ -193,7 +196,7 @@ def considered_roots(generation: Generation, values: npt.ArrayLike, subgame: npt
 
 
 def _check_infostates(values: npt.ArrayLike, subgame: npt.ArrayLike) -> tuple[FloatArray, IntArray]:
-    """`[J, lanes]` values and `[J]` subgames; ValueError otherwise."""
+    """Returns values `[J, lanes]` and subgames `[J]`; raises ValueError if they are invalid."""
     rows, numbers = np.asarray(values), np.asarray(subgame)
     if rows.ndim != 2 or 0 in rows.shape:
         raise ValueError(f"values of shape {rows.shape}: expected [infostates, lanes], at least one of each")
@@ -207,7 +210,7 @@ def _check_infostates(values: npt.ArrayLike, subgame: npt.ArrayLike) -> tuple[Fl
 
 
 def _check_values(values: npt.NDArray[Any]) -> FloatArray:
-    """Numbers whose squares are finite, as float64; ValueError otherwise."""
+    """Returns values as float64; raises ValueError unless they are numbers whose squares are finite."""
     if not (np.issubdtype(values.dtype, np.floating) or np.issubdtype(values.dtype, np.integer)):
         raise ValueError(f"values of {values.dtype}: expected numbers")
     numbers = values.astype(np.float64)
@@ -221,7 +224,7 @@ def _check_values(values: npt.NDArray[Any]) -> FloatArray:
 
 
 def _alike(subgame: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-    """Subgames of one size at a time: their numbers `[n]`, and the rows of their infostates `[size, n]`."""
+    """Yields subgames of equal size: their indices `[n]`, and the rows of their infostates `[size, n]`."""
     order = np.argsort(subgame, kind="stable")
     numbers, sizes = np.unique(subgame, return_counts=True)
     first = np.cumsum(sizes) - sizes
@@ -231,15 +234,15 @@ def _alike(subgame: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
 
 
 def _choose_diverse(values: FloatArray, num: int) -> BoolArray:
-    """`[m, columns]` which values of every column are chosen, as `diverse` says."""
+    """`[m, columns]` True for the values that `diverse` selects in each column."""
     size, columns = values.shape
     if num >= size:
         return np.ones(values.shape, np.bool_)
     order = np.argsort(values, axis=0, kind="stable")
     ranked = np.take_along_axis(values, order, axis=0)
     column = np.arange(columns)
-    cost = (ranked - ranked[0]) ** 2  # least squared gaps from the first value to each, by one gap
-    before: list[IntArray] = []  # for each number of gaps from 2: which value each comes after
+    cost = (ranked - ranked[0]) ** 2  # least sum of squared gaps from the first value to each, with one gap
+    before: list[IntArray] = []  # for each number of gaps from 2, the value selected before each value
     for gaps in range(2, num):
         longer, link = np.zeros_like(cost), np.zeros(cost.shape, np.int64)
         for last in range(gaps, size):

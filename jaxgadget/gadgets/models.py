@@ -1,7 +1,7 @@
 """Opponents that follow a model with probability p, as numbers of a gadget game.
 
-The payoff of the resolving player against the model is a constant of its own sequences, and the probability
-of the free opponent scales the entry; no history is added.
+The resolving player's payoff against the model is a constant of the player's sequences, and the probability
+1 − p of the free opponent scales the entry; no history is added.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from jaxgadget.util.players import sign_of
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Mixtures:
-    """Opponents over a forest, M of them, of N models.
+    """M opponents over a forest, which follow N models.
 
     Payoffs and reaches are weighted by the model's own reach from the game's root, without normalisation.
 
     Attributes:
-      p: `[M]` probability of following the model.
-      model: `[M]` index of the model.
-      earned: `[S, N]` payoff of each sequence of the resolving player's body where a model is followed, in
-        its utility, weighted by the reach of chance and the model.
-      entered: `[E, N]` the model's reach of the extra roots, below which it is not followed; E may be 0.
-      reach: `[R, N]` the model's reach of the opponent's roots.
+      p: `[M]` probability that each opponent follows its model.
+      model: `[M]` index of each opponent's model.
+      earned: `[S, N]` payoff of each sequence of the resolving player's body while the opponent follows a
+        model, in the resolving player's utility, weighted by the reach of chance and the model.
+      entered: `[E, N]` each model's reach of the extra roots, below which it is not followed; E may be 0.
+      reach: `[R, N]` each model's reach of the opponent's roots.
     """
 
     p: FloatArray
@@ -45,12 +45,12 @@ class Mixtures:
         return len(self.p)
 
     def mix(self, lanes: IntArray, resolver: Terms, opponent: Terms, num_roots: int) -> tuple[Terms, Terms]:
-        """A gadget's numbers with a model's share: the resolving player's, then the opponent's.
+        """Adds the models to a gadget's numbers; returns the resolving player's, then the opponent's.
 
         Args:
           lanes: `[L]` index of each lane's mixture.
-          resolver: the resolving player's terms without a mixture, without constants of its body.
-          opponent: the opponent's terms without a mixture, roots padded.
+          resolver: the resolving player's terms without a mixture; they must have no constants of the body.
+          opponent: the opponent's terms without a mixture, with padded roots.
           num_roots: number of the free opponent's roots, without padding and extra roots.
         """
         p, model = self.p[lanes], self.model[lanes]
@@ -72,7 +72,7 @@ class Mixtures:
         Args:
           lanes: `[L]` index of each lane's mixture.
           alone: `[S, L]` True where there is a decision against the free opponent.
-          ranges: of the blueprints.
+          ranges: ranges of the blueprints.
           blueprint: `[L]` index of each lane's blueprint.
         """
         p, model = self.p[lanes], self.model[lanes]
@@ -80,23 +80,23 @@ class Mixtures:
         return (alone & (p < 1)) | (is_reached & (p > 0))
 
     def largest_share(self, lanes: IntArray, free: FloatArray, ranges: Ranges) -> FloatArray:
-        """`[S, L]` weight of the largest root of a subgame, for any opponent.
+        """`[S, L]` largest weight of a root of each subgame, over the free opponent and the model.
 
         Args:
           lanes: `[L]` index of each lane's mixture.
-          free: `[S, L]` the same for the free opponent alone.
-          ranges: of the blueprints.
+          free: `[S, L]` largest weight of a root for the free opponent alone.
+          ranges: ranges of the blueprints.
         """
         p, model = self.p[lanes], self.model[lanes]
         followed = largest_rows(ranges.subgame, self.reach[:, model], ranges.num_subgames)
         return np.maximum((1 - p) * free, p * followed)
 
     def replaced(self, other: Mixtures, taken: BoolArray) -> Mixtures:
-        """Selected opponents from other shares of the same forest, below whose extra roots they are followed.
+        """Replaces some opponents by those of `other`, whose models also apply below extra roots.
 
         Args:
           other: the same opponents, over the forest without its extra roots.
-          taken: `[M]` True for those from `other`.
+          taken: `[M]` True for opponents to take from `other`.
         """
         return Mixtures(
             p=self.p,
@@ -108,23 +108,23 @@ class Mixtures:
 
 
 def free_loss(p: FloatArray, lost: FloatArray) -> FloatArray:
-    """Bound on a loss in the free opponent's game from one in the mixture's; NaN for p = 1.
+    """Bound on the loss in the free opponent's game, given the loss in the mixture's game; NaN for p = 1.
 
     Args:
-      p: probability that the model is followed.
-      lost: the gap of the mixture's game, plus p × the gain against the model; broadcasts with `p`.
+      p: probability that the opponent follows the model.
+      lost: gap of the mixture's game, plus p × the gain against the model; broadcasts with `p`.
     """
     return np.where(p < 1, lost / np.where(p < 1, 1 - p, 1.0), np.nan)
 
 
 def find_mixtures(forest: Forest, player: int, p: FloatArray, model: IntArray, reach: FloatArray) -> Mixtures:
-    """Reaches and payoffs of models in a forest.
+    """Computes reaches and payoffs of models in a forest.
 
     Args:
-      forest: the subgames; extra roots, if it has any, are the opponent's.
+      forest: the subgames; extra roots, if any, are the opponent's.
       player: the resolving player.
       p: `[M]` probability that each opponent follows its model.
-      model: `[M]` index of its model.
+      model: `[M]` index of each opponent's model.
       reach: `[sequences of the tree, N]` each model's reach of the opponent's sequences.
     """
     extra = forest.extra
@@ -141,13 +141,13 @@ def find_mixtures(forest: Forest, player: int, p: FloatArray, model: IntArray, r
 def form_mixtures(
     form: SequenceForm, player: int, p: FloatArray, model: IntArray, reach: FloatArray
 ) -> Mixtures:
-    """Payoffs of models in a game from its root, the whole one or a trunk.
+    """Computes payoffs of models in a whole game or a trunk.
 
     Args:
       form: the game.
       player: the responding player.
       p: `[M]` probability that each opponent follows its model.
-      model: `[M]` index of its model.
+      model: `[M]` index of each opponent's model.
       reach: `[sequences of the tree, N]` each model's reach of the opponent's sequences.
     """
     treeplex = form.treeplex[1 - player]
@@ -157,6 +157,6 @@ def form_mixtures(
         p=p,
         model=model,
         earned=sign_of(player) * multiply(form.payoff, player, followed),
-        entered=np.zeros((0, reach.shape[1])),  # the models play to the end: they enter no root
+        entered=np.zeros((0, reach.shape[1])),  # models are followed to the end and enter no root
         reach=np.ones((treeplex.num_roots, reach.shape[1])),
     )

@@ -1,6 +1,6 @@
-"""Priors: distributions of the opponent's mistakes at a gadget.
+"""Priors: distributions of the opponent's mistakes in a gadget.
 
-Kubíček, Lisý and Sandholm (2026), §5.
+Source: Kubíček, Lisý and Sandholm (2026), §5.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ActionProbabilities(Protocol):
     """An OpenSpiel policy."""
 
     def action_probabilities(self, state: Any) -> Any:
-        """Action id → probability."""
+        """Maps action ids to probabilities."""
         ...
 
 
@@ -48,24 +48,24 @@ class Prior(Protocol):
 
     @property
     def requires(self) -> frozenset[Capability]:
-        """Capabilities of the front end that this prior needs."""
+        """Capabilities of the front end that this prior requires."""
         ...
 
     def resolve(self, context: Context) -> Mistakes:
-        """The prior as numbers, found before the gadget is solved."""
+        """Computes what the prior needs beyond ranges, before the gadget is solved."""
         ...
 
 
 @runtime_checkable
 class Mistakes(Prior, Protocol):
-    """A prior that is numbers once the ranges are known; see `Immediate` for a prior of your own."""
+    """A prior that can be computed from the ranges alone; `Immediate` is a base for user-defined priors."""
 
     def follow(self, ranges: Ranges) -> FloatArray:
         """`[R, L]` probability of following rather than terminating at each root."""
         ...
 
     def weight(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]` weights ≥ 0 of the roots in a choice among those of a subgame."""
+        """`[R, L]` weights ≥ 0 of the roots of a subgame in the choice among them."""
         ...
 
     def choose(self, ranges: Ranges) -> FloatArray:
@@ -81,7 +81,7 @@ class _Even(Immediate):
         return np.full_like(ranges.cbv, 0.5)
 
     def weight(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]` weights ≥ 0 of the roots in a choice among those of a subgame."""
+        """`[R, L]` weights ≥ 0 of the roots of a subgame in the choice among them."""
         return np.ones_like(ranges.cbv)
 
     def choose(self, ranges: Ranges) -> FloatArray:
@@ -91,7 +91,7 @@ class _Even(Immediate):
 
 @dataclasses.dataclass(frozen=True)
 class NoPrior(_Even):
-    """No mistakes: ε counts as 0."""
+    """No mistakes: ε is regarded as 0."""
 
     @property
     def name(self) -> str:
@@ -111,9 +111,12 @@ class UniformPrior(_Even):
 
 @dataclasses.dataclass(frozen=True)
 class BlueprintPrior(Immediate):
-    """The opponent's blueprint: its reach of each root within the subgame, clipped from below.
+    """The opponent's blueprint: its reach of each root, normalised within the subgame and clipped from below.
 
-    Uniform in a subgame that the opponent's blueprint never reaches (Kubíček et al. 2026, §5).
+    Uniform in subgames that the opponent's blueprint never reaches (Kubíček et al. 2026, §5).
+
+    Attributes:
+      clip: least reach of a root infostate.
     """
 
     clip: float = PRIOR_CLIP
@@ -132,7 +135,7 @@ class BlueprintPrior(Immediate):
         return self._clipped_reach(ranges, otherwise=0.5)
 
     def weight(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]` weights ≥ 0 of the roots in a choice among those of a subgame."""
+        """`[R, L]` weights ≥ 0 of the roots of a subgame in the choice among them."""
         return self._clipped_reach(ranges, otherwise=1.0)
 
     def choose(self, ranges: Ranges) -> FloatArray:
@@ -140,7 +143,7 @@ class BlueprintPrior(Immediate):
         return np.maximum(ranges.above.strategy, self.clip)
 
     def reach(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]` reach of the opponent's roots by its own choices."""
+        """`[R, L]` the opponent's own reach of its roots."""
         return ranges.opponent
 
     def _clipped_reach(self, ranges: Ranges, otherwise: float) -> FloatArray:
@@ -151,12 +154,12 @@ class BlueprintPrior(Immediate):
 
 @dataclasses.dataclass(frozen=True)
 class ContinuationPrior:
-    """The opponent's reach in the optimal continuation, as `BlueprintPrior` takes the blueprint's.
+    """Counterpart of `BlueprintPrior` with the opponent's reach in the optimal continuation.
 
     Attributes:
       continuation: the continuation, such as `ContinuationValues(100)` or
-        `ContinuationValues(FolderRanges(folder))`; with an equal alternative of the same gadget it is solved
-        once.
+        `ContinuationValues(FolderRanges(folder))`; it is solved only once if it equals the gadget's
+        alternative values.
       clip: least reach of a root infostate.
     """
 
@@ -178,22 +181,22 @@ class ContinuationPrior:
 
     @property
     def requires(self) -> frozenset[Capability]:
-        """The continuation."""
+        """The optimal continuation, or range values at the cut."""
         return self.continuation.requires
 
     def resolve(self, context: Context) -> PrecomputedReach:
-        """The reach in the solved continuation."""
+        """Solves the continuation; returns the opponent's reach in it."""
         continuation = context.continuation(self.continuation)
         return PrecomputedReach(self.clip, continuation.reach, continuation.failures)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PrecomputedReach(BlueprintPrior):
-    """A reach of the opponent's roots found before the gadget is solved, in place of the blueprint's.
+    """Counterpart of `BlueprintPrior` with a precomputed reach of the opponent's roots; B blueprints.
 
     Attributes:
-      array: `[R, B]`
-      failures: blueprints without a reach, and the reason.
+      array: `[R, B]` the opponent's own reach of its roots.
+      failures: blueprints without a reach, with the reason.
     """
 
     array: FloatArray = dataclasses.field(default_factory=lambda: np.zeros((0, 1)))
@@ -206,24 +209,24 @@ class PrecomputedReach(BlueprintPrior):
     def choose(self, ranges: Ranges) -> FloatArray:
         """Raises ValueError: only the reach of the roots is known."""
         raise ValueError(
-            "ContinuationPrior for a gadget with the real way in: expected one whose prior is over "
-            "roots, such as Resolving or MaxMargin"
+            "ContinuationPrior cannot be combined with a gadget that copies the trunk; expected a gadget "
+            "with a prior over roots, such as Resolving or MaxMargin"
         )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RangePrior(Immediate):
-    """A model's range: in proportion to `P_model(s)·N(s)`, not clipped.
+    """A model's range: probabilities proportional to `P_model(s)·N(s)`, not clipped.
 
-    Max-margin with it and ε = α is safe exploitation search, SES(α): the opponent adapts below the cut, and
-    the model enters as a range alone. Roots that the model does not reach have no floor. Source: Liu et al.
-    (2022), as in Milec, Kubíček and Lisý (2024), appendix H.
+    Max-margin with this prior and ε = α is safe exploitation search, SES(α): the opponent adapts below the
+    cut, and only the model's range is used. Roots that the model does not reach have no floor. Source: Liu et
+    al. (2022), as in Milec, Kubíček and Lisý (2024), appendix H.
 
     Attributes:
-      model: a policy of one lane, or anything that `as_policy` takes; None for the opponent's blueprint.
+      model: a policy with one lane, or anything that `as_policy` accepts; None for the opponent's blueprint.
 
     Raises:
-      ValueError: if the model is no policy.
+      ValueError: if the model is not a policy.
     """
 
     model: Any = None
@@ -234,7 +237,7 @@ class RangePrior(Immediate):
         is_policy = several or isinstance(source, Mapping | Probabilities | ActionProbabilities)
         if source is not None and (isinstance(source, type) or not is_policy):
             hint = f", such as make_blueprints(tree, {source!r})" if isinstance(source, str) else ""
-            raise ValueError(f"RangePrior(model={source!r}): expected a policy of one lane{hint}, or None")
+            raise ValueError(f"RangePrior(model={source!r}): expected a policy with one lane{hint}, or None")
 
     @property
     def name(self) -> str:
@@ -244,34 +247,34 @@ class RangePrior(Immediate):
         return f"range of {self.model.labels[0] if isinstance(self.model, Probabilities) else 'a model'}"
 
     def follow(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]` share of each root in its subgame."""
+        """`[R, L]` share of each root in its subgame, as the probability of following."""
         return ranges.share(self.weight(ranges))
 
     def weight(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]` weights ≥ 0 of the roots in a choice among those of a subgame."""
+        """`[R, L]` weights ≥ 0 of the roots of a subgame in the choice among them."""
         return self.reach(ranges) * ranges.mass
 
     def choose(self, ranges: Ranges) -> FloatArray:
-        """`[Q, L]` the opponent's strategy above the cut."""
+        """`[Q, L]` the opponent's blueprint above the cut."""
         return ranges.above.strategy
 
     def reach(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]` reach of the opponent's roots by its own choices."""
+        """`[R, L]` the opponent's own reach of its roots."""
         return ranges.opponent
 
     @property
     def requires(self) -> frozenset[Capability]:
-        """The opponent's range, or a model's."""
+        """The range of the opponent's blueprint, or of a model."""
         return frozenset({Capability.RANGE if self.model is None else Capability.MODEL_RANGE})
 
     def resolve(self, context: Context) -> RangePrior:
-        """The range of the model, if there is one."""
+        """Computes the range of the model, if there is one."""
         return self if self.model is None else ModelRange(model_reach=context.model_reach(self.model))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ModelRange(RangePrior):
-    """The range of a model, found before the gadget is solved.
+    """The range of a model, computed before the gadget is solved.
 
     Attributes:
       model_reach: the model's reach.
@@ -281,22 +284,22 @@ class ModelRange(RangePrior):
 
     @property
     def requires(self) -> frozenset[Capability]:
-        """None: the range is known."""
+        """Required capabilities of the front end: none, as the range is known."""
         return frozenset()
 
     def reach(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]` the model's reach."""
+        """`[R, L]` the model's reach of the opponent's roots."""
         return on_roots(self.model_reach.roots, ranges)
 
     def choose(self, ranges: Ranges) -> FloatArray:
-        """`[Q, L]` the model's strategy."""
+        """`[Q, L]` the model's strategy above the cut."""
         assert self.model_reach.above is not None
         return np.broadcast_to(self.model_reach.above, ranges.above.strategy.shape)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ArrayPrior(Immediate):
-    """A user's own prior.
+    """A user-defined prior.
 
     Attributes:
       values: `[R]` or `[R, L]`, one number for each of the opponent's root infostates in the
@@ -304,7 +307,7 @@ class ArrayPrior(Immediate):
         `MaxMargin` (normalised over the roots with `N(s) > 0` of a subgame). For `Full` and
         `OptimalContinuation` `[Q]` or `[Q, L]`, a weight ≥ 0 for each of the opponent's actions
         above the cut, in the order of `Trunk.form.action_sequences`.
-      name: in tables and labels.
+      name: name in tables and labels.
       player: the only player that may re-solve with it, 0 or 1; None for either.
     """
 
@@ -324,21 +327,21 @@ class ArrayPrior(Immediate):
 
     @property
     def requires(self) -> frozenset[Capability]:
-        """A row for each root infostate."""
+        """An array of probabilities with a row for each root infostate."""
         return frozenset({Capability.ROOT_PRIOR})
 
     @staticmethod
     def from_function(
         forest: Forest, player: int, weight: Callable[[str], float], *, name: str = "array"
     ) -> ArrayPrior:
-        """A prior from a function of the names of the opponent's root infostates.
+        """Creates a prior from a function of the names of the opponent's root infostates.
 
         Args:
-          forest: the subgames, from `build_forest(tree, cut)` with the cut that is refined below.
+          forest: the subgames, from `build_forest(tree, cut)` with the same cut as for `refine`.
           player: the resolving player, 0 or 1.
-          weight: called with each of `forest.root_names(1 - player)`; the number that `values` has there: for
-            `Resolving` the probability of following, for `MaxMargin` a weight.
-          name: in tables and labels.
+          weight: function of each name in `forest.root_names(1 - player)` that returns its number in
+            `values`: for `Resolving` the probability of following, for `MaxMargin` a weight.
+          name: name in tables and labels.
 
         Raises:
           ValueError: if `player` is not 0 or 1, or a weight is not a finite number >= 0.
@@ -355,20 +358,20 @@ class ArrayPrior(Immediate):
         return ArrayPrior(np.array(weights), name, player)
 
     def weight(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]` weights ≥ 0 of the roots in a choice among those of a subgame."""
+        """`[R, L]` weights ≥ 0 of the roots of a subgame in the choice among them."""
         return on_roots(np.asarray(self.values), ranges)
 
     def follow(self, ranges: Ranges) -> FloatArray:
-        """`[R, L]` probability of following at each root; ValueError if one is above 1."""
+        """`[R, L]` probability of following at each root; raises ValueError if one is above 1."""
         if np.asarray(self.values).max(initial=0.0) > 1:
             raise ValueError(
-                f"ArrayPrior values up to {np.asarray(self.values).max()}: as probabilities of following "
-                "they must lie in [0, 1]"
+                f"ArrayPrior values up to {np.asarray(self.values).max()}: expected probabilities of "
+                "following, in [0, 1]"
             )
         return self.weight(ranges)
 
     def choose(self, ranges: Ranges) -> FloatArray:
-        """`[Q, L]` weights of the actions above the cut; ValueError for another shape."""
+        """`[Q, L]` weights of the opponent's actions above the cut; raises ValueError for another shape."""
         values, shape = np.asarray(self.values, np.float64), ranges.above.strategy.shape
         values = values[:, None] if values.ndim == 1 else values
         if values.shape[0] != shape[0] or values.shape[1] not in (1, shape[1]):

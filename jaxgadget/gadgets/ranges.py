@@ -1,4 +1,4 @@
-"""Ranges of blueprints at a cut, on the host: reaches, counterfactual values, the opponent's trunk."""
+"""Ranges of blueprints at a cut, on the host: reaches, counterfactual values and the opponent's trunk."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from jaxgadget.util.precision import precision
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class TrunkRanges:
-    """The opponent's decisions above the cut, against the resolving player's blueprint there.
+    """The opponent's decisions above the cut, with values against the resolving player's blueprint there.
 
     E sequences (the empty one first), Q actions, I infosets, R roots of the opponent, L lanes.
 
     Attributes:
-      treeplex: the opponent's decisions above the cut, one root.
-      on_device: the same on the device.
+      treeplex: the opponent's decisions above the cut, with one root.
+      on_device: `treeplex` on the device.
       link: `[R]` the sequence that leads to each root.
       ancestors: `[R, Q]` 1 where an action of the opponent lies on the path to a root.
       terminates: `[Q]` True where an action ends the game.
@@ -53,7 +53,7 @@ class TrunkRanges:
         return x[self.treeplex.sequence_infoset]
 
     def largest_action(self, x: FloatArray) -> FloatArray:
-        """The largest of every infoset's actions: `[Q, L]` → `[I, L]`."""
+        """Maxima over the actions of every infoset: `[Q, L]` → `[I, L]`."""
         largest = np.full((self.treeplex.num_infosets, x.shape[1]), -np.inf)
         np.maximum.at(largest, self.treeplex.sequence_infoset, x)
         return largest
@@ -65,12 +65,12 @@ class TrunkRanges:
           values: `[R, L]` `V̄(s)`, in the resolving player's utility.
 
         Returns:
-          In the opponent's utility: of its actions `[Q, L]`, infosets `[I, L]` and root `[1, L]`.
+          Values of the opponent's actions `[Q, L]`, infosets `[I, L]` and root `[1, L]`, in its utility.
         """
         return self.largest_above(self.outside - self.at_sequences(values))
 
     def largest_above(self, gradient: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """`best_values` for the payoffs of every sequence, `[E, L]`."""
+        """Counterpart of `best_values` for payoffs of all sequences, `[E, L]` in the opponent's utility."""
         with precision(np.float64):
             action_values, infoset_values, root = _largest_above(self.on_device, gradient)
         return np.asarray(action_values), np.asarray(infoset_values), np.asarray(root)
@@ -90,18 +90,18 @@ class Ranges:
     """Reaches and values of blueprints at a cut, the input of gadgets. R roots of the opponent, L lanes.
 
     Attributes:
-      num_subgames: S.
+      num_subgames: number of subgames, S.
       subgame: `[R]` the subgame of each of the opponent's roots.
-      root: `[R]` row of each root in a user's arrays, -1 if none.
+      root: `[R]` row of each root in users' arrays, -1 for none.
       resolver: `[R_i, L]` the resolving player's reach of its own roots.
       opponent: `[R, L]` the opponent's reach `P_-i(s)` of its roots.
       mass: `[R, L]` `N(s)`, the resolving player's and chance's reach of the opponent's roots.
       cbv: `[R, L]` `V̄(s)`, the counterfactual best-response value, in the resolving player's utility.
       played: `[R, L]` `V(s)` when both players follow their blueprints; None unless required.
       trunk: the opponent's decisions above the cut; None unless required.
-      considered: `[R, L]` roots that are considered; None for all. See `considering`.
-      possible: `[R, L]` roots that exist for each blueprint; None for all. The others have reach, mass and
-        values 0.
+      considered: `[R, L]` True for considered roots; None for all. See `considering`.
+      possible: `[R, L]` True for roots that are possible with each blueprint; None for all. Other roots have
+        reach, mass and values of 0.
     """
 
     num_subgames: int
@@ -123,14 +123,14 @@ class Ranges:
 
     @property
     def above(self) -> TrunkRanges:
-        """The trunk; ValueError unless a gadget requires `Capability.TRUNK`."""
+        """The trunk; raises ValueError unless a gadget requires `Capability.TRUNK`."""
         if self.trunk is None:
             raise ValueError("ranges have no trunk: list Capability.TRUNK in the gadget's `requires`")
         return self.trunk
 
     @property
     def played_values(self) -> FloatArray:
-        """`played`; ValueError unless a gadget requires `Capability.PLAYED`."""
+        """`played`; raises ValueError unless a gadget requires `Capability.PLAYED`."""
         if self.played is None:
             raise ValueError("ranges have no 'played' values: list Capability.PLAYED in `requires`")
         return self.played
@@ -140,16 +140,16 @@ class Ranges:
         return sum_rows(self.subgame, x, self.num_subgames)
 
     def share(self, x: FloatArray) -> FloatArray:
-        """Weights ≥ 0 as a distribution over the roots of every subgame, 0 where all are: `[R, L]`."""
+        """Normalises weights ≥ 0 `[R, L]` over the roots of every subgame; 0 if all weights are 0."""
         return divide(x, self.per_subgame(x)[self.subgame])
 
     def considering(self, considered: BoolArray) -> Ranges:
-        """The ranges with reach 0 at the other roots; masses and values of those considered stay.
+        """The ranges with reach and mass 0 at roots that are not considered.
 
-        Priors are then distributions over the roots considered, and a subgame without any has no decision.
+        Priors are then distributions over the considered roots, and a subgame without any has no decision.
 
         Args:
-          considered: `[R, L]`.
+          considered: `[R, L]` True for considered roots.
         """
         mass, opponent = (np.where(considered, x, 0) for x in (self.mass, self.opponent))
         return dataclasses.replace(self, mass=mass, opponent=opponent, considered=considered)
@@ -187,8 +187,9 @@ def join_roots(
     """Merges ranges of disjoint subgames, without a trunk.
 
     Args:
-      parts: of the subgames.
-      numbers: for every part the indices of its roots among all: the resolving player's, the opponent's.
+      parts: ranges of the subgames.
+      numbers: for every part the indices of its roots among all roots: the resolving player's, then the
+        opponent's.
       subgame: `[R]` the subgame of each of the opponent's roots.
     """
     own_order, other_order = (np.argsort(np.concatenate(rows)) for rows in zip(*numbers, strict=True))
@@ -214,9 +215,9 @@ def inverse(x: FloatArray) -> FloatArray:
 
 
 def divide(x: Any, total: Any, otherwise: Any = 0.0) -> Any:
-    """`x / total`, and `otherwise` where the total is 0; arrays of NumPy or of JAX.
+    """`x / total`, and `otherwise` where the total is 0, for NumPy or JAX arrays.
 
-    The quotient, unlike the product with 1 / x, is exactly 1 for x / x and does not overflow for tiny x.
+    Unlike a product with 1 / total, the quotient x / x is exactly 1 and does not overflow for tiny x.
     """
     arrays = x.__array_namespace__()
     return arrays.where(total > 0, x / arrays.where(total > 0, total, 1), otherwise)
@@ -229,7 +230,7 @@ def sum_rows(row: IntArray, x: FloatArray, num_rows: int) -> FloatArray:
 
 
 def largest_rows(row: IntArray, x: FloatArray, num_rows: int) -> FloatArray:
-    """The largest `x[i]` ≥ 0 of those with `row[i]`: `[n, L]` → `[num_rows, L]`, 0 where there is none."""
+    """Maxima of numbers ≥ 0 with equal `row[i]`: `[n, L]` → `[num_rows, L]`, 0 for rows without numbers."""
     largest = np.zeros((num_rows, x.shape[1]))
     np.maximum.at(largest, row, x)
     return largest

@@ -1,7 +1,7 @@
 """Names of gadgets, priors and alternative values: tables of name → `module:object`.
 
-Nothing is imported before `jaxgadget.util.registry.find` resolves a name, so the command line knows all
-names without JAX. A new gadget is a module and a line here.
+Modules are imported only when `jaxgadget.util.registry.find` resolves a name, so that the command line knows
+all names without JAX. To add a gadget, write a module and add a line here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ GADGETS: dict[str, str] = {
     "full": "jaxgadget.gadgets.trunk_gadgets:Full",
     "optimal-continuation": "jaxgadget.gadgets.trunk_gadgets:OptimalContinuation",
 }
-"""Gadgets: dataclasses that take a prior, ε and settings of their own."""
+"""Gadgets: dataclasses with a prior, ε and further settings."""
 
 RANGE = "range"
 """Name of the prior that accepts a model."""
@@ -45,10 +45,11 @@ ALTERNATIVES: dict[str, str] = {
 """Alternative values, each called without arguments."""
 
 VALUES = "values"
-"""Name of a network of `train-ranges`, `values:DIR`, as alternative values and at a depth limit."""
+"""Prefix of `values:DIR`, a network of `train-ranges` as alternative values or at a depth limit."""
 
 RANGE_VALUES: dict[str, str] = dict.fromkeys((VALUES, "ranges"), "jaxgadget.learn.range_network:FolderRanges")
-"""Range values that estimate a continuation, each called with a folder; `ranges` is an older name."""
+"""Range values that estimate a continuation, each called with a folder; `ranges` is an older name for
+`values`."""
 
 DEFAULT_GADGETS = ("unsafe", "resolving", "max-margin")
 """Default gadgets."""
@@ -57,4 +58,4 @@ GENERATIONS: dict[str, str] = {
     "random": "jaxgadget.gadgets.generation:RandomGeneration",
     "diverse": "jaxgadget.gadgets.generation:DiverseGeneration",
 }
-"""Choices of the opponent's infostates to consider, each called with integers."""
+"""Generations of the opponent's infostates to consider, each called with integers."""

@@ -34,7 +34,7 @@ from jaxgadget.util.arrays import FloatArray
 
 @dataclasses.dataclass(frozen=True)
 class Unsafe(TwoLevel):
-    """The opponent enters as its blueprint does; no guarantee."""
+    """The opponent enters with its blueprint's range; without a guarantee."""
 
     prior: Prior = dataclasses.field(default_factory=NoPrior)
     epsilon: Epsilon = 0.0
@@ -43,7 +43,8 @@ class Unsafe(TwoLevel):
     def __post_init__(self) -> None:
         if not isinstance(self.prior, NoPrior):
             raise PriorRefusedError(
-                f"prior={self.prior!r} for the unsafe gadget: it has no decision to perturb; expected 'none'"
+                f"prior={self.prior!r} has no effect with the unsafe gadget, which has no decision to "
+                "perturb; expected 'none'"
             )
         check_epsilon(self.epsilon)
         object.__setattr__(self, "epsilon", 0.0)
@@ -60,7 +61,7 @@ class Unsafe(TwoLevel):
 
     @property
     def requires(self) -> frozenset[Capability]:
-        """The opponent's range, with which it enters."""
+        """The opponent's range at the roots."""
         return frozenset({Capability.RANGE})
 
     @property
@@ -69,7 +70,7 @@ class Unsafe(TwoLevel):
         return {}
 
     def resolve(self, context: Context) -> Unsafe:
-        """The gadget with a prior and alternative values that depend on the ranges alone."""
+        """Returns the gadget itself, which needs no resolution."""
         return self
 
     def check(self, num_roots: int, num_lanes: int) -> None:
@@ -87,22 +88,22 @@ class Unsafe(TwoLevel):
 class Resolving(TwoLevel, Perturbed):
     """At every root infostate the opponent follows, or terminates for its alternative value.
 
-    With a spread alternative values are distributions (Brown and Sandholm 2017, §6): in the opponent's
-    utility terminating at s earns X ~ N(μ, σ²) with μ = −V̄(s), and the opponent observes X before it
-    chooses. If following has value v, it follows where X ≤ v, with probability Φ((v − μ)/σ), and gets
-    E max(X, v). A strategy of the resolver then loses Σ_s E max(X_s, v_s). Each v_s is convex in its
-    strategy, as the value of a best response, and E max(X, v) is convex and increasing in v: the resolver's
-    problem is convex, and with more uncertain roots it pays to press a root's value further below its
-    estimate. The opponent's side is concave: following s with probability q earns
-    q·v + (1 − q)·μ + σ·φ(Φ⁻¹(q)). The gap is NashConv of the average strategies in this game, exactly; the
-    optimum lies between the guaranteed value and that + gap. No bound on exploitability in the full game is
-    known. The opponent's choice follows from the values of an iteration instead of regrets; the resolver's
-    regrets are the usual ones. Linear programs cannot represent it.
+    With a spread, alternative values are distributions (Brown and Sandholm 2017, §6): in the opponent's
+    utility, terminating at s earns X ~ N(μ, σ²) with μ = −V̄(s), and the opponent observes X before it
+    chooses. If following has value v, the opponent follows if X ≤ v, with probability Φ((v − μ)/σ), and its
+    expected payoff is E max(X, v). The resolver's strategy then loses Σ_s E max(X_s, v_s). Each v_s is convex
+    in this strategy, as the value of a best response, and E max(X, v) is convex and increasing in v: the
+    resolver's problem is convex, and at uncertain roots the resolver gains by reducing v further below the
+    estimate. The opponent's problem is concave: following s with probability q earns q·v + (1 − q)·μ +
+    σ·φ(Φ⁻¹(q)). The gap is exactly NashConv of the average strategies in this game; the optimum lies in
+    [value, value + gap]. No bound on exploitability in the full game is known. The opponent's choice is
+    computed from the values of an iteration instead of regrets; the resolver uses regret matching as usual.
+    Linear programs cannot represent a spread.
 
     Attributes:
-      spread: σ: a number >= 0 in units of payoff, for each unit of `N(s)`; `best-response`, the distance of
-        `V̄(s)` from the best response to the blueprint; numbers for each root, weighted as in `ArrayValues`;
-        or None for values that are certain. With 0 the opponent follows wherever v ≥ μ.
+      spread: σ: a number >= 0 in units of payoff, per unit of `N(s)`; `best-response`, the distance between
+        `V̄(s)` and the best-response value against the blueprint; `ArrayValues` with a number for each root;
+        or None for values that are certain. With 0 the opponent follows where v ≥ μ.
     """
 
     spread: Spread | None = dataclasses.field(default=None, kw_only=True, metadata={"later": True})
@@ -129,13 +130,13 @@ class Resolving(TwoLevel, Perturbed):
         return settings | {"alternative": f"{settings['alternative']}, spread {spread_name(self.spread)}"}
 
     def check(self, num_roots: int, num_lanes: int) -> None:
-        """ValueError unless the user's arrays in it fit the opponent's roots and the blueprints."""
+        """Raises ValueError unless the gadget's arrays fit the opponent's roots and the blueprints."""
         super().check(num_roots, num_lanes)
         if isinstance(self.spread, ArrayValues):
             check_rows("spread", np.shape(self.spread.array), num_roots, num_lanes)
 
     def tables(self, ranges: Ranges) -> EntryTables:
-        """The gadget as arrays: `EntryTables` for the entry of two levels."""
+        """The gadget as arrays: `EntryTables` for `TwoLevelEntry`."""
         follow, epsilon, alternative = self.mistakes.follow(ranges), self.number, self.offer.values(ranges)
         spread = None if self.spread is None else find_spread(self.spread, super().offer, ranges)
         is_exact = self.offer.exact and spread is None
@@ -162,7 +163,7 @@ class MaxMargin(TwoLevel, Perturbed):
     name: ClassVar[str] = "max-margin"
 
     def tables(self, ranges: Ranges) -> EntryTables:
-        """The gadget as arrays; ValueError if an `ArrayPrior` gives all roots of a subgame weight 0."""
+        """The gadget as arrays; raises ValueError if an `ArrayPrior` is 0 at all roots of a subgame."""
         per_mass, epsilon, alternative = inverse(ranges.mass), self.number, self.offer.values(ranges)
         can_pick = ranges.mass > 0
         weight = np.where(can_pick, self.mistakes.weight(ranges), 0)
@@ -183,7 +184,7 @@ class MaxMargin(TwoLevel, Perturbed):
         )
 
     def error_bound(self, error: float, gap: FloatArray) -> FloatArray:
-        """`[lanes]` 2Δ + the largest gap without mistakes (Brown and Sandholm 2017, Theorem 2), else NaN."""
+        """`[lanes]` 2Δ + the largest gap (Brown and Sandholm 2017, Theorem 2); NaN with mistakes."""
         if self.epsilon != 0:
             return super().error_bound(error, gap)
         return 2 * error + gap.max(axis=0, initial=0.0)
@@ -224,19 +225,19 @@ class _Reach(Perturbed):
         return WithGifts(super().offer, self.gifts, self.scaled)
 
     def error_bound(self, error: float, gap: FloatArray) -> FloatArray:
-        """`[lanes]` NaN: none is known with gifts."""
+        """`[lanes]` NaN, as no bound is known with gifts."""
         return Perturbed.error_bound(self, error, gap)
 
 
 @dataclasses.dataclass(frozen=True)
 class ReachResolving(_Reach, Resolving):
-    """Resolving, where terminating also pays the opponent's gifts above the cut."""
+    """Resolving, in which terminating also pays the opponent's gifts above the cut."""
 
     name: ClassVar[str] = "reach-resolving"
 
 
 @dataclasses.dataclass(frozen=True)
 class ReachMaxMargin(_Reach, MaxMargin):
-    """Max-margin, where margins include the opponent's gifts above the cut."""
+    """Max-margin, in which margins include the opponent's gifts above the cut."""
 
     name: ClassVar[str] = "reach-max-margin"

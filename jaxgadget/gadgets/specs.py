@@ -31,17 +31,17 @@ def make_gadgets(
     alternatives: Sequence[Alternative] = (BestResponseValues(),),
     settings: Mapping[str, Any] | None = None,
 ) -> list[Gadget]:
-    """The product of the arguments without duplicates; prior `none` has no ε.
+    """Creates all combinations of the arguments, without duplicates; prior `none` has no ε.
 
     Args:
-      names: of gadgets.
-      priors: their names, or priors.
+      names: names of gadgets.
+      priors: names of priors, or priors.
       epsilons: numbers in [0, 1), or `auto`, also as strings; by default 1e-3.
-      alternatives: alternative values, for gadgets that take them.
-      settings: other arguments; each gadget takes those among its fields.
+      alternatives: alternative values, for gadgets that accept them.
+      settings: further arguments; each gadget receives those that are among its fields.
 
     Raises:
-      ValueError: for an invalid ε, an unknown name, arguments that a gadget refuses, or if all gadgets refuse
+      ValueError: for an invalid ε, an unknown name, arguments that a gadget rejects, or if all gadgets reject
         all priors, or all alternative values.
     """
     parsed = [_epsilon(text) for text in epsilons or [DEFAULT_EPSILON]]
@@ -78,7 +78,7 @@ def _find_gadget(name: str) -> Any:
     kind = find(GADGETS, name, "gadget")
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         raise ValueError(
-            f"gadget {name!r}: {kind!r} is no dataclass; expected one with name, prior, epsilon and "
+            f"gadget {name!r}: {kind!r} is not a dataclass; expected one with name, prior, epsilon and "
             "tables(ranges), such as a subclass of jaxgadget.Resolving"
         )
     return kind
@@ -127,7 +127,7 @@ def _setting(gadget: Gadget) -> str:
 
 
 def _epsilon(text: Epsilon | str) -> Epsilon:
-    """`auto` or a number in [0, 1)."""
+    """Parses `auto` or a number in [0, 1); raises ValueError otherwise."""
     if not isinstance(text, str):
         check_epsilon(text)
         return text

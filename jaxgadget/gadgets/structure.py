@@ -36,13 +36,13 @@ from jaxgadget.util.precision import precision
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Bodies:
-    """Subgames in the form that all gadgets over them share: on the device, in float64.
+    """Subgames in the form that all their gadgets share: on the device, in float64.
 
     Attributes:
       player: the resolving player.
-      sides: both players' bodies with fixed entries, a root a subgame.
-      payoff: between the bodies.
-      platform: of the devices that will solve; by default that of JAX's default backend.
+      sides: both players' bodies with fixed entries, which have one root per subgame.
+      payoff: payoff operator between the bodies.
+      platform: platform of the devices that will solve; by default that of JAX's default backend.
     """
 
     player: int
@@ -52,7 +52,7 @@ class Bodies:
 
     @property
     def num_subgames(self) -> int:
-        """S, padding included."""
+        """Number of subgames, S, including padding."""
         return self.sides[0].entry.num_roots
 
     @property
@@ -66,11 +66,11 @@ class Bodies:
         return np.zeros(0, np.int64)
 
     def payoff_of(self, blueprints: IntArray) -> Payoff:
-        """The payoff of lanes with the given blueprints; the same for all where the subgames are."""
+        """The payoff of lanes with the given blueprints; here equal for all blueprints."""
         return self.payoff
 
     def num_roots(self, player: int) -> int:
-        """A player's roots, padding and extra ones included."""
+        """Number of a player's roots, including padding and extra roots."""
         return self.sides[player].body.num_roots
 
     def root_subgames(self, player: int) -> IntArray:
@@ -83,7 +83,7 @@ class Bodies:
         return np.asarray(side.below_roots(side.link[:, None]), np.int64)[self.num_roots(player) :, 0]
 
     def action_roots_considered(self, considered: BoolArray) -> BoolArray:
-        """`[Q, L]` which actions of the resolving player lie below a considered root of the opponent's."""
+        """`[Q, L]` True for actions of the resolving player below a considered root of the opponent."""
         raise NotImplementedError(f"{type(self).__name__} has no map from roots to infostates below them")
 
 
@@ -109,12 +109,12 @@ class Structure(Bodies):
         return super().extra_subgames if extra is None else extra.roots.subgame
 
     def action_roots_considered(self, considered: BoolArray) -> BoolArray:
-        """`[Q, L]` which actions of the resolving player lie below a considered root of the opponent's."""
+        """`[Q, L]` True for actions of the resolving player below a considered root of the opponent."""
         return opponent_roots(self.forest, self.player) @ considered
 
 
 def build_bodies(forest: Forest, dtype: DTypeLike, platform: str | None = None) -> tuple[Side, Side]:
-    """Both players' decisions below the cut, with fixed entries: a root a subgame."""
+    """Both players' decisions below the cut, with fixed entries, which have one root per subgame."""
     rounding = forest.rounding
     entry = fixed_entry(rounding(forest.num_subgames))
     first, second = (
@@ -125,7 +125,7 @@ def build_bodies(forest: Forest, dtype: DTypeLike, platform: str | None = None) 
 
 
 def build_structure(forest: Forest, player: int, platform: str | None = None) -> Structure:
-    """Puts a forest on the device for one resolving player, in the form that suits the platform."""
+    """Places a forest on the device for one resolving player, in the form that suits the platform."""
     with precision(np.float64):
         payoff = build_payoff(forest.form.payoff, np.float64, rounding=forest.rounding)
         sides = build_bodies(forest, np.float64, platform)
@@ -139,10 +139,10 @@ def find_ranges(
     *,
     played: bool = False,
 ) -> Ranges:
-    """Ranges of blueprints at the cut.
+    """Computes the ranges of blueprints at the cut.
 
     Args:
-      structure: the forest.
+      structure: the subgames.
       strategy: both players' blueprints below the cut, `[Q_p, lanes]` in the bodies.
       reach: both players' reach of their own roots, `[R_p, lanes]`, without padding.
       played: also compute `V(s)` under both blueprints.
@@ -174,13 +174,13 @@ def values_at_roots(
     *,
     played: bool,
 ) -> tuple[FloatArray, FloatArray | None]:
-    """Counterfactual values of the opponent's roots, `[R, lanes]` in the resolving player's utility.
+    """Computes counterfactual values of the opponent's roots, `[R, lanes]` in the resolving player's utility.
 
     Args:
       bodies: the subgames.
       strategy: both players' blueprints below the roots, `[Q_p, lanes]` in the bodies.
-      reach: both players' reach of their own roots, `[R_p, lanes]`, padding included.
-      played: whether to find `V(s)` under both blueprints, too.
+      reach: both players' reach of their own roots, `[R_p, lanes]`, including padding.
+      played: also compute `V(s)` under both blueprints.
 
     Returns:
       `V̄(s)`, and `V(s)` or None.
@@ -201,7 +201,7 @@ def opponent_values(
     player: int,
     played: bool,
 ) -> tuple[jax.Array, jax.Array]:
-    """`[R, lanes]` counterfactual values of the opponent's roots, for its best response and its strategy."""
+    """`[R, lanes]` values of the opponent's roots, in its utility, for its best response and its strategy."""
     other, lanes, dtype = 1 - player, reach[0].shape[-1], reach[0].dtype
     nothing = jnp.zeros((sides[0].entry.num_roots, lanes), dtype)
     seen: list[jax.Array] = []
@@ -218,13 +218,13 @@ def opponent_values(
 
 
 def trunk_ranges(trunk: Trunk, player: int, reach: FloatArray, strategy: FloatArray) -> TrunkRanges:
-    """The opponent's decisions above the cut, with blueprints.
+    """Computes the values of blueprints in the opponent's decisions above the cut.
 
     Args:
       trunk: the decisions above the cut.
       player: the resolving player.
-      reach: `[E_i, lanes]` the resolving player's reach of its own sequences there.
-      strategy: `[Q, lanes]` the opponent's blueprint there.
+      reach: `[E_i, lanes]` the resolving player's reach of its own sequences in the trunk.
+      strategy: `[Q, lanes]` the opponent's blueprint in the trunk.
     """
     other = 1 - player
     treeplex, link = trunk.form.treeplex[other], trunk.link[other]
@@ -247,7 +247,7 @@ def find_ancestors(treeplex: HostTreeplex, link: IntArray) -> csr_array:
 
     Args:
       treeplex: the decisions above the roots, with one root.
-      link: `[R]` the sequence there that leads to each root.
+      link: `[R]` the sequence of `treeplex` that leads to each root.
     """
     owner = np.append(-1, treeplex.sequence_infoset)
     rows: list[int] = []

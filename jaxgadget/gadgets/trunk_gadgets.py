@@ -1,8 +1,8 @@
 """Gadgets whose entry copies the opponent's trunk: full, and the optimal continuation.
 
-The full gadget keeps the opponent's path to a subgame and has values where play leaves it
-(Milec, Kubíček and Lisý 2024, §5). The optimal continuation keeps the whole trunk for all subgames at
-once: the least exploitability that any change below the cut can reach.
+The full gadget keeps the opponent's decisions on the path to a subgame and has values where play leaves the
+path (Milec, Kubíček and Lisý 2024, §5). The optimal continuation keeps the whole trunk for all subgames at
+once, which gives the least exploitability that any change below the cut can achieve.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ class WayTables:
     """A gadget that copies the trunk, as arrays; the opponent's trunk has Q actions and I infosets.
 
     Attributes:
-      action_values: `[Q, L]` the opponent's best-response values above the cut, in its own utility.
-      infoset_values: `[I, L]` of infosets.
-      root_value: `[1, L]` at the root.
+      action_values: `[Q, L]` the opponent's best-response values of its actions above the cut, in its own
+        utility.
+      infoset_values: `[I, L]` its best-response values of infosets.
+      root_value: `[1, L]` its best-response value at the root.
       alternative: `[R, L]` alternative values `V̄(s)`, in the resolving player's utility.
       floor: `[Q, L]` ε × the prior's weight of each action, which sums to ε at every infoset.
       has_decision: `[S, L]` True where there is a decision to solve.
-      bound: combination of losses that bounds exploitability; None if there is none.
+      bound: rule that combines losses to a bound on exploitability; None if no bound is known.
     """
 
     action_values: FloatArray
@@ -55,28 +56,28 @@ class WayTables:
 
 
 class WayEntry:
-    """A copy of the opponent's way for every game; see `Entry`.
+    """An `Entry` with a copy of the opponent's trunk decisions above the roots, for every game.
 
     Attributes:
       tables: tables of the gadgets in the entry.
-      treeplex: the copies, one root a game.
+      treeplex: the copies, with one root per game.
       link: `[R]` the sequence above each of the opponent's roots.
       game: `[S]` the game that each subgame belongs to.
-      source: `[E]` the trunk's sequence that each one copies, -1 for padding.
-      infoset: `[I]` the trunk's infoset that each one copies, -1 for padding.
+      source: `[E]` the trunk's sequence of which each sequence is a copy, -1 for padding.
+      infoset: `[I]` the trunk's infoset of which each infoset is a copy, -1 for padding.
     """
 
     def __init__(self, bodies: Bodies, ranges: Ranges, tables: Sequence[WayTables], game: IntArray):
-        """Copies the way.
+        """Copies the opponent's decisions.
 
         Args:
           bodies: the subgames.
-          ranges: of the blueprints, the trunk included.
-          tables: of the gadgets.
+          ranges: ranges of the blueprints, with the trunk.
+          tables: tables of the gadgets.
           game: `[S]` the game of each subgame. If there is only one, its root is never padded.
         """
         rounding = bodies.rounding if game.max(initial=0) else exact_size
-        # Impossible hands have no path to copy: they hang from the root, with value 0.
+        # Impossible hands have no path to copy: they are attached to the root, with value 0.
         possible, self.link = ranges.root >= 0, game[ranges.subgame].astype(np.int64)
         above = ranges.above
         way = build_way(above.treeplex, above.link[possible], self.link[possible], rounding)
@@ -101,7 +102,7 @@ class WayEntry:
         return Terms(scale=on_host(scale), constant=constant, entry=bounds)
 
     def _constant(self, table: WayTables, lanes: IntArray) -> FloatArray:
-        """`[E, L]` constant payoff of each sequence, from play that leaves the copies after it."""
+        """`[E, L]` constant payoff of each sequence, from play that leaves the copies after the sequence."""
         values = np.concatenate([table.root_value[:, lanes], table.action_values[:, lanes]])
         whole = _copied(values, self.source)
         inside = sum_rows(
@@ -110,7 +111,7 @@ class WayEntry:
         return whole - inside + sum_rows(self.link, table.alternative[:, lanes], len(whole))
 
     def _floor(self, table: WayTables, lanes: IntArray) -> FloatArray:
-        """`[Q, L]` of the copies' actions."""
+        """`[Q, L]` floors of the copies' actions."""
         return _copied(table.floor[:, lanes], self.source[self.treeplex.num_roots :] - 1)
 
     def has_decision(self, gadget_idx: int) -> BoolArray:
@@ -118,11 +119,11 @@ class WayEntry:
         return self.tables[gadget_idx].has_decision
 
     def bound_rule(self, gadget_idx: int) -> BoundRule | None:
-        """Combination of losses that bounds exploitability; None if no bound is known."""
+        """Rule that combines losses to a bound on exploitability; None if no bound is known."""
         return self.tables[gadget_idx].bound
 
     def losses(self, gadget_idx: int, lanes: IntArray, gap: FloatArray, values: FloatArray) -> FloatArray:
-        """`[games, L]` the gap, plus the opponent's gain from violating its floors."""
+        """`[games, L]` gap plus the opponent's gain from ignoring its floors; NaN if no bound is known."""
         table = self.tables[gadget_idx]
         if table.bound is None:
             return np.full_like(gap, np.nan)
@@ -136,7 +137,7 @@ class WayEntry:
 
 @compiled(quick=True)
 def _root_values(treeplex: Treeplex, constant: jax.Array, bounds: Bounds) -> jax.Array:
-    """`[R, L]` best value of each root for a player with these constants and bounds."""
+    """`[R, L]` best-response value of each root for a player with these constants and bounds."""
     return sweep_up(treeplex, constant, bounds.best)[2]
 
 
@@ -146,11 +147,11 @@ def _copied(x: FloatArray, source: IntArray) -> FloatArray:
 
 
 class _RealWay(Perturbed):
-    """Base of both gadgets: an entry that copies the opponent's trunk.
+    """Base of both gadgets, whose entry copies the opponent's trunk.
 
-    The prior's mistakes are at the opponent's decisions above the cut: the floor of an action is
-    ε × its weight there. Where play leaves the copied part, the opponent gets its best-response
-    value against the resolving player's blueprint, with the alternative values at other subgames.
+    The prior applies to the opponent's decisions above the cut: the floor of an action is ε × its weight in
+    the prior. Where play leaves the copied part, the opponent receives its best-response value against the
+    resolving player's blueprint, with the alternative values at other subgames.
     """
 
     bound: ClassVar[BoundRule | None] = None
@@ -182,11 +183,11 @@ class _RealWay(Perturbed):
 
 @dataclasses.dataclass(frozen=True)
 class Full(_RealWay):
-    """The opponent's real way to each subgame, with values where play leaves it.
+    """A copy of the opponent's decisions on its path to each subgame, with values where play leaves the path.
 
-    For a single subgame and best-response values this is the optimal continuation of that
-    subgame. Solved side by side, several subgames may each count on the others' values, and
-    nothing is guaranteed.
+    For a single subgame and best-response values, this is the optimal continuation of that
+    subgame. If several subgames are solved, each solution may rely on the alternative values of the others,
+    and there is no guarantee.
     """
 
     name: ClassVar[str] = "full"
@@ -202,10 +203,10 @@ class Full(_RealWay):
 
 @dataclasses.dataclass(frozen=True)
 class OptimalContinuation(_RealWay):
-    """The whole game with the resolving player fixed above the cut, all subgames jointly.
+    """The whole game with the resolving player fixed above the cut; all subgames are solved jointly.
 
-    Its value is what the best continuation guarantees in the whole game: the floor under every
-    gadget's exploitability.
+    Its value is the value that the best continuation guarantees in the whole game, so that no gadget's
+    solution is less exploitable.
     """
 
     name: ClassVar[str] = "optimal-continuation"
@@ -218,8 +219,8 @@ class OptimalContinuation(_RealWay):
         super().__post_init__()
         if not (isinstance(self.alternative, Values) and self.alternative.exact):
             raise AlternativeRefusedError(
-                f"alternative={self.alternative!r} for the optimal continuation: play never leaves it, so "
-                "alternative values have no effect; leave it out"
+                f"alternative={self.alternative!r} has no effect with the optimal continuation, which "
+                "contains all subgames; leave it out"
             )
 
     @staticmethod

@@ -60,5 +60,5 @@ def recommended(tree: Tree, where: CutSpec, *, memory_limit: int | None = None) 
         )
     return Recommendation(
         MaxMargin(BlueprintPrior()),
-        f"Max-margin with best-response values: {room}, {megabytes(available)} may be taken.",
+        f"Max-margin with best-response values: {room}, but {megabytes(available)} is available.",
     )

@@ -95,7 +95,7 @@ def test_a_gadget_and_a_prior_of_a_users_file(tmp_path: pathlib.Path) -> None:
     np.testing.assert_array_equal(found.refined_exploitability, same.refined_exploitability)
     for name, message in (
         ("Timid", "expected a gadget class; classes there: Bold"),
-        ("function", "is no dataclass"),
+        ("function", "is not a dataclass"),
         ("Bold(x=1)", "is unknown; expected one of unsafe"),
     ):
         with pytest.raises(ValueError, match=message):

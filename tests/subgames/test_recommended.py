@@ -14,7 +14,7 @@ def test_recommended_gadget_by_size(form: str) -> None:
     assert small == jg.Resolving(jg.BlueprintPrior(), alternative=jg.ContinuationValues(300))
     large, refusal = jg.recommended(tree, "depth:1", memory_limit=1000)
     assert large == jg.MaxMargin(jg.BlueprintPrior())
-    assert "300 iterations" in reason and "1 kB may be taken" in refusal
+    assert "300 iterations" in reason and "1 kB is available" in refusal
     result = jg.refine(tree, "depth:1", jg.Policy.uniform(tree), [small, large], player=1, iterations=200)
     assert (result.refined_exploitability <= result.exploitability_bound + 1e-9).all()
     assert np.isfinite(result.exploitability_bound).all()
