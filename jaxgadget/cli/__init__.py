@@ -52,7 +52,7 @@ is before and after; `sweep` does so for many games, cuts and settings, and resu
 `show` shows one subgame under a policy, `infostates` lists infostates by name. `solve` finds an equilibrium
 of a whole game, `respond` strategies against models of an opponent, and `off-tree` answers to actions that a
 blueprint does not have. `bench` measures the speed on this machine,
-and `inspect` compiles for a GPU that need not exist.
+and `inspect` compiles programs for a GPU that need not be present.
 """
 
 FIRST_STEPS = """\
@@ -78,7 +78,7 @@ app = typer.Typer(
 def _command(
     name: str, epilog: str | None = None, kind: type[Command] = JaxCommand, **settings: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Registers a function of dataclasses as a command; settings are those of Click's context."""
+    """Registers a function of dataclasses as a command; `settings` are passed to Click's context."""
     register = app.command(name, epilog=epilog, cls=kind, context_settings=settings or None)
     return lambda function: register(clear_errors()(expand(function)))
 
@@ -101,7 +101,7 @@ def _options(
 
 @_command("games", kind=Command)
 def games() -> None:
-    """List the games that have a name, with their parameters."""
+    """List the games that can be loaded by name, with their parameters."""
     from jaxgadget.games.registry import list_games
     from jaxgadget.report.tables import games_table
 

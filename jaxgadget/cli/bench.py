@@ -36,11 +36,11 @@ class BenchOptions(SizeOptions):
 
     Attributes:
       game: games to solve; peers can only solve games that OpenSpiel has, too.
-      lanes: number of copies of the game in a batch; peers have 1.
+      lanes: number of copies of the game in a batch; peers solve a single one.
       engine: solvers to time; by default jaxgadget and the installed peers.
       device: platform of jaxgadget; by default JAX's choice, a GPU if there is one.
-      loop: how a GPU runs the loop: all of it as one CUDA graph, or with a return to the host after 32
-        iterations, or after each.
+      loop: execution of the loop on a GPU: as one CUDA graph, or with a return to the host after every 32
+        iterations or after each one.
       seconds: total time of all repetitions of a row, in seconds.
       repeats: number of repetitions, alternating between engines; the fastest one is reported.
     """
@@ -66,8 +66,8 @@ def bench(
 
     OpenSpiel's C++ solver and LiteEFG alternate with jaxgadget if they are installed (extra `peers`).
     Building, compiling and running are reported separately; the compilation cache is not used.
-    Peers have the algorithms `cfr` and `cfr+` and compute in float64. By default the number of iterations is
-    chosen to fill the time.
+    Peers support the algorithms `cfr` and `cfr+` and compute in float64. By default the number of iterations
+    is chosen to fill the time.
     """
     if options.engine and OURS not in options.engine:
         refuse_unused(context, "without --engine jaxgadget", "lanes", "dtype", "device", "loop")

@@ -25,7 +25,7 @@ UNDEFINED = 3
 """Exit status 3: completed, but some results are undefined."""
 
 EXHAUSTED = "RESOURCE_EXHAUSTED"
-"""Beginning of the error that JAX raises if the device, or the process, has too little memory."""
+"""Prefix of the error that JAX raises if the device or the process runs out of memory."""
 
 MAX_REASONS = 3
 """Maximum number of printed reasons; `--json` has all of them."""
@@ -72,7 +72,7 @@ class Command(TyperCommand):
 
 
 class JaxCommand(Command):
-    """A command that computes: imports JAX on the platform of `--device` if the command has that option."""
+    """A command that uses JAX; imports it on the platform of `--device` if the command has that option."""
 
     def invoke(self, ctx: Any) -> Any:
         """Imports JAX and runs the command."""
@@ -88,7 +88,7 @@ def start_jax(device: str | None = None) -> None:
       device: platform, `cpu` or `gpu`; by default JAX's choice.
 
     Raises:
-      ValueError: if an environment variable is wrong, or there is no such device.
+      ValueError: if an environment variable is invalid, or there is no such device.
     """
     warn(import_jax(device))
     from jaxgadget.util.compilation import enable_compilation_cache
@@ -118,7 +118,7 @@ def refuse_unused(context: typer.Context, beside: str, *names: str) -> None:
 
     Args:
       context: context of the command.
-      beside: the reason, such as `without --gadget`.
+      beside: the condition, such as `without --gadget`.
       names: parameters of the options.
     """
     for name in names:
@@ -129,7 +129,7 @@ def refuse_unused(context: typer.Context, beside: str, *names: str) -> None:
 
 @contextlib.contextmanager
 def keeping_checkpoints(solver: Solver) -> Generator[None]:
-    """Context manager that adds to an interrupt a description of the checkpoints, or how to have some."""
+    """Context manager that adds a note to an interrupt: the saved checkpoints, or how to save some."""
 
     def describe() -> str:
         from jaxgadget.core.checkpoint import describe_kept
@@ -152,7 +152,7 @@ def keeping(describe: Callable[[], str]) -> contextlib.AbstractContextManager[No
 
 @contextlib.contextmanager
 def clear_errors() -> Generator[None]:
-    """Context manager that reports expected errors in a line on standard error, with exit status 2.
+    """Context manager that reports expected errors in one line on standard error, with exit status 2.
 
     The exit status after an interrupt is 130. Notes of an error are printed below it; notes of an interrupt
     describe the saved work. The library's log is written to standard error.
@@ -176,7 +176,7 @@ def notes(error: BaseException) -> list[str]:
 
 
 def _is_expected(error: Exception) -> bool:
-    """True for an error of the input or of the system, and not of the program."""
+    """True for errors caused by the input or the system; False for errors in the program."""
     if isinstance(error, OSError):
         return error.errno != errno.EPIPE  # standard output was closed
     return isinstance(error, ValueError | ImportError) or _is_exhausted(error)

@@ -43,7 +43,7 @@ def export(game: GameOptions, options: ExportOptions) -> None:
         raise ValueError(f"FILE {str(file)!r}: expected a name that ends in .efg, Gambit's format")
     check_outputs({"FILE": file, "--profile": profile})
     if (profile is None) != (not blueprint):
-        raise ValueError("--blueprint says which strategies --profile holds; give both of them, or neither")
+        raise ValueError("--blueprint defines the strategies that --profile writes; give both or neither")
     tree, _ = game.enumerate()
     from jaxgadget.tree.gambit import write_efg
 

@@ -5,11 +5,11 @@ docstring of the class. The field's metadata override these on the command line:
 
 - `flag`: the option's name, such as `--k`; by default derived from the field's name.
 - `metavar`: the placeholder of its value in the help.
-- `type`: the option's type, if the field accepts more types.
+- `type`: the option's type, if the field also accepts other types.
 - `choices`: the accepted values; by default those of a `Literal`.
 - `parser`: the function from text to value, for values that are not numbers, text or paths.
 - `min`, `max`: bounds of a number.
-- `default`: a description of the default to show instead of its value; empty to show none.
+- `default`: a description of the default, shown instead of its value; empty to show none.
 - `help`: a help text that replaces the field's.
 - `option`: false for a field that is not an option of any command.
 - `argument`: true for a positional argument.

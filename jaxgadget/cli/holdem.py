@@ -197,8 +197,8 @@ class SpotOutput(Output):
       results: with `--spots`, append solutions to this file, with one JSON object per line, and reuse those
         that it contains.
       line: line of actions for `--plot`, `--hands` and `--frequencies`, such as `check, bet 100`.
-      hands: print this number of hands of the player that acts at `--line`, the most likely first, with
-        their EVs and equities at the start of the spot.
+      hands: print this number of hands of the acting player at `--line`, the most likely first, with their
+        EVs and equities at the start of the spot.
       frequencies: print the tree below `--line` with the frequency of each action.
       plot: draw the grid of hands at `--line`, as .png, .svg or .pdf.
       show: values to draw with `--plot`: `strategy`, or a heat map of mean `ev` (in chips) or `equity`, both
@@ -247,7 +247,7 @@ def holdem(
     """Solve rivers and turns of hold'em, or re-solve them with gadgets: EVs, exploitability, strategies.
 
     EVs are expected shares of the pot minus contributions, in chips; exploitability is half of NashConv, in
-    chips. With `--gadget` these are the blueprint's, and each refinement has a separate row.
+    chips. With `--gadget` these numbers are the blueprint's, and each refinement has a separate row.
     """
     _check(context, files, gadgets, output)
     output.check(folder=solver.checkpoint_path)
@@ -262,14 +262,14 @@ def holdem(
             typer.echo(str(chosen[0].betting))
             return
         if output.plot is not None or output.hands is not None or output.frequencies:
-            chosen[0].betting.actor(line)  # fails before anything is solved
+            chosen[0].betting.actor(line)  # raises before anything is solved
         refining_spots = None
         if gadgets.gadget:
             from jaxgadget.subgames.spots import check_spot_gadgets
 
             iterations = refining.blueprint_iterations or solver.num_iterations
             refining_spots = Refining(gadgets.make(context), refining, iterations)
-            check_spot_gadgets(refining_spots.gadgets)  # fails before blueprints are solved
+            check_spot_gadgets(refining_spots.gadgets)  # raises before blueprints are solved
     with watch.phase("run"), keeping(lambda: _describe_kept(output.results, solver.checkpoint_path)):
         rows, solution = _read_or_solve(
             chosen, output.results, solver, files.suit_isomorphism, refining_spots

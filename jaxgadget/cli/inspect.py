@@ -34,8 +34,8 @@ class InspectOptions:
     Attributes:
       command: a game, with options of `bench`; or `solve`, `refine`, `respond`, `off-tree`, `nested`,
         `match`, `holdem` or `bench`, with its arguments and options. Those of `inspect` come before it.
-      device: `a100`, `h100`, `h200`, or a file with the description of another device: a
-        GpuTargetConfigProto of XLA as text.
+      device: `a100`, `h100`, `h200`, or a file that describes another device, an XLA GpuTargetConfigProto in
+        text format.
     """
 
     command: tuple[str, ...] = option(argument=True, metavar="COMMAND")
@@ -43,11 +43,11 @@ class InspectOptions:
 
 
 def inspect(options: InspectOptions, output: Output) -> None:
-    """Compile the programs that a command would run for a GPU, which need not exist, and count their work.
+    """Compile a command's programs for a GPU, which need not be present, and count their operations.
 
-    The command runs on the CPU with one iteration of every solve, and its results are dropped. Its programs
-    are then compiled for the device. The table says how many kernels an iteration launches, how many bytes it
-    moves, and the least time that this takes. Needs the extra `gpu-check`.
+    The command runs on the CPU with one iteration of every solve, and its results are discarded. Its programs
+    are then compiled for the device. The table lists the kernels that an iteration launches, the bytes that
+    it moves, and a lower estimate of the time that this takes. Requires the extra `gpu-check`.
     """
     output.check()
     first, *rest = options.command
@@ -65,7 +65,7 @@ def inspect(options: InspectOptions, output: Output) -> None:
 
 
 def _check_order(words: list[str]) -> None:
-    """Raises ValueError if a device of `inspect` is given behind the command."""
+    """Raises ValueError if the device of `inspect` is given after the command."""
     for word, value in itertools.pairwise([*words, ""]):
         name, _, joined = word.partition("=")
         if name == "--device" and (joined or value) not in ("cpu", "gpu"):
@@ -90,7 +90,7 @@ def _run(words: list[str]) -> None:
     for name in (*OUTPUTS, "checkpoint"):
         if context.params.get(name) is not None and is_given(context, name):
             raise ValueError(
-                f"--{name} of {words[0]}: no results are worth writing; leave it out, or give --json "
+                f"--{name} of {words[0]}: inspect discards the results; leave it out, or give --json "
                 f"before {words[0]}"
             )
     with context, contextlib.redirect_stdout(io.StringIO()):

@@ -39,7 +39,7 @@ class SubgameOptions:
 
     Attributes:
       subgame: number of the subgame.
-      infostate: select the subgame that contains this infostate, in place of a number.
+      infostate: select the subgame that contains this infostate, instead of a number.
       policy: a file written by `--save`, or a blueprint SPEC as for `refine`.
       lane: policy to select from a file with several, by label or number.
     """

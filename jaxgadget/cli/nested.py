@@ -65,7 +65,7 @@ class NestedOptions(PlayerOptions):
       limit: end of searches: `own`, the searching player's first decision at least D moves down; or `moves`,
         after exactly D moves of either player, with the first search at the game's root.
       step: distance to the next search, in own decisions, or in moves with `--limit moves`.
-      beyond: play below the limit of a search of an opponent that follows the model.
+      beyond: strategy below the limit of a search of an opponent that follows the model.
     """
 
     limit: Literal["own", "moves"] = "own"
@@ -195,7 +195,7 @@ def _check(context: typer.Context, leaves: LeafOptions, order: str | None, solve
         refuse_unused(context, "with a network at --leaf", "seed")
     if order is not None and solver.algorithm == LP:
         raise ValueError(
-            f"--algorithm lp and --order {order}: searches from own infostates are by CFR; leave one out"
+            f"--algorithm lp and --order {order}: searches from own infostates use CFR; leave one out"
         )
     if solver.algorithm == LP and leaf != OPTIMAL:
         raise ValueError(

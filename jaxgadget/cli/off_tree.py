@@ -67,9 +67,9 @@ class OffTreeOptions(PlayerOptions):
 
     menu: str = option(metavar="ACTIONS")
     opponent_only: bool = False
-    off_tree: str | None = option(None, metavar="ACTIONS", default="all that is not on the menu")
+    off_tree: str | None = option(None, metavar="ACTIONS", default="all off-menu actions")
     method: tuple[str, ...] = option(DEFAULT_METHODS, metavar="NAME")
-    levels: int | None = option(None, min=0, default="as often as it can")
+    levels: int | None = option(None, min=0, default="all that are possible")
 
 
 def off_tree(
@@ -83,7 +83,7 @@ def off_tree(
 ) -> None:
     """Answer actions outside the blueprint's menu, by translation or by solving subgames.
 
-    Prints a line for each method, gadget, prior and blueprint: the value guaranteed by the strategy (its
+    Prints one row for each method, gadget, prior and blueprint: the value guaranteed by the strategy (its
     certificate) and its exploitability in the whole game. The values of two games bound the optimum. Saved
     strategies are for the whole game.
     """
@@ -95,7 +95,7 @@ def off_tree(
     if not solves:
         refuse_unused(
             context,
-            "where all is translated",
+            "if all off-menu actions are translated",
             *("gadget", "prior", "epsilon", "spread", "levels"),
             *("iterations", "dtype", "target_gap", "checkpoint", "memory_limit"),
         )
@@ -106,7 +106,7 @@ def off_tree(
     offers = gadgets.make(context)
     players = options.players
     if solves:
-        list_gadgets(offers, solver.algorithm == LP, players)  # fails before blueprints are made
+        list_gadgets(offers, solver.algorithm == LP, players)  # raises before blueprints are made
     gadgets_by_method = {name: gadgets_of(name, offers, solves, len(specs)) for name in solves}
     tree, leaving = _enumerate(game, options, players)
     profiles = make_blueprints(tree, specs, progress=True)

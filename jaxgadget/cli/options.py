@@ -79,7 +79,7 @@ class FormOptions(SizeOptions):
     form: Form = "histories"
 
     def check_form(self, context: typer.Context, games: Iterable[Game]) -> None:
-        """Raises ValueError for `--max-histories` if no game's histories are enumerated."""
+        """Raises ValueError for `--max-histories` if no game is enumerated by histories."""
         from jaxgadget.games.hands import DealsHands
 
         games = list(games)
@@ -122,7 +122,7 @@ class TreeOptions(GameOptions, FormOptions):
         """Lays the game out; returns the tree and the time taken, in seconds.
 
         Args:
-          context: of the command.
+          context: context of the command.
           memory_limit: as in `jaxgadget.tree.public.lay_out`.
 
         Raises:
@@ -230,8 +230,8 @@ class GadgetOptions:
       spread: for resolving gadgets, the uncertainty of promised values: the standard deviation in units of
         payoff, or `best-response`, their distance from a best response to the blueprint. The opponent learns
         the draw before it enters. Not available with `--algorithm lp`.
-      gifts: for reach gadgets, measure of the opponent's mistakes on the path to a subgame: a `lower-bound`,
-        which is safe, or an `estimate`.
+      gifts: for reach gadgets, measure of the opponent's mistakes on the path to a subgame: `lower-bound`,
+        which is safe, or `estimate`.
       scale_gifts: scale gifts up; safe only for a single subgame (`--infostate`).
     """
 
@@ -247,8 +247,8 @@ class GadgetOptions:
         """Creates the gadgets.
 
         Raises:
-          ValueError: as `make_gadgets`, naming the options; for a network whose training is unfinished; or
-            for an option that none of the gadgets has.
+          ValueError: as `make_gadgets`, with the names of the options; for a network whose training is
+            unfinished; or for an option that none of the gadgets has.
         """
         from jaxgadget.gadgets.alternative import AlternativeRefusedError
         from jaxgadget.gadgets.specs import make_gadgets
@@ -343,7 +343,7 @@ class KnowledgeSettings:
         """Creates the knowledge of an order; None without an order.
 
         Raises:
-          ValueError: for invalid values, naming the options.
+          ValueError: for invalid values; the message names the options.
         """
         if order is None:
             refuse_unused(context, "without --order", "unfrozen", "generate", "combine", "follow")

@@ -32,8 +32,8 @@ OF_METHOD = {
 }
 """Options that only one method has."""
 
-DEFAULT = "that of the method"
-"""Default of options whose default is the method's."""
+DEFAULT = "depends on the method"
+"""Text shown as the default of options whose default depends on the method."""
 
 
 @request
@@ -45,10 +45,10 @@ class PolicyTrainingOptions(SeedOptions):
       steps: number of training steps.
       width: number of units of each layer of the network.
       blocks: number of residual blocks of the network, of two layers each; `depth` in Python.
-      batch_size: number of infosets in a training step; for ppo of decisions, for rnad of games.
+      batch_size: number of infosets in a training step; for ppo the number of decisions, for rnad of games.
       learning_rate: maximum learning rate; it rises during the first 2 % of the steps, then falls.
-      average: the network's weights are an average over about the last share of the steps; 0 for the last
-        ones.
+      average: approximate share of the last training steps over which the network's weights are averaged; 0
+        for no averaging.
     """
 
     out: pathlib.Path = dataclasses.field(metadata={"metavar": "DIR"})
@@ -76,7 +76,7 @@ class MethodOptions:
       entropy: for ppo: weight of the entropy in the first step.
       final_entropy: for ppo: weight of the entropy in the last step.
       divergence: for ppo: weight of the divergence from the policy that played.
-      clip: for ppo: maximum change of a probability's ratio that is rewarded.
+      clip: for ppo: maximum change of the probability ratio that the objective rewards.
       regularisation: for rnad: weight of the reward transformation.
       swap: for rnad: number of training steps between changes of the regularisation policy.
       threshold: for rnad: largest absolute logit that NeuRD increases.

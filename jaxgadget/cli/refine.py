@@ -74,7 +74,7 @@ class RefineGadgetOptions(GadgetOptions):
         return self.gadget == (AUTO,)
 
     def make(self, context: typer.Context) -> list[Gadget]:
-        """Creates the gadgets, none for `auto`; raises ValueError for `auto` with anything else."""
+        """Creates the gadgets, none for `auto`; raises ValueError for `auto` with other gadget options."""
         if not self.is_auto:
             if AUTO in self.gadget:
                 raise ValueError("--gadget auto: expected no other gadget with it")
@@ -123,7 +123,7 @@ def refine(
 ) -> None:
     """Re-solve all subgames below a cut, for every blueprint, gadget, prior, epsilon, model and p.
 
-    Prints a line for each result, or a summary if there are many. Exploitability is v* − value against a
+    Prints one row for each result, or a summary if there are many. Exploitability is v* − value against a
     best response; the command therefore also computes a bracket of the game's value v*.
     """
     check_solver(context, solver)

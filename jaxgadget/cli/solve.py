@@ -29,7 +29,7 @@ class SolveOptions:
     """Settings of `solve` alone.
 
     Attributes:
-      floor: probability of a tremble at every infoset, by which a player plays uniformly.
+      floor: probability of a tremble, a uniformly random action, at every infoset.
     """
 
     floor: float = option(0.0, metavar="E", min=0, max=1)

@@ -46,14 +46,14 @@ class SweepOptions(FormOptions, PlayerOptions):
       folder: folder of finished pieces. The same command computes missing pieces, or waits for other
         processes that compute them.
       game: a game, as for `refine`.
-      cut: start of the subgames, as for `refine`, in all games that have none of their own; `GAME:CUT` is
-        the cut of one game, such as `leduc_poker:flop`.
+      cut: start of the subgames, as for `refine`, in all games without a cut of their own; `GAME:CUT` is the
+        cut of one game, such as `leduc_poker:flop`.
       blueprint: a blueprint, as for `refine`; also `cfr-spread:COUNT[:N]`, averages of one run of CFR of N
         iterations that cover a range of exploitabilities, and `draws:COUNT[:ALPHA]`, Dirichlet draws that
         depend on `--seed`.
       order: re-solve each own infostate based on the player's knowledge, as for `refine`.
       seed: seed of `draws:COUNT`; different seeds give different blueprints.
-      iterations: maximum number of iterations; each number is solved separately.
+      iterations: maximum number of iterations; each value is solved separately.
     """
 
     folder: pathlib.Path = dataclasses.field(metadata={"argument": True, "metavar": "FOLDER"})
@@ -224,6 +224,6 @@ def _slurm_options(texts: Sequence[str] | None, workers: int | None) -> dict[str
             options[name.strip("- ")] = value
     if options and workers is None:
         raise ValueError(
-            f"--slurm {','.join(texts or ())!r}: expected --workers with it, how many jobs to submit"
+            f"--slurm {','.join(texts or ())!r}: expected --workers with it, the number of jobs to submit"
         )
     return options

@@ -52,8 +52,8 @@ class TrainingOptions(SeedOptions):
       blocks: number of residual blocks of the network, of two layers each; `depth` in Python.
       batch_size: number of examples in a training step.
       learning_rate: maximum learning rate; it rises during the first 2 % of the steps, then falls.
-      heldout: share of the examples, at least 0 and below 1, that are only used to measure the error; search
-        also evaluates these and works best with 0.
+      heldout: share of the examples, at least 0 and below 1, that are only used to measure the error; as
+        searches evaluate these examples, too, 0 is best for search.
     """
 
     out: pathlib.Path = dataclasses.field(metadata={"metavar": "DIR"})

@@ -210,7 +210,7 @@ def solve(
             completed[chunk_idx] = loop.iteration
             if file is not None and loop.iteration > 0 and not loop.is_done and not resumed:
                 log.info(
-                    "Going on from %r at iteration %d of %d.",
+                    "Resuming %r at iteration %d of %d.",
                     str(file),
                     loop.iteration,
                     solver.num_iterations,

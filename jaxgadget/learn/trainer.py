@@ -219,7 +219,7 @@ class Trainer:
             self.progress, self.log = keeper.load(self.progress)
             self._before = self.log[-1]["seconds"] if self.log else 0.0
             if 0 < (step := int(self.progress.step)) < config.steps:
-                log.info("Going on in %r after step %d of %d.", str(keeper.path), step, config.steps)
+                log.info("Resuming %r after step %d of %d.", str(keeper.path), step, config.steps)
 
     def seconds(self) -> float:
         """Elapsed time, including previous runs."""

@@ -141,12 +141,12 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
             before, after = before or [], after or []  # items that are not requested have no line
             old_items = {label(item): item for item in before if item not in after}
             new_items = {label(item): item for item in after if item not in before}
-            changes = [f"{name} only then" for name in old_items if name not in new_items]
-            changes += [f"{name} only now" for name in new_items if name not in old_items]
+            changes = [f"{name} removed" for name in old_items if name not in new_items]
+            changes += [f"{name} added" for name in new_items if name not in old_items]
             changes += [f"{name} {_change(old_items[name])}" for name in old_items if name in new_items]
             changes = changes or ["in another order"]
         else:
-            changes = [f"{label(before)} then, {label(after)} now"]
+            changes = [f"{label(before)} before, {label(after)} now"]
         lines += [f"{name}: {line}" for line in changes]
     return lines
 
@@ -154,8 +154,8 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 def _change(record: Any) -> str:
     """Description of a change in an object whose name is unchanged."""
     if f'"{FINGERPRINT}"' in json.dumps(record):
-        return "is not what it was: its folder holds another network now"
-    return "is not what it was"
+        return "has changed: its folder now contains another network"
+    return "has changed"
 
 
 def label(item: Any) -> str:

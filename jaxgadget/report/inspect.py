@@ -61,13 +61,13 @@ def inspection_notes(inspection: Inspection) -> list[str]:
     from jaxgadget.bench.inspect import LAUNCH_SECONDS
 
     notes = [
-        f"{ITERATION} One iteration of the loop that solves is counted; of other programs, which run once, "
-        "all of it. lanes: games side by side. args, temp.: arguments and working memory. launches: kernels, "
-        "copies, and calls of libraries. f64: operations in float64, as certificates have them. comp.: time "
-        "of compilation here.",
-        "No time on a GPU was measured. floor: time in a model, where each launch takes "
+        f"{ITERATION} Counts are for one iteration of the solving loop. Those of other programs, run once, "
+        "are for the whole program. lanes: games side by side. args, temp.: arguments and working memory. "
+        "launches: kernels, copies and library calls. f64: operations in float64, which certificates use. "
+        "comp.: compilation time on this machine.",
+        "Nothing was timed on a GPU. floor: time in a model in which each launch takes "
         f"{LAUNCH_SECONDS * 1e6:g} µs, or as long as the GPU's memory moves its bytes if that is longer. "
-        "bound: which of both is larger in sum.",
+        "bound: the larger of the two sums.",
     ]
     waiting = [each.program for each in inspection.programs if each.iterates and not each.is_graph]
     if waiting:

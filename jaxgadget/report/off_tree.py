@@ -81,7 +81,7 @@ def off_tree_notes(results: Sequence[Sequence[OffTree]]) -> list[str]:
         game += f", whose only actions off the menu are {', '.join(first.off_tree) or 'none'},"
     notes = [
         "A certificate is the strategy's guaranteed value, in the answering player's payoff; exploitability "
-        "is the game's value less that.",
+        "is the game's value minus the certificate.",
         _baseline(f"Value of {game} for player 0", first.game_value),
     ]
     for answered in results:

@@ -97,10 +97,10 @@ def responses_notes(responses: Sequence[Responses]) -> list[str]:
         f"{first.policy.tree.game.name}: "
         + "; ".join(f"{result.method}, {result.message}" for result in responses)
         + ".",
-        "Gain is the value against the model less the game's, of best its share of a best response's; "
-        "exploitability the game's value less the guaranteed value; its bound (p·gain + gap) / (1−p), where "
-        "there is one.",
-        f"Game value of player 0: between {low:.9g} and {high:.9g}; all other numbers in player "
+        "Gain: value against the model minus the game's; of best: gain as a share of a best response's; "
+        "exploitability: the game's value minus the guaranteed value; bound: (p·gain + gap) / (1−p), if "
+        "defined.",
+        f"Game value of player 0: between {low:.9g} and {high:.9g}; all other numbers are in player "
         f"{first.player}'s payoff.",
         "* At p = 1 the exploitability is that of one of many best responses, not a property of the method."
         if marked

@@ -114,8 +114,8 @@ def nested_notes(nested: Nested) -> list[str]:
         f"{int(nested.searches.sum())} searches, {nested.searches.sum() / seconds:.1f} a second, including "
         f"compilation{_value_time(nested, seconds)}.",
         *_model_notes(nested),
-        "Before: the blueprint's; largest gap: NashConv of a search's own depth-limited game; seconds: an "
-        "equal share of the time of all lanes.",
+        "Before: the blueprint's exploitability; largest gap: NashConv of the worst depth-limited "
+        "game; seconds: an equal share of the time of all lanes.",
         "Exploitability is v* − value against a best response, of the assembled policy in the whole game, "
         f"with v* between {low:.9g} and {high:.9g} (player 0's). OpenSpiel's exploitability is another "
         "number: half of NashConv.",
@@ -126,7 +126,7 @@ def _safety_note(knowledge: Knowledge | None) -> str:
     """A note that searches from own infostates are not safe; empty for other searches."""
     if knowledge is None or knowledge.order == math.inf:
         return ""
-    return "Not safe: exploitability may rise, as searches from own infostates do not know of each other."
+    return "Not safe: exploitability may rise, as searches from own infostates are independent of each other."
 
 
 def _model_notes(nested: Nested) -> list[str]:

@@ -222,7 +222,7 @@ def range_picture(
     ax.set_xlabel(f"{whose}\n({how})", fontsize=9)
     pad = _legend(ax, handles, names)
     never = [
-        f"{who} never gets here"
+        f"{who} never reaches this subgame"
         for name, who in (("blueprint", "The blueprint"), ("response", "The best response"))
         if frame[name].isna().all()
     ]
@@ -361,5 +361,5 @@ def _title(refinement: Refinement, subgame: int, lane: int, shared: str) -> str:
     lines = [f"{forest.tree.game.name} {forest.cut.name}, subgame {subgame}"]
     lines.append(refinement.policy.labels[lane])
     if not refinement.has_decision[subgame, lane]:
-        lines.append("nothing to solve: the blueprint stays")
+        lines.append("nothing to solve: the blueprint is kept")
     return "\n".join([*lines, shared] if shared else lines)

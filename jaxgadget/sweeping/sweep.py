@@ -418,7 +418,7 @@ def _watching(workshop: Workshop, pieces: Sequence[Piece]) -> Generator[Callable
             return finished
 
         if 0 < len(done := look()) < len(work):
-            log.info("Going on in %r with piece %d of %d.", str(store.folder), len(done) + 1, len(work))
+            log.info("Resuming %r with piece %d of %d.", str(store.folder), len(done) + 1, len(work))
         yield look
 
 

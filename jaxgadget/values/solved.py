@@ -196,7 +196,7 @@ def _solve_shards(
                 forest=range_solver.forest, seconds={}, num_read=num_read, **stored
             )
     if store is not None and 0 < len(parts) < len(pairs):
-        log.info("Going on in %r after %d of %d shards.", str(store.folder), len(parts), len(pairs))
+        log.info("Resuming %r after %d of %d shards.", str(store.folder), len(parts), len(pairs))
     bar = progress_bar("solving ranges", len(pairs) * solver.num_iterations, solver.progress)
     with telling_what_is_kept(lambda: _describe_kept(store, parts, lanes)), bar as report:
         # The first report counts the shards that were read; the remaining time is estimated from there.

@@ -178,7 +178,7 @@ def test_an_interrupt_reports_saved_work_and_the_next_run_resumes(
     )
     assert cut_off.stderr == kept
     again = run(*TRAIN, "--out", out, "--json", "-")
-    assert (again.exit_code, again.stderr) == (0, f"Going on in {str(out)!r} after step 2 of 3.\n")
+    assert (again.exit_code, again.stderr) == (0, f"Resuming {str(out)!r} after step 2 of 3.\n")
     assert json.loads(again.stdout)["train_rmse"] == trained[1]["train_rmse"]
 
 

@@ -135,7 +135,7 @@ def test_an_interrupted_solve_resumes(command: str, tmp_path: pathlib.Path, monk
     assert result.stderr == f"Interrupted. {kept}; repeat the same command to resume.\n"
     again = run(*arguments, "--json", "-")
     assert again.exit_code == 0
-    assert again.stderr.startswith("Going on from ") and again.stderr.endswith("at iteration 3 of 9.\n")
+    assert again.stderr.startswith("Resuming ") and again.stderr.endswith("at iteration 3 of 9.\n")
     assert again.stderr.count("\n") == 1
     nothing_left = run(*arguments, "--json", "-")
     assert nothing_left.stderr == ""

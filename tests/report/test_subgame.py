@@ -129,7 +129,7 @@ def test_a_best_response_without_reach_is_reported():
     assert frame["response"].isna().all()
     np.testing.assert_allclose(frame["blueprint"], 1 / 3)
     texts = [text.get_text() for text in range_picture(refinement, 1, ax=new_axes()).texts]
-    assert texts == ["The best response never gets here"]
+    assert texts == ["The best response never reaches this subgame"]
     assert range_frame(refinement, 0)["response"].tolist() == pytest.approx([1 / 3] * 3)
     assert not range_picture(refinement, 0, ax=new_axes()).texts
 

@@ -66,5 +66,5 @@ def test_a_sweep_knows_another_network_in_the_same_folder(tmp_path: pathlib.Path
     with pytest.raises(ValueError, match=re.escape(str(rows))) as raised:
         jg.sweep(rows, **sweeping(games="kuhn_poker", cuts=CUT, **how))
     said = "\n".join([str(raised.value), *raised.value.__notes__])
-    assert "its folder holds another network now" in said and "choose another folder" in said
+    assert "its folder now contains another network" in said and "choose another folder" in said
     assert not re.search("[0-9a-f]{32}", said), "digests are not printed"

@@ -49,7 +49,7 @@ def test_a_folder_has_one_form(tmp_path: pathlib.Path) -> None:
     rows = jg.sweep(tmp_path / "s", **sweeping(**few))
     with pytest.raises(ValueError, match="has other settings") as caught:
         jg.sweep(tmp_path / "s", **sweeping(**few, form="hands"))
-    assert caught.value.__notes__ == ["form: histories then, hands now"]
+    assert caught.value.__notes__ == ["form: histories before, hands now"]
     extended = jg.sweep(tmp_path / "s", **sweeping(**few, form="hands"), extend=True)
     assert extended["form"].tolist() == ["hands"] and rows["form"].tolist() == ["histories"]
     with pytest.raises(ValueError, match="form='hand'"):

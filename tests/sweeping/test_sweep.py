@@ -221,9 +221,7 @@ def test_a_users_own_prior(tmp_path: pathlib.Path, solved: list[str]):
     assert refined[0] != refined[1] == refined[2]
     assert len(sweep(tmp_path, **sweeping(priors=[Tilted(0.1), Tilted(0.5), UniformPrior()], **asked))) == 3
     assert len(solved) == 1
-    asked_now = (
-        r"(?s)gadgets: resolving, Tilted, share 0\.1 prior, .* only then.*, share 0\.2 prior, .* only now"
-    )
+    asked_now = r"(?s)gadgets: resolving, Tilted, share 0\.1 prior, .* removed.*, share 0\.2 prior, .* added"
     with pytest.raises(ValueError, match=asked_now):
         sweep(tmp_path, **sweeping(priors=[Tilted(0.2), Tilted(0.5), UniformPrior()], **asked))
 
@@ -386,13 +384,13 @@ def test_blueprints_that_were_exchanged_are_noticed(finished: Finished, folder: 
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"iterations": [4]}, "iterations: 7 only then"),
+        ({"iterations": [4]}, "iterations: 7 removed"),
         ({"players": (1, 0)}, "players: in another order"),
         (
             {"epsilons": 0.1},
-            "gadgets: resolving, uniform prior, epsilon 0.01 only then\ngadgets: resolving, uni",
+            "gadgets: resolving, uniform prior, epsilon 0.01 removed\ngadgets: resolving, uni",
         ),
-        ({"blueprints_at_once": 3}, "blueprints_at_once: 4 then, 3 now"),
+        ({"blueprints_at_once": 3}, "blueprints_at_once: 4 before, 3 now"),
     ],
 )
 def test_another_configuration_is_refused(folder: pathlib.Path, change: dict[str, Any], complaint: str):
