@@ -66,7 +66,7 @@ def inspection_notes(inspection: Inspection) -> list[str]:
         "launches: kernels, copies and library calls. f64: operations in float64, which certificates use. "
         "comp.: compilation time on this machine.",
         "Nothing was timed on a GPU. floor: time in a model in which each launch takes "
-        f"{LAUNCH_SECONDS * 1e6:g} µs, or as long as the GPU's memory moves its bytes if that is longer. "
+        f"{LAUNCH_SECONDS * 1e6:g} µs or the time that the GPU's memory needs to move its bytes, if longer. "
         "bound: the larger of the two sums.",
     ]
     waiting = [each.program for each in inspection.programs if each.iterates and not each.is_graph]
