@@ -1,7 +1,7 @@
 """Hooks of the site.
 
-Files outside docs/ are pages too, formulas become MathML, and what the package says of itself (its games,
-the command line's help) is asked when the site is built.
+Files outside docs/ become pages, too; formulas become MathML; and the list of games and the command line's
+help are generated from the package when the site is built.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer
 from jaxgadget import list_games
 
 ROOT = pathlib.Path(__file__).parents[1]
-SHOWN = (  # what the site has besides docs/, by the same paths
+SHOWN = (  # files of the site outside docs/, with unchanged paths
     "README.md",
     "CHANGELOG.md",
     "CITATION.cff",
@@ -124,7 +124,7 @@ def _help() -> str:
 
 def _games() -> str:
     """The table of `jaxgadget games`, as Markdown."""
-    rows = ["| name | what it is | parameters and their defaults | cuts |", "|---|---|---|---|"]
+    rows = ["| name | description | parameters and their defaults | cuts |", "|---|---|---|---|"]
     for game in list_games():
         parameters = "<br>".join(f"`{key}={value}`" for key, value in game.parameters.items())
         cuts = ", ".join(f"`{cut}`" for cut in game.cuts)

@@ -148,7 +148,7 @@ def make(
       prefix: prefix of the parameters' names.
 
     Raises:
-      ValueError: as the class, with the name of the option in place of the field's.
+      ValueError: as raised by the class, with the name of the option instead of the field's.
     """
     fields = fields or Fields()
     arguments: dict[str, Any] = dict(fields.defaults)

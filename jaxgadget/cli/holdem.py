@@ -309,7 +309,7 @@ def holdem(
 def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, output: SpotOutput) -> None:
     """Raises ValueError for options that have no effect with others."""
     if files.tree:
-        refuse_unused(context, "with --tree, for which nothing is solved", *_SOLVING)
+        refuse_unused(context, "with --tree, which solves nothing", *_SOLVING)
     if files.spots is not None:
         refuse_unused(context, "with --spots, whose rows define it", *_ALONE)
         refuse_unused(context, "with --spots", "tree", "plot", "line", "hands", "frequencies")

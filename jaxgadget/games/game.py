@@ -21,7 +21,7 @@ from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.memory import host_memory, megabytes
 
 Move: TypeAlias = int | tuple[int, int]
-"""One step of a history: an action or a chance outcome, or both players' actions at once."""
+"""One step of a history: an action or a chance outcome, or both players' simultaneous actions."""
 
 DEFAULT_MAX_HISTORIES = 5_000_000
 
@@ -261,7 +261,7 @@ class Budget:
         if total > self.max_histories:
             problem = (
                 f"more than max_histories={self.max_histories:,}: raise max_histories (--max-histories on "
-                f"the command line) if the memory allows, about {self.history_bytes} bytes a history, or "
+                f"the command line) if the memory allows, about {self.history_bytes} bytes per history, or "
                 "choose smaller game parameters"
             )
         elif self.memory is not None and needed > self.memory:

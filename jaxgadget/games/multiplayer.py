@@ -52,7 +52,7 @@ class MultiplayerRules(abc.ABC, Generic[State]):
 
     @abc.abstractmethod
     def actors(self, state: State) -> Collection[int]:
-        """The seats that move, several if they move at once; `(CHANCE_SEAT,)`, or `()` at the end."""
+        """The seats that move, several if they move simultaneously; `(CHANCE_SEAT,)`, or `()` at the end."""
 
     @abc.abstractmethod
     def legal_actions(self, state: State, seat: int) -> Sequence[int]:

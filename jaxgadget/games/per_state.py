@@ -104,7 +104,7 @@ class PerStateGame(abc.ABC):
             )
 
     def replay(self, history: Sequence[Move]) -> Node:
-        """The node after a history; ValueError if the game has no such history."""
+        """The node after a history; raises ValueError if the game has no such history."""
         node = self.root()
         for length, move in enumerate(history):
             branch = None if node.actor == TERMINAL else self.find_branch(node, move)

@@ -192,8 +192,8 @@ class DarkHex(PhantomMachine):
       board_size: rows and columns.
       num_rows: rows, 0 for `board_size`.
       num_cols: columns, 0 for `board_size`.
-      gameversion: after a failed attempt, `cdh` (classical) goes on with another attempt of the same player,
-        and `adh` (abrupt) with the other player.
+      gameversion: after a failed attempt, `cdh` (classical) continues with another attempt of the same
+        player, and `adh` (abrupt) with the other player.
       obstype: infostate strings list both players' moves (`reveal-numturns`) or own ones (`reveal-nothing`).
     """
 
@@ -297,7 +297,7 @@ class PhantomTicTacToe(PhantomMachine):
     """Phantom tic-tac-toe; player 0 has crosses, and three in a line win.
 
     Attributes:
-      gameversion: after a failed attempt, `classical` goes on with another attempt of the same player, and
+      gameversion: after a failed attempt, `classical` continues with another attempt of the same player, and
         `abrupt` with the other player.
       obstype: players do (`reveal-numturns`) or do not (`reveal-nothing`) know the number of moves.
     """

@@ -284,8 +284,8 @@ def _join(machine: StateMachine[Any], observations: tuple[int, ...], arrived: Se
 class PublicStateGame:
     """The game from a public state on; see the module's docstring. A `Game`.
 
-    Its root, before chance draws a history, has one child for each history with a possible chance. Where
-    players have acted before, they decide at the same time whether to `enter`.
+    Its root, before chance draws a history, has one child for each history that chance can draw. Players that
+    have acted before then decide simultaneously whether to `enter`.
 
     Attributes:
       public: the public state.

@@ -79,7 +79,7 @@ def draw_matches(
     note = SEATS[value]
     if value in INTERVALS and {"matches", INTERVALS[value]} <= set(frame.columns):
         half_width = float(frame[INTERVALS[value]].max())
-        note += f"\n{int(frame['matches'].min()):,} matches a pair,\n± {half_width:.1g} at most"
+        note += f"\n{int(frame['matches'].min()):,} matches per pair,\n± {half_width:.1g} at most"
     ax.set_xlabel(f"… against\n{note}\ncolours: {middle - spread:g} to {middle + spread:g}", fontsize=9)
     ax.set_ylabel("Win rate of …" if is_rate else "Mean return [payoff] of …", fontsize=9)
     write_title(ax, "\n".join(filter(None, (title, shared))))

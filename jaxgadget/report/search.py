@@ -111,7 +111,7 @@ def nested_notes(nested: Nested) -> list[str]:
     return [
         _describe_searches(nested),
         _safety_note(nested.knowledge),
-        f"{int(nested.searches.sum())} searches, {nested.searches.sum() / seconds:.1f} a second, including "
+        f"{int(nested.searches.sum())} searches, {nested.searches.sum() / seconds:.1f} per second, including "
         f"compilation{_value_time(nested, seconds)}.",
         *_model_notes(nested),
         "Before: the blueprint's exploitability; largest gap: NashConv of the worst depth-limited "
@@ -314,7 +314,7 @@ def ranges_table(training: RangeTraining, steps: int) -> Table:
 def ranges_notes(training: RangeTraining) -> list[str]:
     """The solved subgames that the network was trained on."""
     speed = training.subgames_per_second
-    per_second = f", {speed:.0f} a second" if math.isfinite(speed) else ""
+    per_second = f", {speed:.0f} per second" if math.isfinite(speed) else ""
     return [
         f"{training.samples} subgames solved{per_second}, largest gap {training.gap_max:.2g} with a payoff "
         f"range of {training.payoff_range:g}; {training.seconds:.0f} s in total.",

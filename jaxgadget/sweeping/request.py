@@ -254,7 +254,7 @@ def _knowledge(
     """The players' knowledge without duplicates; None for common knowledge."""
     listed = list(grid.knowledge) if isinstance(grid.knowledge, Sequence) else [grid.knowledge]
     if not listed:
-        raise ValueError("knowledge=[] is empty: expected at least one, or None for what is common knowledge")
+        raise ValueError("knowledge=[] is empty: expected at least one, or None for common knowledge")
     for item in listed:
         if item is not None:
             check_knowledge(item, gadgets, opponents or None)

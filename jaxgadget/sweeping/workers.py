@@ -199,8 +199,8 @@ class Workers:
                 raise ValueError(end)
         raise ChildProcessError(
             f"the sweep in {self.folder!r} lacks {missing} of its pieces: "
-            f"{self.explain() or 'its workers received another sweep'}; what is finished is kept, and "
-            "the same call goes on"
+            f"{self.explain() or 'its workers received another sweep'}; finished pieces are kept, and "
+            "the same call resumes"
         ) from next((end for end in early if isinstance(end, BaseException)), None)
 
     def _early(self) -> list[str | BaseException]:

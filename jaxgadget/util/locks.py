@@ -191,7 +191,7 @@ def _check_one_way(folder: pathlib.Path) -> None:
     """Raises ValueError if both kinds exist; checked after making a folder, so that one of two sees both."""
     if (folder / LOCKS).is_dir() and (folder / CLAIMS).is_dir():
         raise ValueError(
-            f"{str(folder)!r} has both folders, {LOCKS!r} and {CLAIMS!r}: sweeps began there at once with "
+            f"{str(folder)!r} has both folders, {LOCKS!r} and {CLAIMS!r}: sweeps began at the same time with "
             "locks=True and locks=False, and all processes there must do the same; when none "
             f"is running, delete {CLAIMS!r} for the system's locks or {LOCKS!r} for claims"
         )
