@@ -1,7 +1,7 @@
 """Small games from the papers, and a few that complement them, defined as explicit trees.
 
 The papers number players from 1, this package from 0; payoffs are player 0's. Each docstring gives the figure
-and any assumptions that the paper does not state. The cut `subgame` (`play` in Coin Toss) is the one of the
+and any assumptions that the paper does not state. The cut `subgame` (`play` in Coin Toss) is that of the
 paper's example.
 """
 

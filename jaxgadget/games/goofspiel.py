@@ -215,7 +215,7 @@ class Goofspiel(StateMachine[GoofspielState]):
         return xp.stack([won, 0 - won])
 
     def features(self, state: GoofspielState, player: int) -> Array:
-        """One-hot by trick: the point card if dealt, the player's bid, and the result or the other's bid."""
+        """One-hot by trick: the point card if dealt, the player's bid, the result or the opponent's bid."""
         xp = namespace(state.turn)
         cards = xp.arange(self.num_cards)[:, None]
         turns = xp.arange(self.turns)[:, None] == state.turn

@@ -30,7 +30,7 @@ class Step(NamedTuple, Generic[State]):
         players' rewards. Rewards add up along a history.
       public: observation of both players, any hashable value; None for none.
       private: private observations of player 0 and of player 1, in the same form. A player always
-        knows its own actions, but the other's only through observations.
+        knows its own actions, but those of the other player only through observations.
     """
 
     state: State

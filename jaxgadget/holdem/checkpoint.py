@@ -91,7 +91,7 @@ class SpotBatches(abc.ABC, Generic[Result]):
         """Restores the result of a spot from its arrays."""
 
     def run(self) -> Iterator[dict[int, Result]]:
-        """Yields results by the indices of their spots: those of the checkpoint first, then batch by batch.
+        """Yields results by the indices of their spots: first the checkpoint's, then batch by batch.
 
         Each device solves a batch at a time. No batch is retained once it is yielded and the next one is
         requested, as a turn's solution may take 100 MB.
@@ -182,7 +182,7 @@ class SpotBatches(abc.ABC, Generic[Result]):
                 wanted.difference_update(archived)
 
     def _read(self, path: pathlib.Path, keys: Mapping[int, str]) -> dict[int, Result]:
-        """Results of an archive by spot, for those of the given keys that it has."""
+        """Results of an archive, by spot, for the given keys that it contains."""
         archive = read_archive(path, self.format)
         if archive is None:
             return {}

@@ -265,7 +265,7 @@ class TrainingFolder:
             read: list[dict[str, float | None]] = json.loads(path.read_bytes())
             rows = [row for row in read if number_of(row["step"]) <= step]
             if expected != checksum({LOG: rows}):
-                raise DamagedError("its checksum is not that of its content")
+                raise DamagedError("its checksum does not match its content")
             return [{name: number_of(value) for name, value in row.items()} for row in rows]
         except FileNotFoundError:
             return []
@@ -429,7 +429,7 @@ def _check_files(folder: pathlib.Path, step: int) -> dict[str, Any]:
             with contextlib.suppress(ValueError):
                 _check_step(folder, before)
                 error.add_note(
-                    f"The checkpoint of step {before} is whole: to use it, move "
+                    f"The checkpoint of step {before} is intact: to use it, move "
                     f"{str(folder / CHECKPOINTS / str(step))!r} away."
                 )
                 break
@@ -444,7 +444,7 @@ def _check_step(folder: pathlib.Path, step: int) -> dict[str, Any]:
         path = folder / CHECKSUMS
         record = (read_record(path, OLDER_SUMS) or {}).get(str(step))
     if record is None:
-        raise CONTENT.damaged(checkpoint, ValueError("its checksums are gone"))
+        raise CONTENT.damaged(checkpoint, ValueError("its checksums are missing"))
     try:
         files, _ = dict[str, str](record["files"]), record["log"]
     except (KeyError, TypeError, ValueError) as error:
@@ -452,7 +452,7 @@ def _check_step(folder: pathlib.Path, step: int) -> dict[str, Any]:
     checksums = _checksums(checkpoint)
     for name in files:
         if checksums.get(name) != files[name]:
-            reason = "its checksum is not that of its content" if name in checksums else "it is gone"
+            reason = "its checksum does not match its content" if name in checksums else "it is missing"
             raise CONTENT.damaged(checkpoint / name, ValueError(reason))
     return record
 

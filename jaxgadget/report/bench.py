@@ -65,7 +65,7 @@ def bench_notes(benchmark: Benchmark) -> list[str]:
     dtypes = {row.engine: row.dtype for row in benchmark.rows}
     notes = [
         "µs of an iteration, which updates both players, divided by lanes. Histories per second = "
-        "histories × iterations × lanes ÷ run seconds, those of the fastest repetition. Computed in "
+        "histories × iterations × lanes ÷ run seconds of the fastest repetition. Computed in "
         f"{', '.join(f'{dtype} ({engine})' for engine, dtype in dtypes.items())}."
     ]
     if any(row.threads is not None for row in benchmark.rows):

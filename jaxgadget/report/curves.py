@@ -77,7 +77,7 @@ def convergence_curves(
 
     Args:
       table: columns `gadget`, `prior`, `epsilon`, `x` and `y`.
-      ax: axes to draw on; by default those of a new figure of matplotlib's pyplot.
+      ax: axes to draw on; by default the axes of a new pyplot figure.
       x: the column on the x axis, positive.
       y: the column on the y axis.
       title: title of the axes.

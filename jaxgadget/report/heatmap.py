@@ -38,7 +38,7 @@ def pairwise_heatmap(
     Args:
       matrix: square, with the same names for rows and columns; entries are in [0, 1], or NaN on the diagonal.
         `paired_t_tests` returns such a matrix.
-      ax: axes to draw on; by default those of a new figure of matplotlib's pyplot with room for the names.
+      ax: axes to draw on; by default the axes of a new pyplot figure with room for the names.
       title: title of the axes.
       spread: colours are saturated from ½ ± spread on.
       row_label: label left of the rows' names.

@@ -175,7 +175,7 @@ def grid_picture(
     Args:
       solution: a solved spot.
       line: actions such as `check, bet 100`; by default the start.
-      ax: axes to draw on; by default those of a new figure of matplotlib's pyplot.
+      ax: axes to draw on; by default the axes of a new pyplot figure.
       show: `strategy`, `ev` or `equity`.
       title: title of the picture; by default `grid_title`.
 

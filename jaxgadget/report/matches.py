@@ -48,7 +48,7 @@ def draw_matches(
     Args:
       frame: from `Matches.table` or `expected_matches`: one row for each ordered pair, except for pairs of a
         player with itself, which are optional.
-      ax: axes to draw on; by default those of a new figure of matplotlib's pyplot with room for the names.
+      ax: axes to draw on; by default the axes of a new pyplot figure with room for the names.
       value: a key of `SEATS`. The paper's figures are `win_rate_first`, its Figure 4 the minimum of
         `win_rate` over a row.
       title: title of the axes.

@@ -88,7 +88,7 @@ def off_tree_notes(results: Sequence[Sequence[OffTree]]) -> list[str]:
         player = answered[0].player
         notes.append(
             _baseline(
-                f"The same where player {player} keeps its menu and player {1 - player} does not",
+                f"Value if player {player} keeps to its menu and player {1 - player} does not",
                 answered[0].menu_value,
             )
         )

@@ -36,7 +36,7 @@ def plot_responses(
     Args:
       responses: a result, or its table; tables of one game may be concatenated. Rows of failed solves and
         rows without a model are not drawn.
-      ax: axes to draw on; by default those of a new figure of matplotlib's pyplot.
+      ax: axes to draw on; by default the axes of a new pyplot figure.
       title: title of the axes.
 
     Raises:

@@ -97,7 +97,7 @@ def exploitability_scatter(
 
     Args:
       table: `Refinement.table`, or several of one game, concatenated.
-      ax: axes to draw on; by default those of a new figure of matplotlib's pyplot.
+      ax: axes to draw on; by default the axes of a new pyplot figure.
       title: title of the axes.
       resolution: accuracy of the game's value, in payoff units: smaller numbers cannot be distinguished
         from 0, and on logarithmic axes they are drawn at the edge, with a note.

@@ -143,7 +143,7 @@ def strategy_picture(
       refinement: refined blueprints.
       subgame: its index.
       lane: the lane of `refinement.policy`.
-      ax: axes to draw on; by default those of a new figure of matplotlib's pyplot, as high as needed.
+      ax: axes to draw on; by default the axes of a new pyplot figure, as high as needed.
       title: title of the axes; by default game, cut, subgame and lane.
       most: maximum number of infostates; those with the largest reach before or after are drawn.
 
@@ -195,7 +195,7 @@ def range_picture(
       refinement: refined blueprints.
       subgame: its index.
       lane: the lane of `refinement.policy`.
-      ax: axes to draw on; by default those of a new figure of matplotlib's pyplot, as high as needed.
+      ax: axes to draw on; by default the axes of a new pyplot figure, as high as needed.
       title: title of the axes; by default game, cut, subgame and lane.
       most: maximum number of infostates; those with the largest shares are drawn.
 

@@ -145,7 +145,7 @@ def order_field(order: float) -> int | str | None:
 
 
 def by_blueprint(refinement: Refinement, table: pd.DataFrame | None = None) -> pd.DataFrame:
-    """The refinement's table, or that of both players, ordered by blueprint."""
+    """Returns `table`, by default the refinement's, ordered by blueprint."""
     table = refinement.table if table is None else table
     num_blueprints = refinement.blueprint.num_lanes
     order = [lane for first in range(num_blueprints) for lane in range(first, len(table), num_blueprints)]
@@ -420,7 +420,7 @@ def refinement_notes(refinement: Refinement, seconds: Mapping[str, float] | None
         "NashConv.",
     ]
     if follows_models(refinement.table):
-        notes.append("Gain is the refined strategy's value against the model, less that of the game.")
+        notes.append("Gain is the refined strategy's value against the model, minus the value of the game.")
     if refinement.knowledge is not None:
         notes.append(knowledge_note(refinement.knowledge))
     constant = constant_note(tree)

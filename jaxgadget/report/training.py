@@ -30,7 +30,7 @@ def draw_training(
 
     Args:
       log: columns `step`, `loss` and `heldout_rmse`, as `Training.log` has them; at least one row.
-      ax: axes to draw on; by default those of a new figure of matplotlib's pyplot.
+      ax: axes to draw on; by default the axes of a new pyplot figure.
       payoff_range: maximum minus minimum payoff.
       goal: target error, in the unit of the y axis, drawn as a horizontal line.
       title: title of the axes.
@@ -69,7 +69,7 @@ def draw_policy_training(log: pd.DataFrame, ax: Axes | None = None, *, title: st
 
     Args:
       log: columns `step`, `loss` and `nash_conv`, as `PolicyTraining.log` has them; at least one row.
-      ax: axes to draw on; by default those of a new figure of matplotlib's pyplot.
+      ax: axes to draw on; by default the axes of a new pyplot figure.
       title: title of the axes.
 
     Raises:

@@ -188,9 +188,9 @@ class Store:
             metadata = table.schema.metadata or {}
             if _CHECKSUM in metadata:
                 if metadata[_CHECKSUM].decode() != checksum(table.to_pydict()):
-                    raise ValueError("its checksum is not that of its rows")
+                    raise ValueError("its checksum does not match its rows")
             elif b"pandas" not in metadata or not set(LATER).isdisjoint(table.column_names):
-                raise ValueError("its checksum is gone, and only release 0.2 wrote none")
+                raise ValueError("its checksum is missing, and only release 0.2 wrote none")
         except Exception as error:  # pyarrow raises many kinds of errors
             raise PIECE_FORMAT.damaged(path, error) from error
         for name in LATER:

@@ -123,7 +123,7 @@ class Format:
         content = {name: value for name, value in record.items() if name != CHECKSUM}
         if CHECKSUM in record:
             if record[CHECKSUM] != checksum(content, arrays):
-                raise self.damaged(path, ValueError("its checksum is not that of its content"))
+                raise self.damaged(path, ValueError("its checksum does not match its content"))
         elif RELEASE in record or identify(record)[1] not in self.unsealed:
             raise self.damaged(path, ValueError("it has no checksum, and only release 0.2 wrote none"))
         return {name: value for name, value in content.items() if name not in (FORMAT, VERSION, RELEASE)}

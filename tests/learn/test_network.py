@@ -144,7 +144,7 @@ def test_folders_of_releases_0_3_and_0_4_are_read(kuhn, tmp_path):
     found, log = open_folder(tmp_path, values).load(fresh)
     assert jax.tree.all(jax.tree.map(np.array_equal, found, progress)) and len(log) == 1
     (tmp_path / CHECKSUMS).unlink()
-    with pytest.raises(ValueError, match="7' is damaged: its checksums are gone"):
+    with pytest.raises(ValueError, match="7' is damaged: its checksums are missing"):
         load_values(tmp_path, kuhn)
 
 
@@ -184,9 +184,9 @@ def test_a_damaged_newest_checkpoint_names_the_one_before(kuhn, tmp_path):
     for step in (1, 2):
         save(tmp_path, make(kuhn), step)
     next(path for path in (tmp_path / CHECKPOINTS / "2" / "weights").rglob("*") if path.is_file()).unlink()
-    with pytest.raises(ValueError, match="it is gone") as caught:
+    with pytest.raises(ValueError, match="it is missing") as caught:
         load_values(tmp_path, kuhn)
-    assert "step 1 is whole" in caught.value.__notes__[0]
+    assert "step 1 is intact" in caught.value.__notes__[0]
     (tmp_path / CHECKPOINTS / "2").rename(tmp_path / "away")
     load_values(tmp_path, kuhn)
 
