@@ -23,8 +23,8 @@ from jaxgadget.util.arguments import function_name, read_whole_number
 from jaxgadget.util.arrays import BoolArray, IntArray
 
 CutSpec: TypeAlias = "str | Cut | Sequence[int] | IntArray | Callable[[Any], BoolArray | IntArray]"
-"""`depth:D`, `chance`, a named cut of the game, nodes of the tree, a function that marks or lists them, or a
-cut."""
+"""Specification of a cut: `depth:D`, `chance`, a named cut of the game, nodes of the tree, a function of the
+tree that marks or lists nodes, or a `Cut`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -93,8 +93,8 @@ def _name_actions(tree: HistoryTree) -> tuple[str, ...]:
 def _refuse(tree: HistoryTree, why: str, first: int, second: int | None = None) -> ValueError:
     others = "" if second is None else f" and {tree.moves(second)}"
     return ValueError(
-        f"{tree.game.name} is no game by hands: {why} (history {tree.moves(first)}{others}); expected "
-        "private information to be dealt first and all else to be public; use the history form"
+        f"{tree.game.name} has no hand form: {why} (history {tree.moves(first)}{others}); expected "
+        "private information to be dealt first and all later moves to be public; use the history form"
     )
 
 

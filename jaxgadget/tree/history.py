@@ -174,7 +174,7 @@ class HistoryTree:
 
     @property
     def layout(self) -> str:
-        """`histories`."""
+        """Name of the layout: `histories`."""
         return "histories"
 
     @property
@@ -189,23 +189,23 @@ class HistoryTree:
 
     @property
     def num_hands(self) -> tuple[int, int]:
-        """1 and 1."""
+        """Numbers of hands of both players: 1 and 1."""
         return 1, 1
 
     def possible(self, player: int, infostates: IntArray) -> BoolArray:
-        """`[m, 1]` True."""
+        """`[m, 1]` True, as every infostate is possible."""
         return np.ones((len(infostates), 1), np.bool_)
 
     def infosets_by_hand(self, player: int, infosets: IntArray) -> IntArray:
-        """`[m, 1]` the infosets themselves."""
+        """`[m, 1]` the given infosets, unchanged."""
         return infosets[:, None]
 
     def sequences_by_hand(self, player: int, sequences: IntArray) -> IntArray:
-        """`[m, 1]` the sequences themselves."""
+        """`[m, 1]` the given sequences, unchanged."""
         return sequences[:, None]
 
     def treeplex_by_hand(self, player: int, treeplex: HostTreeplex) -> HostTreeplex:
-        """The treeplex itself."""
+        """The given treeplex, unchanged."""
         return treeplex
 
     def chance_entries(
@@ -315,7 +315,7 @@ def enumerate_game(
     """Enumerates all histories of a game, or those down to a depth limit.
 
     With `depth` the leaves are the roots of the cut `depth:D`. Histories below them are not enumerated,
-    except by games whose `levels` ignores the mask that it is sent, such as an `Abstraction`.
+    except by games whose generator `levels` ignores the masks sent to it, such as an `Abstraction`.
 
     Args:
       game: the game, from `jaxgadget.load` or user-defined.
@@ -323,16 +323,15 @@ def enumerate_game(
       depth: number of players' moves above the leaves, which are the next decisions, past any chance; a
         simultaneous move counts once. None for the whole game.
       leaves_of: leaves are the next decisions of this player; by default of either player.
-      memory_limit: bytes that the histories may take; by default those that the host grants.
+      memory_limit: maximum number of bytes of the histories; by default the host's available memory.
       progress: the number of histories after two seconds, or a line a minute in a log; by default only on a
         terminal or in a notebook.
 
     Raises:
       TooLargeError: if the game has more histories than `max_histories`, or than fit in memory.
-      ValueError: if an infoset lies on both sides of the
-        limit, or the game breaks the contract: chance probabilities that do not sum to 1, returns
-        that are not constant-sum or not finite, imperfect recall, unequal legal actions in an
-        infoset, a public state that is finer than common knowledge.
+      ValueError: if an infoset lies on both sides of the limit, or the game violates the contract: chance
+        probabilities that do not sum to 1, returns that are not constant-sum or not finite, imperfect recall,
+        unequal legal actions in an infoset, or a public state that is finer than common knowledge.
     """
     if isinstance(game, type) or not hasattr(game, "levels"):
         raise ValueError(f"game={game!r}: expected a game, from load(…)")

@@ -20,9 +20,9 @@ class Infosets:
     Attributes:
       depth: `[I]` number of the player's own earlier decisions.
       num_actions: `[I]` number of legal actions.
-      first_sequence: `[I]` its first sequence.
-      parent: `[I]` the sequence that leads to it.
-      history: `[I]` the first of its histories.
+      first_sequence: `[I]` first sequence of each infoset.
+      parent: `[I]` the sequence that leads to each infoset.
+      history: `[I]` the first history of each infoset.
       action: `[num_sequences]` action id of each sequence, ascending in an infoset; -1 for the empty one.
       infoset: `[num_sequences]` the infoset of each sequence; -1 for the empty one.
     """
@@ -144,7 +144,7 @@ def _final_numbers(
 
     Args:
       depth: `[I]` depth of each infoset.
-      num_actions: `[I]` its number of actions.
+      num_actions: `[I]` number of actions of each infoset.
       owner: `[Q]` the infoset of each non-empty sequence, ascending.
 
     Returns:

@@ -1,5 +1,5 @@
 # pyright: reportIncompatibleVariableOverride=false
-# Arrays of `PublicInfosets` are made on demand: those of Liar's Dice with two dice have 16 million rows.
+# Arrays of `PublicInfosets` are created on demand: those of Liar's Dice with two dice have 16 million rows.
 """Game → PublicTree: a game in hand form, laid out as public nodes, each with a block of hands.
 
 Histories are the product of public nodes and pairs of hands and are never enumerated. An infoset is a public
@@ -105,7 +105,7 @@ class PublicTree:
 
     @property
     def num_hands(self) -> tuple[int, int]:
-        """H_0 and H_1."""
+        """Numbers of hands of both players, H_0 and H_1."""
         return self.hands_game.num_hands
 
     @property
@@ -120,7 +120,7 @@ class PublicTree:
 
     @property
     def actor(self) -> npt.NDArray[np.uint8]:
-        """`[n]` as in `PublicLevel`."""
+        """`[n]` acting players, as bits as in `PublicLevel`."""
         return self.nodes.actor
 
     @lazy
@@ -269,7 +269,7 @@ class PublicTree:
         game = self.hands_game
         if game.deals is None or game.board is None:
             raise ValueError(
-                f"deals of {game.name} are not tabulated; expected a game by hands with `deals` and `board`"
+                f"deals of {game.name} are not tabulated; expected a hand form with `deals` and `board`"
             )
         ends = group_ends(nodes, np.ones(len(nodes)), game.board[nodes].astype(np.int64), game.deals)
         return self._entries(ends, nodes, rows, num_rows)
@@ -393,7 +393,7 @@ class PublicTree:
 
 
 class PublicInfosets(Infosets):
-    """One player's infosets of a public tree; arrays are made when first used, in 32 bits if they fit.
+    """One player's infosets of a public tree; arrays are created on first use, in 32 bits if they fit.
 
     Parents come before children; infosets of a public node are consecutive, hand by hand.
     """
@@ -432,12 +432,12 @@ class PublicInfosets(Infosets):
 
     @functools.cached_property
     def first_sequence(self) -> IntArray:
-        """`[I]` its first sequence."""
+        """`[I]` the first sequence of each infoset."""
         return self._narrow(1 + np.cumsum(self.num_actions) - self.num_actions)
 
     @functools.cached_property
     def parent(self) -> IntArray:
-        """`[I]` the sequence that leads to it."""
+        """`[I]` the sequence that leads to each infoset."""
         decisions = self._blocks.decisions
         possible = self._tree.infosets_by_hand(self._player, np.arange(len(decisions))) >= 0
         parent = self._tree.sequences_by_hand(self._player, decisions.parent)
@@ -445,7 +445,7 @@ class PublicInfosets(Infosets):
 
     @functools.cached_property
     def history(self) -> IntArray:
-        """`[I]` the public node of each."""
+        """`[I]` the public node of each infoset."""
         return self._per_infoset(self._blocks.decisions.history)
 
     @functools.cached_property
@@ -542,9 +542,7 @@ def public_tree(game: Game | HandsGame | DealsHands | Tree, *, memory_limit: int
         hands_game = game.by_hands()
         return PublicTree(hands_game=hands_game, game=game if isinstance(game, TreeGame) else hands_game)
     name = getattr(game, "name", None)
-    problem = (
-        f"{name!r} does not say which hands it deals" if isinstance(name, str) else f"{game!r} is no game"
-    )
+    problem = f"{name!r} defines no hand form" if isinstance(name, str) else f"{game!r} is not a game"
     raise ValueError(
         f"game: {problem}: expected kuhn_poker, leduc_poker, liars_dice, or the tree of a game whose private "
         "information is dealt first, from enumerate_game(load(…))"
@@ -558,7 +556,7 @@ def _check_size(game: KnowsPublicSize, memory_limit: int | None) -> None:
     available = host_memory() if memory_limit is None else memory_limit
     if available is not None and needed > available:
         raise ValueError(
-            f"{getattr(game, 'name', game)} by hands: {num_nodes:,} public nodes and {num_sequences:,} "
+            f"{getattr(game, 'name', game)} in hand form: {num_nodes:,} public nodes and {num_sequences:,} "
             f"sequences take at least {megabytes(needed)} of memory, but {megabytes(available)} is "
             "available; expected a larger memory_limit, or a smaller game"
         )

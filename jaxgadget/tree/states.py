@@ -1,4 +1,4 @@
-"""Trees of state machines: the tree from a public state on, and the states of a tree's histories."""
+"""Trees of state machines: the game from a public state, and the states of a tree's histories."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def enumerate_from(
     memory_limit: int | None = None,
     progress: bool | None = None,
 ) -> HistoryTree:
-    """Enumerates the game from a public state on.
+    """Enumerates the game from a public state.
 
     Args:
       public: the public state.
       depth: number of the players' moves from its histories to the leaves; None for the whole game.
       player: leaves are decisions of this player, at least `depth` moves down; by default of either.
       max_histories: maximum number of histories.
-      history_bytes: memory of a history, for a search with the memory that it needs there.
-      memory_limit: bytes that the histories may take, by default those that the host grants.
+      history_bytes: bytes per history, including the memory of a search.
+      memory_limit: maximum number of bytes of the histories; by default the host's available memory.
       progress: as in `enumerate_game`.
 
     Returns:
-      The tree of a `PublicStateGame`, whose decisions to enter stand for all play before; its cut at the
-      public state is `public_roots(tree)`.
+      The tree of a `PublicStateGame`, in which decisions to enter replace all play before the public state;
+      the roots of its cut at the public state are `public_roots(tree)`.
 
     Raises:
       TooLargeError: if there are more histories than `max_histories`, or than fit in memory.

@@ -53,7 +53,7 @@ class Tree(Protocol):
 
     @property
     def game(self) -> TreeGame:
-        """The rules, for names."""
+        """The part of the rules that provides names."""
         ...
 
     @property
@@ -173,7 +173,7 @@ class Tree(Protocol):
 
     @property
     def num_hands(self) -> tuple[int, int]:
-        """H_0 and H_1; 1 and 1 in history form."""
+        """Numbers of hands of both players, H_0 and H_1; 1 and 1 in history form."""
         ...
 
     @property
@@ -206,7 +206,7 @@ class Tree(Protocol):
           nodes: `[m]` nodes.
           rows: for both players `[m]` the block of H adjacent rows of each node, or `[m, H]` the row of each
             hand, -1 for none.
-          num_rows: rows of both players.
+          num_rows: number of rows of each player.
         """
         ...
 
@@ -284,13 +284,13 @@ def find_named(
         return matches[0]
     if matches:
         raise ValueError(
-            f"infostate {name!r} is an infoset of both players of {game}; give the player too, 0 or 1"
+            f"infostate {name!r} is an infoset of both players of {game}; also give the player, 0 or 1"
         )
     names = [n for p in players for n in names_of[p]]
     candidates = [n for n in names if n.startswith(f"{name} | ")]
     shown = ", ".join(map(repr, candidates[:3])) if candidates else near_names(name, names)
     of = "" if player is None else f" of player {player}"
     raise ValueError(
-        f"infostate {name!r} is no infoset{of} of {game}; expected one string of "
+        f"infostate {name!r} is not an infoset{of} of {game}; expected an element of "
         f"tree.infoset_names, such as {shown}"
     )

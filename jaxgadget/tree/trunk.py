@@ -56,7 +56,7 @@ class BelowTrunk(Protocol):
 
     @property
     def roots(self) -> tuple[Roots, Roots]:
-        """Both players' infostates there."""
+        """Both players' infostates at the cut."""
         ...
 
 

@@ -53,11 +53,11 @@ def test_any_game_that_deals_first_has_the_form():
 @pytest.mark.parametrize(
     ("game", "expected"),
     [
-        (load("goofspiel(num_cards=3,imp_info=True)"), "does not say which hands it deals"),
+        (load("goofspiel(num_cards=3,imp_info=True)"), "defines no hand form"),
         (load("coin_toss"), "expected kuhn_poker, leduc_poker, liars_dice, or the tree of a game"),
-        ("kuhn_poker", "game: 'kuhn_poker' is no game"),
+        ("kuhn_poker", "game: 'kuhn_poker' is not a game"),
         (load("leduc_poker(action_mapping=True)"), "leave action_mapping out"),
-        (enumerate_game(load("sequential_rps")), "is no game by hands: player 0 does not see"),
+        (enumerate_game(load("sequential_rps")), "has no hand form: player 0 does not see"),
     ],
 )
 def test_trees_without_a_form_by_hands(game, expected: str):

@@ -112,7 +112,7 @@ def test_frames_that_are_no_policy(kuhn, change, message):
 def test_one_infostate(kuhn):
     policy = Policy.geometric(kuhn, 3)
     assert policy["2pb"] == policy[0, "2pb"] == {0: pytest.approx(0.25), 1: pytest.approx(0.75)}
-    with pytest.raises(ValueError, match="infostate '2bp' is no infoset of kuhn_poker"):
+    with pytest.raises(ValueError, match="infostate '2bp' is not an infoset of kuhn_poker"):
         policy["2bp"]
     with pytest.raises(ValueError, match="policy"):
         policy[0]

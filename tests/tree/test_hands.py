@@ -112,7 +112,7 @@ def test_a_user_defined_game_is_found():
 def test_games_without_a_form_by_hands(flaw: str, why: str):
     with pytest.raises(ValueError, match=why) as error:
         find_hands(enumerate_game(load(Dealt(flaw))))
-    assert str(error.value).startswith(f"dealt {flaw} is no game by hands: ")
+    assert str(error.value).startswith(f"dealt {flaw} has no hand form: ")
 
 
 def test_truncated_trees_and_large_tables_are_refused(monkeypatch: pytest.MonkeyPatch):

@@ -138,11 +138,11 @@ def test_infosets_are_found_by_name():
     for player, names in enumerate(tree.infoset_names):
         for given in (None, player):
             assert [tree.find_infoset(name, given) for name in names] == [(player, j) for j in range(6)]
-        with pytest.raises(ValueError, match=rf"is no infoset of player {1 - player} of kuhn_poker"):
+        with pytest.raises(ValueError, match=rf"is not an infoset of player {1 - player} of kuhn_poker"):
             tree.find_infoset(names[0], 1 - player)
-    with pytest.raises(ValueError, match="infostate '2pp' is no infoset of kuhn_poker"):
+    with pytest.raises(ValueError, match="infostate '2pp' is not an infoset of kuhn_poker"):
         tree.find_infoset("2pp")
-    with pytest.raises(ValueError, match="infostate 'x' is no infoset of kuhn_poker"):
+    with pytest.raises(ValueError, match="infostate 'x' is not an infoset of kuhn_poker"):
         tree.find_infoset("x")
     with pytest.raises(ValueError, match="player="):
         tree.find_infoset("0", 2)
@@ -167,7 +167,7 @@ def test_names_tell_infosets_apart_that_share_a_string(name, some):
             assert tree.find_infoset(full, player) == (player, j)
             seen.add(suffix)
         shared = next(string for string in strings if strings.count(string) > 1)
-        with pytest.raises(ValueError, match=r"is no infoset .* such as .* \| own actions"):
+        with pytest.raises(ValueError, match=r"is not an infoset .* such as .* \| own actions"):
             tree.find_infoset(shared, player)
     assert some in seen
 
