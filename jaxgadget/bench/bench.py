@@ -73,7 +73,7 @@ class Row:
       peak_bytes: on a CPU, XLA's memory analysis of the loop (arguments + outputs + temporaries −
         aliases); on a GPU, the increase of the peak in use (XLA's analysis if an earlier row had the
         peak). None if unknown.
-      build_seconds: from the enumerated game (of peers: from OpenSpiel's) to the first iteration,
+      build_seconds: time from the enumerated game (for peers, from OpenSpiel's game) to the first iteration,
         without compilation.
       run_seconds: time of the fastest repetition.
       iterations: iterations per repetition.
@@ -102,8 +102,8 @@ class Benchmark:
     Attributes:
       device: the device that computed, JAX's first, and the machine's cores.
       driver: version of the NVIDIA driver; None without one.
-      loop: how an accelerator ran the loop.
-      versions: of Python, the packages, None if one is not installed, and installed plugins.
+      loop: execution form of the loop on an accelerator.
+      versions: versions of Python, of packages (None if not installed), and of installed plugins.
       rows: results by game, engine and number of lanes.
       skipped: installed engines that were skipped for a game, with the reason.
     """
@@ -157,8 +157,9 @@ def bench(
       lanes: numbers of copies of a game, one row each.
       algorithm: the regret-matching rule; peers have `cfr` and `cfr+`.
       dtype: precision of jaxgadget, `float32` or `float64`; peers compute in float64.
-      loop: how an accelerator runs the loop, see `jaxgadget.core.loops.LoopForm`; of no effect on a CPU.
-      iterations: iterations per repetition; by default as many as fit the time.
+      loop: execution form of the loop on an accelerator, see `jaxgadget.core.loops.LoopForm`; no effect on a
+        CPU.
+      iterations: iterations per repetition; by default as many as fit in the time.
       seconds: total duration of all repetitions of a row.
       repeats: number of repetitions, of which the fastest counts.
       max_histories: maximum number of histories of a game.
@@ -280,7 +281,7 @@ def _runners(
 def whole_game_runner(
     form: SequenceForm, *, lanes: int, dtype: np.dtype[Any], rule: Rule, loop_form: LoopForm = LOOP_FORM
 ) -> Runner:
-    """Builds whole-game CFR on lanes, compiles it and runs an iteration.
+    """Builds CFR of a whole game on lanes, compiles it and runs one iteration.
 
     Lanes are split as in `refine`: into chunks that fit a core's cache, one core per chunk.
     """
@@ -394,7 +395,7 @@ def _row(tree: HistoryTree, runner: Runner, algorithm: str, iterations: int, sec
 
 
 def iterations_within(advance: Callable[[int], None], seconds: float) -> int:
-    """Number of iterations that fit the time, at least 1; measured while warming up."""
+    """Number of iterations that fit in the time, at least 1; measured while warming up."""
     count = 1
     while (spent := _seconds(advance, count)) < WARM_UP * seconds:
         count *= 2

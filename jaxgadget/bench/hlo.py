@@ -22,16 +22,16 @@ ITEM_BYTES = {
     **dict.fromkeys(("s64", "u64", "f64", "c64"), 8),
     "c128": 16,
 }
-"""Bytes of an element, by HLO's name of its type."""
+"""Bytes of an element by HLO's name of its type."""
 
 NOT_LAUNCHED = frozenset(
     "parameter constant get-tuple-element tuple bitcast after-all opt-barrier copy-done async-done "
     "partition-id replica-id".split()
 )
-"""Operations that only name or rearrange buffers, or wait for what another one launched."""
+"""Operations that only name or rearrange buffers, or wait for another operation's launch."""
 
 MOST_AROUND_BLOCK = 2
-"""Launches beside the inner loop of a block of iterations, which counts them."""
+"""Number of launches outside the inner loop of a block of iterations, which count its iterations."""
 
 _ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,]*)\]")
 _INSTRUCTION = re.compile(r"^\s+(ROOT )?%([\w.\-]+) = (.*)$")
@@ -54,8 +54,8 @@ class Instruction(NamedTuple):
 
     Attributes:
       name: its name, unique in the module.
-      shape: of its result.
-      operation: such as `fusion` or `while`.
+      shape: shape of its result.
+      operation: name of the operation, such as `fusion` or `while`.
       operands: names of the operands.
       attributes: text after the operands.
       is_root: True for the result of its computation.
@@ -70,12 +70,12 @@ class Instruction(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Bytes of the result."""
+        """Number of bytes of the result."""
         return sum(count * ITEM_BYTES.get(kind, 0) for kind, count in _arrays(self.shape))
 
     @property
     def elements(self) -> int:
-        """Elements of the result; of a tuple, of all its arrays."""
+        """Number of elements of the result; for a tuple, of all its arrays."""
         return sum(count for _, count in _arrays(self.shape))
 
     @property
@@ -120,8 +120,8 @@ class Module(NamedTuple):
     """An HLO module.
 
     Attributes:
-      computations: by name.
-      entry: name of the one that is run.
+      computations: the computations by name.
+      entry: name of the computation that is run.
     """
 
     computations: dict[str, Computation]
@@ -180,11 +180,11 @@ def _arrays(shape: str) -> Iterator[tuple[str, int]]:
 
 
 def fusion_traffic(computation: Computation) -> tuple[float, float]:
-    """Bytes that a fused computation reads and writes, by a model.
+    """Estimates the bytes that a fused computation reads and writes.
 
-    The demand for elements passes from results to operands: a gather or a slice needs as many elements as it
-    returns, any other operation its operands in proportion. Elements that are needed several times are read
-    once, as if they stayed in a cache.
+    In the model, the demand for elements is propagated from results to operands: a gather or a slice demands
+    as many elements as it returns, any other operation a proportional share of its operands. Elements that
+    are demanded several times are read once, as if they stayed in a cache.
     """
     demand: dict[str, float] = collections.defaultdict(float)
     read = written = 0.0
@@ -220,7 +220,7 @@ class Work:
     Attributes:
       launches: number of kernels, copies and calls of libraries.
       moved_bytes: bytes that they read and write.
-      seconds: the model's least time, see `measure`.
+      seconds: minimum time in the model of `measure`.
     """
 
     launches: float = 0
@@ -244,9 +244,9 @@ def measure(module: Module, name: str, launch_seconds: float, bandwidth: float) 
 
     Args:
       module: the module.
-      name: of the computation.
-      launch_seconds: least time of a launch; each takes this, or the time of its bytes if that is longer.
-      bandwidth: of the device's memory, in bytes per second.
+      name: name of the computation.
+      launch_seconds: minimum time of a launch; a launch takes this, or the time to move its bytes if longer.
+      bandwidth: bandwidth of the device's memory, in bytes per second.
     """
     computation = module.computations[name]
 
@@ -312,7 +312,7 @@ def find_iteration(module: Module) -> str | None:
 
 
 def reachable(module: Module, name: str) -> Iterator[Instruction]:
-    """All instructions that a run of a computation executes, those of fused ones and inner loops included."""
+    """Yields all instructions that a run of a computation executes, including fused ones and inner loops."""
     seen: set[str] = set()
     waiting = [name]
     while waiting:
@@ -333,7 +333,7 @@ class Thunk(NamedTuple):
     """A launch in XLA's sequence of thunks.
 
     Attributes:
-      kind: such as `kCustomKernel`, `kCopy` or `kWhile`.
+      kind: XLA's name of its kind, such as `kCustomKernel`, `kCopy` or `kWhile`.
       kernel: name of the kernel.
       enclosing: kinds of the thunks around it.
     """
@@ -363,7 +363,7 @@ class Kernel(NamedTuple):
     """Contents of a kernel's PTX.
 
     Attributes:
-      threads: threads of a block.
+      threads: number of threads of a block.
       atomics: number of atomic instructions.
       additions: number of additions, maxima and minima of floating-point numbers; infinite in a kernel that
         has some and loops.

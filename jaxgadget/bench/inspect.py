@@ -1,8 +1,9 @@
-"""The programs that a call of the package runs, compiled for a GPU that is not present.
+"""Compiles the programs that a call of the package runs for a GPU that need not be present.
 
-A call is made with an abstract device in place of the local ones: layouts and memory are planned for that
-device, and the host computes one iteration of every solve. XLA then compiles these programs for the device,
-and their work is counted. No number is a measurement; times are those of a model.
+The call is made with an abstract device in place of the local ones: layouts and memory are planned for that
+device, and the host computes one iteration of every solve. XLA then compiles the recorded programs for the
+device, and their work is counted. No number is a measurement, except compilation times; other times are those
+of a model.
 """
 
 from __future__ import annotations
@@ -34,26 +35,27 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DEVICES = ("a100", "h100", "h200")
-"""Devices that the package describes."""
+"""Names of the devices of which the package has descriptions."""
 
 LAUNCH_SECONDS = 2.5e-6
-"""The model's time of a launch, of a kernel in a CUDA graph that waits for the one before.
+"""Minimum time of a launch in the model, in seconds: of a kernel in a CUDA graph that waits for the previous
+one.
 
 On an H100 loops of one lane take 2.5 to 4.1 µs a launch (`experiments/performance/h100`)."""
 
 NAMING = hlo.NOT_LAUNCHED | {"while", "conditional", "call"}
-"""Operations that compute nothing by themselves."""
+"""Operations that perform no computation."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Target:
-    """A described device.
+    """Description of a device.
 
     Attributes:
-      name: its name.
+      name: name of the device.
       description: text of a `stream_executor.GpuTargetConfigProto`.
-      bandwidth: of its memory, in bytes per second.
-      memory_bytes: its memory.
+      bandwidth: bandwidth of its memory, in bytes per second.
+      memory_bytes: size of its memory in bytes.
     """
 
     name: str
@@ -63,11 +65,11 @@ class Target:
 
     @property
     def device(self) -> AbstractDevice:
-        """The device, as solvers take it."""
+        """The device in the form that solvers accept."""
         return AbstractDevice(self.name, self.memory_bytes)
 
     def sharding(self) -> NamedSharding:
-        """Places arguments of a program on the device, so that it is compiled for it."""
+        """Sharding that places a program's arguments on the device, so that XLA compiles for it."""
         topology = topologies.get_topology_desc(
             platform="cuda", target_config=self.description, topology="1x1x1"
         )
@@ -93,12 +95,12 @@ class CompiledProgram:
       temporary_bytes: working memory of the program.
       argument_bytes: bytes of the arguments.
       result_bytes: bytes of the results.
-      reused_bytes: those of them that are written in place of donated arguments.
+      reused_bytes: bytes of the results that are written in place of donated arguments.
       atomics: number of atomic instructions.
       float64: number of operations with results in float64.
       sorts: number of sorts.
       scatters: number of scatters.
-      calls_out: names of library functions and of calls of the host.
+      calls_out: names of called library functions and host callbacks.
       most_additions: the largest number of additions, maxima and minima in a kernel of a single thread,
         infinite if it loops.
       is_graph: True if all of the program is one CUDA graph, so that no iteration waits for the host.
@@ -211,7 +213,7 @@ def inspect(
 
 
 def find_target(device: str | os.PathLike[str]) -> Target:
-    """The described device of a name or a file; arguments and errors as in `inspect`."""
+    """The device with a name, or from a file; arguments and errors as in `inspect`."""
     path = pathlib.Path(device)
     if os.fspath(device) in DEVICES:
         path = pathlib.Path(__file__).parent / "devices" / f"{os.fspath(device)}.txtpb"
@@ -243,7 +245,7 @@ def find_target(device: str | os.PathLike[str]) -> Target:
 def _check_plugin() -> None:
     if cuda_plugin() is None:
         raise ImportError(
-            "compiling for a GPU needs JAX's plugin for CUDA, which is not installed: "
+            "compiling for a GPU requires JAX's plugin for CUDA, which is not installed: "
             "pip install 'jaxgadget[gpu-check]'"
         )
 
@@ -345,6 +347,6 @@ class _Dump:
 
 
 def _longest(folder: pathlib.Path, pattern: str) -> list[hlo.Thunk]:
-    """The thunks of the longest dumped sequence: the others are those of constants."""
+    """The thunks of the longest dumped sequence; shorter ones compute constants."""
     texts = [path.read_text() for path in folder.glob(pattern)]
     return hlo.parse_thunks(max(texts, key=len, default=""))

@@ -189,7 +189,7 @@ PEERS = tuple(_PEERS)
 
 
 def thread_counts(cores: int) -> list[int]:
-    """1, 2, 4, … and all cores."""
+    """Candidate numbers of threads: 1, 2, 4, … and all cores."""
     return sorted({1 << power for power in range(cores.bit_length()) if 1 << power <= cores} | {cores})
 
 

@@ -1,11 +1,11 @@
-"""CFR-D: subgames below a cut that are solved from scratch for the current ranges, without storing them.
+"""CFR-D: subgames below a cut, solved from scratch for the current ranges and not stored.
 
 Given both players' ranges, the subgames are solved from scratch by CFR, and only running sums of the
 counterfactual values of their roots are kept (Burch, Johanson and Bowling 2014, "Generating a Trunk Strategy
 using CFR-D").
 
-Deviation from the paper: updates alternate, as everywhere here, so the subgames are solved once
-for each player's update, with the newest reaches, and not once an iteration.
+Deviation from the paper: updates alternate, as in all solvers of this package, so that the subgames are
+solved once for each player's update, with the newest reaches, and not once per iteration.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SolvedSubgames:
       rule: the regret-matching rule.
       iterations: `[lanes]` CFR iterations, or `[1]` for all lanes.
       sides: both players' decisions in the subgames, with fixed entries.
-      payoff: between them.
+      payoff: payoff operator between both players' decisions.
     """
 
     rule: Rule
@@ -54,10 +54,10 @@ class SolvedSubgames:
     payoff: Payoff
 
     def __call__(self, ranges: Pair) -> Pair:
-        """`[R, lanes]` both players' counterfactual values when both follow their averages of a solve.
+        """`[R, lanes]` both players' counterfactual values under the average strategies of a solve.
 
-        The averages below every root assume that its player reaches it with probability 1, so that they are
-        mutual counterfactual best responses up to the error of the solve, also below unreachable roots.
+        The averages below each root assume that its player reaches it with probability 1, so that they are
+        mutual counterfactual best responses up to the error of the solve, even below unreachable roots.
         """
         problem = self.problem(ranges)
 
@@ -77,13 +77,13 @@ class SolvedSubgames:
         return first, second
 
     def problem(self, ranges: Pair) -> Problem:
-        """The subgames as the players reach them."""
+        """The subgames with the given ranges at their roots."""
         problem = free_game(self.sides, self.payoff, ranges[0].shape[1], ranges[0].dtype)
         first, second = (
             dataclasses.replace(terms, scale=_pad(own, side))
             for terms, own, side in zip(problem.terms, ranges, self.sides, strict=True)
         )
-        # About one more iteration; computed anew because it depends on the reaches.
+        # Costs about one iteration; recomputed because it depends on the reaches.
         return with_regret_tolerance(dataclasses.replace(problem, terms=(first, second)))
 
 
@@ -106,9 +106,9 @@ def solved_subgames(
 
     Args:
       forest: the subgames.
-      iterations: of CFR in the subgames, for every lane, or a single number for all.
+      iterations: number of CFR iterations in the subgames, for each lane, or a single number for all.
       rule: the regret-matching rule in the subgames.
-      dtype: of the numbers.
+      dtype: precision of the solve.
     """
     return SolvedSubgames(
         rule=jax.tree.map(jnp.asarray, rule),

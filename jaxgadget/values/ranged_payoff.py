@@ -40,7 +40,7 @@ class RootSums:
       updates: number of updates.
       weight: sum of their weights.
       total: `[R, lanes]` the weighted sum of the counterfactual values of the player's roots, in
-        its own utility: chance's and the other player's reach included, its own not.
+        its own utility: weighted by chance's and the other player's reach, not by its own.
     """
 
     updates: Pair
@@ -48,7 +48,7 @@ class RootSums:
     total: Pair
 
     def add(self, player: int, values: jax.Array, rule: Rule) -> RootSums:
-        """Adds the values of an update of a player; weighted as in the trunk's average."""
+        """Adds a player's values in an update, weighted as in the trunk's average."""
         updates = self.updates[player] + 1
         weight = rule.weight(updates.astype(values.dtype))
         return RootSums(
@@ -77,8 +77,8 @@ class RangedPayoff:
       function: the `RangeFunction`, a pytree.
       sequence: for both players `[R]` the trunk's sequence above each root.
       linked: for both players, sums over roots into the trunk's sequences.
-      added: for both players `[R, lanes]`, additional reach of their roots, by another copy of the player;
-        None for none.
+      added: for both players `[R, lanes]`, additional reach of their roots by another copy of the player;
+        None for 0.
       bound: a payoff of the trunk that bounds all values, above the roots and at them.
     """
 
@@ -91,7 +91,7 @@ class RangedPayoff:
     added: Pair | None = None
 
     def gradient(self, player: int, reach: Pair, state: RootSums) -> tuple[jax.Array, RootSums]:
-        """Gradient of `Payoff`; adds the player's values to `state` until a value is not finite."""
+        """Gradient, as in `Payoff`; adds the player's values to `state` until a value is not finite."""
         ranges = take_rows(reach[0], self.sequence[0]), take_rows(reach[1], self.sequence[1])
         if self.added is not None:
             ranges = ranges[0] + self.added[0], ranges[1] + self.added[1]
@@ -140,7 +140,7 @@ class TrunkSolution(NamedTuple):
       values: both players' average counterfactual values of their roots, `[R, lanes]`.
       best: for both players `[lanes]`, the value of its best response to the other's average in the trunk if
         its roots have their average values.
-      gap: `[lanes]` NashConv with values of the current ranges; NaN unless they are linear in these.
+      gap: `[lanes]` NashConv with values of the current ranges; NaN unless values are linear in the ranges.
     """
 
     strategy: Pair
@@ -154,9 +154,9 @@ def conclude_trunk(problem: Problem, state: State, *, linear: bool = False) -> T
     """Averages of a solved trunk and their best-response values.
 
     Args:
-      problem: with a `RangedPayoff`.
+      problem: a problem with a `RangedPayoff`.
       state: final state of CFR.
-      linear: whether the values are linear in the ranges, so that best responses are defined.
+      linear: True if the values are linear in the ranges, so that best responses are defined.
     """
     payoff, strategy = ranged_payoff_of(problem), averages(problem, state.strategy_sum)
     values = state.payoff.averages()

@@ -1,4 +1,4 @@
-"""Range-dependent value functions at a depth limit: a user's own, fixed values, and re-solved subgames."""
+"""Range-dependent value functions at a depth limit: user-defined, of histories, and re-solved subgames."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ SHARDS = Format(
 )
 
 SHARD = 256
-"""Default lanes of a shard, the most that an interrupt loses."""
+"""Default number of lanes of a shard, the largest number that an interrupt loses."""
 
 _PAIRS = ("ranges", "values", "opposing")
 
@@ -37,14 +37,14 @@ class Shards(ShardFolder):
     """The files of a `solve_ranges`: one archive per group of lanes, with arrays `[rows, lanes]`.
 
     Args:
-      folder: made if it is not there.
-      request: everything that the results depend on; `shard`, in lanes, may be None.
+      folder: path of the folder, created if it does not exist.
+      request: all inputs that determine the results; `shard`, in lanes, may be None.
 
     Attributes:
-      shard: lanes of each but the last: as in the request, else as the folder has them, else `SHARD`.
+      shard: number of lanes of each shard but the last: from the request, else from the folder, else `SHARD`.
 
     Raises:
-      ValueError: if the folder cannot be used, or holds other files or shards of another request.
+      ValueError: if the folder cannot be used, or contains other files or shards of another request.
     """
 
     def __init__(self, folder: str | os.PathLike[str], request: dict[str, Any]):
@@ -76,7 +76,7 @@ class Shards(ShardFolder):
         self.write_shard(shard_idx, {"lanes": stored["gap"].shape[1]}, stored)
 
     def read(self, shard_idx: int, ranges: tuple[FloatArray, FloatArray]) -> dict[str, Any] | None:
-        """A shard; None if it is missing; raises ValueError if it is damaged or of other ranges."""
+        """Reads a shard; None if it is missing; raises ValueError if it is damaged or of other ranges."""
         archive = self.read_shard(shard_idx)
         if archive is None:
             return None
@@ -91,6 +91,6 @@ class Shards(ShardFolder):
 
 
 def count_lanes(folder: str | os.PathLike[str]) -> int:
-    """Pairs of ranges in the shards of a folder; 0 if there are none."""
+    """Number of pairs of ranges in the shards of a folder."""
     headers = [read_header(path, SHARDS) for path in pathlib.Path(folder).glob("shard-*.npz")]
     return sum(header["lanes"] for header in headers if header is not None)

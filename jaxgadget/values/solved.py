@@ -1,4 +1,4 @@
-"""Subgames solved for given ranges of both players, in large batches, each with its certificate.
+"""Subgames solved for given ranges of both players, in large batches, each with a certificate.
 
 Training data of range networks, as in DeepStack (Moravčík et al. 2017). Pairs of ranges are lanes: all
 subgames below a cut are one batch. Subgames are solved independently, so their values depend only on the
@@ -43,7 +43,7 @@ from jaxgadget.values.shards import SHARD, Shards
 log = logging.getLogger(__name__)
 
 MIN_MASS = 1e-6
-"""Smallest mass of deals to normalise by, for ranges that sum to 1: deals with less hardly exist."""
+"""Minimum mass of deals by which ranges are normalised; deals with less mass are practically impossible."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -52,14 +52,16 @@ class SolvedRanges(LaneResult):
 
     Attributes:
       forest: the subgames.
-      ranges: for both players `[R_p, L]`, own reach of its root infostates, as passed.
-      values: for both players `[R_p, L]` counterfactual value of its best response to the other's average
-        below a root, in its own utility: includes chance's and the other player's reach, not its own. With
-        exact averages these are equilibrium values, and best-response values where the range is 0.
-      opposing: for both players `[R_p, L]` chance × the other player's range, summed over a root's histories:
-        `payoffs` are values divided by it.
-      gap: `[S, L]` NashConv of each subgame, `Σ r_0·v_0 + Σ r_1·v_1`, divided by `mass`, so in units of
-        the payoff; 0 where the mass is 0. For ranges that sum to 1 the divisor is at least `MIN_MASS`.
+      ranges: for each player `[R_p, L]`, its reach of its root infostates, as passed.
+      values: for each player `[R_p, L]`, counterfactual value of its best response to the other player's
+        average below each of its roots, in its own utility: weighted by chance's and the other player's
+        reach, not by its own. With exact averages these are equilibrium values, and best-response values
+        where the range is 0.
+      opposing: for each player `[R_p, L]`, chance's reach × the other player's range, summed over a root's
+        histories: `payoffs` are values divided by `opposing`.
+      gap: `[S, L]` NashConv of each subgame, `Σ r_0·v_0 + Σ r_1·v_1`, divided by `mass` and therefore in
+        units of the payoff; 0 where the mass is 0. For ranges that sum to 1 the divisor is at least
+        `MIN_MASS`.
       mass: `[S, L]` total reach of the deals: chance × both ranges.
       iterations: `[L]` number of iterations.
       seconds: `build` and `run`.
@@ -94,7 +96,7 @@ class SolvedRanges(LaneResult):
 
     @property
     def payoffs(self) -> tuple[FloatArray, FloatArray]:
-        """For both players `[R_p, L]` values divided by `opposing`, 0 where that is 0."""
+        """For each player `[R_p, L]` values divided by `opposing`, 0 where `opposing` is 0."""
         first, second = (divide(v, m) for v, m in zip(self.values, self.opposing, strict=True))
         return first, second
 
@@ -111,12 +113,12 @@ class SolvedRanges(LaneResult):
 
     @property
     def lane_columns(self) -> dict[str, Any]:
-        """Number of the pair of ranges."""
+        """Index of the pair of ranges."""
         return {"ranges": np.arange(self.gap.shape[1])}
 
     @property
     def number_columns(self) -> dict[str, Any]:
-        """Over the subgames: their deals' mass, the largest gap; iterations."""
+        """Mass of the deals and the largest gap over the subgames, and iterations, of each lane."""
         return {
             "mass": self.mass.sum(axis=0),
             "gap_max": self.gap.max(axis=0, initial=0.0),
@@ -125,7 +127,7 @@ class SolvedRanges(LaneResult):
 
     @property
     def message(self) -> str:
-        """Convergence of the solves, in a sentence."""
+        """One-sentence summary of the solves' convergence."""
         worst, most = float(self.gap.max(initial=0.0)), int(self.iterations.max(initial=0))
         return f"{self.num_solved} subgames, largest gap {worst:.3g} after at most {most} iterations"
 
@@ -262,8 +264,8 @@ class RangeSolver:
 
     Attributes:
       forest: the subgames.
-      solver: how they are solved.
-      seconds: `build`.
+      solver: settings of the solves.
+      seconds: time of placing the forest on the device, `build`.
     """
 
     def __init__(self, forest: Forest, solver: Solver):
@@ -286,7 +288,7 @@ class RangeSolver:
         self.seconds = watch.seconds
 
     def _opposing(self, player: int, ranges: FloatArray) -> FloatArray:
-        """`[R, L]` how likely chance and the other player's ranges `[R, L]` lead to a player's roots."""
+        """`[R, L]` chance's reach × the other player's range, summed over each root's histories."""
         other = pad_rows(ranges, self._sides[1 - player].body.num_roots, 0)
         return multiply(self.forest.chance, player, other)[: len(self.forest.roots[player])]
 

@@ -107,7 +107,7 @@ class LimitedTrunk(LaneResult):
 
     @property
     def message(self) -> str:
-        """Convergence of the solve, in a sentence."""
+        """One-sentence summary of the solve's convergence."""
         done = f"{self.iterations} iterations of {self.algorithm}"
         for name, gap in (("gap", self.gap), ("gap of the trunk", self.trunk_gap)):
             if np.isfinite(gap).all():
@@ -140,8 +140,8 @@ def solve_trunk(
       values: range-dependent values at the limit.
       blueprint: both players' strategies below the limit; uniform by default. The result has its lanes, or
         `values.num_lanes` if defined.
-      fixed: a player that follows the blueprint above the limit, too, so that only the other one is solved
-        for (optimal continuation). By default None.
+      fixed: a player that also follows the blueprint above the limit, so that only the other player's
+        strategy is solved for (optimal continuation). By default None.
       against: a player and its opponents, which follow models down to the limit. Values there are computed
         for the mixed range, p × the model's range + (1−p) × the free opponent's.
       solver: settings; by default 1000 iterations of CFR+ in float64. Takes `algorithm`, `iterations`,
@@ -253,11 +253,11 @@ def trunk_problem(
 
     Args:
       trunk: the game above the limit.
-      limit: the limit.
-      values: values there.
+      limit: the depth limit.
+      values: range-dependent values at the limit.
       rule: the rule of the solve.
       num_lanes: number of lanes.
-      fixed_policy: a player and its policy, which is a floor on all probabilities, so it is never updated.
+      fixed_policy: a player and its fixed policy, which is imposed by floors on all its probabilities.
     """
     payoff = ranged_payoff(trunk, limit, function_at(values, limit, num_lanes), rule)
     game = evaluation_game(trunk.form.treeplex, payoff, num_lanes, limit.dtype)

@@ -231,7 +231,7 @@ def test_without_the_plugin_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(jaxgadget.bench.inspect, "cuda_plugin", lambda: None)
     result = CliRunner().invoke(app, ["inspect", "kuhn_poker"])
     assert result.exit_code == 2
-    assert re.search(r"needs JAX's plugin .* pip install 'jaxgadget\[gpu-check\]'", result.output), (
+    assert re.search(r"requires JAX's plugin .* pip install 'jaxgadget\[gpu-check\]'", result.output), (
         result.output
     )
 
