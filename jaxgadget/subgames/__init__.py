@@ -1,1 +1,1 @@
-"""The main job: every subgame below a cut re-solved."""
+"""Re-solving of subgames below a cut, and nested search."""

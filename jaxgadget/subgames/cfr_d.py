@@ -1,9 +1,9 @@
-"""CFR-D: solve the trunk of a game, forget the subgames, re-solve any of them on demand.
+"""CFR-D: solves the trunk of a game without storing its subgames, and re-solves any of them on demand.
 
 Burch, Johanson and Bowling (2014), "Generating a Trunk Strategy using CFR-D". From one trunk
 iteration to the next the only stored data below the cut is an average counterfactual value for each
 root infostate of either player. While an iteration solves the subgames, all of them are in memory
-at once, side by side; the paper takes them one after the other.
+at once; the paper solves them one after the other.
 """
 
 from __future__ import annotations

@@ -51,15 +51,15 @@ from jaxgadget.values.histories import ValueFunction
 from jaxgadget.values.ranges import RangeValues, check_lanes, warn_of_doubts
 
 ITERATIONS = 3000
-"""As the paper's nested solving (Kubíček et al. 2026, Table 1)."""
+"""Default number of iterations, as in the paper's nested solving (Kubíček et al. 2026, Table 1)."""
 
 EPSILON = 2e-2
-"""Likewise."""
+"""Probability of mistakes, ε, in the same experiments."""
 
 
 SEARCH_ARRAYS = 10.0
-"""Memory of policies by hands, in float64 arrays over all sequences: the blueprint, the assembled policy and
-the plan, each with a copy during updates, and the strategies of a level."""
+"""Memory of policies in hand form, in float64 arrays over all sequences: the blueprint, the assembled policy
+and the plan, each with a copy during updates, and the strategies of a level."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

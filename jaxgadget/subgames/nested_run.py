@@ -288,9 +288,7 @@ class NestedRun:
             root = int(level.roots[level.subgame == across[0]][0])
             why = f"do not fit together ({self._most_payoffs()} payoffs); expected a larger memory_limit"
             if self._is_apart:
-                why = (
-                    "the full gadget searches by themselves; expected OptimalContinuation(), or another step"
-                )
+                why = "the full gadget searches separately; expected OptimalContinuation(), or another step"
             raise ValueError(
                 f"{self.tree.game.name}: the subgame at {self.tree.moves(root)} lies below two subgames of "
                 f"the search before, which {why}"
@@ -328,8 +326,8 @@ class NestedRun:
         if len(parts) > 1 and self._looks_around:
             raise ValueError(
                 f"{self.tree.game.name}: the {len(subgames)} subgames of a level have {sum(size)} payoffs, "
-                f"of which {most} fit, and a gadget looks at all of them at once; expected a larger "
-                "memory_limit, a smaller depth, or gadgets that look at their own roots alone"
+                f"of which {most} fit, and a gadget needs all of them at once; expected a larger "
+                "memory_limit, a smaller depth, or gadgets that depend only on their own roots"
             )
         return parts
 

@@ -193,7 +193,7 @@ class OffTree(LaneResult):
 
     @property
     def num_subgames(self) -> int:
-        """Of all levels."""
+        """Number of subgames of all levels."""
         return sum(forest.num_subgames for level in self.levels for forest in level.forests)
 
     def on(self, tree: HistoryTree, rule: str | TranslationRule | None = None) -> Policy:
@@ -265,7 +265,7 @@ class _UnsafeAnyway(Unsafe):
     """Unsafe resolving with a uniform range in subgames that the opponent's blueprint does not reach."""
 
     def tables(self, ranges: Ranges) -> EntryTables:
-        """Priors and alternative values of the gadget at the roots."""
+        """The gadget as arrays, with scale 1 in subgames that the opponent's blueprint does not reach."""
         entered = (ranges.per_subgame(ranges.opponent) > 0)[ranges.subgame]
         return EntryTables(
             scale=np.where(entered, ranges.opponent, 1.0), has_decision=ranges.per_subgame(ranges.mass) > 0

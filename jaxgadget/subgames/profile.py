@@ -38,7 +38,7 @@ class Profile:
 
     @property
     def num_lanes(self) -> int:
-        """L."""
+        """Number of lanes, L."""
         return self.policy.num_lanes
 
     def take_lanes(self, lanes: IntArray) -> Profile:

@@ -1,7 +1,7 @@
-"""Nested search of one player in a game too large to enumerate, a tree from each public state.
+"""Nested search of one player in a game too large to enumerate, with a tree from each public state.
 
 The searches are those of `NestedRun`. At each of its decisions the player enumerates the game from the public
-state down to the next limit, and takes ranges and alternative values from its search before.
+state down to the next limit, and takes ranges and alternative values from its previous search.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from jaxgadget.tree.states import enumerate_from, game_from, public_roots, state
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 EXPECTED = "expected a game in which both players know when a player acts"
-"""Remedy for games whose public states do not tell."""
+"""Remedy for games whose public states do not determine when a player acts."""
 
 
 class PublicSearch(NamedTuple):
     """A completed search from a public state.
 
     Attributes:
-      tree: the game from the public state on, down to the limit.
+      tree: the game from the public state down to the limit.
       policy: both players' strategies, one lane, with the searching player's from the search.
       handover: data for the searches below.
     """
@@ -209,7 +209,7 @@ class PublicSearches:
 
 
 def _find(tree: HistoryTree, history: Sequence[Move]) -> int:
-    """The node of a history in the tree from a public state on; `history` starts at the game's root."""
+    """The node of a history in the tree from a public state; `history` starts at the game's root."""
     game = game_from(tree)
     public = game.public
     moves = np.full((len(history), 3), -1)

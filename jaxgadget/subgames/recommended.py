@@ -16,16 +16,16 @@ from jaxgadget.tree.public import Tree, check_tree
 from jaxgadget.util.memory import megabytes
 
 CONTINUATION_ITERATIONS = 300
-"""Iterations of the continuation: the fewest of 10, 30, 100, 300 and 1,000 with which resolving closed at
+"""Iterations of the continuation: the smallest of 10, 30, 100, 300 and 1,000 with which resolving closed at
 least .985 of the mean distance to the optimal continuation in each game of `experiments/continuation`."""
 
 
 class Recommendation(NamedTuple):
-    """A gadget, and why it was chosen.
+    """A gadget, with the reason for the choice.
 
     Attributes:
       gadget: the gadget.
-      reason: a sentence.
+      reason: the reason, in one sentence.
     """
 
     gadget: Gadget
@@ -43,9 +43,9 @@ def recommended(tree: Tree, where: CutSpec, *, memory_limit: int | None = None) 
     (`experiments/continuation`). Both have the blueprint prior and a bound on exploitability.
 
     Args:
-      tree: the game, by histories or by hands.
+      tree: the game, in history or hand form.
       where: the cut, as in `refine`.
-      memory_limit: bytes that a solve may take; by default as `Solver`.
+      memory_limit: maximum number of bytes of a solve; by default as in `Solver`.
     """
     subgames = cut(check_tree(tree), where)
     sequences = build_forest(tree, subgames).form.num_sequences

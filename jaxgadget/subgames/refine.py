@@ -566,7 +566,7 @@ def list_gadgets(
     for gadget in listed:
         if not is_gadget(gadget):
             raise ValueError(
-                f"gadgets: {gadget!r} is no gadget; expected Unsafe(), Resolving(), MaxMargin(), …"
+                f"gadgets: {gadget!r} is not a gadget; expected Unsafe(), Resolving(), MaxMargin(), …"
             )
     solver = "algorithm='lp'" if exact else "regret minimisation"
     remedy = "another algorithm, such as 'cfr+'" if exact else "algorithm='lp', or a number"
@@ -612,12 +612,12 @@ class BothRefined(LaneResult):
 
     @property
     def lane_columns(self) -> dict[str, Any]:
-        """Those of both refinements."""
+        """Columns that identify the lanes of both refinements."""
         return self._columns(self.players[0].lane_columns)
 
     @property
     def number_columns(self) -> dict[str, Any]:
-        """Those of both refinements, and NashConv of the blueprint and of both halves together."""
+        """Results of both refinements, and NashConv of the blueprint and of both halves together."""
         of_profile = {"blueprint_nash_conv": self.blueprint_nash_conv, "nash_conv": self.nash_conv}
         columns = self._columns(self.players[0].number_columns)
         return columns | {name: np.tile(values, 2) for name, values in of_profile.items()}

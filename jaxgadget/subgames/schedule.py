@@ -167,7 +167,7 @@ class SearchLevel(NamedTuple):
 
     @property
     def num_subgames(self) -> int:
-        """S."""
+        """Number of subgames, S."""
         return int(self.subgame.max()) + 1
 
     def cut(self, tree: Tree, subgames: IntArray | None = None) -> Cut:
@@ -181,7 +181,7 @@ class Schedule:
     """A player's schedule of searches, by level.
 
     Attributes:
-      tree: the game, by histories or by hands.
+      tree: the game, in history or hand form.
       player: the searching player.
       kind: `own`: levels are every `step`-th decision of the player, and a search ends at the player's first
         decision at least `depth` moves below its roots. `moves`: the first level is the game's root, and each
@@ -221,7 +221,7 @@ def make_schedule(
     """Creates the schedule of a player's searches in a game.
 
     Args:
-      tree: the game, by histories or by hands.
+      tree: the game, in history or hand form.
       player: the searching player.
       depth: D; None for searches to the end of the game, at own decisions.
       limit: `own` or `moves`.
@@ -235,7 +235,7 @@ def make_schedule(
     if is_from_public_state(tree):
         raise ValueError(
             f"tree={tree!r}: expected a tree of the whole game, as this one lacks the decisions above its "
-            "public state; SearchPlayer makes such trees itself"
+            "public state; SearchPlayer creates such trees itself"
         )
     depth = None if depth is None else check_depth(depth)
     if limit not in LIMIT_KINDS:
@@ -250,8 +250,8 @@ def make_schedule(
     if kind == "moves":
         if depth is None:
             raise ValueError(
-                "depth=None for limit='moves': a search to the end of the game leaves none below it; "
-                "expected a number of moves, or limit='own'"
+                "depth=None cannot be combined with limit='moves', as a search to the end of the game has no "
+                "later searches; expected a number of moves, or limit='own'"
             )
         if step > depth:
             raise ValueError(

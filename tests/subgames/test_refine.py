@@ -491,7 +491,7 @@ def test_table() -> None:
         ({"check_every": 0, "target_gap": 1.0}, "check_every="),
         ({"lanes": []}, r"no policies to stack"),
         ({"value": (float("nan"), 1.0)}, "value="),
-        ({"asked": (MaxMargin,)}, "is no gadget"),
+        ({"asked": (MaxMargin,)}, "is not a gadget"),
     ],
 )
 def test_bad_arguments(options: dict[str, Any], match: str) -> None:
