@@ -224,7 +224,7 @@ class TrainingFolder:
                 if record.get("description") != self._described:
                     raise ValueError(
                         f"folder={str(self.path)!r} holds the checkpoint of step {step} of another training, "
-                        f"and no {DESCRIPTION} that says of which; choose another folder"
+                        f"and no {DESCRIPTION} that identifies it; choose another folder"
                     )
             write_record(self.path / DESCRIPTION, kind.file, requested | {MACHINE: machine})
             return

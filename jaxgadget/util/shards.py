@@ -27,10 +27,10 @@ REQUEST = "request"
 
 
 class ShardFolder:
-    """Results of one request, in archives that are numbered from 0.
+    """Results of one request, in archives numbered from 0.
 
     Args:
-      folder: made if it is not there.
+      folder: the folder; created if missing.
       request: everything that the results depend on.
       manifest: format of the manifest.
       shards: format of the archives; their names begin with its noun.
@@ -60,7 +60,7 @@ class ShardFolder:
                 if (read_header(path, shards) or {}).get(REQUEST) != self._request:
                     raise ValueError(
                         f"folder={str(self.folder)!r} holds {path.name!r} of another request, and no "
-                        f"{MANIFEST} that says of which; choose another folder"
+                        f"{MANIFEST} that identifies it; choose another folder"
                     )
             write_record(self.folder / MANIFEST, manifest, request)
         elif difference := self.difference(recorded, request):
@@ -70,7 +70,7 @@ class ShardFolder:
             )
 
     def difference(self, recorded: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-        """Describes a difference between the recorded and the wanted request; empty without one."""
+        """Describes a difference between the recorded request and the current one; empty if there is none."""
         for name in {**wanted, **recorded}:
             if recorded.get(name) != wanted.get(name):
                 return f"{name} is {recorded.get(name)!r}, not {wanted.get(name)!r}"
@@ -85,7 +85,7 @@ class ShardFolder:
         write_archive(self.path(number), self._shards, {REQUEST: self._request, **header}, arrays)
 
     def read_shard(self, number: int) -> Archive | None:
-        """An archive; None if it is missing; raises ValueError if it is damaged or of another request."""
+        """An archive, None if it is missing; raises ValueError if it is damaged or of another request."""
         archive = read_archive(self.path(number), self._shards)
         if archive is not None and archive.header.get(REQUEST) != self._request:
             raise self.damaged(number, ValueError("it is of another request"))
@@ -97,10 +97,10 @@ class ShardFolder:
 
 
 def read_manifest(folder: str | os.PathLike[str], manifest: Format) -> dict[str, Any] | None:
-    """The request that a folder's results are for; None without a manifest.
+    """The request of the results in a folder; None without a manifest.
 
     Raises:
-      ValueError: if it cannot be read, or the folder is of another kind.
+      ValueError: if the manifest cannot be read, or the folder is of another kind.
     """
     kind, expected = find_kind(folder), KINDS[manifest.name]
     if kind is not None and kind is not expected:
