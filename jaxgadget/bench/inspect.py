@@ -139,7 +139,7 @@ class Inspection:
 
     Attributes:
       device: name of the device.
-      programs: in the order of their first calls.
+      programs: the programs in the order of their first calls.
     """
 
     device: str

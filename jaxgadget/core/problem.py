@@ -155,7 +155,7 @@ def build_side(
       link: `[R]` entry sequence above every root, -1 for padding.
       dtype: floating-point type of weights.
       rounding: rounding of sizes.
-      platform: of the devices that will compute; see `core.rows.build_sums`.
+      platform: platform of the devices that will compute; see `core.rows.build_sums`.
     """
     below = (
         to_device(body, dtype, rounding, platform),
@@ -232,7 +232,7 @@ def evaluation_game(
       payoff: payoff operator between them.
       num_lanes: number of copies of the game, one per lane.
       dtype: floating-point type of the numbers.
-      platform: of the devices that will compute; see `core.rows.build_sums`.
+      platform: platform of the devices that will compute; see `core.rows.build_sums`.
     """
     entry = fixed_entry(1)
     first, second = (
@@ -261,7 +261,7 @@ def free_game(
       payoff: payoff operator between the bodies.
       num_lanes: number of copies of the game, one per lane.
       dtype: floating-point type of the numbers.
-      platform: of the devices that will compute; by default that of the default device.
+      platform: platform of the devices that will compute; by default that of the default device.
     """
     constant, on_cpu = on_host(np.zeros((1, num_lanes), dtype)), (platform or HOME.platform) == "cpu"
     first, second = (

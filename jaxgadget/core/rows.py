@@ -160,8 +160,8 @@ def build_sums(
       num_rows: number of rows of the result.
       dtype: floating-point type of the weights.
       rounding: rounding of sizes.
-      platform: of the devices that will compute, in JAX's terms (`cpu`, `gpu`, `tpu`); by default that of
-        the default device.
+      platform: platform of the devices that will compute, in JAX's terms (`cpu`, `gpu`, `tpu`); by default
+        that of the default device.
     """
     if (platform or HOME.platform) == "cpu":
         return ScatteredSums(

@@ -194,7 +194,7 @@ class KnowledgeTask:
       gadgets: each is combined with all blueprints; none may need the trunk or a continuation's values.
       solver: settings of the solve.
       base: the subgames of the cut.
-      forest: the known subgames, side by side.
+      forest: the known subgames in one forest.
     """
 
     knowledge: Knowledge

@@ -113,7 +113,7 @@ _UNSAFE = Unsafe()
 
 
 class NestedRun:
-    """Nested searches of one player, L lanes side by side.
+    """Nested searches of one player, with L lanes.
 
     Attributes:
       assembled: the blueprints with the rows of all finished searches, and the opponent's strategies

@@ -59,7 +59,7 @@ class Shards(ShardFolder):
         super().__init__(folder, {**request, "shard": self.shard}, manifest=REQUEST, shards=SHARDS)
 
     def difference(self, recorded: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-        """As in `ShardFolder`; digests are omitted."""
+        """Describes a difference from the recorded request, without digests."""
         for name in ("ranges", "roots"):
             if recorded.get(name) != wanted.get(name):
                 return f"it was solved for other {name}"
