@@ -58,7 +58,7 @@ def test_a_critic_is_trained_and_played_with_without_a_tree(
         ((*MATCH, "--blueprint", other, "--leaf", critic), "trained for another"),
         ((*TRAIN, "--blueprint", "uniform", "--out", tmp_path / "other"), "expected file:DIR"),
         (("nested", GAME, "--blueprint", "uniform", "--leaf", critic), "a critic"),
-        ((*alone, "--seed", 1), "seed: 0 then, 1 now"),
+        ((*alone, "--seed", 1), "seed: 0 before, 1 now"),
         ((*alone, "--depth", 2), "--depth has no effect with --gadget none"),
         ((*MATCH, "--blueprint", blueprint, "--every", 2), "--every has no effect without --checkpoint"),
         ((*alone, "--against", "openspiel:nobody"), "expected a name like"),

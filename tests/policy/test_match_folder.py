@@ -68,9 +68,9 @@ def test_other_matches_and_players_that_cannot_be_recognised_are_refused(tmp_pat
     play_players(kuhn(), players(), **HOW, checkpoint=folder)
     leduc = tree_of("leduc_poker")
     for arguments, message in (
-        ({"seed": 4}, "seed: 3 then, 4 now"),
-        ({"every": 3}, "every: 2 then, 3 now"),
-        ({"baseline": Leads()}, "baseline: none then, half now"),
+        ({"seed": 4}, "seed: 3 before, 4 now"),
+        ({"every": 3}, "every: 2 before, 3 now"),
+        ({"baseline": Leads()}, "baseline: none before, half now"),
         ({"players": players() | {"two": Policy.uniform(kuhn())}}, "players: two"),
         ({"pairs": [(0, 0)]}, "seatings"),
         ({"tree": kuhn().game}, "game: "),
