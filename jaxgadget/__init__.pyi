@@ -1,5 +1,10 @@
 from . import report as report
 from .core.solver import Solver as Solver
+from .exploiters.exploit import ExactResponse as ExactResponse
+from .exploiters.exploit import Exploitation as Exploitation
+from .exploiters.exploit import LearnedResponse as LearnedResponse
+from .exploiters.exploit import LookaheadResponse as LookaheadResponse
+from .exploiters.exploit import exploit as exploit
 from .gadgets.alternative import AbstractValues as AbstractValues
 from .gadgets.alternative import ArrayValues as ArrayValues
 from .gadgets.alternative import BestResponseValues as BestResponseValues
@@ -160,6 +165,7 @@ from .values.ranges import FixedValues as FixedValues
 from .values.ranges import Limit as Limit
 from .values.ranges import RangeValues as RangeValues
 from .values.ranges import ResolvedValues as ResolvedValues
+from .values.rollouts import RolloutValues as RolloutValues
 from .values.solved import SolvedRanges as SolvedRanges
 from .values.solved import solve_ranges as solve_ranges
 from .values.trunk import LimitedTrunk as LimitedTrunk
@@ -185,7 +191,9 @@ __all__ = [
     "Decomposition",
     "Distil",
     "DiverseGeneration",
+    "ExactResponse",
     "ExactValues",
+    "Exploitation",
     "FixedValues",
     "FolderRanges",
     "Forest",
@@ -194,9 +202,11 @@ __all__ = [
     "HandsGame",
     "HistoryTree",
     "Knowledge",
+    "LearnedResponse",
     "Limit",
     "LimitedTrunk",
     "Lookahead",
+    "LookaheadResponse",
     "Matches",
     "MaxMargin",
     "MenuAbstraction",
@@ -233,6 +243,7 @@ __all__ = [
     "ResolvedValues",
     "Resolving",
     "Responses",
+    "RolloutValues",
     "Search",
     "SearchPlayer",
     "Solution",
@@ -270,6 +281,7 @@ __all__ = [
     "evaluate_policy",
     "evaluate_spot",
     "expected_matches",
+    "exploit",
     "exploitability",
     "find_hands",
     "find_public_state",

@@ -29,6 +29,7 @@ ROOMS = (
     "values",
     "subgames",
     "learn",
+    "exploiters",
     "sweeping",
     "bench",
     "report",

@@ -20,6 +20,7 @@ import typer
 from jaxgadget.cli import (
     bench,
     critic,
+    exploit,
     export,
     holdem,
     inspect,
@@ -50,8 +51,8 @@ A **blueprint** is a strategy for the whole game, a **cut** says where subgames 
 opponent's way into one. `refine` re-solves everything below the cut and reports how exploitable the strategy
 is before and after; `sweep` does so for many games, cuts and settings, and resumes after an interruption.
 `show` shows one subgame under a policy, `infostates` lists infostates by name. `solve` finds an equilibrium
-of a whole game, `respond` strategies against models of an opponent, and `off-tree` answers to actions that a
-blueprint does not have. `bench` measures the speed on this machine,
+of a whole game, `respond` strategies against models of an opponent, `exploit` how exploitable a policy is,
+and `off-tree` answers to actions that a blueprint does not have. `bench` measures the speed on this machine,
 and `inspect` compiles programs for a GPU that need not be present.
 """
 
@@ -128,6 +129,7 @@ for _name, _function, _examples in (
     ("train-policy", policy.train_policy, policy.POLICY_EXAMPLES),
     ("nested", nested.nested, nested.NESTED_EXAMPLES),
     ("match", match.match, match.MATCH_EXAMPLES),
+    ("exploit", exploit.exploit, exploit.EXPLOIT_EXAMPLES),
     ("export", export.export, export.EXPORT_EXAMPLES),
     ("holdem", holdem.holdem, holdem.HOLDEM_EXAMPLES),
     ("bench", bench.bench, bench.BENCH_EXAMPLES),

@@ -14,6 +14,7 @@ from jax.sharding import Mesh
 from jaxgadget.core.devices import HOME
 from jaxgadget.core.memory import find_memory
 from jaxgadget.games.machine import StateMachine, sum_of_returns
+from jaxgadget.learn.fixed import FixedOpponent, seated
 from jaxgadget.learn.policy_lesson import PolicyTask
 from jaxgadget.learn.rollouts import BATCH, Rollouts, play, rollout_bytes
 from jaxgadget.networks.perceptron import PerceptronShape, Weights, evaluate
@@ -62,13 +63,33 @@ class ActorCritic:
         size = 1 if self.mesh is None else self.mesh.size
         return -(-count // size) * size
 
-    def play(self, weights: Weights, key: jax.Array, games: int) -> tuple[Rollouts, jax.Array]:
-        """Games of the policy against itself, and the networks' inputs `[T, 2, n, F + 2]`.
+    def play(
+        self,
+        weights: Weights,
+        key: jax.Array,
+        games: int,
+        opponent: FixedOpponent | None = None,
+        seat: int = 0,
+    ) -> tuple[Rollouts, jax.Array]:
+        """Games of the policy against itself or an opponent, and the networks' inputs `[T, 2, n, F + 2]`.
 
         Half of the sum of both players' returns is subtracted from each.
+
+        Args:
+          weights: of both networks.
+          key: random key.
+          games: number of games.
+          opponent: of the other seat, whose decisions are not marked as `acting`; by default the policy.
+          seat: the policy's, if there is an opponent.
         """
-        policy = state_policy(self.machine, self.policy, weights[POLICY])
-        rollouts = play(self.machine, policy, key, jnp.int32(0), games, self.mesh)
+        rules = self.machine if opponent is None else opponent.rules(self.machine)
+        policy = state_policy(rules, self.policy, weights[POLICY])
+        if opponent is not None:
+            policy = seated(policy, opponent.policy(rules), seat)
+        rollouts = play(rules, policy, key, jnp.int32(0), games, self.mesh)
+        if opponent is not None:
+            is_own = jnp.arange(2)[None, :, None] == seat
+            rollouts = dataclasses.replace(rollouts, acting=rollouts.acting & is_own)
         half = jnp.float32(sum_of_returns(self.machine) / 2)
         rollouts = dataclasses.replace(rollouts, returns=rollouts.returns - half)
         features = rollouts.features
@@ -99,19 +120,24 @@ class Measured:
     """Properties of a game under the uniform policy.
 
     Attributes:
-      decisions: mean number of both players' decisions per game.
+      by_player: mean number of each player's decisions per game.
       scale: root mean square of the returns' deviations from half of their sum, the unit of values.
     """
 
-    decisions: float
+    by_player: tuple[float, float]
     scale: float
+
+    @property
+    def decisions(self) -> float:
+        """Mean number of both players' decisions per game."""
+        return sum(self.by_player)
 
 
 def measure_game(machine: StateMachine[Any], seed: int) -> Measured:
     """Plays some games under the uniform policy, reproducible from the seed."""
     with precision(np.float32):
-        decisions, square = _measure(machine, jax.random.key(seed))
-        return Measured(float(decisions), float(square) ** 0.5 or 1.0)
+        (first, second), square = _measure(machine, jax.random.key(seed))
+        return Measured((float(first), float(second)), float(square) ** 0.5 or 1.0)
 
 
 @compiled(static_argnums=0)
@@ -123,4 +149,5 @@ def _measure(machine: StateMachine[Any], key: jax.Array) -> tuple[jax.Array, jax
 
     rollouts = play(machine, uniform, key, jnp.int32(0), PROBED)
     first, second = rollouts.returns
-    return jnp.sum(rollouts.acting, dtype=jnp.float32) / PROBED, jnp.mean(jnp.square((first - second) / 2))
+    decisions = jnp.sum(rollouts.acting, axis=(0, 2), dtype=jnp.float32) / PROBED
+    return decisions, jnp.mean(jnp.square((first - second) / 2))

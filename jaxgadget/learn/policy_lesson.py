@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxgadget.games.machine import StateMachine
 from jaxgadget.learn.decisions import Decisions
+from jaxgadget.learn.fixed import FixedOpponent
 from jaxgadget.learn.options import LARGEST, PolicyTrainingConfig
 from jaxgadget.learn.trainer import Lesson
 from jaxgadget.networks.perceptron import PerceptronShape, Weights
@@ -26,12 +27,16 @@ class PolicyTask:
       shape: architecture of the network.
       config: settings of the training.
       decisions: all decisions of the game; None if the game is too large to enumerate.
+      opponent: policy of the other seat; None if the network learns in both.
+      seat: the network's seat if there is an opponent.
     """
 
     machine: StateMachine[Any]
     shape: PerceptronShape
     config: PolicyTrainingConfig
     decisions: Decisions | None
+    opponent: FixedOpponent | None = None
+    seat: int = 0
 
     def all_decisions(self, method: str) -> Decisions:
         """All decisions, which a method needs; ValueError if the game is too large."""

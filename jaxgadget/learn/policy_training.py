@@ -6,6 +6,7 @@ import dataclasses
 import math
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ from jaxgadget.games.machine import StateMachine
 from jaxgadget.learn.decisions import Decisions
 from jaxgadget.learn.options import PolicyTrainingConfig
 from jaxgadget.learn.policy_lesson import PolicyMethod, PolicyTask
-from jaxgadget.learn.trainer import Trainer, TrainingResult
-from jaxgadget.networks.checkpoints import open_training
+from jaxgadget.learn.trainer import Lesson, Trainer, TrainingResult
+from jaxgadget.networks.checkpoints import NetworkKind, open_training
 from jaxgadget.networks.perceptron import PerceptronShape, Weights, initial_weights
 from jaxgadget.policy.evaluate import nash_conv
 from jaxgadget.policy.network import KIND, POLICY, NetworkPolicy, find_machine, policy_shape
@@ -89,27 +90,59 @@ def train_policy(
     config.check_room(shape.inputs, shape.outputs)
     decisions = None if tree is None else Decisions.of(tree)
     task = PolicyTask(machine=machine, shape=shape, config=config, decisions=decisions)
+
+    def measure(policy: NetworkPolicy, lesson: Lesson) -> dict[str, float]:
+        return {"nash_conv": _nash_conv(policy, decisions)}
+
+    policy, trainer = train_task(task, method, measure, folder, KIND, progress, began)
+    final = trainer.log[-1]["nash_conv"]
+    return PolicyTraining(
+        policy=policy, log=pd.DataFrame(trainer.log), nash_conv=final, seconds=trainer.seconds()
+    )
+
+
+def train_task(
+    task: PolicyTask,
+    method: PolicyMethod,
+    measure: Callable[[NetworkPolicy, Lesson], dict[str, float]],
+    folder: str | os.PathLike[str] | None,
+    kind: NetworkKind,
+    progress: bool | None,
+    began: float,
+) -> tuple[NetworkPolicy, Trainer]:
+    """Trains the network of a task.
+
+    Args:
+      task: the network, and the settings of the training.
+      method: the method.
+      measure: columns of the log, given the network so far and the lesson.
+      folder: folder for checkpoints and the log, or None.
+      kind: kind of the folder.
+      progress: as for `train_policy`.
+      began: start of this run, from `time.perf_counter`.
+
+    Returns:
+      The network, and the training with its log.
+    """
+    config, shape = task.config, task.shape
     with precision(np.float32):
         lesson, others = method.lesson(task), method.networks(task)
         weights = _initial(shape, others, config.seed)
-        policy = NetworkPolicy(machine=machine, shape=shape, weights=weights[POLICY])
+        policy = NetworkPolicy(machine=task.machine, shape=shape, weights=weights[POLICY])
         if folder is not None:
             policy.name = os.fspath(folder)
         training = config.describe() | {"method": method.name, **method.describe(lesson)}
         described = policy.describe(training, others)
 
-        def measure(weights: Weights) -> dict[str, float]:
-            return {"nash_conv": _nash_conv(dataclasses.replace(policy, weights=weights[POLICY]), decisions)}
+        def columns(weights: Weights) -> dict[str, float]:
+            return measure(dataclasses.replace(policy, weights=weights[POLICY]), lesson)
 
-        with open_training(folder, described, KIND) as keeper:
-            trainer = Trainer(config, lesson, weights, measure, keeper, began)
+        with open_training(folder, described, kind) as keeper:
+            trainer = Trainer(config, lesson, weights, columns, keeper, began)
             with progress_bar("training", config.steps, progress) as report:
                 trainer.train(report)
         policy.weights = trainer.progress.network[POLICY]
-        final = trainer.log[-1]["nash_conv"]
-    return PolicyTraining(
-        policy=policy, log=pd.DataFrame(trainer.log), nash_conv=final, seconds=trainer.seconds()
-    )
+    return policy, trainer
 
 
 def _enumerate(machine: StateMachine[Any], limit: int, progress: bool | None) -> HistoryTree | None:

@@ -24,6 +24,7 @@ import optax
 from jaxgadget.core.solver import check_iterations
 from jaxgadget.learn.actor_critic import VALUE, ActorCritic, check_room, measure_game
 from jaxgadget.learn.estimators import v_trace
+from jaxgadget.learn.fixed import FixedOpponent
 from jaxgadget.learn.options import PolicyTrainingConfig, check_number
 from jaxgadget.learn.policy_lesson import PolicyTask
 from jaxgadget.learn.rollouts import by_game, split, take_chosen
@@ -32,6 +33,9 @@ from jaxgadget.policy.network import POLICY
 
 EPOCHS_KEY = 2**31 - 1
 """Folded into the key for orders of decisions; not the number of a batch of games."""
+
+MIN_DECISIONS = 0.1
+"""Minimum number of decisions per game by which games are counted, of a player that hardly ever acts."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -87,11 +91,14 @@ class PPO:
     def lesson(self, task: PolicyTask) -> PPOLesson:
         """Games in which about as many decisions as a batch holds are made; ValueError if they do not fit."""
         networks, measured = ActorCritic.of(task), measure_game(task.machine, task.config.seed)
-        games = networks.whole(math.ceil(self.minibatches * task.config.batch_size / measured.decisions))
+        own = measured.decisions if task.opponent is None else measured.by_player[task.seat]
+        games = networks.whole(math.ceil(self.minibatches * task.config.batch_size / max(own, MIN_DECISIONS)))
         check_room(task.machine, games)
         return PPOLesson(
             key=jax.random.key(task.config.seed),
             scale=jnp.float32(measured.scale),
+            opponent=task.opponent,
+            seat=task.seat,
             networks=networks,
             method=self,
             batch_size=task.config.batch_size,
@@ -100,8 +107,11 @@ class PPO:
         )
 
     def describe(self, lesson: PPOLesson) -> dict[str, Any]:
-        """All settings, and the number of games and the scale that were measured."""
-        return dataclasses.asdict(self) | {"games": lesson.games, "scale": float(lesson.scale)}
+        """All settings, the number of games and the scale that were measured, and the opponent."""
+        described = dataclasses.asdict(self) | {"games": lesson.games, "scale": float(lesson.scale)}
+        if lesson.opponent is not None:
+            described |= {"opponent": lesson.opponent.describe(), "seat": lesson.seat}
+        return described
 
 
 @jax.tree_util.register_dataclass
@@ -134,8 +144,10 @@ class PPOLesson:
     Attributes:
       key: random key.
       scale: unit of values.
+      opponent: policy of the other seat; None if the network plays against itself.
       networks: both networks and the rules.
       method: settings.
+      seat: the network's seat if there is an opponent.
       batch_size: number of decisions of a step.
       steps: number of steps of the training.
       games: number of games in a batch.
@@ -143,8 +155,10 @@ class PPOLesson:
 
     key: jax.Array
     scale: jax.Array
+    opponent: FixedOpponent | None = None
     networks: ActorCritic = dataclasses.field(metadata={"static": True})
     method: PPO = dataclasses.field(metadata={"static": True})
+    seat: int = dataclasses.field(default=0, metadata={"static": True})
     batch_size: int = dataclasses.field(metadata={"static": True})
     steps: int = dataclasses.field(metadata={"static": True})
     games: int = dataclasses.field(metadata={"static": True})
@@ -167,14 +181,15 @@ class PPOLesson:
     def collect(self, weights: Weights, batch: jax.Array) -> Sample:
         """Decisions of a new batch of games; the first ones are repeated if there are fewer than C."""
         networks, capacity = self.networks, self.capacity
-        rollouts, inputs = networks.play(weights, jax.random.fold_in(self.key, batch), self.games)
+        key = jax.random.fold_in(self.key, batch)
+        rollouts, inputs = networks.play(weights, key, self.games, self.opponent, self.seat)
         values = networks.values(weights, inputs)
         targets = v_trace(
             values, rollouts.returns / self.scale, rollouts.acting, decay=self.method.trace_decay
         ).value
         acting = by_game(rollouts.acting)
         (decision,) = jnp.nonzero(acting, size=capacity)
-        row = decision[jnp.arange(capacity) % jnp.minimum(jnp.sum(acting), capacity)]
+        row = decision[jnp.arange(capacity) % jnp.clip(jnp.sum(acting), 1, capacity)]
         every = Sample(
             inputs=inputs,
             legal=rollouts.legal,

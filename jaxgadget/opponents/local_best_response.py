@@ -47,6 +47,11 @@ def call_down(tree: HistoryTree) -> Policy:
     return Policy.from_function(tree, row, "call-down")
 
 
+def is_poker(tree: HistoryTree) -> bool:
+    """True if the game's actions are fold, call and raise."""
+    return set(_action_names(tree)) == set(ACTIONS)
+
+
 def local_best_response(model: PolicyLike, player: int, *, tree: HistoryTree | None = None) -> Policy:
     """Replaces a player's rows by a local best response to the other player's, lane by lane.
 
@@ -112,10 +117,7 @@ def local_best_response(model: PolicyLike, player: int, *, tree: HistoryTree | N
 def _action_ids(tree: HistoryTree) -> tuple[int, int, int]:
     """The ids of fold, call and raise; raises ValueError if a decision has other actions."""
     check_whole(tree)
-    ids = dict[str, int]()
-    for player in (0, 1):
-        for action in np.unique(tree.infosets[player].action[1:]).tolist():
-            ids[tree.game.action_string(player, action)] = action
+    ids = _action_names(tree)
     if set(ids) != set(ACTIONS):
         raise ValueError(
             f"{tree.game.name} has the actions {', '.join(sorted(ids)) or 'none'}; expected a poker game "
@@ -123,6 +125,15 @@ def _action_ids(tree: HistoryTree) -> tuple[int, int, int]:
         )
     fold, call, raised = (ids[name] for name in ACTIONS)
     return fold, call, raised
+
+
+def _action_names(tree: HistoryTree) -> dict[str, int]:
+    """The ids of all actions that players can take, by name."""
+    return {
+        tree.game.action_string(player, action): action
+        for player in (0, 1)
+        for action in np.unique(tree.infosets[player].action[1:]).tolist()
+    }
 
 
 def _called_down(tree: HistoryTree, call: int) -> tuple[FloatArray, FloatArray]:

@@ -168,7 +168,7 @@ def play_games(
                 else:
                     name, player = players[k]
                     weights = asked.ask(name, player, mover)
-                options[mover, acting[rows]] = _draw(weights, index, uniform[rows])
+                options[mover, acting[rows]] = draw_options(weights, index, uniform[rows])
                 if baseline is not None:
                     total = weights.sum(axis=1, keepdims=True)
                     shares.setdefault(mover, []).append((acting[rows], (weights / total)[index]))
@@ -245,7 +245,7 @@ def _uniforms(seed: int, actor: int, draw: IntArray, matches: range, match: IntA
     return uniform
 
 
-def _draw(weights: FloatArray, row: IntArray, uniform: FloatArray) -> IntArray:
+def draw_options(weights: FloatArray, row: IntArray, uniform: FloatArray) -> IntArray:
     """`[games]` first index at which the cumulative sum of `weights[row]` exceeds the fraction `uniform`."""
     total = np.cumsum(weights, axis=1)
     share = uniform * total[row, -1]  # below the total, as no number is above 1 - 2⁻⁵³

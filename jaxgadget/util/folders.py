@@ -47,6 +47,9 @@ KINDS = {
         "a policy network", "train_policy", "`--blueprint file:DIR` or load_policy"
     ),
     "jaxgadget critic": FolderKind("a critic", "train_critic", "`match --leaf DIR` or load_critic"),
+    "jaxgadget exploiter": FolderKind(
+        "a network that learned one seat", "exploit", "`exploit --method ppo` with the same arguments"
+    ),
     "jaxgadget range network": FolderKind(
         "a network of ranges",
         "train_ranges",

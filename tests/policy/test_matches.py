@@ -350,7 +350,7 @@ def test_random_numbers_are_those_of_philox():
 @example([0.3, 0.3, 0.0], 1 - 2.0**-53)
 @example([0.25, 0.25, 0.0, 0.5], 0.5)
 def test_draws_follow_the_cumulative_sum_and_skip_zero_weights(weights, uniform):
-    (place,) = play._draw(np.array([weights]), np.zeros(1, int), np.array([uniform]))
+    (place,) = play.draw_options(np.array([weights]), np.zeros(1, int), np.array([uniform]))
     assert weights[place] > 0
     total = np.cumsum(weights)
     assert total[place] > uniform * total[-1] or place == np.nonzero(weights)[0][-1]
