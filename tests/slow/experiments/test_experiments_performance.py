@@ -12,6 +12,7 @@ from experiments.performance.commits import compare, summarise
 from experiments.performance.gadgets import FEW, time_iterations
 from experiments.performance.grid import blueprints
 from experiments.performance.profile import PARTS
+from experiments.performance.searches import measure
 from experiments.study import Settings
 from jaxgadget import enumerate_game, evaluate_policy, load
 from tests.slow.experiments.frame import every_experiment_is_whole
@@ -25,6 +26,14 @@ def test_an_iteration_is_its_parts(settings: Settings) -> None:
     parts = table.loc[list(PARTS)].sum(numeric_only=True)
     assert 0.5 < parts["flops"] / table.loc["iteration", "flops"] < 2
     assert (table["bytes"] >= 0.5 * table["bytes_once"]).all()
+
+
+def test_every_move_of_a_search_is_measured() -> None:
+    table = measure("kuhn_poker", entries=2, gib=1e-6, iterations=2)  # too little memory for any search
+    assert set(table["seat"]) == {0, 1} and (table["moves"] >= 2).all() and (table["peak_gib"] > 0).all()
+    assert not table["searched"].any()
+    table = measure("kuhn_poker", entries=2, gib=1.0, iterations=2)
+    assert table["searched"].any() and (table["consistent"].dropna() == 6).all()
 
 
 def test_the_grids_blueprints_are_many_and_different() -> None:
