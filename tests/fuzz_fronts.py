@@ -5,8 +5,9 @@
 - Games by hands: results of `refine` by hands are checked like those by histories. They need structures of
   their own, in which all private information is dealt first and all else is public.
 - Answers to actions off the menu: the certificate is the strategy's guaranteed value in the whole game; those
-  that are safe, in games of that kind, guarantee no less than translation.
-- Spots of hold'em: random boards, ranges and stacks, against the enumeration of all pairs of hands.
+  that are safe, in games of that kind, keep the promise of every infostate of the opponent.
+- Spots of hold'em: random boards, ranges and stacks, against the enumeration of all pairs of hands and, on
+  turns, of all rivers.
 
 Every expected number is from `tests/reference`: recursion and linear programs of explicit trees, built from
 the rules.
@@ -27,11 +28,11 @@ from jaxgadget.core.lp.solve import GAP_TOLERANCE
 from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
 from jaxgadget.games.menu import MenuAbstraction
 from jaxgadget.holdem.betting import BetMenu
-from jaxgadget.holdem.cards import NUM_CARDS, RANKS, SUITS, hand_name, hands_left
+from jaxgadget.holdem.cards import HANDS, NUM_CARDS, RANKS, SUITS, hand_name, hands_left
 from jaxgadget.holdem.solve import SpotSolution, evaluate_spot, solve_spots
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.policy.policy import Policy
-from jaxgadget.subgames.off_tree import METHODS, Method, _set_up, translate_off_tree
+from jaxgadget.subgames.off_tree import Method, _set_up, translate_off_tree
 from jaxgadget.subgames.spots import SpotRefinement, refine_spots
 from jaxgadget.tree.cut import cut, cut_at
 from jaxgadget.tree.hands import hands_of
@@ -51,7 +52,7 @@ from tests.fuzz import (
     find_optimum,
     make_bundle,
 )
-from tests.holdem.enumerated import RiverOnTheWay, expected_chips
+from tests.holdem.enumerated import OnTheWay, expected_chips
 from tests.holdem.test_solve import random_play
 from tests.reference import cuts, efg, frozen, gadgets, knowledge, lp, opponents
 from tests.reference.efg import Array, Label, Strategy
@@ -383,7 +384,11 @@ def solve_by_hands(bundle: Bundle, player: int, asked: Sequence[Gadget], iterati
 
 
 MENU = (0, 1)
-OFF_TREE: tuple[Gadget, ...] = (jg.Resolving(jg.NoPrior()), jg.MaxMargin(jg.UniformPrior(), 0.05))
+OFF_TREE: tuple[Gadget, ...] = (
+    jg.Resolving(jg.NoPrior()),
+    jg.MaxMargin(jg.NoPrior()),
+    jg.MaxMargin(jg.UniformPrior(), 0.05),
+)
 
 
 def make_menu_bundle(
@@ -419,24 +424,17 @@ def _may_leave(game: RandomGame, player: int) -> bool:
     return answers > 0
 
 
-def examine_off_tree(bundle: Bundle, player: int, findings: Findings, *, public: bool = False) -> None:
+def examine_off_tree(
+    bundle: Bundle, player: int, findings: Findings, methods: Sequence[Method] = ("inexpensive", "expensive")
+) -> None:
     """The certificate is the answers' guaranteed value in the whole game; play on the menu is unchanged.
 
-    Where all actions are public, which translation requires, there are `safe` answers, too. They guarantee
-    no less than translation.
+    Method `safe` requires that all actions are public, for translation; see `_hold_safe`.
     """
     tree = enumerate_game(with_menu(bundle.rules))
     rng = np.random.default_rng([bundle.seed, player])
     blueprint = to_policy(tree, [random_policy(tree, rng, zeros) for zeros in (0.0, 0.35)])
     value, tolerance = efg.sign(player) * bundle.value, 10 * ROUNDING * bundle.unit
-    methods: tuple[Method, ...] = ("inexpensive", "expensive")
-    translated = np.zeros(0)
-    if public:
-        methods = METHODS
-        by_translation = translate_off_tree(
-            tree, blueprint, player=player, value=(bundle.value, bundle.value)
-        )
-        translated = guaranteed(bundle, by_translation.on(bundle.tree), player)
     for method in methods:
         where = f"{method}, player {player}, {bundle.name}"
         try:
@@ -464,39 +462,158 @@ def examine_off_tree(bundle: Bundle, player: int, findings: Findings, *, public:
         )
         findings.hold("off the menu: on the menu the blueprint is played", where, change, 1e-12)
         if method == "safe":
-            lost = translated - safe[: len(translated)]  # of the first gadget, with ε = 0
-            findings.hold("off the menu: safe answers lose nothing", where, lost, PROGRAM * bundle.unit)
+            by_translation = translate_off_tree(
+                tree, blueprint, player=player, value=(bundle.value, bundle.value), algorithm="lp"
+            )
+            translated = bundle.rows(by_translation.on(bundle.tree))
+            _hold_safe(bundle, player, translated, bundle.rows(found.on(bundle.tree)), findings)
         nothing = found.num_subgames == 0
         findings.hold("off the menu: there is something to answer", where, nothing, 0.5)
+
+
+def _hold_safe(
+    bundle: Bundle, player: int, translated: Strategy, answered: Strategy, findings: Findings
+) -> None:
+    """Safe answers keep the promise of each of the opponent's infostates after it has left the menu.
+
+    With ε = 0 no infostate after the first departure is worth more to the opponent than against translation:
+    its value in the whole game, with all later departures. With max-margin, the answers to the first
+    departure are also the best ones while those to later departures are translation's.
+
+    Args:
+      bundle: structures with public actions.
+      player: the answering player.
+      translated: translation, a lane for each blueprint.
+      answered: the safe answers, lanes run over `OFF_TREE`, then blueprints.
+      findings: record of the checks.
+    """
+    lanes = next(iter(translated.values())).shape[1]
+    for part, lane in itertools.product(bundle.structures, range(lanes)):
+        game, roots = _departures(part.game, player)
+        before = lane_of(translated, lane, part.labels)
+        components = tuple(map(tuple, cuts.components(game, roots)))
+        above = gadgets.Above(game, components, player, _on_menu(before, game))
+        locked, _ = _departures(part.game, player, before)
+        above_locked = gadgets.Above(locked, components, player, _on_menu(before, locked))
+        for number, gadget in enumerate(OFF_TREE):
+            if gadget.epsilon > 0:
+                continue
+            after = _on_menu(lane_of(answered, number * lanes + lane, part.labels), game)
+            where = f"{describe(gadget)}, blueprint {lane}, player {player}, {part.shape.name}, {bundle.name}"
+            for subgame, alone in zip(above.subgames, above_locked.subgames, strict=True):
+                lost = [
+                    subgame.alternative(state) - subgame.worst_value(state, after) for state in subgame.states
+                ]
+                findings.hold(
+                    "off the menu: safe answers keep every promise",
+                    where,
+                    np.array(lost),
+                    PROGRAM * bundle.unit,
+                )
+                if gadget.name == "max-margin":
+                    margin = gadgets.objective(gadget.name, alone, after)
+                    root = gadgets.build(gadget.name, alone).root
+                    off = abs(find_optimum(root, player, {}, part.most) - margin)
+                    tolerance = (PROGRAM + GAP_TOLERANCE) * part.most
+                    findings.hold("off the menu: the smallest margin is the largest", where, off, tolerance)
+
+
+def _departures(game: efg.Game, player: int, later: Strategy | None = None) -> tuple[efg.Game, list[int]]:
+    """A structure in which a player has only its menu, and the decisions after the other's first departure.
+
+    Args:
+      game: the structure, whose players act in turn.
+      player: the answering player.
+      later: the player's rows after the other's second departure, where it then has no choice.
+    """
+    number = {node: h for h, node in enumerate(game.nodes)}
+    nodes: list[efg.Node] = []
+    parent: list[int] = []
+    source: list[int] = []
+    roots: list[int] = []
+
+    def copy(node: efg.Node, above: int, left: int) -> efg.Node:
+        here = len(nodes)
+        nodes.append(node)
+        parent.append(max(above, 0))
+        source.append(number[node])
+        if isinstance(node, efg.Decision):
+            moves = [k for k, action in enumerate(node.actions) if action in MENU or node.player != player]
+            children: list[efg.Node] = []
+            for k in moves:
+                leaves = node.actions[k] not in MENU
+                if leaves and left == 0 and not isinstance(node.children[k], efg.Terminal):
+                    roots.append(len(nodes))
+                children.append(copy(node.children[k], here, left + leaves))
+            if later is not None and node.player == player and left > 1:
+                nodes[here] = efg.Chance(tuple(later[node.infoset][moves].tolist()), tuple(children))
+            else:
+                actions = tuple(node.actions[k] for k in moves)
+                nodes[here] = dataclasses.replace(node, actions=actions, children=tuple(children))
+        elif isinstance(node, efg.Chance):
+            children = [copy(child, here, left) for child in node.children]
+            nodes[here] = dataclasses.replace(node, children=tuple(children))
+        return nodes[here]
+
+    copy(game.root, -1, 0)
+    first, second = (tuple(states[h] for h in source) for states in game.infostate)
+    return efg.Game(tuple(nodes), tuple(parent), (first, second)), roots
+
+
+def _on_menu(rows: Strategy, game: efg.Game) -> Strategy:
+    """Rows without the actions that a game lacks, which are the last ones."""
+    return {label: rows[label][: len(node.actions)] for label, node in efg.infosets(game.root).items()}
 
 
 # Spots of hold'em
 
 RIVERS = BetMenu(bets=(0.5,), raises=(1.0,), cap=2)
-"""The menu of `tests.holdem.enumerated.River`."""
+TURNS = BetMenu(bets=(0.5,), raises=(1.0,), cap=1)
+"""Menus of `tests.holdem.enumerated.Streets`."""
 AT_SPOTS = tuple(gadget for gadget in ALL_GADGETS if gadget.name in ("resolving", "max-margin"))
 """The gadgets and priors of the bundles that need no trunk; each spot batch has unsafe and some of them."""
-FEW_AT_SPOTS = 5
+FEW_AT_SPOTS = 3
 
 
 def random_spot(rng: np.random.Generator) -> Spot:
     """A river of some hands each, whose stack covers every bet of the menu."""
     board = rng.permutation(NUM_CARDS)[:5].tolist()
-    pool = rng.permutation(hands_left(board))[:6]  # the ranges share some hands
-    first, second = (
-        ",".join(
-            f"{hand_name(hand)}:{rng.uniform(0.05, 1):.2f}" for hand in rng.permutation(pool)[:4].tolist()
-        )
-        for _ in range(2)
-    )
     pot = int(rng.integers(1, 200))
+    return _make_spot(rng, board, (6, 4), pot=pot, stack=4 * pot, menus=RIVERS)
+
+
+def random_turn(rng: np.random.Generator) -> Spot:
+    """A turn of two hands each; a bet on the turn or on the river is all-in, or neither."""
+    board = rng.permutation(NUM_CARDS)[:4].tolist()
+    pot = int(rng.integers(1, 200))
+    stack = pot * float(rng.choice([0.5, 1.0, 4.0]))
+    return _make_spot(rng, board, (4, 2), pot=pot, stack=stack, menus=TURNS)
+
+
+def _make_spot(rng: np.random.Generator, board: list[int], hands: tuple[int, int], **betting: Any) -> Spot:
+    """A spot of random ranges with at least two compatible pairs of hands.
+
+    Args:
+      rng: random generator.
+      board: the cards.
+      hands: number of hands from which both ranges are drawn, and number of hands in each.
+      **betting: other arguments of the spot.
+    """
+    compatible, held = 0, list[list[int]]()
+    while compatible < 2:
+        pool = rng.permutation(hands_left(board))[: hands[0]]  # the ranges share some hands
+        held = [rng.permutation(pool)[: hands[1]].tolist() for _ in range(2)]
+        compatible = sum(not set(HANDS[a]) & set(HANDS[b]) for a, b in itertools.product(*held))
+    first, second = (
+        ",".join(f"{hand_name(hand)}:{rng.uniform(0.05, 1):.2f}" for hand in several) for several in held
+    )
     cards = "".join(RANKS[card // 4] + SUITS[card % 4] for card in board)
-    return Spot(board=cards, oop=first, ip=second, pot=pot, stack=4 * pot, menus=RIVERS)
+    return Spot(board=cards, oop=first, ip=second, **betting)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ExplicitSpot:
-    """A river preceded by moves that make it a proper subgame.
+    """A spot preceded by moves that make it a proper subgame.
 
     Attributes:
       spot: the spot.
@@ -506,19 +623,19 @@ class ExplicitSpot:
     """
 
     spot: Spot
-    rules: RiverOnTheWay
+    rules: OnTheWay
     game: efg.Game
     roots: tuple[int, ...]
 
     @staticmethod
     def of(spot: Spot) -> ExplicitSpot:
-        rules = RiverOnTheWay(spot)
+        rules = OnTheWay(spot)
         game = from_state_rules(rules)
         return ExplicitSpot(spot, rules, game, tuple(cuts.depth_roots(game, 2)))
 
     @functools.cached_property
-    def river(self) -> efg.Node:
-        """The river alone, with pairs of hands weighted by both ranges."""
+    def alone(self) -> efg.Node:
+        """The spot alone, with pairs of hands weighted by both ranges."""
         first, second = self.spot.range_weights
         weights = np.array([first[a] * second[b] for a, b in self.rules._pairs])
         weights /= weights.sum()
@@ -533,43 +650,65 @@ class ExplicitSpot:
 def examine_spots(seed: int, count: int, findings: Findings) -> None:
     """Random rivers, all in one batch, solved and re-solved."""
     rng = np.random.default_rng(seed)
-    spots: list[ExplicitSpot] = []
-    while len(spots) < count:
-        spot = random_spot(rng)
-        if len(RiverOnTheWay(spot)._pairs) > 1:
-            spots.append(ExplicitSpot.of(spot))
+    spots = [ExplicitSpot.of(random_spot(rng)) for _ in range(count)]
+    _examine_batch(spots, (0, 1), FEW_AT_SPOTS, 100, rng, f"spots {seed}", findings)
+
+
+def examine_turn(seed: int, findings: Findings) -> None:
+    """A random turn, solved, and re-solved by one player with few iterations: all hands are carried."""
+    rng = np.random.default_rng(seed)
+    players = (int(rng.integers(2)),)
+    _examine_batch([ExplicitSpot.of(random_turn(rng))], players, 1, 20, rng, f"turn {seed}", findings)
+
+
+def _examine_batch(
+    spots: Sequence[ExplicitSpot],
+    players: Sequence[int],
+    count: int,
+    iterations: int,
+    rng: np.random.Generator,
+    where: str,
+    findings: Findings,
+) -> None:
+    """Check solutions and refinements of spots.
+
+    Args:
+      spots: the spots.
+      players: the resolving players.
+      count: number of gadgets that are drawn for each, besides unsafe.
+      iterations: of CFR+.
+      rng: random generator.
+      where: location, for messages.
+      findings: record of the checks.
+    """
     asked = [each.spot for each in spots]
-    solved = solve_spots(asked, **settings(iterations=100, dtype="float64", progress=False))
-    for each, solution in zip(spots, solved, strict=True):
-        _hold_solution(each, solution, f"{each.spot.name}, spots {seed}", findings)
-    blueprints = [evaluate_spot(spot, random_play(spot, seed)) for spot in asked]
-    for player in (0, 1):
-        drawn = rng.permutation(len(AT_SPOTS))[:FEW_AT_SPOTS].tolist()
+    how = settings(iterations=iterations, dtype="float64", progress=False)
+    for each, solution in zip(spots, solve_spots(asked, **how), strict=True):
+        _hold_solution(each, solution, f"{each.spot.name}, {where}", findings)
+    blueprints = [evaluate_spot(spot, random_play(spot, int(rng.integers(1000)))) for spot in asked]
+    for player in players:
+        drawn = [AT_SPOTS[number] for number in rng.permutation(len(AT_SPOTS))[:count].tolist()]
         found = refine_spots(
-            asked,
-            (jg.Unsafe(), *(AT_SPOTS[number] for number in drawn)),
-            blueprints=blueprints,
-            hands_in_range=True,
-            player=player,
-            **settings(iterations=100, dtype="float64", progress=False),
+            asked, (jg.Unsafe(), *drawn), blueprints=blueprints, hands_in_range=True, player=player, **how
         )
         for each, before, refinements in zip(spots, blueprints, found, strict=True):
             for refinement in refinements:
-                where = f"{each.spot.name}, player {player}, {describe(refinement.gadget)}, spots {seed}"
-                _hold_refinement(each, before, refinement, where, findings)
+                named = f"{each.spot.name}, player {player}, {describe(refinement.gadget)}, {where}"
+                _hold_refinement(each, before, refinement, named, findings)
 
 
 def _hold_solution(each: ExplicitSpot, solution: SpotSolution, where: str, findings: Findings) -> None:
     spot, rows, tolerance = each.spot, each.rows(solution), 1e-9 * each.spot.pot
+    strategy = functools.cache(solution.strategy)
 
     def play(player: int, line: str, hand: int) -> dict[str, float]:
-        return {action: float(row[hand]) for action, row in solution.strategy(line).items()}
+        return {action: float(row[hand]) for action, row in strategy(line).items()}
 
     off = np.abs(np.array(solution.ev) - expected_chips(spot, play))
     findings.hold("spots: EVs are those of all pairs of hands", where, off, tolerance)
-    off = abs(solution.gap - efg.nash_conv(each.river, rows))
+    off = abs(solution.gap - efg.nash_conv(each.alone, rows))
     findings.hold("spots: the gap is NashConv", where, off, tolerance)
-    value = find_optimum(each.river, 0, {}, spot.pot)
+    value = find_optimum(each.alone, 0, {}, spot.pot)
     off = abs(solution.ev[0] - spot.pot / 2 - value)
     findings.hold("spots: the EV is within the gap of the value", where, off - solution.gap, tolerance)
 
@@ -589,14 +728,14 @@ def _hold_refinement(
     findings.hold("spots: the optimum is at least the value", where, value - optimum, tolerance)
     findings.hold("spots: the optimum is at most value + gap", where, optimum - value - gap, tolerance)
     low, high = found.game_value
-    exact = find_optimum(each.river, 0, {}, spot.pot)
+    exact = find_optimum(each.alone, 0, {}, spot.pot)
     findings.hold("spots: the value is in its bracket", where, max(low - exact, exact - high), tolerance)
     middle = efg.sign(player) * (low + high) / 2
     for rows, reported in (
         (each.rows(before), found.blueprint_exploitability),
         (each.rows(found.solution), found.refined_exploitability),
     ):
-        lost = middle + efg.best_response_value(each.river, 1 - player, rows)
+        lost = middle + efg.best_response_value(each.alone, 1 - player, rows)
         off = abs(reported - lost)
         findings.hold("spots: exploitability is that of a best response", where, off, tolerance / 100)
     if gadget.name in gadgets.BOUNDED:
@@ -614,7 +753,8 @@ def attack(seed: int, structures: int, findings: Findings) -> None:
 
     Args:
       seed: seed of the first structure.
-      structures: how many share a game; half as many may leave a menu, and a tenth are rivers.
+      structures: how many share a game; half as many may leave a menu, a quarter do so with public actions,
+        a tenth are rivers, one is a game by hands and one a turn.
       findings: record of the checks.
     """
     shapes, _ = accepted_structures(seed, structures, findings)
@@ -626,6 +766,7 @@ def attack(seed: int, structures: int, findings: Findings) -> None:
         examine(solve_by_hands(hands, player, BY_HANDS, 200), findings, len(BY_HANDS) * 3)
         menus, _ = make_menu_bundle(seed, max(structures // 2, 1), player)
         examine_off_tree(menus, player, findings)
-        public, _ = make_menu_bundle(seed, 1, player, random_hands_shape)
-        examine_off_tree(public, player, findings, public=True)
+        public, _ = make_menu_bundle(seed, max(structures // 4, 1), player, random_hands_shape)
+        examine_off_tree(public, player, findings, ["safe"])
     examine_spots(seed, max(structures // 10, 1), findings)
+    examine_turn(seed, findings)

@@ -11,25 +11,31 @@ import functools
 import importlib
 import pathlib
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from jaxgadget.core.batch import Batch
-from jaxgadget.gadgets.alternative import BestResponseValues
+from jaxgadget.gadgets.alternative import BestResponseValues, PrecomputedValues
 from jaxgadget.gadgets.frozen import Frozen
+from jaxgadget.gadgets.gadget import Gadget, Perturbed
 from jaxgadget.gadgets.prior import UniformPrior
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.networks import checkpoints
 from jaxgadget.opponents.games import mixed_games
 from jaxgadget.opponents.opponent import Opponents
+from jaxgadget.policy.lift import lift
+from jaxgadget.policy.policy import Policy
+from jaxgadget.subgames import off_tree
+from jaxgadget.subgames.abstract import look_up, root_mass, scale_to_reach
 from jaxgadget.subgames.off_tree import _Answers
+from jaxgadget.tree.forest import Forest
 from jaxgadget.util import store
 from jaxgadget.util.players import Bracket
 from tests import faults, fuzz, fuzz_fronts
-from tests.reference.random_games import Shape
+from tests.reference.random_games import Shape, random_hands_shape
 
 Patch = pytest.MonkeyPatch
 FEW = 6
@@ -73,6 +79,12 @@ def shapes() -> list[Shape]:
 def bundle() -> fuzz.Bundle:
     """Enumerated before anything is planted."""
     return fuzz.make_bundle(shapes(), 2000)
+
+
+@functools.cache
+def public_menus() -> fuzz.Bundle:
+    """Structures with public actions, in which player 0 may leave its menu."""
+    return fuzz_fronts.make_menu_bundle(0, FEW, 1, random_hands_shape)[0]
 
 
 def enumerated() -> list[str]:
@@ -125,6 +137,12 @@ def answered() -> list[str]:
     return findings.violations
 
 
+def answered_safely() -> list[str]:
+    findings = fuzz.Findings()
+    fuzz_fronts.examine_off_tree(public_menus(), 1, findings, ["safe"])
+    return findings.violations
+
+
 def dealt() -> list[str]:
     findings = fuzz.Findings()
     fuzz_fronts.examine_spots(0, 1, findings)
@@ -169,6 +187,25 @@ def _halve_promises(patch: Patch) -> None:
 def _scale_certificates(patch: Patch) -> None:
     swept = _Answers._swept
     patch.setattr(_Answers, "_swept", lambda self, after: 0.999 * swept(self, after))
+
+
+def _promise_without_later_departures(patch: Patch) -> None:
+    """The opponent is promised what it gains against translation if it leaves the menu only once more."""
+
+    def values(self: _Answers, forest: Forest, policy: Policy, before: Policy) -> Iterator[Gadget]:
+        level = self.setting.level(int(self.setting.left(forest.histories)[forest.cover.roots[0]]))
+        looked_up = look_up(lift(before, level), forest, self.setting.player)
+        promised = scale_to_reach(looked_up, root_mass(forest, self.setting.player, policy))
+        for gadget in self.gadgets:
+            assert isinstance(gadget, Perturbed)
+            yield dataclasses.replace(gadget, alternative=PrecomputedValues(promised, "once"))
+
+    patch.setattr(_Answers, "_with_numbers", values)
+
+
+def _unlock_later_answers(patch: Patch) -> None:
+    solve = _Answers._solve_forest
+    patch.setattr(_Answers, "_solve_forest", lambda self, *given: solve(self, *given[:4]))
 
 
 def _forget_the_hand_itself(patch: Patch) -> None:
@@ -230,6 +267,25 @@ PLANTED: dict[str, Planted] = {
     ),
     "certificates off the menu × 0.999": Planted(
         _scale_certificates, answered, ("off the menu: the certificate is what the strategy guarantees",)
+    ),
+    "promises off the menu × 0.99": Planted(
+        _scale_promises, answered_safely, ("off the menu: the smallest margin is the largest",)
+    ),
+    "promises off the menu × 0.5": Planted(
+        _halve_promises, answered_safely, ("off the menu: safe answers keep every promise",)
+    ),
+    "promises off the menu for a single departure": Planted(
+        _promise_without_later_departures,
+        answered_safely,
+        ("off the menu: safe answers keep every promise",),
+    ),
+    "answers to later departures not locked": Planted(
+        _unlock_later_answers, answered_safely, ("off the menu: the smallest margin is the largest",)
+    ),
+    "safe answers in place of uniform ones": Planted(
+        lambda patch: patch.setattr(off_tree, "translate", lambda policy, tree, rule: Policy.uniform(tree)),
+        answered_safely,
+        ("off the menu: safe answers keep every promise",),
     ),
     "promises to own infostates in turn × 0.5": Planted(
         _halve_promises,

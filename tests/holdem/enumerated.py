@@ -1,5 +1,7 @@
 """Hold'em spots, enumerated by pairs of hands and rivers, from the definitions alone."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import numpy as np
@@ -7,7 +9,8 @@ from phevaluator import evaluate_cards
 
 from jaxgadget.games.game import CHANCE
 from jaxgadget.games.stepwise import Rules, Step
-from jaxgadget.holdem.cards import HANDS, cards_left
+from jaxgadget.holdem.betting import BetMenu
+from jaxgadget.holdem.cards import HANDS, card_name, cards_left
 from jaxgadget.holdem.solve import SpotSolution
 from jaxgadget.holdem.spots import Spot
 
@@ -67,14 +70,20 @@ def _paid(spot: Spot, node: int, hands: tuple[int, int], board: list[int]) -> np
     return np.array(shares) * (spot.pot + put_in.sum()) - put_in
 
 
-class River(Rules[tuple[int, int, str]]):
-    """A river with half-pot bets and pot-sized raises, at most two bets and raises."""
+class Streets(Rules[tuple[int, int, str]]):
+    """A river, or a turn and its rivers, with half-pot bets and pot-sized raises, each at most all-in.
 
-    name = "river"
+    The menu's `cap` bounds the number of bets and raises of a street. A state is a pair of hands and a line:
+    letters for the moves of a street (x check, c call, f fold, b bet or raise); on a turn followed by the
+    dealt card and the river's letters, such as `bc 37 xb`.
+    """
+
+    name = "streets"
     actions = ("fold", "check or call", "bet or raise")
 
     def __init__(self, spot: Spot):
-        self._spot = spot
+        assert isinstance(spot.menus, BetMenu) and spot.menus.cap is not None and spot.river_menus is None
+        self._spot, self._cap = spot, spot.menus.cap
         first, second = spot.range_weights
         self._pairs = [
             (a, b)
@@ -91,39 +100,54 @@ class River(Rules[tuple[int, int, str]]):
     def actors(self, state: tuple[int, int, str]) -> tuple[int, ...]:
         if state[0] < 0:
             return (CHANCE,)
-        line = state[2]
-        over = line.endswith(("f", "c")) or line == "xx"
-        return () if over else (len(line) % 2,)
+        *before, letters = _letters(state[2])
+        if letters.endswith("f"):
+            return ()
+        shown = len(self._spot.cards) + len(before) == 5
+        if letters.endswith("c") or letters == "xx":
+            return () if shown else (CHANCE,)
+        if before and self._put_in(state[2])[0] == self._spot.stack and not letters:
+            return ()  # all-in on the turn
+        return (len(letters) % 2,)
 
     def chance_outcomes(self, state: tuple[int, int, str]) -> list[tuple[int, float]]:
-        return list(enumerate(self._chances))
+        a, b, _ = state
+        if a < 0:
+            return list(enumerate(self._chances))
+        gone = {*self._spot.cards, *HANDS[self._spot.hands[[a, b]]].ravel().tolist()}
+        return [(card, 1 / 44) for card in range(52) if card not in gone]
 
     def legal_actions(self, state: tuple[int, int, str], player: int) -> list[int]:
         line = state[2]
         own, other = self._put_in(line)[player], self._put_in(line)[1 - player]
-        may_raise = line.count("b") < 2 and other < self._spot.stack
+        may_raise = _letters(line)[-1].count("b") < self._cap and other < self._spot.stack
         return [*([0] if other > own else []), 1, *([2] if may_raise else [])]
 
     def step(self, state: tuple[int, int, str], move: int) -> Step[tuple[int, int, str]]:
-        if state[0] < 0:
+        a, b, line = state
+        if a < 0:
             a, b = self._pairs[move]
             return Step((a, b, ""), private=(a, b))
-        a, b, line = state
-        put_in = self._put_in(line)
-        after = line + ("f", "c" if put_in[0] != put_in[1] else "x", "b")[move]
+        if self.actors(state) == (CHANCE,):
+            after = f"{line} {move} "
+        else:
+            put_in = self._put_in(line)
+            after = line + ("f", "c" if put_in[0] != put_in[1] else "x", "b")[move]
         over = (a, b, after)
         return Step(over, reward=0.0 if self.actors(over) else self._won(over), public=after)
 
     def _put_in(self, line: str) -> list[float]:
         put_in = [0.0, 0.0]
-        for turn, letter in enumerate(line):
-            own, other = turn % 2, 1 - turn % 2
-            if letter == "b":
-                share = 1.0 if put_in[other] > 0 else 0.5
-                more = share * (self._spot.pot + 2 * put_in[other])
-                put_in[own] = min(put_in[other] + more, self._spot.stack)
-            elif letter == "c":
-                put_in[own] = put_in[other]
+        for letters in _letters(line):
+            begin = put_in[0]
+            for turn, letter in enumerate(letters):
+                own, other = turn % 2, 1 - turn % 2
+                if letter == "b":
+                    share = 1.0 if put_in[other] > begin else 0.5
+                    more = share * (self._spot.pot + 2 * put_in[other])
+                    put_in[own] = min(put_in[other] + more, self._spot.stack)
+                elif letter == "c":
+                    put_in[own] = put_in[other]
         return put_in
 
     def _won(self, state: tuple[int, int, str]) -> float:
@@ -131,21 +155,25 @@ class River(Rules[tuple[int, int, str]]):
         *hands, line = state
         at_stake = self._spot.pot / 2 + min(self._put_in(line))
         if line.endswith("f"):
-            return -at_stake if len(line) % 2 else at_stake
-        first, second = (
-            evaluate_cards(*self._spot.cards, *HANDS[self._spot.hands[hand]].tolist()) for hand in hands
-        )
+            return -at_stake if len(_letters(line)[-1]) % 2 else at_stake
+        board = [*self._spot.cards, *map(int, line.split(" ")[1:2])]
+        first, second = (evaluate_cards(*board, *HANDS[self._spot.hands[hand]].tolist()) for hand in hands)
         return at_stake * float(np.sign(second - first))
 
 
-class RiverOnTheWay(River):
-    """The same river with an even deal: first both players enter with probabilities given by their ranges.
+def _letters(line: str) -> list[str]:
+    """The letters of each street, without the dealt card."""
+    return line.split(" ")[::2]
 
-    A player who stays out pays something. The river is therefore a subgame, `depth:2`, and ranges are
+
+class OnTheWay(Streets):
+    """The same spot with an even deal: first both players enter with probabilities given by their ranges.
+
+    A player who stays out pays something. The spot is therefore a subgame, `depth:2`, and ranges are
     reaches.
     """
 
-    name = "river on the way"
+    name = "on the way"
 
     def __init__(self, spot: Spot):
         super().__init__(spot)
@@ -194,16 +222,24 @@ class RiverOnTheWay(River):
         left = [("", "")]
         while left:
             letters, line = left.pop()
-            player = solution.actor(line)
-            for hand in hands[player]:
-                rows[f"{player} {hand} {letters}"] = [
-                    float(p[hand]) for p in solution.strategy(line).values()
-                ]
-            for action in solution.strategy(line):
+            dealt = letters.split(" ")[1:2]
+            possible = [
+                [hand for hand in held if not {*map(int, dealt)} & {*HANDS[self._spot.hands[hand]].tolist()}]
+                for held in hands
+            ]
+            player, played = solution.actor(line), solution.strategy(line)
+            for hand in possible[player]:
+                rows[f"{player} {hand} {letters}"] = [float(p[hand]) for p in played.values()]
+            for action in played:
                 letter = {"check": "x", "call": "c", "fold": "f"}.get(action, "b")
-                if not self.actors((0, 0, letters + letter)):
-                    continue
-                left.append((letters + letter, f"{line}, {action}" if line else action))
+                after, spoken = letters + letter, f"{line}, {action}" if line else action
+                actors = self.actors((0, 0, after))
+                if actors == (CHANCE,):
+                    cards = cards_left(self._spot.cards).tolist()
+                    dealt_lines = [(f"{after} {card} ", f"{spoken}, {card_name(card)}") for card in cards]
+                    left += [pair for pair in dealt_lines if self.actors((0, 0, pair[0]))]
+                elif actors:
+                    left.append((after, spoken))
         return rows
 
 

@@ -576,10 +576,16 @@ class RandomGame:
         self.histories.pop()
 
     def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
+        for level in self._levels:
+            budget.claim(len(level.parent))
+            yield level
+
+    @functools.cached_property
+    def _levels(self) -> list[HistoryLevel]:
         ids: dict[Hashable, int] = {}
         row: dict[History, int] = {(): 0}
+        levels: list[HistoryLevel] = []
         for histories in self.histories:
-            budget.claim(len(histories))
             level = HistoryLevel(
                 parent=np.array([row[h[:-1]] for h in histories], np.int32),
                 actor=np.array([self.shape.turn(h)[0] for h in histories], np.uint8),
@@ -592,7 +598,8 @@ class RandomGame:
                 public=self._public(ids, histories),
             )
             row = {h: k for k, h in enumerate(histories)}
-            yield level
+            levels.append(level)
+        return levels
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
         return f"player {player}: {self.knows(player, tuple(history))}"

@@ -136,9 +136,9 @@ def test_random_games_by_hands_hold(seed: int) -> None:
 @pytest.mark.parametrize("player", [0, 1])
 def test_answers_off_random_menus_hold(player: int) -> None:
     findings = fuzz.Findings()
-    public, _ = fuzz_fronts.make_menu_bundle(10, 1, player, random_hands_shape)
-    fuzz_fronts.examine_off_tree(public, player, findings, public=True)
-    assert findings.held["off the menu: safe answers lose nothing"] > 0
+    public, _ = fuzz_fronts.make_menu_bundle(10, 3, player, random_hands_shape)
+    fuzz_fronts.examine_off_tree(public, player, findings, ["safe"])
+    assert findings.held["off the menu: safe answers keep every promise"] > 0
     fuzz_fronts.examine_off_tree(fuzz_fronts.make_menu_bundle(10, 4, player)[0], player, findings)
     assert not findings.violations, "\n".join(findings.violations)
 
@@ -146,6 +146,12 @@ def test_answers_off_random_menus_hold(player: int) -> None:
 def test_random_rivers_hold() -> None:
     findings = fuzz.Findings()
     fuzz_fronts.examine_spots(1, 3, findings)
+    assert not findings.violations, "\n".join(findings.violations)
+
+
+def test_a_random_turn_holds() -> None:
+    findings = fuzz.Findings()
+    fuzz_fronts.examine_turn(0, findings)
     assert not findings.violations, "\n".join(findings.violations)
 
 

@@ -20,7 +20,7 @@ from jaxgadget.holdem.solve import evaluate_spot, solve_spots
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.public import public_tree
-from tests.holdem.enumerated import River
+from tests.holdem.enumerated import Streets
 from tests.holdem.test_cards import draw_cards, order_of
 from tests.holdem.test_operators import brute_force, check_some_hands
 from tests.holdem.test_ranges import FIRST, SECOND
@@ -100,7 +100,7 @@ def test_a_river_is_the_enumerated_game():
         menus=SMALL,
     )
     assert [int((weights > 0).sum()) for weights in spot.range_weights] == [14, 14]
-    tree = jg.enumerate_game(jg.load(River(spot)))
+    tree = jg.enumerate_game(jg.load(Streets(spot)))
     listed = jg.evaluate_policy(jg.Policy.uniform(tree))
     uniform = evaluate_spot(spot, Policy.uniform(public_tree(spot)))
     assert uniform.ev[0] - 50 == pytest.approx(float(listed.value[0]), abs=1e-9)

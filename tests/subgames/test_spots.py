@@ -21,7 +21,7 @@ from jaxgadget.holdem.solve import SpotSolution, evaluate_spot
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.subgames.spots import SpotRefinement, refine_spots
 from jaxgadget.util.locks import hold
-from tests.holdem.enumerated import RiverOnTheWay
+from tests.holdem.enumerated import OnTheWay
 from tests.holdem.test_solve import SMALL, random_play
 from tests.solving import settings
 
@@ -53,14 +53,14 @@ def blueprint(seed: int = 0) -> SpotSolution:
 
 
 @functools.cache
-def on_the_way() -> tuple[RiverOnTheWay, jg.Policy]:
-    rules = RiverOnTheWay(SPOT)
+def on_the_way() -> tuple[OnTheWay, jg.Policy]:
+    rules = OnTheWay(SPOT)
     tree = jg.enumerate_game(jg.load(rules))
     return rules, jg.Policy.from_dict(tree, rules.blueprint(blueprint()))
 
 
 def rows_of(refinement: SpotRefinement) -> dict[str, list[float]]:
-    return RiverOnTheWay(SPOT).blueprint(refinement.solution)
+    return OnTheWay(SPOT).blueprint(refinement.solution)
 
 
 def check_refinement(gadgets: Sequence[jg.Gadget], player: int, iterations: int = 5) -> None:

@@ -409,9 +409,9 @@ LEFT_OUT = {
     "continuation/guard": TIMES,
     "continuation/networks": "training takes 93 s of processor time, and its errors depend on rounding",
     "nested/throughput": TIMES,
-    "nested/paper_sizes": "listing the smaller game takes two minutes and 5 GB",
+    "nested/paper_sizes": "listing the smaller game takes two minutes and 5 GB, solving it by hands 40 s",
     "nested/by_hands": "a blueprint takes a minute and 4 GB, a search seven and 9 GB",
-    "performance/profile": "all its numbers are times, or XLA's counts, which its version determines",
+    "performance/profile": "times, and counts of compiled operations, which belong to the measured code",
     **{f"performance/{name}": TIMES for name in ("machine", "peers", "lanes", "sharing", "machines")},
 }
 """Experiments without a recomputed cell, with the reason."""
