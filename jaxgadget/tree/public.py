@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.core.host import HandEntries, HandTreeplex, HostTreeplex, Rounding, exact_size
-from jaxgadget.games.game import ACTOR_BIT, CHANCE, DEFAULT_MAX_HISTORIES, Game, Move
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, DEFAULT_MAX_HISTORIES, Game, Move, TooLargeError
 from jaxgadget.games.hands import (
     NODE_BYTES,
     SEQUENCE_BYTES,
@@ -550,12 +550,12 @@ def public_tree(game: Game | HandsGame | DealsHands | Tree, *, memory_limit: int
 
 
 def _check_size(game: KnowsPublicSize, memory_limit: int | None) -> None:
-    """Raises ValueError if the hand form of a game and a solve of it need more memory than there is."""
+    """Raises TooLargeError if the hand form of a game and a solve of it need more memory than there is."""
     num_nodes, num_sequences = game.public_size
     needed = NODE_BYTES * num_nodes + SEQUENCE_BYTES * num_sequences
     available = host_memory() if memory_limit is None else memory_limit
     if available is not None and needed > available:
-        raise ValueError(
+        raise TooLargeError(
             f"{getattr(game, 'name', game)} in hand form: {num_nodes:,} public nodes and {num_sequences:,} "
             f"sequences take at least {megabytes(needed)} of memory, but {megabytes(available)} is "
             "available; expected a larger memory_limit, or a smaller game"
