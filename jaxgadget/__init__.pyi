@@ -46,6 +46,7 @@ from .holdem.translate import translate_solution as translate_solution
 from .learn.critic import NetworkCritic as NetworkCritic
 from .learn.critic import load_critic as load_critic
 from .learn.critic import train_critic as train_critic
+from .learn.critic_lesson import VTrace as VTrace
 from .learn.distillation import Distil as Distil
 from .learn.mirror_descent import MirrorDescent as MirrorDescent
 from .learn.network import NetworkValues as NetworkValues
@@ -262,6 +263,7 @@ __all__ = [
     "TranslatingPlayer",
     "UniformPrior",
     "Unsafe",
+    "VTrace",
     "ValueFunction",
     "as_policy",
     "best_nash",

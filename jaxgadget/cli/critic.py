@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import Annotated
+from typing import Annotated, Literal
 
 from jaxgadget.cli.fields import Fields, option, request
 from jaxgadget.cli.leaves import DEFAULT_ENTRIES, SearchBlueprintOptions
@@ -24,14 +24,19 @@ class CriticOptions:
     """Continuations at the limit of searches.
 
     Attributes:
-      k: number of strategies that each player chooses from at the limit: the blueprint, and the blueprint
-        with the probabilities of one class of actions each multiplied by `--factor`; at most one more than
-        the game has actions.
-      factor: factor of a class of actions.
+      k: number of strategies that each player chooses from at the limit; the first is the blueprint.
+      continuations: the other strategies: `biased` multiplies the blueprint's probabilities of one class of
+        actions each by `--factor`, for at most one more strategy than the game has actions; `learned` moves
+        the blueprint in directions of its own improvement, which are learned along with the critic.
+      factor: for biased: factor of a class of actions.
+      targets: `branch` learns from each game one value of one state; `vtrace`, as SePoT, all values of all
+        its states, corrected by ratios of probabilities.
     """
 
     k: int = option(DEFAULT_ENTRIES, metavar="K", min=1)
-    factor: float = option(10.0, metavar="F")
+    continuations: Literal["biased", "learned"] = "biased"
+    factor: float | None = option(None, metavar="F", default="10")
+    targets: Literal["branch", "vtrace"] = "branch"
 
 
 def train_critic(
@@ -50,6 +55,8 @@ def train_critic(
     continuations, learned from games of the blueprint.
     """
     output.check()
+    if options.continuations == "learned" and options.factor is not None:
+        raise ValueError("--factor has no effect with --continuations learned; leave it out")
     policy = blueprints.load_network(game)
     from jaxgadget.learn.critic import train_critic as train
     from jaxgadget.learn.options import TrainerConfig
@@ -65,7 +72,14 @@ def train_critic(
     )
     with keeping_steps(training.out, training.steps):
         trained = train(
-            policy, options.k, factor=options.factor, config=config, folder=training.out, progress=True
+            policy,
+            options.k,
+            continuations=options.continuations,
+            factor=options.factor,
+            targets=options.targets,
+            config=config,
+            folder=training.out,
+            progress=True,
         )
     output.write_json(critic_record(trained, training.steps))
     use = ["jaxgadget", "match", game.game, "--blueprint", blueprints.only(), "--leaf", str(training.out)]

@@ -3,15 +3,16 @@
 A critic sees both players' features, as a rule the whole state, and has a value for each pair of
 continuations, as at a depth limit each player chooses how the game goes on (Brown, Sandholm and Amos 2018;
 Kubíček, Burch and Lisý 2024). Continuations are the policy network and the network biased to classes of
-actions, as in a portfolio.
+actions, as in a portfolio, or transformations of it that are learned along with the critic.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import operator
 import os
 import time
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -21,9 +22,10 @@ import pandas as pd
 from jaxgadget.games.checks import check_machine
 from jaxgadget.games.machine import StateMachine, sum_of_returns
 from jaxgadget.learn.actor_critic import measure_game
+from jaxgadget.learn.continuations import Biased, Continuations, Learned, action_weights
+from jaxgadget.learn.critic_lesson import CRITIC, DIRECTIONS, BranchLesson, VTrace, VTraceLesson
 from jaxgadget.learn.options import TrainerConfig
-from jaxgadget.learn.rollouts import play_by
-from jaxgadget.learn.trainer import Stateless, Trainer, TrainingResult
+from jaxgadget.learn.trainer import Trainer, TrainingResult
 from jaxgadget.networks.checkpoints import (
     NetworkKind,
     last_step,
@@ -45,10 +47,13 @@ from jaxgadget.policy.network import (
     check_game,
     check_shape,
     check_trained,
-    state_policy,
+    policy_shape,
+    with_seat,
 )
+from jaxgadget.policy.policy import Policy
 from jaxgadget.policy.portfolio import FACTOR, SIZE
 from jaxgadget.policy.positions import StatePositions
+from jaxgadget.policy.states import policy_of_states
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.states import states_at
 from jaxgadget.tree.tree import TreeGame
@@ -65,18 +70,11 @@ KIND = NetworkKind(name="critic", version=1, writer="train_critic")
 ROWS = 1 << 16
 """Maximum number of histories whose states are found at a time."""
 
+BIASED, LEARNED = "biased", "learned"
+"""Kinds of continuations."""
 
-def action_weights(num_actions: int, num_entries: int, factor: float) -> FloatArray:
-    """`[K, A]` factors of actions in each continuation: all 1, then `factor` for one class of actions each.
-
-    Classes are neighbouring actions, as evenly as possible.
-    """
-    weights = np.ones((num_entries, num_actions))
-    if num_entries == 1:
-        return weights
-    for entry, actions in enumerate(np.array_split(np.arange(num_actions), num_entries - 1), 1):
-        weights[entry, actions] = factor
-    return weights
+BRANCH, V_TRACE = "branch", "vtrace"
+"""Kinds of targets."""
 
 
 def _inputs(machine: StateMachine[Any], state: Any) -> FloatArray:
@@ -92,8 +90,8 @@ class NetworkCritic:
       machine: rules of the game.
       shape: its architecture.
       scale: unit of its outputs.
-      num_entries: number of continuations, K.
-      weights: its parameters.
+      continuations: the strategies whose values it has.
+      weights: its parameters, and those of learned continuations.
       policy: `policy_digest` of the network whose continuations it values.
       name: name for tables: its folder, otherwise `critic`.
     """
@@ -101,7 +99,7 @@ class NetworkCritic:
     machine: StateMachine[Any]
     shape: PerceptronShape
     scale: float
-    num_entries: int
+    continuations: Continuations
     weights: Weights
     policy: str = ""
     name: str = "critic"
@@ -114,6 +112,11 @@ class NetworkCritic:
         """Digest of its weights and scale."""
         return digest(np.asarray(self.scale), *map(np.asarray, jax.tree.leaves(self.weights)))
 
+    @property
+    def num_entries(self) -> int:
+        """Number of continuations of each player, K."""
+        return self.continuations.size
+
     def values(self, state: Any) -> FloatArray:
         """`[n, K, K]` player 0's expected payoffs at n states in NumPy, for each pair of continuations."""
         inputs = _inputs(self.machine, state)
@@ -122,9 +125,40 @@ class NetworkCritic:
             padded = np.zeros((size, self.shape.inputs), np.float32)
             padded[: rows.stop - rows.start] = inputs[rows]
             with precision(np.float32):
-                outputs = np.asarray(_evaluate(self.shape, self.weights, padded))
+                outputs = np.asarray(_evaluate(self.shape, self.weights[CRITIC], padded))
             values[rows] = outputs[: rows.stop - rows.start]
         return self.scale * values.reshape(-1, self.num_entries, self.num_entries)
+
+    def portfolio(self, policy: NetworkPolicy, tree: HistoryTree) -> Policy:
+        """The K continuations of each player, one per lane, in a tree of the game.
+
+        `ExactValues` of it are the values that the critic has learned.
+
+        Args:
+          policy: the network that the critic was trained for.
+          tree: the tree, whole or from a public state.
+
+        Raises:
+          ValueError: if the network is another one, or the tree is of another game.
+        """
+        check_game(self.machine.name, tree.game, repr(self))
+        if policy_digest(policy) != self.policy:
+            raise ValueError(f"policy={policy!r}: expected the network that {self!r} was trained for")
+
+        def continued(state: Any, player: int) -> FloatArray:
+            """`[K, A, n]` probabilities of all continuations."""
+            inputs = with_seat(np.asarray(self.machine.features(state, player)).T, player)
+            legal = np.asarray(self.machine.legal(state, player)).T
+            own, weights = policy.rows(inputs, legal), self.weights.get(DIRECTIONS, {})
+            with precision(np.float32):
+                made = _continue(self.continuations, weights, own.astype(np.float32), inputs, legal)
+            rows = np.asarray(made, np.float64)
+            return np.moveaxis(rows / np.maximum(rows.sum(axis=-1, keepdims=True), 1e-30), 0, -1)
+
+        def entry(number: int) -> Policy:
+            return policy_of_states(tree, lambda state, player: continued(state, player)[number], f"{number}")
+
+        return Policy.stack([entry(number) for number in range(self.num_entries)])
 
     def baseline(self, games: StatePositions) -> FloatArray:
         """`[n]` player 0's payoff if both players follow the policy, for `play_players(baseline=…)`."""
@@ -147,76 +181,12 @@ class NetworkCritic:
 _evaluate = compiled(evaluate, static_argnums=0)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CriticLesson(Stateless):
-    """The `Lesson` of a critic by branching: an unbiased target for one pair of continuations a game.
-
-    A game follows a mixture of the policy and uniform play, with a random share for each player, up to a
-    random step, and then a random pair of continuations to its end. The value of this pair at the state of
-    the step is the expected return.
-
-    Attributes:
-      policy: weights of the policy network.
-      action_weights: `[K, A]` of the continuations.
-      scale: unit of the critic's outputs.
-      half: half of the sum of both players' returns.
-      key: random key.
-      machine: the rules.
-      policy_shape: architecture of the policy network.
-      shape: architecture of the critic.
-      batch_size: games per step.
-    """
-
-    policy: Weights
-    action_weights: jax.Array
-    scale: jax.Array
-    half: jax.Array
-    key: jax.Array
-    machine: StateMachine[Any] = dataclasses.field(metadata={"static": True})
-    policy_shape: PerceptronShape = dataclasses.field(metadata={"static": True})
-    shape: PerceptronShape = dataclasses.field(metadata={"static": True})
-    batch_size: int = dataclasses.field(metadata={"static": True})
-
-    def loss(self, weights: Weights, carried: None, step: jax.Array) -> jax.Array:
-        """Mean squared error over the games of a step, in units of `scale`²."""
-        inputs, entries, returns, goes_on = self.branch(step)
-        table = evaluate(self.shape, weights, inputs)
-        size = len(self.action_weights)
-        values = jnp.take_along_axis(table, (entries[0] * size + entries[1])[:, None], axis=1)[:, 0]
-        squares = jnp.where(goes_on, jnp.square(values - returns), 0)
-        return jnp.sum(squares) / jnp.maximum(jnp.sum(goes_on), 1).astype(jnp.float32)
-
-    def branch(self, step: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-        """One state of each game of a step, with a target.
-
-        Returns:
-          `[n, 2F]` inputs, `[2, n]` both players' continuations, `[n]` returns in units of `scale`, and `[n]`
-          a mask of the games that are not over at this step.
-        """
-        n, key = self.batch_size, jax.random.fold_in(self.key, step)
-        keys = [jax.random.fold_in(key, number) for number in range(4)]
-        branched = jax.random.randint(keys[0], (n,), 0, self.machine.max_moves)
-        entries = jax.random.randint(keys[1], (2, n), 0, len(self.action_weights))
-        share = jax.random.uniform(keys[2], (2, n))
-        network = state_policy(self.machine, self.policy_shape, self.policy)
-
-        def policy_at(move: jax.Array) -> Any:
-            def probabilities(state: Any, player: int) -> jax.Array:
-                own, legal = network(state, player), self.machine.legal(state, player).astype(jnp.float32)
-                uniform = legal / jnp.maximum(legal.sum(axis=0), 1)
-                mixture = (1 - share[player]) * own + share[player] * uniform
-                continued = own * self.action_weights[entries[player]].T
-                return jnp.where(move < branched, mixture, continued / continued.sum(axis=0))
-
-            return probabilities
-
-        games = play_by(self.machine, policy_at, keys[3], jnp.int32(0), n)
-        row = jnp.arange(n)
-        inputs = games.features[branched, :, row].reshape(n, -1).astype(jnp.float32)
-        returns = (games.returns[0] - self.half) / self.scale
-        goes_on = games.acting[branched, :, row].any(axis=1) | (games.outcome[branched, row] >= 0)
-        return inputs, entries, returns, goes_on
+@compiled
+def _continue(
+    continuations: Continuations, weights: Weights, own: jax.Array, inputs: jax.Array, legal: jax.Array
+) -> jax.Array:
+    """`[n, K, A]` continuations."""
+    return continuations(weights, own, inputs, legal)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -237,7 +207,9 @@ def train_critic(
     policy: NetworkPolicy,
     num_entries: int = SIZE,
     *,
-    factor: float = FACTOR,
+    continuations: Literal["biased", "learned"] = BIASED,
+    factor: float | None = None,
+    targets: Literal["branch", "vtrace"] | VTrace = BRANCH,
     config: TrainerConfig | None = None,
     folder: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
@@ -248,9 +220,15 @@ def train_critic(
 
     Args:
       policy: the blueprint.
-      num_entries: K, continuations of each player, at most one more than the game has actions: the policy,
-        and the policy with the probabilities of one class of actions each multiplied by `factor`.
-      factor: positive factor of a class.
+      num_entries: K, continuations of each player, the policy first; with `biased` at most one more than the
+        game has actions, with `learned` at least two.
+      continuations: `biased`: the policy with the probabilities of one class of actions each multiplied by
+        `factor`. `learned`: the policy moved in directions that are learned along with the critic, those of
+        its own improvement on random batches of games; see `jaxgadget.learn.critic_lesson`.
+      factor: positive factor of a class of `biased`, by default 10.
+      targets: `branch`: every game gives an unbiased target of one value of one state. `vtrace`, or a
+        `VTrace` with other settings: a game gives targets of all values of all its states, which depend on
+        the critic's own values and on ratios of probabilities, as in SePoT (Kubíček, Burch and Lisý 2024).
       config: settings of the training; `batch_size` is the number of games per step.
       folder: folder for checkpoints and the log; a training stored there is resumed.
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
@@ -263,49 +241,93 @@ def train_critic(
     began, config = time.perf_counter(), TrainerConfig.of(config)
     machine = policy.machine
     check_machine(machine)
-    size = check_whole_number("num_entries", num_entries, 1, machine.num_actions + 1)
-    if not is_finite_number(factor) or factor <= 0:
-        raise ValueError(f"factor={factor!r}: expected a positive number, such as {FACTOR:g}")
-    shape = critic_shape(machine, size, config.width, config.depth)
-    config.check_room(shape.inputs, shape.outputs)
-    half = sum_of_returns(machine) / 2
+    trace = _find_targets(targets)
     with precision(np.float32):
+        given = _make_continuations(policy, num_entries, continuations, factor, config)
+        shape = critic_shape(machine, given.size, config.width, config.depth)
+        config.check_room(shape.inputs, shape.outputs)
         scale = measure_game(machine, config.seed).scale
-        lesson = CriticLesson(
-            policy=policy.weights,
-            action_weights=jnp.asarray(action_weights(machine.num_actions, size, factor), jnp.float32),
-            scale=jnp.float32(scale),
-            half=jnp.float32(half),
-            key=jax.random.key(config.seed),
-            machine=machine,
-            policy_shape=policy.shape,
-            shape=shape,
-            batch_size=config.batch_size,
-        )
+        weights = {CRITIC: initial_weights(shape, config.seed)}
+        if isinstance(given, Learned):
+            weights[DIRECTIONS] = given.initial_weights(config.seed + 1)
+        task: dict[str, Any] = {
+            "policy": policy.weights,
+            "continuations": given,
+            "scale": jnp.float32(scale),
+            "half": jnp.float32(sum_of_returns(machine) / 2),
+            "key": jax.random.key(config.seed),
+            "machine": machine,
+            "policy_shape": policy.shape,
+            "shape": shape,
+            "batch_size": config.batch_size,
+        }
+        lesson = BranchLesson(**task) if trace is None else VTraceLesson(**task, method=trace)
         critic = NetworkCritic(
             machine=machine,
             shape=shape,
             scale=scale,
-            num_entries=size,
-            weights=initial_weights(shape, config.seed),
+            continuations=given,
+            weights=weights,
             policy=policy_digest(policy),
         )
         if folder is not None:
             critic.name = os.fspath(folder)
-        described = {
+        how = {"targets": BRANCH} if trace is None else {"targets": V_TRACE, **trace.describe()}
+        described: dict[str, Any] = {
             "game": machine.name,
-            "architecture": dataclasses.asdict(shape),
-            "num_entries": size,
+            "architecture": {CRITIC: dataclasses.asdict(shape)},
+            "num_entries": given.size,
+            "continuations": continuations,
             "scale": scale,
             "policy": critic.policy,
-            "training": config.describe() | {"factor": float(factor)},
+            "training": config.describe() | how,
         }
+        if isinstance(given, Learned):
+            described["architecture"][DIRECTIONS] = dataclasses.asdict(given.shape)
+        else:
+            described["factor"] = float(FACTOR if factor is None else factor)
         with open_training(folder, described, KIND) as keeper:
             trainer = Trainer(config, lesson, critic.weights, lambda weights: {}, keeper, began)
             with progress_bar("training", config.steps, progress) as report:
                 trainer.train(report)
         critic.weights = trainer.progress.weights
     return CriticTraining(critic=critic, log=pd.DataFrame(trainer.log), seconds=trainer.seconds())
+
+
+def _find_targets(targets: object) -> VTrace | None:
+    """Settings of V-trace; None for branch targets."""
+    if isinstance(targets, VTrace):
+        return targets
+    if targets not in (BRANCH, V_TRACE):
+        raise ValueError(f"targets={targets!r}: expected {BRANCH!r}, {V_TRACE!r} or a VTrace")
+    return VTrace() if targets == V_TRACE else None
+
+
+def _make_continuations(
+    policy: NetworkPolicy, num_entries: object, kind: object, factor: object, config: TrainerConfig
+) -> Biased | Learned:
+    """The continuations; ValueError if an argument is out of range."""
+    if kind == LEARNED:
+        if factor is not None:
+            raise ValueError(f"factor={factor!r} has no effect with continuations={LEARNED!r}; leave it out")
+        size = check_whole_number("num_entries", num_entries, 2)
+        learned = Learned.of(policy.shape, size, config.width, config.depth)
+        config.check_room(learned.shape.inputs, learned.shape.outputs)
+        return learned
+    if kind != BIASED:
+        raise ValueError(f"continuations={kind!r}: expected {BIASED!r} or {LEARNED!r}")
+    num_actions = policy.machine.num_actions
+    size = check_whole_number("num_entries", num_entries, 1, num_actions + 1)
+    return _biased(num_actions, size, FACTOR if factor is None else factor)
+
+
+def _biased(num_actions: int, num_entries: int, factor: object) -> Biased:
+    if not is_finite_number(factor) or factor <= 0:
+        raise ValueError(f"factor={factor!r}: expected a positive number, such as {FACTOR:g}")
+    with precision(np.float32):
+        return Biased(
+            action_weights=jnp.asarray(action_weights(num_actions, num_entries, factor), jnp.float32)
+        )
 
 
 def critic_shape(machine: StateMachine[Any], num_entries: int, width: int, depth: int) -> PerceptronShape:
@@ -332,23 +354,39 @@ def load_critic(folder: str | os.PathLike[str], game: TreeGame) -> NetworkCritic
     """
     description, label = read_description(folder, KIND), KIND.label(folder)
     with parsing(folder, KIND):
-        counts: Any = description["architecture"]
-        shape = PerceptronShape(**{name: int(count) for name, count in counts.items()})
-        size, scale = int(description["num_entries"]), float(description["scale"])
+        shapes = {
+            name: PerceptronShape(**{key: operator.index(count) for key, count in counts.items()})
+            for name, counts in description["architecture"].items()
+        }
+        shape, size, scale = shapes[CRITIC], int(description["num_entries"]), float(description["scale"])
+        kind = description["continuations"]
+        if (
+            size < 1
+            or not 0 < scale < np.inf
+            or shapes.keys() != {CRITIC, *[DIRECTIONS] * (kind == LEARNED)}
+            or kind not in (BIASED, LEARNED)
+        ):
+            raise ValueError(f"num_entries {size}, scale {scale}, continuations {kind!r} of {[*shapes]}")
         steps = int(description["training"]["steps"])
         policy = str(description["policy"])
-        if size < 1 or not 0 < scale < np.inf:
-            raise ValueError(f"num_entries {size}, scale {scale}")
+        factor = float(description["factor"]) if kind == BIASED else None
     machine = check_game(str(description["game"]), game, label)
     expected = critic_shape(machine, size, shape.width, shape.depth)
     check_shape(shape, expected, machine.name, label)
-    weights = restore_weights(folder, abstract_weights(shape), KIND)
+    given: Biased | Learned
+    if kind == LEARNED:
+        given = Learned.of(policy_shape(machine, 1, 0), size, shape.width, shape.depth)
+        check_shape(shapes[DIRECTIONS], given.shape, machine.name, label)
+    else:
+        given = _biased(machine.num_actions, size, factor)
+    like = {name: abstract_weights(shape) for name, shape in shapes.items()}
+    weights = restore_weights(folder, like, KIND)
     check_trained(weights, last_step(folder), steps, label)
     return NetworkCritic(
         machine=machine,
         shape=shape,
         scale=scale,
-        num_entries=size,
+        continuations=given,
         weights=weights,
         policy=policy,
         name=os.fspath(folder),

@@ -77,6 +77,45 @@ def v_trace(
     return jax.lax.scan(step, start, (values, ratio, acting, rewards), reverse=True)[1]
 
 
+def state_v_trace(
+    values: jax.Array,
+    returns: jax.Array,
+    goes_on: jax.Array,
+    *,
+    ratio: jax.Array,
+    decay: float = 1.0,
+    rho_bar: float = jnp.inf,
+    c_bar: float = jnp.inf,
+) -> jax.Array:
+    """`[T, ...]` V-trace targets of the values of states, whose every move is one decision; 0 after the end.
+
+    Args:
+      values: `[T, ...]` values of the states to player 0.
+      returns: `[...]` player 0's at the end.
+      goes_on: `[T, ...]` mask of the states before the end.
+      ratio: `[T, ...]` probability of the move under the policies to evaluate, divided by that under those
+        that played; 1 for moves of chance and after the end.
+      decay: λ.
+      rho_bar: as for `v_trace`.
+      c_bar: as for `v_trace`.
+    """
+
+    def alone(x: jax.Array, axis: int) -> jax.Array:
+        """With another player who never acts."""
+        return jnp.stack([x, jnp.zeros_like(x)], axis=axis)
+
+    targets = v_trace(
+        alone(values, 1),
+        alone(returns, 0),
+        alone(goes_on, 1),
+        ratio=jnp.stack([ratio, jnp.ones_like(ratio)], axis=1),
+        decay=decay,
+        rho_bar=rho_bar,
+        c_bar=c_bar,
+    )
+    return targets.value[:, 0]
+
+
 def action_values(
     values: jax.Array, outcome: jax.Array, action: jax.Array, probability: jax.Array
 ) -> jax.Array:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -27,7 +28,7 @@ from jaxgadget.learn.actor_critic import VALUE, ActorCritic, check_room, measure
 from jaxgadget.learn.estimators import action_values, neurd_loss, v_trace
 from jaxgadget.learn.options import PolicyTrainingConfig, check_number
 from jaxgadget.learn.policy_lesson import PolicyTask
-from jaxgadget.learn.rollouts import by_game, split
+from jaxgadget.learn.rollouts import Rollouts, by_game, split
 from jaxgadget.networks.perceptron import PerceptronShape, Weights, evaluate
 from jaxgadget.policy.network import POLICY
 
@@ -35,7 +36,7 @@ LARGEST_FORCE = 1e4
 """Clip of NeuRD's advantages."""
 
 ROOM = 1.5
-"""Room for decisions in a step, relative to the mean of as many games under the uniform policy."""
+"""Usual room for decisions in a step, relative to the mean of as many games under the uniform policy."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,13 +119,16 @@ class Networks(NamedTuple):
 class RNaDLesson:
     """A `Lesson` of games that the current policy plays against itself.
 
+    Compiled code has arrays of fixed sizes: networks are evaluated at `capacity` places for decisions, and in
+    the rare steps with more decisions at all places of a game's moves, so that no game is left out.
+
     Attributes:
       key: random key.
       scale: unit of values.
       networks: both networks and the rules.
       method: settings.
       batch_size: number of games of a step.
-      capacity: C, maximum number of decisions of a step; games that exceed it are left out.
+      capacity: usual room for decisions of a step; a step with more has room for as many as can be.
     """
 
     key: jax.Array
@@ -152,10 +156,30 @@ class RNaDLesson:
 
     def loss(self, weights: Weights, carried: Networks, step: jax.Array) -> jax.Array:
         """NeuRD's loss and the squared error of the values, means over each player's decisions."""
-        method, networks = self.method, self.networks
         key = jax.random.fold_in(self.key, step)
-        games, every_input = networks.play(jax.lax.stop_gradient(weights), key, self.batch_size)
-        rows, count = self._rows(games.acting)
+        games, inputs = self.networks.play(jax.lax.stop_gradient(weights), key, self.batch_size)
+        count, most = jnp.sum(games.acting, dtype=jnp.int32), games.acting.size
+
+        def learn(capacity: int) -> Callable[[], jax.Array]:
+            return lambda: self._loss(weights, carried, step, games, inputs, capacity)
+
+        if self.capacity >= most:
+            return learn(most)()
+        return jax.lax.cond(count <= self.capacity, learn(self.capacity), learn(most))
+
+    def _loss(
+        self,
+        weights: Weights,
+        carried: Networks,
+        step: jax.Array,
+        games: Rollouts,
+        every_input: jax.Array,
+        capacity: int,
+    ) -> jax.Array:
+        """The loss of games with at most `capacity` decisions, given the networks' inputs."""
+        method, networks = self.method, self.networks
+        flat = by_game(games.acting)
+        (rows,) = jnp.nonzero(flat, size=capacity, fill_value=len(flat))
 
         def take(x: jax.Array) -> jax.Array:
             """`[C, ...]` at the decisions, of `[T, 2, n, ...]`."""
@@ -164,8 +188,8 @@ class RNaDLesson:
         def put(x: jax.Array) -> jax.Array:
             """`[T, 2, n]` with `[C]` numbers at the decisions, otherwise 0."""
             moves, _, n = games.acting.shape
-            flat = jnp.zeros(n * moves * 2, x.dtype).at[rows].set(x, mode="drop")
-            return jnp.moveaxis(flat.reshape(n, moves, 2), 0, 2)
+            placed = jnp.zeros(n * moves * 2, x.dtype).at[rows].set(x, mode="drop")
+            return jnp.moveaxis(placed.reshape(n, moves, 2), 0, 2)
 
         inputs, legal = take(every_input), take(games.legal)
         logits = evaluate(networks.policy, weights[POLICY], inputs)
@@ -178,17 +202,10 @@ class RNaDLesson:
         gains = action_values(values, take(traced.outcome), take(games.action), take(games.probability))
         neurd = neurd_loss(logits, legal, gains - penalty, threshold=method.threshold, clip=LARGEST_FORCE)
         error = jnp.square(networks.values(weights, inputs) - take(traced.value))
-        is_row, player = jnp.arange(len(rows)) < count, rows % 2
+        is_row, player = rows < len(flat), rows % 2
         own = jnp.stack([is_row & (player == each) for each in (0, 1)]).astype(jnp.float32)
         share = jnp.sum(own / jnp.maximum(jnp.sum(own, axis=1, keepdims=True), 1), axis=0)
         return jnp.sum(share * (neurd + method.value_weight * error))
-
-    def _rows(self, acting: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """`[C]` places of the decisions in the order of `by_game`, and their number; complete games only."""
-        used = jnp.cumsum(jnp.sum(acting, axis=(0, 1), dtype=jnp.int32)) <= self.capacity
-        chosen = by_game(acting & used[None, None])
-        (rows,) = jnp.nonzero(chosen, size=self.capacity, fill_value=len(chosen))
-        return rows, jnp.sum(chosen, dtype=jnp.int32)
 
     def _regular(self, carried: Networks, inputs: jax.Array, legal: jax.Array, step: jax.Array) -> jax.Array:
         """Logarithms of π_reg, up to constants."""

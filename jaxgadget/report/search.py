@@ -337,7 +337,7 @@ def critic_record(training: CriticTraining, steps: int) -> dict[str, Any]:
 def critic_table(training: CriticTraining, steps: int) -> Table:
     """The last loss, in payoff units."""
     rows: list[Row] = [
-        {"over": "returns, whose noise is included", "error": _root_loss(training) * training.critic.scale}
+        {"over": "targets, whose noise is included", "error": _root_loss(training) * training.critic.scale}
     ]
     table = rows_to_table(rows, [text("over"), number("error")])
     table.title = table_title(f"{training.critic.machine.name}: root of the loss after {steps} steps")
