@@ -13,7 +13,7 @@ from tests.policy.test_network import make, write
 
 GAME = "goofspiel(imp_info=True,num_cards=4,points_order=descending)"
 TRAIN = ("train-critic", GAME, "--k", 3, "--steps", 4, "--width", 8, "--batch-size", 16)
-LEARNED = (*TRAIN, "--continuations", "learned")
+LEARNED = ("train-critic", GAME, "--continuations", "learned")
 MATCH = ("match", GAME, "--matches", 2, "--iterations", 5, "--gadget", "max-margin", "--prior", "none")
 
 
