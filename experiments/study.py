@@ -7,8 +7,10 @@ import dataclasses
 import hashlib
 import inspect
 import json
+import multiprocessing
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 import pandas as pd
@@ -30,6 +32,7 @@ WIDTH = 160
 """Maximum line length of tables in files."""
 
 Choice = TypeVar("Choice")
+Result = TypeVar("Result")
 Tables = pd.DataFrame | Mapping[str, pd.DataFrame]
 """A table, or several by title."""
 
@@ -130,6 +133,14 @@ class Settings:
                 frame.to_parquet(file, index=False)
             drop_many_programs()
         return pd.read_parquet(path)
+
+
+def apart(settings: Settings, do: Callable[..., Result], *arguments: Any) -> Result:
+    """The result of a function in a separate process, whose memory is measured and released."""
+    if settings.smoke:
+        return do(*arguments)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        return process.submit(do, *arguments).result()
 
 
 def _rows_of(data: pd.DataFrame | None, key: Mapping[str, Any]) -> pd.DataFrame | None:

@@ -6,18 +6,16 @@ Goofspiel 6 and Liar's Dice 2×3, minutes on two cores; `paper_sizes` has the ne
 from __future__ import annotations
 
 import functools
-import multiprocessing
 import sys
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from typing import Any, TypeVar
 
 import pandas as pd
 
 from experiments.common import peak_bytes, titled
 from experiments.nested.common import DEPTH, ENTRIES, SMALL, enumerated, gadgets
-from experiments.study import Settings
+from experiments.study import Settings, apart
 from jaxgadget import Policy, Solver, enable_compilation_cache, make_blueprints, solve
 from jaxgadget.gadgets.gadget import describe
 from jaxgadget.policy.portfolio import make_portfolio
@@ -58,14 +56,6 @@ def compute_games(settings: Settings, name: str, games: Mapping[str, Mapping[str
         search_one = functools.partial(apart, settings, search, settings, bracket)
         tables += [solved, settings.gather(name, searches, search_one)]
     return pd.concat(tables, ignore_index=True)
-
-
-def apart(settings: Settings, do: Callable[..., Result], *arguments: Any) -> Result:
-    """The result of a function in a separate process, whose memory is measured and released."""
-    if settings.smoke:
-        return do(*arguments)
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-        return process.submit(do, *arguments).result()
 
 
 class Notes:

@@ -195,7 +195,23 @@ class MirrorDescentLesson:
         rows = self.batches.rows(step)
         root = jnp.sqrt((step // self.inner + 1).astype(jnp.float32))
         eta, alpha = self.eta / root, self.alpha / root
-        pull = carried["log_policy"][rows] + eta * carried["values"][rows]  # the magnet adds a constant
-        logits = jnp.where(self.batches.legal[rows], pull / (1 + alpha * eta), ILLEGAL)
-        best = jax.nn.log_softmax(logits, axis=1)
+        best = next_policy(
+            carried["log_policy"][rows], carried["values"][rows], self.batches.legal[rows], eta, alpha
+        )
         return jnp.mean(jnp.sum(jnp.exp(best) * (best - self.batches.log_policy(weights, rows)), axis=1))
+
+
+def next_policy(
+    log_policy: jax.Array, values: jax.Array, legal: jax.Array, eta: jax.Array, alpha: jax.Array
+) -> jax.Array:
+    """`[n, A]` logarithms of the minimiser of an iteration's objective at n infosets.
+
+    Args:
+      log_policy: `[n, A]` logarithms of π_t.
+      values: `[n, A]` values of actions under it.
+      legal: `[n, A]` mask of legal actions.
+      eta: η_t.
+      alpha: α_t.
+    """
+    pull = log_policy + eta * values  # the magnet adds a constant
+    return jax.nn.log_softmax(jnp.where(legal, pull / (1 + alpha * eta), ILLEGAL), axis=1)
