@@ -65,7 +65,9 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     for game, part in frame.groupby("game", sort=False):
         column = {"network": pair(part.drop_duplicates("player")["blueprint_exploitability"])}
         for (gadget, prior), rows in part.groupby(["gadget", "prior"], sort=False):
-            column[str(gadget) if prior == "none" else f"{gadget}, {prior} prior"] = pair(rows["refined_exploitability"])
+            column[str(gadget) if prior == "none" else f"{gadget}, {prior} prior"] = pair(
+                rows["refined_exploitability"]
+            )
         columns[titled(str(game), CUTS[str(game)])] = column
     return pd.DataFrame(columns).rename_axis("strategy").reset_index()
 
