@@ -31,7 +31,7 @@ def test_export_refuses(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch)
     for arguments, message in (
         (("kuhn_poker", "x.xyz"), "expected a name that ends in .efg"),
         (("kuhn_poker", "missing/x.efg"), "FILE: cannot write 'missing/x.efg'"),
-        (("kuhn_poker", "x.efg", "--profile", "y.txt"), "give both of them, or neither"),
+        (("kuhn_poker", "x.efg", "--profile", "y.txt"), "give both or neither"),
         (("kuhn_poker", "x.efg", "--blueprint", "uniform", "--profile", "./x.efg"), "both name"),
     ):
         result = run("export", *arguments)

@@ -65,7 +65,7 @@ def test_strategies_are_saved_for_the_whole_game(tmp_path: pathlib.Path) -> None
         ((*COIN, "--method", "cheap"), "expected inexpensive, expensive, safe or translation:RULE"),
         ((*COIN, "--method", "inexpensive", "--gadget", "unsafe", "--prior", "none"), "unsafe requires"),
         ((*COIN, "--spread", "wide"), "--spread wide: expected a number >= 0"),
-        ((*COIN, "--method", "translation:linear", "--spread", "1"), "--spread has no effect where all is"),
+        ((*COIN, "--method", "translation:linear", "--spread", "1"), "--spread has no effect if all"),
         ((*COIN, "--player", "both"), "--opponent-only with --player both"),
     ],
 )

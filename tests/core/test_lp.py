@@ -592,7 +592,7 @@ def test_programs_that_do_not_fit_are_named():
     asked = whole(tree, 0)
     size = asked.players[1].body.num_sequences - 1
     for floor, message in (
-        (np.ones(size), "sum to at most .* expected numbers >= 0 that sum to at most 1"),
+        (np.ones(size), "sum to up to .* expected numbers >= 0 that sum to at most 1"),
         (np.full(size, -0.1), "floors of player 1 of random.* have minimum -0.1"),
         (np.full(size, 1e-13), "as small as 1.0e-13: HiGHS drops"),
     ):

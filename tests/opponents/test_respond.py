@@ -447,7 +447,7 @@ BAD: list[tuple[Any, str]] = [
     (lambda t, u: jg.respond(t, Opponent(u, 0.5), algorithm="nosuch"), "nosuch"),
     (
         lambda t, u: jg.respond(t, Opponent(u, 0.5), solver=jg.Solver(algorithm="lp", target_gap=1)),
-        "linear programs have",
+        "cannot be combined with algorithm='lp'",
     ),
     (lambda t, u: jg.respond("kuhn_poker", Opponent(u, 0.5)), "tree"),
     (lambda t, u: jg.respond(t, Opponent(foreign(), 0.5)), "not for 'kuhn_poker'"),

@@ -74,7 +74,7 @@ def test_floors_are_kept():
         solve_exactly(tree, floors=(floors[0], np.zeros(3)))
     with pytest.raises(ValueError, match="floors"):
         solve_exactly(tree, floors=(floors[0],))
-    with pytest.raises(ValueError, match=r"sum to up to 1\.4 in an infoset"):
+    with pytest.raises(ValueError, match=r"sum to at most 1\.4 in an infoset"):
         solve_exactly(tree, floors=(floors[0], np.full(12, 0.7)))
     with pytest.raises(ProgramError, match="Time limit"):
         solve_exactly(tree, time_limit=1e-9)

@@ -564,7 +564,7 @@ def test_the_range_of_a_model_is_that_of_an_equal_blueprint(kind: Any) -> None:
 def test_a_models_range_has_to_be_looked_up_first() -> None:
     prior, ranges = jg.RangePrior(jg.Policy.uniform(tree_of("kuhn_poker"))), grove.prepared(SEED, 0).ranges
     for make in (jg.Resolving, jg.MaxMargin, jg.Full):
-        with pytest.raises(ValueError, match=r"expected gadget\.resolve"):
+        with pytest.raises(ValueError, match=r"expected a gadget from gadget\.resolve"):
             make(prior, 0.1).tables(ranges)
 
 

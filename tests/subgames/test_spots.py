@@ -205,7 +205,7 @@ def test_a_failed_solve_keeps_the_blueprint(monkeypatch: pytest.MonkeyPatch):
     ("changes", "message"),
     [
         ({"gadgets": ()}, "gadgets="),
-        ({"gadgets": jg.Full()}, "full requires the opponent"),
+        ({"gadgets": jg.Full()}, "full requires a copy of the opponent's decisions"),
         ({"gadgets": jg.Resolving(epsilon="auto")}, "epsilon="),
         ({"blueprints": []}, "blueprints"),
         ({"blueprints": None}, "spots[0] has neither a blueprint nor alternative values"),
