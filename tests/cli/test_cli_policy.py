@@ -87,7 +87,8 @@ def test_distil(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "setting", "value"), [("ppo", "final_entropy", 0.25), ("rnad", "target_rate", 0.5)]
+    ("method", "setting", "value"),
+    [pytest.param("ppo", "final_entropy", 0.25, marks=pytest.mark.slow), ("rnad", "target_rate", 0.5)],
 )
 def test_methods_that_sample(method: str, setting: str, value: float, tmp_path: pathlib.Path) -> None:
     arguments = ("--method", method, f"--{setting.replace('_', '-')}", value, "--batch-size", 8)

@@ -308,6 +308,7 @@ def _stops_after(calls: int) -> Any:
     return block
 
 
+@pytest.mark.slow
 def test_search_with_a_critic_plays_without_a_tree() -> None:
     policy = network("goofspiel(imp_info=True,num_cards=4,points_order=descending)")
     critic = train_critic(policy, 3, config=SMALL, progress=False).critic

@@ -77,7 +77,7 @@ def test_public_states_are_those_of_the_tree(name: str) -> None:
             assert len(set(ids)) == len(set(others)) == len(set(zip(ids, others, strict=True)))
 
 
-@pytest.mark.parametrize("name", GAMES[:3])
+@pytest.mark.parametrize("name", [GAMES[0], pytest.param(GAMES[1], marks=pytest.mark.slow), GAMES[2]])
 def test_refining_from_a_public_state_is_refining_in_the_game(name: str) -> None:
     game = machine(name)
     tree = enumerate_game(game)
@@ -260,9 +260,9 @@ def test_memory_of_searches_is_bounded() -> None:
     player = SearchPlayer(
         uniform, MaxMargin(), values=values, depth=1, solver=Solver(iterations=5, memory_limit=limit)
     )
-    played = play_players(game, {"search": player, "uniform": uniform}, matches=2, seed=0)
+    played = play_players(game, {"search": player, "uniform": uniform}, matches=1, seed=0)
     assert played.table["mean_return"].abs().max() <= 1
-    assert player.searches(0) > 3
+    assert player.searches(0) >= 3
 
 
 @pytest.mark.parametrize("name", ["dark_hex(board_size=2)", "phantom_ttt"])
