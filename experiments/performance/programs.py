@@ -43,7 +43,7 @@ LARGEST = 12
 
 
 class Kernels(NamedTuple):
-    """What a device ran.
+    """Kernels and copies that a device executed.
 
     Attributes:
       count: number of kernels and copies, by name.
@@ -146,7 +146,7 @@ def _kernels_of(advance: Callable[[int], None]) -> dict[str, Any]:
 
 
 def trace(call: Callable[[], None]) -> Kernels:
-    """What GPUs run during a call, by JAX's profiler."""
+    """Kernels and copies that GPUs execute during a call, as recorded by JAX's profiler."""
     ran = Kernels(collections.Counter(), collections.Counter())
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder):

@@ -123,7 +123,7 @@ def exact_gradient(lesson: RNaDLesson, weights: Weights, carried: Networks, step
     owner = np.where(acts == PLAYER_1, 1, 0)
     row = np.where(acts > 0, tree.infoset[owner, np.arange(len(acts))] + owner * len(tree.infosets[0]), -1)
     parent, drawn = tree.parent, conditional_chance(tree, np.arange(len(acts)))
-    action = np.maximum(tree.action[0], tree.action[1])  # of whoever acts at the parent
+    action = np.maximum(tree.action[0], tree.action[1])  # of the player who acts at the parent
     moved = np.where(acts[parent] > 0, policy[row[parent], action], drawn)
     moved[0] = 1
     reach = np.ones(len(acts))
