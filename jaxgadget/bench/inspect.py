@@ -48,8 +48,8 @@ NAMING = hlo.NOT_LAUNCHED | {"while", "conditional", "call"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Target:
-    """Description of a device.
+class CompileTarget:
+    """A device for which programs are compiled.
 
     Attributes:
       name: name of the device.
@@ -175,7 +175,7 @@ def inspect(
       ValueError: if the device is unknown, or its file does not describe one; if JAX does not compute on the
         host, which lacks the memory of the device's plan, or if the call runs no program.
     """
-    target = find_target(device)
+    target = find_compile_target(device)
     _check_plugin()
     platforms: str | None = jax.config.values["jax_platforms"]
     if platforms != "cpu":
@@ -212,7 +212,7 @@ def inspect(
     return Inspection(device=target.name, programs=tuple(programs))
 
 
-def find_target(device: str | os.PathLike[str]) -> Target:
+def find_compile_target(device: str | os.PathLike[str]) -> CompileTarget:
     """The device with a name, or from a file; arguments and errors as in `inspect`."""
     path = pathlib.Path(device)
     if os.fspath(device) in DEVICES:
@@ -234,7 +234,7 @@ def find_target(device: str | os.PathLike[str]) -> Target:
             )
         return match[1]
 
-    return Target(
+    return CompileTarget(
         name=field("device_description_str", '"([^"]*)"'),
         description=text,
         bandwidth=float(field("memory_bandwidth", r"(\d+)")),
@@ -250,14 +250,16 @@ def _check_plugin() -> None:
         )
 
 
-def _place_on(target: Target) -> NamedSharding:
+def _place_on(target: CompileTarget) -> NamedSharding:
     try:
         return target.sharding()
     except Exception as error:  # XLA raises errors of several kinds
         raise ValueError(f"device={target.name!r}: XLA rejects its description ({error})") from error
 
 
-def _compile(call: ProgramCall, calls: int, target: Target, sharding: NamedSharding) -> CompiledProgram:
+def _compile(
+    call: ProgramCall, calls: int, target: CompileTarget, sharding: NamedSharding
+) -> CompiledProgram:
     """Compiles a recorded call and counts its work."""
 
     def on_device(x: Any) -> Any:

@@ -129,8 +129,7 @@ def match(
     if options.checkpoint is None:
         refuse_unused(context, "without --checkpoint", "every")
     offers = dataclasses.replace(gadgets, epsilon=(str(options.epsilon),)).make(context)
-    request = _Request(game, blueprints, offers, leaves, options, solver)
-    played = request.play()
+    played = _MatchRun(game, blueprints, offers, leaves, options, solver).play()
     spec, frame, wins = blueprints.only(), played.frame, played.wins_are_equal
     from jaxgadget.report import search as report
 
@@ -176,7 +175,7 @@ class Played(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Request:
+class _MatchRun:
     """The options of the command; fields as in `match`, with the gadgets made."""
 
     game: GameOptions

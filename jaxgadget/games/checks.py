@@ -55,7 +55,7 @@ def check_machine(machine: StateMachine[Any], histories: int = CHECKED_HISTORIES
     _Checker(machine, histories).run()
 
 
-class _Level(NamedTuple):
+class _CheckedLevel(NamedTuple):
     """Histories of one length: their parents and last moves, and ids of infostates and public states."""
 
     parent: IntArray
@@ -75,7 +75,7 @@ class _Checker:
         self._machine = machine
         self._most = max(1, histories // (machine.max_moves + 1))
         self._left = histories
-        self._levels: list[_Level] = []
+        self._levels: list[_CheckedLevel] = []
         self._random = np.random.default_rng(0)
         self._sum: tuple[float, str] | None = None
         # For each checked property of an infostate: its first value, as bytes, and the level and row.
@@ -87,7 +87,7 @@ class _Checker:
         state, refiners = machine.start(1, np), (Refiner(), Refiner(), Refiner())
         self._check_state(machine.start(3, np), machine.start(1, np), 3)
         zero = np.zeros(1, np.int64)
-        self._levels.append(_Level(zero, np.full((3, 1), -1), (zero, zero, zero)))
+        self._levels.append(_CheckedLevel(zero, np.full((3, 1), -1), (zero, zero, zero)))
         for length in itertools.count():
             actor = self._check_actor(machine.actor(state))
             self._check_ends(state, actor)
@@ -112,7 +112,7 @@ class _Checker:
             self._check_alone(above, moves.action, after, seen)
             own = (moves.action[0], moves.action[1], np.full(len(moves.parent), -1))
             ids = tuple(r.extend(moves.parent, a, s) for r, a, s in zip(refiners, own, seen, strict=True))
-            self._levels.append(_Level(moves.parent, moves.action, ids))
+            self._levels.append(_CheckedLevel(moves.parent, moves.action, ids))
             self._left -= len(moves.parent)
             state = after
 

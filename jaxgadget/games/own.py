@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeGuard
 
-from jaxgadget.games.game import Budget, CutRule, Game, HistoryLevel, Move, bet_fraction
-from jaxgadget.games.machine import Array, StateMachine
+from jaxgadget.games.game import Budget, Game, HistoryLevel
+from jaxgadget.games.machine import StateMachine
 from jaxgadget.games.parameters import name_with, parse_parameters, read_parameter
 from jaxgadget.games.stepwise import Rules, StepwiseGame
-from jaxgadget.games.wrapped import WrappedGame
-from jaxgadget.util.arrays import BoolArray
+from jaxgadget.games.wrapped import WrappedGame, WrappedMachine
 from jaxgadget.util.members import OwnSpec, describe_error, find_member, resolve
 
 _GAME_MEMBERS = ("name", "num_actions", "levels", "infostate_string", "action_string", "cuts")
@@ -40,7 +39,7 @@ class OwnGame(WrappedGame):
         return self.game.levels(budget)
 
 
-class OwnMachine(StateMachine[Any]):
+class OwnMachine(WrappedMachine[Any]):
     """A user-defined state machine whose name is a specification, as in `OwnGame`.
 
     Attributes:
@@ -49,9 +48,8 @@ class OwnMachine(StateMachine[Any]):
     """
 
     def __init__(self, game: StateMachine[Any], name: str):
-        self.game = game
+        super().__init__(game)
         self._name = name
-        self.publics_first = game.publics_first  # pyright: ignore[reportAttributeAccessIssue]
 
     def __reduce__(self) -> tuple[Callable[[str], Game], tuple[str]]:
         """Pickles the name: another process must run the user's file again."""
@@ -63,69 +61,6 @@ class OwnMachine(StateMachine[Any]):
     def name(self) -> str:
         """The specification."""
         return self._name
-
-    @property
-    def num_actions(self) -> int:
-        """Number of distinct player actions."""
-        return self.game.num_actions
-
-    @property
-    def num_outcomes(self) -> int:
-        """Number of distinct chance outcomes."""
-        return self.game.num_outcomes
-
-    @property
-    def max_moves(self) -> int:
-        """Maximum length of a history."""
-        return self.game.max_moves
-
-    def start(self, n: int, xp: Any) -> Any:
-        """The initial state, n times."""
-        return self.game.start(n, xp)
-
-    def actor(self, state: Any) -> Array:
-        """Acting players."""
-        return self.game.actor(state)
-
-    def legal(self, state: Any, player: int) -> Array:
-        """Mask of the player's legal actions."""
-        return self.game.legal(state, player)
-
-    def chance(self, state: Any) -> Array:
-        """Probabilities of chance outcomes."""
-        return self.game.chance(state)
-
-    def step(self, state: Any, moves: Array) -> tuple[Any, Array]:
-        """The states after moves, and observations."""
-        return self.game.step(state, moves)
-
-    def returns(self, state: Any) -> Array:
-        """Both players' returns."""
-        return self.game.returns(state)
-
-    def features(self, state: Any, player: int) -> Array:
-        """Features of a player's infostate."""
-        return self.game.features(state, player)
-
-    def levels(self, budget: Budget) -> Generator[HistoryLevel, BoolArray | None, None]:
-        """Yields the state machine's levels."""
-        return self.game.levels(budget)
-
-    def action_string(self, player: int, action: int) -> str:
-        """Name of a player's action."""
-        return self.game.action_string(player, action)
-
-    def infostate_string(self, player: int, history: Sequence[Move]) -> str:
-        """Name of an infostate."""
-        return self.game.infostate_string(player, history)
-
-    def cuts(self) -> Mapping[str, CutRule]:
-        """Named cuts."""
-        return self.game.cuts()
-
-    def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:
-        """Size of a bet, if the state machine defines it."""
-        return bet_fraction(self.game, history, action)
 
 
 def is_game(value: object) -> TypeGuard[Game]:

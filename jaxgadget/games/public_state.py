@@ -160,8 +160,8 @@ def find_public_state(
     """
     budget = Budget(machine.name) if budget is None else budget
     budget.claim(1)
-    line, refiners, arrived = np.asarray([*observations, -1]), (Refiner(), Refiner()), list[_Row]()
-    rows = _Row(
+    line, refiners, arrived = np.asarray([*observations, -1]), (Refiner(), Refiner()), list[_Histories]()
+    rows = _Histories(
         state=machine.start(1, np),
         moves=np.zeros((0, 3, 1), np.int16),
         observed=np.zeros(1, np.int64),
@@ -187,7 +187,7 @@ def find_public_state(
                 action = moves.action[player]
                 chosen = np.asarray(probabilities(rows.state, player))[action, moves.parent]
                 reach[player] *= np.where(action >= 0, chosen, 1.0)
-        rows = _Row(
+        rows = _Histories(
             state=state,
             moves=np.concatenate([rows.moves[..., moves.parent], moves.action[None]]),
             observed=rows.observed[moves.parent] + (seen[2] >= 0),
@@ -200,7 +200,7 @@ def find_public_state(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class _Row:
+class _Histories:
     """Histories of one length; fields as in `PublicState`, `observed` counts public observations."""
 
     state: Any
@@ -211,9 +211,9 @@ class _Row:
     infostate: IntArray
     acted: BoolArray
 
-    def take(self, rows: IntArray) -> _Row:
+    def take(self, rows: IntArray) -> _Histories:
         """The rows at the given indices."""
-        return _Row(
+        return _Histories(
             state=take_states(self.state, rows),
             moves=self.moves[..., rows],
             observed=self.observed[rows],
@@ -226,7 +226,7 @@ class _Row:
 
 def _consistent_moves(
     machine: StateMachine[Any],
-    rows: _Row,
+    rows: _Histories,
     actor: IntArray,
     expanded: IntArray,
     line: IntArray,
@@ -253,7 +253,9 @@ def _consistent_moves(
     )
 
 
-def _join(machine: StateMachine[Any], observations: tuple[int, ...], arrived: Sequence[_Row]) -> PublicState:
+def _join(
+    machine: StateMachine[Any], observations: tuple[int, ...], arrived: Sequence[_Histories]
+) -> PublicState:
     """Joins rows of all lengths into a public state."""
     arrived = [rows for rows in arrived if len(rows.chance)]
     if not arrived:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgadget.games.game import ACTOR_BIT, CHANCE, Move
+from jaxgadget.games.game import ACTOR_BIT, CHANCE
 from jaxgadget.games.machine import Array, StateMachine, namespace
+from jaxgadget.games.wrapped import WrappedMachine
 from jaxgadget.networks.perceptron import PerceptronShape, Weights
 from jaxgadget.policy.network import NetworkPolicy, PolicyFunction, state_policy
 from jaxgadget.policy.policy import Policy
@@ -141,14 +142,14 @@ class FunctionOpponent:
 
 
 class _NumberedState(NamedTuple):
-    """States, and the number of the history of each."""
+    """States and the indices of their histories."""
 
     inner: Any
     history: Array
 
 
-class _Numbered(StateMachine[_NumberedState]):
-    """Rules whose states know their history's number in a tree; for use on the device.
+class _Numbered(WrappedMachine[_NumberedState]):
+    """Rules whose states include the index of their history in a tree; for use on the device.
 
     Args:
       machine: the rules.
@@ -156,76 +157,49 @@ class _Numbered(StateMachine[_NumberedState]):
     """
 
     def __init__(self, machine: StateMachine[Any], child: jax.Array):
-        self._machine, self._child = machine, child
-
-    @property
-    def name(self) -> str:
-        """The rules' name."""
-        return self._machine.name
-
-    @property
-    def num_actions(self) -> int:
-        """The rules' number of actions."""
-        return self._machine.num_actions
-
-    @property
-    def num_outcomes(self) -> int:
-        """The rules' number of outcomes."""
-        return self._machine.num_outcomes
-
-    @property
-    def max_moves(self) -> int:
-        """The rules' maximum number of moves."""
-        return self._machine.max_moves
+        super().__init__(machine)
+        self._child = child
 
     def start(self, n: int, xp: Any) -> _NumberedState:
         """The initial state, history 0."""
-        return _NumberedState(self._machine.start(n, xp), xp.zeros(n, np.int32))
+        return _NumberedState(self.game.start(n, xp), xp.zeros(n, np.int32))
 
     def actor(self, state: _NumberedState) -> Array:
         """Acting players."""
-        return self._machine.actor(state.inner)
+        return self.game.actor(state.inner)
 
     def legal(self, state: _NumberedState, player: int) -> Array:
         """Legal actions."""
-        return self._machine.legal(state.inner, player)
+        return self.game.legal(state.inner, player)
 
     def chance(self, state: _NumberedState) -> Array:
         """Probabilities of outcomes."""
-        return self._machine.chance(state.inner)
+        return self.game.chance(state.inner)
 
     def step(self, state: _NumberedState, moves: Array) -> tuple[_NumberedState, Array]:
         """The next states; children are ordered by player 0's move, then player 1's, then chance's."""
-        xp, actor = namespace(moves), self._machine.actor(state.inner)
-        options = [self._machine.legal(state.inner, player) for player in (0, 1)]
+        xp, actor = namespace(moves), self.game.actor(state.inner)
+        options = [self.game.legal(state.inner, player) for player in (0, 1)]
         if self.num_outcomes:
-            options.append(self._machine.chance(state.inner) > 0)
+            options.append(self.game.chance(state.inner) > 0)
         number = xp.zeros_like(state.history)
         for mover, possible in enumerate(options):
             acts = (actor & (*ACTOR_BIT, CHANCE)[mover]) > 0
             rank = xp.cumsum(possible, axis=0) - 1
-            place = xp.take_along_axis(rank, xp.maximum(moves[mover], 0)[None], axis=0)[0]
+            index = xp.take_along_axis(rank, xp.maximum(moves[mover], 0)[None], axis=0)[0]
             count = xp.where(acts, xp.sum(possible, axis=0), 1)
-            number = number * count + xp.where(acts, place, 0)
-        after, seen = self._machine.step(state.inner, moves)
+            number = number * count + xp.where(acts, index, 0)
+        after, seen = self.game.step(state.inner, moves)
         history = self._child[state.history] + number
         return _NumberedState(after, xp.minimum(history, len(self._child) - 1).astype(np.int32)), seen
 
     def returns(self, state: _NumberedState) -> Array:
         """Returns."""
-        return self._machine.returns(state.inner)
+        return self.game.returns(state.inner)
 
     def features(self, state: _NumberedState, player: int) -> Array:
         """Features of the rules' states."""
-        return self._machine.features(state.inner, player)
-
-    def action_string(self, player: int, action: int) -> str:
-        """The rules' name of an action."""
-        return self._machine.action_string(player, action)
-
-    def infostate_string(self, player: int, history: Sequence[Move]) -> str:
-        """The rules' infostate."""
-        return self._machine.infostate_string(player, history)
+        return self.game.features(state.inner, player)
 
 
 def seated(policy: PolicyFunction, opponent: PolicyFunction, seat: int) -> PolicyFunction:

@@ -217,9 +217,9 @@ def range_picture(
     ]
     _set_rows(ax, names)
     left = f", {len(chosen)} of {len(frame)} infostates" if len(chosen) < len(frame) else ""
-    whose = f"Share of player {1 - refinement.player}'s reach within the subgame{left}"
-    how = f"best response: to the refined policy; N(s): player {refinement.player} and chance"
-    ax.set_xlabel(f"{whose}\n({how})", fontsize=9)
+    quantity = f"Share of player {1 - refinement.player}'s reach within the subgame{left}"
+    legend = f"best response: to the refined policy; N(s): player {refinement.player} and chance"
+    ax.set_xlabel(f"{quantity}\n({legend})", fontsize=9)
     pad = _legend(ax, handles, names)
     never = [
         f"{who} never reaches this subgame"

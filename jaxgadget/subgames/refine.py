@@ -365,7 +365,7 @@ def refine_known(task: KnowledgeTask, value: tuple[float, float] | None, watch: 
             refined = exploitability(solution.policy, task.player, value=bracket)
         lanes = task.lanes.take(task.lanes.where(draw=0))
         before = exploitability(task.blueprint, task.player, value=bracket)[lanes.blueprint]
-    evaluation = _Evaluation(
+    measured = _MeasuredPolicies(
         policy=solution.policy,
         opponents=list_opponents(Opponent(), task.where.tree, name="opponent"),
         lanes=lanes,
@@ -375,7 +375,7 @@ def refine_known(task: KnowledgeTask, value: tuple[float, float] | None, watch: 
         bound=before + solution.rise_bound + bracket.half_width,
         drawn=drawn,
     )
-    return _report(task, task.solver, solution, evaluation, watch)
+    return _report(task, task.solver, solution, measured, watch)
 
 
 def _bracket(forest: Forest, solver: Solver, value: tuple[float, float] | None) -> Bracket:
@@ -386,7 +386,7 @@ def _bracket(forest: Forest, solver: Solver, value: tuple[float, float] | None) 
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class _Evaluation:
+class _MeasuredPolicies:
     """Refined policies, measured in the full game; see the fields of `Refinement`."""
 
     policy: Policy
@@ -404,11 +404,11 @@ def _report(
     task: Subgames | KnowledgeTask,
     solver: Solver,
     solutions: Solutions,
-    evaluation: _Evaluation,
+    measured: _MeasuredPolicies,
     watch: Stopwatch,
 ) -> Refinement:
     """Creates a refinement, with NaN where a solve failed or a field has no value."""
-    unknown = np.full(evaluation.policy.num_lanes, np.nan)
+    unknown = np.full(measured.policy.num_lanes, np.nan)
 
     def defined(numbers: FloatArray | None) -> FloatArray:
         numbers = unknown.copy() if numbers is None else numbers.copy()
@@ -420,20 +420,20 @@ def _report(
         player=task.player,
         blueprint=task.blueprint,
         gadgets=task.gadgets,
-        opponents=evaluation.opponents,
-        lanes=evaluation.lanes,
-        policy=evaluation.policy,
-        blueprint_exploitability=evaluation.blueprint,
-        refined_exploitability=defined(evaluation.refined),
-        drawn_exploitability=defined(unknown[None] if evaluation.drawn is None else evaluation.drawn),
-        exploitability_bound=defined(evaluation.bound),
-        gain=defined(evaluation.gain),
+        opponents=measured.opponents,
+        lanes=measured.lanes,
+        policy=measured.policy,
+        blueprint_exploitability=measured.blueprint,
+        refined_exploitability=defined(measured.refined),
+        drawn_exploitability=defined(unknown[None] if measured.drawn is None else measured.drawn),
+        exploitability_bound=defined(measured.bound),
+        gain=defined(measured.gain),
         gadget_value=defined(solutions.value),
         gap=defined(solutions.gap),
         has_decision=solutions.has_decision,
         epsilon=solutions.epsilon,
         guard_share=unknown,
-        game_value=evaluation.game_value,
+        game_value=measured.game_value,
         algorithm=solver.name,
         iterations=solutions.iterations,
         target_gap=solver.max_gap,
@@ -508,7 +508,7 @@ def _refine_all(
         reference = _reference_exploitability(resolved, before, bracket)
         # Overlapping subgames affect each other, so that none of their bounds holds.
         rise = _loss_bound(task, solutions) if task.overlap is None else np.nan
-        evaluation = _Evaluation(
+        measured = _MeasuredPolicies(
             policy=policy,
             opponents=against,
             lanes=task.lanes,
@@ -518,7 +518,7 @@ def _refine_all(
             bound=reference + rise + bracket.half_width,
             gain=gain_against(policy, against, task.lanes.opponent, player, bracket),
         )
-    return _report(task, solver, solutions, evaluation, watch)
+    return _report(task, solver, solutions, measured, watch)
 
 
 def _reference_exploitability(task: Subgames, before: FloatArray, value: tuple[float, float]) -> FloatArray:

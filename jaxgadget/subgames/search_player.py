@@ -212,10 +212,10 @@ class SearchPlayer:
             )
         rows = list[FloatArray]()
         for game in range(games.made.shape[-1]):
-            found = searches.action_probabilities(games.moves(game))
-            if found is None:
-                found = searches.blueprint_probabilities(games.take(np.array([game])).state)
-            rows.append(found)
+            probabilities = searches.action_probabilities(games.moves(game))
+            if probabilities is None:
+                probabilities = searches.blueprint_probabilities(games.take(np.array([game])).state)
+            rows.append(probabilities)
         return np.stack(rows)
 
     def _state_leaf(self) -> Leaf:

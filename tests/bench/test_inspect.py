@@ -15,7 +15,7 @@ import jaxgadget as jg
 import jaxgadget.bench.inspect
 from jaxgadget.bench import hlo
 from jaxgadget.bench.bench import bench
-from jaxgadget.bench.inspect import DEVICES, find_target, inspect
+from jaxgadget.bench.inspect import DEVICES, find_compile_target, inspect
 from jaxgadget.cli import app
 from jaxgadget.core import driver
 from jaxgadget.core.cfr import loop_program, start, step
@@ -193,17 +193,17 @@ def test_launches_and_kernels_are_read():
 
 
 def test_described_devices(tmp_path: pathlib.Path):
-    targets = [find_target(name) for name in DEVICES]
+    targets = [find_compile_target(name) for name in DEVICES]
     assert [target.bandwidth for target in targets] == sorted(target.bandwidth for target in targets)
     assert all(63e9 < target.device.memory_stats()["bytes_limit"] < 0.76 * 152e9 for target in targets)
     own = tmp_path / "own.txtpb"
     own.write_text(targets[0].description.replace("2039040000000", "1000"))
-    assert find_target(own).bandwidth == 1000
+    assert find_compile_target(own).bandwidth == 1000
     own.write_text("gpu_device_info { memory_bandwidth: 7 }")
     with pytest.raises(ValueError, match="device_description_str is missing"):
-        find_target(own)
+        find_compile_target(own)
     with pytest.raises(ValueError, match="device='b7': expected one of"):
-        find_target("b7")
+        find_compile_target("b7")
 
 
 def test_a_solve_on_a_described_device_is_one_iteration_on_the_host():

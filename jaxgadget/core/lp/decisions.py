@@ -20,7 +20,7 @@ from jaxgadget.core.treeplex import to_host
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 REACH_TOLERANCE = 1e-9
-"""An infoset counts as reached if plan × stake (`Decisions.stakes`) exceeds this: HiGHS's tolerance of
+"""An infoset counts as reached if plan × stake (`JoinedDecisions.stakes`) exceeds this: HiGHS's tolerance of
 constraints."""
 
 MIN_FLOOR = 2e-12
@@ -38,7 +38,7 @@ class Behaviour(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Decisions:
+class JoinedDecisions:
     """A player's entry and body, joined.
 
     Axes: S sequences and I infosets of the joined treeplex, whose G roots are the games; the S_body
@@ -284,7 +284,7 @@ class Decisions:
         return floor + rest[owner] * (np.arange(len(q)) == first[owner])
 
 
-def join(side: Side, terms: Terms, lane: int, name: str = "player") -> Decisions:
+def join(side: Side, terms: Terms, lane: int, name: str = "player") -> JoinedDecisions:
     """Joins a player's entry and body.
 
     No decision follows an action of the entry that leads nowhere, such as terminating. Its floor therefore
@@ -335,7 +335,7 @@ def join(side: Side, terms: Terms, lane: int, name: str = "player") -> Decisions
     scale = np.ones(body.num_roots) if terms.scale is None else _lane(terms.scale, lane)
     weight = np.where(below_root, scale[root[body.parent]], 1.0)
     constant = terms.body_constant
-    return Decisions(
+    return JoinedDecisions(
         treeplex=treeplex,
         num_entry=num_entry,
         position=np.concatenate([link, np.arange(num_entry, treeplex.num_sequences)]),

@@ -27,7 +27,7 @@ import numpy as np
 from scipy.sparse import block_array, csc_array, csr_array, eye_array, vstack
 
 from jaxgadget.core.host import Entries
-from jaxgadget.core.lp.decisions import ROUNDING, Decisions, join, sum_by
+from jaxgadget.core.lp.decisions import ROUNDING, JoinedDecisions, join, sum_by
 from jaxgadget.core.lp.highs import Model, ProgramSolution
 from jaxgadget.core.payoff import ListedPayoff
 from jaxgadget.core.problem import Problem
@@ -73,8 +73,8 @@ class LaneGames(NamedTuple):
       bonus: `[S_body]` the goal's bonus for the maximiser's sequences, 0 without one.
     """
 
-    maximiser: Decisions
-    opponent: Decisions
+    maximiser: JoinedDecisions
+    opponent: JoinedDecisions
     payoff: Entries
     bonus: FloatArray
 
@@ -203,7 +203,7 @@ class Program:
       name: name of the program, for errors.
       goal: objective.
       games: the lane of the problem.
-      stakes: stakes of the maximiser's and of the opponent's infosets, see `Decisions.stakes`.
+      stakes: stakes of the maximiser's and of the opponent's infosets, see `JoinedDecisions.stakes`.
       unit: `[G]` divisor of each game's payoffs, equal for all games if the goal is joint.
       weight: `[G]` factor of each game's objective.
       nonempty: `[G]` True for games with an infoset or a payoff.
@@ -323,7 +323,7 @@ def _axes(games: LaneGames, goal: Goal) -> tuple[Axis, Axis]:
     return Axis.of(columns, num_games, goal.joint), Axis.of(rows, num_games, goal.joint)
 
 
-def _weights(opponent: Decisions) -> FloatArray:
+def _weights(opponent: JoinedDecisions) -> FloatArray:
     """`[G]` inverse of the smallest floor of a game's entry, at most `MAX_WEIGHT`."""
     floored = np.flatnonzero((opponent.floor > 0) & opponent.legal)
     floored = floored[floored < opponent.num_entry]
