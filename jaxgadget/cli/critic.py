@@ -21,16 +21,16 @@ Examples:
 
 @request
 class CriticOptions:
-    """Continuations at the limit of searches.
+    """Continuations at the limit of searches, and targets of their values.
 
     Attributes:
       k: number of strategies that each player chooses from at the limit; the first is the blueprint.
       continuations: the other strategies: `biased` multiplies the blueprint's probabilities of one class of
         actions each by `--factor`, for at most one more strategy than the game has actions; `learned` moves
         the blueprint in directions of its own improvement, which are learned along with the critic.
-      factor: for biased: factor of a class of actions.
-      targets: `branch` learns from each game one value of one state; `vtrace`, as SePoT, all values of all
-        its states, corrected by ratios of probabilities.
+      factor: for biased: factor of the probabilities of a class of actions.
+      targets: with `branch`, each game yields a target for one value of one state; with `vtrace`, as in
+        SePoT, for all values of all its states, with importance weights.
     """
 
     k: int = option(DEFAULT_ENTRIES, metavar="K", min=1)
@@ -49,7 +49,7 @@ def train_critic(
     ],
     output: Output,
 ) -> None:
-    """Train a critic: values of the states of a game too large to enumerate, for search with a network.
+    """Train a critic, which values states of a game too large to enumerate, for search with a network.
 
     The blueprint is a network, `file:DIR`, from `train-policy`. The values are those of all pairs of
     continuations, learned from games of the blueprint.
@@ -83,5 +83,5 @@ def train_critic(
         )
     output.write_json(critic_record(trained, training.steps))
     use = ["jaxgadget", "match", game.game, "--blueprint", blueprints.only(), "--leaf", str(training.out)]
-    notes = ["The critic is for this game and network alone:", shlex.join(use)]
+    notes = ["The critic is for this game and network only:", shlex.join(use)]
     output.print((critic_table(trained, training.steps), notes))

@@ -35,7 +35,7 @@ DEFAULT_ENTRIES = 10
 EPSILON = "0.02"
 """Default probability of mistakes at the gadgets of searches."""
 
-UNUSED = "No search ended before the game did: values at the limit were not used."
+UNUSED = "All searches extended to the end of the game, so values at the limit were not used."
 
 
 @request
@@ -51,7 +51,9 @@ class SearchBlueprintOptions(BlueprintOptions):
     def only(self) -> str:
         """SPEC of the only blueprint; raises ValueError for several."""
         if len(self.blueprint) != 1:
-            raise ValueError(f"--blueprint: {', '.join(self.blueprint)} are several; expected one")
+            raise ValueError(
+                f"--blueprint: expected one, not {len(self.blueprint)}: {', '.join(self.blueprint)}"
+            )
         return self.blueprint[0]
 
     @property
@@ -78,8 +80,8 @@ class SearchBlueprintOptions(BlueprintOptions):
         kind, _, folder = spec.partition(":")
         if kind != "file" or not folder:
             raise ValueError(
-                f"--blueprint {spec!r}: expected file:DIR, a network of `train-policy`, as critics are for "
-                "games that are not enumerated"
+                f"--blueprint {spec!r}: expected file:DIR, a network of `train-policy`, as games without a "
+                "tree have no other blueprints"
             )
         from jaxgadget.policy.network import load_policy
 
@@ -88,14 +90,14 @@ class SearchBlueprintOptions(BlueprintOptions):
 
 @request
 class LeafOptions(SeedOptions):
-    """Limits of searches, and the values at them.
+    """Limits of searches and the values there.
 
     Attributes:
       depth: number of moves down to the limit; the minimum number if the limit is at own decisions.
-      leaf: values at the limit: `exact`, or the folder of a network that `train-value` made for this
+      leaf: values at the limit: `exact`, or the folder of a network that `train-value` trained for this
         blueprint; for `match` also the folder of a critic of `train-critic`, for games that are not
-        enumerated; for `nested` also `end` (no limit), `optimal` (everything below the limit is solved
-        together with the search), or `values:DIR`, a network made by `train-ranges`, whose cut is the limit.
+        enumerated; for `nested` also `end` (no limit), `optimal` (the game below the limit is solved
+        together with the search), or `values:DIR`, a network of `train-ranges`, whose cut is the limit.
       k: number of strategies that each player chooses from at the limit; the first is the blueprint.
     """
 
@@ -123,7 +125,7 @@ class LeafOptions(SeedOptions):
         if critic.policy != policy_digest(network):
             raise ValueError(
                 f"--leaf {self.leaf!r} was trained for another --blueprint than {network.name!r}; expected "
-                "the same network, as it is the first of the strategies that the values are for"
+                "the same network, as the first of the valued strategies is the blueprint"
             )
         if self.k is not None and self.k != critic.num_entries:
             raise ValueError(
@@ -134,7 +136,7 @@ class LeafOptions(SeedOptions):
     def make(
         self, context: typer.Context, tree: Tree, profiles: Policy
     ) -> RangeValues | OptimalValues | list[ValueFunction] | None:
-        """Values at the limit of `nested`, one for each blueprint if of histories; None without a limit."""
+        """Values at the limit of `nested`: those of histories for each blueprint; None without a limit."""
         if self.leaf == END:
             return None
         if self.leaf == OPTIMAL:
@@ -165,7 +167,7 @@ class LeafOptions(SeedOptions):
             raise ValueError("--leaf '': expected exact, the folder of a network, or values:DIR")
         if self.leaf.partition(":")[0] in RANGE_VALUES:
             raise ValueError(
-                f"--leaf {self.leaf!r}: values of ranges are for `nested` alone, with a folder: {VALUES}:DIR"
+                f"--leaf {self.leaf!r}: expected values of ranges as {VALUES}:DIR, and only for `nested`"
             )
         return self._load(tree, profiles)
 
@@ -185,7 +187,7 @@ class LeafOptions(SeedOptions):
             if blueprint_digest(profiles.lane(lane)) != values.blueprint:
                 raise ValueError(
                     f"--leaf {leaf!r} was trained for another --blueprint than {label!r}; expected the same, "
-                    "as it is the first of the strategies that the values are for"
+                    "as the first of the valued strategies is the blueprint"
                 )
         return [values] * profiles.num_lanes
 
@@ -204,5 +206,5 @@ def note_unused(searches: Sequence[Nested]) -> str:
 
 
 def join(searches: Sequence[Nested]) -> Policy:
-    """The searched policy: one player's half and the blueprint's other half, or both players' halves."""
+    """The policy of the searches: one player's half with the blueprint's other half, or both halves."""
     return searches[0].policy.with_player(1, searches[-1].policy.probabilities[1])

@@ -70,7 +70,9 @@ class MatchGadgetOptions(GadgetOptions):
         if NO_SEARCH not in self.gadget:
             return super().make(context)
         if len(self.gadget) > 1:
-            raise ValueError(f"--gadget {NO_SEARCH} beside others: expected it alone, or gadgets alone")
+            raise ValueError(
+                f"--gadget {NO_SEARCH} cannot be combined with other gadgets; expected only one of both"
+            )
         unused = ("prior", "epsilon", "depth", "iterations", "k", "memory_limit")
         refuse_unused(context, f"with --gadget {NO_SEARCH}", *unused)
         return []
@@ -85,8 +87,8 @@ class MatchOptions:
         strategy, as for `--blueprint`.
       matches: number of matches of each pair; a match is two games, one in each seating.
       epsilon: probability of the opponent's mistakes at the gadget, at least 0 and below 1.
-      checkpoint: folder in which finished games are stored, and from which the same command goes on.
-      every: number of matches of each pair between two checkpoints, which are lost at most.
+      checkpoint: folder for finished games; the same command resumes from it.
+      every: number of matches of each pair between two checkpoints; an interruption loses at most these.
     """
 
     against: tuple[str, ...] = option((), metavar="SPEC", default="none")
@@ -119,11 +121,11 @@ def match(
 ) -> None:
     """Play nested search with every gadget and prior against each other, in both seatings with shared chance.
 
-    The blueprint also takes part, and so do the players of --against. With a critic at --leaf, made by
-    `train-critic`, the game is not enumerated: the blueprint is a network, and searches run at the public
-    states that matches reach, which take seconds each; choose few --matches. Where such a search does not fit
-    into a given --memory-limit, the player plays its blueprint. Networks and bots alone (`--gadget none`)
-    play without an enumerated game, too.
+    The blueprint also takes part, and so do the players of --against. If --leaf is a critic of
+    `train-critic`, the game is not enumerated: the blueprint is a network, and players search from each
+    public state that a match reaches. A search takes seconds, so choose few --matches. Where a search exceeds
+    a given --memory-limit, the player plays its blueprint. Matches of networks and bots alone
+    (`--gadget none`) do not enumerate the game either.
     """
     output.check(options.checkpoint)
     if options.checkpoint is None:
@@ -155,7 +157,7 @@ def match(
 
 
 class Played(NamedTuple):
-    """Matches, and what else is reported.
+    """Matches, with notes for the report.
 
     Attributes:
       game: name of the game.
@@ -163,7 +165,7 @@ class Played(NamedTuple):
       wins_are_equal: True if every win pays the same.
       num_entries: K, number of strategies at the limit; 0 without search.
       notes: notes about the searches.
-      reasons: why searches failed.
+      reasons: reasons of failed searches.
     """
 
     game: str
@@ -176,7 +178,7 @@ class Played(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class _MatchRun:
-    """The options of the command; fields as in `match`, with the gadgets made."""
+    """One run of the command; fields as in `match`, with the gadgets created."""
 
     game: GameOptions
     blueprints: SearchBlueprintOptions
@@ -186,7 +188,7 @@ class _MatchRun:
     solver: Solver
 
     def play(self) -> Played:
-        """Plays the matches, in the enumerated game unless networks do without."""
+        """Plays the matches; enumerates the game only if a player needs it."""
         is_network = self.blueprints.is_network
         if self.leaves.is_critic or (not self.gadgets and is_network):
             return self._play_states()
@@ -243,8 +245,8 @@ class _MatchRun:
             )
             if skipped := sum(player.skipped(seat) for player, seat in seats):
                 notes.append(
-                    f"At {skipped} more the search, or one before it, did not fit into --memory-limit: the "
-                    "blueprint was played."
+                    f"At {skipped} others the blueprint was played, as the search, or an earlier one, "
+                    "exceeded --memory-limit."
                 )
         if critic is not None:
             notes.append(
@@ -254,7 +256,7 @@ class _MatchRun:
         return Played(network.machine.name, played.table, played.wins_are_equal, entries, notes)
 
     def _others(self) -> Callable[[HistoryTree | None], dict[str, MatchPlayer]]:
-        """Checks the players of --against; returns a function that makes them, given an enumerated game."""
+        """Checks the players of --against; returns a function that creates them, given an enumerated game."""
         from jaxgadget.games.openspiel import PREFIX
         from jaxgadget.policy.blueprints import make_blueprints, parse_blueprint
         from jaxgadget.policy.bots import OpenSpielBot
@@ -295,7 +297,7 @@ class _MatchRun:
         from jaxgadget.policy.matches import play_players
 
         if twice := sorted(players.keys() & others.keys()):
-            raise ValueError(f"--against {twice[0]}: a player of that name takes part anyway; leave it out")
+            raise ValueError(f"--against {twice[0]}: a player of that name already takes part; leave it out")
         options = self.options
         with working(f"playing {options.matches} matches of each pair"):
             return play_players(
@@ -322,7 +324,7 @@ def _assemble(
     Gadgets whose search fails are excluded.
 
     Returns:
-      The policies, a note about them, and the reasons why searches failed.
+      The policies, a note about them, and the reasons of failed searches.
     """
     from jaxgadget.gadgets.gadget import describe
     from jaxgadget.policy.policy import Policy

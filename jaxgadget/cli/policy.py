@@ -38,7 +38,7 @@ DEFAULT = "depends on the method"
 
 @request
 class PolicyTrainingOptions(SeedOptions):
-    """Settings of the training of a policy.
+    """Settings of policy training.
 
     Attributes:
       out: folder of checkpoints and the log; the same command resumes the training.
@@ -62,7 +62,7 @@ class PolicyTrainingOptions(SeedOptions):
 
 @request
 class MethodOptions:
-    """The method, and settings that only one of them has.
+    """The training method, and settings that only some methods have.
 
     Attributes:
       method: `mmd` is magnetic mirror descent with exact values, `ppo` the same with sampled games, `rnad`
@@ -78,7 +78,7 @@ class MethodOptions:
       divergence: for ppo: weight of the divergence from the policy that played.
       clip: for ppo: maximum change of the probability ratio that the objective rewards.
       regularisation: for rnad: weight of the reward transformation.
-      swap: for rnad: number of training steps between changes of the regularisation policy.
+      swap: for rnad: number of training steps between updates of the regularisation policy.
       threshold: for rnad: largest absolute logit that NeuRD increases.
       target_rate: for rnad: share of the weights that the target network takes over in each step.
     """
@@ -168,5 +168,5 @@ def train_policy(
             save_picture(figure, output.plot)
     output.write_json(report.policy_record(trained, made.name, config.steps))
     use = ["jaxgadget", "refine", game.game, "--blueprint", f"file:{training.out}"]
-    notes = ["The network is a blueprint of this game:", shlex.join(use)]
+    notes = ["The network is a blueprint for this game:", shlex.join(use)]
     output.print((report.policy_table(trained, made.name), notes))

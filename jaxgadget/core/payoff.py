@@ -86,17 +86,17 @@ class Blocks:
     Attributes:
       matrix: for every shape, the blocks `[blocks, rows, columns]`, or `[blocks, rows, columns, lanes]`.
       column: for every shape, the matrix's column of each block's column, `[blocks, columns]`.
-      place: `[num_rows]` position of each row in the concatenated products, which are followed by zeros.
+      position: `[num_rows]` position of each row in the concatenated products, which are followed by zeros.
     """
 
     matrix: tuple[jax.Array, ...]
     column: tuple[jax.Array, ...]
-    place: jax.Array
+    position: jax.Array
 
     @property
     def num_rows(self) -> int:
         """Number of rows of the result."""
-        return self.place.shape[0]
+        return self.position.shape[0]
 
     def cells(self) -> Cells:
         """The nonzero cells."""
@@ -107,25 +107,25 @@ class Blocks:
             position = begin + np.arange(rows).reshape(*matrix.shape[:2], 1)
             buckets.append((position, column[:, None, :], matrix))
             begin += rows
-        return list_cells(np.asarray(self.place), buckets)
+        return list_cells(np.asarray(self.position), buckets)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Product with `[num_columns, lanes]`, as `[num_rows, lanes]`."""
         lanes = x.shape[-1]
         parts: list[jax.Array] = []
-        place, first = self.place, 0
+        position, first = self.position, 0
         for matrix, column in zip(self.matrix, self.column, strict=True):
             blocks, height, width = matrix.shape[:3]
             if lanes >= MANY_LANES and max(height, width) <= UNROLLED_WIDTH:
                 parts += _multiply_by_row(matrix, x, column)
-                at = place - first  # block by block in `place`, but row by row in the products
+                at = position - first  # block by block in `position`, but row by row in the products
                 is_here = (at >= 0) & (at < blocks * height)
-                place = jnp.where(is_here, first + at % height * blocks + at // height, place)
+                position = jnp.where(is_here, first + at % height * blocks + at // height, position)
             else:
                 parts.append(_multiply(matrix, take_rows(x, column)).reshape(-1, lanes))
             first += blocks * height
         parts.append(jnp.zeros((1, lanes), x.dtype))
-        return take_rows(jnp.concatenate(parts), place)
+        return take_rows(jnp.concatenate(parts), position)
 
 
 def _multiply(matrix: jax.Array, x: jax.Array) -> jax.Array:
@@ -357,4 +357,4 @@ def _build_blocks(entries: Entries, label: IntArray, dtype: DTypeLike, rounding:
     empty = np.ones(shape[0], np.bool_)
     empty[used_rows] = False
     position[empty] = total
-    return Blocks(matrix=tuple(matrices), column=tuple(columns), place=jax.device_put(position))
+    return Blocks(matrix=tuple(matrices), column=tuple(columns), position=jax.device_put(position))

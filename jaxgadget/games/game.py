@@ -58,7 +58,7 @@ class HistoryLevel:
       infostate: `[2, n]` for each player, whether it acts or not, an id of everything that the player has
         observed and done so far. Ids are any integers >= 0, equal for equal infostates in the whole game,
         also across levels.
-      public: `[n]` an id of everything that both players are known to have observed, or
+      public: `[n]` an id of the public state: everything that is common knowledge of the players;
         None if the game does not define it. An infostate must not span two public states.
     """
 
@@ -247,7 +247,7 @@ class Budget:
         self.num_histories += int(count)
 
     def foresee(self, count: int, level: int | None = None) -> None:
-        """Checks the limits for a level of at least `count` histories that is still being counted.
+        """Checks the limits for a level of which at least `count` histories have been counted.
 
         Args:
           count: number of histories counted so far.
@@ -266,8 +266,8 @@ class Budget:
             )
         elif self.memory is not None and needed > self.memory:
             problem = (
-                f"which take {megabytes(needed)} of memory, {megabytes(self.memory)} may be taken: choose "
-                "smaller game parameters, or a machine with more memory"
+                f"which take {megabytes(needed)} of memory, but {megabytes(self.memory)} are available: "
+                "choose smaller game parameters, or a machine with more memory"
             )
         else:
             return

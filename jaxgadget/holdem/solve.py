@@ -405,8 +405,8 @@ def check_room(spots: Sequence[Spot], solver: Solver) -> None:
         if available is not None and needed > available:
             raise ValueError(
                 f"spots[{spot_idx}]: {spot.num_nodes:,} public nodes and {num_hands:,} hands take at least "
-                f"{megabytes(needed)} of memory, {megabytes(available)} may be taken; expected fewer "
-                "sizes of bets, a cap on raises, narrower ranges, or a larger memory_limit"
+                f"{megabytes(needed)} of memory, but {megabytes(available)} are available; expected fewer "
+                "bet sizes, a cap on raises, narrower ranges, or a larger memory_limit"
             )
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints of matches: games that are over, in a folder, part by part."""
+"""Checkpoints of matches: finished games in a folder, one archive per part."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PARTS = Format(name="jaxgadget part of matches", version=1, noun="part", remedy=
 
 
 class MatchFolder(ShardFolder):
-    """The files of a `play_players`: an archive with the games of some matches of all pairs, and their luck.
+    """The files of a `play_players` run: one archive per part, with its games and their luck.
 
     Attributes:
       num_matches: number of matches read or written.
@@ -41,7 +41,7 @@ class MatchFolder(ShardFolder):
         self.num_matches = 0
 
     def difference(self, recorded: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-        """As in `ShardFolder`, all differences."""
+        """Describes all differences from the recorded request."""
         return ", ".join(differences(recorded, wanted))
 
     def write(self, number: int, matches: range, games: Positions, luck: FloatArray) -> None:
@@ -80,15 +80,15 @@ def _header(matches: range) -> dict[str, int]:
 def open_matches(
     folder: str | os.PathLike[str] | None, request: Mapping[str, Any], matches: int
 ) -> Generator[MatchFolder | None]:
-    """The folder of matches, whose lock is held for a block; None without a folder.
+    """Context manager of a folder of matches, locked for the block; yields None without a folder.
 
     Args:
-      folder: made if it is not there.
-      request: everything that the games depend on.
-      matches: number of matches, which an interrupt names.
+      folder: path of the folder, created if it does not exist.
+      request: all inputs that determine the games.
+      matches: number of matches, for the message after an interruption.
 
     Raises:
-      ValueError: as `ShardFolder`, or if another process plays there.
+      ValueError: as `ShardFolder`, or if another process uses the folder.
     """
     if folder is None:
         yield None

@@ -89,7 +89,7 @@ class Solution(LaneResult):
 
     @property
     def name(self) -> str:
-        """The game's."""
+        """Name of the game."""
         return self.policy.tree.game.name
 
     @property
@@ -107,7 +107,7 @@ class Solution(LaneResult):
 
     @property
     def payoff_range(self) -> float:
-        """The game's largest minus its smallest payoff."""
+        """Largest minus smallest payoff of the game."""
         return self.policy.tree.payoff_range
 
     @property
@@ -154,9 +154,9 @@ def solve(
 
     Args:
       tree: the game, by histories or by hands.
-      floors: keep to these, so that the result is an equilibrium of constrained behaviour or a
-        trembling-hand approximation (Farina, Kroer and Sandholm 2017): a number ε, each action
-        then gets at least ε ÷ the number of legal ones, or arrays as `tremble` makes them.
+      floors: least probabilities of actions, so that the result is an equilibrium of constrained behaviour or
+        a trembling-hand approximation (Farina, Kroer and Sandholm 2017): a number ε, for at least ε divided
+        by the number of legal actions each, or arrays from `tremble`.
       solver: settings; by default 1000 iterations of CFR+ in float64. Takes no `devices`, and a
         `memory_limit` for games by hands alone.
       iterations: short for `Solver(iterations=…)`.
@@ -189,7 +189,7 @@ def solve(
 def _iterate(
     tree: Tree, solver: Solver, floors: tuple[FloatArray, FloatArray] | None, watch: Stopwatch
 ) -> tuple[Policy, int]:
-    """The average policy of CFR, and the iterations done; the arrays of the solve are freed."""
+    """The average policy of CFR, and the number of iterations; frees the arrays of the solve."""
     with watch.phase("build"):
         placement = find_whole_placement(tree, solver.precision)
         solver = dataclasses.replace(solver, devices=placement.devices)
@@ -210,12 +210,12 @@ def check_fits(
     lanes: int = 1,
     policies: float = POLICY_ARRAYS,
 ) -> None:
-    """Checks that the solve of a game by hands fits in memory, before anything is laid out.
+    """Checks that the solve of a game by hands fits in memory, before the game is laid out.
 
     Args:
       game: the game to solve.
       dtype: of the solve.
-      memory_limit: bytes that the solve may take; by default the memory that is free.
+      memory_limit: maximum memory of the solve in bytes; by default the available memory.
       lanes: number of lanes.
       policies: memory of the policies, in arrays over all sequences in float64.
 
@@ -234,8 +234,8 @@ def check_fits(
     if available is not None and needed > available:
         raise DoesNotFit(
             f"{game.name} by hands: {len(tree):,} public nodes, {first} × {second} hands and {lanes} lane(s) "
-            f"take {megabytes(needed)} of memory, {megabytes(available)} may be taken; expected a larger "
-            "memory_limit, or a smaller game"
+            f"take {megabytes(needed)} of memory, but {megabytes(available)} are available; expected a "
+            "larger memory_limit, or a smaller game"
         )
 
 
@@ -275,11 +275,11 @@ def _certified(
 def cfr_checkpoints(
     tree: Tree, counts: Sequence[int], *, algorithm: str | Rule = "cfr", progress: bool | None = None
 ) -> Policy:
-    """Average policies after several numbers of iterations of one run in float64, a lane each.
+    """Average policies after several numbers of iterations of one run in float64, one lane each.
 
     Args:
       tree: the game, by histories or by hands.
-      counts: numbers of iterations, in any order; lanes follow it.
+      counts: numbers of iterations, in any order, which is that of the lanes.
       algorithm: as in `solve`.
       progress: as in `solve`.
     """
