@@ -1,1 +1,1 @@
-"""Networks, examples, training."""
+"""Training of networks: values of histories and ranges, policies, critics and exploiters."""

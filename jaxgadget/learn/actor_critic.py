@@ -1,4 +1,4 @@
-"""A policy network and a second one that values its player's infostates, in games against themselves."""
+"""Actor and critic: a policy network and a network for the values of infostates, trained by self-play."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from jaxgadget.util.memory import megabytes
 from jaxgadget.util.precision import numpy_promotion, precision
 
 VALUE = "value"
-"""Name of the weights of the values."""
+"""Name of the value network's weights."""
 
 PROBED = 4096
-"""Number of games under the uniform policy that measure a game."""
+"""Number of games under the uniform policy from which `measure_game` estimates its means."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ActorCritic:
     """Static description of both networks, the rules and the devices; hashable.
 
-    Both networks have the same inputs. Without a mesh all is computed on one device. With one, games and
-    decisions are split over the devices, so that gradients are those of the joint batch.
+    Both networks have the same inputs. Without a mesh everything is computed on one device. With one, games
+    and decisions are split over the devices, and gradients are those of the joint batch.
 
     Attributes:
       machine: rules of the game.
-      policy: architecture of the policy.
-      value: architecture of the values.
+      policy: architecture of the policy network.
+      value: architecture of the value network.
       mesh: devices, as for `play`; None for one device.
     """
 
@@ -51,7 +51,7 @@ class ActorCritic:
 
     @staticmethod
     def of(task: PolicyTask) -> ActorCritic:
-        """Networks of a task, on as many local devices as the batch can be split over evenly."""
+        """The networks of a task, on a number of local devices that divides the batch size."""
         devices = jax.local_devices()
         count = math.gcd(len(devices), task.config.batch_size)
         mesh = Mesh(np.array(devices[:count]), (BATCH,)) if count > 1 else None
@@ -59,7 +59,7 @@ class ActorCritic:
         return ActorCritic(machine=task.machine, policy=task.shape, value=value, mesh=mesh)
 
     def whole(self, count: int) -> int:
-        """The next number that can be split over the devices evenly."""
+        """`count` rounded up to a multiple of the number of devices."""
         size = 1 if self.mesh is None else self.mesh.size
         return -(-count // size) * size
 
@@ -73,14 +73,15 @@ class ActorCritic:
     ) -> tuple[Rollouts, jax.Array]:
         """Games of the policy against itself or an opponent, and the networks' inputs `[T, 2, n, F + 2]`.
 
-        Half of the sum of both players' returns is subtracted from each.
+        Half of the sum of both players' returns is subtracted from each return.
 
         Args:
-          weights: of both networks.
+          weights: weights of both networks.
           key: random key.
           games: number of games.
-          opponent: of the other seat, whose decisions are not marked as `acting`; by default the policy.
-          seat: the policy's, if there is an opponent.
+          opponent: policy of the other seat, whose decisions are not marked as `acting`; by default the
+            network plays both seats.
+          seat: seat of the network if there is an opponent.
         """
         rules = self.machine if opponent is None else opponent.rules(self.machine)
         policy = state_policy(rules, self.policy, weights[POLICY])
@@ -97,11 +98,11 @@ class ActorCritic:
         return rollouts, inputs
 
     def log_policy(self, policy: Weights, inputs: jax.Array, legal: jax.Array) -> jax.Array:
-        """`[..., A]` logarithms of probabilities, given the policy's weights; as `network.log_policy`."""
+        """`[..., A]` log-probabilities of actions under the policy network with the given weights."""
         return log_policy(self.policy, policy, inputs, legal)
 
     def values(self, weights: Weights, inputs: jax.Array) -> jax.Array:
-        """`[...]` values of infostates to their players, in units of the scale."""
+        """`[...]` values of infostates for their players, in units of the scale."""
         return evaluate(self.value, weights[VALUE], inputs)[..., 0]
 
 
@@ -117,7 +118,7 @@ def check_room(machine: StateMachine[Any], games: int) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """Properties of a game under the uniform policy.
+    """Measurements of a game under the uniform policy.
 
     Attributes:
       by_player: mean number of each player's decisions per game.

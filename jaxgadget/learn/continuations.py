@@ -20,7 +20,7 @@ SMALLEST = 1e-8
 """Smallest weight of a legal action after a transformation."""
 
 SHORTEST = 1e-12
-"""Norms of directions below this are taken as this."""
+"""Smallest norm by which a direction is divided."""
 
 
 class Continuations(Protocol):
@@ -32,7 +32,7 @@ class Continuations(Protocol):
         ...
 
     def initial_weights(self, seed: int) -> Weights:
-        """Parameters that are learned, perhaps none."""
+        """Initial values of the learned parameters; empty if there are none."""
         ...
 
     def __call__(
@@ -66,13 +66,13 @@ class Biased:
         return len(self.action_weights)
 
     def initial_weights(self, seed: int) -> Weights:
-        """None."""
+        """Empty."""
         return {}
 
     def __call__(
         self, weights: Weights, probability: jax.Array, inputs: jax.Array, legal: jax.Array
     ) -> jax.Array:
-        """See `Continuations`."""
+        """`[..., K, A]` probabilities times factors, normalised."""
         factors = self.action_weights.reshape(*[1] * (probability.ndim - 1), *self.action_weights.shape)
         biased = probability[..., None, :] * factors
         return biased / jnp.maximum(jnp.sum(biased, axis=-1, keepdims=True), jnp.finfo(biased.dtype).tiny)
@@ -95,7 +95,7 @@ class Learned:
 
     @staticmethod
     def of(policy: PerceptronShape, num_entries: int, width: int, depth: int) -> Learned:
-        """K = `num_entries` continuations of policy networks of a shape, by a network of a size."""
+        """K = `num_entries` continuations of a policy network, by a network of the given width and depth."""
         outputs = (num_entries - 1) * policy.outputs
         shape = PerceptronShape(inputs=policy.inputs, outputs=outputs, width=width, depth=depth)
         return Learned(shape=shape, num_actions=policy.outputs)
@@ -115,7 +115,7 @@ class Learned:
     def __call__(
         self, weights: Weights, probability: jax.Array, inputs: jax.Array, legal: jax.Array
     ) -> jax.Array:
-        """See `Continuations`."""
+        """`[..., K, A]` the policy, then its transformations."""
         is_legal = legal[..., None, :]
         moved = probability[..., None, :] + unit(self._directions(weights, inputs, is_legal))
         moved = jnp.where(is_legal, jnp.maximum(moved, jnp.asarray(SMALLEST, moved.dtype)), 0)
@@ -127,8 +127,8 @@ class Learned:
     ) -> jax.Array:
         """Mean squared distance of changes of the policy, scaled to norm 1, from the closest direction.
 
-        All decisions of a player in a game go to the one direction that is closest on average over them,
-        so that directions are centres of clusters of changes.
+        All decisions of a player in a game are assigned to the direction that is closest on average over
+        them, so that directions are centres of clusters of changes.
 
         Args:
           weights: the parameters.
@@ -162,7 +162,7 @@ def unit(x: jax.Array) -> jax.Array:
 def action_weights(num_actions: int, num_entries: int, factor: float) -> FloatArray:
     """`[K, A]` factors of actions in each continuation: all 1, then `factor` for one class of actions each.
 
-    Classes are neighbouring actions, as evenly as possible.
+    Classes consist of neighbouring actions and are of nearly equal size.
     """
     weights = np.ones((num_entries, num_actions))
     if num_entries == 1:

@@ -1,4 +1,4 @@
-"""All decisions of a tree as the batch of a policy network."""
+"""All decisions of a tree as inputs of a policy network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Decisions:
       tree: the tree.
       inputs: `[I, F + 2]` float32.
       legal: `[I, A]` mask of legal actions.
-      cells: for both players `[Q]` the cell of each row of a policy in flat arrays `[I × A]`.
+      cells: for both players `[Q]` index of each row of a policy in the flattened `[I, A]` arrays.
     """
 
     tree: HistoryTree
@@ -32,7 +32,7 @@ class Decisions:
 
     @staticmethod
     def of(tree: HistoryTree) -> Decisions:
-        """The decisions of a tree of a `StateMachine`; ValueError for another one."""
+        """The decisions of a tree; raises ValueError unless its game is a `StateMachine`."""
         inputs, cells, before = list[FloatArray](), list[IntArray](), 0
         num_actions = tree.game.num_actions
         for player, infosets in enumerate(tree.infosets):

@@ -1,8 +1,8 @@
 """Distillation: a policy network learns the rows of a table.
 
 The loss is the mean of KL(table ‖ network) over all infosets: the cross-entropy minus the table's entropy.
-Infosets count alike, not by how often the table reaches them, because a search below the network, and
-opponents that leave its play, reach infosets that it rarely reaches itself.
+Infosets have equal weight instead of their reach under the table, because a search below the network, and
+opponents that deviate from its play, reach infosets that it rarely reaches itself.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from jaxgadget.util.digest import digest
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Distil:
-    """Learns the rows of a policy at all infosets of the game.
+    """Distillation of a policy at all infosets of the game.
 
     Attributes:
-      target: the policy, one lane.
+      target: the policy, with one lane.
     """
 
     target: PolicyLike
@@ -39,15 +39,15 @@ class Distil:
 
     @property
     def config(self) -> PolicyTrainingConfig:
-        """Batches are of infosets, in a random order that repeats; all if there are fewer."""
+        """Default settings; batches consist of infosets in random order, or of all if there are fewer."""
         return PolicyTrainingConfig(steps=5000, batch_size=2048)
 
     def networks(self, task: PolicyTask) -> dict[str, PerceptronShape]:
-        """None."""
+        """No further networks."""
         return {}
 
     def lesson(self, task: PolicyTask) -> Lesson:
-        """A `DistilLesson`; ValueError if the target is not one policy of the game."""
+        """A `DistilLesson`; raises ValueError unless the target is a policy of the game with one lane."""
         decisions = task.all_decisions(self.name)
         policy = as_policy(self.target, decisions.tree, name="target")
         if policy.num_lanes != 1:
@@ -58,7 +58,7 @@ class Distil:
         return DistilLesson(batches=Batches.of(task, decisions), target=jnp.asarray(table, jnp.float32))
 
     def describe(self, lesson: Any) -> dict[str, Any]:
-        """The table."""
+        """Digest of the table."""
         return {"target": digest(np.asarray(lesson.target))}
 
 

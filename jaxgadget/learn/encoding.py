@@ -244,7 +244,7 @@ def _own(tree: HistoryTree, histories: IntArray) -> Float32Array:
 
 
 class _Untold(Exception):
-    """OpenSpiel has no tensor for a player at a history."""
+    """Raised where OpenSpiel has no tensor for a player at a history."""
 
 
 def _tensor_width(tree: HistoryTree) -> int:
@@ -353,7 +353,7 @@ def _leduc(game: LeducPoker, tree: HistoryTree, histories: IntArray) -> list[Flo
 
 
 def _betting(game: LeducPoker, line: list[int], rounds: int) -> list[float]:
-    """Actions of both rounds by step, raises in each, the player to act, and the higher payer."""
+    """Actions of both rounds by step, raises in each, the player to act, and the player that paid more."""
     betting, state, second = game.betting, game.betting.start(), False
     acted, raises, step, folded = np.zeros((2, rounds, 3)), np.zeros((2, game.max_raises)), 0, False
     for move in line:

@@ -1,4 +1,4 @@
-"""Errors of networks that learn numbers: root mean squares over examples, without the targets' noise."""
+"""Errors of regression networks: root mean squares over examples, without the targets' noise."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Regression(Lesson, Protocol):
         """Mean squared errors `[evaluated]` of examples in units of `scale`², and the targets' noise in them.
 
         Args:
-          weights: of the network.
+          weights: weights of the network.
           rows: `[evaluated]` indices of examples.
           batch: index of the batch; batches with noisy targets have independent noise.
         """
@@ -71,7 +71,7 @@ def mean_square(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Errors:
-    """Errors over the examples of a lesson, in payoff units; called with weights, the measure of a training.
+    """Errors over the examples of a lesson, in payoff units; callable as the measure of a training.
 
     Attributes:
       lesson: the examples.
@@ -94,9 +94,9 @@ class Errors:
         """Root mean squared error over examples, without the targets' noise; NaN for none.
 
         Args:
-          weights: of the network.
-          first: the first example.
-          last: the last example + 1.
+          weights: weights of the network.
+          first: index of the first example.
+          last: index of the last example + 1.
           draws: minimum number of draws of noisy targets.
         """
         if first == last:

@@ -1,8 +1,8 @@
 """Estimators of values, advantages and policy gradients from complete games, with γ = 1.
 
 A player's own decisions form its trajectory. Moves of chance and of the opponent between two of them belong
-to the environment; where the opponent's policy differs from the one that played, the product of its
-probability ratios enters the importance weight of the segment.
+to the environment; if the opponent's policy differs from the one that played, the product of its probability
+ratios is part of the segment's importance weight.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def v_trace(
     advantages of GAE(λ) (Schulman et al. 2016).
 
     Args:
-      values: `[T, 2, n]` values of the player's infostates, to itself.
-      returns: `[2, n]` at the end.
+      values: `[T, 2, n]` values of each player's infostates, in its own payoff.
+      returns: `[2, n]` both players' returns.
       acting: `[T, 2, n]` mask of the decisions.
       ratio: `[T, 2, n]` probability of the chosen action under the policy to evaluate, divided by that under
         the policy that played; 1 where the player does not act. None: 1 everywhere.
-      rewards: `[T, 2, n]` of the moves, in addition to the returns.
+      rewards: `[T, 2, n]` rewards of the moves, in addition to the returns.
       decay: λ.
       rho_bar: clip of the weights of temporal differences, which determines the fixed point.
       c_bar: clip of the traces.
@@ -59,7 +59,7 @@ def v_trace(
     def step(
         carry: tuple[jax.Array, ...], now: tuple[jax.Array, ...]
     ) -> tuple[tuple[jax.Array, ...], Targets]:
-        """Backwards; the carry is of the segment that begins with the player's last own decision."""
+        """One step backwards; the carry describes the segment up to the player's next own decision."""
         reward, weight, next_value, next_target = carry
         value, own_ratio, own, gained = now
         reward, weight = reward + gained, weight * own_ratio[::-1]
@@ -127,7 +127,7 @@ def action_values(
       values: `[...]` values of the infostates.
       outcome: `[...]` estimate of the value after the chosen action.
       action: `[...]` chosen actions, < 0 for none.
-      probability: `[..., A]` of the actions, under the policy that played.
+      probability: `[..., A]` probabilities of the actions under the policy that played.
     """
     is_chosen = jax.nn.one_hot(action, probability.shape[-1], dtype=bool)
     surprise = (outcome - values)[..., None] / jnp.where(is_chosen, probability, 1)
@@ -140,10 +140,10 @@ def neurd_loss(
     """`[...]` NeuRD's loss (Hennes et al. 2020), which moves logits by the advantages minus their mean.
 
     Args:
-      logits: `[..., A]`.
-      legal: `[..., A]` mask; at least one action.
-      action_values: `[..., A]` to the player.
-      threshold: β; no force acts on a logit towards the outside of [-β, β] about the mean of the legal ones.
+      logits: `[..., A]` logits of the policy.
+      legal: `[..., A]` mask of legal actions, at least one of them.
+      action_values: `[..., A]` values of actions for the player.
+      threshold: β; a logit is never moved out of [-β, β] around the mean logit of the legal actions.
       clip: largest absolute advantage.
     """
     count = jnp.sum(legal, axis=-1, keepdims=True, dtype=logits.dtype)
@@ -158,5 +158,5 @@ def neurd_loss(
 
 
 def legal_softmax(logits: jax.Array, legal: jax.Array) -> jax.Array:
-    """`[..., A]` probabilities of legal actions, at least one of which exists."""
+    """`[..., A]` softmax over the legal actions, 0 elsewhere; at least one action must be legal."""
     return jax.nn.softmax(jnp.where(legal, logits, -jnp.inf), axis=-1)

@@ -1,4 +1,4 @@
-"""Opponents that do not learn: one seat of the games of a training follows a given policy, on the device."""
+"""Fixed opponents: given policies of one seat in the games of a training, on the device."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from jaxgadget.util.precision import numpy_promotion
 
 
 class FixedOpponent(Protocol):
-    """A policy for games on the device: a pytree of its numbers."""
+    """A policy for games on the device; a pytree of its parameters."""
 
     def rules(self, machine: StateMachine[Any]) -> StateMachine[Any]:
-        """The rules, with what the policy reads of the past in their states, for use inside `jit`."""
+        """The rules, with states that include everything the policy depends on, for use inside `jit`."""
         ...
 
     def policy(self, machine: StateMachine[Any]) -> PolicyFunction:
-        """The policy of states of these rules, for use inside `jit`."""
+        """The policy as a function of states of these rules, for use inside `jit`."""
         ...
 
     def describe(self) -> str:
@@ -75,7 +75,7 @@ class TableOpponent:
 
     Attributes:
       child: `[H]` first child of each history.
-      row: `[2, H]` infoset of each player in `table`; of any if the player does not act.
+      row: `[2, H]` index in `table` of each player's infoset; arbitrary where the player does not act.
       table: `[I, A]` probabilities of actions.
     """
 
@@ -99,7 +99,7 @@ class TableOpponent:
         )
 
     def rules(self, machine: StateMachine[Any]) -> StateMachine[Any]:
-        """The rules with the number of the history in each state."""
+        """The rules, with the index of the history in each state."""
         return _Numbered(machine, self.child)
 
     def policy(self, machine: StateMachine[Any]) -> PolicyFunction:
@@ -114,10 +114,10 @@ class TableOpponent:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FunctionOpponent:
-    """A function of states, which must run under `jit`, such as an expression of the state's arrays.
+    """A policy given by a function of states that can be compiled by `jit`.
 
     Attributes:
-      function: of states and a player, `[A, n]` probabilities of its actions.
+      function: maps states and a player to `[A, n]` probabilities of its actions.
     """
 
     function: Callable[[Any, int], Any] = dataclasses.field(metadata={"static": True})
@@ -203,5 +203,5 @@ class _Numbered(WrappedMachine[_NumberedState]):
 
 
 def seated(policy: PolicyFunction, opponent: PolicyFunction, seat: int) -> PolicyFunction:
-    """A policy in one seat, and an opponent's in the other one."""
+    """The policy of both players with `policy` in one seat and `opponent` in the other."""
     return lambda state, player: (policy if player == seat else opponent)(state, player)

@@ -23,7 +23,7 @@ EVALUATED = 1024
 """Number of histories per evaluation batch."""
 
 ERRORS_KEY = 2**31 - 1
-"""Folded into the key for returns that measure errors; not a valid step."""
+"""Folded into the key for returns that measure errors; differs from all steps."""
 
 
 @jax.tree_util.register_dataclass
@@ -34,7 +34,7 @@ class HistoryLesson(Stateless):
     Attributes:
       encodings: `[N, inputs]`.
       targets: `[N, K, K]` in units of `scale`; None if returns are sampled.
-      histories: `[N]` in the simulator's tree.
+      histories: `[N]` indices in the simulator's tree.
       simulator: samples returns; None with `targets`.
       groups: `[2, G]` first example and size of each group of the training set.
       shares: `[G]` cumulative probabilities of the groups.
@@ -80,8 +80,8 @@ class HistoryLesson(Stateless):
         """Mean squared errors `[EVALUATED]` of histories, in units of `scale`², and their noise.
 
         Exact targets have no noise. For sampled targets the error is the mean over two independent returns r
-        and r′, and the noise half of the mean of (r − r′)², their variance's contribution. Every batch draws
-        new returns.
+        and r′, and the noise, which is the contribution of their variance, half of the mean of (r − r′)².
+        Every batch draws new returns.
         """
         values = self._evaluate(weights, rows)
         if self.targets is not None:

@@ -6,13 +6,13 @@ given that s is reached, when both players follow π_t. The next policy minimise
     -⟨π(s), Q(s, ·)⟩ + α_t KL(π(s) ‖ ρ(s)) + KL(π(s) ‖ π_t(s)) / η_t,
 
 with the magnet ρ uniform over legal actions, η_t = η / √t and α_t = α / √t, by which the regularised
-equilibria that it tracks approach a Nash equilibrium. The minimiser is
+equilibria that the policy tracks approach a Nash equilibrium. The minimiser is
 π* ∝ (π_t exp(η_t Q))^(1 / (1 + α_t η_t)); gradient steps on the weights minimise the mean over infosets of
-KL(π* ‖ π). As in the paper's behavioural form each infoset is an instance of its own, so all have the same
-weight.
+KL(π* ‖ π). As in the paper's behavioural form each infoset is a separate instance, so all infosets have the
+same weight.
 
-Steps on the objective itself have the same fixed point, but their gradient vanishes where a probability does:
-in Goofspiel 4 with η = 2 a network once overshot to pure strategies, and NashConv stayed at 2.
+Gradient steps on the objective itself have the same fixed point, but the gradient vanishes where a
+probability does: in Goofspiel 4 with η = 2 a network overshot to pure strategies, and NashConv stayed at 2.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ class MirrorDescent:
 
     @property
     def config(self) -> PolicyTrainingConfig:
-        """Batches are of infosets, in a random order that repeats; all if there are fewer."""
+        """Default settings; batches consist of infosets in random order, or of all if there are fewer."""
         return PolicyTrainingConfig(steps=20_000, batch_size=4096, average=0.1)
 
     def networks(self, task: PolicyTask) -> dict[str, PerceptronShape]:
-        """None."""
+        """No further networks."""
         return {}
 
     def lesson(self, task: PolicyTask) -> Lesson:
@@ -100,7 +100,8 @@ class ActionValues:
 
     Attributes:
       problem: the whole game, one lane.
-      cells: for both players `[Q]` the cell in `[I × A]` of each action of the problem; I × A for padding.
+      cells: for both players `[Q]` index of each action of the problem in the flattened `[I, A]` arrays;
+        I × A for padding.
       infoset: for both players `[H]` the infoset, in `[I]`, of each history at which the player acts.
       sequence: for both players `[H]` the opponent's last sequence in the problem, -1 for none.
       chance: for both players `[H]` chance's reach.
@@ -160,7 +161,7 @@ class ActionValues:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MirrorDescentLesson:
-    """A `Lesson` of all decisions, whose state is π_t and its values.
+    """A `Lesson` of all decisions; its state consists of π_t and its action values.
 
     Attributes:
       batches: the decisions.
@@ -191,7 +192,7 @@ class MirrorDescentLesson:
         return jax.lax.cond(step % self.inner == 0, evaluated, lambda: carried)
 
     def loss(self, weights: Weights, carried: Carried, step: jax.Array) -> jax.Array:
-        """Mean KL divergence of the network from the minimiser of the step's iteration, over the batch."""
+        """Mean over the batch of the network's KL divergence from the minimiser of the current iteration."""
         rows = self.batches.rows(step)
         root = jnp.sqrt((step // self.inner + 1).astype(jnp.float32))
         eta, alpha = self.eta / root, self.alpha / root
@@ -208,7 +209,7 @@ def next_policy(
 
     Args:
       log_policy: `[n, A]` logarithms of π_t.
-      values: `[n, A]` values of actions under it.
+      values: `[n, A]` values of actions under π_t.
       legal: `[n, A]` mask of legal actions.
       eta: η_t.
       alpha: α_t.

@@ -1,7 +1,7 @@
 """Value network: a residual perceptron from a history's encoding to K × K values.
 
-Values are in units of the payoff range. Symmetric games do not share weights between players: the symmetry
-V(h)[k, l] = −V(h with the seats swapped)[l, k] requires mirrored portfolios, which those of a search are not.
+Values are in units of the payoff range. In symmetric games players do not share weights: the symmetry
+V(h)[k, l] = −V(h with the seats swapped)[l, k] requires mirrored portfolios, unlike those of a search.
 """
 
 from __future__ import annotations

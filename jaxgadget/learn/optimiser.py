@@ -12,8 +12,8 @@ WARM_UP = 0.02
 """Fraction of the steps with a rising learning rate."""
 
 SECOND_MOMENT = 0.99
-"""Decay of the mean squared gradient. With the usual 0.999 the error was 1.7 times as large in Goofspiel 5
-after 3,000 steps, and a seventh larger in Leduc with sampled returns after 2,000."""
+"""Decay of the mean squared gradient. With the usual value 0.999 the error was 1.7 times as large in
+Goofspiel 5 after 3,000 steps, and larger by a seventh in Leduc with sampled returns after 2,000."""
 
 WEIGHT_DECAY = 1e-4
 LARGEST_GRADIENT = 1.0

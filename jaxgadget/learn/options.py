@@ -1,4 +1,4 @@
-"""Settings of trainings, checked where they are made."""
+"""Settings of trainings, validated on construction."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class TrainerConfig:
 
     @classmethod
     def of(cls, config: object) -> Self:
-        """The given settings, by default those of the class; ValueError if they are of another class."""
+        """The given settings, or the defaults for None; raises ValueError for another class."""
         config = cls() if config is None else config
         if not isinstance(config, cls):
             raise ValueError(
@@ -165,9 +165,9 @@ class PolicyTrainingConfig(TrainerConfig):
     """Settings of a training of a policy; each method has defaults of its own.
 
     Attributes:
-      batch_size: infosets of a training step, or what else the method learns from.
-      average: the network's weights are an average over those of about the last `average * steps` steps; 0
-        for the last ones.
+      batch_size: number of infosets, decisions or games of a training step, as the method defines.
+      average: the network's weights are averaged over about the last `average * steps` steps; 0 for no
+        averaging.
     """
 
     width: int = 128
@@ -182,12 +182,12 @@ class PolicyTrainingConfig(TrainerConfig):
 
     @property
     def schedule(self) -> LearningSchedule:
-        """The optimiser's learning schedule, and the average of the weights."""
+        """The optimiser's learning schedule, with averaging of weights."""
         return dataclasses.replace(super().schedule, average=self.average)
 
 
 def check_number(name: str, value: object, largest: float = math.inf) -> float:
-    """A setting as a float; ValueError if it is not a finite number from 0 to `largest`."""
+    """A setting as a float; raises ValueError unless it is a finite number from 0 to `largest`."""
     if not is_finite_number(value) or not 0 <= value <= largest:
         below = f" to {largest:g}" if largest < math.inf else ""
         raise ValueError(f"{name}={value!r}: expected a number from 0{below}")

@@ -1,4 +1,4 @@
-"""Trainings of policy networks: the protocol of methods, and batches of a tree's decisions."""
+"""Training of policy networks: the protocol of methods, and batches of a tree's decisions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PolicyTask:
     seat: int = 0
 
     def all_decisions(self, method: str) -> Decisions:
-        """All decisions, which a method needs; ValueError if the game is too large."""
+        """All decisions; raises ValueError, which names the method, if the game is too large."""
         if self.decisions is None:
             raise ValueError(
                 f"method={method!r} needs all decisions of {self.machine.name}, which has too many histories "
@@ -49,7 +49,7 @@ class PolicyTask:
 
 
 class PolicyMethod(Protocol):
-    """A way to train a policy network."""
+    """A training method of policy networks."""
 
     @property
     def name(self) -> str:
@@ -77,7 +77,7 @@ class PolicyMethod(Protocol):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Batches:
-    """All I decisions of a tree, in batches that go through them in one random order again and again.
+    """Batches of all I decisions of a tree, in one random order that repeats.
 
     Attributes:
       inputs: `[I, F + 2]`.

@@ -14,5 +14,5 @@ METHODS: dict[str, Any] = {"distil": Distil, "mmd": MirrorDescent, "ppo": PPO, "
 
 
 def make_method(name: str, **settings: Any) -> PolicyMethod:
-    """A method by name; settings that are not given have its defaults."""
+    """Creates a method by name; omitted settings have the method's defaults."""
     return METHODS[name](**settings)

@@ -40,7 +40,7 @@ class PolicyTraining(TrainingResult):
 
     Attributes:
       policy: the trained network.
-      nash_conv: of the policy; NaN if the game is too large to evaluate.
+      nash_conv: NashConv of the policy; NaN if the game is too large to evaluate.
     """
 
     policy: NetworkPolicy
@@ -70,8 +70,8 @@ def train_policy(
       method: `Distil(target)`, `MirrorDescent()`, or `PPO()` or `RNaD()`, which sample games.
       config: settings of the training; by default those of the method, `method.config`.
       folder: folder for checkpoints and the log; a training stored there is resumed.
-      max_histories: the game's tree, for NashConv and for methods that need it, is enumerated if it has at
-        most so many histories.
+      max_histories: maximum number of histories up to which the game's tree is enumerated, for NashConv and
+        for methods that need it.
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
@@ -115,14 +115,14 @@ def train_task(
     Args:
       task: the network, and the settings of the training.
       method: the method.
-      measure: columns of the log, given the network so far and the lesson.
+      measure: function of the current network and the lesson that returns columns of the log.
       folder: folder for checkpoints and the log, or None.
       kind: kind of the folder.
       progress: as for `train_policy`.
       began: start of this run, from `time.perf_counter`.
 
     Returns:
-      The network, and the training with its log.
+      The network, and the trainer with its log.
     """
     config, shape = task.config, task.shape
     with precision(np.float32):
@@ -154,7 +154,7 @@ def _enumerate(machine: StateMachine[Any], limit: int, progress: bool | None) ->
 
 
 def _initial(shape: PerceptronShape, others: dict[str, PerceptronShape], seed: int) -> Weights:
-    """Random weights of all networks; the other ones have seeds of their own."""
+    """Random weights of all networks, each from a separate seed."""
     weights = {POLICY: initial_weights(shape, seed)}
     for index, (name, other) in enumerate(others.items()):
         weights[name] = initial_weights(other, seed + index + 1)

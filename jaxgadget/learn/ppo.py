@@ -1,14 +1,14 @@
-"""Magnetic mirror descent by samples, in the form of PPO (Rudolph et al. 2025).
+"""Sampled magnetic mirror descent in the form of PPO (Rudolph et al. 2025).
 
-The policy plays a batch of games against itself. In epochs over the decisions in them it then follows the
-clipped surrogate of their advantages, an entropy bonus, and a reverse KL divergence to the policy that
+The policy plays a batch of games against itself. Epochs over their decisions then maximise the clipped
+surrogate of the advantages plus an entropy bonus minus the reverse KL divergence from the policy that
 played. This is a step of magnetic mirror descent with the uniform policy as the magnet (Sokota et al. 2023):
-its temperature is the weight of the entropy, its step size the inverse of that of the divergence. Advantages
-are those of GAE(λ) over a player's own decisions, from the values of a second network.
+its temperature is the weight of the entropy, its step size the inverse of the weight of the divergence.
+Advantages are those of GAE(λ) over a player's own decisions, from the values of a second network.
 
 The entropy bonus moves the fixed point away from the equilibria, so its weight falls during the training.
 Deviations from the paper: values are in units of the game's `scale`, advantages are not normalised in each
-minibatch, and the optimiser is that of all trainings.
+minibatch, and the optimiser is the one shared by all trainings.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from jaxgadget.networks.perceptron import PerceptronShape, Weights
 from jaxgadget.policy.network import POLICY
 
 EPOCHS_KEY = 2**31 - 1
-"""Folded into the key for orders of decisions; not the number of a batch of games."""
+"""Folded into the key for orders of decisions; differs from all indices of batches of games."""
 
 MIN_DECISIONS = 0.1
-"""Minimum number of decisions per game by which games are counted, of a player that hardly ever acts."""
+"""Smallest mean number of a player's decisions per game from which the number of games is computed."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PPO:
-    """Sampled magnetic mirror descent in the form of PPO; the config's batches are of decisions.
+    """Sampled magnetic mirror descent in the form of PPO; batches consist of decisions.
 
     Values and advantages are in units of the returns' standard deviation under the uniform policy.
 
@@ -48,7 +48,7 @@ class PPO:
       minibatches: number of training steps in an epoch over the decisions of a batch of games.
       epochs: number of epochs before new games.
       entropy: weight of the entropy in the first step.
-      final_entropy: weight in the last step; in between it falls linearly.
+      final_entropy: weight of the entropy in the last step; in between it falls linearly.
       divergence: weight of the divergence from the policy that played.
       clip: maximum change of a probability's ratio that the surrogate rewards.
       value_weight: weight of the values' squared error.
@@ -85,11 +85,11 @@ class PPO:
         return PolicyTrainingConfig(steps=50_000, batch_size=256, average=0.2)
 
     def networks(self, task: PolicyTask) -> dict[str, PerceptronShape]:
-        """The values."""
+        """The value network."""
         return {VALUE: dataclasses.replace(task.shape, outputs=1)}
 
     def lesson(self, task: PolicyTask) -> PPOLesson:
-        """Games in which about as many decisions as a batch holds are made; ValueError if they do not fit."""
+        """The lesson, with games for about one batch of decisions; raises ValueError if they do not fit."""
         networks, measured = ActorCritic.of(task), measure_game(task.machine, task.config.seed)
         own = measured.decisions if task.opponent is None else measured.by_player[task.seat]
         games = networks.whole(math.ceil(self.minibatches * task.config.batch_size / max(own, MIN_DECISIONS)))
@@ -107,7 +107,7 @@ class PPO:
         )
 
     def describe(self, lesson: PPOLesson) -> dict[str, Any]:
-        """All settings, the number of games and the scale that were measured, and the opponent."""
+        """All settings, the measured number of games and scale, and the opponent."""
         described = dataclasses.asdict(self) | {"games": lesson.games, "scale": float(lesson.scale)}
         if lesson.opponent is not None:
             described |= {"opponent": lesson.opponent.describe(), "seat": lesson.seat}
@@ -120,12 +120,12 @@ class Sample:
     """C decisions of both players, those of one game in a row.
 
     Attributes:
-      inputs: `[C, F + 2]` of the networks.
-      legal: `[C, A]` legal actions.
-      probability: `[C, A]` of the actions, under the policy that played.
+      inputs: `[C, F + 2]` inputs of the networks.
+      legal: `[C, A]` mask of legal actions.
+      probability: `[C, A]` probabilities of the actions under the policy that played.
       action: `[C]` chosen action.
-      advantage: `[C]` of the chosen action, in units of the scale.
-      target: `[C]` of the infostate's value, likewise.
+      advantage: `[C]` advantage of the chosen action, in units of the scale.
+      target: `[C]` target of the infostate's value, in units of the scale.
     """
 
     inputs: jax.Array
@@ -146,7 +146,7 @@ class PPOLesson:
       scale: unit of values.
       opponent: policy of the other seat; None if the network plays against itself.
       networks: both networks and the rules.
-      method: settings.
+      method: settings of the method.
       seat: the network's seat if there is an opponent.
       batch_size: number of decisions of a step.
       steps: number of steps of the training.
@@ -165,11 +165,11 @@ class PPOLesson:
 
     @property
     def capacity(self) -> int:
-        """C, number of decisions that are kept of a batch of games."""
+        """C, number of decisions taken from a batch of games."""
         return self.batch_size * self.method.minibatches
 
     def init(self, weights: Weights) -> Sample:
-        """Zeros; the first step plays games."""
+        """Zeros; the first step replaces them."""
         shapes = jax.eval_shape(self.collect, weights, jnp.int32(0))
         return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
@@ -201,7 +201,7 @@ class PPOLesson:
         return jax.tree.map(lambda x: split(by_game(x)[row], networks.mesh, 0), every)
 
     def loss(self, weights: Weights, carried: Sample, step: jax.Array) -> jax.Array:
-        """The surrogate, the entropy, the divergence and the squared error of the values."""
+        """Negative surrogate and entropy bonus, plus the divergence and the squared error of the values."""
         method, networks = self.method, self.networks
         rows = self._rows(step)
         batch = jax.tree.map(lambda x: split(x[rows], networks.mesh, 0), carried)
@@ -222,7 +222,7 @@ class PPOLesson:
         )
 
     def _rows(self, step: jax.Array) -> jax.Array:
-        """`[batch_size]` decisions of a step: of an epoch from a random one on, minibatch by minibatch."""
+        """`[batch_size]` decisions of a step: its minibatch of the epoch, counted from a random start."""
         epoch, minibatch = jnp.divmod(step, self.method.minibatches)
         key = jax.random.fold_in(jax.random.fold_in(self.key, EPOCHS_KEY), epoch)
         first = jax.random.randint(key, (), 0, self.capacity) + minibatch * self.batch_size

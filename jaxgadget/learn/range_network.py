@@ -246,7 +246,7 @@ class PublicStates:
     Attributes:
       row: for both players `[S, n_p]` index of the leaf infostate, R_p for padding.
       slot: for both players `[R_p]` position of each leaf infostate in S × n_p.
-      mask: for both players `[S, n_p]` 1 for infostates, 0 for padding.
+      mask: for both players `[S, n_p]` 1 at infostates, 0 at padding.
       chance: `[S, n_0, n_1]` chance's reach of each pair, normalised in each public state.
       weight: `[S]` normaliser of `chance`.
       features: for both players `[S, n_p, E]` their encodings, E = 0 if not used.

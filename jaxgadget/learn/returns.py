@@ -27,7 +27,7 @@ class Simulator:
       actor: `[n]` acting player, 0 at the end.
       first_child: `[n]` the first child.
       row: `[2, n]` the player's first row in `rows` if it acts, otherwise 0.
-      count: `[3, n]` number of moves of player 0, player 1 and chance, 1 where they do not act.
+      count: `[3, n]` number of options of player 0, player 1 and chance, 1 where they do not act.
       payoff: `[n]` player 0's payoff, 0 before the end.
       chance: `[n]` cumulative probabilities of chance's outcomes over siblings.
       rows: for both players `[Q, K]` cumulative probabilities over the infoset's actions.
@@ -88,7 +88,7 @@ def _sums(values: FloatArray, start: IntArray) -> FloatArray:
 def sample_returns(
     simulator: Simulator, histories: jax.Array, entries: tuple[jax.Array, jax.Array], key: jax.Array
 ) -> jax.Array:
-    """`[B]` player 0's payoff of one simulated game from every history.
+    """`[B]` player 0's payoff in one simulated game from each history.
 
     Args:
       simulator: the game and the portfolios.

@@ -1,16 +1,16 @@
 """Regularised Nash dynamics, R-NaD (Perolat et al. 2022); most settings of Kubíček, Burch and Lisý (2024).
 
-Rewards are transformed by η · log(π / π_reg) of both players, NeuRD follows the game's dynamics to the fixed
-point of that, and the policy found there becomes the next π_reg. In the first half of the steps with one
-π_reg it is mixed with the one before.
+Rewards are transformed by η · log(π / π_reg) of both players; NeuRD follows the dynamics of the transformed
+game to its fixed point, which becomes the next π_reg. During the first half of the steps with one π_reg it is
+mixed with the previous one.
 
 Every step plays new games with the current policy. The ratios of V-trace are therefore 1, and its clips have
 no effect. Values are of the player's infostate; a critic that sees the full state is not needed.
 
-Deviations: the optimiser is that of all trainings, and NeuRD's bound β on logits is 6 instead of 2. With 2 no
-action falls much below exp(-4) times the largest probability; the papers set small ones to 0 instead. In
-Liar's Dice with one die of four sides NashConv rose from 0.24 after 8,000 steps to 0.34 after 40,000 with
-β = 2, and was 0.025 after 17,000 with 6.
+Deviations: the optimiser is the one shared by all trainings, and NeuRD's bound β on logits is 6 instead of 2.
+With β = 2 no probability falls much below exp(-4) times the largest one; the papers set small probabilities
+to 0 afterwards. In Liar's Dice with one die of four sides NashConv rose from 0.24 after 8,000 steps to 0.34
+after 40,000 with β = 2, and was 0.025 after 17,000 with β = 6.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ LARGEST_FORCE = 1e4
 """Clip of NeuRD's advantages."""
 
 ROOM = 1.5
-"""Usual room for decisions in a step, relative to the mean of as many games under the uniform policy."""
+"""Capacity for the decisions of a step, relative to their mean number under the uniform policy."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RNaD:
-    """Regularised Nash dynamics; the config's batches are of games.
+    """Regularised Nash dynamics; batches consist of games.
 
     Values are in units of the returns' standard deviation under the uniform policy.
 
     Attributes:
       regularisation: η, weight of the reward transformation.
-      swap: number of steps between changes of the regularisation policy.
+      swap: number of steps between updates of the regularisation policy.
       threshold: β, largest absolute logit that NeuRD increases.
       target_rate: share of the weights that the target network takes over in each step.
       value_weight: weight of the values' squared error.
@@ -79,11 +79,11 @@ class RNaD:
         return PolicyTrainingConfig(steps=50_000, batch_size=64, average=0.2)
 
     def networks(self, task: PolicyTask) -> dict[str, PerceptronShape]:
-        """The values."""
+        """The value network."""
         return {VALUE: dataclasses.replace(task.shape, outputs=1)}
 
     def lesson(self, task: PolicyTask) -> RNaDLesson:
-        """New games in every step; ValueError if they do not fit into memory."""
+        """The lesson, with new games in every step; raises ValueError if they do not fit into memory."""
         networks, measured = ActorCritic.of(task), measure_game(task.machine, task.config.seed)
         check_room(task.machine, task.config.batch_size)
         return RNaDLesson(
@@ -96,7 +96,7 @@ class RNaD:
         )
 
     def describe(self, lesson: RNaDLesson) -> dict[str, Any]:
-        """All settings, and the scale and the number of decisions that were measured."""
+        """All settings, and the measured scale and number of decisions."""
         return dataclasses.asdict(self) | {"scale": float(lesson.scale), "capacity": lesson.capacity}
 
 
@@ -104,9 +104,9 @@ class Networks(NamedTuple):
     """State of the lesson.
 
     Attributes:
-      target: slow average of both networks' weights.
-      regular: the policy's weights of π_reg.
-      before: those of the π_reg before.
+      target: weights of the target network, a slow average of both networks' weights.
+      regular: weights of π_reg.
+      before: weights of the previous π_reg.
     """
 
     target: Weights
@@ -119,16 +119,16 @@ class Networks(NamedTuple):
 class RNaDLesson:
     """A `Lesson` of games that the current policy plays against itself.
 
-    Compiled code has arrays of fixed sizes: networks are evaluated at `capacity` places for decisions, and in
-    the rare steps with more decisions at all places of a game's moves, so that no game is left out.
+    Compiled code has arrays of fixed sizes: the networks are evaluated at up to `capacity` decisions, or, in
+    the rare steps with more decisions, at all moves of all games, so that no game is omitted.
 
     Attributes:
       key: random key.
       scale: unit of values.
       networks: both networks and the rules.
-      method: settings.
+      method: settings of the method.
       batch_size: number of games of a step.
-      capacity: usual room for decisions of a step; a step with more has room for as many as can be.
+      capacity: number of decisions for which the usual program of a step has room.
     """
 
     key: jax.Array
@@ -139,11 +139,11 @@ class RNaDLesson:
     capacity: int = dataclasses.field(metadata={"static": True})
 
     def init(self, weights: Weights) -> Networks:
-        """All networks are the first one."""
+        """The initial weights for all networks."""
         return Networks(weights, weights[POLICY], weights[POLICY])
 
     def carry(self, carried: Networks, weights: Weights, step: jax.Array) -> Networks:
-        """The target follows the weights; every `swap` steps it is the next π_reg."""
+        """Moves the target towards the weights; every `swap` steps the target becomes the next π_reg."""
         rate = self.method.target_rate
         target = jax.tree.map(lambda old, new: old + rate * (new - old), carried.target, weights)
         swaps = (step > 0) & (step % self.method.swap == 0)
@@ -182,11 +182,11 @@ class RNaDLesson:
         (rows,) = jnp.nonzero(flat, size=capacity, fill_value=len(flat))
 
         def take(x: jax.Array) -> jax.Array:
-            """`[C, ...]` at the decisions, of `[T, 2, n, ...]`."""
+            """Gathers the decisions, `[T, 2, n, ...]` → `[C, ...]`."""
             return split(jnp.take(by_game(x), rows, axis=0, mode="clip"), networks.mesh, 0)
 
         def put(x: jax.Array) -> jax.Array:
-            """`[T, 2, n]` with `[C]` numbers at the decisions, otherwise 0."""
+            """Scatters numbers to the decisions, `[C]` → `[T, 2, n]`, 0 elsewhere."""
             moves, _, n = games.acting.shape
             placed = jnp.zeros(n * moves * 2, x.dtype).at[rows].set(x, mode="drop")
             return jnp.moveaxis(placed.reshape(n, moves, 2), 0, 2)

@@ -33,13 +33,13 @@ class Rollouts:
     probabilities have the axes of a network's batch, with the last one contiguous.
 
     Attributes:
-      features: `[T, 2, n, F]` of the infostate.
-      legal: `[T, 2, n, A]` legal actions.
-      probability: `[T, 2, n, A]` of all actions, under the policy that played.
+      features: `[T, 2, n, F]` features of the infostate.
+      legal: `[T, 2, n, A]` mask of legal actions.
+      probability: `[T, 2, n, A]` probabilities of all actions under the policy that played.
       action: `[T, 2, n]` chosen action, -1 where the player does not act.
       acting: `[T, 2, n]` mask of the decisions; False after the end of the game.
       outcome: `[T, n]` outcome of chance, -1 where chance does not act.
-      returns: `[2, n]` at the end; both rewards before it and discounts do not exist.
+      returns: `[2, n]` both players' returns at the end; there are no earlier rewards and no discounts.
     """
 
     features: jax.Array
@@ -57,13 +57,13 @@ class Rollouts:
 
 
 def take_chosen(values: jax.Array, action: jax.Array) -> jax.Array:
-    """`[...]` numbers of chosen actions, of `[..., A]`; of any action where there is none."""
+    """Selects the chosen actions, `[..., A]` → `[...]`; an arbitrary action where none is chosen."""
     index = jnp.maximum(action, 0)[..., None].astype(jnp.int32)
     return jnp.take_along_axis(values, index, axis=-1)[..., 0]
 
 
 def by_game(x: jax.Array) -> jax.Array:
-    """`[n * T * 2, ...]` from `[T, 2, n, ...]`: the decisions of each game in a row."""
+    """Reorders `[T, 2, n, ...]` → `[n * T * 2, ...]`, so that the decisions of each game are adjacent."""
     return jnp.moveaxis(x, 2, 0).reshape(-1, *x.shape[3:])
 
 
@@ -103,7 +103,7 @@ def play_by(
       key: random key.
       first: index of the first game.
       n: number of games.
-      mesh: devices that the games are split over, with the one axis `batch`; None for one device.
+      mesh: devices over which the games are split, with the single axis `batch`; None for one device.
     """
     index = first + jnp.arange(n, dtype=jnp.int32)
     keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, index)
@@ -150,7 +150,7 @@ def _move(
 
 
 def draw(probability: jax.Array, uniform: jax.Array) -> jax.Array:
-    """`[n]` outcomes of probabilities `[A, n]`, none of probability 0, given uniform numbers in [0, 1)."""
+    """Draws `[n]` outcomes of positive probability from `[A, n]`, given uniform numbers in [0, 1)."""
     sums = jnp.cumsum(probability, axis=0)
     passed = sums <= uniform[None] * sums[-1:]
     return jnp.minimum(jnp.sum(passed, axis=0, dtype=jnp.int32), len(probability) - 1)

@@ -32,11 +32,11 @@ log = logging.getLogger(__name__)
 
 
 Carried: TypeAlias = Any
-"""State of a lesson, a pytree of arrays of numbers that changes in the training: old weights, samples."""
+"""State of a lesson: a pytree of arrays that changes during training, such as old weights or samples."""
 
 
 class Lesson(Protocol):
-    """Task of a network: a pytree on the device with all that the loss depends on besides the weights.
+    """Task of a network: a pytree on the device with everything besides the weights that determines the loss.
 
     The network's shape and the batch size are static fields. Lessons without state inherit `Stateless`.
     """
@@ -46,11 +46,11 @@ class Lesson(Protocol):
         ...
 
     def carry(self, carried: Carried, weights: Weights, step: jax.Array) -> Carried:
-        """State for the loss of a step, from that of the step before and the weights in between."""
+        """State for the loss of a step, from the state of the previous step and the current weights."""
         ...
 
     def loss(self, weights: Weights, carried: Carried, step: jax.Array) -> jax.Array:
-        """Mean loss over the batch of a step; its gradient in the weights alone is followed."""
+        """Mean loss over the batch of a step; training follows its gradient with respect to the weights."""
         ...
 
 
@@ -75,7 +75,7 @@ class Progress:
     """State of a training.
 
     Attributes:
-      weights: the network's.
+      weights: weights of the network.
       optimiser: state of the optimiser.
       carried: state of the lesson.
       average: average of the weights so far; None if the schedule has none.
@@ -100,7 +100,7 @@ class Progress:
 
     @property
     def network(self) -> Weights:
-        """Weights of the network that is trained: the average if there is one."""
+        """Weights of the trained network: the average if there is one."""
         return self.weights if self.average is None else self.average
 
     def at(self, step: int, parts: dict[str, Any]) -> Progress:
@@ -166,8 +166,8 @@ class TrainingResult:
     """Result of any training.
 
     Attributes:
-      log: columns `step`, `loss` (mean since the row before), the training's measures, elapsed `seconds`, and
-        `examples_per_second`.
+      log: columns `step`, `loss` (mean since the previous row), the training's measures, elapsed `seconds`,
+        and `examples_per_second`.
       seconds: total time of all runs, including targets and compilation.
     """
 

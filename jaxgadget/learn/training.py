@@ -65,14 +65,14 @@ def train_value(
     AdamW on the mean squared error, with linear warm-up over 2 % of the steps, then cosine decay. Histories
     are grouped by number of moves; groups are drawn in proportion to the square root of their size. Results
     are reproducible, also for a resumed training: bit for bit with the same JAX version, CPU and number of
-    cores. Resuming a folder with others causes a warning.
+    cores. Resuming with different ones issues a warning.
 
     Args:
       tree: histories of the whole game.
       portfolio: both players' K strategies, as lanes; the values are specific to the blueprint, strategy 0.
-      config: settings of the training. For search `heldout=0` is best, as it evaluates all histories.
-      targets: `exact` expectations; `sampled` returns, if H × K × K numbers do not fit on the device (the
-        whole tree must fit); or a value function, called once.
+      config: settings of the training. For search use `heldout=0`, as searches evaluate all histories.
+      targets: `exact` expectations; `sampled` returns, for H × K × K values that do not fit on the device
+        (the whole tree must fit); or a value function, called once.
       pairs: sampled returns per history and step, each for a uniformly drawn pair of strategies.
       histories: `[H]` histories to learn; by default all at which a player acts.
       folder: folder for checkpoints and the log; a training stored there is resumed.
