@@ -166,8 +166,8 @@ class Abstraction(WrappedGame):
             pasts.append(taken if bucket < 0 else f"{taken} in bucket {merged.buckets[bucket]!r}")
         raise ValueError(
             f"{self.name} does not have perfect recall for player {player}: bucket "
-            f"{merged.buckets[int(merged.code[pair[0]])]!r} merges histories in which the player did or saw "
-            f"different things before, for example {moves[0]} and {moves[1]}, with infostates {names[0]!r} "
+            f"{merged.buckets[int(merged.code[pair[0]])]!r} merges histories with different earlier actions "
+            f"or buckets of the player, for example {moves[0]} and {moves[1]}, with infostates {names[0]!r} "
             f"and {names[1]!r}: the player's last decision was {pasts[0]} and {pasts[1]}; merge must return "
             "different buckets for them, or equal buckets for the earlier decisions"
         )

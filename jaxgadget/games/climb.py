@@ -45,7 +45,7 @@ Hand = tuple[int, ...]
 
 
 def climb(num_ranks: int = 3, hand_size: int = 1, seat: int = 0, teammate: str = "lowest") -> StepwiseGame:
-    """A shedding game for two teams of two; player 0 is one seat, its teammate is chance.
+    """Climb, a shedding game for two teams of two; player 0 is one seat, its teammate is chance.
 
     Player 1 is both opponents, with joint information (`team`). The module's docstring gives the rules.
     `teammate` names the blueprint of the teammate's seat: `lowest` (the default) leads its lowest rank, a

@@ -157,7 +157,7 @@ class Game(Protocol):
 
 
 class BetSizes(Protocol):
-    """Optional protocol of games with bets, used by action translation (`jaxgadget.policy.translation`)."""
+    """Optional protocol of games with bets, for action translation (`jaxgadget.policy.translation`)."""
 
     def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:
         """Size of a bet as a fraction of the pot after calling.

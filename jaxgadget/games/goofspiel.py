@@ -59,7 +59,7 @@ class Goofspiel(StateMachine[GoofspielState]):
       num_cards: cards of each player, and point cards.
       num_turns: number of tricks, -1 for all cards.
       points_order: `random` (chance deals), `descending` or `ascending`.
-      imp_info: hide bids; only the winner of a trick is announced.
+      imp_info: hides bids; only the winner of a trick is announced.
       egocentric: ignored; accepted for compatibility with OpenSpiel.
       returns_type: `win_loss` (1, 0, -1) or `point_difference` (half of it, as in OpenSpiel).
     """
@@ -209,7 +209,7 @@ class Goofspiel(StateMachine[GoofspielState]):
         return after, 1 + result
 
     def returns(self, state: GoofspielState) -> Array:
-        """1 and -1 for winner and loser, or half of the difference in points."""
+        """1 for the winner and -1 for the loser, or half of the difference in points."""
         xp = namespace(state.lead)
         won = xp.sign(state.lead) if self.returns_type == "win_loss" else state.lead / 2
         return xp.stack([won, 0 - won])

@@ -64,7 +64,7 @@ class Hands(NamedTuple):
     """Multisets of up to all dice of a player, those of fewer dice first, then in the order of sorted dice.
 
     Attributes:
-      after: `[faces, hands]` the hand with another die, 0 if all are rolled.
+      after: `[faces, hands]` the hand after another roll, 0 if all dice are rolled.
       faces: `[faces, hands]` number of dice of each face.
       first: the first hand of all dice.
     """
@@ -150,8 +150,8 @@ class LiarsDice(StateMachine[LiarsDiceState]):
         count = math.comb(self.numdice + self.dice_sides, self.numdice)
         if count * self.num_bids > _MOST_MATCHES:
             raise TooLargeError(
-                f"{self.name} has {count:,} hands of dice and {self.num_bids:,} bids, for which no table of "
-                "matches can be made; choose a smaller numdice or dice_sides"
+                f"{self.name} has {count:,} hands of dice and {self.num_bids:,} bids, too many for a table "
+                "of matches; choose a smaller numdice or dice_sides"
             )
         return Hands.of(self.numdice, self.dice_sides)
 

@@ -1,7 +1,7 @@
 """Games as state machines over arrays: rules of many states at once, in NumPy or JAX.
 
-The rules of a `StateMachine` serve two purposes: a game's tree is enumerated from them level by level, and a
-game too large for a tree is played and searched from them, on the device or the host.
+The rules of a `StateMachine` serve two purposes: they enumerate a game's tree level by level, and they play
+and search games too large for a tree, on the device or the host.
 """
 
 from __future__ import annotations
@@ -99,11 +99,10 @@ class StateMachine(abc.ABC, Generic[State]):
 
     @abc.abstractmethod
     def step(self, state: State, moves: Array) -> tuple[State, Array]:
-        """The states after moves `[3, n]`, and the observations made on arrival.
+        """The states after moves `[3, n]`, and the observations of these states.
 
-        Observations are `[3, n]` codes >= 0, or -1 for none: of player 0, of player 1 and of the public,
-        which is their common knowledge. A player's code represents its whole observation, including the
-        public part.
+        Observations are `[3, n]` codes >= 0, or -1 for none: of player 0, of player 1, and of the public,
+        that is, of both. A player's code represents its whole observation, including the public part.
         """
 
     @abc.abstractmethod
@@ -231,7 +230,7 @@ def sum_of_returns(machine: StateMachine[Any]) -> float:
 
 
 def actors_along(machine: StateMachine[Any], history: Sequence[Move]) -> Iterator[IntArray]:
-    """`[1]` the acting players after each prefix of a history, the empty one and the history included."""
+    """Yields the acting players `[1]` after each prefix of a history, from the empty one to the whole."""
     state = machine.start(1, np)
     for move in history:
         actor = np.asarray(machine.actor(state))
@@ -241,7 +240,7 @@ def actors_along(machine: StateMachine[Any], history: Sequence[Move]) -> Iterato
 
 
 def moves_of(move: Move, actor: IntArray) -> IntArray:
-    """`[3, 1]` a move of a history, given the acting players."""
+    """A move of a history as an array `[3, 1]`, given the acting players."""
     if isinstance(move, tuple):
         return np.array([*move, -1])[:, None]
     return np.array([move if actor[0] & bit else -1 for bit in MOVER_BITS])[:, None]
@@ -320,7 +319,7 @@ def find_moves(
 
 
 def _list_options(possible: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Possible options, state by state, the first of each state, and their numbers, of a mask `[A, n]`."""
+    """Options in a mask `[A, n]`, state by state; the position of each state's first option; their number."""
     count = np.count_nonzero(possible, axis=0)
     option = np.flatnonzero(possible.T) % len(possible)
     return option.astype(np.int16), np.cumsum(count) - count, count

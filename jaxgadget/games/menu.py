@@ -294,7 +294,7 @@ def menu(
 
     Args:
       game: the game's name.
-      actions_0: player 0's menu, ids or names of actions separated by `|`, or `all`.
+      actions_0: player 0's menu: ids or names of actions separated by `|`, or `all`.
       actions_1: player 1's menu.
       off_tree: maximum number of off-menu actions in a hand.
       off_tree_player: the player that may leave its menu, 0 or 1.

@@ -90,7 +90,7 @@ class PhantomMachine(StateMachine[PhantomState]):
 
     @property
     def max_moves(self) -> int:
-        """A stone in every cell, and a failed attempt at all but the last."""
+        """One stone in each cell, and one failed attempt at each cell but the last."""
         return 2 * self.num_cells - 1
 
     def start(self, n: int, xp: Any) -> PhantomState:
@@ -145,7 +145,7 @@ class PhantomMachine(StateMachine[PhantomState]):
         return after, xp.concatenate([seen, public[None]])
 
     def returns(self, state: PhantomState) -> Array:
-        """The winner's 1, or 0 for a draw."""
+        """1 for the winner and -1 for the loser, 0 for a draw."""
         xp = namespace(state.winner)
         won = xp.where(state.winner < 0, 0.0, xp.where(state.winner == 0, 1.0, -1.0))
         return xp.stack([won, 0 - won])

@@ -48,7 +48,7 @@ are dropped before the next ones are expanded.
 """
 
 LEAVE, ENTER = 0, 1
-"""Actions of the decision that stands for a player's play before a public state."""
+"""Actions of the decision that represents a player's play before a public state."""
 
 Probabilities: TypeAlias = Callable[[Any, int], Any]
 """A strategy of both players: function from n states and a player to `[A, n]` action probabilities."""
@@ -284,10 +284,10 @@ def _join(
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class PublicStateGame:
-    """The game from a public state on; see the module's docstring. A `Game`.
+    """The game from a public state on, as a `Game`; the module's docstring explains the construction.
 
-    Its root, before chance draws a history, has one child for each history that chance can draw. Players that
-    have acted before then decide simultaneously whether to `enter`.
+    At the root, chance draws a history of the public state. Players that have acted before then decide
+    simultaneously whether to `enter`.
 
     Attributes:
       public: the public state.
@@ -309,7 +309,7 @@ class PublicStateGame:
 
     @property
     def num_moves(self) -> int:
-        """Number of the players' moves above the public state: 1 if a player has acted, else 0."""
+        """Number of the players' moves above the public state: 1 if a player has acted, otherwise 0."""
         return int(any(self.public.acted))
 
     def levels(self, budget: Budget) -> Generator[HistoryLevel, BoolArray | None, None]:
@@ -350,7 +350,7 @@ class PublicStateGame:
 
     @property
     def num_choices(self) -> int:
-        """Number of joint decisions to enter or leave, the last of which is to enter; 1 without any."""
+        """Number of joint decisions to enter or leave, the last of which is to enter; 1 if there are none."""
         return 2 ** sum(self.public.acted)
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:

@@ -36,7 +36,7 @@ def mix(
     `mix(equilibrium, response, p)`; in a restricted Nash response p weighs the model.
 
     Args:
-      first: a policy, or several, as `as_policy` takes them.
+      first: a policy, or several, as `as_policy` accepts them.
       second: as many lanes as `first`, or one of the two has one.
       p: in [0, 1], or several: then every pair of lanes is mixed with each, one pair after the other.
       how: `plans` or `decisions`.

@@ -58,7 +58,7 @@ class Opponent:
     """An opponent that follows a model with probability p, and plays freely otherwise.
 
     Attributes:
-      model: its assumed strategies, a lane each: a `Policy`, or anything that `as_policy` takes. The
+      model: its assumed strategies, a lane each: a `Policy`, or anything that `as_policy` accepts. The
         responding player's own rows have no effect. None for an opponent that only adapts.
       p: the probability that the model is followed, in [0, 1], or several, which are crossed with all
         models. 0: the opponent adapts; 1: it is locked to the model.

@@ -154,7 +154,7 @@ def best_nash(
 
     Args:
       tree: the game, by histories or by hands.
-      models: of the opponent, a lane each, as `as_policy` takes them.
+      models: of the opponent, a lane each, as `as_policy` accepts them.
       player: the responding player, 0 or 1.
       tolerance: by how much the strategy may guarantee less than the value of the game, in units of payoff;
         by default `EQUILIBRIUM_TOLERANCE` of the payoff range, or `CFR_TOLERANCE` of it by CFR.

@@ -1,1 +1,1 @@
-"""Policies: files, blueprints, evaluation, whole games solved."""
+"""Policies: files, blueprints, evaluation, matches, and solutions of whole games."""

@@ -1,6 +1,6 @@
 """Blueprints by name: the specifications of the command line's `--blueprint SPEC`.
 
-All SPECs are parsed first, then made for a game together; checkpoints of one algorithm share a run.
+All SPECs are parsed first, then created together for a game; checkpoints of one algorithm share a run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FORMS = (
     "uniform, geometric:R, dirichlet:SEED[:ALPHA], cfr:N, cfr+:N, mccfr:N[:SEED], pcs:N[:SEED], file:PATH, "
     "cfr-spread:COUNT[:N] or draws:COUNT[:ALPHA]"
 )
-"""All forms of a SPEC."""
+"""Forms of a SPEC."""
 
 ALGORITHMS = ("cfr", "cfr+")
 """Algorithms whose average policies are `ALGORITHM:N`."""
@@ -33,22 +33,22 @@ SAMPLED = ("mccfr", "pcs")
 """Sampling algorithms, `ALGORITHM:N[:SEED]`: external-sampling MCCFR, CFR with public-chance sampling."""
 
 SPREAD = "cfr-spread"
-"""Many checkpoints of one run."""
+"""Kind of SPEC of several checkpoints of one run."""
 SPREAD_ITERATIONS = 10_000
 """Default number of iterations."""
 SPREAD_STEP = 1.05
 """Factor between the numbers of iterations of successive checkpoints."""
 
 DRAWS = "draws"
-"""Many draws."""
+"""Kind of SPEC of several draws."""
 MAX_DRAWS = 1000
-"""`draws:COUNT` with seed s is `dirichlet:1000·s` and those after it."""
+"""Draw k of `draws:COUNT` with seed s is `dirichlet:(1000·s + k)`."""
 
 DEMO_SPECS = (
     *(f"cfr:{n}" for n in (1, 2, 4, 7, 12, 23, 43, 81, 152, 285, 534, 1000)),
     *(f"dirichlet:{seed}" for seed in range(8)),
 )
-"""Twenty blueprints: twelve checkpoints of a run of CFR, at steps of a factor 1.9, and eight draws."""
+"""Twenty blueprints: twelve checkpoints of one run of CFR, spaced by a factor of 1.9, and eight draws."""
 
 
 class BlueprintSpec(NamedTuple):
@@ -138,12 +138,12 @@ def make_blueprints(
     progress: bool | None = None,
     argument: str = "blueprint",
 ) -> Policy:
-    """Makes the profiles of SPECs, as lanes in the given order.
+    """Creates the profiles of SPECs, as lanes in the given order.
 
-    A lane's label is the SPEC that makes it alone; lanes of a file that holds several are
-    `file:PATH#LABEL`. Duplicates are dropped. `cfr-spread:COUNT[:N]` is COUNT averages of
-    one run of N iterations of CFR, by default 10,000, spread evenly over the logarithm of NashConv;
-    `draws:COUNT[:ALPHA]` is COUNT draws that depend on `seed`.
+    A lane's label is the SPEC of this lane alone; lanes of a file with several lanes are labelled
+    `file:PATH#LABEL`. Duplicates are dropped. `cfr-spread:COUNT[:N]` is COUNT averages of one run of N
+    iterations of CFR, by default 10,000, spaced evenly in the logarithm of NashConv; `draws:COUNT[:ALPHA]` is
+    COUNT draws that depend on `seed`.
 
     Args:
       tree: the game, by histories or by hands.
@@ -190,8 +190,8 @@ def spread_checkpoints(
     """Averages of one run of CFR, selected to cover exploitabilities evenly; labels `cfr:N`.
 
     NashConv is evaluated after 1, 2, … iterations, increasing by 5 %. `count` targets are spaced evenly on a
-    logarithmic scale between the worst and the best average; for each the nearest average not yet selected is
-    taken. Lanes are sorted by iterations.
+    logarithmic scale between the worst and the best average; each selects the nearest remaining average.
+    Lanes are sorted by iterations.
 
     Args:
       tree: the game, by histories or by hands.

@@ -1,7 +1,7 @@
-"""Bots of OpenSpiel as players of matches, in games that OpenSpiel has under the same name.
+"""OpenSpiel bots as players of matches, in games that OpenSpiel has under the same name.
 
-A bot is given the OpenSpiel state that follows the moves of a match, the private information of both players
-included, as in OpenSpiel itself: whether it looks at the opponent's is up to the bot.
+A bot receives the OpenSpiel state after the moves of a match. As in OpenSpiel itself, the state contains the
+private information of both players; using only its own is the bot's responsibility.
 """
 
 from __future__ import annotations
@@ -49,16 +49,15 @@ def is_bot(player: object) -> bool:
 
 
 class OpenSpielBot:
-    """A bot of OpenSpiel as a `Player` and a `StatePlayer`, in either seat.
+    """An OpenSpiel bot as a `Player` and a `StatePlayer`, in either seat.
 
-    Before each request the bot is restarted and informed of the moves so far. It is asked for its
-    probabilities if it has them (`provides_policy`). Otherwise it draws an action in each game by random
-    numbers of its own: matches then are not determined by their seed alone, and `replay_players` does not
-    repeat them.
+    Before each request the bot is restarted and informed of the moves so far. A bot with probabilities
+    (`provides_policy`) is asked for these. Any other bot draws an action in each game from its own random
+    numbers: then the seed does not determine the matches, and `replay_players` does not repeat them.
 
     Args:
-      bot: the name of a bot that `pyspiel.load_bot` knows, also with parameters, such as `uniform_random` or
-        `fixed_action_preference(actions=1:0)`; a bot that plays either seat; or a pair of bots, of seat 0 and
+      bot: a name that `pyspiel.load_bot` accepts, optionally with parameters, such as `uniform_random` or
+        `fixed_action_preference(actions=1:0)`; a bot that plays either seat; or a pair of bots for seat 0 and
         seat 1.
 
     Attributes:
@@ -86,15 +85,15 @@ class OpenSpielBot:
 
     @property
     def fingerprint(self) -> str | None:
-        """The name with parameters; the attribute `fingerprint` of a bot that is given as an object."""
+        """Name and parameters of a named bot; the attribute `fingerprint` of an object."""
         return f"{PREFIX}{self.bot}" if isinstance(self.bot, str) else getattr(self.bot, "fingerprint", None)
 
     def restart(self) -> None:
-        """Loads the bots anew at their next moves, with their first random numbers, if they are named."""
+        """Reloads named bots, with their initial random numbers, at their next moves."""
         self._bots.clear()
 
     def draws(self, game: str, player: int) -> bool:
-        """True if the bot of a seat draws actions, and has no probabilities.
+        """True if the bot of a seat draws actions because it has no probabilities.
 
         Raises:
           ImportError: if OpenSpiel is not installed.
@@ -165,7 +164,7 @@ class OpenSpielBot:
 
 
 def _load(spec: str, game: Any, player: int) -> Any:
-    """The bot of a name with parameters, for a seat."""
+    """Loads a named bot for a seat."""
     name, texts = _parse(spec)
     import pyspiel
 
@@ -210,7 +209,7 @@ def _call(bot: Any, method: str, *arguments: Any) -> Any:
 
 
 def _follow(game: Any, name: str, moves: Sequence[Move], bot: Any, player: int) -> Any:
-    """OpenSpiel's state after some moves, of which a restarted bot is informed."""
+    """OpenSpiel's state after some moves; informs a restarted bot of them."""
     state = game.new_initial_state()
     bot.restart()
     for number, move in enumerate(moves):
@@ -238,6 +237,6 @@ def _follow(game: Any, name: str, moves: Sequence[Move], bot: Any, player: int) 
 
 def _differs(name: str, moves: Sequence[Move]) -> ValueError:
     return ValueError(
-        f"OpenSpiel's game of the name {name!r} has other moves at history {tuple(moves)}; expected a game "
-        "with the rules of OpenSpiel's"
+        f"OpenSpiel's game {name!r} has other moves at history {tuple(moves)}; expected a game with "
+        "OpenSpiel's rules"
     )

@@ -1,6 +1,6 @@
 """Evaluation of policies in the full game: values, best responses, exploitability, NashConv.
 
-Always in float64, compiled once a tree, all lanes at once.
+Evaluations are in float64, compiled once per tree, for all lanes together.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
 VALUE_TOLERANCE = 1e-6
-"""Default width of the game value's bracket, as a share of the payoff range."""
+"""Default width of the game value's bracket, as a fraction of the payoff range."""
 
 EVALUATION_SIZE = 1e6
 """Sequences and terminals × lanes that are evaluated at a time."""
 
 TERMINALS_AT_A_TIME = 1 << 20
-"""Terminals of a step of a `TerminalPayoff`."""
+"""Number of terminals per step of a `TerminalPayoff`."""
 
 MAX_LAID_OUT = 1 << 22
 """Games with more terminals are evaluated terminal by terminal. With the 25.4 million of Goofspiel 7 the
-first evaluation, of seven lanes on two cores, takes 6 s and 0.7 GiB and another lane 0.4 s; with the payoff
-as rows, which solvers have, 44 s, 2.7 GiB and 0.9 s."""
+first evaluation, of seven lanes on two cores, takes 6 s and 0.7 GiB, and another lane 0.4 s; with the payoff
+as rows, as in solvers, 44 s, 2.7 GiB and 0.9 s."""
 
 VALUE_WORK = 3e8
 """Default budget of the bracket, in (terminals + sequences) × iterations: seconds."""
@@ -65,12 +65,12 @@ _averages = compiled(averages, quick=True)
 
 
 def find_whole_placement(tree: Tree, dtype: DTypeLike = np.float64) -> Placement:
-    """The placement for one lane of a whole game: its solve, and evaluations."""
+    """The placement of a solve or evaluation of a whole game with one lane."""
     return find_single(whole_treeplexes(tree).num_sequences, dtype)
 
 
 def whole_problem(tree: Tree, num_lanes: int, dtype: DTypeLike, placement: Placement = HOME) -> Problem:
-    """The whole game on its devices, built once for all arguments unless it is large.
+    """The whole game on its devices, cached by arguments unless it is large.
 
     The regret tolerance is 0; the driver fills it in.
     """
@@ -88,7 +88,7 @@ def whole_problem(tree: Tree, num_lanes: int, dtype: DTypeLike, placement: Place
 
 
 def _placed(problem: Problem, placement: Placement) -> Problem:
-    """The problem on a device other than the default one, if it is one."""
+    """The problem, moved to the placement's device if this is a single one other than the default."""
     return problem if placement == HOME else placement.everywhere(problem)
 
 
@@ -125,7 +125,7 @@ def normalise_rows(rows: FloatArray, infoset: IntArray) -> FloatArray:
 
 @dataclasses.dataclass(frozen=True)
 class ProfileValues:
-    """Values of profiles, one a lane.
+    """Values of profiles, one per lane.
 
     Attributes:
       value: `[lanes]` expected payoff of player 0 under the profile.
@@ -146,7 +146,7 @@ def evaluate_policy(policy: PolicyLike, *, tree: Tree | None = None) -> ProfileV
     """Expected values and best-response values of every lane, in chunks of lanes.
 
     Args:
-      policy: a `Policy`, or with a tree anything that `as_policy` takes.
+      policy: a `Policy`, or with a tree anything that `as_policy` accepts.
       tree: tree of the policy; by default its own.
     """
     policy = as_policy(policy, tree)
@@ -215,7 +215,7 @@ def nash_conv(policy: PolicyLike, *, tree: Tree | None = None) -> FloatArray:
     """`[lanes]` NashConv: the sum of both players' gains by best responses, minus a game's constant.
 
     Args:
-      policy: a `Policy`, or with a tree anything that `as_policy` takes.
+      policy: a `Policy`, or with a tree anything that `as_policy` accepts.
       tree: tree of the policy; by default its own.
     """
     return evaluate_policy(policy, tree=tree).nash_conv
@@ -255,10 +255,10 @@ def best_values(problem: Problem, strategy: tuple[Parts, Parts], player: int) ->
 def best_response(policy: PolicyLike, player: int, *, tree: Tree | None = None) -> BestResponse:
     """A pure best response of `player` to the other player's part of a policy, lane by lane.
 
-    Of equally good actions the first is taken.
+    Ties are broken by the order of actions.
 
     Args:
-      policy: a `Policy`, or with a tree anything that `as_policy` takes.
+      policy: a `Policy`, or with a tree anything that `as_policy` accepts.
       player: the responding player, 0 or 1.
       tree: tree of the policy; by default its own.
 
@@ -288,7 +288,7 @@ def best_response(policy: PolicyLike, player: int, *, tree: Tree | None = None) 
 
 
 def _first_best(regret: FloatArray, infosets: Infosets) -> FloatArray:
-    """`[Q, lanes]` 1 for the first action of every infoset that has its least regret `[Q, lanes]`."""
+    """`[Q, lanes]` 1 for the first action with the smallest regret at each infoset, given regrets."""
     if len(regret) == 0:
         return np.zeros_like(regret)
     owner, starts = infosets.infoset[1:], infosets.first_sequence - 1
@@ -309,8 +309,8 @@ def game_value(
 
     Args:
       tree: the game, by histories or by hands.
-      tolerance: stop when the bracket is narrower than this share of the payoff range.
-      iterations: maximum number; by default as many as take a few seconds.
+      tolerance: stop when the bracket is narrower than this fraction of the payoff range.
+      iterations: maximum number of iterations; by default as many as take a few seconds.
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Returns:
@@ -392,10 +392,11 @@ def exploitability(
     OpenSpiel's `exploitability` is another number: half of `nash_conv`.
 
     Args:
-      policy: a `Policy`, or with a tree anything that `as_policy` takes; only `player`'s part
-        counts.
+      policy: a `Policy`, or with a tree anything that `as_policy` accepts; only `player`'s part
+        matters.
       player: 0 or 1.
-      value: bracket of player 0's game value, else `game_value(policy.tree)`; its middle is used.
+      value: bracket of the game's value for player 0, by default `game_value(policy.tree)`; its midpoint is
+        used.
       tree: tree of the policy; by default its own.
     """
     check_player(player)
@@ -406,7 +407,7 @@ def exploitability(
 
 
 def check_bracket(value: object) -> Bracket:
-    """A bracket; ValueError unless it is two finite numbers in ascending order."""
+    """The value as a bracket; raises ValueError unless it is two finite numbers in ascending order."""
     values: Any = value
     bounds: list[Any] = list(values) if isinstance(values, Iterable) else []
     low, high = bounds if len(bounds) == 2 and all(map(is_finite_number, bounds)) else (np.nan, np.nan)
@@ -416,7 +417,7 @@ def check_bracket(value: object) -> Bracket:
 
 
 def check_value(value: tuple[float, float] | None, tree: Tree) -> None:
-    """ValueError unless None or a bracket: two finite numbers, the lower one first, that the game can pay."""
+    """Raises ValueError unless the value is None or a bracket within the range of the game's payoffs."""
     if value is None:
         return
     low, high = check_bracket(value)

@@ -1,4 +1,4 @@
-"""Whole games solved exactly, by linear programs."""
+"""Exact solutions of whole games by linear programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jaxgadget.util.players import Bracket
 from jaxgadget.util.precision import precision
 
 EXACT_INFOSETS = 30_000
-"""Infosets up to which a linear program computes the value of a game that is solved by one: seconds."""
+"""Maximum number of infosets for which `find_value` solves a linear program, which then takes seconds."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -30,11 +30,11 @@ class ExactSolution:
     """An equilibrium of a whole game.
 
     Attributes:
-      policy: both players' strategies, one lane, `lp`: mutual counterfactual best responses
+      policy: both players' strategies, with the single lane `lp`: mutual counterfactual best responses
         (within the floors).
       value: guaranteed value of player 0's strategy, against the best response within the floors.
-      gap: difference from the value that player 1's strategy concedes: rounding.
-      iterations: of the simplex method.
+      gap: difference between the value that player 1's strategy concedes and `value`, due to rounding.
+      iterations: number of iterations of the simplex method.
     """
 
     policy: Policy
@@ -56,10 +56,10 @@ def solve_exactly(
       tree: the game, by histories or by hands.
       floors: least probability of every action of both players: a number ε for ε-uniform floors, or
         arrays from `tremble`.
-      time_limit: in seconds; by default none.
+      time_limit: time limit in seconds; by default none.
 
     Raises:
-      ProgramError: if HiGHS does not solve it.
+      ProgramError: if HiGHS does not solve the program.
       ValueError: if floors have the wrong shape, are negative or sum to more than 1.
     """
     check_tree(tree)
@@ -93,13 +93,13 @@ def with_tree_floors(problem: Problem, form: SequenceForm, floors: tuple[FloatAr
 
 
 def find_value(tree: Tree, by_lp: bool, progress: bool | None, *, time_limit: float | None = None) -> Bracket:
-    """The bracket of player 0's value; from a linear program if requested, small enough and solved in time.
+    """The bracket of player 0's value; from a linear program if requested, small enough, and solved in time.
 
     Args:
-      tree: the game's histories; a program is solved once for each.
+      tree: the game; the result of a program is cached with it.
       by_lp: whether to try a linear program.
-      progress: see `game_value`.
-      time_limit: of the program, in seconds; by default none.
+      progress: as in `game_value`.
+      time_limit: time limit of the program in seconds; by default none.
     """
     if by_lp and sum(map(len, tree.infosets)) <= EXACT_INFOSETS:
         with contextlib.suppress(ProgramError):

@@ -13,16 +13,16 @@ from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.arrays import FloatArray
 
 Floors = float | Sequence[FloatArray]
-"""ε for ε-uniform floors, or both players' arrays, as `tremble` makes them."""
+"""ε for ε-uniform floors, or both players' arrays, as from `tremble`."""
 
 
 def tremble(tree: Tree, epsilon: float, prior: PolicyLike | None = None) -> tuple[FloatArray, FloatArray]:
-    """Floors ε·p at every infoset: with probability ε the hand trembles and the prior p is played.
+    """Floors ε·p at every infoset: with probability ε the hand trembles, and the player plays the prior p.
 
     Args:
       tree: the game, by histories or by hands.
       epsilon: probability of a tremble, in [0, 1).
-      prior: policy that is played then, one lane; uniform by default.
+      prior: policy of a trembling player, with one lane; uniform by default.
 
     Returns:
       For both players `[num_sequences - 1]`, in the order of `Policy.probabilities`.
@@ -34,7 +34,7 @@ def tremble(tree: Tree, epsilon: float, prior: PolicyLike | None = None) -> tupl
         raise ValueError(f"epsilon={epsilon!r}: expected a number in [0, 1)")
     played = Policy.uniform(tree) if prior is None else as_policy(prior, tree, name="prior")
     if played.num_lanes != 1:
-        raise ValueError(f"prior has {played.num_lanes} lanes: expected one; pick it by policy.lane(k)")
+        raise ValueError(f"prior has {played.num_lanes} lanes; expected one, such as policy.lane(0)")
     first, second = (float(epsilon) * rows[:, 0] for rows in played.probabilities)
     return first, second
 

@@ -1,4 +1,4 @@
-"""Records and digests by which resumed sweeps and matches recognise gadgets, policies, players and games."""
+"""Records and digests that identify gadgets, policies, players and games in resumed sweeps and matches."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from jaxgadget.util.digest import digest
 from jaxgadget.util.registry import find
 
 DEFAULTS = {"form": "histories"}
-"""Items of a request that are not recorded, so that earlier sweeps can be resumed."""
+"""Items of a request that are not recorded, so that sweeps of earlier versions can be resumed."""
 
 FINGERPRINT = "fingerprint"
-"""Name of the attribute that holds the digest of an object's content: of the folder that it refers to, of a
-player or of a value function."""
+"""Name of the attribute with the digest of an object's content: a folder, a player, a value function."""
 
 KINDS = {path: name for table in (GADGETS, PRIORS, ALTERNATIVES) for name, path in table.items()}
 """Names of gadgets, priors and alternative values: `module:object` → name."""
@@ -49,29 +48,29 @@ def identity(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
         names = {field.name: None for field in fields} | getattr(value, "__dict__", {})
-        for field in fields:  # a sweep that began before the field existed can be resumed
+        for field in fields:  # so that a sweep from before the field existed can be resumed
             if field.metadata.get("later", False) and getattr(value, field.name) is field.default:
                 del names[field.name]
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
         names |= {FINGERPRINT: None} if hasattr(type(value), FINGERPRINT) else {}
         return {"class": kind} | {name: identity(getattr(value, name)) for name in names}
     raise ValueError(
-        f"{value!r} in a gadget, prior or generation: a sweep must tell it from others when it is resumed; "
-        "expected a dataclass of numbers, strings and arrays"
+        f"{value!r} in a gadget, prior or generation: a resumed sweep must tell it from others; expected a "
+        "dataclass of numbers, strings and arrays"
     )
 
 
 def player_identity(name: str, value: Any) -> Any:
     """Converts a player or value function to JSON, equal for equal objects, as `identity`.
 
-    An object with an attribute `fingerprint` is recognised by that alone, and a method by its object.
+    The attribute `fingerprint` alone identifies an object that has it; its object identifies a method.
 
     Args:
-      name: of the player, for errors.
+      name: name of the player, for errors.
       value: the player.
 
     Raises:
-      ValueError: for an object, such as a function, that cannot be told from others.
+      ValueError: for an object without an identity, such as a function.
     """
     value = value.__self__ if inspect.ismethod(value) else value
     own = getattr(value, FINGERPRINT, None)

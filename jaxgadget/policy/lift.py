@@ -17,9 +17,9 @@ def lift(policy: Policy, tree: HistoryTree, *, elsewhere: Policy | None = None) 
 
     Histories correspond if their moves have the same names. An infoset gets the row of the policy's infoset
     that contains its histories: the bucket of an `Abstraction`, or the infoset with fewer actions of a
-    `MenuAbstraction`. Actions that the policy lacks have probability 0. Probability of actions that only the
-    policy has is removed and the rest normalised (uniform if nothing remains), so a policy of the game can be
-    converted to its abstraction, too.
+    `MenuAbstraction`. Actions that the policy lacks have probability 0. Actions that only the policy has are
+    removed and the remaining probabilities normalised (uniform if none remain), so a policy of the game can
+    be converted to its abstraction, too.
 
     With an `Abstraction` both players' expected values are unchanged; NashConv may rise, because best
     responses have more information in the game.
@@ -38,7 +38,7 @@ def lift(policy: Policy, tree: HistoryTree, *, elsewhere: Policy | None = None) 
     filling = Policy.uniform(tree) if elsewhere is None else elsewhere.on(tree)
     if filling.num_lanes not in (1, policy.num_lanes):
         raise ValueError(
-            f"elsewhere has {filling.num_lanes} lanes: expected 1 or {policy.num_lanes}, as the policy"
+            f"elsewhere has {filling.num_lanes} lanes; expected 1, or {policy.num_lanes} as the policy"
         )
     match = match_histories(tree, policy.histories)
     first, second = (_lift_player(policy, tree, match, player, filling) for player in (0, 1))

@@ -187,7 +187,7 @@ def play_matches(
 
     Args:
       policy: the players, a lane each; several policies of one tree are stacked. What is no `Policy` as
-        `as_policy` takes it.
+        `as_policy` accepts it.
       matches: how many each pair plays, two games each.
       seed: the matches' seed, in [0, 2^64).
       pairs: rows and columns, by lane or label; by default every lane against every other one.
@@ -337,7 +337,7 @@ def expected_matches(
 
     Args:
       policy: the players, a lane each; several policies of one tree are stacked. What is no `Policy` as
-        `as_policy` takes it.
+        `as_policy` accepts it.
       pairs: rows and columns, by lane or label; by default every lane against every other one.
       tree: for which tree; by default that of the first policy.
 

@@ -241,7 +241,7 @@ class Policy:
         """Lays the lanes of several policies of one tree side by side.
 
         Args:
-          policies: one or several, as `as_policy` takes them.
+          policies: one or several, as `as_policy` accepts them.
           tree: tree of the result, by default that of the first policy.
 
         Raises:

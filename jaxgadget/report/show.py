@@ -44,7 +44,7 @@ def roots_frame(forest: Forest, policy: PolicyLike, subgame: int) -> pd.DataFram
 
     Args:
       forest: the subgames.
-      policy: one lane, as `as_policy` takes it.
+      policy: one lane, as `as_policy` accepts it.
       subgame: its index.
 
     Returns:
@@ -84,7 +84,7 @@ def decisions_frame(forest: Forest, policy: PolicyLike, subgame: int) -> pd.Data
 
     Args:
       forest: the subgames.
-      policy: one lane, as `as_policy` takes it.
+      policy: one lane, as `as_policy` accepts it.
       subgame: its index.
 
     Returns:
@@ -159,7 +159,7 @@ def subgame_picture(forest: Forest, policy: PolicyLike, subgame: int, *, title: 
 
     Args:
       forest: the subgames.
-      policy: one lane, as `as_policy` takes it.
+      policy: one lane, as `as_policy` accepts it.
       subgame: its index.
       title: title of the picture; by default game, cut, subgame and policy.
 

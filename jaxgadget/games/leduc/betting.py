@@ -96,7 +96,7 @@ class Betting:
       starting_player: the player that begins both rounds.
       raise_sizes: chips of a raise in the first and in the second round.
       max_raises: maximum number of raises in a round, by both players together.
-      action_mapping: all actions are legal; a pointless fold or raise is played as a call.
+      action_mapping: makes all actions legal; a pointless fold or raise is played as a call.
     """
 
     starting_player: int
@@ -178,8 +178,8 @@ class BettingTables(NamedTuple):
 class BettingLines:
     """Nodes of the betting, numbered from 0.
 
-    The first `LISTED` nodes are listed at once, in the same order in every process. Usually there are no
-    others; otherwise further nodes are listed when they are reached, and compiled programs are not possible.
+    The first `LISTED` nodes are listed on construction, in the same order in every process. Usually these are
+    all nodes. Further nodes are listed when they are reached; the rules then cannot be compiled.
 
     Args:
       betting: the rules.
