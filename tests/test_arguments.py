@@ -67,7 +67,7 @@ def test_a_spec_is_a_policy_of_a_tree() -> None:
         made.lane(1).probabilities[0], jg.Policy.dirichlet(kuhn(), 3).probabilities[0]
     )
     assert jg.exploitability("uniform", 0, tree=kuhn()) == pytest.approx(jg.exploitability(uniform(), 0))
-    with pytest.raises(ValueError, match="for which tree"):
+    with pytest.raises(ValueError, match="has no tree"):
         jg.exploitability("uniform", 0)
     with pytest.raises(ValueError, match="'uniforn' is unknown"):
         jg.refine(kuhn(), "depth:1", "uniforn")
@@ -89,7 +89,7 @@ def test_the_name_of_an_argument_and_a_label() -> None:
         (lambda: jg.Policy.dirichlet(kuhn(), 0, "a"), "dirichlet"),
         (lambda: jg.Policy.geometric(kuhn(), "2"), "geometric"),
         (lambda: uniform().lane(3), "lane="),
-        (lambda: jg.Policy.stack([uniform(), uniform()]).lane("uniform"), r"stands for lanes \[0, 1\]"),
+        (lambda: jg.Policy.stack([uniform(), uniform()]).lane("uniform"), r"is the label of lanes \[0, 1\]"),
         (lambda: jg.Resolving(epsilon="0.1"), "epsilon="),
         (lambda: jg.Resolving(alternative=jg.BlueprintValues), "alternative="),
         (lambda: jg.ArrayValues(np.array(["a"])), "ArrayValues"),

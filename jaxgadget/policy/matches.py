@@ -64,15 +64,15 @@ class Matches(LaneResult):
     """Results of matches; `table` has one row per pair, from the row player's perspective.
 
     `win_rate` is wins + ½ draws, `mean_return` the row's mean return per game, in the game's own units (in a
-    constant-sum game a win is more than half of the constant); both are means of the two seatings, and
-    `…_first`, `…_second` are those as player 0 and as player 1. `ci95` and `return_ci95` are half widths of
-    95 % confidence intervals of `win_rate` and `mean_return`. **The unit of independence is a match, both
-    seatings together**: normal approximation with the standard deviation of the matches' scores, NaN for a
-    single match, 0 if all score alike. Pairs share chance and draws, so two rows are not independent, and (a,
-    b) and (b, a) are the same matches.
+    constant-sum game a win is more than half of the constant); both are means over the two seatings, and
+    `…_first` and `…_second` are those as player 0 and as player 1. `ci95` and `return_ci95` are half widths
+    of 95 % confidence intervals of `win_rate` and `mean_return`. **The unit of independence is a match, both
+    seatings together**: intervals use the normal approximation with the standard deviation of the matches'
+    scores; they are NaN for a single match and 0 if all scores are equal. Pairs share chance and draws, so
+    two rows are not independent, and (a, b) and (b, a) are the same matches.
 
     Attributes:
-      games: all games played, at their ends.
+      games: all finished games.
       names: names of the players.
       pairs: row and column of every pair, indices into `names`.
       seed: seed of chance and of the players' actions.
@@ -103,7 +103,9 @@ class Matches(LaneResult):
         """One-sentence summary of the matches, and the widest confidence interval."""
         width = float(_half_width(self._returns.mean(axis=1)).max())
         wider = (
-            f"mean returns within ± {width:.3g}" if math.isfinite(width) else "play several for an interval"
+            f"mean returns within ± {width:.3g}"
+            if math.isfinite(width)
+            else "play several matches for a confidence interval"
         )
         return (
             f"{self.numbers.shape[2]} match(es) of each pair in {self.games.game}, seed {self.seed}; {wider}"
@@ -181,17 +183,17 @@ def play_matches(
     pairs: Pairs | None = None,
     tree: HistoryTree | None = None,
 ) -> Matches:
-    """Plays a round robin among the lanes of a policy; a lane plays either seat.
+    """Plays a round robin among the lanes of a policy, each in both seats.
 
     Every match is played in both seatings with the same chance, as described in `play_players`.
 
     Args:
-      policy: the players, a lane each; several policies of one tree are stacked. What is no `Policy` as
-        `as_policy` accepts it.
-      matches: how many each pair plays, two games each.
-      seed: the matches' seed, in [0, 2^64).
+      policy: the players, one lane each: a `Policy`, anything that `as_policy` accepts, or several of these
+        for one tree, which are stacked.
+      matches: number of matches of each pair, of two games each.
+      seed: seed of the matches, in [0, 2^64).
       pairs: rows and columns, by lane or label; by default every lane against every other one.
-      tree: for which tree; by default that of the first policy.
+      tree: tree of the policies; by default that of the first one.
 
     Raises:
       ValueError: if `matches` is not positive, the seed is not a whole number in range, a lane is
@@ -213,32 +215,30 @@ def play_players(
     checkpoint: str | os.PathLike[str] | None = None,
     every: int = EVERY,
 ) -> Matches:
-    """Plays a round robin among any players, level by level, all games of a batch in one step.
+    """Plays a round robin among any players, level by level, with all games of a batch in each step.
 
     In match m chance and each seat use separate random numbers, one per move: uniform in [0, 1), determined
     by (seed, m, chance or seat, number of its moves so far). Both seatings and all pairs share them, so
     chance only differs as a consequence of players' actions, and equal players have equal results. A match
-    depends only on the seed, its index and its two players: `replay` repeats it alone, and the first 100 of
-    1,000 matches are those of a run of 100. A pair and its mirror are played once.
+    depends only on the seed, its index and its two players: `replay` repeats a single match, and the first
+    100 of 1,000 matches are those of a run of 100. A pair and its mirror image are played once.
 
     Args:
       tree: the game's histories, to the end; or a `StateMachine`, whose histories are not enumerated.
-      players: players by name: `Player`s in a tree, `StatePlayer`s of a `StateMachine`. Policies with one
-        lane, as for `as_policy`, networks, and bots of OpenSpiel or pairs of them (see `OpenSpielBot`) are
-        accepted for both.
-      matches: how many each pair plays, two games each.
-      seed: the matches' seed, in [0, 2^64).
+      players: players by name: `Player`s in a tree, `StatePlayer`s of a `StateMachine`. Both accept policies
+        with one lane, as for `as_policy`, networks, and OpenSpiel bots or pairs of them (see `OpenSpielBot`).
+      matches: number of matches of each pair, of two games each.
+      seed: seed of the matches, in [0, 2^64).
       pairs: rows and columns, by index or name; by default all pairs of different players.
-      baseline: a function of n games, `TreePositions` or `StatePositions`, that estimates player 0's payoff
-        `[n]`, such as the `baseline` of a critic. The table then also has the means of returns minus luck
-        (`adjusted_return`) and the half widths of their intervals, which are narrower the better the
+      baseline: a function that estimates player 0's payoffs `[n]` in n games, `TreePositions` or
+        `StatePositions`, such as the `baseline` of a critic. The table then also has the means of returns
+        minus luck (`adjusted_return`) and the half widths of their intervals, which are narrower for better
         estimates (AIVAT, see `play_games`).
-      checkpoint: a folder that receives the games of each part of the matches when they are over, from which
-        a later call with the same arguments goes on. Results are the same to the last bit after any
-        interruption, on machines of one kind; more matches may be played later. Players and `baseline` must
-        be recognisable (see `Player`).
-      every: with a checkpoint, number of matches of each pair in a part, which an interrupt loses at most; 1
-        for players that search for seconds.
+      checkpoint: folder for the finished games of each part of the matches; a later call with the same
+        arguments, or with more matches, resumes from it. After any interruption results are the same to the
+        last bit, on machines of one kind. Players and `baseline` must have an identity (see `Player`).
+      every: with a checkpoint, number of matches of each pair in a part; an interruption loses at most one
+        part. Choose 1 for players that search for seconds.
 
     Raises:
       ValueError: as `play_matches`; or if a player is invalid or does not return distributions, a
@@ -331,15 +331,14 @@ def expected_matches(
     *,
     tree: HistoryTree | None = None,
 ) -> pd.DataFrame:
-    """Exact expectation of the table of `play_matches`: sums over all terminals.
+    """Exact expectation of the table of `play_matches`, by summation over all terminals.
 
     The columns are those of `Matches.table` without `matches`, `ci95` and `return_ci95`.
 
     Args:
-      policy: the players, a lane each; several policies of one tree are stacked. What is no `Policy` as
-        `as_policy` accepts it.
+      policy: the players, one lane each, as for `play_matches`.
       pairs: rows and columns, by lane or label; by default every lane against every other one.
-      tree: for which tree; by default that of the first policy.
+      tree: tree of the policies; by default that of the first one.
 
     Raises:
       ValueError: if a lane is unknown, labels repeat, or policies belong to different games.
@@ -365,9 +364,9 @@ def expected_matches(
 
 
 def worst_matchup(frame: pd.DataFrame) -> pd.DataFrame:
-    """Every row's line against the opponent with its lowest `win_rate`, excluding itself.
+    """The row of each player against the opponent with the lowest `win_rate`, excluding itself.
 
-    The paper's Figure 4. From matches it is a minimum of estimates, hence biased downwards.
+    As in the paper's Figure 4. A minimum over estimates from matches is biased downwards.
 
     Args:
       frame: from `Matches.table` or `expected_matches`.
@@ -383,7 +382,7 @@ def worst_matchup(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _start(tree: HistoryTree | StateMachine[Any]) -> Positions:
-    """One game before its first move."""
+    """A game before its first move."""
     if isinstance(tree, StateMachine):
         check_machine(tree)
         return StatePositions.start(tree, 1)
@@ -418,7 +417,7 @@ def _check_players(tree: HistoryTree | StateMachine[Any], players: object) -> di
 def _request(
     tree: HistoryTree | StateMachine[Any], players: Mapping[str, Any], baseline: Baseline | None
 ) -> dict[str, Any]:
-    """The game, the players by name and the baseline, as a resumed match recognises them."""
+    """Identities of the game, the players by name and the baseline, for resumed matches."""
     return {
         "game": tree.name if isinstance(tree, StateMachine) else [tree.game.name, fingerprint(tree)],
         "players": {name: player_identity(f"player {name!r}", player) for name, player in players.items()},
@@ -427,14 +426,14 @@ def _request(
 
 
 def _restart(players: Iterable[Player | StatePlayer]) -> None:
-    """Makes the players forget earlier games, if they can."""
+    """Calls `restart` of all players that have it."""
     for player in players:
         if hasattr(player, "restart"):
             cast(Any, player).restart()
 
 
 def _policy_player(policy: Policy, name: str) -> PolicyPlayer:
-    """The only lane of a policy as a player."""
+    """A policy with one lane as a player."""
     if policy.num_lanes != 1:
         raise ValueError(
             f"player {name!r} is {policy!r}; expected PolicyPlayer(policy, lane) for a policy with "
@@ -478,7 +477,7 @@ def _check_pairs(names: tuple[str, ...], pairs: Pairs | None) -> tuple[tuple[int
 
 
 def _outcomes(payoff: FloatArray, largest_return: float) -> FloatArray:
-    """1 where player 0 wins, -1 where player 1 does, 0 for a draw, in the shape of `payoff`."""
+    """1 where player 0 wins, -1 where player 1 wins, 0 for a draw, in the shape of `payoff`."""
     is_draw = np.abs(payoff) <= CONSTANT_SUM_TOLERANCE * largest_return
     return np.where(is_draw, 0.0, np.sign(payoff))
 
@@ -490,7 +489,7 @@ def _terminal_outcomes(tree: HistoryTree) -> FloatArray:
 
 
 def _columns(score: FloatArray, returns: FloatArray) -> dict[str, FloatArray]:
-    """Columns of the row's win rates and mean returns `[pairs, 2]` in either seat."""
+    """Columns of the row player's win rates and mean returns, given results `[pairs, 2]` in both seats."""
     columns: dict[str, FloatArray] = {}
     for name, values in (("win_rate", score), ("mean_return", returns)):
         columns |= {name: values.mean(axis=1), f"{name}_first": values[:, 0], f"{name}_second": values[:, 1]}

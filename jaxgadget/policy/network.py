@@ -1,4 +1,4 @@
-"""Policy networks: perceptrons from a player's infostate to its actions, as policies of states and trees."""
+"""Policy networks: perceptrons that map a player's infostate to its actions, for states and trees."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ ILLEGAL = -1e9
 """Logit of illegal actions, whose probability is then exactly 0."""
 
 POLICY = "policy"
-"""Name of the policy's weights and architecture among those of a training, such as a critic's."""
+"""Name of the policy's weights and architecture among all networks of a training."""
 
 PolicyFunction: TypeAlias = Callable[[Any, int], jax.Array]
 """`[A, n]` a player's action probabilities, given n states and the player; ignored where it does not act."""
 
 
 def find_machine(game: TreeGame) -> StateMachine[Any]:
-    """The rules of a game over arrays; ValueError if it has none."""
+    """The game as a `StateMachine`; raises ValueError if it is none."""
     machine = game.public.machine if isinstance(game, PublicStateGame) else game
     if not isinstance(machine, StateMachine):
         raise ValueError(
-            f"game={game.name!r}: expected a StateMachine, such as Goofspiel, since policy networks read the "
-            "features of its states"
+            f"game={game.name!r}: expected a StateMachine, such as Goofspiel, as policy networks need "
+            "features of states"
         )
     return machine
 
@@ -90,7 +90,7 @@ def log_policy(shape: PerceptronShape, weights: Weights, inputs: jax.Array, lega
 
     Args:
       shape: architecture.
-      weights: the network's.
+      weights: weights of the network.
       inputs: `[..., F + 2]` from `with_seat`.
       legal: `[..., A]` mask of legal actions.
 
@@ -159,7 +159,7 @@ class NetworkPolicy:
         }
 
     def probabilities(self, state: Any, player: int) -> FloatArray:
-        """`[A, n]` probabilities of a player's actions at n states in NumPy, without meaning elsewhere."""
+        """`[A, n]` probabilities of a player's actions at n states in NumPy; arbitrary if it does not act."""
         features = np.asarray(self.machine.features(state, player)).T
         return self.rows(with_seat(features, player), np.asarray(self.machine.legal(state, player)).T).T
 
@@ -234,7 +234,7 @@ def check_shape(shape: PerceptronShape, expected: PerceptronShape, game: str, la
     if shape != expected:
         raise ValueError(
             f"{label} has {shape.inputs} inputs and {shape.outputs} outputs; {game} has "
-            f"{expected.inputs} and {expected.outputs} now: its rules have changed, so train again"
+            f"{expected.inputs} and {expected.outputs} now; its rules have changed, so train again"
         )
 
 
@@ -242,8 +242,8 @@ def check_trained(weights: Weights, step: int | None, steps: int, label: str) ->
     """Raises ValueError if a network was not trained to the end, or has weights that are not finite."""
     if step != steps:
         raise ValueError(
-            f"{label} is not finished: it has the checkpoint of step {step} of {steps}; train it to the end "
-            "by the same command"
+            f"{label} is not finished: its checkpoint is of step {step} of {steps}; resume training with the "
+            "same command"
         )
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(weights)):
         raise ValueError(f"{label} has weights that are not finite; train again with a smaller learning rate")

@@ -57,7 +57,7 @@ def is_state_policy(policy: Any) -> bool:
 
 
 def row_reader(tree: HistoryTree, policy: Any, game: Any = None) -> Callable[[int, int, int], FloatArray]:
-    """Returns a function of player, infoset and number of actions that reads an OpenSpiel policy's row.
+    """Returns a function that reads an OpenSpiel policy's row, given player, infoset and number of actions.
 
     Args:
       tree: the game's histories.
@@ -88,7 +88,7 @@ def row_reader(tree: HistoryTree, policy: Any, game: Any = None) -> Callable[[in
 
 
 def load_game(name: str) -> Any:
-    """OpenSpiel's game of a game's name.
+    """Loads the OpenSpiel game with a game's name.
 
     Raises:
       ImportError: if OpenSpiel is not installed.
@@ -114,7 +114,7 @@ def load_game(name: str) -> Any:
 
 
 def write_table(tree: HistoryTree, probabilities: Sequence[FloatArray], lane: int) -> TabularPolicy:
-    """Writes a lane to a table of the OpenSpiel game of the tree's name."""
+    """Writes a lane to a table of the OpenSpiel game with the name of the tree's game."""
     game = load_game(tree.game.name)
     from open_spiel.python.policy import TabularPolicy as Table
 

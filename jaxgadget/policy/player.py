@@ -23,7 +23,7 @@ from jaxgadget.util.arrays import FloatArray, IntArray
 AnyPositions = TypeVar("AnyPositions", bound=Positions)
 
 LUCK_GAMES = 1 << 10
-"""Maximum number of games whose luck is found at a time, as all their moves are evaluated."""
+"""Maximum number of games whose luck is computed at a time, which evaluates all their moves."""
 
 Baseline: TypeAlias = Callable[[Any], Any]
 """Estimate of player 0's payoff, `[n]`, of n `Positions` that are not at their end."""
@@ -32,15 +32,15 @@ Baseline: TypeAlias = Callable[[Any], Any]
 class Player(Protocol):
     """A player of matches, in either seat: a policy, or a search at every decision.
 
-    Two members are optional and concern checkpoints of matches (`play_players`): an attribute `fingerprint`,
-    a text or JSON that is equal for players that play alike, and a method `restart()`, which is called before
-    each part and forgets everything on which later results depend, if only in their last bits.
+    Two optional members serve checkpoints of matches (`play_players`): an attribute `fingerprint`, a string
+    or JSON value that is equal for players with equal play, and a method `restart()`, called before each
+    part, which discards all state that affects later results, even if only in their last bits.
     """
 
     def action_probabilities(self, tree: HistoryTree, player: int, histories: IntArray) -> FloatArray:
         """Action probabilities of the player in all pending games.
 
-        Called once a step and seat for all pending games together, unless they fill several batches
+        Called once per step and seat for all pending games together, unless they fill several batches
         (`matches.GAMES_AT_ONCE`). The result must depend on the infoset only.
 
         Args:
@@ -57,12 +57,15 @@ class Player(Protocol):
 
 
 class StatePlayer(Protocol):
-    """A player of matches in games that are not enumerated, in either seat; `Player` has optional parts."""
+    """A player of matches in games that are not enumerated, in either seat.
+
+    It may have the optional members of `Player`.
+    """
 
     def state_probabilities(self, games: StatePositions, player: int) -> FloatArray:
         """`[n, A]` probabilities of all actions, 0 for illegal ones.
 
-        Called once a step and seat for all pending games together. The result must depend on the infoset
+        Called once per step and seat for all pending games together. The result must depend on the infoset
         only; rows must sum to 1 within `policy.ROW_TOLERANCE`, and are normalised.
 
         Args:
@@ -109,7 +112,7 @@ class PolicyPlayer:
 
 
 def action_rows(infosets: Infosets, infoset: IntArray, probabilities: FloatArray) -> FloatArray:
-    """`[H, A]` probabilities of the actions of infosets `[H]`, padded with 0, of a player's `[Q]`."""
+    """`[H, A]` probabilities of actions at infosets `[H]`, padded with 0, given a player's rows `[Q]`."""
     count = infosets.num_actions[infoset][:, None]
     slot = np.arange(count.max(initial=1))
     row = infosets.first_sequence[infoset][:, None] - 1 + np.minimum(slot, count - 1)
@@ -127,9 +130,9 @@ def play_games(
     """Plays games move by move and returns their ends, `[seatings × matches]`, and their luck.
 
     The luck of a game is the sum over its moves of the baseline after the drawn move minus its expectation
-    over all moves, under the probabilities by which they are drawn; it has mean 0. Payoffs minus luck have
-    the same mean as payoffs and, if the baseline is good, a smaller variance (AIVAT; Burch, Schmid, Moravčík,
-    Morrill and Bowling 2018). It is 0 without a baseline.
+    over all moves, under the probabilities with which they are drawn; it has mean 0. Payoffs minus luck have
+    the same mean as payoffs and, for a good baseline, a smaller variance (AIVAT; Burch, Schmid, Moravčík,
+    Morrill and Bowling 2018). Without a baseline luck is 0.
 
     In match m player 0, player 1 and chance use separate random numbers, one per move: uniform in [0, 1),
     determined by (seed, m, actor, number of its moves so far), the same in all seatings. Options are drawn in
@@ -141,7 +144,7 @@ def play_games(
       seatings: indices into `players` of player 0 and player 1.
       seed: the seed, in [0, 2^64).
       matches: indices of the matches, consecutive.
-      baseline: estimates player 0's payoff at games that are not at their end.
+      baseline: function that estimates player 0's payoff in games that are not at their end.
 
     Raises:
       ValueError: if a player does not return distributions.
@@ -181,14 +184,14 @@ def play_games(
 
 
 def _draws(player: Player | StatePlayer, game: str, seat: int) -> bool:
-    """True for a player that draws an action in each game, also where several have the same history."""
+    """True if a player draws an action in each game separately, even in games with the same history."""
     return isinstance(player, OpenSpielBot) and player.draws(game, seat)
 
 
 def _of_games(
     shares: Mapping[int, Sequence[tuple[IntArray, FloatArray]]], rows: IntArray
 ) -> dict[int, list[tuple[IntArray, FloatArray]]]:
-    """The shares of consecutive games, renumbered."""
+    """Probabilities of options in consecutive games, which are renumbered from 0."""
     parts_of = dict[int, list[tuple[IntArray, FloatArray]]]()
     for mover, parts in shares.items():
         for acting, table in parts:

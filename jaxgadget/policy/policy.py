@@ -1,7 +1,7 @@
 """Policies of both players for a whole game, with lanes.
 
-Plain NumPy in float64. Rows follow the tree's infosets; files and OpenSpiel tables go by
-infostate string.
+Plain NumPy in float64. Rows are in the order of the tree's infosets; files and OpenSpiel tables identify them
+by infostate string.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ POLICY_FILE = Format(
     name="jaxgadget policy", version=2, noun="policy file", remedy=REMEDY, older=(1,), unsealed=(1,)
 )
 OLD_HANDS_FILE = Format(name="jaxgadget policy by hands", version=1, noun="policy file", remedy=REMEDY)
-"""Format of policies by hands until version 0.4."""
+"""Format of policies by hands up to version 0.4."""
 
 ROW_TOLERANCE = 1e-5
 """Maximum deviation from 1 of the sum of an infoset's probabilities."""
@@ -53,7 +53,7 @@ def _shown(value: object) -> str:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Policy:
-    """A profile for every lane.
+    """Policies of both players, one profile per lane.
 
     Attributes:
       tree: the game, by histories or by hands; `tree.infosets[p]` names the rows.
@@ -80,7 +80,7 @@ class Policy:
             )
         labels: Any = self.labels
         if not isinstance(labels, tuple) or not labels or not all(isinstance(label, str) for label in labels):
-            raise ValueError(f"labels={_shown(labels)}: expected a tuple of names, one a lane")
+            raise ValueError(f"labels={_shown(labels)}: expected a tuple of names, one per lane")
         for player, rows in enumerate(self.probabilities):
             expected = (self.tree.infosets[player].num_sequences - 1, len(self.labels))
             if rows.shape != expected:
@@ -92,15 +92,15 @@ class Policy:
 
     @property
     def num_lanes(self) -> int:
-        """Profiles side by side."""
+        """Number of profiles."""
         return len(self.labels)
 
     @property
     def histories(self) -> HistoryTree:
-        """The tree.
+        """The tree of histories.
 
         Raises:
-          ValueError: if it is by hands.
+          ValueError: if the tree is by hands.
         """
         return check_histories(self.tree)
 
@@ -186,15 +186,15 @@ class Policy:
 
     @staticmethod
     def from_openspiel(tree: Tree, policy: TabularPolicy | StatePolicy, label: str = "openspiel") -> Policy:
-        """Reads an OpenSpiel policy of the same game: a table, or any policy of states.
+        """Converts an OpenSpiel policy of the same game: a table, or any policy of states.
 
-        For example the `average_policy()` of one of OpenSpiel's solvers, in Python or C++. It is called with
-        a state of every infoset; infosets that share an infostate string in OpenSpiel get the same row. For
-        games with simultaneous moves, policies of OpenSpiel's turn-based version are accepted, too.
+        An example is the `average_policy()` of an OpenSpiel solver, in Python or C++. The policy is called
+        with one state of each infoset; infosets that share an infostate string in OpenSpiel get the same row.
+        For games with simultaneous moves, policies of OpenSpiel's turn-based version are accepted, too.
 
         Raises:
           ImportError: if OpenSpiel is needed and not installed.
-          ValueError: if an infoset of this game is missing there, or the game in OpenSpiel.
+          ValueError: if the policy lacks an infoset, or OpenSpiel lacks the game.
         """
         check_tree(tree)
         return Policy.from_function(tree, row_reader(check_histories(tree), policy), label)
@@ -205,15 +205,16 @@ class Policy:
 
         Args:
           tree: the game, by histories or by hands.
-          rows: for every infoset of both players. A key is its name (`tree.infoset_names`) or the game's own
-            infostate string, which stands for all infosets that share it, or `(player, name)` where both
-            players have one of that name. A value is a dictionary from action id to probability, where 0 may
-            be left out, or a probability for each legal action in the order of ids.
-          label: the lane's.
+          rows: probabilities for every infoset of both players. A key is the infoset's name
+            (`tree.infoset_names`), the game's own infostate string, for all infosets that share it, or
+            `(player, name)` if both players have an infoset of that name. A value is a dictionary from action
+            id to probability, in which zeros may be omitted, or a probability for each legal action in the
+            order of ids.
+          label: label of the lane.
 
         Raises:
           ValueError: if an infoset is missing, a key is unknown, a value is no distribution, or two keys of
-            an infoset have values that differ.
+            an infoset have different values.
         """
         check_tree(tree)
         first, second = rows_of_dict(tree, rows)
@@ -221,16 +222,16 @@ class Policy:
 
     @staticmethod
     def from_frame(tree: Tree, frame: pd.DataFrame) -> Policy:
-        """The inverse of `to_frame`, exactly: the same lanes in the same order.
+        """The exact inverse of `to_frame`, with the same lanes in the same order.
 
         Args:
           tree: the game, by histories or by hands.
-          frame: columns `lane`, `player`, `infostate`, `action` and `probability`, a row for every lane,
-            infostate and action, in any order; lanes are in the order of their first rows.
+          frame: columns `lane`, `player`, `infostate`, `action` and `probability`, with one row for every
+            lane, infostate and action, in any order; lanes are in the order of their first rows.
 
         Raises:
-          ValueError: if a column or row is missing or there twice (lanes of one label), an infostate or
-            action is unknown, or probabilities of an infostate do not sum to 1.
+          ValueError: if a column is missing, a row is missing or duplicate (as with equal labels of lanes),
+            an infostate or action is unknown, or probabilities of an infostate do not sum to 1.
         """
         check_tree(tree)
         probabilities, labels = rows_of_frame(tree, frame)
@@ -238,10 +239,10 @@ class Policy:
 
     @staticmethod
     def stack(policies: PolicyLike | Sequence[PolicyLike], *, tree: Tree | None = None) -> Policy:
-        """Lays the lanes of several policies of one tree side by side.
+        """Concatenates the lanes of several policies of one tree.
 
         Args:
-          policies: one or several, as `as_policy` accepts them.
+          policies: one or several policies, as `as_policy` accepts them.
           tree: tree of the result, by default that of the first policy.
 
         Raises:
@@ -305,7 +306,7 @@ class Policy:
             lane = check_whole_number("lane", lane, -self.num_lanes)
             lanes = [k for k in (lane, lane + self.num_lanes) if 0 <= k < self.num_lanes]
         if len(lanes) != 1:
-            problem = "is unknown" if not lanes else f"stands for lanes {lanes}"
+            problem = "is unknown" if not lanes else f"is the label of lanes {lanes}"
             raise ValueError(
                 f"lane={lane!r} {problem}; expected a number below {self.num_lanes} or one of the labels "
                 f"{list(self.labels)}"
@@ -324,8 +325,8 @@ class Policy:
 
         Args:
           infostate: one of `tree.infoset_names`.
-          lane: which lane, by number or label.
-          player: whose; needed only where both players have an infostate of that name.
+          lane: number or label of the lane.
+          player: the player; required only if both players have an infostate of that name.
 
         Raises:
           ValueError: if there is no such infostate or lane; the message lists similar names.
@@ -338,14 +339,14 @@ class Policy:
         return {int(infosets.action[q]): float(rows[q - 1]) for q in ids}
 
     def __getitem__(self, infostate: str | tuple[int, str]) -> dict[int, float]:
-        """Action id → probability at an infostate, of a policy of one lane: `policy["0pb"]`.
+        """Action id → probability at an infostate of a policy with one lane: `policy["0pb"]`.
 
         Args:
-          infostate: one of `tree.infoset_names`, or `(player, name)` where both players have it.
+          infostate: one of `tree.infoset_names`, or `(player, name)` if both players have that name.
 
         Raises:
-          ValueError: if there is no such infostate, or the policy has several lanes: `policy.lane(k)[…]`
-            and `policy.action_probabilities(…, k)` read one of them.
+          ValueError: if there is no such infostate, or the policy has several lanes; for these use
+            `policy.lane(k)[…]` or `policy.action_probabilities(…, k)`.
         """
         key: Any = infostate
         player, name = (
@@ -386,7 +387,7 @@ class Policy:
         return pd.concat(frames, ignore_index=True)
 
     def reach(self, player: int) -> FloatArray:
-        """`[num_sequences, lanes]` product of the player's own probabilities on the way to each sequence."""
+        """`[num_sequences, lanes]` product of the player's own probabilities along each sequence."""
         infosets = self.tree.infosets[player]
         reach = np.ones((infosets.num_sequences, self.num_lanes))
         depth = infosets.depth[infosets.infoset[1:]]
@@ -397,7 +398,7 @@ class Policy:
         return reach
 
     def splice(self, player: int, infosets: IntArray, other: Policy) -> Policy:
-        """This policy with some infosets of a player taken from another one, lane by lane."""
+        """This policy with a player's rows at some infosets replaced by those of `other`, lane by lane."""
         replaced = np.isin(self.tree.infosets[player].infoset[1:], infosets)
         rows = np.where(replaced[:, None], other.probabilities[player], self.probabilities[player])
         return dataclasses.replace(self.with_player(player, rows), labels=other.labels)
@@ -411,8 +412,8 @@ class Policy:
 
         Raises:
           ImportError: if OpenSpiel is not installed.
-          ValueError: if there is no such lane, OpenSpiel has no such game, or one string of it stands for
-            several infosets.
+          ValueError: if there is no such lane, OpenSpiel has no such game, or several infosets share one of
+            its strings.
         """
         return write_table(check_histories(self.tree), self.lane(lane).probabilities, 0)
 
@@ -421,11 +422,11 @@ class Policy:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a `.npz` file, atomically.
 
-        It holds `header` (JSON: format, version, game, tree, labels, checksum) and for each player p the
-        names of its rows and `probabilities_p` `[actions, lanes]` in their order. Names are `infostates_p`
-        (strings, sorted), `num_actions_p` and `actions_p` (ids, ascending in an infoset) of histories; by
-        hands `hands_p` (strings), `nodes_p` (public nodes) and `actions_p`, the actions at these nodes; a row
-        is then an action at a node with a hand that is possible there.
+        The file contains `header` (JSON: format, version, game, tree, labels, checksum) and for each player p
+        the names of its rows and `probabilities_p` `[actions, lanes]` in their order. The names are, for
+        histories, `infostates_p` (strings, sorted), `num_actions_p` and `actions_p` (ids, ascending in an
+        infoset); by hands, `hands_p` (strings), `nodes_p` (public nodes) and `actions_p`, the actions at
+        these nodes, and a row is an action at a node with a hand that is possible there.
         """
         header = {
             "game": self.tree.game.name,
@@ -464,7 +465,7 @@ class Policy:
             if not same:
                 raise ValueError(
                     f"{where} is a policy of {header['game']!r}, not of {tree.game.name!r}; "
-                    "load it with the game that it was made for"
+                    "load it with the game that it was written for"
                 )
             stored = arrays[f"probabilities_{player}"]
             expected = (len(rows), len(header["labels"]))
@@ -493,8 +494,8 @@ def _other_layout(tree: Tree, layout: str, where: str) -> Tree:
     if other is not None:
         return other
     raise ValueError(
-        f"{where} is by {layout}: expected one by {tree.layout}; load it with enumerate_game(game), and "
-        "policy.on(tree) makes it one"
+        f"{where} is by {layout}; expected one by {tree.layout}: load it with enumerate_game(game), then "
+        "convert it with policy.on(tree)"
     )
 
 
@@ -528,8 +529,8 @@ class TreePolicy(Protocol):
 
 
 PolicyLike: TypeAlias = "Policy | TreePolicy | TabularPolicy | StatePolicy | Mapping[Any, Any] | str"
-"""Accepted forms of a policy: a `Policy`, a network, one of OpenSpiel's, a dictionary (`Policy.from_dict`), a
-SPEC."""
+"""Accepted forms of a policy: a `Policy`, a network, an OpenSpiel policy, a dictionary (`Policy.from_dict`),
+or a SPEC."""
 
 
 def as_policy(
@@ -542,12 +543,13 @@ def as_policy(
     """Converts a policy in any accepted form to a `Policy` of a tree.
 
     Args:
-      policy: a `Policy`; a network, from `load_policy`; a SPEC of `make_blueprints`, such as `cfr+:100`; a
-        policy of OpenSpiel's, anything that has `action_probabilities(state)`; a dictionary infostate →
-        probabilities (`Policy.from_dict`); or several of these, stacked.
-      tree: for which tree; needed unless it is a `Policy`, which may then be of another enumeration.
-      name: the argument's, for messages.
-      label: label of the lane of a dictionary or a policy of OpenSpiel's; by default `dict` or `openspiel`.
+      policy: a `Policy`; a network, from `load_policy`; a SPEC of `make_blueprints`, such as `cfr+:100`; an
+        OpenSpiel policy, which is any object with `action_probabilities(state)`; a dictionary from infostate
+        to probabilities (`Policy.from_dict`); or several of these, which are stacked.
+      tree: tree of the result; required unless the policy is a `Policy`, which may have another tree of the
+        same game.
+      name: name of the argument, for errors.
+      label: label of the lane of a dictionary or an OpenSpiel policy; by default `dict` or `openspiel`.
 
     Raises:
       ValueError: if it is none of these, of another game, or the tree is missing.
@@ -570,14 +572,13 @@ def as_policy(
         raise ValueError(
             f"{name}={shown}: expected a Policy, such as Policy.uniform(tree), solve(tree).policy or "
             "Policy.from_openspiel(tree, table); a network, from load_policy; the SPEC of a blueprint, such "
-            "as 'cfr+:100'; a policy of OpenSpiel's; or "
-            f"a dictionary from infostate to probabilities{hint}"
+            f"as 'cfr+:100'; an OpenSpiel policy; or a dictionary from infostate to probabilities{hint}"
         )
     if tree is None:
         shown = "a dictionary" if isinstance(given, Mapping) else f"a {type(given).__name__}"
         shown = repr(given) if isinstance(given, str) else shown
         raise ValueError(
-            f"{name} is {shown}, which does not say for which tree it is; give tree=…, or make it a Policy: "
+            f"{name} is {shown}, which has no tree; pass tree=…, or convert it to a Policy with "
             "as_policy(…, tree)"
         )
     if isinstance(given, str):
@@ -599,7 +600,7 @@ def _is_several(policy: object) -> bool:
 
 
 def _read(path: str | os.PathLike[str], file: Format) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Header and arrays of a policy file, checked as far as no game is needed."""
+    """Header and arrays of a policy file, after all checks that do not depend on the game."""
     archive = read_archive(path, file)
     if archive is None:
         raise ValueError(f"{file.label(path)} does not exist")

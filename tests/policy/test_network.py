@@ -157,7 +157,7 @@ def test_a_folder_is_a_blueprint(tmp_path: pathlib.Path, critic: bool):
         assert found.labels == (label,)
         for rows, others_rows in zip(found.probabilities, expected.probabilities, strict=True):
             np.testing.assert_array_equal(rows, others_rows)
-    with pytest.raises(ValueError, match="does not say for which tree"):
+    with pytest.raises(ValueError, match="which has no tree"):
         as_policy(loaded)
     solution = jaxgadget.refine(tree, "depth:2", loaded, jaxgadget.Resolving(), iterations=10)
     assert solution.policy.num_lanes == 1
