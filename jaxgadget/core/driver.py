@@ -255,7 +255,7 @@ def checked_plan(batch: Batch, solver: Solver, plan: Plan) -> Plan:
         memory = host_memory()
         if memory is not None and plan.bytes > memory:
             raise ValueError(
-                f"{batch.name}: {plan!r} is computed on this host, where {megabytes(memory)} are available; "
+                f"{batch.name}: {plan!r} is computed on this host, where {megabytes(memory)} is available; "
                 "expected fewer lanes"
             )
         return plan

@@ -266,7 +266,7 @@ class Budget:
             )
         elif self.memory is not None and needed > self.memory:
             problem = (
-                f"which take {megabytes(needed)} of memory, but {megabytes(self.memory)} are available: "
+                f"which take {megabytes(needed)} of memory, but {megabytes(self.memory)} is available: "
                 "choose smaller game parameters, or a machine with more memory"
             )
         else:

@@ -405,7 +405,7 @@ def check_room(spots: Sequence[Spot], solver: Solver) -> None:
         if available is not None and needed > available:
             raise ValueError(
                 f"spots[{spot_idx}]: {spot.num_nodes:,} public nodes and {num_hands:,} hands take at least "
-                f"{megabytes(needed)} of memory, but {megabytes(available)} are available; expected fewer "
+                f"{megabytes(needed)} of memory, but {megabytes(available)} is available; expected fewer "
                 "bet sizes, a cap on raises, narrower ranges, or a larger memory_limit"
             )
 

@@ -112,7 +112,7 @@ def check_room(machine: StateMachine[Any], games: int) -> None:
     if available is not None and needed > available:
         raise ValueError(
             f"batch_size: a batch of {games} games of {machine.name} needs at least {megabytes(needed)}, but "
-            f"{megabytes(available)} are available; choose a smaller batch_size"
+            f"{megabytes(available)} is available; choose a smaller batch_size"
         )
 
 

@@ -103,7 +103,7 @@ class TrainerConfig:
         if available is not None and needed > available:
             raise ValueError(
                 f"width={self.width}, depth={self.depth}, batch_size={self.batch_size}: training needs at "
-                f"least {megabytes(needed)}, but {megabytes(available)} are available; choose smaller values"
+                f"least {megabytes(needed)}, but {megabytes(available)} is available; choose smaller values"
             )
 
 

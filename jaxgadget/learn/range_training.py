@@ -227,7 +227,7 @@ def _check_samples(forest: Forest, samples: int, rounds: int) -> None:
     if available is not None and lanes * lane_bytes > available:
         raise ValueError(
             f"samples={samples}: solutions of these and of {rounds} rounds need at least "
-            f"{megabytes(lanes * lane_bytes)}, but {megabytes(available)} are available; choose fewer"
+            f"{megabytes(lanes * lane_bytes)}, but {megabytes(available)} is available; choose fewer"
         )
 
 

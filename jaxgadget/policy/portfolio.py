@@ -29,7 +29,7 @@ CHECKPOINT_ITERATIONS = 1000
 """Length of the run of CFR+ whose averages are `checkpoints`."""
 
 FORMS = "blueprint, biased[:FACTOR], checkpoints[:ITERATIONS], draws[:ALPHA] or best-responses"
-"""Every form of an entry."""
+"""Forms of an entry."""
 DEFAULT_ENTRIES = ("blueprint", "biased", "best-responses")
 """Entries determined by the blueprint and the rules alone."""
 
@@ -81,7 +81,7 @@ def make_portfolio(
 
     The default entries depend on the blueprint and the rules alone. Best responses matter most: nested search
     with exact leaves on Goofspiel 4 and Liar's Dice 1×4 was nearly always more exploitable with draws in
-    their place. Checkpoints are omitted because late ones are nearly an equilibrium, which makes search
+    their place. Checkpoints are omitted because late ones are nearly equilibria, which makes the search
     independent of the blueprint's quality; add them if the game can be solved and this is desired.
 
     Args:
@@ -154,11 +154,7 @@ def _parse(entries: object) -> list[_Kind]:
         name, colon, rest = text.partition(":") if isinstance(text, str) else ("", "", "")
         if name not in NUMBERS:
             own = isinstance(text, Policy)
-            more = (
-                "; put your own policies behind it by Policy.stack([make_portfolio(…), policy])"
-                if own
-                else ""
-            )
+            more = "; append your own policies by Policy.stack([make_portfolio(…), policy])" if own else ""
             raise ValueError(f"entries: {text!r} is unknown; expected {FORMS}{more}")
         usual = NUMBERS[name]
         if colon and usual is None:
@@ -192,8 +188,8 @@ def _entry_counts(tree: HistoryTree, player: int, entry_kinds: Sequence[_Kind], 
         giving = [number for number in range(len(entry_kinds)) if counts[number] < most[number]]
         if not giving:
             raise ValueError(
-                f"size={wanted + 1}: entries {[kind.name for kind in entry_kinds]} and the blueprint make "
-                f"only {sum(counts) + 1} for player {player} of {tree.game.name}; add 'draws' or "
+                f"size={wanted + 1}: the blueprint and {[kind.name for kind in entry_kinds]} yield only "
+                f"{sum(counts) + 1} entries for player {player} of {tree.game.name}; add 'draws' or "
                 "'best-responses', or lower the size"
             )
         for number in giving[: wanted - sum(counts)]:
@@ -260,7 +256,7 @@ def _classes(tree: HistoryTree, player: int, count: int) -> list[tuple[int, ...]
 
 
 def _own_ids(tree: HistoryTree, player: int) -> list[int]:
-    """The action ids that have alternatives at some infoset of a player, ascending."""
+    """Ids of actions that are not forced at some infoset of a player, ascending."""
     infosets = tree.infosets[player]
     chosen = infosets.num_actions[infosets.infoset[1:]] > 1
     return np.unique(infosets.action[1:][chosen]).tolist()
@@ -309,7 +305,7 @@ def _best_responses(
 def _even_mix(blueprint: Policy, player: int, entries: Sequence[Entry]) -> FloatArray:
     """`[Q]` the policy of a player that draws an entry uniformly before play and follows it.
 
-    At an infoset entries are weighted by their own reach, or equally if none reaches it.
+    At each infoset, entries are weighted by their own reach, or equally if none reaches it.
     """
     rows = np.stack([rows for _, rows in entries], axis=1)
     copies = blueprint.take_lanes(np.zeros(len(entries), np.int64))

@@ -42,12 +42,12 @@ class Positions(Protocol):
 
     @property
     def payoff(self) -> FloatArray:
-        """`[n]` player 0's returns at the end, minus half of `constant`."""
+        """`[n]` player 0's payoff at the end: its return minus half of `constant`."""
         ...
 
     @property
     def largest_payoff(self) -> float:
-        """Largest absolute payoff known, without that of the constant."""
+        """Largest known absolute payoff."""
         ...
 
     @property
@@ -68,10 +68,10 @@ class Positions(Protocol):
         ...
 
     def ask(self, name: str, player: Any, seat: int) -> FloatArray:
-        """`[n, A]` checked probabilities of a player's options, where its seat acts.
+        """`[n, A]` validated probabilities of a player's options in games in which its seat acts.
 
         Raises:
-          ValueError: if these are no distributions.
+          ValueError: if these are not distributions.
         """
         ...
 
@@ -80,7 +80,7 @@ class Positions(Protocol):
         ...
 
     def children(self) -> tuple[Self, IntArray, IntArray]:
-        """All games one move later, none at its end: m games, `[m]` those before, and `[3, m]` options."""
+        """All m successors of these games, none at its end, their predecessors `[m]` and options `[3, m]`."""
         ...
 
     def moves(self, game: int) -> tuple[Move, ...]:
@@ -96,7 +96,7 @@ class Positions(Protocol):
         ...
 
     def unpack(self, arrays: Mapping[str, IntArray]) -> Self:
-        """The games of `pack`, of this game's rules; raises an error if they do not follow them."""
+        """Restores games from the arrays of `pack`; raises an error if they do not follow the rules."""
         ...
 
 
@@ -213,7 +213,7 @@ class TreePositions:
         return {"history": self.history}
 
     def unpack(self, arrays: Mapping[str, IntArray]) -> Self:
-        """Games at some histories; raises IndexError if the tree does not have them."""
+        """Restores games; raises IndexError for a history that is not in the tree."""
         return self._at(np.arange(self.tree.num_histories)[arrays["history"]])
 
 
@@ -224,7 +224,7 @@ class StatePositions:
     Attributes:
       machine: the rules.
       state: n states.
-      made: `[L, 3, n]` the moves made, padded with -1 at the end.
+      made: `[L, 3, n]` previous moves, padded with -1 at the end.
     """
 
     machine: StateMachine[Any]
@@ -233,7 +233,7 @@ class StatePositions:
 
     @staticmethod
     def start(machine: StateMachine[Any], n: int) -> StatePositions:
-        """N games before their first move."""
+        """`n` games before their first move."""
         return StatePositions(machine, machine.start(n, np), np.zeros((0, 3, n), np.int16))
 
     @property
@@ -320,11 +320,11 @@ class StatePositions:
         return self._at(join_states([part.state for part in parts]), np.concatenate(padded, axis=-1))
 
     def pack(self) -> dict[str, IntArray]:
-        """The moves made."""
+        """The previous moves."""
         return {"made": self.made}
 
     def unpack(self, arrays: Mapping[str, IntArray]) -> Self:
-        """Games after some moves."""
+        """Restores games by replaying their moves."""
         made = np.asarray(arrays["made"], np.int16)
         games = self.start(self.machine, made.shape[-1])
         for options in made:
@@ -336,7 +336,7 @@ class StatePositions:
 
 
 def check_distributions(rows: FloatArray, legal: IntArray, positions: Positions, who: str) -> None:
-    """Raises ValueError unless `rows[n, A]` are distributions over the legal options `[n, A]`."""
+    """Raises ValueError unless rows `[n, A]` are distributions over the legal options `[n, A]`."""
     wrong = ~((rows >= 0).all(axis=1) & (np.abs(rows.sum(axis=1) - 1) <= ROW_TOLERANCE))
     wrong |= (np.where(legal, 0.0, rows) != 0).any(axis=1)
     if wrong.any():
@@ -344,5 +344,5 @@ def check_distributions(rows: FloatArray, legal: IntArray, positions: Positions,
         raise ValueError(
             f"{who} returned {rows[game].tolist()} after history {positions.moves(game)}; expected "
             f"{np.count_nonzero(legal[game])} numbers >= 0 that sum to 1 within {ROW_TOLERANCE} at "
-            f"{np.flatnonzero(legal[game]).tolist()}, and 0 beyond"
+            f"{np.flatnonzero(legal[game]).tolist()}, and 0 elsewhere"
         )

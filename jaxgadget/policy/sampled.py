@@ -1,9 +1,9 @@
 """Blueprints by sampling, for games too large for full sweeps: MCCFR and public-chance sampling.
 
 `external_sampling` is OpenSpiel's solver (Lanctot, Waugh, Zinkevich and Bowling 2009). Public-chance sampling
-(Johanson, Bard, Lanctot, Gibson and Bowling 2012), which OpenSpiel lacks, samples the chance events that are
-public and sweeps over all private ones. Here it updates the players in turn, as `cfr` does, so
-without public chance events it is `cfr`.
+(Johanson, Bard, Lanctot, Gibson and Bowling 2012), which OpenSpiel lacks, samples public chance events and
+sweeps over all private ones. This implementation alternates updates, as `cfr` does, and equals `cfr` in games
+without public chance events.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def external_sampling(
 ) -> Policy:
     """Average policies of external-sampling MCCFR by OpenSpiel's C++ solver, several checkpoints of one run.
 
-    An iteration is one sampled episode for each player. Infosets that were never visited are uniform. Games
-    in which both act at once are solved in OpenSpiel's turn-based version.
+    An iteration is one sampled episode for each player. Infosets without visits are uniform. Games with
+    simultaneous moves are solved in OpenSpiel's turn-based version.
 
     Args:
       tree: the game's histories.
-      counts: after how many iterations, a lane each.
-      seed: of the samples; the same seed gives the same policies.
+      counts: numbers of iterations of the checkpoints, one lane each.
+      seed: seed of the samples, which determines the policies.
       progress: as in `solve`.
 
     Raises:
@@ -70,8 +70,8 @@ def public_chance_sampling(
 
     Args:
       tree: the game's histories, with public states.
-      counts: after how many iterations, a lane each.
-      seed: of the samples; the same seed gives the same policies.
+      counts: numbers of iterations of the checkpoints, one lane each.
+      seed: seed of the samples, which determines the policies.
       progress: as in `solve`.
 
     Raises:
@@ -139,7 +139,7 @@ class _PublicChance:
             self._update(player, levels[player])
 
     def average(self, label: str) -> Policy:
-        """The current average policy; uniform at infosets that were not visited."""
+        """The current average policy; uniform at infosets without visits."""
         pair: list[FloatArray] = []
         for total, infosets in zip(self._sum, self.tree.infosets, strict=True):
             mass = np.bincount(infosets.infoset[1:], total[1:], len(infosets))[infosets.infoset[1:]]

@@ -234,7 +234,7 @@ def check_fits(
     if available is not None and needed > available:
         raise DoesNotFit(
             f"{game.name} by hands: {len(tree):,} public nodes, {first} × {second} hands and {lanes} lane(s) "
-            f"take {megabytes(needed)} of memory, but {megabytes(available)} are available; expected a "
+            f"take {megabytes(needed)} of memory, but {megabytes(available)} is available; expected a "
             "larger memory_limit, or a smaller game"
         )
 

@@ -1,4 +1,4 @@
-"""Policies of trees from strategies of states, such as a network's."""
+"""Conversion of functions of states, such as policy networks, to policies of trees."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from jaxgadget.util.arrays import FloatArray
 
 
 def policy_of_states(tree: HistoryTree, probabilities: Probabilities, label: str) -> Policy:
-    """The policy, one lane, of a strategy of states.
+    """Evaluates a strategy of states at all infosets of a tree; returns a policy with one lane.
 
     Args:
-      tree: a tree of a `StateMachine`, whole or truncated, or from `enumerate_from`, in which the decisions
-        to enter have the public state's reach.
+      tree: a tree of a `StateMachine`, whole or truncated, or from `enumerate_from`; in the latter the
+        decisions to enter have the public state's reach.
       probabilities: of states and a player, `[A, n]` probabilities of its actions.
       label: the lane's label.
     """

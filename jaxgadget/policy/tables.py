@@ -1,4 +1,4 @@
-"""Policies from dictionaries by infostate and from data frames."""
+"""Policies from dictionaries and data frames."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def rows_of_dict(tree: Tree, rows_by_name: Mapping[Any, Any]) -> tuple[FloatArra
             for key, other in zip(keys[1:], others, strict=True):
                 if key != keys[0] and not np.array_equal(row, other):
                     raise ValueError(
-                        f"policy of player {player} at {name!r} of {tree.game.name} is duplicate, as "
-                        f"{keys[0]!r} and as {key!r}, with different values; remove one, or use the key "
-                        "(player, name) if one is of the other player"
+                        f"policy of player {player} at {name!r} of {tree.game.name} is duplicate, with the "
+                        f"keys {keys[0]!r} and {key!r} and different values; remove one, or use the key "
+                        "(player, name) if one is for the other player"
                     )
             rows.append(row)
         pair.append(np.concatenate(rows))

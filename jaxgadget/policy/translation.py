@@ -8,20 +8,20 @@ Moves are mapped to the shadow as follows:
   x pots (after calling), is mapped to one of its neighbours A ≤ x ≤ B among the shadow's bets, to A with the
   rule's probability; beyond the smallest or the largest bet to that one; without any bet in the shadow to a
   call.
-* The player's own action is chosen by the policy in the shadow, and the action of the same name is taken. If
-  that is not legal, a bet is replaced by the legal bet nearest in size; other actions, and bets if no bet is
-  legal, by a check or call.
+* The policy chooses the player's own action in the shadow, and the player takes the action of the same name.
+  If that is not legal, a bet is replaced by the legal bet nearest in size; other actions, and bets if no bet
+  is legal, by a check or call.
 * An own action that the policy takes in no possible shadow is treated like the other player's.
 
 After the end of the shadow's hand (a bet was mapped to all-in and called), or if another player acts in the
 shadow, the player checks or calls until the end.
 
 Random neighbours make the player's strategy a mixture. `translate` returns the equivalent behaviour strategy
-(Kuhn 1953): in every infoset the shadows' strategies, weighted by their probabilities given the player's own
+(Kuhn 1953): at each infoset the shadows' strategies, weighted by their probabilities given the player's own
 actions. `TranslatingPlayer` samples the shadow.
 
-Rules: pseudo-harmonic (Ganzfried and Sandholm 2013), with which a bet in between is called as often as an
-equilibrium of the clairvoyance game calls it; linear and nearest, in fractions of the pot.
+Rules: pseudo-harmonic (Ganzfried and Sandholm 2013), which calls an intermediate bet as often as an
+equilibrium of the clairvoyance game does; linear and nearest, in fractions of the pot.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def translate(policy: Policy, tree: HistoryTree, rule: str | TranslationRule = "
 class TranslatingPlayer:
     """A player of matches that samples the shadow of a bet and plays one lane of a policy in it.
 
-    A sample is determined by the infostate and the seed, so that results depend on the infoset only: all
-    games of a match map a sequence of bets equally. The mean over seeds is the strategy of `translate`.
+    The infostate and the seed determine a sample, so that results depend on the infoset only: all games of a
+    match map a sequence of bets in the same way. The mean over seeds is the strategy of `translate`.
 
     Attributes:
       policy: of a game with fewer bets.
@@ -139,7 +139,7 @@ def _check_policy(policy: object) -> None:
 
 
 def check_rule(rule: object) -> TranslationRule:
-    """Returns the rule of a name, or a function; raises ValueError otherwise."""
+    """Returns the rule with a name, or a function unchanged; raises ValueError for other values."""
     if isinstance(rule, str) and rule in RULES:
         return RULES[rule]
     if isinstance(rule, str) or not callable(rule):

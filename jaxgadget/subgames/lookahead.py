@@ -58,8 +58,9 @@ def solve_lookahead(
     """Solves the gadget games of all lanes; each lane has its gadget and ranges.
 
     Args:
-      prepared: the lookahead, with ranges and strategies of L lanes; these stay where a search has no result.
-      gadgets: the gadgets; those that need the trunk are refused if the ranges have none.
+      prepared: the lookahead, with ranges and strategies of L lanes; strategies are unchanged where a search
+        has no result.
+      gadgets: the gadgets; those that require a trunk are rejected if the ranges have none.
       lanes: the gadget and opponent of each of the L lanes.
       names: L lane names for messages.
       solver: settings of the solve.
@@ -90,7 +91,7 @@ def solve_lookahead(
         has_decision[:, solved_lanes] = games.has_decision(np.arange(len(solved_lanes)))
         iterations[solved_lanes] = solved.iterations
         failures |= {int(solved_lanes[lane]): why for lane, why in solved.failures.items()}
-    remedy = "use dtype='float64'" if solver.precision == np.float32 else "give smaller values at the limit"
+    remedy = "use dtype='float64'" if solver.precision == np.float32 else "use smaller values at the limit"
     for lane, subgame in find_overflows(gap).items():
         why = f"the search of subgame {subgame} overflowed in {solver.precision}; {remedy}"
         failures.setdefault(lane, f"{names[lane]}: {why}")

@@ -1,7 +1,7 @@
 """Nested search of one player in a game too large to enumerate, with a tree from each public state.
 
 The searches are those of `NestedRun`. At each of its decisions the player enumerates the game from the public
-state down to the next limit, and takes ranges and alternative values from its previous search.
+state down to the next limit; ranges and alternative values are those of its previous search.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class PublicSearches:
 
     Attributes:
       count: number of searches run.
-      skipped: public states whose search, or one before it, does not fit into memory.
+      skipped: number of public states whose search, or a search above it, does not fit into memory.
     """
 
     def __init__(
@@ -86,10 +86,10 @@ class PublicSearches:
           strategy: the blueprint, of both players.
           gadgets: the gadget, in a list.
           leaf: evaluation at the limit.
-          depth: minimum number of moves of the players down to the limit; None to the end of the game.
+          depth: minimum number of moves of the players down to the limit; None for the end of the game.
           solver: settings of every search.
-          memory_limit: memory of a tree in bytes, and of the trees of all searches that are kept.
-          skip_too_large: leave out searches that do not fit, and those below them.
+          memory_limit: maximum memory of a tree in bytes, and of the trees of all cached searches.
+          skip_too_large: omit searches that do not fit, and those below them.
         """
         check_machine(machine)
         self.machine, self.player, self.count = machine, player, 0
@@ -101,7 +101,7 @@ class PublicSearches:
     def action_probabilities(self, history: Sequence[Move]) -> FloatArray | None:
         """`[A]` probabilities of the player's actions after a history, 0 for illegal ones.
 
-        They depend on the player's infostate only; None if the search is left out.
+        They depend on the player's infostate only; None if the search is omitted.
 
         Raises:
           ValueError: if the player's decisions are not public, or a search overflows.
@@ -129,7 +129,7 @@ class PublicSearches:
     def _search(self, history: Sequence[Move], decisions: Sequence[int]) -> PublicSearch | None:
         """The search at the last of the player's decisions in a history, after those at the others.
 
-        None if one of them is left out.
+        None if one of them is omitted.
         """
         here = history[: decisions[-1]]
         observed = public_observations(self.machine, here)
@@ -163,7 +163,7 @@ class PublicSearches:
     def _search_below(
         self, above: PublicSearch | None, history: Sequence[Move], observed: tuple[int, ...]
     ) -> PublicSearch:
-        """The search from a history's public state, with the results of the search before, if any."""
+        """The search from a history's public state, given the previous search, if any."""
         if above is None:
             budget = Budget(self.machine.name, sys.maxsize, memory=self._memory_limit)
             public = find_public_state(self.machine, observed, self._strategy, budget=budget)
@@ -227,7 +227,7 @@ def _find(tree: HistoryTree, history: Sequence[Move]) -> int:
 
 
 def _paths(tree: HistoryTree, nodes: IntArray) -> tuple[IntArray, IntArray]:
-    """`[D, 3, H]` moves from a public state to some nodes, padded with -1, and `[H]` where they start."""
+    """`[D, 3, H]` moves from a public state to nodes, padded with -1, and `[H]` their first histories."""
     roots, moves = public_roots(tree), list[IntArray]()
     while (below := nodes > roots[-1]).any():
         moves.append(np.where(below, tree.action[:, nodes], -1))
@@ -265,7 +265,7 @@ class _Descent(NamedTuple):
     nodes: IntArray
 
     def handover(self, blueprint: Policy) -> Handover:
-        """The data of the search, in the tree of the next one, whose blueprint is given."""
+        """The handover of the search, converted to the tree of the next search, given its blueprint."""
         tree, small, given = self.above.tree, blueprint.histories, self.above.handover
         node = self._counterparts(small)
         rows: list[FloatArray] = []

@@ -1,4 +1,4 @@
-"""Player that searches at each decision of its matches, for games too large to search everywhere."""
+"""A player that searches at each of its decisions in a match, for games too large to search everywhere."""
 
 from __future__ import annotations
 
@@ -48,15 +48,14 @@ class _Seat(NamedTuple):
 class SearchPlayer:
     """Nested search as a `Player` of a tree, or as a `StatePlayer` of a game that is not enumerated.
 
-    In a tree the requests of all pending games of a step form one batch. In a `StateMachine` the player
-    enumerates the game from each public state at which it decides down to the limit (`PublicSearches`), so
-    that memory does not grow with the game; results are those in a tree.
+    In a tree, the searches for all pending games of a step form one batch. In a `StateMachine`, the player
+    enumerates the game from each public state of its decisions down to the limit (`PublicSearches`), so that
+    memory does not grow with the game; results are those in a tree.
 
-    Searches are those of `nested_search` and are cached, so that a subgame is searched once however many
-    matches reach it; the searches above it are run first. A search is a function of the public history up to
-    rounding errors, which depend on the other games of the batch and can grow with the iterations. The
-    strategy of one object never changes. As in `nested_search`, compiled programs are occasionally dropped in
-    large games.
+    Searches are those of `nested_search`, after the searches above them. They are cached: each subgame is
+    searched once, however many matches reach it. A search is a function of the public history up to rounding
+    errors, which depend on the other games of the batch and can grow with the iterations. The strategy of one
+    object never changes. As in `nested_search`, compiled programs are occasionally dropped in large games.
     """
 
     def __init__(
@@ -75,9 +74,9 @@ class SearchPlayer:
         """Stores the settings; searches run when a match requests them.
 
         Args:
-          blueprint: both players' policy, one lane, also played where search has no result. With a tree,
-            anything that `as_policy` accepts; in games without one a network, or a function of states and a
-            player, as for `strategy_of`.
+          blueprint: both players' policy, with one lane, which is also played where a search has no result.
+            With a tree, anything that `as_policy` accepts; in games without one a network, or a function of
+            states and a player, as for `strategy_of`.
           gadget: gadget of every search but the first, as in `nested_search`.
           values: values at the limit. In games without a tree, None for searches to the end of the game.
           depth: D, minimum number of moves of the players down to the limit, by default 1.
@@ -128,10 +127,10 @@ class SearchPlayer:
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """Everything that its play depends on, as JSON.
+        """JSON value that identifies the player by all its settings.
 
         Raises:
-          ValueError: if the blueprint or the values are a function, which cannot be told from others.
+          ValueError: if the blueprint or the values have no identity, as a function.
         """
         solver = self._solver
         return {
@@ -146,11 +145,11 @@ class SearchPlayer:
         }
 
     def restart(self) -> None:
-        """Forgets the searches in a tree, which depend in their last bits on the games of their batch."""
+        """Discards the searches in a tree, whose last bits depend on the games of their batch."""
         self._seats.clear()
 
     def skipped(self, player: int) -> int:
-        """Number of public states at which one seat played the blueprint, for lack of memory."""
+        """Number of public states at which a seat played the blueprint because of the memory limit."""
         return len(self._public[player].skipped) if player in self._public else 0
 
     def searches(self, player: int) -> int:
@@ -163,14 +162,16 @@ class SearchPlayer:
         """Action probabilities at some histories, after the searches that they require; see `Player`.
 
         Raises:
-          ValueError: if the tree is of another game, truncated or not the one of the first call, or as
-            `nested_search` does.
+          ValueError: if the tree is of another game, truncated, or not the tree of the first call; or as
+            `nested_search`.
         """
         check_whole(tree)
         if player not in self._seats:
             blueprint = _check_lane(as_policy(self.blueprint, tree, name="blueprint"))
             if self.values is None:
-                raise ValueError("values=None: expected values at the limit in a tree; give values")
+                raise ValueError(
+                    "values=None: expected values at the limit, which searches in a tree require"
+                )
             (leaf,) = history_leaves(self.values, blueprint)
             schedule = make_schedule(tree, player, self.depth)
             run = NestedRun(schedule, leaf, blueprint, self.gadgets, solver=self._solver)
@@ -178,7 +179,7 @@ class SearchPlayer:
             self._seats[player] = _Seat(run, missing, [None] * len(missing))
         seat = self._seats[player]
         if seat.run.tree is not tree:
-            raise ValueError("tree: this SearchPlayer plays in another tree of the game; make one for each")
+            raise ValueError("tree: this SearchPlayer plays in another tree of the game; create one for each")
         number = decisions_before(tree, player, histories)
         for level in np.unique(number).tolist():
             _search(tree, seat, level, histories[number == level])
@@ -208,7 +209,7 @@ class SearchPlayer:
         searches = self._public[player]
         if searches.machine.name != machine.name:
             raise ValueError(
-                f"this SearchPlayer plays {searches.machine.name}, not {machine.name}; make one for each game"
+                f"this SearchPlayer plays {searches.machine.name}, not {machine.name}; create one for each"
             )
         rows = list[FloatArray]()
         for game in range(games.made.shape[-1]):

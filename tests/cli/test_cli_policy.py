@@ -73,7 +73,7 @@ def test_the_same_command_resumes_and_another_is_refused(
     shutil.copytree(out, tmp_path / "policy")
     shutil.rmtree(tmp_path / "policy" / "checkpoints" / "4")
     result = run("refine", "kuhn_poker", "--blueprint", f"file:{tmp_path / 'policy'}")
-    assert result.exit_code == 2 and "not finished: it has the checkpoint of step 3 of 4" in result.stderr
+    assert result.exit_code == 2 and "not finished: its checkpoint is of step 3 of 4" in result.stderr
     again = json.loads(run(*same).stdout)
     assert [again[name] for name in ("loss", "nash_conv")] == [before[name] for name in ("loss", "nash_conv")]
     result = run(*same[:-4], "--eta", 2, *same[-4:])

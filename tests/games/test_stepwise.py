@@ -214,7 +214,7 @@ def test_a_level_that_does_not_fit_in_memory_is_refused_while_its_moves_are_coun
 
     game = Counted(Toy(result=lambda state, move: Step(0)))
     budget = Budget(game.name, history_bytes=game.history_bytes, memory=50_000)
-    with pytest.raises(TooLargeError, match=re.escape("51 kB of memory, but 50 kB are available")):
+    with pytest.raises(TooLargeError, match=re.escape("51 kB of memory, but 50 kB is available")):
         for _ in game.levels(budget):
             pass
     assert len(counted) == 25  # two moves each: the root's, and those of 24 histories, 51 of which are built

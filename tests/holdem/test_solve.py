@@ -444,7 +444,7 @@ def test_a_spot_that_does_not_fit_is_refused_before_its_tree_is_built(monkeypatc
     monkeypatch.setattr("jaxgadget.holdem.spots.build_betting", lambda *given: pytest.fail("built"))
     with pytest.raises(ValueError, match=r"spots\[0\]: \d+,\d+ public nodes and 1,128 hands") as error:
         solve_spots([turn], solver=Solver(memory_limit=4 << 30, progress=False))
-    assert "4.29 GB are available" in str(error.value)
+    assert "4.29 GB is available" in str(error.value)
 
 
 @pytest.mark.parametrize("target_gap", [None, "1%"])

@@ -319,7 +319,7 @@ class Answers:
         (lambda rows: rows * 0.9, "history"),
         (lambda rows: rows * np.nan, "history"),
         (lambda rows: rows - [[1, -1, 0, 0]], "numbers >= 0 that sum to 1"),
-        (lambda rows: np.pad(0.75 * rows, ((0, 0), (0, 1)), constant_values=0.25), "and 0 beyond"),
+        (lambda rows: np.pad(0.75 * rows, ((0, 0), (0, 1)), constant_values=0.25), "and 0 elsewhere"),
     ],
 )
 def test_answers_that_are_no_distribution(policies, change, message):

@@ -184,7 +184,7 @@ def test_networks_whose_training_did_not_end_well_are_refused(tmp_path: pathlib.
     with pytest.raises(ValueError, match="no checkpoint yet"):
         load_policy(tmp_path / "empty", policy.machine)
     write(tmp_path / "early", policy, steps=7)
-    with pytest.raises(ValueError, match="not finished: it has the checkpoint of step 5 of 7"):
+    with pytest.raises(ValueError, match="not finished: its checkpoint is of step 5 of 7"):
         load_policy(tmp_path / "early", policy.machine)
     bad = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), policy.weights)
     write(tmp_path / "diverged", dataclasses.replace(policy, weights=bad))

@@ -249,7 +249,7 @@ def test_the_first_response_has_the_row_players_value_against_the_mixture():
         (["biased", "blueprint"], "blueprint"),
         (["blueprint", "biased", "biased:10"], "biased"),
         (["blueprint", "worst"], "worst"),
-        (["blueprint", blueprint("kuhn_poker")], r"put your own policies behind it by Policy\.stack"),
+        (["blueprint", blueprint("kuhn_poker")], r"append your own policies by Policy\.stack"),
         (["blueprint", "biased:-3"], "biased"),
         (["blueprint", "checkpoints:1e300"], "expected a whole number of iterations up to"),
     ],
