@@ -1,1 +1,1 @@
-"""Models of an opponent, and responses to them."""
+"""Models of opponents, and responses to them."""

@@ -24,14 +24,14 @@ def estimate_policy(
 ) -> Policy:
     """Estimates a player's policy from hands that were played to the end and fully observed.
 
-    The mean of a Dirichlet posterior at every infoset: counts of its actions, plus a prior policy with the
-    weight of `strength` observations. Unobserved infosets have the prior.
+    The estimate is the mean of a Dirichlet posterior at every infoset: counts of actions plus a prior policy
+    with the weight of `strength` observations. Infosets without observations keep the prior.
 
     Args:
       tree: the game's histories.
       ends: terminal histories, of any shape, such as `play_matches(…).ends[pair, seating]`.
       player: the observed player, 0 or 1.
-      prior: a policy of one lane; by default uniform. The other player's rows are taken from it.
+      prior: a policy with one lane, also the source of the other player's rows; by default uniform.
       strength: weight of the prior at each infoset, in observations.
 
     Raises:
@@ -42,10 +42,10 @@ def estimate_policy(
     check_player(player)
     terminals = _check_ends(tree, ends)
     if not is_finite_number(strength) or strength <= 0:
-        raise ValueError(f"strength={strength!r}: expected a positive number, observations at each infoset")
+        raise ValueError(f"strength={strength!r}: expected a positive number of observations at each infoset")
     before = Policy.uniform(tree) if prior is None else as_policy(prior, tree, name="prior")
     if before.num_lanes != 1:
-        raise ValueError(f"prior has {before.num_lanes} lanes: expected one; pick it by policy.lane(k)")
+        raise ValueError(f"prior has {before.num_lanes} lanes; expected one, such as policy.lane(0)")
     infosets = tree.infosets[player]
     count = np.bincount(tree.sequence[player, terminals], minlength=infosets.num_sequences).astype(np.float64)
     for infoset in np.argsort(-infosets.depth, kind="stable").tolist():  # deepest first
@@ -58,7 +58,7 @@ def estimate_policy(
 
 
 def _check_ends(tree: HistoryTree, ends: Any) -> IntArray:
-    """Terminal histories in a row, or ValueError."""
+    """Terminal histories in a flat array; raises ValueError for others."""
     array = np.asarray(ends)
     if array.size == 0:
         return np.zeros(0, np.int64)

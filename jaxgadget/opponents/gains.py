@@ -1,4 +1,4 @@
-"""Gains of policies against models over the value of the game, and the bound on exploitability they give."""
+"""Gains of policies against models over the value of the game, and bounds on exploitability from gains."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def gain_against(
     """`[L]` gains of a player's policies against models over the value of the game, in its utility.
 
     Args:
-      policy: L lanes; the other player's half does not matter.
-      opponents: whose models.
+      policy: policies with L lanes; the other player's half has no effect.
+      opponents: the opponents with their models.
       of_lane: `[L]` the opponent of each lane.
       player: 0 or 1.
-      value: bracket of player 0's value of the game, of which the middle counts.
+      value: bracket of player 0's value of the game, of which the midpoint is used.
 
     Returns:
-      NaN where there is no model.
+      The gains, NaN for opponents without a model.
     """
     has_model = opponents.have_models[of_lane]
     if not has_model.any():
@@ -36,12 +36,12 @@ def gain_against(
 
 
 def best_gain_against(opponents: Opponents, player: int, value: tuple[float, float]) -> FloatArray:
-    """`[M]` the gains of best responses to every opponent's model; NaN where there is none.
+    """`[M]` gains of best responses to the opponents' models; NaN for opponents without a model.
 
     Args:
-      opponents: M of them.
-      player: who responds.
-      value: bracket of player 0's value of the game, of which the middle counts.
+      opponents: M opponents.
+      player: the responding player.
+      value: bracket of player 0's value of the game, of which the midpoint is used.
     """
     if not opponents.have_models.any():
         return np.full(len(opponents), np.nan)
@@ -59,8 +59,8 @@ def mixture_value(
       opponents: the opponents.
       of_lane: `[L]` the opponent of each lane.
       player: 0 or 1.
-      followed: `[I]` the opponent's infosets at which a model is followed; elsewhere its share of play is a
-        best response, unless it goes `beyond` the limit.
+      followed: `[I]` mask of the opponent's infosets at which a model is followed; elsewhere the model's
+        share of play is a best response, unless the model is followed `beyond` the limit.
     """
     other, p = 1 - player, opponents.p[of_lane]
     answer = best_response(policy, other)
@@ -75,18 +75,18 @@ def mixture_value(
 def mixture_bound(gain: FloatArray, p: FloatArray, gap: FloatArray, value: tuple[float, float]) -> FloatArray:
     """`[L]` bound on exploitability after solving against mixtures: (p·gain + gap) / (1−p).
 
-    An equilibrium strategy gets at least v in the mixture's game: p·(v + G) + (1−p)·(v − E) ≥ v − gap. Gain
-    and exploitability are measured from the middle of the value's bracket, so half of its width is added to
-    the gap; then the bound holds for every value in the bracket (Milec, Kubíček and Lisý 2024, Theorem 5.3,
-    with the errors that its proof leaves out).
+    An equilibrium strategy of the mixture's game has a value of at least v there, so
+    p·(v + G) + (1−p)·(v − E) ≥ v − gap. Gain and exploitability are measured from the midpoint of the value's
+    bracket; half of its width is added to the gap, so that the bound holds for every value in the bracket
+    (Milec, Kubíček and Lisý 2024, Theorem 5.3, with the errors that its proof omits).
 
     Args:
-      gain: `[L]` against the models, over the middle of the bracket; NaN without a model.
-      p: `[L]`.
-      gap: `[L]` of all games that were solved, together.
-      value: the bracket of the game's value.
+      gain: `[L]` gains against the models, over the midpoint of the bracket; NaN without a model.
+      p: `[L]` probabilities of the models.
+      gap: `[L]` sum of the gaps of all solved games.
+      value: bracket of the game's value.
 
     Returns:
-      NaN for p = 1.
+      The bounds, NaN for p = 1.
     """
     return free_loss(p, np.where(p > 0, p * gain, 0.0) + gap + Bracket(*value).half_width)

@@ -1,9 +1,9 @@
-"""Whole games against opponents, a lane each: the structure once, numbers for every model and p.
+"""Whole games against opponents, one lane each: shared structure, numbers for every model and p.
 
-*Mixed*: the opponent is the model to the end with probability p, drawn once (Johanson, Zinkevich and
-Bowling 2007). The model's share of play is a constant of the player's sequences, p·A·x_model, and
-the free opponent's share a scale of 1−p. *Biased*: it is the model with probability p at every infoset by
-itself (Johanson and Bowling 2009), which is a floor.
+*Mixed*: with probability p, drawn once, the opponent follows the model to the end (Johanson, Zinkevich and
+Bowling 2007). The model's share of play is a constant of the player's sequences, p·A·x_model, and the free
+opponent's share has the scale 1−p. *Biased*: the opponent follows the model with probability p at each
+infoset independently (Johanson and Bowling 2009), which is a floor.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from jaxgadget.util.players import pair_for
 
 
 def mixed_games(whole: Problem, form: SequenceForm, opponents: Opponents, player: int) -> Batch:
-    """Games against opponents who are their model with probability p, drawn once at the root.
+    """Games against opponents that follow their model with probability p, drawn once at the root.
 
     Args:
-      whole: the game in float64, one lane.
-      form: the same game.
-      opponents: a lane each.
-      player: who responds, and updates last.
+      whole: the game in float64, with one lane.
+      form: sequence form of the game.
+      opponents: the opponents, one lane each.
+      player: the responding player, which updates last.
     """
     mixtures, roots = opponents.in_form(form, player), form.treeplex[1 - player].num_roots
 
@@ -43,7 +43,7 @@ def mixed_games(whole: Problem, form: SequenceForm, opponents: Opponents, player
 
 
 def biased_games(whole: Problem, form: SequenceForm, opponents: Opponents, player: int) -> Batch:
-    """Games against opponents who are their model with probability p at every infoset; arguments as above."""
+    """As `mixed_games`, for opponents that follow their model with probability p at every infoset."""
     other = 1 - player
     rows = normalise_rows(opponents.models.probabilities[other], form.tree.infosets[other].infoset[1:])
     sequence = form.action_sequences(other)
@@ -63,7 +63,7 @@ def _games(
     player: int,
     terms: Callable[[IntArray, Terms], tuple[Terms, Terms]],
 ) -> Batch:
-    """A lane for every opponent; `terms(lanes, free)` gives the player's numbers and the opponent's."""
+    """Games with one lane per opponent; `terms(lanes, free)` returns the terms of both players."""
 
     def of_players(lanes: IntArray) -> tuple[Terms, Terms]:
         free = Terms(constant=on_host(np.zeros((1, len(lanes)))))

@@ -32,7 +32,7 @@ ACTIONS = ("Fold", "Call", "Raise")
 
 
 def call_down(tree: HistoryTree) -> Policy:
-    """Policy by which both players call, or check, until the end.
+    """The policy of both players that always calls or checks.
 
     Raises:
       ValueError: if the game's actions are not fold, call and raise.

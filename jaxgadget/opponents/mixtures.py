@@ -1,4 +1,4 @@
-"""Mixtures of two strategies, of whole plans or decision by decision."""
+"""Mixtures of two strategies, by realisation plans or by decisions."""
 
 from __future__ import annotations
 
@@ -27,25 +27,26 @@ def mix(
 ) -> Policy:
     """p·first + (1−p)·second, for both players.
 
-    `plans` mixes realisation plans: the strategy is drawn once, at the root. Every value against a fixed
-    opponent is then linear in p, and so is a response's gain; exploitability is convex, at most the
-    mixture of both exploitabilities. `decisions` mixes the rows of every infoset, with a new draw at each,
-    and is not linear. Both agree where neither strategy has reach.
+    `plans` mixes realisation plans: the strategy is drawn once, at the root. Values against a fixed opponent,
+    and hence gains, are then linear in p; exploitability is convex in p, and at most the mixture of both
+    exploitabilities. `decisions` mixes the rows of every infoset, with a new draw at each, and is not linear.
+    Both agree where neither strategy has reach.
 
-    p weighs the first strategy. Milec, Kubíček and Lisý's CDBR-NE gives p to the *equilibrium*: that is
-    `mix(equilibrium, response, p)`; in a restricted Nash response p weighs the model.
+    p is the weight of the first strategy. Milec, Kubíček and Lisý's CDBR-NE, in which p is the weight of the
+    *equilibrium*, is `mix(equilibrium, response, p)`; in a restricted Nash response p is the weight of the
+    model.
 
     Args:
       first: a policy, or several, as `as_policy` accepts them.
-      second: as many lanes as `first`, or one of the two has one.
-      p: in [0, 1], or several: then every pair of lanes is mixed with each, one pair after the other.
+      second: policies with as many lanes as `first`, unless one of the two has a single lane.
+      p: a number in [0, 1], or several, each of which mixes every pair of lanes; results are ordered by pair.
       how: `plans` or `decisions`.
-      tree: for which tree; by default that of the policies.
+      tree: tree of the policies; by default their own.
 
     Raises:
       ValueError: if p or `how` is out of range, lanes do not fit, or the policies are of different games.
     """
-    weights = np.array(check_probabilities(p, "how much the first strategy weighs"))
+    weights = np.array(check_probabilities(p, "the weight of the first strategy"))
     if how not in HOW:
         raise ValueError(f"how={how!r}: expected {' or '.join(map(repr, HOW))}")
     weighted = as_policy(first, tree, name="first")
@@ -54,7 +55,7 @@ def mix(
     for name, policy in (("first", weighted), ("second", other)):
         if policy.num_lanes not in (1, lanes):
             raise ValueError(
-                f"{name} has {policy.num_lanes} lanes: expected 1 or {lanes}, as the other one has"
+                f"{name} has {policy.num_lanes} lanes; expected 1, or {lanes} as the other policy"
             )
     pair, weight_idx = np.indices((lanes, len(weights))).reshape(2, -1)
     weight = weights[weight_idx]
@@ -75,11 +76,11 @@ def mix_rows(
     """`[Q, lanes]` one player's rows of a mixture of policies.
 
     Args:
-      policies: as many lanes each.
-      weights: of each policy, a number, `[lanes]`, or `[Q, lanes]` of every action, which must be equal below
-        actions of the player at which the plans differ; together 1.
-      player: whose.
-      how: see `mix`.
+      policies: policies with equally many lanes.
+      weights: weight of each policy: a number, `[lanes]`, or `[Q, lanes]` for every action, equal below
+        actions of the player at which the plans differ; weights sum to 1.
+      player: the player.
+      how: as in `mix`.
     """
     infosets = policies[0].tree.infosets[player]
     mixed = list(zip(weights, policies, strict=True))

@@ -2,14 +2,14 @@
 
 An opponent is drawn at the root of the game: with probability p it plays a fixed strategy, its *model*, to
 the end, and otherwise it is free; the player cannot distinguish the two (Johanson, Zinkevich and Bowling
-2007). p needs no game of another kind: the model's share of play is a constant of the player's sequences,
-and the free opponent's share is a scale.
+2007). The game has the same structure for all p: the model's share of play is a constant of the player's
+sequences, and the free opponent's share is a scale.
 
-`Opponents` holds these numbers, and solvers, bounds, sweeps and reports read nothing else. Every class with
-the members of `OpponentLike` is an opponent: `resolve` returns its numbers in a tree. `Opponent` is a model
-with a probability. Any fixed share of play has this form: whatever is drawn before or during the game, with
-perfect recall some policy of the same reach exists (Kuhn 1953), for draws at the root the plan mixture of
-`jaxgadget.mix`.
+`Opponents` contains these numbers, which are all that solvers, bounds, sweeps and reports read. Every class
+with the members of `OpponentLike` is an opponent: `resolve` returns its numbers in a tree. `Opponent` is a
+model with a probability. Any fixed share of play has this form: for all draws before or during the game a
+policy with the same reach exists under perfect recall (Kuhn 1953); for draws at the root it is the plan
+mixture of `jaxgadget.mix`.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ Beyond = Literal["rational", "model"]
 BEYOND: tuple[Beyond, ...] = ("rational", "model")
 
 MEANING = "the probability that the model is followed"
-"""Of p, in errors."""
+"""Meaning of p, for errors."""
 
 
 @runtime_checkable
 class OpponentLike(Protocol):
-    """An opponent, or several, before a tree is known.
+    """One opponent or several, independent of a tree.
 
-    In a sweep it is a dataclass, whose fields identify it when the sweep is resumed.
+    In a sweep it must be a dataclass, whose fields identify it when the sweep is resumed.
     """
 
     @property
     def specs(self) -> tuple[str, ...]:
-        """SPECs of blueprints from which models are made, whose files a sweep watches; empty without any."""
+        """SPECs of the models, whose files a sweep checks for changes; empty without SPECs."""
         ...
 
     def resolve(self, tree: Tree) -> Opponents:
@@ -58,15 +58,15 @@ class Opponent:
     """An opponent that follows a model with probability p, and plays freely otherwise.
 
     Attributes:
-      model: its assumed strategies, a lane each: a `Policy`, or anything that `as_policy` accepts. The
+      model: its assumed strategies, one lane each: a `Policy`, or anything that `as_policy` accepts. The
         responding player's own rows have no effect. None for an opponent that only adapts.
-      p: the probability that the model is followed, in [0, 1], or several, which are crossed with all
-        models. 0: the opponent adapts; 1: it is locked to the model.
+      p: probability that the model is followed, in [0, 1], or several, which are crossed with all models.
+        With 0 the opponent adapts; with 1 it is locked to the model.
       beyond: play of the model's share below the limit of a depth-limited search: `rational`, a best
         response, or `model`, the model. No effect without a depth limit.
 
     Raises:
-      ValueError: if a number is not in [0, 1], there is none, p > 0 without a model, or a SPEC is unknown.
+      ValueError: if p is empty or not in [0, 1], or positive without a model, or a SPEC is unknown.
     """
 
     model: PolicyLike | Sequence[PolicyLike] | None = None
@@ -88,7 +88,7 @@ class Opponent:
         return tuple(model for model in self._listed if isinstance(model, str))
 
     def resolve(self, tree: Tree) -> Opponents:
-        """Models crossed with p, a lane each."""
+        """Models crossed with p, one lane each."""
         if self.model is None:
             return Opponents.of(Policy.uniform(tree), self.p, labels=[None])
         if len(self.specs) == len(self._listed):  # made together, checkpoints of one algorithm share a run
@@ -99,21 +99,21 @@ class Opponent:
 
     @property
     def _listed(self) -> list[Any]:
-        """The models, which may be a single one."""
+        """The models as a list."""
         model: Any = self.model
         return list(model) if isinstance(model, Sequence) and not isinstance(model, str) else [model]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Opponents:
-    """Opponents as numbers, M lanes; itself `OpponentLike`.
+    """M opponents in a tree, as arrays; an `OpponentLike`.
 
     Attributes:
-      models: the models, each once; uniform where there is none.
-      model: `[M]` the lane in `models` of every opponent.
-      p: `[M]` the probability that its model is followed.
-      labels: of every opponent's model; None where there is none.
-      beyond: of each.
+      models: the distinct models; uniform for opponents without a model.
+      model: `[M]` lane in `models` of each opponent.
+      p: `[M]` probability that the model is followed.
+      labels: label of each opponent's model; None without a model.
+      beyond: `Opponent.beyond` of each opponent.
     """
 
     models: Policy
@@ -130,7 +130,7 @@ class Opponents:
         beyond: Beyond = "rational",
         labels: Sequence[str | None] | None = None,
     ) -> Opponents:
-        """Every model with every p, one model after the other; the models' labels are the default."""
+        """Crosses models with p, in the order of the models; labels are by default those of the models."""
         every_p, count = check_probabilities(p, MEANING), models.num_lanes
         model, number = np.indices((count, len(every_p))).reshape(2, -1)
         named = models.labels if labels is None else labels
@@ -144,7 +144,7 @@ class Opponents:
 
     @staticmethod
     def join(parts: Sequence[Opponents]) -> Opponents:
-        """Opponents in a row; a policy that several share is one."""
+        """Concatenates opponents; models that are the same policy are stored once."""
         policies = list(dict.fromkeys(part.models for part in parts))
         first = dict(zip(policies, np.cumsum([0, *(policy.num_lanes for policy in policies)]), strict=False))
         return Opponents(
@@ -157,7 +157,7 @@ class Opponents:
 
     @staticmethod
     def from_record(record: Mapping[str, Any], models: Policy) -> Opponents:
-        """Opponents from their `record` and their models; raises ValueError if it is damaged."""
+        """Restores opponents from their `record` and models; raises ValueError if the record is damaged."""
         try:
             model, p = np.asarray(record["model"], np.int64), np.asarray(record["p"], np.float64)
             labels, beyond = tuple(record["labels"]), tuple(record["beyond"])
@@ -165,7 +165,7 @@ class Opponents:
             raise ValueError(f"opponents={record!r}: expected their models, p, labels and beyond") from error
         fits = len(model) == len(p) == len(labels) == len(beyond) and models.num_lanes == model.max() + 1
         if not fits or not ((p >= 0) & (p <= 1)).all():
-            raise ValueError(f"opponents={record!r} do not belong to {models!r}")
+            raise ValueError(f"opponents={record!r}: expected a record for {models!r}")
         return Opponents(models=models, model=model, p=p, labels=labels, beyond=beyond)
 
     def __len__(self) -> int:
@@ -182,7 +182,7 @@ class Opponents:
 
     @property
     def record(self) -> dict[str, Any]:
-        """All but the models, as JSON."""
+        """JSON value with everything except the models."""
         return {
             "model": self.model.tolist(),
             "p": self.p.tolist(),
@@ -245,8 +245,8 @@ def check_opponents(
     listed: list[Any] = list(given) if isinstance(given, Sequence) else [given]
     if not listed or not all(isinstance(opponent, OpponentLike) for opponent in listed):
         raise ValueError(
-            f"{name}={opponents!r}: expected Opponent(model, p=…), or a list of them; a policy alone does "
-            "not say how likely it is followed"
+            f"{name}={opponents!r}: expected Opponent(model, p=…), or a list of them; a policy alone has no "
+            "probability p"
         )
     return listed
 
@@ -254,12 +254,12 @@ def check_opponents(
 def list_opponents(
     opponents: OpponentLike | Sequence[OpponentLike], tree: Tree, *, name: str = "opponents"
 ) -> Opponents:
-    """The numbers of one opponent after the other.
+    """Resolves and concatenates opponents.
 
     Args:
-      opponents: one or several.
-      tree: for which tree.
-      name: the argument's, for messages.
+      opponents: one opponent, or a list.
+      tree: tree of the result.
+      name: name of the argument, for errors.
 
     Raises:
       ValueError: if the list is empty or contains another object, or a model is of another game.
@@ -273,10 +273,10 @@ def show_probability(p: float) -> str:
 
 
 def check_probabilities(p: float | Sequence[float], meaning: str) -> list[float]:
-    """One number or several as a list; ValueError unless there are some, all in [0, 1]."""
+    """One number or several as a list; raises ValueError if it is empty or has a number outside of [0, 1]."""
     numbers = _numbers(p)
     if not numbers or not all(is_finite_number(number) and 0 <= number <= 1 for number in numbers):
-        raise ValueError(f"p={p!r}: expected a number in [0, 1], {meaning}, or a list of such")
+        raise ValueError(f"p={p!r}: expected a number in [0, 1], {meaning}, or a list of numbers")
     return numbers
 
 

@@ -14,10 +14,10 @@ from jaxgadget.tree.public import Tree
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RangeOfSpec(RangePrior):
-    """Range of the models that a SPEC names, before the game is known; `make_ranges` loads the models.
+    """Range of the models of a SPEC, independent of a game; `make_ranges` loads the models.
 
     Attributes:
-      spec: the models.
+      spec: SPEC of the models.
     """
 
     spec: BlueprintSpec = dataclasses.field(kw_only=True)
@@ -29,7 +29,7 @@ class RangeOfSpec(RangePrior):
 
     @property
     def requires(self) -> frozenset[Capability]:
-        """Models, which must be loaded first."""
+        """Models of SPECs, which `make_ranges` loads."""
         return frozenset({Capability.MODEL_SPEC})
 
 

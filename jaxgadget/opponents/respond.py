@@ -40,11 +40,10 @@ from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
 EQUILIBRIUM_TOLERANCE = 1e-9
-"""By how much `best_nash` with linear programs may guarantee less than the value, as a share of the payoff
-range."""
+"""Default tolerance of `best_nash` with linear programs, as a fraction of the payoff range."""
 
 CFR_TOLERANCE = 1e-3
-"""The same by CFR."""
+"""Default tolerance of `best_nash` with CFR, as a fraction of the payoff range."""
 
 WORDS = {
     RESTRICTED_NASH: "restricted Nash response",
@@ -54,10 +53,10 @@ WORDS = {
 """Names of the methods in errors."""
 
 DEFAULTS = Solver(iterations=1000, dtype="float64")
-"""Settings of responses, which are the whole game's."""
+"""Default settings of responses, those of whole games."""
 
 LABELS = {RESTRICTED_NASH: "rnr:{p}:", BEST_NASH: "best-equilibrium:", DATA_BIASED: "data-biased:{p}:"}
-"""Prefixes of the model's label in that of a response."""
+"""Prefixes of the model's label in the label of a response."""
 
 
 def respond(
@@ -72,29 +71,29 @@ def respond(
 ) -> Responses:
     """A player's restricted Nash responses in the whole game, to every model with every p.
 
-    Maximises p·u(x, σ_F) + (1−p)·guaranteed value: the opponent is its model σ_F with probability p, drawn
-    once at the root, else free. p = 1 is a best response, p = 0 an equilibrium strategy, and in between the
-    response is the least exploitable of all that gain as much. All lanes are one batch: the same program for
-    another model or p. Source: Johanson, Zinkevich and Bowling (2007), Computing robust counter-strategies.
+    Maximises p·u(x, σ_F) + (1−p)·guaranteed value: the opponent follows its model σ_F with probability p,
+    drawn once at the root, and is free otherwise. p = 1 is a best response, p = 0 an equilibrium strategy,
+    and in between the response is the least exploitable of all strategies with the same gain. All lanes are
+    one batch, and another model or p reuses its program. Source: Johanson, Zinkevich and Bowling (2007),
+    Computing robust counter-strategies.
 
     The objective is unique; strategies need not be. Gains are unique except at p = 0 and at the few p where
     the optimal response changes. At p = 1 the response is arbitrary where it makes no difference against the
-    model, so its exploitability is not determined and has no bound. Near p = 1
-    the free opponent's share vanishes relative to the model's: below 1−p ≈ 1e-6 float32 loses it.
+    model, so its exploitability is not determined and has no bound. Near p = 1 the free opponent's share
+    vanishes relative to the model's: float32 does not resolve it below 1−p ≈ 1e-6.
 
     Args:
       tree: the game, by histories or by hands.
       opponents: one or several, `Opponent(model, p)`; each may have several models and p, all crossed.
       player: the responding player, 0 or 1.
-      value: bracket of player 0's value of the game, if known; else `game_value(tree)`, or a linear program.
-      solver: settings; by default 1000 iterations of CFR+ in float64. With `lp`, a linear program for each
-        lane.
+      value: bracket of player 0's value of the game; by default from `game_value(tree)` or a linear program.
+      solver: settings; by default 1000 iterations of CFR+ in float64. With `lp`, one linear program per lane.
       iterations: short for `Solver(iterations=…)`.
       algorithm: short for `Solver(algorithm=…)`.
 
     Raises:
-      ValueError: for a model of another game, something that is no `Opponent`, an argument out of range, or
-        a `value` that best responses to the models contradict.
+      ValueError: for a model of another game, an object that is no `Opponent`, an argument out of range, or a
+        `value` that contradicts the best responses to the models.
     """
     chosen = choose_solver(solver, DEFAULTS, iterations=iterations, algorithm=algorithm)
     return _respond_by(RESTRICTED_NASH, tree, opponents, chosen, player, value)
@@ -110,12 +109,12 @@ def data_biased_response(
     iterations: int | None = None,
     algorithm: str | Rule | None = None,
 ) -> Responses:
-    """A player's responses to opponents who follow their model with probability p at every infoset.
+    """A player's responses to opponents that follow their model with probability p at every infoset.
 
-    The opponent plays at least p·σ_F everywhere. Unlike in `respond` the draw is not once for the whole
-    game, so the response's exploitability has no bound; `objective` is its guaranteed value against
-    opponents who keep to these floors. At p = 1 both are best responses. Source: Johanson and Bowling (2009),
-    Data biased robust counter strategies, with one p for all infosets.
+    The opponent's probabilities are at least p·σ_F. Unlike in `respond`, there is a draw at every infoset, so
+    the response's exploitability has no bound; `objective` is its guaranteed value against opponents within
+    these floors. At p = 1 both are best responses. Source: Johanson and Bowling (2009), Data biased robust
+    counter strategies, with one p for all infosets.
 
     Args:
       tree: the game, by histories or by hands.
@@ -146,20 +145,20 @@ def best_nash(
 ) -> Responses:
     """Equilibrium strategies of a player with the highest value against models: the limit of p → 0⁺.
 
-    By linear programs, two for each model: the first finds the value of the game, the second maximises the
-    value against the model among strategies that guarantee it less the tolerance. By CFR it is a restricted
-    Nash response with p = tolerance / (tolerance + best-response gain), at most ½: as no gain is larger, its
-    exploitability is at most tolerance + gap / (1−p), and its gain is at least the best equilibrium's less
-    gap / p.
+    There are two linear programs for each model: the first computes the value of the game, the second
+    maximises the value against the model among strategies that guarantee it up to the tolerance. With CFR the
+    result is a restricted Nash response with p = tolerance / (tolerance + best-response gain), at most ½: as
+    no gain is larger, its exploitability is at most tolerance + gap / (1−p), and its gain is at least that of
+    the best equilibrium minus gap / p.
 
     Args:
       tree: the game, by histories or by hands.
-      models: of the opponent, a lane each, as `as_policy` accepts them.
+      models: models of the opponent, one lane each, as `as_policy` accepts them.
       player: the responding player, 0 or 1.
-      tolerance: by how much the strategy may guarantee less than the value of the game, in units of payoff;
-        by default `EQUILIBRIUM_TOLERANCE` of the payoff range, or `CFR_TOLERANCE` of it by CFR.
+      tolerance: maximum of the value of the game minus the guaranteed value, in units of payoff; by default
+        `EQUILIBRIUM_TOLERANCE` times the payoff range, or with CFR `CFR_TOLERANCE` times it.
       value: bracket of player 0's value of the game; with `lp` strategies must guarantee its lower end.
-      solver: settings, with the defaults of `respond` but linear programs.
+      solver: settings, with the defaults of `respond` except for linear programs.
       iterations: short for `Solver(iterations=…)`.
       algorithm: short for `Solver(algorithm=…)`; by default `lp`.
 
@@ -188,7 +187,7 @@ def _respond_by(
     value: tuple[float, float] | None,
     tolerance: float | None = None,
 ) -> Responses:
-    """Checks the arguments, solves, and measures the responses in the full game."""
+    """Validates the arguments, solves, and evaluates the responses in the full game."""
     check_tree(tree)
     check_value(value, tree)
     task = _Task(tree, list_opponents(opponents, tree), check_player(player), method, solver)
@@ -231,11 +230,11 @@ def _check_bracket(value: tuple[float, float] | None, opponents: Opponents) -> N
 
 
 class _Task(NamedTuple):
-    """Checked arguments of a solve.
+    """Validated arguments of a solve.
 
     Attributes:
       tree: the game, by histories or by hands.
-      opponents: a lane each.
+      opponents: the opponents, one lane each.
       player: the responding player.
       method: kind of the responses.
       solver: settings of the solve.
@@ -253,14 +252,14 @@ class _Task(NamedTuple):
         return f"{WORDS[self.method]} of player {self.player} in {self.tree.game.name}"
 
     def batch(self, whole: Problem) -> Batch:
-        """The games, of the whole one in float64."""
+        """The batch of games, given the whole game in float64."""
         games = biased_games if self.method == DATA_BIASED else mixed_games
         batch = games(whole, sequence_form(self.tree), self.opponents, self.player)
         return dataclasses.replace(batch, name=f"{self.method}-player{self.player}")
 
 
 def _nearly_nash(task: _Task, least: float, tolerance: float) -> Opponents:
-    """The models with a p for which p·G / (1−p) is within the tolerance, as G ≤ best-response gain."""
+    """The models, with a p such that p·G / (1−p) is within the tolerance for all G ≤ best-response gain."""
     values = evaluate_policy(task.opponents.models).best_response_values[1 - task.player]
     most_gain = np.maximum(values[task.opponents.model] - least, 0.0)
     return dataclasses.replace(task.opponents, p=np.minimum(tolerance / (tolerance + most_gain), 0.5))
@@ -295,7 +294,7 @@ def _solve_by_cfr(task: _Task, watch: Stopwatch) -> BatchSolution:
 def _solve_exactly(task: _Task, at_least: float, guarantee: str, watch: Stopwatch) -> BatchSolution:
     """Solves a linear program for each lane.
 
-    Those of a best equilibrium guarantee `at_least`, whose source is `guarantee` in their errors.
+    Those of a best equilibrium guarantee `at_least`; `guarantee` describes its source in errors.
     """
     opponents, form = task.opponents, sequence_form(task.tree)
     goals, ending = None, ""

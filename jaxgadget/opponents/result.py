@@ -24,11 +24,11 @@ DATA_BIASED = "data-biased"
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Responses(LaneResult):
-    """A player's responses to opponents in a whole game, a lane each. M lanes, values in its utility.
+    """A player's responses to opponents in a whole game, one lane each: M lanes, values in its utility.
 
-    With v the value of the game, a response x and the model σ_F: its *gain* is u(x, σ_F) − v, and its
-    *exploitability* v − guaranteed value. Where p = 1 the exploitability is that of one best response out of
-    many, and no property of the method.
+    For the value v of the game, a response x and the model σ_F, the *gain* is u(x, σ_F) − v, and the
+    *exploitability* v − guaranteed value. For p = 1 the exploitability is that of one of many best responses,
+    not a property of the method.
 
     Attributes:
       player: the responding player.
@@ -39,16 +39,16 @@ class Responses(LaneResult):
       guaranteed_value: `[M]` value of the response against a best response.
       best_response_value: `[M]` value of a best response to the model.
       objective: `[M]` the maximised value: p·u(x, σ_F) + (1−p)·guaranteed value; for a data-biased response
-        its least value against opponents who keep to the floors.
+        its guaranteed value against opponents within the floors.
       gap: `[M]` NashConv of the solved game, which bounds the difference of the objective from its maximum.
         For a best Nash strategy by linear programs, the value of the game minus the guaranteed value.
       game_value: bracket of player 0's value of the game.
       algorithm: the rule's name, or `lp`.
-      iterations: `[M]` completed; of the simplex method for `lp`.
+      iterations: `[M]` number of completed iterations; of the simplex method for `lp`.
       target_gap: the requested gap, if any.
       seconds: `build` and `run`.
-      plan: how the lanes were split; None for `lp`.
-      failures: lanes that were not solved, and why; their numbers are NaN, and their policy the model's.
+      plan: the division of lanes into chunks; None for `lp`.
+      failures: reasons of lanes that were not solved; their numbers are NaN, and their policy is the model's.
     """
 
     player: int
@@ -73,7 +73,7 @@ class Responses(LaneResult):
 
     @property
     def value(self) -> float:
-        """The player's value of the game, the middle of its bracket."""
+        """The player's value of the game, the midpoint of its bracket."""
         return Bracket(*self.game_value).for_player(self.player).middle
 
     @property
@@ -83,7 +83,7 @@ class Responses(LaneResult):
 
     @property
     def best_response_gain(self) -> FloatArray:
-        """`[M]` the gain of a best response to the model; NaN likewise."""
+        """`[M]` gain of a best response to the model; NaN for an opponent without a model."""
         return self._with_model(self.best_response_value - self.value)
 
     @property
@@ -93,10 +93,7 @@ class Responses(LaneResult):
 
     @property
     def exploitability_bound(self) -> FloatArray:
-        """`[M]` (p·gain + gap) / (1−p); NaN where there is none: p = 1, and data-biased responses.
-
-        See `mixture_bound`.
-        """
+        """`[M]` `mixture_bound`: (p·gain + gap) / (1−p); NaN for p = 1 and for data-biased responses."""
         bound = mixture_bound(self.gain, self.opponents.p, self.gap, self.game_value)
         return np.where(self.method != DATA_BIASED, bound, np.nan)
 

@@ -122,7 +122,7 @@ class ForestContext:
         policy = as_policy(model, forest.tree, name="RangePrior model")
         if policy.num_lanes != 1:
             raise ValueError(
-                f"RangePrior model has {policy.num_lanes} lanes: expected one, a prior each; pick it by "
+                f"RangePrior model has {policy.num_lanes} lanes; expected one per prior: pick it by "
                 "policy.lane(k)"
             )
         above = None
