@@ -96,7 +96,7 @@ class MatchOptions:
     matches: int = option(1000, min=1)
     checkpoint: pathlib.Path | None = option(None, metavar="FOLDER")
     every: int | None = option(
-        None, min=1, default=f"1 for searches from public states, else {MATCHES_AT_ONCE}"
+        None, min=1, default=f"1 for searches from public states, otherwise {MATCHES_AT_ONCE}"
     )
 
 

@@ -149,7 +149,7 @@ class CutOptions:
         `flop` in Leduc.
     """
 
-    cut: str | None = option(None, metavar="CUT", default="the first that the game names, else depth:1")
+    cut: str | None = option(None, metavar="CUT", default="the game's first named cut, otherwise depth:1")
 
     def of(self, game: TreeGame) -> str:
         """The cut's name for a game."""

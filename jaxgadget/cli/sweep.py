@@ -58,7 +58,7 @@ class SweepOptions(FormOptions, PlayerOptions):
 
     folder: pathlib.Path = dataclasses.field(metadata={"argument": True, "metavar": "FOLDER"})
     game: tuple[str, ...] = option(metavar="GAME")
-    cut: tuple[str, ...] = option((), metavar="CUT", default="the first that a game names, else depth:1")
+    cut: tuple[str, ...] = option((), metavar="CUT", default="each game's first named cut, otherwise depth:1")
     blueprint: tuple[str, ...] = option(("cfr-spread:25", "draws:20"), metavar="SPEC")
     order: tuple[str, ...] = option((), metavar="K", default="common knowledge")
     seed: tuple[int, ...] = option((0,), metavar="SEED")
@@ -204,7 +204,7 @@ def _cuts_by_game(games: Sequence[str], cuts: Sequence[str]) -> dict[str, list[s
             shared.append(cut)
     if shared and all(own.values()):
         raise ValueError(
-            f"--cut {shared[0]}: every game has a cut of its own; expected GAME:CUT for one of "
+            f"--cut {shared[0]}: every game has its own cut; expected GAME:CUT for one of "
             f"{', '.join(own)}, or leave it out"
         )
     return {game: named or shared for game, named in own.items()}

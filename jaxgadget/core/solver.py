@@ -26,7 +26,7 @@ MAX_ITERATIONS = 2**31 - 1
 """Maximum number of iterations, the largest value of the device's counter."""
 
 DEFAULT_ALGORITHM = "cfr+"
-"""Algorithm if neither the user nor the called function chooses one; likewise for the next two constants."""
+"""Default algorithm."""
 
 DEFAULT_ITERATIONS = 1000
 """Default number of iterations of CFR."""

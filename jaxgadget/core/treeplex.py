@@ -61,7 +61,7 @@ class Level(NamedTuple):
 
     Attributes:
       first_infoset: its first row in arrays `[I, …]`; traced within a scan over the levels of a stack.
-      first_action: its first row in arrays `[Q, …]`; likewise.
+      first_action: its first row in arrays `[Q, …]`; traced like `first_infoset`.
       runs: the infosets of one level, widest first.
       repeats: number of levels in the stack; operations on their infosets apply to all levels at once.
       padded: True if sums are over slots padded to the longest, instead of run by run.

@@ -560,14 +560,14 @@ def check_policy_of(spot: Spot, policy: object, name: str) -> Policy:
         return policy
     raise ValueError(
         f"{name}={policy!r} {difference}; expected a single policy of public_tree(spot), all hands included "
-        "(translate_solution makes one of a solution of another menu)"
+        "(translate_solution converts a solution of another menu)"
     )
 
 
 def _difference(spot: Spot, policy: object) -> str | None:
     """The first difference between a policy and the single policies of a spot, as a predicate."""
     if not isinstance(policy, Policy) or not isinstance(policy.tree, PublicTree):
-        return "is no policy of a spot"
+        return "is not a policy of a spot"
     if policy.num_lanes != 1:
         return f"has {policy.num_lanes} lanes, not one"
     game, names, betting = policy.tree.hands_game, tuple(spot.hand_names), spot.betting

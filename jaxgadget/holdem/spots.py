@@ -86,8 +86,8 @@ class Spot:
             if held[0] @ self.compatible_with(held[1].astype(np.float64)) > 0.5:
                 raise ValueError(
                     f"oop and ip: the compatible pairs of hands on {self.board!r} have a weight of "
-                    f"{self.weight_of_pairs:.2g}, which is too small beside the others or beside 1; expected "
-                    "larger weights (they are relative), or ranges without the hands that share cards"
+                    f"{self.weight_of_pairs:.2g}, which is too small relative to the others or to 1; "
+                    "expected larger weights (they are relative), or ranges without hands that share cards"
                 )
             first, second = (hand_name(int(live[np.flatnonzero(weights)[0]])) for weights in held)
             raise ValueError(

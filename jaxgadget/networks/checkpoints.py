@@ -294,7 +294,7 @@ class TrainingFolder:
             reason = " ".join(str(error).split())
             raise ValueError(
                 f"folder={str(self.path)!r}: the checkpoint of step {step} cannot be written ({reason}); "
-                "make room there and continue, or choose another folder"
+                "free space there and resume, or choose another folder"
             ) from error
         (self.path / CHECKPOINTS).mkdir(exist_ok=True)
         self._retire(step)

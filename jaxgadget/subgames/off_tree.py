@@ -166,7 +166,8 @@ class OffTree(LaneResult):
       above_optimum: `[lanes]` upper bound on the exploitability in excess of optimal answers, by Theorem 2
         (see `AbstractValues.error`); NaN where it does not apply, and if several levels were solved.
       game_value: bracket of player 0's value of the whole game; None if that is too large.
-      menu_value: likewise, for the game in which only the opponent may leave its menu.
+      menu_value: bracket of player 0's value of the game in which only the opponent may leave its menu; None
+        if that is too large.
       failures: lanes in which a solve failed, with the reason. Their values are NaN.
       seconds: `build`, `compile` and `run`.
     """

@@ -111,7 +111,9 @@ class Request:
         for lane, label in zip(opponents.model.tolist(), opponents.labels, strict=True):
             digest = lane_digest(opponents.models, lane)
             if label is not None and digests.setdefault(label, digest) != digest:
-                raise ValueError(f"opponent: several models are called {label!r}; give each its own label")
+                raise ValueError(
+                    f"opponent: different models have the label {label!r}; expected unique labels"
+                )
         return opponents
 
 
@@ -217,7 +219,7 @@ def _only_tree(games: Mapping[str, SweptGame], grid: SweepGrid, argument: str) -
     if len(games) != 1:
         raise ValueError(
             f"{argument}: policies are for one game, and the sweep has {', '.join(games)}; sweep each game "
-            "by itself"
+            "separately"
         )
     (game,) = games.values()
     return lay_out(game.rules, grid.form, max_histories=grid.max_histories)
@@ -229,8 +231,8 @@ def _policies(games: Mapping[str, SweptGame], blueprints: Sequence[Any], grid: S
     twice = [label for label, count in collections.Counter(policies.labels).items() if count > 1]
     if twice:
         raise ValueError(
-            f"blueprints: several policies are called {', '.join(map(repr, twice))}; give each its own "
-            "label, as by Policy.from_openspiel(tree, policy, label)"
+            f"blueprints: duplicate labels {', '.join(map(repr, twice))}; expected a unique label for each "
+            "policy, as from Policy.from_openspiel(tree, policy, label)"
         )
     return policies
 
@@ -300,8 +302,8 @@ def _games(grid: SweepGrid) -> dict[str, SweptGame]:
         for cut in cuts:
             if not isinstance(cut, str):
                 raise ValueError(
-                    f"cuts: {cut!r} has no name by which a resumed sweep could know it; expected 'depth:1' "
-                    "or a name that the game offers"
+                    f"cuts: {cut!r} has no name that identifies it in a resumed sweep; expected 'depth:1' or "
+                    "the name of a cut of the game"
                 )
         rules = load(spec)
         if rules.name in games:

@@ -126,6 +126,6 @@ class SetupFiles:
                 opponents = Opponents.from_record(opponents_record, Policy.load(self.models, tree))
         except ValueError as error:
             raise ValueError(
-                f"{error}; delete the folder {str(folder)!r} and sweep again, which makes it anew"
+                f"{error}; delete the folder {str(folder)!r} and sweep again, which creates it again"
             ) from error
         return Setup(tree, blueprints, seeds, (low, high), opponents)

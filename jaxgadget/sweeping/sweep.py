@@ -340,14 +340,14 @@ def _settle(workshop: Workshop, extend: bool) -> list[Piece]:
             complete = store.finished().issuperset(piece.key for piece in pieces)
             if changed and complete and not extend:
                 warnings.warn(
-                    f"the finished sweep in {str(store.folder)!r} was made by other versions "
+                    f"the finished sweep in {str(store.folder)!r} was computed by other versions "
                     f"({'; '.join(changed)}); its rows are returned as they are",
                     stacklevel=3,
                 )
             if not changed or complete:
                 return pieces
             if not extend:
-                raise _other(store, changed, "was made by other versions")
+                raise _other(store, changed, "was begun by other versions")
         store.settle(Manifest(request.record, workshop.versions, pieces))
         return pieces
 
@@ -402,7 +402,7 @@ def _delegate(workshop: Workshop, pieces: Sequence[Piece], executor: Executor, m
         if missing := num_missing():
             workers.complain(missing)
         if reasons := workers.explain():
-            warnings.warn(f"{reasons}; the others did its work", stacklevel=3)
+            warnings.warn(f"{reasons}; other workers computed the missing pieces", stacklevel=3)
 
 
 @contextlib.contextmanager

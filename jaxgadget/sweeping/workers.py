@@ -92,7 +92,7 @@ def leave_request(store: Store, request: Request) -> None:
     except (TypeError, AttributeError, pickle.PicklingError) as error:
         raise ValueError(
             "executor: games, gadgets and priors are pickled for workers, and one of these cannot be "
-            f"({error}); keep what cannot out of it, or sweep without an executor"
+            f"({error}); leave that object out, or sweep without an executor"
         ) from error
     path = _request_path(store, request.record)
     make_folder(path.parent)
@@ -111,7 +111,7 @@ def find_request(store: Store, record: dict[str, Any]) -> Request:
         message: _Message = pickle.loads(path.read_bytes())
     except FileNotFoundError:
         raise ValueError(
-            f"{str(path)!r} is not there: another sweep began in the folder; submit workers again"
+            f"{str(path)!r} does not exist: another sweep began in the folder; submit workers again"
         ) from None
     except Exception as error:  # a user's class may be missing or changed
         raise ValueError(f"{str(path)!r} cannot be read by this worker: {error}") from error

@@ -99,7 +99,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
             "another file"
         )
     if target.is_symlink():
-        raise ValueError(f"cannot write {shown!r}: the link leads round in a circle; choose another file")
+        raise ValueError(f"cannot write {shown!r}: its symbolic links form a cycle; choose another file")
     if not folder.is_dir():
         raise ValueError(f"cannot write {shown!r}: folder {str(folder)!r} does not exist; create it first")
     try:
@@ -113,7 +113,7 @@ def check_regular(path: str | os.PathLike[str], noun: str) -> None:
     """Raises ValueError if the path is a device or a pipe, which could not be read again."""
     if _is_special(pathlib.Path(path)):
         raise ValueError(
-            f"{noun} {os.fspath(path)!r} is a device or a pipe, and is to be read again; expected a file"
+            f"{noun} {os.fspath(path)!r} is a device or a pipe, which cannot be read again; expected a file"
         )
 
 

@@ -30,8 +30,8 @@ class ShardFolder:
     """Results of one request, in archives numbered from 0.
 
     Args:
-      folder: the folder; created if missing.
-      request: everything that the results depend on.
+      folder: path of the folder, created if it does not exist.
+      request: all inputs that determine the results.
       manifest: format of the manifest.
       shards: format of the archives; their names begin with its noun.
 

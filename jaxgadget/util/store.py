@@ -404,7 +404,9 @@ class Rows:
             except (ValueError, RecursionError) as error:
                 if line_number == len(lines) and self._is_cut(line) and not isinstance(error, ForeignError):
                     log.warning(
-                        "%s: line %d is cut off and left out.", self.format.label(self.path), line_number
+                        "%s: line %d is truncated and was skipped.",
+                        self.format.label(self.path),
+                        line_number,
                     )
                     continue
                 raise ForeignError(

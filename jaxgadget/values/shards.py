@@ -34,14 +34,15 @@ _PAIRS = ("ranges", "values", "opposing")
 
 
 class Shards(ShardFolder):
-    """The files of a `solve_ranges`: one archive per group of lanes, with arrays `[rows, lanes]`.
+    """The files of a `solve_ranges` run: one archive per group of lanes, with arrays `[rows, lanes]`.
 
     Args:
       folder: path of the folder, created if it does not exist.
       request: all inputs that determine the results; `shard`, in lanes, may be None.
 
     Attributes:
-      shard: number of lanes of each shard but the last: from the request, else from the folder, else `SHARD`.
+      shard: number of lanes of each shard but the last: from the request, otherwise from the folder,
+        otherwise `SHARD`.
 
     Raises:
       ValueError: if the folder cannot be used, or contains other files or shards of another request.

@@ -101,7 +101,7 @@ def test_a_cut_may_be_one_games(tmp_path: pathlib.Path):
         ("kuhn_poker", "depth:2"),
     ]
     result = run(tmp_path / "t", *games[:2], *exactly, *cuts)
-    assert result.exit_code == 2 and "every game has a cut of its own" in words(result.stderr)
+    assert result.exit_code == 2 and "every game has its own cut" in words(result.stderr)
 
 
 @pytest.mark.slow

@@ -141,7 +141,7 @@ def test_a_sweep_resumes_with_policies(tmp_path):
     with pytest.raises(ValueError, match="blueprints"):
         jg.sweep(tmp_path, **sweeping(games={"kuhn_poker": "depth:1"}, blueprints=["uniform", second], **how))
     for blueprints, games, message in (
-        ([first, first], {"kuhn_poker": "depth:1"}, "several policies are called 'dirichlet:1'"),
+        ([first, first], {"kuhn_poker": "depth:1"}, "duplicate labels 'dirichlet:1'"),
         ([first, "dirichlet:1"], {"kuhn_poker": "depth:1"}, "dirichlet:1"),
         ([first], {"kuhn_poker": "depth:1", "coin_toss": "depth:1"}, "policies are for one game"),
     ):

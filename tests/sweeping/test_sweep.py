@@ -699,8 +699,8 @@ def test_a_resumed_sweep_keeps_to_the_chunks_of_its_manifest(
     ("change", "complaint"),
     [
         ({"games": ["kuhn_poker", "kuhn_poker"]}, "kuhn_poker"),
-        ({"cuts": [lambda tree: tree]}, "has no name by which a resumed sweep could know it"),
-        ({"gadgets": [MaxMargin(Loose())]}, "a sweep must tell it from others"),
+        ({"cuts": [lambda tree: tree]}, "has no name that identifies it in a resumed sweep"),
+        ({"gadgets": [MaxMargin(Loose())]}, "a resumed sweep must tell it from others"),
         ({"players": 2}, "player="),
         ({"algorithm": CFR_PLUS}, "algorithm="),
         ({"dtype": "int8"}, "int8"),

@@ -319,7 +319,7 @@ def test_a_last_line_that_is_cut_off_loses_no_other(tmp_path: pathlib.Path, capl
         assert rows.read() == {key: found[key] for key in list(found)[:lines]}
     rows.path.write_bytes(whole[:-9])
     assert rows.read() == {"a": {"ev": 12.5}}
-    assert "line 1 is cut off" in caplog.text and "line 2 is cut off" in caplog.text
+    assert "line 1 is truncated" in caplog.text and "line 2 is truncated" in caplog.text
     assert rows.add({"c": {"ev": 1.0}}).keys() == {"a", "c"} == rows.read().keys()
 
 

@@ -58,7 +58,7 @@ class Deck(NamedTuple):
         return self.types * self.copies
 
     def ahead(self, cards: Array) -> Array:
-        """1 if player 0's card wins, -1 if player 1's does, else 0; `cards` are as in `LeducState`."""
+        """1 if player 0's card wins, -1 if player 1's wins, otherwise 0; `cards` are as in `LeducState`."""
         rank = namespace(cards).asarray(self.rank)[cards]
         strength = rank[:2] + self.types * (rank[:2] == rank[2])
         return namespace(cards).sign(strength[0] - strength[1])

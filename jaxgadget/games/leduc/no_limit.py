@@ -34,11 +34,11 @@ _LARGEST_STACK = 10**9
 class NoLimitLeduc(LeducMachine):
     """No-limit Leduc poker; actions are 0 fold, 1 call (or check), then the bets, ascending.
 
-    A card is `rank · num_suits + suit`. The card that pairs the public card wins, else the higher rank; equal
-    ranks split the pot. Both players ante 1 chip. A bet is a fraction of the pot after calling, rounded to
-    whole chips (half to even). It is legal if it is at least the minimum raise and at most the stack; all-in
-    may be less than the minimum raise. If several bets round to the same number of chips, only the nearest is
-    legal, or all-in if it is among them. After a called all-in there is no second betting round.
+    A card is `rank · num_suits + suit`. The card that pairs the public card wins, otherwise the higher rank;
+    equal ranks split the pot. Both players ante 1 chip. A bet is a fraction of the pot after calling, rounded
+    to whole chips (half to even). It is legal if it is at least the minimum raise and at most the stack;
+    all-in may be less than the minimum raise. If several bets round to the same number of chips, only the
+    nearest is legal, or all-in if it is among them. After a called all-in there is no second betting round.
 
     Attributes:
       stack: chips of each player, the ante included.

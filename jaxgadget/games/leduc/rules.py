@@ -35,7 +35,7 @@ _MONEY = 100  # a player's initial chips; only used in infostate strings
 class LeducPoker(LeducMachine):
     """Leduc poker; actions are 0 fold, 1 call (or check), 2 raise.
 
-    A card is `rank · num_suits + suit`. The card that pairs the public card wins, else the
+    A card is `rank · num_suits + suit`. The card that pairs the public card wins, otherwise the
     higher rank; equal ranks split the pot.
 
     Attributes:
