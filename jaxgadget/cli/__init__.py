@@ -47,13 +47,13 @@ default thresholds, collection takes an eighth of the time of `jaxgadget refine 
 ABOUT = """\
 Re-solves subgames of two-player zero-sum games with hidden information, all in one batch.
 
-A **blueprint** is a strategy for the whole game, a **cut** says where subgames begin, and a **gadget** is the
-opponent's way into one. `refine` re-solves everything below the cut and reports how exploitable the strategy
-is before and after; `sweep` does so for many games, cuts and settings, and resumes after an interruption.
-`show` shows one subgame under a policy, `infostates` lists infostates by name. `solve` finds an equilibrium
-of a whole game, `respond` strategies against models of an opponent, `exploit` how exploitable a policy is,
-and `off-tree` answers to actions that a blueprint does not have. `bench` measures the speed on this machine,
-and `inspect` compiles programs for a GPU that need not be present.
+A **blueprint** is a strategy for the whole game, a **cut** defines where subgames begin, and a **gadget** is
+the opponent's way into one. `refine` re-solves everything below the cut and reports how exploitable the
+strategy is before and after; `sweep` does so for many games, cuts and settings, and resumes after an
+interruption. `show` shows one subgame under a policy, `infostates` lists infostates by name. `solve` finds an
+equilibrium of a whole game, `respond` strategies against models of an opponent, `exploit` how exploitable a
+policy is, and `off-tree` answers to actions that a blueprint does not have. `bench` measures the speed on
+this machine, and `inspect` compiles programs for a GPU that need not be present.
 """
 
 FIRST_STEPS = """\
@@ -61,7 +61,7 @@ Start with `jaxgadget games`, then try the demo, which takes under a minute:
 
 `jaxgadget refine leduc_poker --plot leduc.png`
 
-Every command explains itself, with examples: `jaxgadget refine --help`.
+Every command has a help text with examples: `jaxgadget refine --help`.
 """
 
 app = typer.Typer(
@@ -110,9 +110,9 @@ def games() -> None:
         games_table(list_games()),
         [
             "Parameters are in parentheses, as in OpenSpiel: leduc_poker(num_ranks=4).",
-            "Also: openspiel:NAME(…) for any two-player zero- or constant-sum game of OpenSpiel's (if "
+            "Also: openspiel:NAME(…) for any two-player zero- or constant-sum OpenSpiel game (if "
             "installed), team(game=openspiel:NAME(…),seats=0) for those with more players, paths of Gambit "
-            "files that end in .efg, and classes of your own as path.py:Class or module:Class.",
+            "files that end in .efg, and your own classes as path.py:Class or module:Class.",
         ],
     )
 

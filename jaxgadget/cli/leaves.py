@@ -172,7 +172,7 @@ class LeafOptions(SeedOptions):
         return self._load(tree, profiles)
 
     def _load(self, tree: Tree, profiles: Policy) -> list[ValueFunction]:
-        """Loads the network made by `train-value`; raises ValueError if it is for another blueprint."""
+        """Loads the network of `train-value`; raises ValueError if it is for another blueprint."""
         from jaxgadget.learn.network import load_values
         from jaxgadget.tree.history import check_histories
         from jaxgadget.values.histories import blueprint_digest

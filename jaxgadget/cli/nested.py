@@ -205,8 +205,7 @@ def _check(context: typer.Context, leaves: LeafOptions, order: str | None, solve
     if order is not None and (leaf == OPTIMAL or leaves.is_of_ranges):
         raise ValueError(
             f"--order {order} with --leaf {leaf}: these values are of public states, but searches from own "
-            f"infostates have only parts of these; expected --leaf {EXACT}, {END} or a network that "
-            "train-value made"
+            f"infostates have only parts of these; expected --leaf {EXACT}, {END} or a network of train-value"
         )
 
 

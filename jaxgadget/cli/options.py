@@ -226,7 +226,7 @@ class GadgetOptions:
         response to the blueprint, which is safe; `blueprint`, its value if both follow the blueprint, which
         is an estimate; `continuation`, its value against the optimal continuation, which is solved first by
         linear programs, or by N iterations with `continuation:N`, and which determines the safety; or
-        `values:DIR`, the estimate of a network made by `train-ranges`.
+        `values:DIR`, the estimate of a network of `train-ranges`.
       spread: for resolving gadgets, the uncertainty of promised values: the standard deviation in units of
         payoff, or `best-response`, their distance from a best response to the blueprint. The opponent learns
         the draw before it enters. Not available with `--algorithm lp`.

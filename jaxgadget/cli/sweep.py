@@ -46,8 +46,8 @@ class SweepOptions(FormOptions, PlayerOptions):
       folder: folder of finished pieces. The same command computes missing pieces, or waits for other
         processes that compute them.
       game: a game, as for `refine`.
-      cut: start of the subgames, as for `refine`, in all games without a cut of their own; `GAME:CUT` is the
-        cut of one game, such as `leduc_poker:flop`.
+      cut: start of the subgames, as for `refine`, in all games without their own cut; `GAME:CUT` is the cut
+        of one game, such as `leduc_poker:flop`.
       blueprint: a blueprint, as for `refine`; also `cfr-spread:COUNT[:N]`, averages of one run of CFR of N
         iterations that cover a range of exploitabilities, and `draws:COUNT[:ALPHA]`, Dirichlet draws that
         depend on `--seed`.

@@ -116,7 +116,7 @@ def train_value(
 ) -> None:
     """Train a network that predicts values of histories under every pair of continuation strategies.
 
-    The strategies are made from the blueprint, so that the network is valid for this blueprint only.
+    The strategies are derived from the blueprint, so that the network is valid for this blueprint only.
     Errors are reported for training histories, for held-out histories, and for the leaves visited by nested
     search with the network (resolving with blueprint prior, both players, ITERATIONS iterations each).
     """
@@ -148,7 +148,7 @@ def train_value(
     output.write_json(report.training_record(trained, error, training.steps))
     use = ["jaxgadget", "nested", game.game, "--leaf", str(training.out)]
     use += ["--blueprint", spec, "--k", str(options.k)]
-    notes = ["The network is for this game and blueprint alone:", shlex.join(use)]
+    notes = ["The network is for this game and blueprint only:", shlex.join(use)]
     output.print((report.training_table(trained, error, training.steps), notes))
 
 
@@ -256,5 +256,7 @@ def _visited_error(
 
     histories, weights = (concatenate(parts) for parts in zip(*visits, strict=True))
     if not len(histories):
-        raise ValueError(f"no search ends before the game does at depth {depth}; choose a smaller --depth")
+        raise ValueError(
+            f"all searches extend to the end of the game at depth {depth}; choose a smaller --depth"
+        )
     return visited_rmse(values, ExactValues(portfolio), tree, histories, weights)

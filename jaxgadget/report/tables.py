@@ -2,7 +2,7 @@
 
 A record is the content of `--json`: plain Python with null for undefined numbers. Exploitability is always
 `v* − value against a best response`, as in the papers; OpenSpiel's number of that name is half of NashConv,
-and every table says so.
+and every table notes this.
 """
 
 from __future__ import annotations
