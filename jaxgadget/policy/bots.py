@@ -114,8 +114,8 @@ class OpenSpielBot:
         for row, history, number in zip(rows, histories.tolist(), infoset.tolist(), strict=True):
             first = infosets.first_sequence[number]
             legal = infosets.action[first : first + infosets.num_actions[number]].tolist()
-            asked = self._ask(tree.game.name, player, tree.moves(history), legal)
-            row[: len(legal)] = [asked.get(action, 0.0) for action in legal]
+            probabilities = self._ask(tree.game.name, player, tree.moves(history), legal)
+            row[: len(legal)] = [probabilities.get(action, 0.0) for action in legal]
         return rows
 
     def state_probabilities(self, games: StatePositions, player: int) -> FloatArray:

@@ -162,15 +162,15 @@ def play_games(
             drawn[mover, acting] += 1
             for k in np.unique(seat[mover, acting]).tolist():
                 rows = seat[mover, acting] == k
-                asked = games.take(acting[rows])
+                positions = games.take(acting[rows])
                 index = np.arange(len(acting[rows]))
                 if not (mover < 2 and _draws(players[k][1], games.game, mover)):
-                    asked, index = asked.distinct()
+                    positions, index = positions.distinct()
                 if mover == 2:
-                    weights = asked.chance()
+                    weights = positions.chance()
                 else:
                     name, player = players[k]
-                    weights = asked.ask(name, player, mover)
+                    weights = positions.ask(name, player, mover)
                 options[mover, acting[rows]] = draw_options(weights, index, uniform[rows])
                 if baseline is not None:
                     total = weights.sum(axis=1, keepdims=True)

@@ -133,10 +133,10 @@ class Forest:
         """`[m]` index of a player's root at each infostate and subgame, -1 for none."""
         roots = self.roots[player]
         states, state = np.unique(roots.infostate, return_inverse=True)
-        asked = np.minimum(np.searchsorted(states, infostate), len(states) - 1)
+        state_idx = np.minimum(np.searchsorted(states, infostate), len(states) - 1)
         root_keys = state * self.num_subgames + roots.subgame  # ascending
-        is_known = (states[asked] == infostate) & (subgame >= 0)
-        keys = np.where(is_known, asked * self.num_subgames + subgame, -1)
+        is_known = (states[state_idx] == infostate) & (subgame >= 0)
+        keys = np.where(is_known, state_idx * self.num_subgames + subgame, -1)
         root_idx = np.minimum(np.searchsorted(root_keys, keys), len(root_keys) - 1)
         return np.where(root_keys[root_idx] == keys, root_idx, -1)
 

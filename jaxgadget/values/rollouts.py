@@ -68,8 +68,8 @@ class RolloutValues:
                 acting = np.flatnonzero(actor & bit)
                 if not len(acting):
                     continue
-                asked = take_states(state, acting)
-                weights = machine.chance(asked) if mover == 2 else self.strategy(asked, mover)
+                acting_states = take_states(state, acting)
+                weights = machine.chance(acting_states) if mover == 2 else self.strategy(acting_states, mover)
                 table = np.asarray(weights, np.float64).T
                 moves[mover, acting] = draw_options(table, np.arange(len(acting)), rng.random(len(acting)))
             after, _ = machine.step(state, moves)
