@@ -184,7 +184,7 @@ def terminal_payoff(form: Treeplexes, dtype: DTypeLike) -> TerminalPayoff:
 
     Args:
       form: the decisions of the whole game.
-      dtype: of the values.
+      dtype: precision of the values.
     """
     tree = check_histories(form.tree)
     size = min(TERMINALS_AT_A_TIME, tree.num_terminals)

@@ -214,7 +214,7 @@ def check_fits(
 
     Args:
       game: the game to solve.
-      dtype: of the solve.
+      dtype: precision of the solve.
       memory_limit: maximum memory of the solve in bytes; by default the available memory.
       lanes: number of lanes.
       policies: memory of the policies, in arrays over all sequences in float64.
@@ -223,7 +223,7 @@ def check_fits(
       DoesNotFit: if it does not fit.
     """
     (first, second), tree = game.num_hands, game.nodes
-    sequences = sum(  # a root a hand, and every action with every hand
+    sequences = sum(  # one root per hand, and every action with every hand
         (1 + int(tree.num_children[tree.decisions(player)].sum())) * hands
         for player, hands in enumerate(game.num_hands)
     )

@@ -22,7 +22,7 @@ def policy_of_states(tree: HistoryTree, probabilities: Probabilities, label: str
     Args:
       tree: a tree of a `StateMachine`, whole or truncated, or from `enumerate_from`; in the latter the
         decisions to enter have the public state's reach.
-      probabilities: of states and a player, `[A, n]` probabilities of its actions.
+      probabilities: function of states and a player that returns `[A, n]` probabilities of its actions.
       label: the lane's label.
     """
     rows = list[FloatArray]()

@@ -104,7 +104,7 @@ class TranslatingPlayer:
     match map a sequence of bets in the same way. The mean over seeds is the strategy of `translate`.
 
     Attributes:
-      policy: of a game with fewer bets.
+      policy: policy of a game with fewer bets.
       rule: as in `translate`.
       seed: seed of the samples.
       lane: lane of the policy.

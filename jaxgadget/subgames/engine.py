@@ -551,7 +551,7 @@ def _split(subgames: GadgetSubgames, solver: Solver) -> tuple[list[IntArray], li
     """Splits the subgames into as few parts as fit in memory; a resumed solve keeps its parts.
 
     Returns:
-      The indices of each part's subgames; and the groups of the part if there is only one, else None.
+      The indices of each part's subgames; and the groups of the part if there is only one, otherwise None.
     """
     folder, everything = solver.checkpoint_path, np.arange(subgames.num_subgames)
     parts = None if folder is None else load_parts(folder, len(everything))

@@ -243,7 +243,7 @@ def nested_search(
         gadgets that need the trunk or the optimal continuation.
       opponent: one or several, each with models and p; by default one that adapts.
       player: the searching player, 0 or 1.
-      value: bracket of player 0's value of the game, if known; else `game_value(tree)`.
+      value: bracket of player 0's value of the game; by default `game_value(tree)`.
       solver: settings of every search; by default 3000 iterations of CFR+ in float32. Takes no `target_gap`,
         `check_every` or `checkpoint`; `lp` is for optimal values.
       iterations: short for `Solver(iterations=…)`.

@@ -441,7 +441,7 @@ class NestedRun:
         return payoffs
 
     def _policy_above(self, above: Handover | None, otherwise: Policy) -> Policy:
-        """The policy of the searches above if the leaf is continued; else `otherwise`."""
+        """The policy of the searches above if the leaf is continued, otherwise `otherwise`."""
         return above.policy if above is not None and self.leaf.is_continued else otherwise
 
     def _find_spot(

@@ -151,7 +151,7 @@ class OffTree(LaneResult):
     Attributes:
       player: the answering player.
       method: the method's name, or `translation:` and the rule.
-      off_tree: the opponent's off-menu actions if restricted; else None.
+      off_tree: the opponent's off-menu actions if restricted; otherwise None.
       rule: translation rule for actions that no level answers.
       blueprint: the blueprints.
       gadgets: the solved gadgets; none for a translation.
@@ -201,7 +201,7 @@ class OffTree(LaneResult):
         """The strategies in a larger game, such as the whole one, by the names of moves.
 
         Args:
-          tree: of that game.
+          tree: tree of the larger game.
           rule: translation rule for unanswered actions if the game has bet sizes; otherwise play is uniform.
             By default the rule with which exploitability was measured.
 
@@ -451,7 +451,7 @@ def nested_off_tree(
         best response to the translated strategy of the previous level.
       answering: the method, and the actions and levels that are answered; by default `Answering()`.
       player: the answering player, 0 or 1; the other leaves its menu.
-      value: bracket of player 0's value of the whole game, if known; else it is computed.
+      value: bracket of player 0's value of the whole game; computed by default.
       solver: settings; by default 2000 iterations of CFR+ in float32. Its `checkpoint` is a folder with a
         folder for each level and place; as each level depends on the result of the previous one, a checkpoint
         can only be continued with the same number of iterations.

@@ -105,7 +105,7 @@ def measure_promise(
       blueprint: profiles, one per lane, as in `refine`.
       values: the promised values, such as `ContinuationValues(network)`; guards are ignored.
       player: the resolving player.
-      value: bracket of player 0's value of the game, if known; else it is computed.
+      value: bracket of player 0's value of the game; computed by default.
       progress: as in `refine`.
 
     Raises:

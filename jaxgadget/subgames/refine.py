@@ -263,7 +263,7 @@ def refine(
         knowledge, and combine the strategies. Cannot be combined with `opponent`, or with gadgets that need
         the trunk or the optimal continuation.
       player: the resolving player, 0 or 1.
-      value: bracket of player 0's value of the game, if known; else `game_value(tree)`.
+      value: bracket of player 0's value of the game; by default `game_value(tree)`.
       solver: settings; by default 2000 iterations of CFR+ in float32. Its `checkpoint` is a folder, with a
         file for each chunk of lanes; with `lp`, a linear program for every gadget and blueprint.
       iterations: short for `Solver(iterations=…)`.

@@ -27,7 +27,7 @@ class RolloutValues:
     Unbiased, with the noise of the rollouts. Equal calls have equal results.
 
     Attributes:
-      strategy: of states and a player, `[A, n]` probabilities of its actions.
+      strategy: function of states and a player that returns `[A, n]` probabilities of its actions.
       rollouts: number of games from each history.
       seed: seed of all draws.
       name: name in tables.

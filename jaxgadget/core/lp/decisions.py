@@ -56,7 +56,7 @@ class JoinedDecisions:
       infoset_game: `[I]` the game of each infoset, -1 where `real` is False.
       real: `[I]` True if an infoset has a legal action and is not padding.
       weight: `[I]` weight of an infoset's value at the sequence above: the scale of the body's root if the
-        infoset is immediately below one, 0 where `real` is False, else 1.
+        infoset is immediately below one, 0 where `real` is False, otherwise 1.
       legal: `[S]` True if the sequence's action is legal and not padding.
       floor: `[S]` least probability of each action.
       floored: `[S]` True if an action has a floor, which may be 0.
