@@ -8,9 +8,21 @@ Load a game, enumerate it, make blueprints, and re-solve every subgame below a c
 """
 
 from importlib.metadata import version
+from typing import Any
 
 import lazy_loader
+
+from jaxgadget.util.viewers import set_viewer
 
 # `__init__.pyi` lists every public name with its module; a name is imported on first use.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __version__ = version("jaxgadget")
+
+
+def _explore(result: object, **options: Any) -> Any:  # imported on first use, too
+    from jaxgadget.explorer.page import explore
+
+    return explore(result, **options)
+
+
+set_viewer(_explore)

@@ -5,6 +5,7 @@ from .exploiters.exploit import Exploitation as Exploitation
 from .exploiters.exploit import LearnedResponse as LearnedResponse
 from .exploiters.exploit import LookaheadResponse as LookaheadResponse
 from .exploiters.exploit import exploit as exploit
+from .explorer.page import explore as explore
 from .gadgets.alternative import AbstractValues as AbstractValues
 from .gadgets.alternative import ArrayValues as ArrayValues
 from .gadgets.alternative import BestResponseValues as BestResponseValues
@@ -285,6 +286,7 @@ __all__ = [
     "expected_matches",
     "exploit",
     "exploitability",
+    "explore",
     "find_hands",
     "find_public_state",
     "game_value",

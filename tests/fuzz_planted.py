@@ -230,7 +230,7 @@ PLANTED: dict[str, Planted] = {
         ("chance is that of the rules", "the exploitability that is reported is that of a best response"),
     ),
     "two subgames of a cut become one": Planted(
-        _changed("jaxgadget.tree.cut._components", lambda subgame: subgame // 2),
+        _changed("jaxgadget.tree.cut.find_components", lambda subgame: subgame // 2),
         structured,
         ("subgames are the components of a cut's roots",),
     ),

@@ -33,6 +33,7 @@ ROOMS = (
     "sweeping",
     "bench",
     "report",
+    "explorer",
     "cli",
     "__init__",
     "__main__",

@@ -33,6 +33,7 @@ MAX_REASONS = 3
 OUTPUTS = {
     **{"json": "results", "save": "strategies", "plot": "picture", "csv": "rows", "parquet": "rows"},
     **{"results": "rows", "file": "game", "profile": "strategies"},
+    **{"explore": "page", "out": "page", "report": "page"},
 }
 """Parameters that name an output file, with a description of its contents."""
 

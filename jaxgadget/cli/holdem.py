@@ -13,7 +13,7 @@ import typer
 
 from jaxgadget.cli.command import exit_if_undefined, keeping, refuse_unused
 from jaxgadget.cli.fields import Fields, make, names_of, option, request
-from jaxgadget.cli.options import GadgetOptions, IterativeSolver, Output
+from jaxgadget.cli.options import GadgetOptions, IterativeSolver, Output, write_page
 from jaxgadget.core.solver import MAX_ITERATIONS, Solver
 from jaxgadget.holdem.betting import BetMenu, parse_sizes
 from jaxgadget.util.arguments import near_names, read_number
@@ -203,6 +203,8 @@ class SpotOutput(Output):
       plot: draw the grid of hands at `--line`, as .png, .svg or .pdf.
       show: values to draw with `--plot`: `strategy`, or a heat map of mean `ev` (in chips) or `equity`, both
         at the start of the spot.
+      explore: write a page to look at the strategies, an HTML file; see `jaxgadget explore`. It has all spots
+        that this command solves, not those that are read from `--results`.
     """
 
     results: pathlib.Path | None = None
@@ -211,6 +213,7 @@ class SpotOutput(Output):
     frequencies: bool = False
     plot: pathlib.Path | None = None
     show: Literal["strategy", "ev", "equity"] = "strategy"
+    explore: pathlib.Path | None = None
 
 
 _SpotGadgets = Annotated[SpotGadgetOptions, Fields("gadget", "prior", "epsilon")]
@@ -230,7 +233,7 @@ _REFINING = ("prior", "epsilon", *names_of(RefiningOptions))
 
 _SOLVING = (
     *("gadget", "algorithm", "iterations", "target_gap", "dtype", "suit_isomorphism", "checkpoint"),
-    *("memory_limit", "hands", "frequencies", "plot", "json"),
+    *("memory_limit", "hands", "frequencies", "plot", "json", "explore"),
 )
 """Options of solving."""
 
@@ -271,9 +274,22 @@ def holdem(
             refining_spots = Refining(gadgets.make(context), refining, iterations)
             check_spot_gadgets(refining_spots.gadgets)  # raises before blueprints are solved
     with watch.phase("run"), keeping(lambda: _describe_kept(output.results, solver.checkpoint_path)):
+        shown: list[Any] = []
         rows, solution = _read_or_solve(
-            chosen, output.results, solver, files.suit_isomorphism, refining_spots
+            chosen,
+            output.results,
+            solver,
+            files.suit_isomorphism,
+            refining_spots,
+            None if output.explore is None else shown,
         )
+    if output.explore is not None:
+        if not shown:
+            raise ValueError(
+                f"--explore {str(output.explore)!r}: all strategies were solved before, and --results only "
+                "keeps their numbers; expected another file of results, or none"
+            )
+        write_page(shown, output.explore)
     output.write_json({"rows": rows, "seconds": watch.seconds})
     whose = "" if refining_spots is None else refining_spots.whose()
     if output.plot is not None and solution is not None:
@@ -423,8 +439,12 @@ def _read_or_solve(
     solver: Solver,
     suit_isomorphism: bool,
     refining: Refining | None,
+    shown: list[Any] | None = None,
 ) -> tuple[list[dict[str, Any]], SpotSolution | None]:
-    """Solves spots that are not in the file of results; returns all rows, and a single spot's solution."""
+    """Solves spots that are not in the file of results; returns all rows, and a single spot's solution.
+
+    Appends the solutions or refinements to `shown`, if given.
+    """
     settings: dict[str, Any] = {"algorithm": solver.algorithm, "iterations": solver.iterations}
     settings |= {"target_gap": solver.target_gap, "dtype": solver.dtype}  # their order is part of the keys
     if refining is not None:
@@ -442,9 +462,9 @@ def _read_or_solve(
 
     left = [spots[number] for number in missing]
     if refining is None:
-        solution = _solve_missing(left, keep, solver, suit_isomorphism)
+        solution = _solve_missing(left, keep, solver, suit_isomorphism, shown)
     else:
-        solution = _refine_missing(left, keep, solver, refining)
+        solution = _refine_missing(left, keep, solver, refining, shown)
     return [stored[key] for key in keys], solution
 
 
@@ -452,7 +472,7 @@ _Keep = Callable[[Mapping[int, dict[str, Any]]], None]
 
 
 def _solve_missing(
-    spots: list[Spot], keep: _Keep, solver: Solver, suit_isomorphism: bool
+    spots: list[Spot], keep: _Keep, solver: Solver, suit_isomorphism: bool, shown: list[Any] | None
 ) -> SpotSolution | None:
     """Solves spots; returns the solution if there is a single one."""
     from jaxgadget.holdem.solve import solve_batches
@@ -461,12 +481,14 @@ def _solve_missing(
     for solved in solve_batches(spots, suit_isomorphism=suit_isomorphism, solver=solver):
         keep({index: solution.to_row() for index, solution in solved.items()})
         single = solved[0] if len(spots) == 1 else None
+        if shown is not None:
+            shown += solved.values()
         del solved  # frees the batch, as only rows are needed
     return single
 
 
 def _refine_missing(
-    spots: list[Spot], keep: _Keep, solver: Solver, refining: Refining
+    spots: list[Spot], keep: _Keep, solver: Solver, refining: Refining, shown: list[Any] | None
 ) -> SpotSolution | None:
     """Solves blueprints and re-solves spots, slice by slice; returns a single spot's first refinement."""
     coarse = [
@@ -482,6 +504,8 @@ def _refine_missing(
 
         refined = _refine_slice(members, [coarse[index] for index in indices], keep_slice, solver, refining)
         single = refined[0][0].solution if len(spots) == 1 else None
+        if shown is not None:
+            shown.append(refined)
         del refined
     return single
 

@@ -169,6 +169,7 @@ def nested(
         nash_convs = nash_conv(joined)
         nash_convs[list(failures)] = math.nan
     output = output.save_defined(joined, failures)
+    output.write_page(searches)
     if output.plot is not None:
         _draw(searches, output.plot)
     output.write_json(report.nested_records(searches, nash_convs) | form_record(tree))

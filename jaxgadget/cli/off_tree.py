@@ -129,6 +129,7 @@ def off_tree(
         output = _save(results, whole, output)
     from jaxgadget.report.off_tree import off_tree_notes, off_tree_record, off_tree_table
 
+    output.write_page([result for answered in results for result in answered])
     output.write_json(off_tree_record(results))
     output.print((off_tree_table(results), off_tree_notes(results)))
     exit_if_failed([result for answered in results for result in answered])

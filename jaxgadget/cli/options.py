@@ -435,9 +435,15 @@ class SavedOutput(Output):
 
     Attributes:
       save: write the strategies to a file, which `--blueprint file:FILE` reads.
+      explore: write a page to look at the strategies, an HTML file; see `jaxgadget explore`.
     """
 
     save: pathlib.Path | None = None
+    explore: pathlib.Path | None = None
+
+    def write_page(self, result: Any) -> None:
+        """Writes a page of a result, or of several, if `--explore` names a file."""
+        write_page(result, self.explore)
 
     def save_defined(self, policy: Policy, failures: Collection[int]) -> Self:
         """Writes the lanes that did not fail; returns the output, without `save` if there are none."""
@@ -448,6 +454,15 @@ class SavedOutput(Output):
             return dataclasses.replace(self, save=None)
         policy.stack(lanes).save(self.save)
         return self
+
+
+def write_page(result: Any, path: pathlib.Path | None) -> None:
+    """Writes a page of a result, or of several, if there is a path."""
+    if path is not None:
+        from jaxgadget.explorer.page import explore
+
+        with working("writing the page"):
+            explore(result).save(path)
 
 
 @request

@@ -165,6 +165,7 @@ def refine(
             policy = results[0].policy
     failures = {lane for result in results for lane in result.failures}
     output = output.save_defined(policy, failures)
+    output.write_page(both_refined or results)
     _report(results, both_refined, spent, output, reason)
     exit_if_failed(results)
 

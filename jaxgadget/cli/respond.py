@@ -106,6 +106,7 @@ def respond(
             solving["value"] = by_player[0][0].game_value
     results = [result for responses in by_player for result in responses]
     output = _save(results, output)
+    output.write_page(results)
     if output.json is not None:
         from jaxgadget.report.opponents import responses_record
 

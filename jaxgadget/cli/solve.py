@@ -56,6 +56,7 @@ def solve(
     seconds = solution.seconds | {"build": build + solution.seconds["build"]}
     if output.save is not None:
         solution.policy.save(output.save)
+    output.write_page(solution)
     output.write_json(tables.solution_record(solution, seconds))
     constant = tables.constant_words(solution.name, solution.constant)
     notes = [constant, f"{solution.message}."]

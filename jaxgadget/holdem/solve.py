@@ -54,6 +54,7 @@ from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import compiled
 from jaxgadget.util.memory import megabytes
 from jaxgadget.util.precision import precision
+from jaxgadget.util.viewers import Explorable
 
 HANDS_STEP = 64
 """The number of hands is rounded up to a multiple of this, so that batches share compiled programs."""
@@ -82,7 +83,7 @@ TABLE_COPIES = 3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class SpotSolution:
+class SpotSolution(Explorable):
     """A solved spot; its certificate is in float64.
 
     Attributes:
@@ -129,17 +130,11 @@ class SpotSolution:
 
         NaN for hands without a compatible hand of the other player.
         """
-        shares: list[FloatArray] = []
-        with precision(np.float64):
-            showdowns = jax.tree.map(jax.device_put, self.spot.showdowns)
-            tables = self.spot.showdowns.group.shape[1]
-            for player in (0, 1):
-                met = self.spot.compatible[player]
-                weights = np.broadcast_to(self.spot.range_weights[1 - player], (tables, 1, len(met)))
-                won = np.asarray(_win(showdowns, jax.device_put(weights[..., None])))[:, 0, :, 0].sum(axis=0)
-                chance = 1 if tables == 1 else tables - 4
-                shares.append(0.5 + 0.5 * _divide(won / chance, met))
-        return shares[0], shares[1]
+        start = np.full(1, -1)
+        first, second = (
+            find_equities(self.spot, self.spot.range_weights[1 - player][None], start)[0] for player in (0, 1)
+        )
+        return first, second
 
     def node(self, line: str = "") -> int:
         """The public node after a line such as `check, bet 100`; see `BettingTree.find`."""
@@ -274,7 +269,36 @@ class SpotSolution:
         return possible
 
 
-class SpotSolutions(list[SpotSolution], LaneResult):
+def find_equities(spot: Spot, ranges: FloatArray, cards: IntArray) -> FloatArray:
+    """Equities of all hands at public nodes: the fraction of the pot that each wins without further bets.
+
+    Args:
+      spot: the spot.
+      ranges: `[M, H]` weights of the other player's hands at each node.
+      cards: `[M]` the dealt card at each node, -1 before the deal.
+
+    Returns:
+      `[M, H]`; NaN for hands without a compatible hand of the other player.
+    """
+    met, won = spot.compatible_with(ranges.T), np.zeros(ranges.T.shape)
+    with precision(np.float64):
+        showdowns = jax.tree.map(jax.device_put, spot.showdowns)
+        tables = spot.showdowns.group.shape[1]
+        before = np.flatnonzero(cards < 0)
+        if len(before):
+            weights = np.broadcast_to(ranges[before].T, (tables, 1, ranges.shape[1], len(before)))
+            chance = 1 if tables == 1 else tables - 4
+            won[:, before] = np.asarray(_win(showdowns, jax.device_put(weights)))[:, 0].sum(axis=0) / chance
+        after = np.flatnonzero(cards >= 0)
+        if len(after):  # as many nodes below each card
+            after = after[np.argsort(cards[after], kind="stable")].reshape(tables, -1)
+            weights = ranges[after].transpose(0, 2, 1)[:, None]
+            won[:, after] = np.asarray(_win(showdowns, jax.device_put(weights)))[:, 0].transpose(1, 0, 2)
+    least = 1e-12 * met.max(axis=0, initial=0)
+    return 0.5 + 0.5 * np.divide(won, met, out=np.full_like(won, np.nan), where=met > least).T
+
+
+class SpotSolutions(list[SpotSolution], LaneResult, Explorable):
     """Solved spots, in order; each is a row of `table`. EVs, exploitability and gap are in chips."""
 
     failures = NO_FAILURES

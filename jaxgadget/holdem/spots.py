@@ -132,9 +132,9 @@ class Spot:
         return self.compatible_with(self.range_weights[1]), self.compatible_with(self.range_weights[0])
 
     def compatible_with(self, weights: FloatArray) -> FloatArray:
-        """`[H]` the sum of weights `[H]` of the other player's hands that share no card with each hand."""
+        """`[H, …]` the other player's total weight, from `[H, …]`, of hands that share no card with each."""
         has = incidence(NUM_CARDS - len(self.cards))
-        summed = weights.sum() - has.T @ (has @ weights) + weights
+        summed = weights.sum(axis=0) - has.T @ (has @ weights) + weights
         return np.maximum(summed, 0)
 
     @property

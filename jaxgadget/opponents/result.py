@@ -16,6 +16,7 @@ from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.policy import Policy
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.players import Bracket
+from jaxgadget.util.viewers import Explorable
 
 RESTRICTED_NASH = "restricted-nash"
 BEST_NASH = "best-nash"
@@ -23,7 +24,7 @@ DATA_BIASED = "data-biased"
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Responses(LaneResult):
+class Responses(LaneResult, Explorable):
     """A player's responses to opponents in a whole game, one lane each: M lanes, values in its utility.
 
     For the value v of the game, a response x and the model σ_F, the *gain* is u(x, σ_F) − v, and the

@@ -42,6 +42,7 @@ from jaxgadget.util.compilation import compiled
 from jaxgadget.util.players import Bracket
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
+from jaxgadget.util.viewers import Explorable
 
 VALUE_TOLERANCE = 1e-6
 """Default width of the game value's bracket, as a fraction of the payoff range."""
@@ -222,7 +223,7 @@ def nash_conv(policy: PolicyLike, *, tree: Tree | None = None) -> FloatArray:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class BestResponse:
+class BestResponse(Explorable):
     """A player's best response to the other's policy.
 
     Attributes:

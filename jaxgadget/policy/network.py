@@ -229,6 +229,13 @@ def load_policy(folder: str | os.PathLike[str], game: TreeGame) -> NetworkPolicy
     return NetworkPolicy(machine=machine, shape=shape, weights=weights, name=os.fspath(folder))
 
 
+def find_game(folder: str | os.PathLike[str]) -> str:
+    """Name of the game of a network in a folder of `train_policy`; raises ValueError as `load_policy`."""
+    description = read_description(folder, KIND)
+    with parsing(folder, KIND):
+        return _parse(description)[0]
+
+
 def check_shape(shape: PerceptronShape, expected: PerceptronShape, game: str, label: str) -> None:
     """Raises ValueError if a stored network has other inputs or outputs than its game has now."""
     if shape != expected:

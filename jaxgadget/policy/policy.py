@@ -23,6 +23,7 @@ from jaxgadget.util.arguments import check_whole_number, is_finite_number
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.players import replaced
 from jaxgadget.util.store import Format, find_format, read_archive, write_archive
+from jaxgadget.util.viewers import Explorable
 
 if TYPE_CHECKING:
     from open_spiel.python.policy import TabularPolicy
@@ -52,7 +53,7 @@ def _shown(value: object) -> str:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Policy:
+class Policy(Explorable):
     """Policies of both players, one profile per lane.
 
     Attributes:

@@ -43,6 +43,7 @@ from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.memory import megabytes
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
+from jaxgadget.util.viewers import Explorable
 
 REGRET_ARRAYS = 1.0
 """Arrays of a regret-matching rule's state."""
@@ -56,7 +57,7 @@ POLICY_ARRAYS = 6.0
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Solution(LaneResult):
+class Solution(LaneResult, Explorable):
     """A solved game, with its certificate in float64; one lane. `policy.save` writes the strategies.
 
     Attributes:

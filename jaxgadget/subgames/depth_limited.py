@@ -34,11 +34,12 @@ from jaxgadget.util.arguments import check_player, moved
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.lanes import Lanes
 from jaxgadget.util.progress import progress_bar
+from jaxgadget.util.viewers import Explorable
 from jaxgadget.values.histories import ValueFunction
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Search(LaneResult):
+class Search(LaneResult, Explorable):
     """Solved depth-limited subgames of one player.
 
     Lanes run over gadgets, then blueprints: `lane = gadget * num_blueprints + blueprint`. S subgames;

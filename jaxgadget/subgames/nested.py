@@ -47,6 +47,7 @@ from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.lanes import Lanes
 from jaxgadget.util.progress import progress_bar
+from jaxgadget.util.viewers import Explorable
 from jaxgadget.values.histories import ValueFunction
 from jaxgadget.values.ranges import RangeValues, check_lanes, warn_of_doubts
 
@@ -63,7 +64,7 @@ and the plan, each with a copy during updates, and the strategies of a level."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Nested(LaneResult):
+class Nested(LaneResult, Explorable):
     """Blueprints with one player's decisions replaced by nested search.
 
     Lanes are all combinations of gadgets, opponents and blueprints; see `lanes`. Values are in the

@@ -82,6 +82,7 @@ from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.lanes import Lanes
 from jaxgadget.util.players import Bracket
+from jaxgadget.util.viewers import Explorable
 
 Method = Literal["inexpensive", "expensive", "safe"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -141,7 +142,7 @@ class OffTreeLevel:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class OffTree(LaneResult):
+class OffTree(LaneResult, Explorable):
     """Blueprints of an abstraction, extended with answers to off-tree actions.
 
     Lanes run over gadgets, then blueprints. Values are in the answering player's utility, in units of the

@@ -51,6 +51,7 @@ from jaxgadget.util.arrays import BoolArray, FloatArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.lanes import Lanes
 from jaxgadget.util.players import Bracket
+from jaxgadget.util.viewers import Explorable
 
 
 def default_gadgets(epsilon: float = DEFAULT_EPSILON) -> tuple[Gadget, ...]:
@@ -61,7 +62,7 @@ def default_gadgets(epsilon: float = DEFAULT_EPSILON) -> tuple[Gadget, ...]:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Refinement(LaneResult):
+class Refinement(LaneResult, Explorable):
     """Blueprints with all subgames of one player re-solved.
 
     S subgames; everything is in the resolving player's utility, in units of the game's payoff.
@@ -585,7 +586,7 @@ def list_gadgets(
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class BothRefined(LaneResult):
+class BothRefined(LaneResult, Explorable):
     """Blueprints with all subgames of both players re-solved, each against the blueprint.
 
     Rows of `table` are player 0's lanes, then player 1's; both rows of a lane have the same NashConv.

@@ -63,10 +63,11 @@ from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.digest import digest
 from jaxgadget.util.lanes import Lanes
 from jaxgadget.util.players import Bracket, pair_for, replaced
+from jaxgadget.util.viewers import Explorable
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class SpotRefinement:
+class SpotRefinement(Explorable):
     """A spot re-solved by one player with one gadget. Values are in chips, certified in float64.
 
     Exploitabilities are those of the player's strategy in the spot, with the opponent's range: the spot's
@@ -142,7 +143,7 @@ class SpotRefinement:
         }
 
 
-class SpotRefinements(list[list[SpotRefinement]], LaneResult):
+class SpotRefinements(list[list[SpotRefinement]], LaneResult, Explorable):
     """Re-solved spots, in order, each with one refinement for every gadget; a refinement is a row of `table`.
 
     Values are in chips.

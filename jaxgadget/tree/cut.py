@@ -237,10 +237,10 @@ def _close(tree: Tree, name: str, roots: IntArray) -> Cut:
                 "another"
             )
         root[begin:end] = np.maximum(root[begin:end], above)
-    return Cut(tree=tree, name=name, roots=roots, subgame=_components(tree, roots), root=root)
+    return Cut(tree=tree, name=name, roots=roots, subgame=find_components(tree, roots), root=root)
 
 
-def _components(tree: Tree, roots: IntArray) -> IntArray:
+def find_components(tree: Tree, roots: IntArray) -> IntArray:
     """`[H]` connected components of roots under shared infostates, numbered by first root."""
     (first, num_first), (second, num_second) = (dense_ids(tree.infostate[player, roots]) for player in (0, 1))
     component = connected_components(first, second + num_first, num_first + num_second)[first]

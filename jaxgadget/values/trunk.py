@@ -30,6 +30,7 @@ from jaxgadget.util.lanes import Lanes
 from jaxgadget.util.players import pair_for
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
+from jaxgadget.util.viewers import Explorable
 from jaxgadget.values.ranged_payoff import (
     Pair,
     RootSums,
@@ -42,7 +43,7 @@ from jaxgadget.values.ranges import Limit, RangeValues, check_unary, function_at
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class LimitedTrunk(LaneResult):
+class LimitedTrunk(LaneResult, Explorable):
     """Solution above a depth limit, with L lanes. The policy's exploitability is not bounded.
 
     Against opponents that follow models, lanes run over opponents, then blueprints; values are those of the

@@ -1,0 +1,1 @@
+"""A page to look at strategies: a public tree, hands × actions, values and differences, in one HTML file."""

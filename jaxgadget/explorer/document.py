@@ -1,0 +1,400 @@
+"""Sources → Document: everything that a page shows, as JSON in compressed chunks.
+
+`schema.json` documents the format. Numbers are integers times a unit that stands beside them: probabilities
+in thousandths, reaches and shares in thousandths of the largest at their node, values in steps of at most a
+thousandth of the range of payoffs. Probabilities of whole nodes have four significant digits.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import gzip
+import json
+import math
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from jaxgadget.explorer.nodes import Nodes, find_nodes
+from jaxgadget.explorer.sources import Source
+from jaxgadget.explorer.subgames import describe_subgames
+from jaxgadget.explorer.values import Numbers, find_numbers
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
+from jaxgadget.holdem.betting import PLAYERS
+from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.memory import megabytes
+from jaxgadget.util.records import jsonable
+
+FORMAT, VERSION = "jaxgadget explorer", 1
+
+CHUNK_CELLS = 30_000
+"""Number of private states at nodes from which the nodes of a lane are split into several chunks."""
+
+MAX_BYTES = 30_000_000
+"""Maximum size of a page."""
+
+LANES_AT_ONCE = 1 << 22
+"""Number of nodes × hands × lanes that are evaluated at a time."""
+
+PASSIVE = ("check", "call", "pass")
+BETS = ("bet", "raise", "all-in", "all in", "half-pot", "pot")
+
+BET_SIZES = (0.25, 2.0)
+"""Sizes of bets, as fractions of the pot, between which colours differ."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Document:
+    """A header and chunks.
+
+    Attributes:
+      header: the record that `schema.json` describes as `header`.
+      chunks: compressed records, in base64.
+    """
+
+    header: dict[str, Any]
+    chunks: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<Document {self.header['title']!r}: {megabytes(self.num_bytes)}>"
+
+    @property
+    def num_bytes(self) -> int:
+        """Size in a page, in bytes."""
+        return sum(map(len, self.chunks))
+
+    def chunk(self, number: int) -> dict[str, Any]:
+        """A chunk's record."""
+        return json.loads(gzip.decompress(base64.b64decode(self.chunks[number])))
+
+
+class _Chunks:
+    """Collects compressed chunks, up to the largest page."""
+
+    def __init__(self, limit: int) -> None:
+        self.chunks: list[str] = []
+        self._limit, self._size = limit, 0
+
+    def add(self, record: dict[str, Any]) -> int:
+        """Adds a chunk; returns its number.
+
+        Raises:
+          ValueError: if the page would be too large.
+        """
+        text = json.dumps(record, separators=(",", ":"), allow_nan=False)
+        packed = base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
+        self.chunks.append(packed)
+        self._size += len(packed)
+        if self._size > self._limit:
+            raise ValueError(
+                f"the page would be larger than {megabytes(self._limit)}: expected fewer strategies (lanes; "
+                "on the command line --lanes), fewer moves (depth, --depth), or only the game after a line "
+                "(below, --below), such as 'check, bet 50'"
+            )
+        return len(self.chunks) - 1
+
+
+def make_document(
+    sources: Sequence[Source],
+    *,
+    title: str = "",
+    depth: int | None = None,
+    lanes: Sequence[int | str] | None = None,
+    below: str = "",
+    max_bytes: int = MAX_BYTES,
+) -> Document:
+    """Evaluates strategies at all public nodes.
+
+    Args:
+      sources: the strategies.
+      title: title of the document; by default that of the first source.
+      depth: number of moves, those of chance included, below the line `below`; by default all.
+      lanes: strategies to include, by number or label, with those that they are compared with.
+      below: line such as `check, bet 50` of the node below which the game is included.
+      max_bytes: maximum size.
+
+    Raises:
+      ValueError: if there is no such line or lane, a number is out of range, or the document is too large.
+    """
+    if depth is not None:
+        check_whole_number("depth", depth, 0)
+    chunks = _Chunks(max_bytes)
+    views = [_make_view(source.take(lanes), chunks, depth, below) for source in sources]
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "written_by": f"jaxgadget {version('jaxgadget')}",
+        "title": title or (sources[0].title if len(sources) == 1 else f"{len(sources)} results"),
+        "views": views,
+    }
+    return Document(header, tuple(chunks.chunks))
+
+
+def _make_view(source: Source, chunks: _Chunks, depth: int | None, below: str) -> dict[str, Any]:
+    nodes = find_nodes(source.policy.tree, source.spot)
+    kept = _kept_nodes(nodes, depth, below)
+    unit = _value_unit(source.policy.tree.payoff_range)
+    groups = list(_groups_of_nodes(nodes, kept))
+    chunk_of = np.full(len(nodes), -1, np.int64)
+    for number, members in enumerate(groups):
+        chunk_of[members] = number
+    number_of = np.full(len(nodes), -1, np.int64)
+    number_of[kept] = np.arange(len(kept))
+    frames = [chunks.add(_frames(nodes, members, number_of)) for members in groups]
+    values: list[list[int]] = []
+    for numbers in _evaluated(nodes, source):
+        for lane in range(len(numbers.labels)):
+            values.append(
+                [
+                    chunks.add(
+                        {
+                            str(number_of[node]): _node_numbers(nodes, numbers, node, lane, unit, number_of)
+                            for node in members
+                        }
+                    )
+                    for members in groups
+                ]
+            )
+    moves = list(dict.fromkeys(nodes.label[node] for node in kept))
+    move_of = {move: number for number, move in enumerate(moves)}
+    parent = [int(number_of[nodes.parent[node]]) if nodes.parent[node] >= 0 else -1 for node in kept]
+    omitted = len(nodes) - len(kept)
+    view: dict[str, Any] = {
+        "title": source.title,
+        "game": source.policy.tree.game.name,
+        "players": list(PLAYERS) if source.spot is not None else ["player 0", "player 1"],
+        "unit": "chips" if source.spot is not None else "units of payoff",
+        "value_unit": unit,
+        "board": None if source.spot is None else source.spot.board,
+        "pot": None if source.spot is None else source.spot.pot,
+        "message": source.message,
+        "tree": {
+            "parent": parent,
+            "actor": [_actor_name(int(nodes.actor[node])) for node in kept],
+            "move": [move_of[nodes.label[node]] for node in kept],
+            "moves": moves,
+            "chunk": [int(chunk_of[node]) for node in kept],
+            "omitted": [int(sum(number_of[child] < 0 for child in nodes.children[node])) for node in kept],
+        },
+        "num_omitted": omitted,
+        "states": [states.names for states in nodes.states],
+        "lanes": [
+            {"label": label, "group": group, "base": base}
+            for label, group, base in zip(source.policy.labels, source.groups, source.base, strict=True)
+        ],
+        "table": _table(source),
+        "frames": frames,
+        "values": values,
+        "refined": [
+            {
+                "player": refinement.player,
+                "cut": refinement.forest.cut.name,
+                "chunks": {
+                    str(refinement.blueprint.num_lanes + lane): chunks.add(record)
+                    for lane, record in enumerate(describe_subgames(nodes, refinement, number_of))
+                },
+            }
+            for refinement in source.refinements
+        ],
+    }
+    return view
+
+
+def _evaluated(nodes: Nodes, source: Source) -> Iterator[Numbers]:
+    """Numbers of the lanes, as many at a time as fit."""
+    tree, lanes = nodes.tree, source.policy.num_lanes
+    size = len(tree.parent) * max(tree.num_hands)
+    step = max(LANES_AT_ONCE // size, 1)
+    for begin in range(0, lanes, step):
+        chosen = np.arange(begin, min(begin + step, lanes))
+        yield find_numbers(nodes, source.policy.take_lanes(chosen))
+
+
+def _kept_nodes(nodes: Nodes, depth: int | None, below: str) -> list[int]:
+    """The node after a line, the nodes above it, and those below it down to a depth."""
+    top = nodes.find(below)
+    last = int(nodes.depth.max()) if depth is None else int(nodes.depth[top]) + depth
+    above: set[int] = set()
+    node = top
+    while node >= 0:
+        above.add(node)
+        node = int(nodes.parent[node])
+    inside = np.zeros(len(nodes), np.bool_)
+    inside[top] = True
+    for node in range(top + 1, len(nodes)):
+        inside[node] = inside[nodes.parent[node]] and nodes.depth[node] <= last
+    return sorted({*above, *np.flatnonzero(inside).tolist()})
+
+
+def _groups_of_nodes(nodes: Nodes, kept: Sequence[int]) -> Iterator[list[int]]:
+    """Groups of nodes that share a chunk, from the top down, subtree by subtree; no terminal nodes."""
+    inside, sizes = set(kept), [np.bincount(cells.node, minlength=len(nodes)) for cells in nodes.cells]
+    group: list[int] = []
+    count, stack = 0, [0]
+    while stack:
+        node = stack.pop()
+        stack += [child for child in reversed(nodes.children[node]) if child in inside]
+        if nodes.actor[node] == TERMINAL:
+            continue
+        group.append(node)
+        count += int(sizes[0][node] + sizes[1][node]) + 1
+        if count >= CHUNK_CELLS:
+            yield group
+            group, count = [], 0
+    if group:
+        yield group
+
+
+def _frames(nodes: Nodes, members: Sequence[int], number_of: IntArray) -> dict[str, Any]:
+    """What nodes have in common for all lanes: private states, infostates, actions."""
+    records: dict[str, Any] = {}
+    for node in members:
+        seats: list[dict[str, Any] | None] = []
+        for player in (0, 1):
+            cells = nodes.cells[player]
+            at = cells.at(node)
+            if at.stop == at.start:
+                seats.append(None)
+                continue
+            seat: dict[str, Any] = {"states": nodes.states[player].idx[at].tolist()}
+            if cells.actions[node]:
+                seat["actions"] = _actions(nodes, node, player, number_of)
+                if nodes.spot is None:
+                    names = nodes.tree.infoset_names[player]
+                    seat["infostates"] = [
+                        " ".join(names[infoset].split()) if infoset >= 0 else None
+                        for infoset in cells.infoset[at].tolist()
+                    ]
+            seats.append(seat)
+        records[str(number_of[node])] = {"seats": seats}
+    return records
+
+
+def _actions(nodes: Nodes, node: int, player: int, number_of: IntArray) -> list[dict[str, Any]]:
+    """Names, kinds and children of a player's actions at a node."""
+    ids = nodes.cells[player].actions[node]
+    below = {int(nodes.action[child]): child for child in nodes.children[node]}
+    alone = int(nodes.actor[node]) in ACTOR_BIT and len(below) == len(nodes.children[node])
+    game, spot = nodes.tree.game, nodes.spot
+    names = [" ".join(game.action_string(player, action).split()) for action in ids]
+    if spot is not None:
+        names = [spot.betting.action_name(below[action]) for action in ids]
+    records: list[dict[str, Any]] = []
+    bets = [name for name in names if _kind(name) == "bet"]
+    for action, name in zip(ids, names, strict=True):
+        kind = _kind(name)
+        record: dict[str, Any] = {"name": name, "kind": kind, "id": int(action)}
+        if kind == "bet":
+            record["size"] = (bets.index(name) + 0.5) / len(bets)
+            if spot is not None:
+                record["size"] = _bet_size(nodes, node, below[action], player)
+        child = int(number_of[below[action]]) if alone and action in below else -1
+        records.append(record | {"child": child})
+    return records
+
+
+def _kind(name: str) -> str:
+    lower = name.casefold()
+    if lower.startswith("fold"):
+        return "fold"
+    if lower.startswith(PASSIVE):
+        return "passive"
+    if lower.startswith("all-in"):
+        return "all-in"
+    return "bet" if lower.startswith(BETS) else "other"
+
+
+def _bet_size(nodes: Nodes, node: int, child: int, player: int) -> float:
+    """Position of a bet's size between the smallest and the largest colour, 0 to 1."""
+    assert nodes.spot is not None
+    betting, (low, high) = nodes.spot.betting, BET_SIZES
+    other = float(betting.put_in[node, 1 - player])
+    size = (float(betting.put_in[child, player]) - other) / (betting.pot + 2 * other)
+    return float(np.clip(math.log(max(size, low) / low) / math.log(high / low), 0, 1))
+
+
+def _actor_name(actor: int) -> str:
+    return {TERMINAL: "end", CHANCE: "chance", **{ACTOR_BIT[p]: str(p) for p in (0, 1)}}.get(actor, "both")
+
+
+def _value_unit(payoff_range: float) -> float:
+    """A power of ten, at most a thousandth of the range of payoffs."""
+    return float(10.0 ** (math.floor(math.log10(max(payoff_range, 1e-300))) - 3))
+
+
+def _node_numbers(
+    nodes: Nodes, numbers: Numbers, node: int, lane: int, unit: float, number_of: IntArray
+) -> dict[str, Any]:
+    """A lane's numbers at a node."""
+    below = [child for child in nodes.children[node] if number_of[child] >= 0]
+    reached = float(numbers.reach[node, lane])
+    record: dict[str, Any] = {"reach": _significant(reached)}
+    if below:
+        shares = [float(numbers.reach[child, lane]) / reached if reached > 0 else None for child in below]
+        record["to"] = [None if share is None else _significant(share) for share in shares]
+    seats = [_seat_numbers(nodes, numbers, player, node, lane, unit) for player in (0, 1)]
+    return record | {"seats": seats} if any(seats) else record
+
+
+def _seat_numbers(
+    nodes: Nodes, numbers: Numbers, player: int, node: int, lane: int, unit: float
+) -> dict[str, Any] | None:
+    cells, seat = nodes.cells[player], numbers.seats[player]
+    at = cells.at(node)
+    if at.stop == at.start:
+        return None
+    record: dict[str, Any] = {
+        "reach": _relative(seat.reach[at, lane]),
+        "weight": _relative(seat.weight[at, lane]),
+    }
+    if not np.isnan(seat.ev[at, lane]).all():
+        record["ev"] = _scaled(seat.ev[at, lane], unit)
+        mean = seat.mean_ev[node, lane]
+        record["mean_ev"] = None if np.isnan(mean) else round(float(mean) / unit) * unit
+    if not np.isnan(seat.equity[at, lane]).all():
+        record["equity"] = _scaled(seat.equity[at, lane], 1e-3)
+    width = len(cells.actions[node])
+    if width:
+        slots = slice(int(cells.first_slot[at.start]), int(cells.first_slot[at.stop]))
+        shares = seat.probability[slots, lane].reshape(-1, width)
+        record["strategy"] = _scaled(shares.T, 1e-3)
+        weights = seat.weight[at, lane]
+        record["frequency"] = [_significant(float(x)) for x in weights @ np.nan_to_num(shares)]
+        values = seat.action_ev[slots, lane].reshape(-1, width)
+        if not np.isnan(values).all():
+            record["action_ev"] = _scaled(values.T, unit)
+    return record
+
+
+def _significant(x: float) -> float:
+    return float(f"{x:.4g}")
+
+
+def _relative(x: FloatArray) -> dict[str, Any]:
+    """Numbers ≥ 0 in thousandths of the largest."""
+    largest = float(x.max(initial=0))
+    unit = float(f"{largest / 1000:.6g}") or 1e-3
+    return _scaled(x, unit)
+
+
+def _scaled(x: FloatArray, unit: float) -> dict[str, Any]:
+    """Numbers as integers times a unit; null for NaN."""
+    missing = np.isnan(x)
+    whole = np.rint(np.where(missing, 0, x) / unit).astype(np.int64)
+    if not missing.any():
+        return {"unit": unit, "n": whole.tolist()}
+    listed = whole.astype(object)
+    listed[missing] = None
+    return {"unit": unit, "n": listed.tolist()}
+
+
+def _table(source: Source) -> dict[str, Any] | None:
+    if source.table is None:
+        return None
+    known = source.table.dropna(axis=1, how="all")
+    rows = [[jsonable(value) for value in row] for row in known.itertuples(index=False)]
+    return {"columns": list(map(str, known.columns)), "rows": rows, "lanes": list(source.rows)}

@@ -1,0 +1,64 @@
+"""Files → policies, for which the game's name in a file suffices."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Sequence
+
+from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
+from jaxgadget.games.registry import load
+from jaxgadget.policy.blueprints import make_blueprints
+from jaxgadget.policy.network import find_game, load_policy
+from jaxgadget.policy.policy import POLICY_FILE, Policy
+from jaxgadget.tree.public import Form, Tree, lay_out
+from jaxgadget.util.store import read_header
+
+
+def read_policies(
+    paths: Sequence[str | os.PathLike[str]],
+    specs: Sequence[str] = (),
+    *,
+    max_histories: int = DEFAULT_MAX_HISTORIES,
+) -> list[Policy]:
+    """Reads the strategies of files; those of one game become lanes of one policy.
+
+    Args:
+      paths: files written by `Policy.save`, or folders of `train_policy`.
+      specs: SPECs of further strategies of every game, as for `make_blueprints`.
+      max_histories: as in `enumerate_game`.
+
+    Raises:
+      ValueError: if a path is neither, or a file is damaged or its game unknown.
+    """
+    trees: dict[tuple[str, str], Tree] = {}
+    found: dict[tuple[str, str], list[Policy]] = {}
+    for path in paths:
+        key = _game_of(path)
+        if key not in trees:
+            form: Form = "hands" if key[1] == "hands" else "histories"
+            trees[key] = lay_out(load(key[0]), form, max_histories=max_histories)
+        tree, name = trees[key], pathlib.Path(path).name
+        policy = load_policy(path, tree.game).on(tree) if os.path.isdir(path) else Policy.load(path, tree)
+        if len(paths) > 1:
+            policy = dataclasses.replace(policy, labels=tuple(f"{name}: {each}" for each in policy.labels))
+        found.setdefault(key, []).append(policy)
+    policies: list[Policy] = []
+    for key, several in found.items():
+        more = [make_blueprints(trees[key], list(specs), argument="compare")] if specs else []
+        policies.append(Policy.stack([*several, *more]))
+    return policies
+
+
+def _game_of(path: str | os.PathLike[str]) -> tuple[str, str]:
+    """The game's name and the layout of a file or folder of strategies."""
+    if os.path.isdir(path):
+        return find_game(path), "histories"
+    header = read_header(path, POLICY_FILE)
+    if header is None:
+        raise ValueError(
+            f"policy file {os.fspath(path)!r} does not exist; expected a file written by --save, or a folder "
+            "of train-policy"
+        )
+    return str(header.get("game")), str(header.get("tree", "histories"))

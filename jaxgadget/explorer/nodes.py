@@ -1,0 +1,452 @@
+"""Tree → Nodes: public nodes, and the private states of both players at each of them.
+
+In hand form the public nodes are those of the tree, and a private state is a hand. In history form a node is
+what both players commonly know: a connected component, under shared infostates of either player, of the
+histories after equally many moves, as the subgames of a cut. Chance moves get nodes of their own where both
+players observe them; private deals do not.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from jaxgadget.core.components import connected_components
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, SIMULTANEOUS, dense_ids
+from jaxgadget.games.hands import DealsHands
+from jaxgadget.holdem.spots import Spot
+from jaxgadget.report.names import short_names
+from jaxgadget.tree.cut import find_components
+from jaxgadget.tree.hands import find_hands
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.public import PublicTree, Tree
+from jaxgadget.util.arrays import IntArray
+
+MAX_LISTED = 3
+"""Maximum number of moves that the label of a node lists one by one."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Cells:
+    """A player's private states at public nodes, C in all, sorted by node; and actions with each of them.
+
+    A slot is an action of the player at a cell; there is one for each action that is legal at the node.
+
+    Attributes:
+      of: `[n, H]` cell of each node of the tree with each hand, -1 for none.
+      node: `[C]` public node of each cell.
+      member: `[C]` a node of the tree in each cell.
+      hand: `[C]` the hand of each cell; 0 in history form.
+      infoset: `[C]` the infoset in `tree.infosets`, -1 where the player does not act.
+      actions: for each public node the ids of the player's actions, ascending; empty where it does not act.
+      first_slot: `[C + 1]` first slot of each cell.
+    """
+
+    of: IntArray
+    node: IntArray
+    member: IntArray
+    hand: IntArray
+    infoset: IntArray
+    actions: tuple[tuple[int, ...], ...]
+    first_slot: IntArray
+
+    def at(self, node: int) -> slice:
+        """The cells of a public node."""
+        begin, end = np.searchsorted(self.node, (node, node + 1)).tolist()
+        return slice(begin, end)
+
+
+class States(NamedTuple):
+    """A player's private states by name.
+
+    Attributes:
+      names: the distinct names.
+      idx: `[C]` index of each cell's name.
+    """
+
+    names: list[str]
+    idx: IntArray
+
+
+def _find_states(names: Sequence[str]) -> States:
+    distinct = list(dict.fromkeys(names))
+    place = {name: number for number, name in enumerate(distinct)}
+    return States(distinct, np.array([place[name] for name in names], np.int64))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Nodes:
+    """N public nodes; parents precede children.
+
+    Attributes:
+      tree: the tree.
+      spot: the spot of hold'em whose tree it is; None for other games.
+      parent: `[N]` the node above; -1 for the root.
+      actor: `[N]` bits of acting players, as in `games.game.HistoryLevel`.
+      label: `[N]` the move that leads to each node, unique among siblings; empty for the root.
+      action: `[N]` the action that leads to each node if one player acts above and all of its histories
+        share the action, otherwise -1.
+      of: `[n]` public node of each node of the tree, -1 for private deals.
+      cells: both players' private states.
+    """
+
+    tree: Tree
+    spot: Spot | None
+    parent: IntArray
+    actor: npt.NDArray[np.uint8]
+    label: tuple[str, ...]
+    action: IntArray
+    of: IntArray
+    cells: tuple[Cells, Cells]
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    @functools.cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        """Children of every node."""
+        lists: list[list[int]] = [[] for _ in range(len(self))]
+        for node, parent in enumerate(self.parent.tolist()):
+            if parent >= 0:
+                lists[parent].append(node)
+        return tuple(map(tuple, lists))
+
+    @functools.cached_property
+    def depth(self) -> IntArray:
+        """`[N]` number of nodes above each node."""
+        depth = np.zeros(len(self), np.int64)
+        for node in range(1, len(self)):
+            depth[node] = depth[self.parent[node]] + 1
+        return depth
+
+    def line(self, node: int) -> str:
+        """Labels on the path to a node, such as `check, bet 100`."""
+        words: list[str] = []
+        while self.parent[node] >= 0:
+            words.append(self.label[node])
+            node = int(self.parent[node])
+        return ", ".join(reversed(words))
+
+    def find(self, line: str, name: str = "below") -> int:
+        """The node after a line such as `check, bet 100`; the root for an empty line.
+
+        Raises:
+          ValueError: if there is no such node; the message lists the possible moves.
+        """
+        node, left = 0, line.strip()
+        while left:
+            found = [c for c in self.children[node] if f"{left}, ".startswith(f"{self.label[c]}, ")]
+            if not found:
+                position = f"after {self.line(node)!r}" if self.parent[node] >= 0 else "at the start"
+                moves = ", ".join(repr(self.label[child]) for child in self.children[node][:12])
+                raise ValueError(
+                    f"{name}={line!r}: {left!r} is not possible {position}: expected one of "
+                    f"{moves or 'no move'}"
+                )
+            node = max(found, key=lambda child: len(self.label[child]))
+            left = left[len(self.label[node]) :].removeprefix(",").strip()
+        return node
+
+    @functools.cached_property
+    def states(self) -> tuple[States, States]:
+        """Both players' private states by name."""
+        return _find_states(self.names(0)), _find_states(self.names(1))
+
+    def names(self, player: int) -> list[str]:
+        """`[C]` short names of a player's private states, unique at a node."""
+        cells = self.cells[player]
+        if isinstance(self.tree, PublicTree):
+            hands = self.tree.hands_game.hands[player]
+            return [hands[hand] for hand in cells.hand.tolist()]
+        hands = _hand_names(self.tree, player, cells.member)
+        if hands is not None:
+            return hands
+        whole, short = self._whole_names(player), list[str]()
+        for node in np.unique(cells.node).tolist():
+            short += short_names(whole[cells.at(node)])[0]
+        return short
+
+    def _whole_names(self, player: int) -> list[str]:
+        """`[C]` names of infostates in history form, unique at a node."""
+        tree, cells = self.tree, self.cells[player]
+        names = [""] * len(cells.node)
+        moves = tree.num_moves[cells.member]
+        for count in np.unique(moves).tolist():
+            at = np.flatnonzero(moves == count)
+            roots = np.flatnonzero((cells.of[:, 0] >= 0) & (tree.num_moves == count))
+            root = np.full(len(tree.parent), -1, np.int64)
+            root[roots] = roots
+            for begin, end in itertools.pairwise(tree.level_offset[1:].tolist()):
+                root[begin:end] = np.maximum(root[begin:end], root[tree.parent[begin:end]])
+            infosets = np.flatnonzero(root[tree.infosets[player].history] >= 0)
+            infostates = tree.infostate[player, cells.member[at]]
+            for cell, name in zip(
+                at.tolist(), tree.name_roots(player, infostates, roots, root, infosets), strict=True
+            ):
+                names[cell] = name
+        return names
+
+
+def find_nodes(tree: Tree, spot: Spot | None = None) -> Nodes:
+    """The public nodes of a tree.
+
+    Args:
+      tree: the game, in history or hand form.
+      spot: the spot of hold'em whose tree it is; private states are then the hands in the ranges.
+    """
+    if isinstance(tree, HistoryTree):
+        return _history_nodes(tree)
+    assert isinstance(tree, PublicTree)
+    return _hand_nodes(tree, spot)
+
+
+def _hand_nodes(tree: PublicTree, spot: Spot | None) -> Nodes:
+    count = len(tree.nodes)
+    parent = np.where(np.arange(count) > 0, tree.parent, -1)
+    acts = ((tree.actor & SIMULTANEOUS) > 0)[:, None]
+    cells: list[Cells] = []
+    for player in (0, 1):
+        possible = tree.possible(player, np.arange(count)) & acts
+        if spot is not None:
+            possible &= spot.dealt[player] > 0
+        of = np.where(possible, np.cumsum(possible).reshape(possible.shape) - 1, -1)
+        node, hand = np.nonzero(possible)
+        decision = tree.infoset[player, node]
+        infoset = np.full(len(node), -1, np.int64)
+        own = np.flatnonzero(decision >= 0)
+        if len(own):
+            by_hand = tree.infosets_by_hand(player, np.arange(len(tree.decisions[player])))
+            infoset[own] = by_hand[decision[own], hand[own]]
+        actions = _actions_by_node(tree.parent[1:], tree.action[player, 1:], count)
+        cells.append(_make_cells(of, node, node, hand, infoset, actions))
+    if spot is None:
+        names = [_move_name(tree, tree.action[:, [node]]) if node else "" for node in range(count)]
+    else:
+        names = [spot.betting.action_name(node) if node else "" for node in range(count)]
+    return Nodes(
+        tree=tree,
+        spot=spot,
+        parent=parent,
+        actor=tree.actor,
+        label=tuple(names),
+        action=np.maximum(tree.action[0], tree.action[1]),
+        of=np.arange(count),
+        cells=(cells[0], cells[1]),
+    )
+
+
+def _make_cells(
+    of: IntArray,
+    node: IntArray,
+    member: IntArray,
+    hand: IntArray,
+    infoset: IntArray,
+    actions: tuple[tuple[int, ...], ...],
+) -> Cells:
+    width = np.array([len(ids) for ids in actions], np.int64)[node]
+    return Cells(
+        of=of,
+        node=node,
+        member=member,
+        hand=hand,
+        infoset=infoset,
+        actions=actions,
+        first_slot=np.append(0, np.cumsum(width)),
+    )
+
+
+def _actions_by_node(node: IntArray, action: IntArray, count: int) -> tuple[tuple[int, ...], ...]:
+    """For each of `count` public nodes the distinct ids ≥ 0 of actions `[m]` taken at nodes `[m]`."""
+    taken = (action >= 0) & (node >= 0)
+    pairs = np.unique(np.stack([node[taken], action[taken]]), axis=1)
+    lists: list[list[int]] = [[] for _ in range(count)]
+    for at, chosen in pairs.T.tolist():
+        lists[at].append(chosen)
+    return tuple(map(tuple, lists))
+
+
+class _Steps(NamedTuple):
+    """For every history the players' last move above it.
+
+    Attributes:
+      before: `[n]` the nearest history above at which chance does not act, -1 for none.
+      step: `[n]` the history right after that one, at or above this history; the root if there is none.
+    """
+
+    before: IntArray
+    step: IntArray
+
+
+def _find_steps(tree: HistoryTree) -> _Steps:
+    before, step = np.full(tree.num_histories, -1, np.int64), np.zeros(tree.num_histories, np.int64)
+    for begin, end in itertools.pairwise(tree.level_offset[1:].tolist()):
+        above = tree.parent[begin:end].astype(np.int64)
+        by_chance = tree.actor[above] == CHANCE
+        before[begin:end] = np.where(by_chance, before[above], above)
+        step[begin:end] = np.where(by_chance, step[above], np.arange(begin, end))
+    return _Steps(before, step)
+
+
+def _history_nodes(tree: HistoryTree) -> Nodes:
+    """Public nodes of histories; see the module's docstring."""
+    steps = _find_steps(tree)
+    shown = tree.actor != CHANCE
+    group = np.full(tree.num_histories, -1, np.int64)  # components of histories where chance does not act
+    deals = np.full(tree.num_histories, -1, np.int64)  # components of the first of successive chance moves
+    total = 0
+    for count in range(int(tree.num_moves.max()), -1, -1):
+        after = tree.num_moves == count
+        members = np.flatnonzero(shown & after)
+        group[members] = total + find_components(tree, members)
+        total = int(group[members].max()) + 1
+        first = np.flatnonzero(~shown & after & (steps.step == np.arange(tree.num_histories)))
+        if len(first):
+            deals[first] = total + find_components(tree, first)
+            total = int(deals[first].max()) + 1
+        below = np.flatnonzero(shown & (tree.num_moves == count + 1))
+        # A component has one component above it: infostates may span histories of different length.
+        _merge_parents(group, group[below], steps.before[below])
+    members = np.flatnonzero(shown)
+    parent_of: dict[int, int] = {}
+    sample: dict[int, int] = {}
+    for history in members[::-1].tolist():
+        own = int(group[history])
+        before = int(steps.before[history])
+        parent_of[own] = int(group[before]) if before >= 0 else -1
+        sample[own] = history
+    siblings: dict[int, list[int]] = collections.defaultdict(list)
+    deal_of: dict[int, int] = {}
+    for own, history in sample.items():
+        deal = int(deals[steps.step[history]])
+        if deal >= 0:
+            siblings[deal].append(own)
+            deal_of[own] = deal
+    for deal, below in siblings.items():
+        if len(below) > 1:
+            parent_of[deal] = parent_of[below[0]]
+            sample[deal] = int(steps.step[sample[below[0]]])
+            parent_of |= dict.fromkeys(below, deal)
+    order = sorted(parent_of, key=lambda own: (int(tree.num_moves[sample[own]]), own in deal_of, sample[own]))
+    number = {own: node for node, own in enumerate(order)}
+    of = np.full(tree.num_histories, -1, np.int64)
+    of[members] = [number[own] for own in group[members].tolist()]
+    first = np.flatnonzero(deals >= 0)
+    of[first] = [number.get(own, -1) for own in deals[first].tolist()]
+    parent = np.array([number.get(parent_of[own], -1) for own in order])
+    return _label_histories(tree, steps, of, parent)
+
+
+def _merge_parents(group: IntArray, children: IntArray, before: IntArray) -> None:
+    """Merges components, in place, whose histories have children in one component."""
+    if not len(children):
+        return
+    inside = before >= 0
+    children, before = children[inside], before[inside]
+    ids, parents = np.unique(group[before], return_inverse=True)
+    child, num_children = dense_ids(children)
+    first = np.empty(num_children, np.int64)
+    first[child[::-1]] = parents[::-1]
+    label = connected_components(first[child], parents, len(ids))
+    changed = np.flatnonzero(np.isin(group, ids))
+    group[changed] = ids[label[np.searchsorted(ids, group[changed])]]
+
+
+def _label_histories(tree: HistoryTree, steps: _Steps, of: IntArray, parent: IntArray) -> Nodes:
+    count = len(parent)
+    actor, label, action = np.zeros(count, np.uint8), list[str](), np.full(count, -1, np.int64)
+    inside = np.flatnonzero(of >= 0)
+    np.bitwise_or.at(actor, of[inside], tree.actor[inside])
+    members = np.split(inside[np.argsort(of[inside], kind="stable")], np.cumsum(np.bincount(of[inside]))[:-1])
+    for node, histories in enumerate(members):
+        above = int(parent[node])
+        if above < 0:
+            label.append("")
+            continue
+        if actor[above] == CHANCE:
+            moves = np.stack([np.full(len(histories), -1)] * 2 + [tree.action[2, histories]])
+        else:
+            moves = tree.action[:, steps.step[histories]]
+        label.append(_move_name(tree, moves))
+        own = np.unique(moves[:2].max(axis=0))
+        if actor[above] in ACTOR_BIT and len(own) == 1:
+            action[node] = int(own[0])
+    label = _distinct(label, parent.tolist())
+    acts = (actor[np.maximum(of, 0)] & SIMULTANEOUS > 0) & (of >= 0) & (tree.actor != CHANCE)
+    acts &= tree.actor != 0
+    cells: list[Cells] = []
+    for player in (0, 1):
+        histories = np.flatnonzero(acts)
+        states, _ = dense_ids(tree.infostate[player, histories])
+        key = of[histories] * (int(states.max(initial=0)) + 1) + states
+        _, first, cell = np.unique(key, return_index=True, return_inverse=True)
+        member = histories[first]
+        cell_of = np.full((tree.num_histories, 1), -1, np.int64)
+        cell_of[histories, 0] = cell
+        infoset = np.full(len(member), -1, np.int64)
+        own = tree.infoset[player, histories]
+        np.maximum.at(infoset, cell, own)
+        above = tree.parent[1:]
+        actions = _actions_by_node(
+            np.where(acts[above], of[above], -1), tree.action[player, 1:].astype(np.int64), count
+        )
+        cells.append(_make_cells(cell_of, of[member], member, np.zeros_like(member), infoset, actions))
+    return Nodes(
+        tree=tree,
+        spot=None,
+        parent=parent,
+        actor=actor,
+        label=tuple(label),
+        action=action,
+        of=of,
+        cells=(cells[0], cells[1]),
+    )
+
+
+def _move_name(tree: Tree, moves: IntArray) -> str:
+    """Name of moves `[3, m]` that lead to a node; the moves are not distinguished publicly."""
+    parts: list[str] = []
+    for player in (0, 1):
+        ids = np.unique(moves[player][moves[player] >= 0]).tolist()
+        if ids:
+            parts.append(_listed([tree.game.action_string(player, action) for action in ids]))
+    dealt = np.unique(moves[2][moves[2] >= 0]).tolist()
+    if dealt and not parts:
+        parts.append(f"deal {_listed([str(outcome) for outcome in dealt])}")
+    return " · ".join(" ".join(part.split()) for part in parts)
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) <= MAX_LISTED:
+        return "/".join(names)
+    return f"{names[0]}…{names[-1]} ({len(names)})"
+
+
+def _distinct(labels: Sequence[str], parents: Iterable[int]) -> list[str]:
+    """Labels with a number behind those that siblings share."""
+    keys = list(zip(parents, labels, strict=True))
+    shared, seen = collections.Counter(keys), collections.Counter[tuple[int, str]]()
+    distinct: list[str] = []
+    for key in keys:
+        seen[key] += 1
+        distinct.append(key[1] if shared[key] == 1 else f"{key[1]} [{seen[key]}]")
+    return distinct
+
+
+def _hand_names(tree: Tree, player: int, members: IntArray) -> list[str] | None:
+    """Names of a player's hands at histories `[C]`; None unless the game names them."""
+    if not isinstance(tree, HistoryTree) or not isinstance(tree.game, DealsHands) or tree.is_truncated:
+        return None
+    try:
+        named, found = tree.game.by_hands().hands[player], find_hands(tree)
+    except ValueError:
+        return None
+    if len(named) != found.game.num_hands[player]:
+        return None
+    return [named[hand] for hand in found.hand[player, members].tolist()]

@@ -1,0 +1,129 @@
+"""Document → one self-contained HTML page."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import functools
+import gzip
+import hashlib
+import html
+import json
+import os
+import pathlib
+import re
+import webbrowser
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+from jaxgadget.explorer.document import MAX_BYTES, Document, make_document
+from jaxgadget.explorer.sources import find_sources
+from jaxgadget.util.files import atomic_writer
+from jaxgadget.util.memory import megabytes
+
+MODULES = ("data", "dom", "colors", "model", "grid", "panels", "export", "report", "main")
+"""Modules of the page's program, in the order in which they follow each other."""
+
+HEIGHT = 760
+"""Height in pixels of a page in a notebook."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Page:
+    """A page to look at strategies; a notebook shows it as the output of a cell.
+
+    Attributes:
+      document: its data.
+    """
+
+    document: Document
+
+    def __repr__(self) -> str:
+        return f"<Page {self.document.header['title']!r}: {megabytes(self.document.num_bytes)}>"
+
+    @functools.cached_property
+    def html(self) -> str:
+        """The page: one file that needs no server and no network."""
+        header = _packed(self.document.header)
+        parts = [f'<script type="text/plain" id="header">{header}</script>']
+        parts += [
+            f'<script type="text/plain" id="chunk-{number}">{chunk}</script>'
+            for number, chunk in enumerate(self.document.chunks)
+        ]
+        script, style = _program(), _file("style.css")
+        values = {
+            "title": html.escape(str(self.document.header["title"])),
+            "script": script,
+            "script_hash": _hash(script),
+            "style": style,
+            "style_hash": _hash(style),
+            "data": "\n".join(parts),
+        }
+        return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], _file("page.html"))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the page, atomically."""
+        with atomic_writer(path) as file:
+            file.write(self.html.encode())
+
+    def show(self, path: str | os.PathLike[str]) -> None:
+        """Opens a page that was saved in the browser."""
+        webbrowser.open(pathlib.Path(path).absolute().as_uri())
+
+    def _repr_html_(self) -> str:
+        style = f"width: 100%; height: {HEIGHT}px; border: 1px solid #8888; border-radius: 6px"
+        return f'<iframe srcdoc="{html.escape(self.html)}" style="{style}"></iframe>'
+
+
+def explore(
+    result: Any,
+    *,
+    title: str = "",
+    depth: int | None = None,
+    lanes: Sequence[int | str] | None = None,
+    below: str = "",
+    max_bytes: int = MAX_BYTES,
+) -> Page:
+    """Makes a page to look at strategies: a public tree, hands × actions, EVs, ranges and differences.
+
+    Args:
+      result: a policy, or a result with strategies: of `solve`, `refine`, `nested_search`, `respond`,
+        `nested_off_tree`, `solve_spots`, `refine_spots` and others; or a list of them.
+      title: title of the page; by default the game and the kind of result.
+      depth: number of moves below the line `below` to include, counting those of chance; by default all.
+      lanes: strategies to include, by number, label or a part of it, with those that they are compared with.
+      below: line such as `check, bet 50`, below which the game is included.
+      max_bytes: maximum size of the page.
+
+    Returns:
+      The page, which a notebook shows; `page.save("page.html")` writes it.
+
+    Raises:
+      ValueError: if the result has no strategies, there is no such line or lane, or the page is too large.
+    """
+    sources = find_sources(result, title)
+    return Page(
+        make_document(sources, title=title, depth=depth, lanes=lanes, below=below, max_bytes=max_bytes)
+    )
+
+
+def _packed(record: Any) -> str:
+    text = json.dumps(record, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
+
+
+@functools.cache
+def _file(name: str) -> str:
+    return (resources.files("jaxgadget.explorer") / "page_files" / name).read_text("utf-8")
+
+
+@functools.cache
+def _program() -> str:
+    """All modules one after the other, without imports and exports, as a single module."""
+    parts = [re.sub(r"^import .*;\n", "", _file(f"{name}.js"), flags=re.MULTILINE) for name in MODULES]
+    return re.sub(r"^export ", "", "\n".join(parts), flags=re.MULTILINE)
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

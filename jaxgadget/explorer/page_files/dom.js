@@ -1,0 +1,54 @@
+// Elements and numbers as text. All text is set as text, never as markup.
+
+/**
+ * @param {string} tag
+ * @param {Record<string, any>} [properties] `class`, `text`, `title`, `on…` listeners, `data-…`, or attributes
+ * @param {(Node | null | undefined | false)[]} [inner]
+ * @returns {any}
+ */
+export function element(tag, properties = {}, inner = []) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "class") made.className = value;
+    else if (name === "text") made.textContent = String(value);
+    else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name === "style") for (const [key, each] of Object.entries(value)) made.style.setProperty(key, String(each));
+    else made.setAttribute(name, value === true ? "" : String(value));
+  }
+  made.append(...inner.filter((each) => each instanceof Node));
+  return made;
+}
+
+/** @param {number} share */
+export function percent(share) {
+  if (Number.isNaN(share)) return "–";
+  const value = 100 * share;
+  if (value > 0 && value < 0.05) return value < 0.005 ? "<0.01 %" : `${value.toFixed(2)} %`;
+  return `${value.toFixed(value === 100 ? 0 : 1)} %`;
+}
+
+/**
+ * A value in steps of its unit.
+ * @param {number} value
+ * @param {number} unit
+ * @param {boolean} [signed]
+ */
+export function valueText(value, unit, signed = false) {
+  if (Number.isNaN(value)) return "–";
+  const digits = Math.max(0, -Math.floor(Math.log10(unit) + 1e-9));
+  const text = (Math.round(value / unit) * unit).toFixed(Math.min(digits, 12)).replace("-", "−");
+  const zero = /^−?0(\.0*)?$/.test(text);
+  if (zero) return text.replace("−", "");
+  return signed && value > 0 ? `+${text}` : text;
+}
+
+/** @param {any} value */
+export function cellText(value) {
+  if (value === null || value === undefined) return "–";
+  if (typeof value !== "number") return Array.isArray(value) ? value.map(cellText).join(", ") : String(value);
+  if (Number.isInteger(value)) return String(value).replace("-", "−");
+  const size = Math.abs(value);
+  const text = size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : value.toPrecision(4);
+  return text.replace("-", "−");
+}

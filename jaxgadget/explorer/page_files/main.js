@@ -1,0 +1,512 @@
+// The page: its state, the link to it, and what the keyboard and clicks do.
+
+import { chunk, childrenOf, findLine, lineOf, moveTo, pathTo, readHeader } from "./data.js";
+import { element, percent } from "./dom.js";
+import { actionColor } from "./colors.js";
+import { download, drawPicture, nodeCsv } from "./export.js";
+import { drawGrid, drawTable, spanOf } from "./grid.js";
+import { cellsOf, infoOf } from "./model.js";
+import { actorText, drawChanges, drawCrumbs, drawNode, drawPath, drawResults, drawSelection, drawSubgames, findChanges, handText } from "./panels.js";
+import { drawReport } from "./report.js";
+
+const LAYERS = [["strategy", "Strategy"], ["ev", "EV"], ["reach", "Range"], ["equity", "Equity"]];
+const HELP = [
+  ["↑ ↓", "select a move"], ["→ or Enter", "play it"], ["← or Backspace", "one move back"], ["Home", "to the start"],
+  ["1 … 9", "play the move of this number"], ["/", "search for a private state, an infostate or a line"],
+  ["v", "next layer: strategy, EV, range, equity"], ["p", "the other player's range"], ["c", "compare, or stop comparing"],
+  ["d", "side by side, or the difference"], ["t", "light or dark"], ["?", "this help"],
+];
+
+/**
+ * @typedef {{view: number, lane: number, other: number, node: number, player: number, layer: string,
+ *   difference: boolean, action: number, selected: string, tab: string, marked: number,
+ *   changesBy: "weighted" | "amount", order: {column: number, down: boolean},
+ *   subgameOrder: {column: string, down: boolean}, refined: number, subgame: number}} State
+ */
+
+/** @type {import("./data.js").Header} */
+let header;
+/** @type {number[][]} */
+let children = [];
+/** @type {State} */
+const state = {
+  view: 0, lane: 0, other: -1, node: 0, player: -1, layer: "strategy", difference: false, action: -1, selected: "",
+  tab: "hand", marked: -1, changesBy: "weighted", order: { column: -1, down: true },
+  subgameOrder: { column: "gain", down: true }, refined: 0, subgame: -1,
+};
+/** @type {Map<string, Promise<import("./panels.js").Change[]>>} */
+const changes = new Map();
+let drawing = 0;
+const framed = window.parent !== window;
+
+function view() {
+  return header.views[state.view];
+}
+
+/** @param {string} id */
+function part(id) {
+  return /** @type {HTMLElement} */ (document.getElementById(id));
+}
+
+/**
+ * Changes the state and draws the page.
+ * @param {Partial<State>} change
+ */
+function set(change) {
+  if (change.view !== undefined && change.view !== state.view) {
+    Object.assign(state, { node: 0, lane: 0, other: -1, selected: "", player: -1, action: -1, subgame: -1, refined: 0 });
+    changes.clear();
+  }
+  Object.assign(state, change);
+  if (change.view !== undefined) children = childrenOf(view());
+  if (change.node !== undefined) Object.assign(state, { marked: -1, ...(change.player === undefined ? { player: -1 } : {}), action: -1 });
+  if (state.other === state.lane) state.other = -1;
+  if (state.other < 0) state.difference = false;
+  writeLink();
+  void draw();
+}
+
+/** @param {number} node */
+function go(node) {
+  if (node >= 0) set({ node });
+}
+
+function writeLink() {
+  if (framed) return;
+  const parts = new Map([["line", lineOf(view(), state.node)]]);
+  if (state.view) parts.set("view", String(state.view));
+  if (state.lane) parts.set("policy", String(state.lane));
+  if (state.other >= 0) parts.set("with", String(state.other));
+  if (state.layer !== "strategy") parts.set("layer", state.layer);
+  if (state.difference) parts.set("difference", "1");
+  if (state.selected) parts.set("select", state.selected);
+  const link = [...parts].map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%20", "+").replaceAll("%2C", ",")}`).join("&");
+  if (location.hash.slice(1) !== link) location.hash = link;
+}
+
+function readLink() {
+  const parts = new URLSearchParams(location.hash.slice(1));
+  const number = (/** @type {string} */ name, /** @type {number} */ otherwise, /** @type {number} */ limit) => {
+    const value = Number(parts.get(name) ?? otherwise);
+    return Number.isInteger(value) && value >= -1 && value < limit ? value : otherwise;
+  };
+  const shown = Math.max(number("view", 0, header.views.length), 0);
+  if (shown !== state.view) Object.assign(state, { view: shown, selected: "" });
+  children = childrenOf(view());
+  const lanes = view().lanes.length;
+  const node = findLine(view(), children, parts.get("line") ?? "");
+  if (node !== state.node) Object.assign(state, { player: -1, action: -1, marked: -1 });
+  const layer = parts.get("layer") ?? "strategy";
+  Object.assign(state, {
+    node,
+    lane: Math.max(number("policy", 0, lanes), 0),
+    other: number("with", -1, lanes),
+    layer: LAYERS.some(([name]) => name === layer) ? layer : "strategy",
+    difference: parts.get("difference") === "1",
+    selected: parts.get("select") ?? "",
+  });
+}
+
+/** The public cards at the node. */
+function publicCards() {
+  const board = (view().board ?? "").match(/[2-9TJQKA][cdhs]/g) ?? [];
+  const dealt = pathTo(view(), state.node).slice(1).filter((node) => view().tree.actor[view().tree.parent[node]] === "chance");
+  return [...board, ...dealt.map((node) => moveTo(view(), node))];
+}
+
+/** @param {number} lane */
+function laneText(lane) {
+  const { label, group } = view().lanes[lane];
+  return view().lanes.length > 1 && group !== "policy" ? `${group}: ${label}` : label;
+}
+
+/**
+ * @param {string} name
+ * @param {number} chosen
+ * @param {boolean} optional
+ * @param {(lane: number) => void} choose
+ */
+function laneSelect(name, chosen, optional, choose) {
+  const options = view().lanes.map((_, lane) => element("option", { value: lane, text: laneText(lane), selected: lane === chosen }));
+  if (optional) options.unshift(element("option", { value: -1, text: "nothing", selected: chosen < 0 }));
+  return element("select", { "aria-label": name, id: optional ? "other" : "lane", onchange: (/** @type {any} */ event) => choose(Number(event.target.value)) }, options);
+}
+
+/** @param {number} lane */
+function showLane(lane) {
+  const { base } = view().lanes[lane];
+  set({ lane: state.other >= 0 && base >= 0 ? base : lane, other: state.other >= 0 && base >= 0 ? lane : state.other });
+}
+
+function toggleCompare() {
+  if (state.other >= 0) return set({ other: -1, lane: state.other });
+  const lanes = view().lanes;
+  const { base } = lanes[state.lane];
+  if (base >= 0) return set({ lane: base, other: state.lane, tab: "changes" });
+  const derived = lanes.findIndex((lane) => lane.base === state.lane);
+  const other = derived >= 0 ? derived : lanes.length > 1 ? (state.lane + 1) % lanes.length : -1;
+  if (other >= 0) set({ other, tab: "changes" });
+}
+
+function toggleTheme() {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const root = document.documentElement;
+  root.dataset.theme = (root.dataset.theme ?? (dark ? "dark" : "light")) === "dark" ? "light" : "dark";
+}
+
+function drawBar() {
+  const several = header.views.length > 1;
+  const select = element("select", { "aria-label": "result", id: "view", onchange: (/** @type {any} */ event) => set({ view: Number(event.target.value) }) },
+    header.views.map((each, index) => element("option", { value: index, text: each.title, selected: index === state.view })));
+  const lanes = view().lanes.length > 1;
+  const board = view().board === null ? null : element("span", { class: "board" }, handText(publicCards().join("")));
+  part("bar").replaceChildren(
+    element("div", { class: "title" }, [
+      element("strong", { text: header.title }),
+      ...[several && select, board].filter((each) => each instanceof Node),
+    ]),
+    element("div", { class: "lanes" }, lanes ? [
+      element("label", {}, [element("span", { text: "Policy" }), laneSelect("policy", state.lane, false, (lane) => set({ lane }))]),
+      element("label", {}, [element("span", { text: "compared with" }), laneSelect("compared with", state.other, true, (other) => set({ other, tab: other >= 0 ? "changes" : "hand" }))]),
+    ] : [element("span", { class: "note", text: laneText(0) })]),
+    element("div", { class: "tools" }, [
+      element("input", { id: "search", type: "search", placeholder: "Search  /", "aria-label": "search for a private state, an infostate or a line", autocomplete: "off", oninput: () => void search(), onkeydown: searchKey }),
+      element("button", { id: "csv", text: "CSV", title: "numbers of this node", onclick: () => void saveCsv() }),
+      element("button", { id: "png", text: "PNG", title: "picture of this node", onclick: () => void savePng() }),
+      element("button", { id: "print", text: "Print", onclick: () => window.print() }),
+      element("button", { id: "theme", text: "◐", title: "light or dark (t)", "aria-label": "light or dark", onclick: toggleTheme }),
+      element("button", { id: "help", text: "?", title: "keys (?)", "aria-label": "keys", onclick: showHelp }),
+    ]),
+    element("div", { id: "found", class: "found", hidden: true }),
+  );
+}
+
+async function draw() {
+  const turn = ++drawing;
+  const now = { ...state };
+  const shown = view();
+  const load = (/** @type {number} */ lane) => Promise.all(pathTo(shown, now.node).map((node) => infoOf(shown, lane, node)));
+  const [path, others] = await Promise.all([load(now.lane), now.other < 0 ? null : load(now.other)]);
+  if (turn !== drawing) return;
+  const active = document.activeElement?.id;
+  drawBar();
+  const info = path[path.length - 1];
+  const other = others === null ? null : others[others.length - 1];
+  part("crumbs").replaceChildren(drawCrumbs(shown, now.node, go));
+  part("left").replaceChildren(drawPath(shown, children, path, others, children[now.node][now.marked] ?? -1, go));
+  drawMiddle(info, other);
+  await drawRight(info, other, turn);
+  if (active) document.getElementById(active)?.focus();
+  part("left").querySelector(".block.here")?.scrollIntoView({ block: "nearest" });
+}
+
+/** @param {import("./model.js").Info} info */
+function shownPlayer(info) {
+  if (state.player >= 0 && info.seats[state.player]) return state.player;
+  const acting = view().tree.actor[state.node];
+  return acting === "1" || (acting !== "0" && !info.seats[0]) ? 1 : 0;
+}
+
+/**
+ * What is drawn in the middle for one of the policies.
+ * @param {import("./model.js").Info} info
+ * @param {import("./model.js").Info | null} other
+ * @param {import("./model.js").Seat} seat
+ * @returns {import("./grid.js").Drawn}
+ */
+function drawnOf(info, other, seat) {
+  const compared = other?.seats[seat.player] ?? null;
+  const layer = state.layer === "strategy" && !seat.actions.length ? "reach" : state.layer;
+  const cards = publicCards();
+  const boxes = view().board === null ? seat.rows : cellsOf(seat, cards);
+  const more = compared === null ? [] : view().board === null ? compared.rows : cellsOf(compared, cards);
+  const value = (/** @type {any} */ row) => (layer === "ev" ? row.ev : layer === "equity" ? row.equity : row.weight);
+  let numbers = [...boxes, ...more].map(value);
+  if (state.difference && more.length) numbers = boxes.map((row, index) => Math.abs(value(more[index]) - value(row)));
+  return {
+    view: view(), seat, other: compared, layer, difference: state.difference, action: state.action, cards,
+    selected: state.selected, span: spanOf(numbers),
+    select: (name) => set({ selected: state.selected === name ? "" : name, tab: "hand" }),
+  };
+}
+
+/**
+ * @param {import("./model.js").Info} info
+ * @param {import("./model.js").Info | null} other
+ */
+function drawMiddle(info, other) {
+  const player = shownPlayer(info);
+  const seat = info.seats[player];
+  const target = part("middle");
+  if (!seat) {
+    const end = view().tree.actor[state.node] === "end";
+    const text = end ? "The hand is over here." : "Chance moves here; choose an outcome on the left.";
+    target.replaceChildren(element("p", { class: "note big", text }));
+    return;
+  }
+  const drawn = drawnOf(info, other, seat);
+  const grid = view().board !== null;
+  const layers = LAYERS.filter(([name]) => (name !== "equity" || seat.rows.some((row) => !Number.isNaN(row.equity))) && (name !== "strategy" || seat.actions.length) && (name !== "ev" || seat.rows.some((row) => !Number.isNaN(row.ev))));
+  const switches = element("div", { class: "switches" }, [
+    element("div", { class: "segments", role: "group", "aria-label": "player" }, [0, 1].filter((each) => info.seats[each]).map((each) =>
+      element("button", { class: each === player ? "on" : "", "data-player": each, text: view().players[each], title: info.seats[each]?.actions.length ? "acts here" : "does not act here", onclick: () => set({ player: each }) }))),
+    element("div", { class: "segments", role: "group", "aria-label": "layer" }, layers.map(([name, text]) =>
+      element("button", { class: name === drawn.layer ? "on" : "", "data-layer": name, text, onclick: () => set({ layer: name }) }))),
+    other !== null && grid && element("div", { class: "segments", role: "group", "aria-label": "comparison" }, [["", "Side by side"], ["1", "Difference"]].map(([value, text]) =>
+      element("button", { class: Boolean(value) === state.difference ? "on" : "", "data-difference": value, text, onclick: () => set({ difference: Boolean(value) }) }))),
+  ]);
+  const legend = element("div", { class: "legend" }, seat.actions.map((action, index) => {
+    const swatch = element("span", { class: "swatch" });
+    swatch.style.background = actionColor(action);
+    const text = `${action.name} ${percent(seat.frequency[index] ?? NaN)}`;
+    return element("button", { class: state.action === index ? "on" : "", title: "only this action", "data-legend": index, onclick: () => set({ action: state.action === index ? -1 : index }) }, [swatch, element("span", { text })]);
+  }));
+  const reached = info.reach > 0 ? "" : "Play never gets here; ranges are those before the last move that is never made.";
+  const parts = [switches, legend];
+  if (reached) parts.push(element("p", { class: "note", text: reached }));
+  if (!grid) parts.push(drawTable(drawn));
+  else if (other !== null && !state.difference && drawn.other !== null) {
+    const span = drawn.span;
+    parts.push(element("div", { class: "pair" }, [
+      element("figure", {}, [element("figcaption", { text: laneText(state.lane) }), drawGrid({ ...drawn, other: null })]),
+      element("figure", {}, [element("figcaption", { text: laneText(state.other) }), drawGrid({ ...drawnOf(other, null, drawn.other), span })]),
+    ]));
+  } else parts.push(drawGrid(drawn));
+  target.replaceChildren(...parts);
+}
+
+/**
+ * @param {import("./model.js").Info} info
+ * @param {import("./model.js").Info | null} other
+ * @param {number} turn
+ */
+async function drawRight(info, other, turn) {
+  const shown = view();
+  const tabs = [["hand", "Numbers"]];
+  if (state.other >= 0) tabs.push(["changes", "Changes"]);
+  if (shown.refined.length) tabs.push(["subgames", "Subgames"]);
+  if (shown.table !== null) tabs.push(["results", "Results"]);
+  const tab = tabs.some(([name]) => name === state.tab) ? state.tab : "hand";
+  const head = element("div", { class: "tabs", role: "tablist" }, tabs.map(([name, text]) =>
+    element("button", { role: "tab", "aria-selected": name === tab, class: name === tab ? "on" : "", "data-tab": name, text, onclick: () => set({ tab: name }) })));
+  const body = element("div", { class: "tab" });
+  part("right").replaceChildren(head, body);
+  if (tab === "results") {
+    const sortBy = (/** @type {number} */ column) => set({ order: { column, down: state.order.column === column ? !state.order.down : true } });
+    body.append(drawResults(shown, state.other >= 0 ? state.other : state.lane, state.order, sortBy, showLane));
+  } else if (tab === "subgames") {
+    const refined = shown.refined[state.refined] ?? shown.refined[0];
+    const lane = state.other >= 0 ? state.other : state.lane;
+    if (shown.refined.length > 1)
+      body.append(element("div", { class: "segments" }, shown.refined.map((each, index) =>
+        element("button", { class: index === state.refined ? "on" : "", text: shown.players[each.player], onclick: () => set({ refined: index, subgame: -1 }) }))));
+    const first = Object.keys(refined.chunks)[0];
+    const used = refined.chunks[lane] === undefined ? Number(first) : lane;
+    if (used !== lane) body.append(element("p", { class: "note", text: `Shown for ${laneText(used)}.` }));
+    const sortBy = (/** @type {string} */ column) => set({ subgameOrder: { column, down: state.subgameOrder.column === column ? !state.subgameOrder.down : column !== "subgame" } });
+    const list = await drawSubgames(shown, refined, used, state.subgame, state.subgameOrder, sortBy, (row) => {
+      const { base } = shown.lanes[used];
+      set({ node: row.node >= 0 ? row.node : state.node, subgame: row.subgame, lane: base >= 0 ? base : used, other: base >= 0 ? used : -1 });
+    });
+    if (turn === drawing) body.append(list);
+  } else if (tab === "changes") {
+    const key = `${state.lane} ${state.other}`;
+    const note = element("p", { class: "note", text: "Comparing…" });
+    body.append(note);
+    let found = changes.get(key);
+    if (found === undefined) {
+      found = findChanges(shown, state.lane, state.other, (done) => { note.textContent = `Comparing… ${percent(done)}`; });
+      changes.set(key, found);
+    }
+    const list = await found;
+    if (turn === drawing)
+      body.replaceChildren(drawChanges(shown, list, state.changesBy, (changesBy) => set({ changesBy }), (each) =>
+        set({ node: each.node, player: each.player, selected: shown.board === null ? each.name : cellOfHand(each.name) })));
+  } else {
+    body.append(drawNode(shown, info, other));
+    const player = shownPlayer(info);
+    const seat = info.seats[player];
+    if (seat) body.append(drawSelection(shown, seat, other?.seats[player] ?? null, state.selected, publicCards()));
+    if (shown.message) body.append(element("p", { class: "note", text: shown.message }));
+    body.append(element("p", { class: "note small", text: precisionText() }));
+  }
+}
+
+function precisionText() {
+  const { num_omitted: omitted, unit, value_unit: step } = view();
+  const left = omitted ? ` ${omitted} nodes of the game are not in this page.` : "";
+  return `Probabilities are stored in thousandths, reaches in thousandths of the largest at a node, values in steps of ${step} (${unit}).${left} Game: ${view().game}. ${header.written_by}.`;
+}
+
+/** @param {string} hand */
+function cellOfHand(hand) {
+  const info = /** @type {HTMLElement[]} */ ([...part("middle").querySelectorAll("[data-cell]")]);
+  const [first, second] = [hand[0], hand[2]];
+  const suited = hand[1] === hand[3] ? "s" : "o";
+  const names = first === second ? [first + second] : [first + second + suited, second + first + suited];
+  const known = new Set(info.map((each) => each.dataset.cell));
+  return names.find((name) => known.has(name)) ?? names[0];
+}
+
+async function saveCsv() {
+  const lanes = [state.lane, ...(state.other >= 0 ? [state.other] : [])];
+  const infos = await Promise.all(lanes.map((lane) => infoOf(view(), lane, state.node)));
+  download(new Blob([nodeCsv(view(), infos)], { type: "text/csv" }), `${fileName()}.csv`);
+}
+
+async function savePng() {
+  const info = await infoOf(view(), state.lane, state.node);
+  const other = state.other < 0 ? null : await infoOf(view(), state.other, state.node);
+  const seat = info.seats[shownPlayer(info)];
+  if (!seat) return;
+  const style = getComputedStyle(document.documentElement);
+  const theme = { paper: style.getPropertyValue("--paper"), ink: style.getPropertyValue("--ink"), empty: style.getPropertyValue("--empty") };
+  const title = `${view().title} · ${lineOf(view(), state.node) || "start"} · ${view().players[seat.player]}`;
+  drawPicture(drawnOf(info, other, seat), title, theme).toBlob((blob) => {
+    if (blob) download(blob, `${fileName()}.png`);
+  });
+}
+
+function fileName() {
+  return `${view().title} ${lineOf(view(), state.node)}`.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 80) || "node";
+}
+
+function showHelp() {
+  const dialog = /** @type {HTMLDialogElement} */ (part("keys"));
+  if (dialog.open) dialog.close();
+  else dialog.showModal();
+}
+
+/** Lists private states, infostates and lines that contain the text. */
+async function search() {
+  const input = /** @type {HTMLInputElement} */ (part("search"));
+  const target = part("found");
+  const text = input.value.trim().toLowerCase();
+  target.hidden = !text;
+  if (!text) return;
+  const shown = view();
+  /** @type {{name: string, sub: string, run: () => void}[]} */
+  const found = [];
+  const limit = 40;
+  for (let node = 0; node < shown.tree.parent.length && found.length < 8; node += 1) {
+    const line = lineOf(shown, node);
+    if (node && line.toLowerCase().includes(text)) found.push({ name: line, sub: actorText(shown, node), run: () => set({ node }) });
+  }
+  for (const player of [0, 1])
+    for (const name of shown.states[player])
+      if (found.length < limit && name.toLowerCase() === text)
+        found.push({ name, sub: `${shown.players[player]}, here`, run: () => set({ player, selected: shown.board === null ? name : cellOfHand(name), tab: "hand" }) });
+  if (shown.board === null)
+    for (const number of shown.frames) {
+      if (found.length >= limit) break;
+      for (const [node, frame] of Object.entries(await chunk(number)))
+        frame.seats.forEach((/** @type {import("./data.js").SeatFrame | null} */ seat, /** @type {number} */ player) =>
+          seat?.infostates?.forEach((infostate, index) => {
+            if (infostate === null || found.length >= limit || !infostate.toLowerCase().includes(text)) return;
+            const name = shown.states[player][seat.states[index]];
+            const run = () => set({ node: Number(node), player, selected: name, tab: "hand" });
+            const entry = { name: infostate, sub: `${shown.players[player]}: ${lineOf(shown, Number(node)) || "start"}`, run };
+            if (infostate.toLowerCase() === text) found.unshift(entry);
+            else found.push(entry);
+          }));
+    }
+  if (input.value.trim().toLowerCase() !== text) return;
+  target.replaceChildren(...found.map((each) =>
+    element("button", { onclick: () => { input.value = ""; target.hidden = true; each.run(); input.blur(); } }, [
+      element("span", { text: each.name }), element("span", { class: "sub", text: each.sub }),
+    ])));
+  if (!found.length) target.replaceChildren(element("p", { class: "note", text: "Nothing found." }));
+}
+
+/** @param {KeyboardEvent} event */
+function searchKey(event) {
+  if (event.key === "Escape") {
+    /** @type {HTMLInputElement} */ (event.target).value = "";
+    part("found").hidden = true;
+    /** @type {HTMLInputElement} */ (event.target).blur();
+  } else if (event.key === "Enter") /** @type {HTMLElement | null} */ (part("found").querySelector("button"))?.click();
+  event.stopPropagation();
+}
+
+/** @param {KeyboardEvent} event */
+function onKey(event) {
+  const target = /** @type {HTMLElement} */ (event.target);
+  if (event.ctrlKey || event.metaKey || event.altKey || target.matches?.("input, select, textarea")) return;
+  const below = children[state.node];
+  const marked = state.marked;
+  const clickable = target.matches?.("button, [tabindex]") && target !== document.body;
+  /** @type {Record<string, () => void>} */
+  const actions = {
+    ArrowDown: () => below.length && set({ marked: (marked + 1) % below.length }),
+    ArrowUp: () => below.length && set({ marked: (marked + below.length - (marked < 0 ? 0 : 1)) % below.length }),
+    ArrowRight: () => go(below[Math.max(marked, 0)] ?? -1),
+    ArrowLeft: () => go(view().tree.parent[state.node]),
+    Backspace: () => go(view().tree.parent[state.node]),
+    Home: () => go(0),
+    "/": () => part("search").focus(),
+    v: () => nextLayer(),
+    p: () => nextPlayer(),
+    c: () => toggleCompare(),
+    d: () => state.other >= 0 && set({ difference: !state.difference }),
+    t: () => toggleTheme(),
+    "?": () => showHelp(),
+    Escape: () => set({ selected: "", action: -1 }),
+  };
+  if (event.key === "Enter") {
+    if (clickable) {
+      if (target.tagName !== "BUTTON") target.click();
+      return;
+    }
+    actions.ArrowRight();
+  } else if (/^[1-9]$/.test(event.key)) go(below[Number(event.key) - 1] ?? -1);
+  else if (actions[event.key]) actions[event.key]();
+  else return;
+  event.preventDefault();
+}
+
+function nextLayer() {
+  const buttons = [...part("middle").querySelectorAll("[data-layer]")];
+  const index = buttons.findIndex((button) => button.classList.contains("on"));
+  /** @type {HTMLElement | undefined} */ (buttons[(index + 1) % buttons.length])?.click();
+}
+
+function nextPlayer() {
+  const buttons = [...part("middle").querySelectorAll("[data-player]")];
+  const index = buttons.findIndex((button) => button.classList.contains("on"));
+  /** @type {HTMLElement | undefined} */ (buttons[(index + 1) % buttons.length])?.click();
+}
+
+async function start() {
+  const app = part("app");
+  try {
+    header = await readHeader();
+  } catch (error) {
+    app.replaceChildren(element("p", { class: "note big", text: `The page cannot be read: ${error}` }));
+    return;
+  }
+  document.title = header.title;
+  document.documentElement.classList.toggle("framed", framed);
+  if (header.sweep) return drawReport(app, header);
+  app.replaceChildren(
+    element("header", { id: "bar" }),
+    element("div", { id: "crumbs" }),
+    element("main", {}, [element("aside", { id: "left", "aria-label": "line of play" }), element("section", { id: "middle", "aria-label": "hands and actions" }), element("aside", { id: "right", "aria-label": "numbers" })]),
+    element("dialog", { id: "keys" }, [
+      element("h2", { text: "Keys" }),
+      element("table", { class: "facts" }, HELP.map(([key, text]) => element("tr", {}, [element("th", {}, [element("kbd", { text: key })]), element("td", { text })]))),
+      element("form", { method: "dialog" }, [element("button", { text: "Close" })]),
+    ]),
+  );
+  part("keys").addEventListener("submit", (event) => { event.preventDefault(); showHelp(); });
+  document.addEventListener("keydown", onKey);
+  window.addEventListener("hashchange", () => {
+    readLink();
+    void draw();
+  });
+  if (location.hash && !framed) readLink();
+  else children = childrenOf(view());
+  await draw();
+  document.documentElement.dataset.ready = "1";
+}
+
+void start();

@@ -1,0 +1,236 @@
+"""Result → Source: the strategies of a result, with what belongs to each lane."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jaxgadget.core.results import LaneResult
+from jaxgadget.holdem.solve import SpotSolution
+from jaxgadget.holdem.spots import Spot
+from jaxgadget.opponents.result import Responses
+from jaxgadget.policy.evaluate import BestResponse
+from jaxgadget.policy.lift import lift
+from jaxgadget.policy.policy import Policy
+from jaxgadget.policy.solve import Solution
+from jaxgadget.subgames.nested import Nested
+from jaxgadget.subgames.off_tree import OffTree
+from jaxgadget.subgames.refine import BothRefined, Refinement
+from jaxgadget.subgames.spots import SpotRefinement, SpotRefinements
+from jaxgadget.tree.history import check_histories
+from jaxgadget.util.arguments import check_whole_number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Source:
+    """The strategies of a result in one tree.
+
+    Attributes:
+      title: what they are.
+      policy: the strategies, one lane each.
+      groups: for each lane what it is, such as `blueprint` or `refined`.
+      base: for each lane the lane to compare it with, -1 for none.
+      spot: the spot of hold'em, if it is one.
+      message: a sentence about the result, such as its convergence.
+      table: rows of numbers about lanes, None if there are none.
+      rows: the lane of each row of the table.
+      refinements: refinements of these lanes: first their blueprints, then their results.
+    """
+
+    title: str
+    policy: Policy
+    groups: tuple[str, ...]
+    base: tuple[int, ...]
+    spot: Spot | None = None
+    message: str = ""
+    table: pd.DataFrame | None = None
+    rows: tuple[int, ...] = ()
+    refinements: tuple[Refinement, ...] = ()
+
+    def take(self, lanes: Sequence[int | str] | None) -> Source:
+        """Some of the lanes, by number or label, and those that they are compared with.
+
+        Raises:
+          ValueError: if there is no such lane.
+        """
+        if lanes is None:
+            return self
+        chosen: list[int] = []
+        for lane in lanes:
+            chosen += self._numbers_of(lane)
+        needed = sorted({*chosen, *(self.base[lane] for lane in chosen if self.base[lane] >= 0)})
+        place = {lane: number for number, lane in enumerate(needed)}
+        kept = [row for row, lane in enumerate(self.rows) if lane in place]
+        return dataclasses.replace(
+            self,
+            policy=self.policy.take_lanes(np.array(needed)),
+            groups=tuple(self.groups[lane] for lane in needed),
+            base=tuple(place.get(self.base[lane], -1) for lane in needed),
+            table=None if self.table is None else self.table.iloc[kept],
+            rows=tuple(place[self.rows[row]] for row in kept),
+            refinements=() if len(needed) < self.policy.num_lanes else self.refinements,
+        )
+
+    def _numbers_of(self, lane: int | str) -> list[int]:
+        count, labels = self.policy.num_lanes, self.policy.labels
+        if isinstance(lane, str) and not lane.isdecimal():
+            found = [number for number, label in enumerate(labels) if lane == label]
+            found = found or [number for number, label in enumerate(labels) if lane in label]
+            if not found:
+                shown = ", ".join(map(repr, labels[:5]))
+                raise ValueError(f"lanes: {lane!r} is part of no label; expected one of {shown}, or a number")
+            return found
+        return [check_whole_number("lanes", int(lane), 0, count - 1)]
+
+
+def find_sources(result: Any, title: str = "") -> list[Source]:
+    """The strategies of a result, in one tree or, for several spots of hold'em, in several.
+
+    Args:
+      result: a policy, or a result with strategies; or a list of them.
+      title: what it is; by default the game and the kind of result.
+
+    Raises:
+      ValueError: if the result has no strategies of a tree.
+    """
+    if isinstance(result, SpotRefinements):
+        return [source for each in result for source in _of_spot_refinements(each, title)]
+    if isinstance(result, SpotRefinement):
+        return _of_spot_refinements([result], title)
+    if isinstance(result, SpotSolution):
+        return [_of_spot(result, title)]
+    if isinstance(result, list | tuple):
+        if not result:
+            raise ValueError("result: expected at least one result with strategies")
+        return [source for each in result for source in find_sources(each, title)]
+    if isinstance(result, Policy):
+        return [_plain(result, result, title or f"{result.tree.game.name}: policies")]
+    if isinstance(result, Refinement):
+        return [_of_refinements([result], result.policy, result, title)]
+    if isinstance(result, BothRefined):
+        return [_of_refinements(result.players, result.policy, result, title)]
+    if isinstance(result, Nested):
+        base = result.lanes.blueprint
+        return [_beside(result, result.blueprint, base, "search", title or "nested search")]
+    if isinstance(result, OffTree):
+        blueprint = lift(result.blueprint, check_histories(result.policy.tree))
+        base = np.arange(result.policy.num_lanes) % blueprint.num_lanes
+        return [_beside(result, blueprint, base, "answer", title or f"off-tree answers ({result.method})")]
+    if isinstance(result, Responses):
+        base = np.arange(len(result.opponents))
+        return [_beside(result, result.opponents.policy, base, "response", title or "responses")]
+    if isinstance(result, Solution):
+        return [_plain(result, result.policy, title or f"{result.name}: {result.algorithm}")]
+    policy: Any = getattr(result, "policy", None)
+    if not isinstance(policy, Policy):
+        raise ValueError(
+            f"result={type(result).__name__}: expected a result with strategies, such as a Policy, the "
+            "result of solve, refine, nested_search, respond, nested_off_tree or solve_spots"
+        )
+    kind = "best response" if isinstance(result, BestResponse) else type(result).__name__
+    return [_plain(result, policy, title or f"{policy.tree.game.name}: {kind}")]
+
+
+def _plain(result: object, policy: Policy, title: str) -> Source:
+    """A result whose table has a row for each lane of its policy."""
+    table, message = None, ""
+    if isinstance(result, LaneResult):
+        table, message = result.table, result.message
+    rows = tuple(range(policy.num_lanes)) if table is not None and len(table) == policy.num_lanes else ()
+    return Source(
+        title=title,
+        policy=policy,
+        groups=("policy",) * policy.num_lanes,
+        base=(-1,) * policy.num_lanes,
+        message=message,
+        table=table if rows else None,
+        rows=rows,
+    )
+
+
+def _beside(result: Any, blueprint: Policy, base: Any, group: str, title: str) -> Source:
+    """A result's lanes after the policies with which they are compared."""
+    policy: Policy = result.policy
+    blueprint = blueprint.on(policy.tree)
+    first = blueprint.num_lanes
+    return Source(
+        title=f"{policy.tree.game.name}: {title}",
+        policy=Policy.stack([blueprint, policy]),
+        groups=("model" if isinstance(result, Responses) else "blueprint",) * first
+        + (group,) * policy.num_lanes,
+        base=(-1,) * first + tuple(np.asarray(base).tolist()),
+        message=result.message,
+        table=result.table,
+        rows=tuple(range(first, first + policy.num_lanes)),
+    )
+
+
+def _of_refinements(
+    refinements: Sequence[Refinement], policy: Policy, result: LaneResult, title: str
+) -> Source:
+    first = refinements[0]
+    source = _beside(
+        result,
+        first.blueprint,
+        first.lanes.blueprint,
+        "refined",
+        title or f"{first.forest.cut.name} refined",
+    )
+    lanes = tuple(range(first.blueprint.num_lanes, source.policy.num_lanes))
+    return dataclasses.replace(
+        source,
+        rows=lanes * len(refinements),
+        refinements=tuple(
+            each for each in refinements if each.knowledge is None and each.forest.cover.is_cut
+        ),
+    )
+
+
+def _of_spot(solution: SpotSolution, title: str) -> Source:
+    import pandas as pd
+
+    return Source(
+        title=title or f"{solution.spot.board}: {solution.algorithm}",
+        policy=solution.policy,
+        groups=("policy",),
+        base=(-1,),
+        spot=solution.spot,
+        message=f"Exploitability {solution.exploitability:.3g} chips after {solution.iterations} iterations",
+        table=pd.DataFrame(
+            {
+                "ev_oop": [solution.ev[0]],
+                "ev_ip": [solution.ev[1]],
+                "exploitability": [solution.exploitability],
+                "iterations": [solution.iterations],
+            }
+        ),
+        rows=(0,),
+    )
+
+
+def _of_spot_refinements(refinements: Sequence[SpotRefinement], title: str) -> list[Source]:
+    import pandas as pd
+
+    from jaxgadget.gadgets.gadget import describe
+
+    first = refinements[0]
+    tree = first.policy.tree
+    labels = tuple(describe(each.gadget) for each in refinements)
+    stacked = Policy.stack([each.policy for each in refinements], tree=tree)
+    return [
+        Source(
+            title=title or f"{first.spot.board}: re-solved",
+            policy=dataclasses.replace(stacked, labels=labels),
+            groups=("refined",) * len(labels),
+            base=(-1,) * len(labels),
+            spot=first.spot,
+            table=pd.DataFrame([each.to_row() for each in refinements]).drop(columns=["board"]),
+            rows=tuple(range(len(labels))),
+        )
+    ]

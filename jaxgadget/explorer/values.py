@@ -1,0 +1,229 @@
+"""Reaches, values and equities of policies at the cells of public nodes, in float64.
+
+Payoffs and chance are applied by the tree's own matrices over rows of both players (`Tree.payoff_entries`,
+`chance_entries`), with a row for every node and hand.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+
+from jaxgadget.core.payoff import multiply
+from jaxgadget.explorer.nodes import Nodes
+from jaxgadget.games.game import CHANCE
+from jaxgadget.holdem.cards import NUM_CARDS
+from jaxgadget.holdem.solve import find_equities
+from jaxgadget.policy.policy import Policy
+from jaxgadget.tree.public import PublicTree
+from jaxgadget.util.arrays import FloatArray, IntArray
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class SeatNumbers:
+    """A player's numbers at its C cells, L lanes. Values are in the player's utility, in units of payoff.
+
+    Attributes:
+      reach: `[C, L]` the player's own probability of playing to the cell; in hold'em, times its weight in the
+        range.
+      weight: `[C, L]` share of the cell in the public node, given that play reaches the node; if it does not,
+        as if the opponent, or both players, played there.
+      ev: `[C, L]` expected payoff at the cell if both follow the policy; NaN where the opponent never plays
+        to the node.
+      equity: `[C, L]` share of the pot that the hand wins without further bets; NaN except in hold'em.
+      probability: `[slots, L]` probability of each action; NaN if it is not legal with the private state.
+      action_ev: `[slots, L]` expected payoff after each action.
+      mean_ev: `[N, L]` expected payoff at each public node, NaN where it is not reached.
+    """
+
+    reach: FloatArray
+    weight: FloatArray
+    ev: FloatArray
+    equity: FloatArray
+    probability: FloatArray
+    action_ev: FloatArray
+    mean_ev: FloatArray
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Numbers:
+    """Numbers of a policy at all public nodes.
+
+    Attributes:
+      labels: labels of the lanes.
+      reach: `[N, L]` probability of reaching each public node; in hold'em given the ranges.
+      seats: both players' numbers.
+    """
+
+    labels: tuple[str, ...]
+    reach: FloatArray
+    seats: tuple[SeatNumbers, SeatNumbers]
+
+
+def find_numbers(nodes: Nodes, policy: Policy) -> Numbers:
+    """Evaluates a policy at all public nodes, all lanes at once."""
+    tree, spot = nodes.tree, nodes.spot
+    every = np.arange(len(tree.parent))
+    plays = [_play(nodes, policy, player) for player in (0, 1)]
+    others = [_other_reach(nodes, player, plays[1 - player][0]) for player in (0, 1)]
+    whole = [_other_reach(nodes, player, np.ones_like(plays[1 - player][0][..., :1])) for player in (0, 1)]
+    joint = (plays[0][0] * others[0]).sum(axis=1)
+    total = _sum(nodes.of, joint, len(nodes))
+    if spot is None:  # nodes of chance begin at the first of several chance moves
+        deals = tree.actor == CHANCE
+        total = np.maximum(total, _sum(np.where(deals, nodes.of, -1), joint, len(nodes)))
+    seats: list[SeatNumbers] = []
+    for player in (0, 1):
+        cells, (own, chosen) = nodes.cells[player], plays[player]
+        earned = _values(nodes, player, plays[1 - player][0], chosen)
+        count = len(cells.node)
+        mass, possible = (_sum(cells.of, x, count) for x in (others[player], whole[player]))
+        reach = own[cells.member, cells.hand]
+        start = np.ones(count) if spot is None else spot.range_weights[player][cells.hand]
+        value = _sum(cells.of, earned, count)
+        slot = _slots(nodes, player)
+        probability = np.full((int(cells.first_slot[-1]), policy.num_lanes), np.nan)
+        probability[slot[slot >= 0]] = chosen[slot >= 0]
+        by_action = _sum(slot, earned, len(probability))
+        by_action[np.isnan(probability)] = np.nan
+        owner = np.repeat(np.arange(count), np.diff(cells.first_slot))
+        constant = tree.constant / 2
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ev = np.where(mass > 0, value / mass, np.nan) + constant
+            action_ev = np.where(mass[owner] > 0, by_action / mass[owner], np.nan) + constant
+            mean = _sum(cells.node, reach * value, len(nodes)) / total + constant
+        acts = np.isin(every[: len(nodes)], cells.node)
+        mean[~acts] = np.nan
+        seats.append(
+            SeatNumbers(
+                reach=reach * start[:, None],
+                weight=_shares(cells.node, reach, mass, possible, len(nodes)),
+                ev=_known(ev, tree.is_truncated),
+                equity=_equities(nodes, player, plays[1 - player][0]),
+                probability=probability,
+                action_ev=_known(action_ev, tree.is_truncated),
+                mean_ev=_known(mean, tree.is_truncated),
+            )
+        )
+    return Numbers(labels=policy.labels, reach=total / total[0], seats=(seats[0], seats[1]))
+
+
+def _known(values: FloatArray, truncated: bool) -> FloatArray:
+    """The values; NaN in a truncated tree, whose payoffs are not known."""
+    return np.full_like(values, np.nan) if truncated else values
+
+
+def _sum(row: IntArray, x: FloatArray, count: int) -> FloatArray:
+    """Sums `[..., L]` into rows `[...]`, -1 for none: `[count, L]`."""
+    inside = row >= 0
+    target, values = row[inside], x[inside]
+    if len(np.unique(target)) == len(target):
+        total = np.zeros((count, x.shape[-1]))
+        total[target] = values
+        return total
+    sums = [np.bincount(target, column, minlength=count) for column in values.T]
+    return np.asarray(np.stack(sums, axis=1), np.float64)
+
+
+def _play(nodes: Nodes, policy: Policy, player: int) -> tuple[FloatArray, FloatArray]:
+    """`[n, H, L]` a player's reach, 0 for impossible hands, and probability of its action at the parent."""
+    tree = nodes.tree
+    sequence = tree.sequences_by_hand(player, tree.sequence[player])
+    possible = sequence >= 0
+    if isinstance(tree, PublicTree):
+        possible = possible & tree.possible(player, np.arange(len(tree.parent)))
+    if nodes.spot is not None:
+        possible = possible & (nodes.spot.dealt[player] > 0)
+    reach = np.where(possible[..., None], policy.reach(player)[np.maximum(sequence, 0)], 0)
+    took = (tree.action[player] >= 0)[:, None] & (sequence > 0)
+    rows = policy.probabilities[player][np.maximum(sequence - 1, 0)]
+    return reach, np.where(took[..., None], rows, 1.0)
+
+
+def _other_reach(nodes: Nodes, player: int, reach: FloatArray) -> FloatArray:
+    """`[n, H, L]` reach of the other player `[n, H_other, L]` and chance at each node and hand."""
+    tree, spot = nodes.tree, nodes.spot
+    count, lanes = reach.shape[0], reach.shape[-1]
+    if spot is None:
+        rows = np.arange(count)
+        num_rows = count * tree.num_hands[0], count * tree.num_hands[1]
+        entries = tree.chance_entries(rows, (rows, rows), num_rows)
+        return multiply(entries, player, reach.reshape(-1, lanes)).reshape(count, -1, lanes)
+    weighted = (reach * spot.dealt[1 - player][:, None]).transpose(1, 0, 2).reshape(reach.shape[1], -1)
+    met = spot.compatible_with(weighted).reshape(-1, count, lanes).transpose(1, 0, 2)
+    num_rivers = NUM_CARDS - len(spot.cards) - 4  # the players hold four cards
+    chance = np.where(spot.betting.card >= 0, 1 / num_rivers, 1.0)
+    return met * chance[:, None, None] * spot.dealt[player][:, None]
+
+
+def _values(nodes: Nodes, player: int, other: FloatArray, chosen: FloatArray) -> FloatArray:
+    """`[n, H, L]` counterfactual values in the player's utility, of every node with every hand.
+
+    Args:
+      nodes: the public nodes.
+      player: 0 or 1.
+      other: `[n, H_other, L]` the other player's reach.
+      chosen: `[n, H, L]` probability of the player's action at the parent, 1 where it did not act.
+    """
+    tree, lanes = nodes.tree, other.shape[-1]
+    ends = tree.terminals
+    num_rows = len(ends) * tree.num_hands[0], len(ends) * tree.num_hands[1]
+    rows = np.arange(len(ends))
+    value = np.zeros(chosen.shape)
+    if len(ends):
+        entries = tree.payoff_entries(ends, (rows, rows), num_rows, player)
+        earned = multiply(entries, player, other[ends].reshape(-1, lanes))
+        value[ends] = earned.reshape(len(ends), -1, lanes)
+    for begin, end in reversed([*itertools.pairwise(tree.level_offset[1:].tolist())]):
+        parent = tree.parent[begin:end]
+        starts = np.flatnonzero(np.diff(parent, prepend=-1))
+        value[parent[starts]] += np.add.reduceat(chosen[begin:end] * value[begin:end], starts, axis=0)
+    return value
+
+
+def _slots(nodes: Nodes, player: int) -> IntArray:
+    """`[n, H]` slot of the player's action that leads to each node from the cell above; -1 for none."""
+    tree, cells = nodes.tree, nodes.cells[player]
+    slot = np.full(cells.of.shape, -1, np.int64)
+    taken = np.flatnonzero(tree.action[player] >= 0)
+    taken = taken[taken > 0]
+    above = tree.parent[taken]
+    columns = {
+        (node, action): column
+        for node, actions in enumerate(cells.actions)
+        for column, action in enumerate(actions)
+    }
+    keys = zip(nodes.of[above].tolist(), tree.action[player, taken].tolist(), strict=True)
+    column = np.array([columns.get(key, -1) for key in keys], np.int64)
+    cell = cells.of[above]
+    slot[taken] = np.where((cell >= 0) & (column >= 0)[:, None], cells.first_slot[cell] + column[:, None], -1)
+    return slot
+
+
+def _shares(
+    node: IntArray, reach: FloatArray, mass: FloatArray, possible: FloatArray, count: int
+) -> FloatArray:
+    """`[C, L]` shares of cells in their nodes; the first of three weights that is not 0 everywhere."""
+    shares = np.zeros_like(reach)
+    for weight in (np.broadcast_to(possible, reach.shape), reach * possible, reach * mass):
+        total = _sum(node, weight, count)[node]
+        shares = np.where(total > 0, weight / np.where(total > 0, total, 1), shares)
+    return shares
+
+
+def _equities(nodes: Nodes, player: int, other: FloatArray) -> FloatArray:
+    """`[C, L]` equities against the other player's range at the node; NaN for games other than hold'em."""
+    cells, spot = nodes.cells[player], nodes.spot
+    equity = np.full((len(cells.node), other.shape[-1]), np.nan)
+    if spot is None:
+        return equity
+    acting = np.unique(cells.node)
+    cards = spot.betting.card[acting]
+    for lane in range(other.shape[-1]):
+        ranges = other[acting, :, lane] * spot.range_weights[1 - player]
+        found = np.full((len(other), ranges.shape[1]), np.nan)
+        found[acting] = find_equities(spot, ranges, cards)
+        equity[:, lane] = found[cells.node, cells.hand]
+    return equity
