@@ -10,6 +10,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 GPU_CHECK := $(VENV)/gpu-check
+TSC := $(VENV)/tsc
 PICTURE := build/leduc_refine.png
 
 .DEFAULT_GOAL := help
@@ -33,7 +34,7 @@ near: $(STAMP)
 test: $(STAMP)  ## run the tests, in minutes (PYTEST_ARGS="..." passes options on)
 	$(PY) -m pytest -n $(JOBS) --dist worksteal --ignore tests/slow -m "not slow" $(PYTEST_ARGS)
 
-test-slow: $(STAMP) $(GPU_CHECK)  ## run what takes long: slow tests, experiments, notebooks, documented programs, random games, kill -9
+test-slow: $(STAMP) $(GPU_CHECK) $(TSC)  ## run what takes long: slow tests, experiments, notebooks, documented programs, random games, kill -9
 	$(PY) -m pytest -n $(JOBS) --dist worksteal -m slow $(PYTEST_ARGS) --ignore tests/slow/gpu tests
 	PYTHONPATH=$(GPU_CHECK) $(PY) -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS) tests/slow/gpu
 
@@ -77,6 +78,18 @@ $(GPU_CHECK): $(STAMP)
 	@jax=$$($(PY) -c 'from importlib.metadata import version; print(version("jax"))'); \
 	$(PY) -m pip install -qq --disable-pip-version-check --no-deps --target $@.part \
 	jax-cuda12-plugin==$$jax jax-cuda12-pjrt==$$jax || test "$$(uname)" != Linux
+	@mv $@.part $@
+
+# Chromium and a type checker, for the explorer's page. Without them its tests are skipped.
+$(TSC): $(STAMP)
+	@echo "Installing Chromium, if the system has none, and TypeScript into $(TSC)"
+	@rm -rf $@ $@.part && mkdir $@.part
+	@for tool in chromium chromedriver; do command -v $$tool >/dev/null || missing=1; done; \
+	test -z "$$missing" || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
+	for again in 1 2; do \
+	DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends chromium chromium-driver >/dev/null && break; \
+	apt-get update -qq; done
+	@! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $@.part typescript@5.9.3
 	@mv $@.part $@
 
 $(DOCS_STAMP): $(STAMP)

@@ -333,7 +333,13 @@ def _history_nodes(tree: HistoryTree) -> Nodes:
             parent_of[deal] = parent_of[below[0]]
             sample[deal] = int(steps.step[sample[below[0]]])
             parent_of |= dict.fromkeys(below, deal)
-    order = sorted(parent_of, key=lambda own: (int(tree.num_moves[sample[own]]), own in deal_of, sample[own]))
+
+    def place(own: int) -> tuple[int, bool, int, int]:
+        history, is_dealt = sample[own], own in deal_of
+        outcome = int(tree.action[2, history]) if is_dealt else 0
+        return int(tree.num_moves[history]), is_dealt, outcome, history
+
+    order = sorted(parent_of, key=place)
     number = {own: node for node, own in enumerate(order)}
     of = np.full(tree.num_histories, -1, np.int64)
     of[members] = [number[own] for own in group[members].tolist()]

@@ -24,8 +24,20 @@ export function element(tag, properties = {}, inner = []) {
 export function percent(share) {
   if (Number.isNaN(share)) return "–";
   const value = 100 * share;
+  if (value === 0) return "0 %";
   if (value > 0 && value < 0.05) return value < 0.005 ? "<0.01 %" : `${value.toFixed(2)} %`;
   return `${value.toFixed(value === 100 ? 0 : 1)} %`;
+}
+
+/**
+ * A number with three significant digits.
+ * @param {number | null} x
+ */
+export function shortText(x) {
+  if (x === null) return "–";
+  if (x === 0) return "0";
+  const text = Math.abs(x) < 1e-3 ? x.toExponential(1) : x.toPrecision(3);
+  return text.replaceAll("-", "−");
 }
 
 /**
@@ -43,7 +55,10 @@ export function valueText(value, unit, signed = false) {
   return signed && value > 0 ? `+${text}` : text;
 }
 
-/** @param {any} value */
+/**
+ * @param {any} value
+ * @returns {string}
+ */
 export function cellText(value) {
   if (value === null || value === undefined) return "–";
   if (typeof value !== "number") return Array.isArray(value) ? value.map(cellText).join(", ") : String(value);

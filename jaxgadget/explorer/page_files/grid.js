@@ -30,6 +30,7 @@ export function spanOf(values) {
  * @param {number} chosen the action that is not dimmed, -1 for all
  */
 export function stripes(actions, strategy, chosen) {
+  /** @type {string[]} */
   const stops = [];
   let left = 0;
   actions.forEach((action, index) => {
@@ -119,7 +120,7 @@ export function drawGrid(drawn) {
     const box = element("button", {
       class: `cell${has ? "" : " out"}${selected === cell.name ? " selected" : ""}`,
       "data-cell": cell.name,
-      title: has ? undefined : `${cell.name}: not in the range`,
+      title: has ? undefined : cell.rows.length ? `${cell.name}: under a thousandth of the largest share` : `${cell.name}: not in the range`,
       onclick: () => select(cell.name),
     });
     box.append(element("span", { class: "name", text: cell.name }));
@@ -135,7 +136,7 @@ export function drawGrid(drawn) {
         box.style.background = shown.color;
         box.style.color = shown.ink;
         box.classList.add("heat");
-        box.append(element("span", { class: "number", text: shown.text.replace(/ /g, "\u202f") }));
+        box.append(element("span", { class: "number", text: shown.text.replace(" %", "") }));
       }
     }
     return box;
@@ -177,10 +178,16 @@ export function drawTable(drawn) {
     });
     line.append(
       element("th", { scope: "row", text: row.name }),
-      element("td", { class: "number", text: percent(row.weight) }),
-      element("td", { class: "number", text: valueText(row.ev, unit) }),
+      ...[
+        (/** @type {import("./model.js").Row} */ each) => percent(each.weight),
+        (/** @type {import("./model.js").Row} */ each) => valueText(each.ev, unit),
+        equity && ((/** @type {import("./model.js").Row} */ each) => percent(each.equity)),
+      ].filter((write) => write !== false).map((write) =>
+        element("td", { class: "number" }, [
+          element("div", { text: write(row) }),
+          second !== null && element("div", { class: "second", text: write(second) }),
+        ])),
     );
-    if (equity) line.append(element("td", { class: "number", text: percent(row.equity) }));
     if (seat.actions.length) {
       const bars = [row, ...(second === null ? [] : [second])].map((each) => {
         const bar = element("span", { class: "strip" });
@@ -201,12 +208,8 @@ export function drawTable(drawn) {
     });
     if (second !== null && seat.actions.length) {
       const amount = change(row, second);
-      const { color, text } = heatColor(amount);
       const cell = element("td", { class: "number", text: percent(amount) });
-      if (amount >= 0.0005) {
-        cell.style.background = color;
-        cell.style.color = text;
-      }
+      cell.style.background = `color-mix(in srgb, var(--mark) ${(70 * amount).toFixed(1)}%, transparent)`;
       line.append(cell);
     }
     return line;

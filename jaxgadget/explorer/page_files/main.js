@@ -6,7 +6,7 @@ import { actionColor } from "./colors.js";
 import { download, drawPicture, nodeCsv } from "./export.js";
 import { drawGrid, drawTable, spanOf } from "./grid.js";
 import { cellsOf, infoOf } from "./model.js";
-import { actorText, drawChanges, drawCrumbs, drawNode, drawPath, drawResults, drawSelection, drawSubgames, findChanges, handText } from "./panels.js";
+import { actorText, drawChanges, drawCrumbs, drawNode, drawPath, drawRange, drawResults, drawSelection, drawSubgames, findChanges, handText } from "./panels.js";
 import { drawReport } from "./report.js";
 
 const LAYERS = [["strategy", "Strategy"], ["ev", "EV"], ["reach", "Range"], ["equity", "Equity"]];
@@ -183,6 +183,7 @@ function drawBar() {
 
 async function draw() {
   const turn = ++drawing;
+  delete document.documentElement.dataset.ready;
   const now = { ...state };
   const shown = view();
   const load = (/** @type {number} */ lane) => Promise.all(pathTo(shown, now.node).map((node) => infoOf(shown, lane, node)));
@@ -197,7 +198,9 @@ async function draw() {
   drawMiddle(info, other);
   await drawRight(info, other, turn);
   if (active) document.getElementById(active)?.focus();
+  if (turn !== drawing) return;
   part("left").querySelector(".block.here")?.scrollIntoView({ block: "nearest" });
+  document.documentElement.dataset.ready = "1";
 }
 
 /** @param {import("./model.js").Info} info */
@@ -327,6 +330,8 @@ async function drawRight(info, other, turn) {
     const player = shownPlayer(info);
     const seat = info.seats[player];
     if (seat) body.append(drawSelection(shown, seat, other?.seats[player] ?? null, state.selected, publicCards()));
+    const opposite = info.seats[1 - player];
+    if (opposite) body.append(drawRange(shown, opposite, publicCards(), () => set({ player: 1 - player })));
     if (shown.message) body.append(element("p", { class: "note", text: shown.message }));
     body.append(element("p", { class: "note small", text: precisionText() }));
   }
@@ -506,7 +511,6 @@ async function start() {
   if (location.hash && !framed) readLink();
   else children = childrenOf(view());
   await draw();
-  document.documentElement.dataset.ready = "1";
 }
 
 void start();

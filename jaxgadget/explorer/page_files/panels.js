@@ -2,7 +2,7 @@
 
 import { actionColor } from "./colors.js";
 import { chunk, lineOf, moveTo, pathTo } from "./data.js";
-import { cellText, element, percent, valueText } from "./dom.js";
+import { cellText, element, percent, shortText, valueText } from "./dom.js";
 import { stripes } from "./grid.js";
 import { cellsOf, change, infoOf } from "./model.js";
 
@@ -202,36 +202,29 @@ export function drawSelection(view, seat, other, selected, cards) {
   if (cell === undefined) return element("p", { class: "note", text: "" });
   const second = other === null ? null : (cellsOf(other, cards).find((each) => each.name === selected) ?? null);
   const hands = cell.rows.map((row) => {
-    const bars = [row, ...(compared ? [other.rows[row.index]] : [])].map((each) => {
+    const both = [row, ...(compared ? [other.rows[row.index]] : [])];
+    const value = (/** @type {(each: import("./model.js").Row) => string} */ text) => both.map(text).join(" → ");
+    const strips = both.map((each) => {
       const strip = element("span", { class: "strip" });
       strip.style.background = stripes(seat.actions, each.strategy, -1);
       return strip;
     });
     const shares = seat.actions.map((action, index) => {
-      const text = percent(row.strategy[index]);
-      return element("td", { class: "number", title: action.name, "data-action": index, text });
-    });
-    return element("tr", { "data-hand": row.name }, [
-      element("th", { scope: "row" }, handText(row.name)),
-      element("td", { class: "number", text: percent(row.reach), title: "weight in the range × own probability of the line" }),
-      element("td", { class: "number", text: valueText(row.ev, view.value_unit) }),
-      element("td", { class: "number", text: percent(row.equity) }),
-      seat.actions.length ? element("td", { class: "bar" }, bars) : null,
-      ...shares,
-    ]);
-  });
-  const head = element("tr", {}, [
-    element("th", { text: "hand" }),
-    element("th", { class: "number", text: "reach" }),
-    element("th", { class: "number", text: "EV" }),
-    element("th", { class: "number", text: "equity" }),
-    seat.actions.length ? element("th") : null,
-    ...seat.actions.map((action) => {
       const swatch = element("span", { class: "swatch", title: action.name });
       swatch.style.background = actionColor(action);
-      return element("th", { class: "number" }, [swatch]);
-    }),
-  ]);
+      const text = value((each) => percent(each.strategy[index]));
+      return element("span", { class: "pick", title: action.name }, [swatch, element("span", { "data-action": index, text })]);
+    });
+    return element("div", { class: "hand", "data-hand": row.name }, [
+      element("div", { class: "top" }, [
+        element("span", {}, handText(row.name)),
+        element("span", { title: "weight in the range × own probability of the line", text: `reach ${value((each) => percent(each.reach))}` }),
+        element("span", { text: `EV ${value((each) => valueText(each.ev, view.value_unit))}` }),
+        element("span", { text: `equity ${value((each) => percent(each.equity))}` }),
+      ]),
+      ...(seat.actions.length ? [...strips, element("div", { class: "picks" }, shares)] : []),
+    ]);
+  });
   return element("div", { class: "numbers" }, [
     element("h3", { text: `${cell.name}: ${cell.rows.length} of ${cell.combos} hands` }),
     facts(
@@ -243,8 +236,39 @@ export function drawSelection(view, seat, other, selected, cards) {
       second ? ["first", "second"] : null,
     ),
     seat.actions.length ? actionRows(view, seat.actions, [cell.strategy, ...(second ? [second.strategy] : [])], null) : null,
-    cell.rows.length ? element("div", { class: "scroll" }, [element("table", { class: "hands" }, [head, ...hands])]) : null,
+    element("div", { class: "hands" }, hands),
   ]);
+}
+
+/**
+ * A small picture of a player's range.
+ * @param {View} view
+ * @param {import("./model.js").Seat} seat
+ * @param {string[]} cards
+ * @param {() => void} show
+ */
+export function drawRange(view, seat, cards, show) {
+  const head = element("h3", { text: `Range of ${view.players[seat.player]}` });
+  if (view.board !== null) {
+    const boxes = cellsOf(seat, cards).map((cell) => {
+      const box = element("span", { title: `${cell.name} ${percent(cell.weight)}` });
+      box.style.opacity = cell.weight > 0 ? String(0.15 + 0.85 * cell.height) : "0.07";
+      return box;
+    });
+    return element("div", {}, [head, element("button", { class: "mini", title: "show this player (p)", onclick: show }, boxes)]);
+  }
+  const largest = Math.max(...seat.rows.map((row) => row.weight), 1e-300);
+  const rows = seat.rows.slice().sort((one, two) => two.weight - one.weight).slice(0, MANY).map((row) => {
+    const bar = element("span", { class: "bar" });
+    bar.style.width = `${((100 * row.weight) / largest).toFixed(1)}%`;
+    return element("tr", {}, [
+      element("th", { scope: "row", text: row.name }),
+      element("td", { class: "tracks" }, [element("span", { class: "track" }, [bar])]),
+      element("td", { class: "number", text: percent(row.weight) }),
+    ]);
+  });
+  const more = seat.rows.length - rows.length;
+  return element("div", {}, [head, element("table", { class: "actions ranges" }, rows), more > 0 ? element("p", { class: "note", text: `and ${more} more` }) : null]);
 }
 
 /**
@@ -433,7 +457,6 @@ export async function drawSubgames(view, refined, lane, shown, order, sortBy, go
     ["gap", "NashConv of the gadget game"],
     ["value", "value guaranteed in the gadget game"],
   ]);
-  const number2 = (/** @type {number | null} */ x) => (x === null ? "–" : x === 0 ? "0" : x.toPrecision(3).replace("-", "−"));
   const head = element("tr", {}, columns.map(([name, text]) =>
     element("th", { class: "number", title: text }, [
       element("button", { class: `sort${order.column === name ? " on" : ""}`, text: name, onclick: () => sortBy(name) }),
@@ -445,7 +468,7 @@ export async function drawSubgames(view, refined, lane, shown, order, sortBy, go
         element("div", { text: `${row.subgame}` }),
         element("div", { class: "sub", text: row.node >= 0 ? lineOf(view, row.node) : "" }),
       ]),
-      ...columns.slice(1).map(([name]) => element("td", { class: "number", text: row.decision ? number2(row[name]) : "–" })),
+      ...columns.slice(1).map(([name]) => element("td", { class: "number", text: row.decision ? shortText(row[name]) : "–" })),
     ]),
   );
   const parts = [
@@ -464,7 +487,7 @@ export async function drawSubgames(view, refined, lane, shown, order, sortBy, go
           element("tr", {}, [
             element("td", { text: root.name }),
             element("td", { class: "number", text: percent(root.reach) }),
-            ...[root.promised, root.refined, root.margin].map((x) => element("td", { class: "number", text: number2(x) })),
+            ...[root.promised, root.refined, root.margin].map((x) => element("td", { class: "number", text: shortText(x) })),
           ]),
         ),
       ]),
