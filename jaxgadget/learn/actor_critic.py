@@ -14,6 +14,7 @@ from jax.sharding import Mesh
 from jaxgadget.core.devices import HOME
 from jaxgadget.core.memory import find_memory
 from jaxgadget.games.machine import StateMachine, sum_of_returns
+from jaxgadget.learn.compiled_rules import check_compiled
 from jaxgadget.learn.fixed import FixedOpponent, seated
 from jaxgadget.learn.policy_lesson import PolicyTask
 from jaxgadget.learn.rollouts import BATCH, Rollouts, play, rollout_bytes
@@ -135,7 +136,12 @@ class Measured:
 
 
 def measure_game(machine: StateMachine[Any], seed: int) -> Measured:
-    """Plays some games under the uniform policy, reproducible from the seed."""
+    """Plays some games under the uniform policy, reproducible from the seed.
+
+    Raises:
+      ValueError: if JAX cannot compile the rules.
+    """
+    check_compiled(machine)
     with precision(np.float32):
         (first, second), square = _measure(machine, jax.random.key(seed))
         return Measured((float(first), float(second)), float(square) ** 0.5 or 1.0)

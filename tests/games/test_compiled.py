@@ -9,8 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxgadget import PPO, PolicyTrainingConfig, train_policy
+from jaxgadget.games.checks import check_machine
 from jaxgadget.games.game import TERMINAL
+from jaxgadget.games.kuhn import KuhnPoker
 from jaxgadget.games.machine import MOVER_BITS, StateMachine
+from jaxgadget.learn.compiled_rules import check_compiled
 from jaxgadget.util.precision import numpy_promotion, precision
 from tests.games.machines import MACHINES, keep_ends
 
@@ -93,3 +97,41 @@ def test_compiled_games_are_numpys(machine: StateMachine[Any]):
     assert len({row.tobytes() for row in np.asarray(steps[1]).transpose(2, 0, 1)}) > GAMES / 4, (
         "different games"
     )
+
+
+class CallsNumPy(KuhnPoker):
+    def features(self, state, player):
+        return np.where(super().features(state, player), 1, 0)
+
+
+class Assigns(KuhnPoker):
+    def legal(self, state, player):
+        legal = super().legal(state, player)
+        legal[1] &= state.cards[player] != 7
+        return legal
+
+
+class Branches(KuhnPoker):
+    def step(self, state, moves):
+        return super().step(state, moves if (moves < 5).all() else -moves)
+
+
+@pytest.mark.parametrize(
+    ("machine", "message"),
+    [
+        (CallsNumPy(), r"features\(\) cannot .*, at test_compiled.py:\d+ `return np.where.*xp"),
+        (Assigns(), r"legal\(\) cannot .*`legal\[1\] &= "),
+        (Branches(), r"step\(\) cannot .* `return super\(\).*no `if`"),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_rules_that_cannot_be_compiled_are_refused(machine: KuhnPoker, message: str):
+    check_machine(machine)  # in NumPy they follow the rules
+    with pytest.raises(ValueError, match=message):
+        check_compiled(machine)
+
+
+def test_trainings_refuse_rules_that_cannot_be_compiled():
+    config = PolicyTrainingConfig(steps=1, batch_size=8, width=4)
+    with pytest.raises(ValueError, match="breaks a rule of state machines"):
+        train_policy(CallsNumPy(), PPO(), config=config, progress=False)
