@@ -29,9 +29,9 @@ from .gadgets.trunk_gadgets import OptimalContinuation as OptimalContinuation
 from .games.abstraction import Abstraction as Abstraction
 from .games.hands import HandsGame as HandsGame
 from .games.machine import StateMachine as StateMachine
+from .games.machine import StateStrategy as StateStrategy
 from .games.menu import MenuAbstraction as MenuAbstraction
 from .games.public_state import PublicState as PublicState
-from .games.public_state import StateStrategy as StateStrategy
 from .games.public_state import find_public_state as find_public_state
 from .games.public_state import public_observations as public_observations
 from .games.registry import list_games as list_games

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -147,6 +147,21 @@ class StateMachine(abc.ABC, Generic[State]):
             public=np.zeros(1, np.int64),
         )
         yield from levels_below(self, level, state, (Refiner(), Refiner(), Refiner()), budget)
+
+
+class StateStrategy(Protocol):
+    """A strategy of both players in a game that need not be enumerated: a policy network, or a function.
+
+    An attribute `machine`, if there is one, is the game's rules, and another game is refused.
+    """
+
+    def __call__(self, state: Any, player: int, /) -> Array:
+        """`[A, n]` probabilities of the player's actions at n states, 0 for illegal ones.
+
+        The states are in NumPy, or on the device if the strategy is compiled; they may include some at which
+        the player does not act, where results are ignored.
+        """
+        ...
 
 
 def levels_below(

@@ -11,8 +11,8 @@ state.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, cast
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from jaxgadget.games.machine import (
     MOVER_BITS,
     Moves,
     StateMachine,
+    StateStrategy,
     find_moves,
     join_states,
     levels_below,
@@ -49,22 +50,6 @@ are dropped before the next ones are expanded.
 
 LEAVE, ENTER = 0, 1
 """Actions of the decision that represents a player's play before a public state."""
-
-Probabilities: TypeAlias = Callable[[Any, int], Any]
-"""A strategy of both players: function from n states and a player to `[A, n]` action probabilities."""
-
-
-class StateStrategy(Protocol):
-    """A strategy of both players in a game that need not be enumerated, such as a policy network."""
-
-    @property
-    def machine(self) -> StateMachine[Any]:
-        """Rules of the game."""
-        ...
-
-    def probabilities(self, state: Any, player: int) -> Any:
-        """`[A, n]` probabilities of the player's actions at n states, 0 for illegal ones."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -142,7 +127,7 @@ def _is_possible(machine: StateMachine[Any], state: Any, actor: IntArray, moves:
 def find_public_state(
     machine: StateMachine[Any],
     observations: Sequence[int],
-    probabilities: Probabilities | None = None,
+    strategy: StateStrategy | None = None,
     *,
     budget: Budget | None = None,
 ) -> PublicState:
@@ -151,7 +136,7 @@ def find_public_state(
     Args:
       machine: the rules.
       observations: codes of the public observations; `public_observations` lists those of a history.
-      probabilities: both players' strategy, which determines their reach; by default their reach is 1.
+      strategy: both players' strategy, which determines their reach; by default their reach is 1.
       budget: limits the number of histories and their memory.
 
     Raises:
@@ -183,9 +168,9 @@ def find_public_state(
         ]
         reach = rows.reach[:, moves.parent]
         for player in (0, 1):
-            if probabilities is not None and (actor & ACTOR_BIT[player]).any():
+            if strategy is not None and (actor & ACTOR_BIT[player]).any():
                 action = moves.action[player]
-                chosen = np.asarray(probabilities(rows.state, player))[action, moves.parent]
+                chosen = np.asarray(strategy(rows.state, player))[action, moves.parent]
                 reach[player] *= np.where(action >= 0, chosen, 1.0)
         rows = _Histories(
             state=state,

@@ -18,14 +18,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxgadget.games.machine import StateMachine
+from jaxgadget.games.machine import StateMachine, StateStrategy
 from jaxgadget.learn.continuations import Continuations, Learned
 from jaxgadget.learn.estimators import state_v_trace
 from jaxgadget.learn.options import check_number
 from jaxgadget.learn.rollouts import Rollouts, play, play_by, take_chosen
 from jaxgadget.learn.trainer import Carried, Stateless
 from jaxgadget.networks.perceptron import PerceptronShape, Weights, evaluate
-from jaxgadget.policy.network import PolicyFunction, log_policy, state_policy, with_seat
+from jaxgadget.policy.network import log_policy, state_policy, with_seat
 from jaxgadget.util.arguments import is_finite_number
 
 CRITIC = "critic"
@@ -112,7 +112,7 @@ class CriticTask:
         """`[n]` player 0's, in units of `scale`."""
         return (games.returns[0] - self.half) / self.scale
 
-    def mixed(self, share: jax.Array) -> PolicyFunction:
+    def mixed(self, share: jax.Array) -> StateStrategy:
         """The policy mixed with uniform play, given its share `[2, n]`."""
         network = state_policy(self.machine, self.policy_shape, self.policy)
 
@@ -188,7 +188,7 @@ class BranchLesson(CriticTask, Stateless):
         directions = jax.lax.stop_gradient(weights.get(DIRECTIONS, {}))
         network = state_policy(self.machine, self.policy_shape, self.policy)
 
-        def policy_at(move: jax.Array) -> PolicyFunction:
+        def policy_at(move: jax.Array) -> StateStrategy:
             mixed = self.mixed(share)
 
             def probabilities(state: Any, player: int) -> jax.Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -11,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE
-from jaxgadget.games.machine import Array, StateMachine, namespace
+from jaxgadget.games.machine import Array, StateMachine, StateStrategy, namespace
 from jaxgadget.games.wrapped import WrappedMachine
 from jaxgadget.networks.perceptron import PerceptronShape, Weights
-from jaxgadget.policy.network import NetworkPolicy, PolicyFunction, state_policy
+from jaxgadget.policy.network import NetworkPolicy, state_policy
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.matching import first_child
 from jaxgadget.util.digest import digest
@@ -28,8 +27,8 @@ class FixedOpponent(Protocol):
         """The rules, with states that include everything the policy depends on, for use inside `jit`."""
         ...
 
-    def policy(self, machine: StateMachine[Any]) -> PolicyFunction:
-        """The policy as a function of states of these rules, for use inside `jit`."""
+    def policy(self, machine: StateMachine[Any]) -> StateStrategy:
+        """The policy as a strategy of states of these rules, for use inside `jit`."""
         ...
 
     def describe(self) -> str:
@@ -59,7 +58,7 @@ class NetworkOpponent:
         """The same rules."""
         return machine
 
-    def policy(self, machine: StateMachine[Any]) -> PolicyFunction:
+    def policy(self, machine: StateMachine[Any]) -> StateStrategy:
         """The network."""
         return state_policy(machine, self.shape, self.weights)
 
@@ -102,7 +101,7 @@ class TableOpponent:
         """The rules, with the index of the history in each state."""
         return _Numbered(machine, self.child)
 
-    def policy(self, machine: StateMachine[Any]) -> PolicyFunction:
+    def policy(self, machine: StateMachine[Any]) -> StateStrategy:
         """The rows of the table."""
         return lambda state, player: self.table[self.row[player, state.history]].T
 
@@ -114,19 +113,19 @@ class TableOpponent:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FunctionOpponent:
-    """A policy given by a function of states that can be compiled by `jit`.
+    """A policy given by a strategy of states that can be compiled by `jit`.
 
     Attributes:
-      function: maps states and a player to `[A, n]` probabilities of its actions.
+      function: the strategy.
     """
 
-    function: Callable[[Any, int], Any] = dataclasses.field(metadata={"static": True})
+    function: StateStrategy = dataclasses.field(metadata={"static": True})
 
     def rules(self, machine: StateMachine[Any]) -> StateMachine[Any]:
         """The same rules."""
         return machine
 
-    def policy(self, machine: StateMachine[Any]) -> PolicyFunction:
+    def policy(self, machine: StateMachine[Any]) -> StateStrategy:
         """The function."""
 
         def probabilities(state: Any, player: int) -> jax.Array:
@@ -202,6 +201,6 @@ class _Numbered(WrappedMachine[_NumberedState]):
         return self.game.features(state.inner, player)
 
 
-def seated(policy: PolicyFunction, opponent: PolicyFunction, seat: int) -> PolicyFunction:
+def seated(policy: StateStrategy, opponent: StateStrategy, seat: int) -> StateStrategy:
     """The policy of both players with `policy` in one seat and `opponent` in the other."""
     return lambda state, player: (policy if player == seat else opponent)(state, player)

@@ -16,8 +16,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
-from jaxgadget.games.machine import StateMachine
-from jaxgadget.policy.network import PolicyFunction
+from jaxgadget.games.machine import StateMachine, StateStrategy
 from jaxgadget.util.precision import numpy_promotion, precision
 
 BATCH = "batch"
@@ -77,7 +76,7 @@ def split(x: jax.Array, mesh: Mesh | None, axis: int) -> jax.Array:
 
 def play(
     machine: StateMachine[Any],
-    policy: PolicyFunction,
+    policy: StateStrategy,
     key: jax.Array,
     first: jax.Array,
     n: int,
@@ -89,7 +88,7 @@ def play(
 
 def play_by(
     machine: StateMachine[Any],
-    policy_at: Callable[[jax.Array], PolicyFunction],
+    policy_at: Callable[[jax.Array], StateStrategy],
     key: jax.Array,
     first: jax.Array,
     n: int,
@@ -124,7 +123,7 @@ def play_by(
 
 
 def _move(
-    machine: StateMachine[Any], policy: PolicyFunction, state: Any, uniform: jax.Array
+    machine: StateMachine[Any], policy: StateStrategy, state: Any, uniform: jax.Array
 ) -> tuple[Any, dict[str, jax.Array]]:
     """The next states, and the step's entries of `Rollouts`."""
     actor = machine.actor(state)

@@ -20,8 +20,7 @@ import pandas as pd
 from jaxgadget.core.results import NO_FAILURES, LaneResult
 from jaxgadget.games.checks import check_machine
 from jaxgadget.games.game import Move
-from jaxgadget.games.machine import StateMachine
-from jaxgadget.games.public_state import Probabilities, StateStrategy
+from jaxgadget.games.machine import StateMachine, StateStrategy
 from jaxgadget.policy.bots import Bot, OpenSpielBot, is_bot
 from jaxgadget.policy.identity import fingerprint, player_identity
 from jaxgadget.policy.match_folder import open_matches
@@ -29,7 +28,7 @@ from jaxgadget.policy.openspiel import is_state_policy
 from jaxgadget.policy.player import Baseline, Player, PolicyPlayer, StatePlayer, play_games
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.policy.positions import Positions, StatePositions, TreePositions
-from jaxgadget.policy.states import StrategyPlayer, strategy_of
+from jaxgadget.policy.states import StrategyPlayer, check_strategy
 from jaxgadget.tree.contract import CONSTANT_SUM_TOLERANCE
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arguments import check_whole_number
@@ -50,9 +49,7 @@ _SIGN = np.array([[1], [-1]])
 EVERY = 100
 """Default number of matches of each pair in a part of a checkpoint."""
 
-MatchPlayer: TypeAlias = (
-    "Player | StatePlayer | StateStrategy | Probabilities | PolicyLike | Bot | tuple[Bot, Bot]"
-)
+MatchPlayer: TypeAlias = "Player | StatePlayer | StateStrategy | PolicyLike | Bot | tuple[Bot, Bot]"
 """Accepted forms of players."""
 
 Pairs = Sequence[Sequence[int | str]]
@@ -400,9 +397,10 @@ def _check_players(tree: HistoryTree | StateMachine[Any], players: object) -> di
         elif is_bot(player):
             checked[name] = OpenSpielBot(player)
         elif isinstance(tree, StateMachine):
-            is_player = not isinstance(player, type) and hasattr(player, "state_probabilities")
-            strategy: Any = player if is_player else strategy_of(player, tree, name=f"player {name!r}")
-            checked[name] = strategy if is_player else StrategyPlayer(strategy)
+            if not isinstance(player, type) and hasattr(player, "state_probabilities"):
+                checked[name] = player
+            else:
+                checked[name] = StrategyPlayer(check_strategy(player, tree, name=f"player {name!r}"))
         elif isinstance(player, type) or not (
             isinstance(player, Mapping) or hasattr(player, "action_probabilities")
         ):

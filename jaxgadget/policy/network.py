@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import operator
 import os
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgadget.games.machine import Array, StateMachine, namespace
+from jaxgadget.games.machine import Array, StateMachine, StateStrategy, namespace
 from jaxgadget.games.public_state import PublicStateGame
 from jaxgadget.networks.checkpoints import (
     NetworkKind,
@@ -48,9 +47,6 @@ ILLEGAL = -1e9
 
 POLICY = "policy"
 """Name of the policy's weights and architecture among all networks of a training."""
-
-PolicyFunction: TypeAlias = Callable[[Any, int], jax.Array]
-"""`[A, n]` a player's action probabilities, given n states and the player; ignored where it does not act."""
 
 
 def find_machine(game: TreeGame) -> StateMachine[Any]:
@@ -101,8 +97,8 @@ def log_policy(shape: PerceptronShape, weights: Weights, inputs: jax.Array, lega
     return jax.nn.log_softmax(jnp.where(legal, logits, jnp.float32(ILLEGAL)), axis=-1)
 
 
-def state_policy(machine: StateMachine[Any], shape: PerceptronShape, weights: Weights) -> PolicyFunction:
-    """The network as a function of states on the device, for use inside `jit`."""
+def state_policy(machine: StateMachine[Any], shape: PerceptronShape, weights: Weights) -> StateStrategy:
+    """The network as a strategy of states on the device, for use inside `jit`."""
 
     def probabilities(state: Any, player: int) -> jax.Array:
         with numpy_promotion():
@@ -118,7 +114,7 @@ _log_policy = compiled(log_policy, static_argnums=0)
 
 @dataclasses.dataclass(eq=False, kw_only=True, repr=False)
 class NetworkPolicy:
-    """A trained network as a policy of both players, of states and of trees.
+    """A trained network as a policy of both players: a `StateStrategy`, and a policy of trees.
 
     Attributes:
       machine: rules of the game.
@@ -158,7 +154,7 @@ class NetworkPolicy:
             "training": training,
         }
 
-    def probabilities(self, state: Any, player: int) -> FloatArray:
+    def __call__(self, state: Any, player: int, /) -> FloatArray:
         """`[A, n]` probabilities of a player's actions at n states in NumPy; arbitrary if it does not act."""
         features = np.asarray(self.machine.features(state, player)).T
         return self.rows(with_seat(features, player), np.asarray(self.machine.legal(state, player)).T).T
@@ -186,7 +182,7 @@ class NetworkPolicy:
         machine = check_game(self.machine.name, tree.game, repr(self))
         if not isinstance(tree, HistoryTree):
             return self.on(enumerate_game(machine)).on(tree)
-        return policy_of_states(tree, self.probabilities, self.name)
+        return policy_of_states(tree, self, self.name)
 
 
 def check_game(name: str, game: TreeGame, network: str) -> StateMachine[Any]:

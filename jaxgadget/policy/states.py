@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
-from jaxgadget.games.machine import StateMachine
-from jaxgadget.games.public_state import ENTER, Probabilities, PublicStateGame
+from jaxgadget.games.machine import StateMachine, StateStrategy
+from jaxgadget.games.public_state import ENTER, PublicStateGame
 from jaxgadget.policy.policy import Policy
 from jaxgadget.policy.positions import StatePositions
 from jaxgadget.tree.history import HistoryTree
@@ -16,13 +16,13 @@ from jaxgadget.tree.states import states_at
 from jaxgadget.util.arrays import FloatArray
 
 
-def policy_of_states(tree: HistoryTree, probabilities: Probabilities, label: str) -> Policy:
+def policy_of_states(tree: HistoryTree, strategy: StateStrategy, label: str) -> Policy:
     """Evaluates a strategy of states at all infosets of a tree; returns a policy with one lane.
 
     Args:
       tree: a tree of a `StateMachine`, whole or truncated, or from `enumerate_from`; in the latter the
         decisions to enter have the public state's reach.
-      probabilities: function of states and a player that returns `[A, n]` probabilities of its actions.
+      strategy: both players' strategy.
       label: the lane's label.
     """
     rows = list[FloatArray]()
@@ -39,45 +39,44 @@ def policy_of_states(tree: HistoryTree, probabilities: Probabilities, label: str
         below = ~is_entry[owner]
         if below.any():
             _, state = states_at(tree, infosets.history[~is_entry])
-            table = np.asarray(probabilities(state, player), np.float64)
+            table = np.asarray(strategy(state, player), np.float64)
             chosen[below] = table[action[below], np.cumsum(~is_entry)[owner[below]] - 1]
         rows.append(chosen[:, None])
     return Policy(tree, (rows[0], rows[1]), (label,))
 
 
-def strategy_of(blueprint: object, machine: StateMachine[Any], *, name: str = "blueprint") -> Probabilities:
-    """The strategy of states of a network, or of a function of states and a player.
+def check_strategy(strategy: object, machine: StateMachine[Any], *, name: str = "blueprint") -> StateStrategy:
+    """Returns a strategy of states, such as a network or a function of states and a player.
 
     Args:
-      blueprint: a `StateStrategy`, such as a network, or a function like its method `probabilities`.
+      strategy: the strategy.
       machine: the rules.
       name: the argument's name, for errors.
 
     Raises:
-      ValueError: if it is neither, or of another game.
+      ValueError: if it is no strategy of states, or of another game.
     """
-    given: Any = blueprint
-    if not is_strategy(given):
+    if not is_strategy(strategy):
         raise ValueError(
-            f"{name}={given!r}: expected a policy network, or a function of states and a player that returns "
-            "probabilities [actions, states], as no tree is given"
+            f"{name}={strategy!r}: expected a policy network, or a function of states and a player that "
+            "returns probabilities [actions, states], as no tree is given"
         )
-    own = getattr(given, "machine", machine)
+    own = getattr(strategy, "machine", machine)
     if own.name != machine.name:
         raise ValueError(f"{name} is for {own.name!r}, not for {machine.name!r}; expected one for this game")
-    return getattr(given, "probabilities", given)
+    return strategy
 
 
-def is_strategy(blueprint: object) -> bool:
-    """True for a strategy of states: see `strategy_of`."""
-    return not isinstance(blueprint, type) and callable(getattr(blueprint, "probabilities", blueprint))
+def is_strategy(policy: object) -> TypeGuard[StateStrategy]:
+    """True for a `StateStrategy`. Policies of OpenSpiel can be called, too, but with its states."""
+    return callable(policy) and not isinstance(policy, type) and not hasattr(policy, "action_probabilities")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StrategyPlayer:
-    """A strategy of states, such as a network's, as a `StatePlayer`."""
+    """A strategy of states as a `StatePlayer`."""
 
-    strategy: Probabilities
+    strategy: StateStrategy
 
     def state_probabilities(self, games: StatePositions, player: int) -> FloatArray:
         """The strategy's probabilities in some games."""

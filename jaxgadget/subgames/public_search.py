@@ -19,8 +19,8 @@ from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.games.checks import check_machine
 from jaxgadget.games.game import ACTOR_BIT, HISTORY_BYTES, Budget, Move, TooLargeError
-from jaxgadget.games.machine import StateMachine, actors_along, moves_of
-from jaxgadget.games.public_state import Probabilities, PublicState, find_public_state, public_observations
+from jaxgadget.games.machine import StateMachine, StateStrategy, actors_along, moves_of
+from jaxgadget.games.public_state import PublicState, find_public_state, public_observations
 from jaxgadget.policy.policy import Policy
 from jaxgadget.policy.states import policy_of_states
 from jaxgadget.subgames.leaves import Leaf
@@ -69,7 +69,7 @@ class PublicSearches:
         self,
         machine: StateMachine[Any],
         player: int,
-        strategy: Probabilities,
+        strategy: StateStrategy,
         gadgets: Sequence[Gadget],
         leaf: Leaf,
         *,

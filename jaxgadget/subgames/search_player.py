@@ -11,12 +11,12 @@ from jaxgadget.core.regret import Rule
 from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.gadgets.capabilities import check_capabilities
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.games.public_state import Probabilities, StateStrategy
+from jaxgadget.games.machine import StateStrategy
 from jaxgadget.policy.identity import identity, player_identity
 from jaxgadget.policy.player import PolicyPlayer
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.policy.positions import StatePositions
-from jaxgadget.policy.states import is_strategy, strategy_of
+from jaxgadget.policy.states import check_strategy, is_strategy
 from jaxgadget.subgames.leaves import GameEnd, HistoryLeaf, Leaf, history_leaves
 from jaxgadget.subgames.limits import check_depth
 from jaxgadget.subgames.lookahead import SEARCH
@@ -60,7 +60,7 @@ class SearchPlayer:
 
     def __init__(
         self,
-        blueprint: PolicyLike | StateStrategy | Probabilities,
+        blueprint: PolicyLike | StateStrategy,
         gadget: Gadget,
         *,
         values: ValueFunction | None = None,
@@ -75,8 +75,8 @@ class SearchPlayer:
 
         Args:
           blueprint: both players' policy, with one lane, which is also played where a search has no result.
-            With a tree, anything that `as_policy` accepts; in games without one a network, or a function of
-            states and a player, as for `strategy_of`.
+            With a tree, anything that `as_policy` accepts; in games without one a strategy of states, such as
+            a network, or a function of states and a player.
           gadget: gadget of every search but the first, as in `nested_search`.
           values: values at the limit. In games without a tree, None for searches to the end of the game.
           depth: D, minimum number of moves of the players down to the limit, by default 1.
@@ -198,7 +198,7 @@ class SearchPlayer:
             self._public[player] = PublicSearches(
                 machine,
                 player,
-                strategy_of(self.blueprint, machine),
+                check_strategy(self.blueprint, machine),
                 self.gadgets,
                 leaf,
                 depth=self.depth if leaf.ends_lookahead else None,

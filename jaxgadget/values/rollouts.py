@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxgadget.games.game import TERMINAL
-from jaxgadget.games.machine import MOVER_BITS, StateMachine, sum_of_returns, take_states
-from jaxgadget.games.public_state import Probabilities
+from jaxgadget.games.machine import MOVER_BITS, StateMachine, StateStrategy, sum_of_returns, take_states
 from jaxgadget.policy.player import draw_options
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.states import states_at
@@ -27,13 +26,13 @@ class RolloutValues:
     Unbiased, with the noise of the rollouts. Equal calls have equal results.
 
     Attributes:
-      strategy: function of states and a player that returns `[A, n]` probabilities of its actions.
+      strategy: both players' strategy.
       rollouts: number of games from each history.
       seed: seed of all draws.
       name: name in tables.
     """
 
-    strategy: Probabilities
+    strategy: StateStrategy
     rollouts: int = 32
     seed: int = 0
     name: str = "rollouts"

@@ -101,7 +101,7 @@ def test_inside_a_compiled_function_it_is_the_same():
     with precision(np.float32):
         found = compiled(both)(policy.weights, jax.tree.map(jnp.asarray, state))
     for player in (0, 1):
-        expected = policy.probabilities(state, player)
+        expected = policy(state, player)
         np.testing.assert_allclose(found[player], expected, atol=1e-6)
         assert (np.asarray(found[player])[~policy.machine.legal(state, player)] == 0).all()
 
@@ -118,12 +118,12 @@ def test_trees_that_are_truncated_or_by_hands():
 def test_nearby_numbers_of_states_compile_once():
     policy = make("kuhn_poker")
     state = policy.machine.start(200, np)
-    policy.probabilities(policy.machine.start(65, np), 0)
+    policy(policy.machine.start(65, np), 0)
     before = network._log_policy.jitted._cache_size()
     for n in (66, 100, 128):
-        policy.probabilities(policy.machine.start(n, np), 1)
+        policy(policy.machine.start(n, np), 1)
     assert network._log_policy.jitted._cache_size() == before
-    assert policy.probabilities(state, 0).shape == (2, 200)
+    assert policy(state, 0).shape == (2, 200)
 
 
 # --- folders ----------------------------------------------------------------------------

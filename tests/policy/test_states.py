@@ -73,7 +73,7 @@ def test_players_that_are_none_or_of_another_game_are_refused() -> None:
     class Network:
         machine: Any = dataclasses.field(default_factory=LeducPoker)
 
-        def probabilities(self, state: object, player: int) -> None:
+        def __call__(self, state: object, player: int) -> None:
             raise AssertionError
 
     wrong: list[tuple[Any, str]] = [

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from jaxgadget.games.machine import StateMachine
-from jaxgadget.games.public_state import Probabilities
+from jaxgadget.games.machine import StateMachine, StateStrategy
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.states import states_at
 
 
-def probabilities_of(policy: Policy) -> Probabilities:
+def probabilities_of(policy: Policy) -> StateStrategy:
     """The strategy of states that a policy of a whole tree, one lane, describes."""
     tree = policy.histories
     assert isinstance(tree.game, StateMachine)
