@@ -22,7 +22,7 @@ from jaxgadget.games.machine import StateMachine, StateStrategy
 from jaxgadget.learn.continuations import Continuations, Learned
 from jaxgadget.learn.estimators import state_v_trace
 from jaxgadget.learn.options import check_number
-from jaxgadget.learn.rollouts import Rollouts, play, play_by, take_chosen
+from jaxgadget.learn.rollouts import Rollouts, play, states_along, take_chosen
 from jaxgadget.learn.trainer import Carried, Stateless
 from jaxgadget.networks.perceptron import PerceptronShape, Weights, evaluate
 from jaxgadget.policy.network import log_policy, state_policy, with_seat
@@ -33,6 +33,9 @@ CRITIC = "critic"
 
 DIRECTIONS = "directions"
 """Name of those of learned continuations."""
+
+BRANCHES = 4
+"""Games that branch off one game of exploration, which are played to their end to know their steps."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -157,54 +160,51 @@ class CriticTask:
 class BranchLesson(CriticTask, Stateless):
     """The `Lesson` of a critic by branching: an unbiased target for one pair of continuations a game.
 
-    A game follows a mixture of the policy and uniform play, with a random share for each player, up to a
-    random step, and then a random pair of continuations to its end. The value of this pair at the state of
-    the step is the expected return.
+    Games of exploration follow a mixture of the policy and uniform play, with a random share for each player.
+    From random ones of their steps, each as probable as the others of its game, other games go on with random
+    numbers of their own, under a random pair of continuations, to their end. The value of this pair at the
+    state of the step is the expected return.
     """
 
     def loss(self, weights: Weights, carried: Carried, step: jax.Array) -> jax.Array:
         """Mean squared error over the games of a step, in units of `scale`²."""
-        inputs, entries, returns, goes_on = self.branch(weights, step)
+        inputs, entries, returns = self.branch(weights, step)
         table = evaluate(self.shape, weights[CRITIC], inputs)
         size = self.continuations.size
         values = jnp.take_along_axis(table, (entries[0] * size + entries[1])[:, None], axis=1)[:, 0]
-        squares = jnp.where(goes_on, jnp.square(values - returns), 0)
-        error = jnp.sum(squares) / jnp.maximum(jnp.sum(goes_on), 1).astype(jnp.float32)
-        key = jax.random.fold_in(jax.random.fold_in(self.key, step), 4)
+        error = jnp.mean(jnp.square(values - returns))
+        key = jax.random.fold_in(jax.random.fold_in(self.key, step), 5)
         return self.with_directions(error, weights, key)
 
-    def branch(self, weights: Weights, step: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    def branch(self, weights: Weights, step: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """One state of each game of a step, with a target.
 
         Returns:
-          `[n, 2F]` inputs, `[2, n]` both players' continuations, `[n]` returns in units of `scale`, and `[n]`
-          a mask of the games that are not over at this step.
+          `[n, 2F]` inputs, `[2, n]` both players' continuations, and `[n]` returns in units of `scale`.
         """
         n, key = self.batch_size, jax.random.fold_in(self.key, step)
-        keys = [jax.random.fold_in(key, number) for number in range(4)]
-        branched = jax.random.randint(keys[0], (n,), 0, self.machine.max_moves)
+        keys = [jax.random.fold_in(key, number) for number in range(5)]
+        count = -(-n // BRANCHES)
+        share = jax.random.uniform(keys[2], (2, count))
+        explored = play(self.machine, self.mixed(share), keys[4], jnp.int32(0), count)
+        game = jnp.arange(n, dtype=jnp.int32) % count
+        branched = draw_steps(keys[0], is_alive(explored)[:, game])
+        start = jax.tree.map(
+            lambda x: jnp.moveaxis(x[branched, ..., game], 0, -1), states_along(self.machine, explored)
+        )
         entries = jax.random.randint(keys[1], (2, n), 0, self.continuations.size)
-        share = jax.random.uniform(keys[2], (2, n))
         directions = jax.lax.stop_gradient(weights.get(DIRECTIONS, {}))
         network = state_policy(self.machine, self.policy_shape, self.policy)
 
-        def policy_at(move: jax.Array) -> StateStrategy:
-            mixed = self.mixed(share)
+        def continued(state: Any, player: int) -> jax.Array:
+            legal = jnp.asarray(self.machine.legal(state, player)).T
+            inputs = with_seat(jnp.asarray(self.machine.features(state, player)).T, player)
+            every = self.continuations(directions, network(state, player).T, inputs, legal)
+            return jnp.take_along_axis(every, entries[player][:, None, None], axis=1)[:, 0].T
 
-            def probabilities(state: Any, player: int) -> jax.Array:
-                legal = jnp.asarray(self.machine.legal(state, player)).T
-                inputs = with_seat(jnp.asarray(self.machine.features(state, player)).T, player)
-                every = self.continuations(directions, network(state, player).T, inputs, legal)
-                continued = jnp.take_along_axis(every, entries[player][:, None, None], axis=1)[:, 0]
-                return jnp.where(move < branched, mixed(state, player), continued.T)
-
-            return probabilities
-
-        games = play_by(self.machine, policy_at, keys[3], jnp.int32(0), n)
-        row = jnp.arange(n)
-        inputs = games.features[branched, :, row].reshape(n, -1).astype(jnp.float32)
-        goes_on = is_alive(games)[branched, row]
-        return inputs, entries, self.returns(games), goes_on
+        games = play(self.machine, continued, keys[3], jnp.int32(0), n, start=start)
+        inputs = jnp.concatenate([games.features[0, player] for player in (0, 1)], axis=-1)
+        return inputs.astype(jnp.float32), entries, self.returns(games)
 
 
 @jax.tree_util.register_dataclass
@@ -258,6 +258,12 @@ class VTraceLesson(CriticTask):
             rho_bar=method.rho_bar,
             c_bar=method.c_bar,
         )
+
+
+def draw_steps(key: jax.Array, alive: jax.Array) -> jax.Array:
+    """`[n]` a step of each game, all before its end with equal probability, given the mask `[T, n]`."""
+    length = jnp.sum(alive, axis=0, dtype=jnp.int32)
+    return jax.random.randint(key, length.shape, 0, length)
 
 
 def is_alive(games: Rollouts) -> jax.Array:

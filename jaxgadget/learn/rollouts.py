@@ -7,7 +7,6 @@ independent of the number of games in the batch.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -81,42 +80,32 @@ def play(
     first: jax.Array,
     n: int,
     mesh: Mesh | None = None,
-) -> Rollouts:
-    """Plays the games `first` to `first + n - 1` by one policy, for use inside `jit`; see `play_by`."""
-    return play_by(machine, lambda step: policy, key, first, n, mesh)
-
-
-def play_by(
-    machine: StateMachine[Any],
-    policy_at: Callable[[jax.Array], StateStrategy],
-    key: jax.Array,
-    first: jax.Array,
-    n: int,
-    mesh: Mesh | None = None,
+    start: Any = None,
 ) -> Rollouts:
     """Plays the games `first` to `first + n - 1`, for use inside `jit`.
 
     Args:
       machine: the rules.
-      policy_at: both players' policy for the moves of a step.
+      policy: both players' policy.
       key: random key.
       first: index of the first game.
       n: number of games.
       mesh: devices over which the games are split, with the single axis `batch`; None for one device.
+      start: the states of the games before their first move; by default the initial state.
     """
     index = first + jnp.arange(n, dtype=jnp.int32)
     keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, index)
     uniform = jax.vmap(lambda k: jax.random.uniform(k, (machine.max_moves, 3)))(keys)
 
-    def move(state: Any, step: tuple[jax.Array, jax.Array]) -> tuple[Any, dict[str, jax.Array]]:
-        """A step of all games, given its number and `[3, n]` uniform numbers."""
+    def move(state: Any, uniform: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
+        """A step of all games, given `[3, n]` uniform numbers."""
         with numpy_promotion():
-            return _move(machine, policy_at(step[0]), state, step[1])
+            return _move(machine, policy, state, uniform)
 
     with numpy_promotion():
-        start = jax.tree.map(lambda x: split(jnp.asarray(x), mesh, -1), machine.start(n, jnp))
-    numbers = jnp.arange(machine.max_moves, dtype=jnp.int32)
-    end, steps = jax.lax.scan(move, start, (numbers, split(uniform.transpose(1, 2, 0), mesh, -1)))
+        start = machine.start(n, jnp) if start is None else start
+        start = jax.tree.map(lambda x: split(jnp.asarray(x), mesh, -1), start)
+    end, steps = jax.lax.scan(move, start, split(uniform.transpose(1, 2, 0), mesh, -1))
     with numpy_promotion():
         returns = machine.returns(end).astype(jnp.float32)
     return Rollouts(returns=returns, **steps)
@@ -135,10 +124,7 @@ def _move(
     outcome = jnp.full(actor.shape, -1, jnp.int32)
     if machine.num_outcomes:
         outcome = jnp.where(actor == CHANCE, draw(machine.chance(state), uniform[2]), outcome)
-    after, _ = machine.step(state, jnp.stack([*moves, outcome]))
-    is_over = actor == TERMINAL
-    after = jax.tree.map(lambda new, old: jnp.where(is_over, old, new).astype(old.dtype), after, state)
-    return after, {
+    return _advance(machine, state, jnp.stack([*moves, outcome])), {
         "features": jnp.stack(features),
         "legal": jnp.stack(legal),
         "probability": jnp.stack(probability),
@@ -146,6 +132,29 @@ def _move(
         "acting": jnp.stack(acting),
         "outcome": outcome.astype(jnp.int16),
     }
+
+
+def _advance(machine: StateMachine[Any], state: Any, moves: jax.Array) -> Any:
+    """The states after moves `[3, n]`; games that are over keep theirs."""
+    after, _ = machine.step(state, moves)
+    is_over = machine.actor(state) == TERMINAL
+    return jax.tree.map(lambda new, old: jnp.where(is_over, old, new).astype(old.dtype), after, state)
+
+
+def states_along(machine: StateMachine[Any], games: Rollouts) -> Any:
+    """The states before each move of games from the initial state, for use inside `jit`.
+
+    Fields have the axes of the state after that of the T moves, so that the n games come last.
+    """
+    moves = jnp.concatenate([games.action, games.outcome[:, None]], axis=1).astype(jnp.int32)
+
+    def move(state: Any, moves: jax.Array) -> tuple[Any, Any]:
+        with numpy_promotion():
+            return _advance(machine, state, moves), state
+
+    with numpy_promotion():
+        start = jax.tree.map(jnp.asarray, machine.start(moves.shape[-1], jnp))
+    return jax.lax.scan(move, start, moves)[1]
 
 
 def draw(probability: jax.Array, uniform: jax.Array) -> jax.Array:

@@ -16,7 +16,15 @@ from jaxgadget.games.game import SIMULTANEOUS
 from jaxgadget.games.machine import StateMachine
 from jaxgadget.learn.continuations import Biased, Continuations, Learned, action_weights
 from jaxgadget.learn.critic import NetworkCritic, critic_shape, load_critic, train_critic
-from jaxgadget.learn.critic_lesson import CRITIC, DIRECTIONS, BranchLesson, CriticTask, VTrace, VTraceLesson
+from jaxgadget.learn.critic_lesson import (
+    CRITIC,
+    DIRECTIONS,
+    BranchLesson,
+    CriticTask,
+    VTrace,
+    VTraceLesson,
+    draw_steps,
+)
 from jaxgadget.learn.options import TrainerConfig
 from jaxgadget.learn.rollouts import Rollouts, play
 from jaxgadget.networks.perceptron import Weights, evaluate, initial_weights
@@ -106,15 +114,15 @@ def test_targets_by_branching_are_unbiased(name: str, kind: str) -> None:
     with precision(np.float32):
         made, weights = task(policy, kind, 40_000)
         lesson = BranchLesson(**vars(made))
-        inputs, entries, returns, acts = map(np.asarray, jax.jit(lesson.branch)(weights, jnp.int32(3)))
-    decisions, found = find_states(machine, tree, inputs[acts])
+        inputs, entries, returns = map(np.asarray, jax.jit(lesson.branch)(weights, jnp.int32(3)))
+    decisions, found = find_states(machine, tree, inputs)  # none of them at the end of a game
     assert len(decisions) == len(np.unique(found))  # exploration reaches every state
     exact = ExactValues(table(policy, tree, made.continuations, weights))(tree, decisions)
     squared = dataclasses.replace(tree, payoff=tree.payoff**2, cache={})
     squares = ExactValues(table(policy, squared, made.continuations, weights))(squared, decisions)
-    cell = (found * size + entries[0, acts]) * size + entries[1, acts]
+    cell = (found * size + entries[0]) * size + entries[1]
     count = np.bincount(cell, minlength=exact.size)
-    mean = np.bincount(cell, 2 * returns[acts], minlength=exact.size) / np.maximum(count, 1)
+    mean = np.bincount(cell, 2 * returns, minlength=exact.size) / np.maximum(count, 1)
     variance = np.maximum(squares - exact**2, 1e-9).ravel()
     enough = count * variance >= 3
     score = (mean - exact.ravel())[enough] * np.sqrt((count / variance)[enough])
@@ -122,6 +130,15 @@ def test_targets_by_branching_are_unbiased(name: str, kind: str) -> None:
     assert np.abs(score).max() < 4.5
     assert np.square(score).mean() < 1.5
     assert np.ptp(exact, axis=(1, 2)).max() > 0.2  # continuations differ
+
+
+def test_each_step_that_happened_is_as_probable_as_the_others_of_its_game() -> None:
+    length = np.tile([1, 2, 5, 3], 10_000)
+    step = np.asarray(draw_steps(jax.random.key(0), jnp.asarray(np.arange(5)[:, None] < length)))
+    for steps in (1, 2, 3, 5):
+        count = np.bincount(step[length == steps])
+        np.testing.assert_allclose(count, 10_000 / steps, atol=4.5 * 50)
+        assert len(count) == steps
 
 
 @pytest.mark.parametrize(("name", "kind"), [(GAMES[0], "learned"), (GAMES[1], "biased")])
