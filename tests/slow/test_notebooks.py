@@ -98,9 +98,9 @@ def execute(notebook: NotebookNode, folder: pathlib.Path) -> None:
         ).execute(env=env)
 
 
-def test_there_are_ten() -> None:
+def test_there_are_eleven() -> None:
     numbers = sorted(int(path.name.split("_")[0]) for path in NOTEBOOKS)
-    assert numbers == [*range(1, 11)]
+    assert numbers == [*range(1, 12)]
     listed = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert [path.name for path in NOTEBOOKS if f"]({path.name})" not in listed] == []
 
