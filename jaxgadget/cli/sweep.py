@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +24,9 @@ from jaxgadget.cli.options import (
 from jaxgadget.core.solver import Solver
 from jaxgadget.util.accelerators import share_gpus
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 SWEEP_EXAMPLES = """\
 Examples:
 
@@ -33,6 +36,8 @@ Examples:
 cfr-spread:10 --blueprint draws:5 --seed 0 --seed 1 --gadget resolving --iterations 1000 --plot flops.png`
 
 `jaxgadget sweep kuhn --game kuhn_poker --workers 4`
+
+`jaxgadget sweep kuhn --report kuhn.html`
 
 `jaxgadget sweep flops --game leduc_poker --workers 20 --slurm partition=cpu,time=2:00:00,cpus-per-task=4`
 """
@@ -45,7 +50,7 @@ class SweepOptions(FormOptions, PlayerOptions):
     Attributes:
       folder: folder of finished pieces. The same command computes missing pieces, or waits for other
         processes that compute them.
-      game: a game, as for `refine`.
+      game: a game, as for `refine`. Without one, only the rows in the folder are read.
       cut: start of the subgames, as for `refine`, in all games without their own cut; `GAME:CUT` is the cut
         of one game, such as `leduc_poker:flop`.
       blueprint: a blueprint, as for `refine`; also `cfr-spread:COUNT[:N]`, averages of one run of CFR of N
@@ -57,7 +62,7 @@ class SweepOptions(FormOptions, PlayerOptions):
     """
 
     folder: pathlib.Path = dataclasses.field(metadata={"argument": True, "metavar": "FOLDER"})
-    game: tuple[str, ...] = option(metavar="GAME")
+    game: tuple[str, ...] = option((), metavar="GAME", default="read the folder")
     cut: tuple[str, ...] = option((), metavar="CUT", default="each game's first named cut, otherwise depth:1")
     blueprint: tuple[str, ...] = option(("cfr-spread:25", "draws:20"), metavar="SPEC")
     order: tuple[str, ...] = option((), metavar="K", default="common knowledge")
@@ -97,10 +102,12 @@ class SweepOutput(PlotOutput):
       parquet: write all rows as Parquet.
       plot: draw refined against blueprint exploitability, with a panel for every game, cut and number of
         iterations, as .png, .svg or .pdf.
+      report: write a page with all rows, to sort, filter and plot, an HTML file.
     """
 
     csv: pathlib.Path | None = None
     parquet: pathlib.Path | None = None
+    report: pathlib.Path | None = None
 
 
 class SweepCommand(JaxCommand):
@@ -131,15 +138,20 @@ def sweep(
     Finished pieces are stored in FOLDER, so that the same command resumes after an interruption, and several
     processes may share a folder. Prints a summary for every game, cut and player.
     """
-    check_solver(context, solver)
     output.check()
+    if not grid.game:
+        _refuse_settings(context)
+        from jaxgadget.sweeping.sweep import read_sweep
+
+        _report(grid.folder, read_sweep(grid.folder), output)
+        return
+    check_solver(context, solver)
     models.parse()
     knowledge = [knowing.make(context, order) for order in grid.order or [None]]
     slurm = _slurm_options(work.slurm, work.workers)
     from jaxgadget.games.registry import load
     from jaxgadget.opponents.opponent import Opponent
     from jaxgadget.policy.blueprints import DRAWS, parse_blueprint
-    from jaxgadget.report import sweeps
     from jaxgadget.sweeping.grid import SweepGrid
     from jaxgadget.sweeping.sweep import describe_finished
     from jaxgadget.sweeping.sweep import sweep as run_sweep
@@ -179,6 +191,19 @@ def sweep(
             workers=work.workers,
             locks=False if work.no_locks else None,
         )
+    _report(grid.folder, rows, output)
+
+
+def _refuse_settings(context: typer.Context) -> None:
+    """Raises ValueError for settings of a sweep without a game."""
+    used = {"folder", "game", *(field.name for field in dataclasses.fields(SweepOutput))}
+    refuse_unused(context, "without --game, which reads the folder", *(set(context.params) - used))
+
+
+def _report(folder: pathlib.Path, rows: pd.DataFrame, output: SweepOutput) -> None:
+    """Writes the files and prints the tables."""
+    from jaxgadget.report import sweeps
+
     files = (
         (output.csv, sweeps.write_csv),
         (output.parquet, sweeps.write_parquet),
@@ -187,8 +212,14 @@ def sweep(
     for path, write in files:
         if path is not None:
             write(rows, path)
-    output.write_json(sweeps.sweep_record(grid.folder, rows))
-    output.print((sweeps.sweep_tables(rows), sweeps.sweep_notes(grid.folder, rows)))
+    if output.report is not None:
+        from jaxgadget.explorer.page import report
+        from jaxgadget.sweeping.store import TIMES
+
+        kept = rows.drop(columns=["piece", "piece_rows", *TIMES])
+        report(kept, title=f"Sweep in {folder.name}").save(output.report)
+    output.write_json(sweeps.sweep_record(folder, rows))
+    output.print((sweeps.sweep_tables(rows), sweeps.sweep_notes(folder, rows)))
     exit_if_undefined(rows["failure"].dropna().tolist(), len(rows))
 
 

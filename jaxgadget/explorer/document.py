@@ -14,13 +14,13 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jaxgadget.explorer.nodes import Nodes, find_nodes
 from jaxgadget.explorer.sources import Source
-from jaxgadget.explorer.subgames import describe_subgames
+from jaxgadget.explorer.subgames import describe_spot, describe_subgames
 from jaxgadget.explorer.values import Numbers, find_numbers
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
 from jaxgadget.holdem.betting import PLAYERS
@@ -28,6 +28,9 @@ from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.memory import megabytes
 from jaxgadget.util.records import jsonable
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMAT, VERSION = "jaxgadget explorer", 1
 
@@ -124,14 +127,23 @@ def make_document(
         check_whole_number("depth", depth, 0)
     chunks = _Chunks(max_bytes)
     views = [_make_view(source.take(lanes), chunks, depth, below) for source in sources]
-    header = {
+    title = title or (sources[0].title if len(sources) == 1 else f"{len(sources)} results")
+    return Document(_header(title) | {"views": views}, tuple(chunks.chunks))
+
+
+def make_report(rows: pd.DataFrame, title: str) -> Document:
+    """A document of rows of numbers alone, such as those of a sweep; columns without any are omitted."""
+    table = {**_rows_of(rows), "lanes": []}
+    return Document(_header(title) | {"views": [], "sweep": table}, ())
+
+
+def _header(title: str) -> dict[str, Any]:
+    return {
         "format": FORMAT,
         "version": VERSION,
         "written_by": f"jaxgadget {version('jaxgadget')}",
-        "title": title or (sources[0].title if len(sources) == 1 else f"{len(sources)} results"),
-        "views": views,
+        "title": title,
     }
-    return Document(header, tuple(chunks.chunks))
 
 
 def _make_view(source: Source, chunks: _Chunks, depth: int | None, below: str) -> dict[str, Any]:
@@ -189,19 +201,26 @@ def _make_view(source: Source, chunks: _Chunks, depth: int | None, below: str) -
         "table": _table(source),
         "frames": frames,
         "values": values,
-        "refined": [
-            {
-                "player": refinement.player,
-                "cut": refinement.forest.cut.name,
-                "chunks": {
-                    str(refinement.blueprint.num_lanes + lane): chunks.add(record)
-                    for lane, record in enumerate(describe_subgames(nodes, refinement, number_of))
-                },
-            }
-            for refinement in source.refinements
-        ],
+        "refined": _refined(source, nodes, number_of, chunks),
     }
     return view
+
+
+def _refined(source: Source, nodes: Nodes, number_of: IntArray, chunks: _Chunks) -> list[dict[str, Any]]:
+    """Records of the subgames of refinements, in chunks."""
+    found: list[dict[str, Any]] = []
+    for refinement in source.refinements:
+        records = describe_subgames(nodes, refinement, number_of)
+        first = refinement.blueprint.num_lanes
+        numbers = {str(first + lane): chunks.add(record) for lane, record in enumerate(records)}
+        cut = refinement.forest.cut.name
+        found.append({"player": refinement.player, "cut": cut, "chunks": numbers})
+    if source.spot_refinements:
+        records = map(describe_spot, source.spot_refinements)
+        numbers = {str(1 + lane): chunks.add(record) for lane, record in enumerate(records)}
+        player = source.spot_refinements[0].player
+        found.append({"player": player, "cut": "the start", "chunks": numbers})
+    return found
 
 
 def _evaluated(nodes: Nodes, source: Source) -> Iterator[Numbers]:
@@ -395,6 +414,12 @@ def _scaled(x: FloatArray, unit: float) -> dict[str, Any]:
 def _table(source: Source) -> dict[str, Any] | None:
     if source.table is None:
         return None
-    known = source.table.dropna(axis=1, how="all")
+    return {**_rows_of(source.table), "lanes": list(source.rows)}
+
+
+def _rows_of(table: pd.DataFrame) -> dict[str, Any]:
+    """Columns and rows of a table; missing values are null, and columns without any value are omitted."""
+    known = table.dropna(axis=1, how="all")
+    known = known.astype(object).where(known.notna(), None)
     rows = [[jsonable(value) for value in row] for row in known.itertuples(index=False)]
-    return {"columns": list(map(str, known.columns)), "rows": rows, "lanes": list(source.rows)}
+    return {"columns": list(map(str, known.columns)), "rows": rows}

@@ -15,12 +15,15 @@ import re
 import webbrowser
 from collections.abc import Sequence
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jaxgadget.explorer.document import MAX_BYTES, Document, make_document
+from jaxgadget.explorer.document import MAX_BYTES, Document, make_document, make_report
 from jaxgadget.explorer.sources import find_sources
 from jaxgadget.util.files import atomic_writer
 from jaxgadget.util.memory import megabytes
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MODULES = ("data", "dom", "colors", "model", "grid", "panels", "export", "report", "main")
 """Modules of the page's program, in the order in which they follow each other."""
@@ -106,6 +109,16 @@ def explore(
     return Page(
         make_document(sources, title=title, depth=depth, lanes=lanes, below=below, max_bytes=max_bytes)
     )
+
+
+def report(rows: pd.DataFrame, *, title: str = "Sweep") -> Page:
+    """Makes a page of the rows of a sweep: a table to sort and filter, and a scatter of exploitabilities.
+
+    Args:
+      rows: the rows, from `sweep` or `read_sweep`, or the `table` of any result.
+      title: title of the page.
+    """
+    return Page(make_report(rows, title))
 
 
 def _packed(record: Any) -> str:

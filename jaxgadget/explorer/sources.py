@@ -41,6 +41,7 @@ class Source:
       table: rows of numbers about lanes, None if there are none.
       rows: the lane of each row of the table.
       refinements: refinements of these lanes: first their blueprints, then their results.
+      spot_refinements: the same for a spot of hold'em, one for each lane after its blueprint.
     """
 
     title: str
@@ -52,6 +53,7 @@ class Source:
     table: pd.DataFrame | None = None
     rows: tuple[int, ...] = ()
     refinements: tuple[Refinement, ...] = ()
+    spot_refinements: tuple[SpotRefinement, ...] = ()
 
     def take(self, lanes: Sequence[int | str] | None) -> Source:
         """Some of the lanes, by number or label, and those that they are compared with.
@@ -75,6 +77,7 @@ class Source:
             table=None if self.table is None else self.table.iloc[kept],
             rows=tuple(place[self.rows[row]] for row in kept),
             refinements=() if len(needed) < self.policy.num_lanes else self.refinements,
+            spot_refinements=() if len(needed) < self.policy.num_lanes else self.spot_refinements,
         )
 
     def _numbers_of(self, lane: int | str) -> list[int]:
@@ -220,17 +223,19 @@ def _of_spot_refinements(refinements: Sequence[SpotRefinement], title: str) -> l
     from jaxgadget.gadgets.gadget import describe
 
     first = refinements[0]
-    tree = first.policy.tree
+    count = len(refinements)
     labels = tuple(describe(each.gadget) for each in refinements)
-    stacked = Policy.stack([each.policy for each in refinements], tree=tree)
+    policies = [first.blueprint, *(each.policy for each in refinements)]
+    rows = [np.concatenate([each.probabilities[player] for each in policies], axis=1) for player in (0, 1)]
     return [
         Source(
             title=title or f"{first.spot.board}: re-solved",
-            policy=dataclasses.replace(stacked, labels=labels),
-            groups=("refined",) * len(labels),
-            base=(-1,) * len(labels),
+            policy=Policy(first.blueprint.tree, (rows[0], rows[1]), (*first.blueprint.labels, *labels)),
+            groups=("blueprint",) + ("refined",) * count,
+            base=(-1,) + (0,) * count,
             spot=first.spot,
             table=pd.DataFrame([each.to_row() for each in refinements]).drop(columns=["board"]),
-            rows=tuple(range(len(labels))),
+            rows=tuple(range(1, count + 1)),
+            spot_refinements=tuple(refinements),
         )
     ]

@@ -12,6 +12,7 @@ from jaxgadget.policy.policy import Policy
 from jaxgadget.report.names import short_names
 from jaxgadget.subgames.prepare import prepare
 from jaxgadget.subgames.refine import Refinement
+from jaxgadget.subgames.spots import SpotRefinement
 from jaxgadget.tree.hands import find_hands
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arrays import FloatArray, IntArray
@@ -76,6 +77,44 @@ def describe_subgames(nodes: Nodes, refinement: Refinement, number_of: IntArray)
         ]
         records.append({"subgames": rows, "roots": entries})
     return records
+
+
+def describe_spot(refinement: SpotRefinement) -> dict[str, Any]:
+    """The same record for a spot of hold'em, a single subgame; the opponent's roots are hands, in chips."""
+    spot, other = refinement.spot, 1 - refinement.player
+    promised, refined = spot.pot - refinement.alternative, spot.pot - refinement.best_response
+    margin, mass = refined - promised, spot.compatible[other] / spot.weight_of_pairs
+    shown = np.flatnonzero(~np.isnan(margin))
+    shown = shown[np.argsort(margin[shown], kind="stable")]
+    weights = spot.range_weights[other]
+    names = spot.hand_names
+    gain = float(np.nansum(weights * mass * margin))
+    return {
+        "subgames": [
+            {
+                "subgame": 0,
+                "node": 0,
+                "value": _number(refinement.gadget_value),
+                "gap": _number(refinement.gap),
+                "margin": _number(refinement.margin),
+                "gain": _number(gain),
+                "decision": True,
+            }
+        ],
+        "roots": [
+            [
+                {
+                    "name": names[hand],
+                    "reach": _number(weights[hand]),
+                    "mass": _number(mass[hand]),
+                    "promised": _number(promised[hand]),
+                    "refined": _number(refined[hand]),
+                    "margin": _number(margin[hand]),
+                }
+                for hand in shown.tolist()
+            ]
+        ],
+    }
 
 
 def _refined_values(refinement: Refinement) -> FloatArray:

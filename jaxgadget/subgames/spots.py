@@ -77,8 +77,8 @@ class SpotRefinement(Explorable):
       spot: the spot.
       player: the resolving player.
       gadget: the gadget.
-      policy: policy of `public_tree(spot)`: the refined strategy, and the opponent's blueprint, or a uniform
-        strategy if it is unknown.
+      blueprint: policy of `public_tree(spot)`: both players' blueprints, or uniform strategies if unknown.
+      policy: the same with the refined strategy of the player.
       alternative: `[H]` value promised to the opponent with each hand, in expected chips, or its
         best-response value if the gadget makes no promise; NaN for hands that it cannot have.
       best_response: `[H]` the opponent's best-response value against the refined strategy, in the same form.
@@ -102,6 +102,7 @@ class SpotRefinement(Explorable):
     spot: Spot
     player: int
     gadget: Gadget
+    blueprint: Policy
     policy: Policy
     alternative: FloatArray
     best_response: FloatArray
@@ -461,6 +462,7 @@ class _RefinedBatches(SpotBatches[list[SpotRefinement]]):
                     spot=spot,
                     player=self._player,
                     gadget=gadget,
+                    blueprint=blueprint,
                     policy=_assemble(blueprint, self._player, arrays["strategy"][lane], gadget),
                     alternative=arrays["alternative"][lane],
                     best_response=arrays["best_response"][lane],
@@ -636,6 +638,7 @@ def _conclude(
         spot=spot,
         player=player,
         gadget=gadget,
+        blueprint=blueprint,
         policy=_assemble(blueprint, player, strategy, gadget),
         alternative=alternative,
         best_response=response,

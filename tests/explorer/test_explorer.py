@@ -11,11 +11,13 @@ from typing import Any
 
 import jsonschema
 import numpy as np
+import pandas as pd
 import pytest
 
 import jaxgadget as jg
 from jaxgadget.explorer.document import Document, make_document
 from jaxgadget.explorer.nodes import find_nodes
+from jaxgadget.explorer.page import report
 from jaxgadget.explorer.sources import find_sources
 from jaxgadget.explorer.values import find_numbers
 from jaxgadget.util.players import sign_of
@@ -203,9 +205,17 @@ def test_the_page_runs_no_text_of_a_file_and_reads_no_network(kuhn: jg.HistoryTr
     page = jg.explore(jg.Policy(kuhn, policy.probabilities, (label,)), title="<b>&")
     assert label not in page.html and "<title>&lt;b&gt;&amp;</title>" in page.html
     assert "default-src 'none'" in page.html and "connect-src" not in page.html
-    assert not re.findall(r"https?://(?!json-schema)", page.html)
+    assert not re.findall(r"https?://(?!www.w3.org/2000/svg)", page.html)
     assert "innerHTML" not in page.html and "eval(" not in page.html
     assert "<iframe srcdoc=" in page._repr_html_()
+
+
+def test_a_report_has_its_documented_form() -> None:
+    rows = pd.DataFrame({"game": ["a", "b"], "refined_exploitability": [0.1, math.nan], "seed": [None, None]})
+    document = report(rows, title="Rows").document
+    check(document)
+    assert document.header["sweep"]["columns"] == ["game", "refined_exploitability"]
+    assert document.header["sweep"]["rows"] == [["a", 0.1], ["b", None]]
 
 
 def test_files_are_explored_by_name(kuhn: jg.HistoryTree, tmp_path: pathlib.Path) -> None:

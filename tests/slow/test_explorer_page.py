@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import jaxgadget as jg
+from jaxgadget.explorer.page import report
 from tests.trees import tree_of
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -349,6 +351,40 @@ def test_keys_links_and_search(browser: Browser) -> None:
     assert browser.run("return document.getElementById('keys').open")
     browser.open(jg.explore(RESULTS["policies"]()), "line=nowhere&policy=99&select=<b>")
     assert browser.node() == 0 and browser.log() == []
+
+
+def test_the_report_of_a_sweep_is_sorted_filtered_and_clicked(browser: Browser) -> None:
+    rows = pd.DataFrame(
+        {
+            "game": "kuhn_poker",
+            "cut": "depth:1",
+            "player": [0, 1, 0, 1],
+            "blueprint": ["cfr:1", "cfr:1", "uniform", "<b>"],
+            "gadget": ["resolving", "max-margin", "resolving", "max-margin"],
+            "prior": "none",
+            "blueprint_exploitability": [0.4, 0.3, 0.2, 0.1],
+            "refined_exploitability": [0.01, 0.04, 0.02, 0.0],
+        }
+    )
+    page = report(rows, title="Four rows")
+    browser.open(page)
+    order = "return [...document.querySelectorAll('[data-row]')].map(e => Number(e.dataset.row))"
+    assert browser.run(order) == [0, 1, 2, 3]
+    browser.click("[data-sort='refined_exploitability']")
+    assert browser.run(order) == [3, 0, 2, 1]
+    browser.click("[data-sort='refined_exploitability']")
+    assert browser.run(order) == [1, 2, 0, 3]
+    browser.run(
+        "const s = document.getElementById('filter'); s.value = 'cfr:1'; s.dispatchEvent(new Event('input'))"
+    )
+    assert browser.run(order) == [1, 0]
+    assert browser.run("return document.querySelectorAll('[data-point]').length") == 2
+    browser.run("document.querySelector('[data-point=\"1\"]').dispatchEvent(new Event('mouseenter'))")
+    assert "max-margin" in browser.text(".hover") and "0.3" in browser.text(".hover")
+    browser.run("document.querySelector('[data-point=\"1\"]').dispatchEvent(new Event('click'))")
+    command = browser.text(".command")
+    assert command.startswith("jaxgadget refine kuhn_poker --cut depth:1 --player 1 --blueprint cfr:1")
+    assert browser.log() == []
 
 
 def test_exports(browser: Browser) -> None:

@@ -27,9 +27,14 @@ function css(rgb) {
 export function actionColor(action) {
   if (action.kind === "fold") return "#7FA9D1";
   if (action.kind === "passive") return "#3A9276";
-  if (action.kind === "all-in") return "#6B2A55";
+  if (action.kind === "all-in") return "#8A3A70";
   if (action.kind === "bet") return css(between(BETS, action.size ?? 0.5));
-  return OTHERS[action.id % OTHERS.length];
+  return otherColor(action.id);
+}
+
+/** @param {number} index */
+export function otherColor(index) {
+  return OTHERS[index % OTHERS.length];
 }
 
 /**

@@ -64,6 +64,6 @@ export function cellText(value) {
   if (typeof value !== "number") return Array.isArray(value) ? value.map(cellText).join(", ") : String(value);
   if (Number.isInteger(value)) return String(value).replace("-", "−");
   const size = Math.abs(value);
-  const text = size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : value.toPrecision(4);
-  return text.replace("-", "−");
+  const text = size < 1e-3 || size >= 1e6 ? value.toExponential(2) : String(Number(value.toPrecision(4)));
+  return text.replaceAll("-", "−");
 }

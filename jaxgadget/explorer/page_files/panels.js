@@ -5,6 +5,7 @@ import { chunk, lineOf, moveTo, pathTo } from "./data.js";
 import { cellText, element, percent, shortText, valueText } from "./dom.js";
 import { stripes } from "./grid.js";
 import { cellsOf, change, infoOf } from "./model.js";
+import { drawScatter } from "./report.js";
 
 const MANY = 12;
 
@@ -415,6 +416,7 @@ export function drawResults(view, lane, order, sortBy, go) {
   );
   const same = fixed.filter(({ column }) => table.rows[0][column] !== null).map(({ name, column }) => `${name.replaceAll("_", " ")} ${cellText(table.rows[0][column])}`);
   return element("div", {}, [
+    drawScatter(table, table.rows.map((_, index) => index), table.lanes.indexOf(lane), (row) => go(table.lanes[row])),
     element("p", { class: "note", text: [view.message, same.join(", ")].filter(Boolean).join(". ") }),
     element("div", { class: "scroll" }, [element("table", { class: "list results" }, [head, ...body])]),
   ]);
@@ -462,36 +464,46 @@ export async function drawSubgames(view, refined, lane, shown, order, sortBy, go
       element("button", { class: `sort${order.column === name ? " on" : ""}`, text: name, onclick: () => sortBy(name) }),
     ]),
   ));
-  const body = rows.map((row) =>
-    element("tr", { class: `go${row.subgame === shown ? " selected" : ""}`, tabindex: 0, "data-subgame": row.subgame, onclick: () => go(row) }, [
-      element("td", {}, [
-        element("div", { text: `${row.subgame}` }),
-        element("div", { class: "sub", text: row.node >= 0 ? lineOf(view, row.node) : "" }),
-      ]),
+  const body = rows.map((row) => {
+    const numbers = element("tr", {}, [
+      element("td", { text: String(row.subgame) }),
       ...columns.slice(1).map(([name]) => element("td", { class: "number", text: row.decision ? shortText(row[name]) : "–" })),
+    ]);
+    const line = element("tr", {}, [element("td", { colspan: columns.length, class: "sub", text: row.node >= 0 ? lineOf(view, row.node) : "" })]);
+    const chosen = row.subgame === shown ? "selected" : "";
+    return element("tbody", { class: chosen, tabindex: 0, "data-subgame": row.subgame, onclick: () => go(row) }, [
+      numbers,
+      line,
+      row.subgame === shown && element("tr", {}, [element("td", { colspan: columns.length }, [drawRoots(view, refined, record.roots[shown] ?? [])])]),
+    ]);
+  });
+  const note = `Subgames below ${refined.cut}, in ${view.players[refined.player]}'s ${view.unit}; a click shows one.`;
+  return element("div", {}, [
+    element("p", { class: "note", text: note }),
+    element("table", { class: "list subgames" }, [element("thead", {}, [head]), ...body]),
+  ]);
+}
+
+/**
+ * The opponent's entry into a subgame, and what it is promised.
+ * @param {View} view
+ * @param {import("./data.js").Refined} refined
+ * @param {import("./data.js").RootRow[]} roots
+ */
+function drawRoots(view, refined, roots) {
+  const [own, other] = [view.players[refined.player], view.players[1 - refined.player]];
+  const text = `Entry of ${other}. Enters: its own probability of playing here by the blueprint. Promised: ${own}'s value against a best response to the blueprint; now: to the refined strategy.`;
+  return element("div", { class: "roots" }, [
+    element("p", { class: "note", text }),
+    element("table", { class: "list" }, [
+      element("tr", {}, ["state", "enters", "promised", "now", "margin"].map((name, index) => element("th", { text: name, class: index ? "number" : "" }))),
+      ...roots.map((root) =>
+        element("tr", { class: "root" }, [
+          element("td", { text: root.name }),
+          element("td", { class: "number", text: percent(root.reach) }),
+          ...[root.promised, root.refined, root.margin].map((x) => element("td", { class: "number", text: shortText(x) })),
+        ]),
+      ),
     ]),
-  );
-  const parts = [
-    element("p", { class: "note", text: `Subgames below ${refined.cut}, in ${view.players[refined.player]}'s ${view.unit}.` }),
-    element("table", { class: "list subgames" }, [head, ...body]),
-  ];
-  if (shown >= 0) {
-    /** @type {import("./data.js").RootRow[]} */
-    const roots = record.roots[shown] ?? [];
-    parts.push(
-      element("h3", { text: `Entry of ${view.players[1 - refined.player]} into subgame ${shown}` }),
-      element("p", { class: "note", text: "Enters: its probability of playing here by the blueprint. Promised: its value of a best response to the blueprint; now: to the refined strategy, per visit." }),
-      element("table", { class: "list roots" }, [
-        element("tr", {}, ["private state", "enters", "promised", "now", "margin"].map((text, index) => element("th", { text, class: index ? "number" : "" }))),
-        ...roots.map((root) =>
-          element("tr", {}, [
-            element("td", { text: root.name }),
-            element("td", { class: "number", text: percent(root.reach) }),
-            ...[root.promised, root.refined, root.margin].map((x) => element("td", { class: "number", text: shortText(x) })),
-          ]),
-        ),
-      ]),
-    );
-  }
-  return element("div", {}, parts);
+  ]);
 }
