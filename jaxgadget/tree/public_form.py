@@ -23,7 +23,7 @@ def hand_entries(
 
 
 def keep_nodes(groups: Sequence[PublicEnds], kept: BoolArray) -> tuple[PublicEnds, ...]:
-    """Selects the nodes of groups by the mask `kept[n]`; tables that lose nodes form separate groups."""
+    """Selects the nodes of groups by the mask `kept[n]`; tables that keep equally many share a group."""
     parts: list[PublicEnds] = []
     for group in groups:
         inside = kept[group.node]
@@ -33,9 +33,10 @@ def keep_nodes(groups: Sequence[PublicEnds], kept: BoolArray) -> tuple[PublicEnd
             # An operator needs all of its nodes: omitted ones have weight 0.
             parts.append(group._replace(scale=np.where(inside, group.scale, 0.0)))
         else:
-            parts += [
-                PublicEnds(nodes[None, chosen], scales[None, chosen], table[None])
-                for nodes, scales, table, chosen in zip(*group, inside, strict=True)
-                if chosen.any()
-            ]
+            count = inside.sum(axis=1)
+            for size in np.unique(count[count > 0]).tolist():
+                tables = np.flatnonzero(count == size)
+                chosen = inside[tables]
+                nodes, scales = (x[tables][chosen].reshape(-1, size) for x in (group.node, group.scale))
+                parts.append(PublicEnds(nodes, scales, group.pays[tables]))
     return tuple(parts)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -18,10 +19,12 @@ from jaxgadget import (
     refine,
     solve,
 )
+from jaxgadget.games.hands import PublicEnds
 from jaxgadget.subgames.prepare import prepare
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.public_form import keep_nodes
+from jaxgadget.util.arrays import FloatArray
 from tests.hands import alike
 from tests.hands.test_payoff import kuhn_by_operators
 
@@ -76,12 +79,25 @@ def test_operators_have_subgames():
 
 
 def test_only_nodes_below_are_kept():
+    """With their tables; those that keep equally many nodes share a group."""
     tree = alike.public("leduc_poker")
     below = cut(tree, cut(tree, "chance").roots[:3]).root >= 0
-    inside = np.sort(
-        np.concatenate([group.node.ravel() for group in keep_nodes(tree.hands_game.ends, below)])
-    )
-    np.testing.assert_array_equal(inside, tree.nodes.ends[below[tree.nodes.ends]])
+    groups = keep_nodes(tree.hands_game.ends, below)
+    before, after = _payoffs(tree.hands_game.ends), _payoffs(groups)
+    assert sorted(after) == tree.nodes.ends[below[tree.nodes.ends]].tolist()
+    for node, payoff in after.items():
+        np.testing.assert_array_equal(payoff, before[node])
+    assert len(groups) < sum(len(group.pays) for group in groups)
+
+
+def _payoffs(groups: Sequence[PublicEnds]) -> dict[int, FloatArray]:
+    """The payoff of all pairs of hands by node."""
+    return {
+        node: scale * table
+        for group in groups
+        for nodes, scales, table in zip(*group, strict=True)
+        for node, scale in zip(nodes.tolist(), scales.tolist(), strict=True)
+    }
 
 
 def test_cuts():
