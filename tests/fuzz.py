@@ -220,12 +220,16 @@ class Bundle:
         return sum(part.value for part in self.structures)
 
     @functools.cached_property
-    def blueprints(self) -> Policy:
-        """A random blueprint, one with zero or tiny reaches, and one near an equilibrium."""
+    def drawn(self) -> Policy:
+        """A random blueprint, and one with zero or tiny reaches."""
         rng = np.random.default_rng(self.seed)
         drawn = to_policy(self.tree, [random_policy(self.tree, rng, zeros) for zeros in (0.0, 0.35)])
-        named = dataclasses.replace(drawn, labels=("random", "cornered"))
-        return Policy.stack([named, jaxgadget.make_blueprints(self.tree, ["cfr:30"], progress=False)])
+        return dataclasses.replace(drawn, labels=("random", "cornered"))
+
+    @functools.cached_property
+    def blueprints(self) -> Policy:
+        """Those that are drawn, and one near an equilibrium."""
+        return Policy.stack([self.drawn, jaxgadget.make_blueprints(self.tree, ["cfr:30"], progress=False)])
 
     @functools.cached_property
     def _labels(self) -> dict[Label, Label]:
@@ -266,24 +270,36 @@ def accepted_structures(seed: int, count: int, findings: Findings) -> tuple[list
 
 
 def make_bundle(shapes: Sequence[Shape], seed: int, name: str = "") -> Bundle:
-    """Join structures; the seed draws payoffs and chance."""
+    """Join structures: chance picks one first. The seed draws payoffs and chance."""
     joined = side_by_side("structures side by side", shapes)
-    rules = (RandomBets if joined.bets else RandomGame)(joined, seed)
+    return bundle_of(shapes, (RandomBets if joined.bets else RandomGame)(joined, seed), 0, seed, name)
+
+
+def bundle_of(shapes: Sequence[Shape], rules: RandomGame, place: int, seed: int, name: str) -> Bundle:
+    """Structures in one game, apart and together.
+
+    Args:
+      shapes: the structures.
+      rules: the game. Chance picks the structure by the move at `place`; before that, nobody has a choice.
+      place: number of moves before.
+      seed: of the game, blueprints and the sample of checks.
+      name: the arguments that reproduce it.
+    """
     tree, joint, order = enumerate_game(rules), from_rules(rules), histories(rules)
-    drafts: list[tuple[efg.Game, list[list[int]], list[int]]] = []
+    drafts: list[tuple[efg.Game, list[list[int]], list[int], float]] = []
     for number, shape in enumerate(shapes):
-        inside = [k for k, h in enumerate(order) if h[:1] == (number,)]
-        game = _alone(joint, inside, rules.probability[(number,)])
+        inside = [k for k, h in enumerate(order) if h[place : place + 1] == (number,)]
+        first = {k: reach_of_chance(rules, order[k]) for k in inside if len(order[k]) == place + 1}
+        game = _alone(joint, inside, first)
         roots = cuts.depth_roots(game, int(shape.cut.removeprefix("depth:")))
-        drafts.append((game, cuts.components(game, roots), inside))
+        drafts.append((game, cuts.components(game, roots), inside, sum(first.values())))
     all_roots = sorted(
-        inside[h - 1] for _, parts, inside in drafts for h in itertools.chain(*parts)
+        inside[h - 1] for _, parts, inside, _ in drafts for h in itertools.chain(*parts)
     )  # history 0 of a game alone is the joint root
     where = cut(tree, lambda tree: np.array(all_roots))
     subgame_of = dict(zip(where.roots.tolist(), where.subgame.tolist(), strict=True))
     structures: list[Structure] = []
-    for shape, (game, components, inside) in zip(shapes, drafts, strict=True):
-        weight = rules.probability[order[inside[0]]]
+    for shape, (game, components, inside, weight) in zip(shapes, drafts, strict=True):
         most = max(abs(rules.returns.get(order[k], 0.0)) for k in inside) or 1.0
         subgames = [subgame_of[inside[roots[0] - 1]] for roots in components]
         value = find_optimum(game.root, 0, {}, weight * most)
@@ -297,15 +313,21 @@ def find_optimum(root: efg.Node, player: int, floors: efg.Floors, unit: float) -
     return unit * lp.solve(efg.Chance((1 / unit,), (root,)), player, floors).value
 
 
-def _alone(joint: efg.Game, histories: Sequence[int], weight: float) -> efg.Game:
-    """Some histories of the joint game, all of one structure, under a root that leads to these only."""
+def _alone(joint: efg.Game, histories: Sequence[int], first: Mapping[int, float]) -> efg.Game:
+    """Some histories of the joint game, all of one structure, under a root that leads to these only.
+
+    Args:
+      joint: the game.
+      histories: those of the structure, ascending.
+      first: the histories at which it begins, with chance's reach.
+    """
     number = {h: 1 + k for k, h in enumerate(histories)}
-    first, second = (("root", *(states[h] for h in histories)) for states in joint.infostate)
-    top = efg.Chance((weight,), (joint.nodes[histories[0]],))
+    states = tuple(("root", *(states[h] for h in histories)) for states in joint.infostate)
+    top = efg.Chance(tuple(first.values()), tuple(joint.nodes[h] for h in first))
     return efg.Game(
         nodes=(top, *(joint.nodes[h] for h in histories)),
         parent=(0, *(number.get(joint.parent[h], 0) for h in histories)),
-        infostate=(first, second),
+        infostate=(states[0], states[1]),
     )
 
 
@@ -376,7 +398,7 @@ class Outcome:
 
     def lane_name(self, lane: int) -> str:
         gadget, blueprint = divmod(lane, self.blueprint.num_lanes)
-        label = f"{self.blueprint.labels[blueprint]}{_against(self.opponent)}"
+        label = f"{self.blueprint.labels[blueprint]}{against(self.opponent)}"
         return f"{label} | {describe(self.gadgets[gadget])}"
 
 
@@ -404,7 +426,7 @@ def solve_by_cfr(
     return Outcome(
         bundle=bundle,
         player=player,
-        how=f"{algorithm} in {dtype}{_against(opponent)}",
+        how=f"{algorithm} in {dtype}{against(opponent)}",
         gadgets=task.gadgets,
         blueprint=task.blueprint,
         policy=policy,
@@ -420,7 +442,7 @@ def solve_by_cfr(
     )
 
 
-def _against(opponent: Opponent | None) -> str:
+def against(opponent: Opponent | None) -> str:
     return "" if opponent is None else f" against a model with p = {opponent.p}"
 
 
@@ -429,13 +451,9 @@ def solve_by_programs(
 ) -> Outcome:
     """One blueprint, and every gadget with a random prior and ε, by linear programs.
 
-    HiGHS does not accept floors as small as those that an unclipped range may yield.
+    The blueprint and the bracket of the game's value are drawn, too.
     """
-    by_name = [
-        [gadget for gadget in ALL_GADGETS if gadget.name == name and not isinstance(gadget.prior, RangePrior)]
-        for name in GADGETS
-    ]
-    asked = tuple(several[int(rng.integers(len(several)))] for several in by_name)
+    asked = draw_gadgets(rng)
     blueprint = bundle.blueprints.lane(int(rng.integers(bundle.blueprints.num_lanes)))
     half_width = float(rng.choice([0.0, 0.01])) * bundle.unit
     bracket = bundle.value - half_width, bundle.value + half_width
@@ -444,7 +462,7 @@ def solve_by_programs(
     return Outcome(
         bundle=bundle,
         player=player,
-        how=f"lp{_against(opponent)}",
+        how=f"lp{against(opponent)}",
         gadgets=asked,
         blueprint=blueprint,
         policy=result.policy,
@@ -459,6 +477,18 @@ def solve_by_programs(
         half_width=half_width,
         opponent=opponent,
     )
+
+
+def draw_gadgets(rng: np.random.Generator) -> tuple[Gadget, ...]:
+    """Every gadget with a random prior and ε, for linear programs.
+
+    HiGHS does not accept floors as small as those that an unclipped range may yield.
+    """
+    by_name = [
+        [gadget for gadget in ALL_GADGETS if gadget.name == name and not isinstance(gadget.prior, RangePrior)]
+        for name in GADGETS
+    ]
+    return tuple(several[int(rng.integers(len(several)))] for several in by_name)
 
 
 # Checks

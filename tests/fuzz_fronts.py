@@ -1,9 +1,9 @@
 """Fuzzing of further front ends, as in `tests.fuzz`, with bundles of random structures.
 
-- Responses to models in the whole game, and their certificates.
+- Responses to models in the whole game, by histories and by hands, and their certificates.
 - Private subgames: the optimum of each own infostate's gadget game, and the bound of their combination.
-- Games by hands: results of `refine` by hands are checked like those by histories. They need structures of
-  their own, in which all private information is dealt first and all else is public.
+- Games by hands: results of `refine` by hands, against a model too, are checked like those by histories. They
+  need bundles of their own, in which all private information is dealt first and all else is public.
 - Answers to actions off the menu: the certificate is the strategy's guaranteed value in the whole game; those
   that are safe, in games of that kind, keep the promise of every infostate of the opponent.
 - Spots of hold'em: random boards, ranges and stacks, against the enumeration of all pairs of hands and, on
@@ -38,6 +38,7 @@ from jaxgadget.tree.cut import cut, cut_at
 from jaxgadget.tree.hands import hands_of
 from jaxgadget.tree.history import enumerate_game
 from jaxgadget.tree.knowledge import knowledge_cover
+from jaxgadget.tree.tree import Form
 from tests.core.grove import to_policy
 from tests.fuzz import (
     ALL_GADGETS,
@@ -48,6 +49,9 @@ from tests.fuzz import (
     Outcome,
     Structure,
     accepted_structures,
+    against,
+    bundle_of,
+    draw_gadgets,
     examine,
     find_optimum,
     make_bundle,
@@ -59,7 +63,9 @@ from tests.reference.efg import Array, Label, Strategy
 from tests.reference.random_games import (
     RandomGame,
     Shape,
+    after_one_deal,
     random_hands_shape,
+    random_hands_shapes,
     random_policy,
     random_shape,
     with_first_actions,
@@ -81,10 +87,12 @@ def lane_of(rows: Strategy, lane: int, labels: Sequence[Label]) -> dict[Label, A
 # Responses
 
 
-def examine_responses(bundle: Bundle, player: int, findings: Findings) -> None:
-    """Restricted Nash and data-biased responses, by linear programs and by CFR."""
+def examine_responses(bundle: Bundle, player: int, findings: Findings, form: Form = "histories") -> None:
+    """Restricted Nash and data-biased responses, by linear programs and by CFR; by hands one of them."""
     rng = np.random.default_rng([bundle.seed, player])
     model = to_policy(bundle.tree, [random_policy(bundle.tree, rng)])
+    tree = jg.public_tree(bundle.tree) if form == "hands" else bundle.tree
+    kind = "responses by hands" if form == "hands" else "responses"
     rows, share = bundle.rows(model), float(rng.uniform(0.05, 0.95))
     width = _width(bundle)
     bracket = bundle.value - width, bundle.value + width
@@ -99,36 +107,38 @@ def examine_responses(bundle: Bundle, player: int, findings: Findings) -> None:
             for root, model, unit in roots
         ),
     }
+    iterated = {"iterations": 200, "progress": False}
+    by_cfr = set(best) if form == "histories" else {list(best)[int(rng.integers(2))]}
     for respond, optimum in best.items():
-        for how in ({"algorithm": "lp"}, {"iterations": 200, "progress": False}):
-            found = respond(
-                bundle.tree, jg.Opponent(model, share), player=player, value=bracket, **settings(**how)
-            )
+        for how in ({"algorithm": "lp"}, *([iterated] if respond in by_cfr else [])):
+            opponent = jg.Opponent(model.on(tree), share)
+            found = respond(tree, opponent, player=player, value=bracket, **settings(**how))
             where = f"{found.method} of player {player}, {found.algorithm}, p = {share}, {bundle.name}"
             tolerance = ROUNDING * bundle.unit
-            safe = guaranteed(bundle, found.policy, player)
+            policy = found.policy.on(bundle.tree)
+            safe = guaranteed(bundle, policy, player)
             off = np.abs(found.guaranteed_value - safe)
-            findings.hold("responses: the guaranteed value is a best response's", where, off, tolerance)
-            after = bundle.rows(found.policy)
+            findings.hold(f"{kind}: the guaranteed value is a best response's", where, off, tolerance)
+            after = bundle.rows(policy)
             earned = sum(
                 efg.sign(player)
                 * efg.value(root, {**lane_of(after, 0, list(model)), **_theirs(model, player)})
                 for root, model, _ in roots
             )
             off = np.abs(found.value_against_model - earned)
-            findings.hold("responses: the value against the model is the definition's", where, off, tolerance)
+            findings.hold(f"{kind}: the value against the model is the definition's", where, off, tolerance)
             missing, loose = optimum - found.objective, PROGRAM * bundle.unit
-            findings.hold("responses: the optimum is at least the objective", where, -missing, loose)
+            findings.hold(f"{kind}: the optimum is at least the objective", where, -missing, loose)
             findings.hold(
-                "responses: the optimum is at most objective + gap", where, missing - found.gap, loose
+                f"{kind}: the optimum is at most objective + gap", where, missing - found.gap, loose
             )
             if found.method == "restricted-nash":
                 value = efg.sign(player) * bundle.value
                 gain, lost = earned - value, value - safe
                 bound = (share * gain + found.gap + width) / (1 - share)
                 off = np.abs(found.exploitability_bound - bound)
-                findings.hold("responses: the bound is its definition", where, off, tolerance / (1 - share))
-                findings.hold("responses: the bound holds", where, lost - bound, tolerance / (1 - share))
+                findings.hold(f"{kind}: the bound is its definition", where, off, tolerance / (1 - share))
+                findings.hold(f"{kind}: the bound holds", where, lost - bound, tolerance / (1 - share))
 
 
 def _theirs(model: Strategy, player: int) -> dict[Label, Array]:
@@ -327,29 +337,50 @@ BY_HANDS: tuple[Gadget, ...] = (
     jg.Unsafe(),
     jg.Resolving(jg.UniformPrior(), 0.05),
     jg.MaxMargin(jg.BlueprintPrior(), 0.05),
-    jg.OptimalContinuation(jg.NoPrior()),
 )
+"""Solved by CFR+ in one program; linear programs solve every gadget."""
 
 
-def make_hands_bundle(seed: int) -> Bundle:
-    """One structure with a form by hands."""
-    return make_bundle([random_hands_shape(seed)], seed, f"hands {seed}")
+def make_hands_bundle(seed: int, count: int) -> Bundle:
+    """Structures that have a form by hands, as one game that has one, too."""
+    shapes = random_hands_shapes(seed, count)
+    rules = RandomGame(after_one_deal("structures after one deal", shapes), seed)
+    return bundle_of(shapes, rules, 2, seed, f"by hands {seed}, {count} structures")
 
 
-def solve_by_hands(bundle: Bundle, player: int, asked: Sequence[Gadget], iterations: int) -> Outcome:
-    """`refine` by hands, as an outcome by histories, in which subgames have other numbers."""
-    public = jg.public_tree(bundle.tree)
-    width = _width(bundle)
-    how = {"iterations": iterations, "dtype": "float64", "progress": False}
-    nodes = np.unique(hands_of(bundle.tree).node[bundle.where.roots])
+def solve_by_hands(
+    bundle: Bundle,
+    player: int,
+    asked: Sequence[Gadget],
+    blueprint: Policy,
+    opponent: jg.Opponent | None = None,
+    iterations: int = 0,
+) -> Outcome:
+    """`refine` by hands, as an outcome by histories, in which subgames have other numbers.
+
+    Args:
+      bundle: structures of `make_hands_bundle`.
+      player: the resolving player.
+      asked: the gadgets.
+      blueprint: by histories.
+      opponent: with a model by histories.
+      iterations: of CFR+ in float64; 0 for linear programs.
+    """
+    public, width = jg.public_tree(bundle.tree), _width(bundle)
+    how = {"iterations": iterations, "dtype": "float64"} if iterations else {"algorithm": "lp"}
+    by_hands = None
+    if opponent is not None:
+        assert isinstance(opponent.model, Policy)
+        by_hands = dataclasses.replace(opponent, model=opponent.model.on(public))
     result = jg.refine(
         public,
-        cut_at(public, "roots", nodes),
-        bundle.blueprints.on(public),
+        cut_at(public, "roots", np.unique(hands_of(bundle.tree).node[bundle.where.roots])),
+        blueprint.on(public),
         asked,
         player=player,
+        opponent=by_hands,
         value=(bundle.value - width, bundle.value + width),
-        **settings(**how),
+        **settings(**how, progress=False),
     )
     node_of = hands_of(bundle.tree).node[bundle.where.roots]
     below = result.forest.cut
@@ -364,9 +395,9 @@ def solve_by_hands(bundle: Bundle, player: int, asked: Sequence[Gadget], iterati
     return Outcome(
         bundle=bundle,
         player=player,
-        how=f"cfr+ by hands against {result.forest.num_subgames} subgames",
+        how=f"{'cfr+' if iterations else 'lp'} by hands{against(opponent)}",
         gadgets=tuple(asked),
-        blueprint=bundle.blueprints,
+        blueprint=blueprint,
         policy=result.policy.on(bundle.tree),
         value=by_subgame(result.gadget_value),
         gap=by_subgame(result.gap),
@@ -377,7 +408,32 @@ def solve_by_hands(bundle: Bundle, player: int, asked: Sequence[Gadget], iterati
         bound=result.exploitability_bound,
         failures=dict(result.failures),
         half_width=width,
+        opponent=opponent,
     )
+
+
+def examine_by_hands(bundle: Bundle, programs: int, findings: Findings) -> None:
+    """Subgames and responses by hands.
+
+    One player's subgames against an opponent who adapts, by linear programs with every gadget; the other's
+    against one who follows a model, by linear programs and, with some gadgets, by CFR+; and responses.
+
+    Args:
+      bundle: structures of `make_hands_bundle`.
+      programs: as in `examine`.
+      findings: record of the checks.
+    """
+    rng = np.random.default_rng(bundle.seed)
+    drawn = to_policy(bundle.tree, [random_policy(bundle.tree, rng, float(rng.choice([0.0, 0.35])))])
+    follows = jg.Opponent(drawn, float(rng.uniform(0.05, 0.95)))
+    first = int(rng.integers(2))
+    for player, opponent in ((first, None), (1 - first, follows)):
+        blueprint = bundle.drawn.lane(int(rng.integers(bundle.drawn.num_lanes)))
+        outcome = solve_by_hands(bundle, player, draw_gadgets(rng), blueprint, opponent)
+        examine(outcome, findings, programs)
+    outcome = solve_by_hands(bundle, 1 - first, BY_HANDS, bundle.drawn, follows, 200)
+    examine(outcome, findings, programs)
+    examine_responses(bundle, first, findings, "hands")
 
 
 # Actions off the menu
@@ -753,20 +809,19 @@ def attack(seed: int, structures: int, findings: Findings) -> None:
 
     Args:
       seed: seed of the first structure.
-      structures: how many share a game; half as many may leave a menu, a quarter do so with public actions,
-        a tenth are rivers, one is a game by hands and one a turn.
+      structures: how many share a game; as many are by hands, half as many may leave a menu, a quarter do so
+        with public actions, a tenth are rivers, and one is a turn.
       findings: record of the checks.
     """
     shapes, _ = accepted_structures(seed, structures, findings)
     bundle = make_bundle(shapes, seed, f"front ends, --seed {seed}, {structures} structures")
-    hands = make_hands_bundle(seed)
     for player in (0, 1):
         examine_responses(bundle, player, findings)
         examine_private(bundle, player, findings)
-        examine(solve_by_hands(hands, player, BY_HANDS, 200), findings, len(BY_HANDS) * 3)
         menus, _ = make_menu_bundle(seed, max(structures // 2, 1), player)
         examine_off_tree(menus, player, findings)
         public, _ = make_menu_bundle(seed, max(structures // 4, 1), player, random_hands_shape)
         examine_off_tree(public, player, findings, ["safe"])
+    examine_by_hands(make_hands_bundle(seed, structures), 6, findings)
     examine_spots(seed, max(structures // 10, 1), findings)
     examine_turn(seed, findings)

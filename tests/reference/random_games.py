@@ -329,9 +329,52 @@ def random_hands_shape(seed: int) -> Shape:
     Player 0 opens with one of three moves; the cut lies below it. Some pairs of hands are never dealt.
     """
     rng = np.random.default_rng(seed)
+    deals, turns = _random_deals(rng), _public_turns(rng)
+    scale = 10.0 ** float(rng.choice([-2, 0, 2]))
+    return _hands_shape(f"hands-{seed}", deals, turns, lambda h, draw: scale * draw, {})
+
+
+def random_hands_shapes(seed: int, count: int) -> list[Shape]:
+    """Structures as those of `random_hands_shape` with the same deal, to be joined by `after_one_deal`.
+
+    Payoffs are all different, or a factor of the line of play times one of two tables over the deals.
+    Chance may show a card of a player: then outcome k is impossible with hand k, but for 0.
+    """
+    rng = np.random.default_rng(seed)
+    deals = _random_deals(rng)
+    tables = rng.normal(size=(2, len(deals)))
+    return [_structure_after_deal(f"hands-{seed}-{number}", rng, deals, tables) for number in range(count)]
+
+
+def _structure_after_deal(
+    name: str, rng: np.random.Generator, deals: Sequence[tuple[int, ...]], tables: Array
+) -> Shape:
+    turns = _public_turns(rng)
+    shown = {
+        line: int(rng.integers(2))
+        for line, (actor, _) in turns.items()
+        if actor == CHANCE and rng.random() < 0.7
+    }
+    ends = [(*line, move) for line, (_, moves) in turns.items() for move in moves]
+    factor = {line: float(rng.normal()) for line in ends}
+    table = {line: tables[int(rng.integers(2))] for line in ends}
+    scale, is_product = 10.0 ** float(rng.choice([-2, 0, 2])), bool(rng.random() < 0.7)
+
+    def payoff(h: History, draw: float) -> float:
+        return scale * (factor[h[1:]] * float(table[h[1:]][_deal(h)]) if is_product else draw)
+
+    return _hands_shape(name, deals, turns, payoff, shown)
+
+
+def _random_deals(rng: np.random.Generator) -> list[tuple[int, ...]]:
+    """Pairs of two or three hands of each player; hand 0 meets all of the other player's."""
     counts = rng.integers(2, 4, size=2).tolist()
     pairs = itertools.product(*map(range, counts))
-    deals = [pair for pair in pairs if 0 in pair or rng.random() < 0.7]
+    return [pair for pair in pairs if 0 in pair or rng.random() < 0.7]
+
+
+def _public_turns(rng: np.random.Generator) -> dict[History, Turn]:
+    """Turns by line of play after a deal: player 0 opens with one of three moves."""
     turns: dict[History, Turn] = {}
 
     def grow(line: History) -> None:
@@ -344,14 +387,42 @@ def random_hands_shape(seed: int) -> Shape:
             grow((*line, move))
 
     grow(())
-    scale = 10.0 ** float(rng.choice([-2, 0, 2]))
+    return turns
+
+
+def _hands_shape(
+    name: str,
+    deals: Sequence[tuple[int, ...]],
+    turns: Mapping[History, Turn],
+    payoff: Callable[[History, float], float],
+    shown: Mapping[History, int],
+) -> Shape:
+    """A structure of a deal and public turns.
+
+    Args:
+      name: its name.
+      deals: both players' hands by outcome of the deal.
+      turns: turns by line of play after the deal.
+      payoff: as in `Shape`.
+      shown: lines after which chance shows a card, and the player whose hands it excludes.
+    """
+
+    def turn(h: History) -> Turn:
+        if not h:
+            return CHANCE, tuple(range(len(deals)))
+        actor, moves = turns.get(h[1:], END)
+        if h[1:] in shown:
+            hand = deals[_deal(h)][shown[h[1:]]]
+            moves = tuple(move for move in moves if move == 0 or move != hand)
+        return actor, moves
+
     return Shape(
-        f"hands-{seed}",
+        name,
         "depth:1",
         0,
-        lambda h: turns.get(h[1:], END) if h else (CHANCE, tuple(range(len(deals)))),
+        turn,
         lambda player, h: h[-1] if len(h) > 1 else deals[_deal(h)][player],
-        payoff=lambda h, draw: scale * draw,
+        payoff=payoff,
         bets=True,
     )
 
@@ -359,6 +430,37 @@ def random_hands_shape(seed: int) -> Shape:
 def _deal(h: History) -> int:
     assert isinstance(h[0], int)
     return h[0]
+
+
+def after_one_deal(name: str, shapes: Sequence[Shape]) -> Shape:
+    """Shapes of `random_hands_shapes` as one game that has a form by hands.
+
+    After the deal player 0 has a single move, so that the deal ends there, and public chance picks the shape.
+    """
+
+    def of(h: History) -> tuple[Shape, History]:
+        number = h[2]
+        assert isinstance(number, int)
+        return shapes[number], (h[0], *h[3:])
+
+    def turn(h: History) -> Turn:
+        if len(h) > 2:
+            shape, own = of(h)
+            return shape.turn(own)
+        return (shapes[0].turn(h), (PLAYER_0, (0,)), (CHANCE, tuple(range(len(shapes)))))[len(h)]
+
+    def payoff(h: History, draw: float) -> float:
+        shape, own = of(h)
+        return shape.payoff(own, draw)
+
+    return Shape(
+        name,
+        "",
+        0,
+        turn,
+        lambda player, h: h[-1] if len(h) > 1 else shapes[0].seen(player, h),
+        payoff=payoff,
+    )
 
 
 def with_first_actions(shape: Shape) -> Shape:
