@@ -122,7 +122,7 @@ def profile(game: str, lanes: Sequence[int], seconds: float) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for count in lanes:
         problem = whole_game(form.treeplex, form.payoff, num_lanes=count, dtype=np.float32)
-        state = jax.jit(step)(problem, RULE, start(problem, RULE))
+        state = start(problem, RULE)
         for name, part in PARTS.items():
             rows.append({"game": game, "lanes": count, "part": name} | _row(part, problem, state, seconds))
         whole = _row(lambda p, s: step(p, RULE, s), problem, state, seconds)
@@ -132,10 +132,23 @@ def profile(game: str, lanes: Sequence[int], seconds: float) -> pd.DataFrame:
 
 def _row(part: Part, problem: Problem, state: State, seconds: float) -> dict[str, float]:
     lanes = problem.num_lanes
+    results = jax.eval_shape(part, problem, state)
+    once = used_bytes(part, problem, state) + sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(results))
+    us, flops, total, rate = measure(part, problem, state, seconds)
+    return {
+        "us": us / lanes,
+        "flops": flops / lanes,
+        "bytes": total / lanes,
+        "bytes_once": once / lanes,
+        "gigabytes_per_second": rate,
+    }
+
+
+def measure(part: Part, problem: Problem, state: State, seconds: float) -> tuple[float, float, float, float]:
+    """Microseconds, operations, bytes and gigabytes per second of a part, compiled, after an iteration."""
+    state = jax.jit(step)(problem, RULE, state)
     compiled = jax.jit(part).lower(problem, state).compile()
     cost = compiled.cost_analysis() or {}
-    arguments, results = used_bytes(part, problem, state), jax.eval_shape(part, problem, state)
-    once = arguments + sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(results))
 
     @jax.jit
     def repeat(problem: Problem, state: State, results: Any, times: jax.Array) -> Any:
@@ -147,13 +160,8 @@ def _row(part: Part, problem: Problem, state: State, seconds: float) -> dict[str
 
     first = compiled(problem, state)
     spent, times = best_seconds(lambda n: repeat(problem, state, first, jnp.asarray(n)), seconds)
-    return {
-        "us": spent / times / lanes * 1e6,
-        "flops": float(cost.get("flops", np.nan)) / lanes,
-        "bytes": float(cost.get("bytes accessed", np.nan)) / lanes,
-        "bytes_once": once / lanes,
-        "gigabytes_per_second": float(cost.get("bytes accessed", np.nan)) * times / spent / 1e9,
-    }
+    flops, total = float(cost.get("flops", np.nan)), float(cost.get("bytes accessed", np.nan))
+    return spent / times * 1e6, flops, total, total * times / spent / 1e9
 
 
 def used_bytes(part: Part, problem: Problem, state: State) -> int:
