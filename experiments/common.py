@@ -25,6 +25,7 @@ TITLES = {
     "leduc_poker": "Leduc",
     "liars_dice": "Liar's Dice",
     "kuhn_poker": "Kuhn",
+    "dark_hex": "Dark Hex",
 }
 
 
@@ -58,6 +59,7 @@ def titled(game: str, cut: str = "") -> str:
         "goofspiel": given.get("num_cards", ""),
         "liars_dice": f"{given.get('numdice', 1)}×{given.get('dice_sides', 6)}",
         "leduc_poker": f"{given['num_ranks']} ranks" if "num_ranks" in given else "",
+        "dark_hex": f"{given.get('board_size', 3)}×{given.get('board_size', 3)}",
     }.get(name, "")
     return " ".join(part for part in (TITLES.get(name, name), size, cut.replace(":", " ")) if part)
 

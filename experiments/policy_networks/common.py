@@ -14,6 +14,7 @@ from jaxgadget.learn.options import TrainerConfig
 from jaxgadget.learn.policy_lesson import PolicyMethod
 from jaxgadget.learn.policy_training import PolicyTraining, train_policy
 from jaxgadget.learn.ppo import PPO
+from jaxgadget.learn.rnad import RNaD
 from jaxgadget.policy.network import NetworkPolicy
 
 HERE = pathlib.Path(__file__).parent
@@ -24,6 +25,11 @@ KUHN, LEDUC = "kuhn_poker", "leduc_poker"
 def goofspiel(cards: int) -> str:
     """Goofspiel with descending prizes."""
     return f"goofspiel(imp_info=True,num_cards={cards},points_order=descending)"
+
+
+def liars_dice(sides: int) -> str:
+    """Liar's Dice with two dice a player."""
+    return f"liars_dice(dice_sides={sides},numdice=2)"
 
 
 GOOFSPIEL_4 = goofspiel(4)
@@ -48,11 +54,11 @@ PACE = {
 
 
 def method_of(name: str, game: str) -> PolicyMethod:
-    """The method of training `MMD` or `PPO`."""
+    """The method of training `MMD`, `PPO` or `R-NaD`."""
     if name == "MMD":
         eta, alpha = PACE[game]
         return MirrorDescent(eta=eta, alpha=alpha)
-    return PPO()
+    return PPO() if name == "PPO" else RNaD()
 
 
 def folder_of(settings: Settings, kind: str, game: str, steps: int) -> pathlib.Path:

@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.common import GOOFSPIEL, LIARS_DICE, make_axes, one_legend, titled, tree_of, value_of
-from experiments.policy_networks.common import LEDUC, SMALL, SMALL_STEPS, train
+from experiments.policy_networks.common import LEDUC, SMALL, SMALL_STEPS, liars_dice, train
 from experiments.study import Settings
 from jaxgadget import NoPrior, OptimalContinuation, Solver, refine
 from jaxgadget.report import exploitability_scatter
@@ -20,7 +20,9 @@ from jaxgadget.subgames.refine import default_gadgets
 
 NAME = "search"
 
-CUTS = {LEDUC: "flop", LIARS_DICE: "depth:1", GOOFSPIEL: "depth:1", SMALL: "depth:1"}
+TWO_DICE = liars_dice(3)
+
+CUTS = {LEDUC: "flop", **dict.fromkeys((LIARS_DICE, TWO_DICE, GOOFSPIEL, SMALL), "depth:1")}
 """Cuts below which subgames are re-solved."""
 
 EFFORT, SMOKE = {"iterations": 2000, "steps": 10_000}, {"iterations": 10, "steps": SMALL_STEPS}
@@ -28,7 +30,7 @@ EFFORT, SMOKE = {"iterations": 2000, "steps": 10_000}, {"iterations": 10, "steps
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game, player, gadget and prior."""
-    games = settings.pick((LEDUC, LIARS_DICE, GOOFSPIEL), (SMALL,))
+    games = settings.pick((LEDUC, LIARS_DICE, TWO_DICE, GOOFSPIEL), (SMALL,))
     keys = [{"game": game, **settings.pick(EFFORT, SMOKE)} for game in games]
     return settings.gather(NAME, keys, functools.partial(measure, settings))
 
@@ -52,7 +54,7 @@ def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
 def draw(frame: pd.DataFrame) -> Figure:
     """Exploitability with re-solved subgames against that of the network; a panel per game."""
     groups = list(frame.groupby("game", sort=False))
-    figure, axes = make_axes(len(groups), 3, (4.0, 3.6))
+    figure, axes = make_axes(len(groups), 2, (4.0, 3.6))
     for ax, (game, part) in zip(axes, groups, strict=True):
         exploitability_scatter(part, ax=ax, title=titled(str(game), CUTS[str(game)]))
     one_legend(figure, axes, 4)

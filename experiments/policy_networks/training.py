@@ -1,4 +1,4 @@
-"""NashConv against processor seconds: networks by two methods, beside tables by mirror descent and CFR+."""
+"""NashConv against processor seconds: networks by three methods, beside tables by mirror descent and CFR+."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NAME = "training"
 
 GAMES = KUHN, LEDUC, LIARS_DICE, GOOFSPIEL_4
 
-NETWORKS = {"MMD": 20_000, "PPO": 10_000}
+NETWORKS = {"MMD": 20_000, "PPO": 10_000, "R-NaD": 10_000}
 """Training steps, about a minute of one core."""
 
 TABLES = {"table, MMD": 10_000, "table, CFR+": 10_000}
@@ -44,6 +44,7 @@ TABLES = {"table, MMD": 10_000, "table, CFR+": 10_000}
 COLORS = {
     "MMD": "#0072B2",
     "PPO": "#D55E00",
+    "R-NaD": "#CC79A7",
     "table, MMD": "#56B4E9",
     "table, CFR+": "#009E73",
 }
@@ -143,7 +144,7 @@ def draw(frame: pd.DataFrame) -> Figure:
         ax.set(xscale="log", yscale="log", title=titled(str(game)))
         ax.set(xlabel="processor seconds", ylabel="NashConv")
         ax.legend()
-    one_legend(figure, axes, 5)
+    one_legend(figure, axes, 3)
     return figure
 
 
