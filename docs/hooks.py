@@ -10,8 +10,10 @@ import html
 import pathlib
 import posixpath
 import re
+import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -50,6 +52,28 @@ HELP = "<!-- the command line's help -->"
 
 GAMES = "<!-- the games that have a name -->"
 """Placeholder of the table of games."""
+
+LIVE = "<!-- pages of the explorer -->"
+"""Placeholder of the pages of `LIVE_COMMANDS`."""
+
+LIVE_COMMANDS = {
+    "leduc": (
+        "Leduc poker, the flop re-solved",
+        "refine leduc_poker --cut flop --blueprint cfr:10 --blueprint uniform --gadget resolving "
+        "--gadget max-margin --iterations 1000",
+    ),
+    "river": (
+        "A river of hold'em",
+        "holdem --board Td9d6hQc2s --oop 22+,A2s+,KTs+,QTs+,JTs,T9s,98s,AJo+,KQo "
+        "--ip 22+,A2s+,KTs+,QTs+,JTs,T9s,AJo+,KQo --pot 100 --stack 200",
+    ),
+    "off_tree": (
+        "Answers to bets that a blueprint does not have",
+        "off-tree 'no_limit_leduc(bets=1/2-1-a,max_raises=1,num_ranks=2,stack=5,suit_isomorphism=True)' "
+        "--menu 1-a --blueprint cfr:20 --iterations 300",
+    ),
+}
+"""Title and command of each page; `--explore FILE` is added."""
 
 SCRIPTS_FROM_ELSEWHERE = (
     r"<!-- Load mathjax -->.*?<!-- End of mathjax configuration -->|<script type=\"module\">.*?</script>"
@@ -94,6 +118,8 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
     for path in _shown():
         uri = path.relative_to(ROOT).as_posix()
         files.append(File(uri, str(ROOT), config.site_dir, config.use_directory_urls))
+    for name, (_, command) in LIVE_COMMANDS.items():
+        files.append(File.generated(config, f"live/{name}.html", content=_explored(command)))
 
 
 def _shown() -> Iterator[pathlib.Path]:
@@ -108,7 +134,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         markdown = markdown.replace(mark, text()) if mark in markdown else markdown
     if page.file.src_dir != str(ROOT):
         depth = page.file.src_uri.count("/")
-        return re.sub(rf"(\]\(|\]: |src=\")((?:\.\./){{{depth}}})\.\./", r"\1\2", markdown)
+        markdown = re.sub(rf"(\]\(|\]: |src=\")((?:\.\./){{{depth}}})\.\./", r"\1\2", markdown)
+        return markdown.replace(LIVE, _live()) if LIVE in markdown else markdown
     return re.sub(r"(\]\(|\]: |src=\")((?:\.\./)*)docs/", r"\1\2", markdown)
 
 
@@ -130,6 +157,31 @@ def _games() -> str:
         cuts = ", ".join(f"`{cut}`" for cut in game.cuts)
         rows.append(f"| `{game.name}` | {game.description} | {parameters or '–'} | {cuts or '–'} |")
     return "\n".join(rows)
+
+
+def _live() -> str:
+    """The explorer's pages in frames, each with the command that wrote it."""
+    parts: list[str] = []
+    for name, (title, command) in LIVE_COMMANDS.items():
+        address = f"../../live/{name}.html"
+        parts += [
+            f"### {title}",
+            f'<p><a href="{address}">In a window of its own</a></p>',
+            f'<iframe class="live" src="{address}" title="{title}" loading="lazy"></iframe>',
+            f"```bash\njaxgadget {command} --explore {name}.html\n```",
+        ]
+    return "\n\n".join(parts)
+
+
+def _explored(command: str) -> bytes:
+    """The page that a command writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        page = pathlib.Path(folder) / "page.html"
+        arguments = [sys.executable, "-m", "jaxgadget", *shlex.split(command), "--explore", str(page)]
+        done = subprocess.run(arguments, capture_output=True, encoding="utf-8", check=False, cwd=ROOT)
+        if done.returncode:
+            raise PluginError(f"jaxgadget {command} failed: {done.stderr}")
+        return page.read_bytes()
 
 
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -44,7 +44,7 @@ LANES_AT_ONCE = 1 << 22
 """Number of nodes × hands × lanes that are evaluated at a time."""
 
 PASSIVE = ("check", "call", "pass")
-BETS = ("bet", "raise", "all-in", "all in", "half-pot", "pot")
+BETS = ("bet", "raise", "half-pot", "pot")
 
 BET_SIZES = (0.25, 2.0)
 """Sizes of bets, as fractions of the pot, between which colours differ."""
@@ -317,12 +317,12 @@ def _actions(nodes: Nodes, node: int, player: int, number_of: IntArray) -> list[
 
 
 def _kind(name: str) -> str:
-    lower = name.casefold()
+    lower = name.casefold().replace("all-in", "allin").replace("all in", "allin")
     if lower.startswith("fold"):
         return "fold"
     if lower.startswith(PASSIVE):
         return "passive"
-    if lower.startswith("all-in"):
+    if lower.startswith("allin"):
         return "all-in"
     return "bet" if lower.startswith(BETS) else "other"
 

@@ -170,7 +170,7 @@ class Nodes:
             return hands
         whole, short = self._whole_names(player), list[str]()
         for node in np.unique(cells.node).tolist():
-            short += short_names(whole[cells.at(node)])[0]
+            short += _without_label(short_names(whole[cells.at(node)])[0])
         return short
 
     def _whole_names(self, player: int) -> list[str]:
@@ -192,6 +192,15 @@ class Nodes:
             ):
                 names[cell] = name
         return names
+
+
+def _without_label(names: list[str]) -> list[str]:
+    """Omits a label such as `Private: ` with which all names begin."""
+    label, colon, _ = names[0].partition(": ")
+    prefix = label + colon
+    values = [name.removeprefix(prefix) for name in names]
+    has_label = bool(colon) and "," not in label and all(name.startswith(prefix) for name in names)
+    return values if has_label and all(values) and len(set(values)) == len(values) else names
 
 
 def find_nodes(tree: Tree, spot: Spot | None = None) -> Nodes:

@@ -124,10 +124,23 @@ def find_sources(result: Any, title: str = "") -> list[Source]:
     if isinstance(result, OffTree):
         blueprint = lift(result.blueprint, check_histories(result.policy.tree))
         base = np.arange(result.policy.num_lanes) % blueprint.num_lanes
-        return [_beside(result, blueprint, base, "answer", title or f"off-tree answers ({result.method})")]
+        source = _beside(result, blueprint, base, "answer", "")
+        note = "After actions off its menu the blueprint has no strategy, and is shown as uniform"
+        return [
+            dataclasses.replace(
+                source,
+                title=title
+                or f"player {result.player}'s answers ({result.method}): {blueprint.tree.game.name}",
+                message=f"{source.message}. {note}",
+            )
+        ]
     if isinstance(result, Responses):
         base = np.arange(len(result.opponents))
-        return [_beside(result, result.opponents.policy, base, "response", title or "responses")]
+        return [
+            _beside(
+                result, result.opponents.policy, base, "response", title or f"responses ({result.method})"
+            )
+        ]
     if isinstance(result, Solution):
         return [_plain(result, result.policy, title or f"{result.name}: {result.algorithm}")]
     policy: Any = getattr(result, "policy", None)

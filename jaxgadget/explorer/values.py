@@ -119,10 +119,6 @@ def _sum(row: IntArray, x: FloatArray, count: int) -> FloatArray:
     """Sums `[..., L]` into rows `[...]`, -1 for none: `[count, L]`."""
     inside = row >= 0
     target, values = row[inside], x[inside]
-    if len(np.unique(target)) == len(target):
-        total = np.zeros((count, x.shape[-1]))
-        total[target] = values
-        return total
     sums = [np.bincount(target, column, minlength=count) for column in values.T]
     return np.asarray(np.stack(sums, axis=1), np.float64)
 

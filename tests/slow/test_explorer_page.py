@@ -387,6 +387,22 @@ def test_the_report_of_a_sweep_is_sorted_filtered_and_clicked(browser: Browser) 
     assert browser.log() == []
 
 
+def test_the_hands_that_bluff(browser: Browser) -> None:
+    solution = spots()[0]
+    browser.open(jg.explore(solution), "line=check")
+    browser.click("[data-legend='1']")
+    browser.click("[data-takers=equity]")
+    action = list(solution.strategy("check"))[1]
+    frame = solution.to_frame("check").set_index("hand")
+    share = frame["weight"] * frame[action] / (frame["weight"] @ frame[action])
+    takers = browser.run("return [...document.querySelectorAll('[data-taker]')].map(e => e.dataset.taker)")
+    assert set(takers) >= set(share[share > 2e-3].index)
+    shown = shares(browser.texts("[data-taker] td:nth-child(2)"))
+    assert shown == pytest.approx([share[hand] for hand in takers], abs=2e-3)
+    equity = shares(browser.texts("[data-taker] td:nth-child(4)"))
+    assert equity == sorted(equity) and equity[0] < 0.5 < equity[-1]
+
+
 def test_exports(browser: Browser) -> None:
     browser.open(jg.explore(RESULTS["policies"]()), "line=Pass")
     allowed = {"behavior": "allow", "downloadPath": str(browser.downloads)}

@@ -6,7 +6,7 @@ import { actionColor } from "./colors.js";
 import { download, drawPicture, nodeCsv } from "./export.js";
 import { drawGrid, drawTable, spanOf } from "./grid.js";
 import { cellsOf, infoOf } from "./model.js";
-import { actorText, drawChanges, drawCrumbs, drawNode, drawPath, drawRange, drawResults, drawSelection, drawSubgames, findChanges, handText } from "./panels.js";
+import { actorText, drawChanges, drawCrumbs, drawNode, drawOutcomes, drawPath, drawRange, drawResults, drawSelection, drawSubgames, drawTakers, findChanges, handText } from "./panels.js";
 import { drawReport } from "./report.js";
 
 const LAYERS = [["strategy", "Strategy"], ["ev", "EV"], ["reach", "Range"], ["equity", "Equity"]];
@@ -21,7 +21,7 @@ const HELP = [
  * @typedef {{view: number, lane: number, other: number, node: number, player: number, layer: string,
  *   difference: boolean, action: number, selected: string, tab: string, marked: number,
  *   changesBy: "weighted" | "amount", order: {column: number, down: boolean},
- *   subgameOrder: {column: string, down: boolean}, refined: number, subgame: number}} State
+ *   subgameOrder: {column: string, down: boolean}, refined: number, subgame: number, takers: {column: string, down: boolean}}} State
  */
 
 /** @type {import("./data.js").Header} */
@@ -33,6 +33,7 @@ const state = {
   view: 0, lane: 0, other: -1, node: 0, player: -1, layer: "strategy", difference: false, action: -1, selected: "",
   tab: "hand", marked: -1, changesBy: "weighted", order: { column: -1, down: true },
   subgameOrder: { column: "gain", down: true }, refined: 0, subgame: -1,
+  takers: { column: "share", down: true },
 };
 /** @type {Map<string, Promise<import("./panels.js").Change[]>>} */
 const changes = new Map();
@@ -195,11 +196,14 @@ async function draw() {
   const other = others === null ? null : others[others.length - 1];
   part("crumbs").replaceChildren(drawCrumbs(shown, now.node, go));
   part("left").replaceChildren(drawPath(shown, children, path, others, children[now.node][now.marked] ?? -1, go));
-  drawMiddle(info, other);
+  await drawMiddle(info, other, turn);
+  if (turn !== drawing) return;
   await drawRight(info, other, turn);
   if (active) document.getElementById(active)?.focus();
   if (turn !== drawing) return;
-  part("left").querySelector(".block.here")?.scrollIntoView({ block: "nearest" });
+  // Not scrollIntoView, which would scroll the window around a frame, too.
+  const [left, here] = [part("left"), /** @type {HTMLElement | null} */ (part("left").querySelector(".block.here"))];
+  if (here) left.scrollTop = Math.max(0, here.offsetTop - left.offsetTop + here.offsetHeight + 12 - left.clientHeight);
   document.documentElement.dataset.ready = "1";
 }
 
@@ -236,15 +240,26 @@ function drawnOf(info, other, seat) {
 /**
  * @param {import("./model.js").Info} info
  * @param {import("./model.js").Info | null} other
+ * @param {number} turn
  */
-function drawMiddle(info, other) {
+async function drawMiddle(info, other, turn) {
   const player = shownPlayer(info);
   const seat = info.seats[player];
   const target = part("middle");
   if (!seat) {
     const end = view().tree.actor[state.node] === "end";
-    const text = end ? "The hand is over here." : "Chance moves here; choose an outcome on the left.";
-    target.replaceChildren(element("p", { class: "note big", text }));
+    const below = children[state.node];
+    if (end || !below.length) {
+      target.replaceChildren(element("p", { class: "note big", text: end ? "The game is over here." : "What follows is not in this page." }));
+      return;
+    }
+    if (below.some((node) => view().tree.actor[node] === "end")) {
+      target.replaceChildren(element("p", { class: "note big", text: "Chance moves here; choose an outcome on the left." }));
+      return;
+    }
+    target.replaceChildren(element("p", { class: "note", text: "Reading what follows…" }));
+    const infos = await Promise.all(below.map((node) => infoOf(view(), state.lane, node)));
+    if (turn === drawing) target.replaceChildren(drawOutcomes(view(), below, info.to, infos, go));
     return;
   }
   const drawn = drawnOf(info, other, seat);
@@ -262,7 +277,7 @@ function drawMiddle(info, other) {
     const swatch = element("span", { class: "swatch" });
     swatch.style.background = actionColor(action);
     const text = `${action.name} ${percent(seat.frequency[index] ?? NaN)}`;
-    return element("button", { class: state.action === index ? "on" : "", title: "only this action", "data-legend": index, onclick: () => set({ action: state.action === index ? -1 : index }) }, [swatch, element("span", { text })]);
+    return element("button", { class: state.action === index ? "on" : "", title: "only this action", "data-legend": index, onclick: () => set({ action: state.action === index ? -1 : index, tab: "hand" }) }, [swatch, element("span", { text })]);
   }));
   const reached = info.reach > 0 ? "" : "Play never gets here; ranges are those before the last move that is never made.";
   const parts = [switches, legend];
@@ -329,9 +344,14 @@ async function drawRight(info, other, turn) {
     body.append(drawNode(shown, info, other));
     const player = shownPlayer(info);
     const seat = info.seats[player];
-    if (seat) body.append(drawSelection(shown, seat, other?.seats[player] ?? null, state.selected, publicCards()));
+    const takers = seat?.actions[state.action];
+    if (seat && takers) {
+      const sortBy = (/** @type {string} */ column) => set({ takers: { column, down: state.takers.column === column ? !state.takers.down : column === "share" } });
+      body.append(drawTakers(shown, seat, state.action, state.takers, sortBy));
+    }
+    if (seat && (!takers || state.selected)) body.append(drawSelection(shown, seat, other?.seats[player] ?? null, state.selected, publicCards()));
     const opposite = info.seats[1 - player];
-    if (opposite) body.append(drawRange(shown, opposite, publicCards(), () => set({ player: 1 - player })));
+    if (opposite && !takers) body.append(drawRange(shown, opposite, publicCards(), () => set({ player: 1 - player })));
     if (shown.message) body.append(element("p", { class: "note", text: shown.message }));
     body.append(element("p", { class: "note small", text: precisionText() }));
   }

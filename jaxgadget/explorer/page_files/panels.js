@@ -242,6 +242,75 @@ export function drawSelection(view, seat, other, selected, cards) {
 }
 
 /**
+ * The hands that take an action: their shares of it, so that bluffs are those with little equity.
+ * @param {View} view
+ * @param {import("./model.js").Seat} seat
+ * @param {number} action
+ * @param {{column: string, down: boolean}} order
+ * @param {(column: string) => void} sortBy
+ */
+export function drawTakers(view, seat, action, order, sortBy) {
+  const total = seat.rows.reduce((sum, row) => sum + row.weight * (row.strategy[action] || 0), 0) || 1;
+  const takers = seat.rows
+    .filter((row) => row.weight > 0 && row.strategy[action] > 0)
+    .map((row) => ({ row, share: (row.weight * row.strategy[action]) / total, taken: row.strategy[action], equity: row.equity, EV: row.actionEv[action] }))
+    .filter((each) => each.share >= 5e-4);
+  const columns = /** @type {const} */ (["share", "taken", ...(takers.some((each) => !Number.isNaN(each.equity)) ? /** @type {const} */ (["equity"]) : []), "EV"]);
+  const key = columns.find((name) => name === order.column) ?? "share";
+  takers.sort((one, two) => (order.down ? -1 : 1) * (one[key] - two[key] || 0));
+  const head = element("tr", {}, [
+    element("th", { text: "state" }),
+    ...columns.map((name) => element("th", { class: "number" }, [element("button", { class: `sort${name === key ? " on" : ""}`, "data-takers": name, text: name, onclick: () => sortBy(name) })])),
+  ]);
+  const rows = takers.map(({ row, ...numbers }) =>
+    element("tr", { "data-taker": row.name }, [
+      element("td", {}, view.board === null ? [element("span", { text: row.name })] : handText(row.name)),
+      ...columns.map((name) => element("td", { class: "number", text: name === "EV" ? valueText(numbers.EV, view.value_unit) : percent(numbers[name]) })),
+    ]),
+  );
+  return element("div", {}, [
+    element("h3", { text: `Who plays ${seat.actions[action].name}` }),
+    element("p", { class: "note", text: "Share: of all that play it. Taken: how often this one does. EV: of the action." }),
+    element("table", { class: "list" }, [head, ...rows]),
+  ]);
+}
+
+/**
+ * The outcomes of a chance node: values, and what the next player does.
+ * @param {View} view
+ * @param {number[]} nodes
+ * @param {(number | null)[]} shares
+ * @param {Info[]} infos
+ * @param {(node: number) => void} go
+ */
+export function drawOutcomes(view, nodes, shares, infos, go) {
+  const rows = nodes.map((node, index) => {
+    const info = infos[index];
+    const seat = info.seats.find((each) => each?.actions.length) ?? null;
+    const strip = element("span", { class: "strip" });
+    if (seat) strip.style.background = stripes(seat.actions, seat.frequency, -1);
+    const picks = (seat?.actions ?? []).map((action, place) => {
+      const swatch = element("span", { class: "swatch" });
+      swatch.style.background = actionColor(action);
+      return element("span", { class: "pick", title: action.name }, [swatch, element("span", { text: percent(seat?.frequency[place] ?? NaN) })]);
+    });
+    const name = moveTo(view, node);
+    return element("tr", { class: "state", tabindex: 0, "data-outcome": node, onclick: () => go(node) }, [
+      element("th", { scope: "row" }, view.board === null ? [element("span", { text: name })] : handText(name)),
+      element("td", { class: "number", text: percent(shares[index] ?? NaN) }),
+      ...[0, 1].map((player) => element("td", { class: "number", text: valueText(info.seats[player]?.meanEv ?? NaN, view.value_unit) })),
+      element("td", { class: "bar" }, [strip]),
+      element("td", {}, [element("div", { class: "picks" }, picks)]),
+    ]);
+  });
+  const heads = [["outcome", ""], ["share", "number"], ...view.players.map((name) => [`EV of ${name}`, "number"]), ["what follows", ""], ["", ""]];
+  return element("table", { class: "states" }, [
+    element("thead", {}, [element("tr", {}, heads.map(([text, kind]) => element("th", { text, class: kind })))]),
+    element("tbody", {}, rows),
+  ]);
+}
+
+/**
  * A small picture of a player's range.
  * @param {View} view
  * @param {import("./model.js").Seat} seat
