@@ -12,6 +12,7 @@ import collections
 import dataclasses
 import functools
 import itertools
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -140,9 +141,9 @@ class Nodes:
         Raises:
           ValueError: if there is no such node; the message lists the possible moves.
         """
-        node, left = 0, line.strip()
+        node, left = 0, _spaced(line)
         while left:
-            found = [c for c in self.children[node] if f"{left}, ".startswith(f"{self.label[c]}, ")]
+            found = [c for c in self.children[node] if f"{left}, ".startswith(f"{_spaced(self.label[c])}, ")]
             if not found:
                 position = f"after {self.line(node)!r}" if self.parent[node] >= 0 else "at the start"
                 moves = ", ".join(repr(self.label[child]) for child in self.children[node][:12])
@@ -151,7 +152,7 @@ class Nodes:
                     f"{moves or 'no move'}"
                 )
             node = max(found, key=lambda child: len(self.label[child]))
-            left = left[len(self.label[node]) :].removeprefix(",").strip()
+            left = left[len(_spaced(self.label[node])) :].removeprefix(",").strip()
         return node
 
     @functools.cached_property
@@ -192,6 +193,11 @@ class Nodes:
             ):
                 names[cell] = name
         return names
+
+
+def _spaced(line: str) -> str:
+    """A line with one space after each comma."""
+    return re.sub(r",\s*", ", ", line).strip()
 
 
 def _without_label(names: list[str]) -> list[str]:

@@ -21,6 +21,7 @@ from jaxgadget.subgames.off_tree import OffTree
 from jaxgadget.subgames.refine import BothRefined, Refinement
 from jaxgadget.subgames.spots import SpotRefinement, SpotRefinements
 from jaxgadget.tree.history import check_histories
+from jaxgadget.tree.public import PublicTree
 from jaxgadget.util.arguments import check_whole_number
 
 if TYPE_CHECKING:
@@ -113,6 +114,12 @@ def find_sources(result: Any, title: str = "") -> list[Source]:
             raise ValueError("result: expected at least one result with strategies")
         return [source for each in result for source in find_sources(each, title)]
     if isinstance(result, Policy):
+        tree = result.tree
+        if isinstance(tree, PublicTree) and tree.hands_game.deals is None:
+            raise ValueError(
+                f"result={result!r}: the chances of its hands are not known; for a spot of hold'em expected "
+                "its SpotSolution, from solve_spots or evaluate_spot(spot, policy)"
+            )
         return [_plain(result, result, title or f"{result.tree.game.name}: policies")]
     if isinstance(result, Refinement):
         return [_of_refinements([result], result.policy, result, title)]

@@ -152,7 +152,7 @@ def test_a_document_has_its_documented_form_and_the_policys_digits(kuhn: jg.Hist
 
 def test_a_part_of_the_game_and_some_lanes(kuhn: jg.HistoryTree) -> None:
     policy = jg.Policy.stack([jg.Policy.dirichlet(kuhn, seed) for seed in range(3)])
-    (view,) = make_document(find_sources(policy), below="Pass", depth=1, lanes=["dirichlet:2"]).header[
+    (view,) = make_document(find_sources(policy), below=" Pass", depth=1, lanes=["dirichlet:2"]).header[
         "views"
     ]
     names = [view["tree"]["moves"][move] for move in view["tree"]["move"]]
@@ -224,5 +224,7 @@ def test_files_are_explored_by_name(kuhn: jg.HistoryTree, tmp_path: pathlib.Path
     out = tmp_path / "page.html"
     run("explore", tmp_path / "uniform.npz", tmp_path / "drawn.npz", "--out", out, "--compare", "cfr:3")
     assert "kuhn_poker" in out.read_text("utf-8")
+    jg.Policy.uniform(jg.public_tree(kuhn)).save(tmp_path / "hands.npz")
+    assert run("explore", tmp_path / "hands.npz", "--out", out, "--below", "Pass").exit_code == 0
     missing = run("explore", tmp_path / "missing.npz", "--out", out)
     assert missing.exit_code == 2 and "does not exist; expected a file written by --save" in missing.stderr

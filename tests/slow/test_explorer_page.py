@@ -6,10 +6,8 @@ import csv
 import functools
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,95 +17,14 @@ import pytest
 
 import jaxgadget as jg
 from jaxgadget.explorer.page import report
+from tests.explorer.browser import CHROMIUM, DRIVER, Browser
 from tests.trees import tree_of
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-FLAGS = (
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-)
 TSC = pathlib.Path(sys.prefix) / "tsc" / "node_modules" / "typescript" / "lib" / "tsc.js"
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None or DRIVER is None, reason="needs Debian's packages chromium and chromium-driver"
 )
-
-
-class Browser:
-    """A page in Chromium."""
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        from selenium import webdriver
-        from selenium.webdriver.chrome.options import Options
-        from selenium.webdriver.chrome.service import Service
-
-        options = Options()
-        options.binary_location = str(CHROMIUM)
-        for flag in (*FLAGS, f"--user-data-dir={folder / 'profile'}", "--window-size=1280,900"):
-            options.add_argument(flag)
-        downloads = folder / "downloads"
-        downloads.mkdir()
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        self.driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
-        self.folder, self.downloads = folder, downloads
-
-    def open(self, page: jg.explorer.page.Page | str, link: str = "") -> None:  # pyright: ignore
-        """Opens a page from a file, without any error or warning in its console."""
-        path = self.folder / "page.html"
-        path.write_text(page if isinstance(page, str) else page.html, encoding="utf-8")
-        self.driver.get("about:blank")
-        self.driver.get(f"file://{path}{'#' + link if link else ''}")
-        self.wait(lambda: self.run("return document.documentElement.dataset.ready"))
-
-    def wait(self, condition: Callable[[], Any]) -> Any:
-        """Waits for a true value."""
-        end = time.monotonic() + 20
-        while not (value := condition()):
-            assert time.monotonic() < end, self.log()
-            time.sleep(0.02)
-        return value
-
-    def run(self, script: str, *arguments: Any) -> Any:
-        """The value of a script."""
-        return self.driver.execute_script(script, *arguments)
-
-    def click(self, selector: str) -> None:
-        """Clicks the first element of a selector, and waits until the page is drawn."""
-        self.run(CLICK, selector)
-        self.settle()
-
-    def key(self, key: str) -> None:
-        """Presses a key."""
-        self.run("document.dispatchEvent(new KeyboardEvent('keydown', {key: arguments[0]}))", key)
-        self.settle()
-
-    def settle(self) -> None:
-        """Waits until the page is drawn."""
-        self.driver.execute_async_script("setTimeout(arguments[0], 1)")  # changes of the address are events
-        self.wait(lambda: self.run("return document.documentElement.dataset.ready"))
-
-    def text(self, selector: str) -> str:
-        """Text of the first element."""
-        return self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
-
-    def texts(self, selector: str) -> list[str]:
-        """Texts of all elements."""
-        return self.run("return [...document.querySelectorAll(arguments[0])].map(e => e.innerText)", selector)
-
-    def node(self) -> int:
-        """The node shown."""
-        return int(self.run("return document.querySelector('.crumb.here').dataset.node"))
-
-    def log(self) -> list[str]:
-        """Messages of the console since the last call."""
-        return [each["message"] for each in self.driver.get_log("browser")]
-
-
-CLICK = """
-const found = document.querySelector(arguments[0]);
-if (!found) throw new Error(`no element ${arguments[0]}`);
-found.click();
-"""
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 const BETS = [[244, 200, 80], [230, 140, 50], [200, 75, 55], [150, 45, 85]];
 const OTHERS = ["#4E79A7", "#F0A43C", "#59A390", "#B65A9C", "#8C6D3F", "#7FB5D6", "#D1605E", "#9C9C9C"];
 const HEAT = [[20, 40, 90], [70, 85, 115], [125, 125, 120], [185, 170, 95], [250, 225, 85]];
-const DIFFERENCE = [[35, 100, 170], [150, 185, 215], [238, 238, 236], [240, 185, 130], [205, 95, 20]];
+const [LESS, MORE] = ["60 130 205", "226 125 35"];
 
 /**
  * @param {number[][]} stops
@@ -48,13 +48,13 @@ export function heatColor(share) {
 }
 
 /**
- * Colour and text colour of a difference between −1 and 1.
+ * Colour of a difference between −1 and 1, to lay over the ground; the text keeps its colour.
  * @param {number} difference
  * @returns {{color: string, text: string}}
  */
 export function differenceColor(difference) {
-  const rgb = between(DIFFERENCE, (difference + 1) / 2);
-  return { color: css(rgb), text: readable(rgb) };
+  const strength = Math.min(Math.abs(difference), 1) ** 0.7;
+  return { color: `rgb(${difference < 0 ? LESS : MORE} / ${(0.85 * strength).toFixed(3)})`, text: "" };
 }
 
 /** @param {number[]} rgb */

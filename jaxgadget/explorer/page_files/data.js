@@ -151,14 +151,15 @@ export function lineOf(view, node) {
  * @param {string} line
  */
 export function findLine(view, children, line) {
+  const spaced = (/** @type {string} */ text) => text.replace(/,\s*/g, ", ").trim();
   let node = 0;
-  let left = line.trim();
+  let left = spaced(line);
   while (left) {
     const next = children[node]
-      .filter((child) => `${left}, `.startsWith(`${moveTo(view, child)}, `))
+      .filter((child) => `${left}, `.startsWith(`${spaced(moveTo(view, child))}, `))
       .sort((first, second) => moveTo(view, second).length - moveTo(view, first).length)[0];
     if (next === undefined) return node;
-    left = left.slice(moveTo(view, next).length).replace(/^,\s*/, "");
+    left = left.slice(spaced(moveTo(view, next)).length).replace(/^,\s*/, "");
     node = next;
   }
   return node;

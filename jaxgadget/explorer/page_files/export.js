@@ -107,7 +107,7 @@ export function drawPicture(drawn, title, theme) {
         if (shown !== null) {
           context.fillStyle = shown.color;
           context.fillRect(x, y, size - 2, size - 2);
-          ink = shown.ink;
+          ink = shown.ink || theme.ink;
           context.fillStyle = ink;
           context.font = "11px system-ui, sans-serif";
           context.fillText(shown.text, x + 4, y + size - 14, size - 8);

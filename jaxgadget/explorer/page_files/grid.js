@@ -57,7 +57,7 @@ export function heatOf(drawn, row, other) {
   if (difference && other !== null) {
     if (layer === "strategy") {
       if (action >= 0) return shaded(other.strategy[action] - row.strategy[action], 1, signedPercent);
-      return heat(rowChange(row, other), 0, 1, percent);
+      return shaded(rowChange(row, other), 1, percent);
     }
     const value = layer === "ev" ? other.ev - row.ev : layer === "equity" ? other.equity - row.equity : NaN;
     if (layer !== "reach") {
@@ -133,7 +133,7 @@ export function drawGrid(drawn) {
     } else {
       const shown = heatOf(drawn, cell, others === null ? null : others[index]);
       if (shown !== null) {
-        box.style.background = shown.color;
+        box.style.backgroundImage = `linear-gradient(${shown.color}, ${shown.color})`;
         box.style.color = shown.ink;
         box.classList.add("heat");
         box.append(element("span", { class: "number", text: shown.text.replace(" %", "") }));

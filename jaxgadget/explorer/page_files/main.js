@@ -38,6 +38,7 @@ const state = {
 /** @type {Map<string, Promise<import("./panels.js").Change[]>>} */
 const changes = new Map();
 let drawing = 0;
+let written = "";
 const framed = window.parent !== window;
 
 function view() {
@@ -59,7 +60,10 @@ function set(change) {
     changes.clear();
   }
   Object.assign(state, change);
-  if (change.view !== undefined) children = childrenOf(view());
+  if (change.view !== undefined) {
+    children = childrenOf(view());
+    comparePair();
+  }
   if (change.node !== undefined) Object.assign(state, { marked: -1, ...(change.player === undefined ? { player: -1 } : {}), action: -1 });
   if (state.other === state.lane) state.other = -1;
   if (state.other < 0) state.difference = false;
@@ -76,13 +80,17 @@ function writeLink() {
   if (framed) return;
   const parts = new Map([["line", lineOf(view(), state.node)]]);
   if (state.view) parts.set("view", String(state.view));
-  if (state.lane) parts.set("policy", String(state.lane));
+  if (state.lane || state.other < 0) parts.set("policy", String(state.lane));
   if (state.other >= 0) parts.set("with", String(state.other));
   if (state.layer !== "strategy") parts.set("layer", state.layer);
   if (state.difference) parts.set("difference", "1");
   if (state.selected) parts.set("select", state.selected);
   const link = [...parts].map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%20", "+").replaceAll("%2C", ",")}`).join("&");
-  if (location.hash.slice(1) !== link) location.hash = link;
+  if (link === written) return;
+  const moved = written.split("&")[0] !== link.split("&")[0];
+  written = link;
+  if (moved) location.hash = link; // a step back leads to the node before
+  else history.replaceState(null, "", `#${link}`);
 }
 
 function readLink() {
@@ -100,8 +108,8 @@ function readLink() {
   const layer = parts.get("layer") ?? "strategy";
   Object.assign(state, {
     node,
-    lane: Math.max(number("policy", 0, lanes), 0),
-    other: number("with", -1, lanes),
+    lane: Math.max(number("policy", parts.has("with") ? 0 : state.lane, lanes), 0),
+    other: number("with", parts.has("policy") ? -1 : state.other, lanes),
     layer: LAYERS.some(([name]) => name === layer) ? layer : "strategy",
     difference: parts.get("difference") === "1",
     selected: parts.get("select") ?? "",
@@ -131,6 +139,12 @@ function laneSelect(name, chosen, optional, choose) {
   const options = view().lanes.map((_, lane) => element("option", { value: lane, text: laneText(lane), selected: lane === chosen }));
   if (optional) options.unshift(element("option", { value: -1, text: "nothing", selected: chosen < 0 }));
   return element("select", { "aria-label": name, id: optional ? "other" : "lane", onchange: (/** @type {any} */ event) => choose(Number(event.target.value)) }, options);
+}
+
+/** Selects a result and what it is compared with, if there is one. */
+function comparePair() {
+  const other = view().lanes.findIndex((lane) => lane.base >= 0);
+  if (other >= 0) Object.assign(state, { lane: view().lanes[other].base, other });
 }
 
 /** @param {number} lane */
@@ -282,6 +296,12 @@ async function drawMiddle(info, other, turn) {
   const reached = info.reach > 0 ? "" : "Play never gets here; ranges are those before the last move that is never made.";
   const parts = [switches, legend];
   if (reached) parts.push(element("p", { class: "note", text: reached }));
+  if (!grid && other !== null) {
+    parts.push(element("p", { class: "note pairs" }, [
+      element("span", { text: `above: ${laneText(state.lane)}` }),
+      element("span", { class: "second", text: `below: ${laneText(state.other)}` }),
+    ]));
+  }
   if (!grid) parts.push(drawTable(drawn));
   else if (other !== null && !state.difference && drawn.other !== null) {
     const span = drawn.span;
@@ -525,11 +545,15 @@ async function start() {
   part("keys").addEventListener("submit", (event) => { event.preventDefault(); showHelp(); });
   document.addEventListener("keydown", onKey);
   window.addEventListener("hashchange", () => {
+    if (location.hash.slice(1) === written) return;
     readLink();
+    written = location.hash.slice(1);
     void draw();
   });
+  children = childrenOf(view());
+  comparePair();
   if (location.hash && !framed) readLink();
-  else children = childrenOf(view());
+  written = location.hash.slice(1);
   await draw();
 }
 

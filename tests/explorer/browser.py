@@ -1,0 +1,111 @@
+"""Chromium with a page of the explorer.
+
+`python -m tests.explorer.browser FILE …` prints the size of pages and the seconds until they are drawn.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from jaxgadget.explorer.page import Page
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+FLAGS = (
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+
+CLICK = """
+const found = document.querySelector(arguments[0]);
+if (!found) throw new Error(`no element ${arguments[0]}`);
+found.click();
+"""
+
+
+class Browser:
+    """A page in Chromium."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        from selenium import webdriver
+        from selenium.webdriver.chrome.options import Options
+        from selenium.webdriver.chrome.service import Service
+
+        options = Options()
+        options.binary_location = str(CHROMIUM)
+        for flag in (*FLAGS, f"--user-data-dir={folder / 'profile'}", "--window-size=1280,900"):
+            options.add_argument(flag)
+        downloads = folder / "downloads"
+        downloads.mkdir()
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        self.driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
+        self.folder, self.downloads = folder, downloads
+
+    def open(self, page: Page | pathlib.Path, link: str = "") -> None:
+        """Opens a page, and waits until it is drawn."""
+        path = page.absolute() if isinstance(page, pathlib.Path) else self.folder / "page.html"
+        if isinstance(page, Page):
+            page.save(path)
+        self.driver.get("about:blank")
+        self.driver.get(f"file://{path}{'#' + link if link else ''}")
+        self.wait(lambda: self.run("return document.documentElement.dataset.ready"))
+
+    def wait(self, condition: Callable[[], Any]) -> Any:
+        """Waits for a true value."""
+        end = time.monotonic() + 20
+        while not (value := condition()):
+            assert time.monotonic() < end, self.log()
+            time.sleep(0.02)
+        return value
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """The value of a script."""
+        return self.driver.execute_script(script, *arguments)
+
+    def click(self, selector: str) -> None:
+        """Clicks the first element of a selector, and waits until the page is drawn."""
+        self.run(CLICK, selector)
+        self.settle()
+
+    def key(self, key: str) -> None:
+        """Presses a key."""
+        self.run("document.dispatchEvent(new KeyboardEvent('keydown', {key: arguments[0]}))", key)
+        self.settle()
+
+    def settle(self) -> None:
+        """Waits until the page is drawn."""
+        self.driver.execute_async_script("setTimeout(arguments[0], 1)")  # changes of the address are events
+        self.wait(lambda: self.run("return document.documentElement.dataset.ready"))
+
+    def text(self, selector: str) -> str:
+        """Text of the first element."""
+        return self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
+
+    def texts(self, selector: str) -> list[str]:
+        """Texts of all elements."""
+        return self.run("return [...document.querySelectorAll(arguments[0])].map(e => e.innerText)", selector)
+
+    def node(self) -> int:
+        """The node shown."""
+        return int(self.run("return document.querySelector('.crumb.here').dataset.node"))
+
+    def log(self) -> list[str]:
+        """Messages of the console since the last call."""
+        return [each["message"] for each in self.driver.get_log("browser")]
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        opened = Browser(pathlib.Path(folder))
+        for name in sys.argv[1:]:
+            file = pathlib.Path(name)
+            began = time.perf_counter()
+            opened.open(file)
+            seconds = time.perf_counter() - began
+            print(f"{name}: {file.stat().st_size / 1e6:.1f} MB, drawn after {seconds:.2f} s")
+        opened.driver.quit()
