@@ -24,7 +24,7 @@ from jaxgadget.core.problem import (
     follow,
     values_up,
 )
-from jaxgadget.core.regret import Bounds, RegretMatching, Rule, match
+from jaxgadget.core.regret import ChoiceRule, RegretMatching, Rule, match
 from jaxgadget.core.response import evaluate, payoff_reaches
 from jaxgadget.core.treeplex import MANY_SLICES, Treeplex, expand_infosets, sum_actions
 from jaxgadget.util.compilation import CompiledFunction, compiled
@@ -86,10 +86,10 @@ def start(problem: Problem, rule: Rule, payoff_state: Any = None) -> State:
     )
 
 
-def _uniform(problem: Problem, treeplex: Treeplex, bounds: Bounds) -> jax.Array:
+def _uniform(problem: Problem, treeplex: Treeplex, choice: ChoiceRule) -> jax.Array:
     """`[Q, lanes]` equal probabilities of all legal actions, then the floor."""
-    uniform = bounds.uniform(treeplex)
-    return bounds.floored(treeplex, jnp.broadcast_to(uniform, (treeplex.num_actions, problem.num_lanes)))
+    uniform = choice.uniform(treeplex)
+    return choice.floored(treeplex, jnp.broadcast_to(uniform, (treeplex.num_actions, problem.num_lanes)))
 
 
 def step(problem: Problem, rule: Rule, state: State, running: jax.Array | None = None) -> State:
@@ -210,20 +210,20 @@ def averages(problem: Problem, strategy_sum: tuple[Parts, Parts]) -> tuple[Parts
     return first, second
 
 
-def normalise(treeplex: Treeplex, weight: jax.Array, bounds: Bounds) -> jax.Array:
+def normalise(treeplex: Treeplex, weight: jax.Array, choice: ChoiceRule) -> jax.Array:
     """Weights of actions → probabilities within the bounds, `[Q, lanes]`; uniform where all weights are 0.
 
     An average of strategies may round to less than a floor; its gap would then be too small or even
     negative. Therefore only the excess over the floors is scaled, to the probability that the floors leave.
     """
     total = expand_infosets(treeplex, sum_actions(treeplex, weight))
-    fallback = bounds.floored(treeplex, jnp.broadcast_to(bounds.uniform(treeplex), weight.shape))
+    fallback = choice.floored(treeplex, jnp.broadcast_to(choice.uniform(treeplex), weight.shape))
     rows = jnp.where(total > 0, weight / jnp.where(total > 0, total, 1), fallback)
-    if bounds.floor is None:
+    if choice.floor is None:
         return rows
-    excess = jnp.maximum(rows - bounds.floor, 0)
+    excess = jnp.maximum(rows - choice.floor, 0)
     free = expand_infosets(treeplex, sum_actions(treeplex, excess))
-    return bounds.floored(treeplex, excess / jnp.where(free == 0, 1, free))
+    return choice.floored(treeplex, excess / jnp.where(free == 0, 1, free))
 
 
 @functools.cache
@@ -349,8 +349,8 @@ def _iterate_in_pieces(
 
     def recalled(state: State) -> State:
         def body(player: int) -> jax.Array:
-            tolerance, bounds = problem.regret_tolerance[player].body, problem.terms[player].body
-            return match(problem.sides[player].body, state.rule[player].body, tolerance, bounds)
+            tolerance, choice = problem.regret_tolerance[player].body, problem.terms[player].body
+            return match(problem.sides[player].body, state.rule[player].body, tolerance, choice)
 
         return with_bodies(state, body)
 

@@ -172,77 +172,22 @@ def solve(
             f"state of {batch.name}: expected a single chunk of lanes; there are {plan.num_chunks} chunks, "
             "each with its own state"
         )
-    structure = (batch.sides, batch.payoff)
-    with precision(solver.precision):
-        # Games in the solve's precision are not cast: a network's weights may have another one on purpose.
-        is_cast = batch.dtype != solver.precision
-        shared = solver.placement.everywhere(
-            cast_arrays(structure, solver.precision) if is_cast else structure
-        )
-    completed = np.zeros(plan.num_chunks, np.int64)
-    setup, stop = threading.Lock(), threading.Event()
-    resumed: list[int] = []
+    chunks = _Chunks(
+        batch,
+        solver,
+        rule,
+        plan,
+        finish,
+        initial=batch.payoff_state if state is None else state,
+        keep_state=keep_state,
+        report=report,
+    )
+    tasks = [functools.partial(chunks.solve, chunk_idx) for chunk_idx in range(plan.num_chunks)]
+    solved = run_all(tasks, plan.workers, chunks.stop, chunks.report_progress)
+    outcomes, iterations, states = zip(*solved, strict=True)
 
-    def report_progress() -> None:
-        if report is not None:
-            report(int(completed.mean()))
-
-    def solve_chunk(chunk_idx: int) -> tuple[Any, IntArray, State | None]:
-        file = checkpoint_file(solver.checkpoint_path, batch.name, chunk_idx, plan)
-        with hold_checkpoint(file):
-            return solve_held(chunk_idx, file)
-
-    def solve_held(chunk_idx: int, file: pathlib.Path | None) -> tuple[Any, IntArray, State | None]:
-        begin = chunk_idx * plan.chunk
-        lanes = np.minimum(np.arange(begin, begin + plan.chunk), batch.num_lanes - 1)
-
-        def build_problem(structure: tuple[tuple[Side, Side], Payoff], dtype: DTypeLike) -> Problem:
-            sides, payoff = structure
-            problem = dataclasses.replace(batch, sides=sides, payoff=payoff).problem(lanes)
-            by_lane = cast_arrays((problem.terms, problem.regret_tolerance), dtype)
-            with precision(dtype):
-                terms, tolerance = solver.placement.by_lane(by_lane)
-            return dataclasses.replace(problem, terms=terms, regret_tolerance=tolerance)
-
-        with setup:  # one chunk at a time, so that programs of several chunks are compiled once
-            initial = state if state is not None else batch.payoff_state
-            loop = _Loop(build_problem(shared, solver.precision), rule, solver, file, initial)
-            completed[chunk_idx] = loop.iteration
-            if file is not None and loop.iteration > 0 and not loop.is_done and not resumed:
-                log.info(
-                    "Resuming %r at iteration %d of %d.",
-                    str(file),
-                    loop.iteration,
-                    solver.num_iterations,
-                )
-                resumed.append(chunk_idx)
-            if plan.workers == 1:
-                report_progress()
-        for iteration in loop.run():
-            completed[chunk_idx] = iteration
-            if stop.is_set():
-                raise Stopped
-            if plan.workers == 1:
-                report_progress()
-
-        def in_float64() -> Problem:
-            with precision(np.float64):
-                exact = solver.placement.everywhere(cast_arrays(structure, np.float64))
-            return build_problem(exact, np.float64)
-
-        last, final_state = loop.iterations, loop.state if keep_state else None
-        with setup, precision(np.float64):
-            ended = Finished(loop.problem, loop.state, lanes, solver.placement, in_float64, keep_state)
-            del loop
-            outcome = jax.tree.map(np.array, finish(ended))  # copies: a CPU's views keep buffers
-            return outcome, last, final_state
-
-    tasks = [functools.partial(solve_chunk, chunk_idx) for chunk_idx in range(plan.num_chunks)]
-    chunks = run_all(tasks, plan.workers, stop, report_progress)
-    outcomes, iterations, states = zip(*chunks, strict=True)
-
-    def join_lanes(*chunks: Any) -> Any:
-        joined = chunks[0] if len(chunks) == 1 else np.concatenate(chunks, axis=-1)
+    def join_lanes(*parts: Any) -> Any:
+        joined = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
         return joined[..., : batch.num_lanes]  # without the copies in the last chunk
 
     outcome = jax.tree.map(join_lanes, *outcomes)
@@ -431,6 +376,106 @@ class _Loop:
                 check_every=solver.check_interval,
             )
             self.state, self._stopped = solver.placement.by_lane(state), np.asarray(stopped)
+
+
+class _Chunks:
+    """The chunks of a batch, which threads solve independently of each other.
+
+    Attributes:
+      stop: set if a chunk fails or the user interrupts the solve; the other chunks end early.
+    """
+
+    def __init__(
+        self,
+        batch: Batch,
+        solver: Solver,
+        rule: Rule,
+        plan: Plan,
+        finish: Finish,
+        *,
+        initial: State | Any,
+        keep_state: bool,
+        report: Report | None,
+    ):
+        """Places what all chunks share on the devices; arguments as in `solve` and `_Loop`."""
+        self._batch, self._solver, self._rule, self._plan = batch, solver, rule, plan
+        self._finish, self._initial, self._keep_state, self._report = finish, initial, keep_state, report
+        with precision(solver.precision):
+            # Games in the solve's precision are not cast: a network's weights may intentionally differ from it.
+            is_cast = batch.dtype != solver.precision
+            structure = (batch.sides, batch.payoff)
+            self._structure = solver.placement.everywhere(
+                cast_arrays(structure, solver.precision) if is_cast else structure
+            )
+        self._completed = np.zeros(plan.num_chunks, np.int64)
+        self._setup, self.stop = threading.Lock(), threading.Event()
+        self._is_resuming = False
+
+    def report_progress(self) -> None:
+        """Reports the number of completed iterations, averaged over the chunks."""
+        if self._report is not None:
+            self._report(int(self._completed.mean()))
+
+    def solve(self, chunk_idx: int) -> tuple[Any, IntArray, State | None]:
+        """Solves a chunk; returns its result, the iterations of its lanes, and its state if that is kept."""
+        file = checkpoint_file(self._solver.checkpoint_path, self._batch.name, chunk_idx, self._plan)
+        with hold_checkpoint(file):
+            return self._solve_held(chunk_idx, file)
+
+    def _solve_held(self, chunk_idx: int, file: pathlib.Path | None) -> tuple[Any, IntArray, State | None]:
+        """`solve` while no other process uses the checkpoint."""
+        begin = chunk_idx * self._plan.chunk
+        lanes = np.minimum(np.arange(begin, begin + self._plan.chunk), self._batch.num_lanes - 1)
+        with self._setup:  # one chunk at a time, so that programs of several chunks are compiled once
+            problem = self._build_problem(self._structure, lanes, self._solver.precision)
+            loop = _Loop(problem, self._rule, self._solver, file, self._initial)
+            del problem
+            self._log_resuming(loop, file)
+            self._record(chunk_idx, loop.iteration)
+        for iteration in loop.run():
+            self._record(chunk_idx, iteration)
+            if self.stop.is_set():
+                raise Stopped
+        last, final_state = loop.iterations, loop.state if self._keep_state else None
+        with self._setup, precision(np.float64):
+            in_float64 = functools.partial(self._build_in_float64, lanes)
+            placement = self._solver.placement
+            ended = Finished(loop.problem, loop.state, lanes, placement, in_float64, self._keep_state)
+            del loop
+            outcome = jax.tree.map(np.array, self._finish(ended))  # copies: a CPU's views keep buffers
+            return outcome, last, final_state
+
+    def _build_problem(
+        self, structure: tuple[tuple[Side, Side], Payoff], lanes: IntArray, dtype: DTypeLike
+    ) -> Problem:
+        """The games of some lanes on the devices, with a structure that is there already."""
+        sides, payoff = structure
+        problem = dataclasses.replace(self._batch, sides=sides, payoff=payoff).problem(lanes)
+        by_lane = cast_arrays((problem.terms, problem.regret_tolerance), dtype)
+        with precision(dtype):
+            terms, tolerance = self._solver.placement.by_lane(by_lane)
+        return dataclasses.replace(problem, terms=terms, regret_tolerance=tolerance)
+
+    def _build_in_float64(self, lanes: IntArray) -> Problem:
+        """The games of some lanes in float64, for their certificates."""
+        structure = cast_arrays((self._batch.sides, self._batch.payoff), np.float64)
+        with precision(np.float64):
+            exact = self._solver.placement.everywhere(structure)
+        return self._build_problem(exact, lanes, np.float64)
+
+    def _record(self, chunk_idx: int, iteration: int) -> None:
+        """Records a chunk's completed iterations; with several threads, `run_all` reports them."""
+        self._completed[chunk_idx] = iteration
+        if self._plan.workers == 1:
+            self.report_progress()
+
+    def _log_resuming(self, loop: _Loop, file: pathlib.Path | None) -> None:
+        """Logs the first chunk that resumes from a checkpoint."""
+        if file is None or loop.iteration == 0 or loop.is_done or self._is_resuming:
+            return
+        self._is_resuming = True
+        total = self._solver.num_iterations
+        log.info("Resuming %r at iteration %d of %d.", str(file), loop.iteration, total)
 
 
 def run_all(

@@ -24,7 +24,7 @@ import numpy as np
 from jax.scipy.special import ndtr, ndtri
 from jax.scipy.stats import norm
 
-from jaxgadget.core.regret import Bounds
+from jaxgadget.core.regret import ChoiceRule
 from jaxgadget.core.rows import on_host
 from jaxgadget.core.treeplex import Level, Treeplex, expand_infosets
 from jaxgadget.util.arrays import FloatArray
@@ -32,7 +32,7 @@ from jaxgadget.util.arrays import FloatArray
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NoisyBounds(Bounds):
+class NoisyChoice(ChoiceRule):
     """Choice rule of an entry with noisy actions: one of the two actions of an infoset is noisy.
 
     Attributes:
@@ -82,7 +82,7 @@ class NoisyBounds(Bounds):
             jnp.concatenate(parts), ((roots, 0), (0, 0))
         )
 
-    def scaled(self, factor: FloatArray) -> NoisyBounds:
+    def scaled(self, factor: FloatArray) -> NoisyChoice:
         """The same choice rule with all values multiplied by `[lanes]` factors."""
         return dataclasses.replace(self, deviation=on_host(factor * np.asarray(self.deviation)))
 

@@ -34,11 +34,11 @@ the infoset are regarded as rounding errors: they count as 0, and the strategy i
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Bounds:
+class ChoiceRule:
     """Choice rule at a player's infosets: the allowed strategies, and their values.
 
     A subclass may override the choice of the regret-matching rule, and its values may be nonlinear in the
-    strategy, as in `core.noise.NoisyBounds`.
+    strategy, as in `core.noise.NoisyChoice`.
 
     Attributes:
       legal: `[Q, lanes]` True for legal actions; the strategy is 0 at an infoset without any. None if all
@@ -70,7 +70,7 @@ class Bounds:
         """`[S, lanes]` payoff of a plan from the constants of its sequences, both `[S, lanes]`."""
         return constant * plan
 
-    def scaled(self, factor: FloatArray) -> Bounds:
+    def scaled(self, factor: FloatArray) -> ChoiceRule:
         """The same choice rule with all values multiplied by `[lanes]` factors."""
         return self
 
@@ -126,14 +126,14 @@ class Bounds:
         return (1 - level.sums(floor)) * value + level.sums(floor * q)
 
 
-def match(treeplex: Treeplex, basis: jax.Array, tolerance: jax.Array, bounds: Bounds) -> jax.Array:
+def match(treeplex: Treeplex, basis: jax.Array, tolerance: jax.Array, choice: ChoiceRule) -> jax.Array:
     """Regret matching at every infoset, with the floors mixed in.
 
     Args:
       treeplex: the player's decisions.
       basis: `[Q, lanes]` regrets to match.
       tolerance: `[I, lanes]` sums of positive regrets up to this count as 0.
-      bounds: legal actions and floors.
+      choice: legal actions and floors.
 
     Returns:
       The strategy, `[Q, lanes]`; uniform where no regret is positive.
@@ -143,15 +143,15 @@ def match(treeplex: Treeplex, basis: jax.Array, tolerance: jax.Array, bounds: Bo
     if not treeplex.runs:
         return basis
     positive = jnp.maximum(basis, 0)
-    if bounds.legal is not None:
-        positive = jnp.where(bounds.legal, positive, 0)
+    if choice.legal is not None:
+        positive = jnp.where(choice.legal, positive, 0)
     divisors = [
-        level.slot_rows(bounds.divisor(level, level.actions_of(positive), level.infosets_of(tolerance)))
+        level.slot_rows(choice.divisor(level, level.actions_of(positive), level.infosets_of(tolerance)))
         for level in treeplex.levels()
     ]
     divisor = jnp.concatenate([slot for level in divisors for slot in level])
-    uniform = 1 if bounds.legal is None else bounds.legal.astype(basis.dtype)
-    return bounds.floored(treeplex, jnp.where(divisor > 0, positive, uniform) / jnp.abs(divisor))
+    uniform = 1 if choice.legal is None else choice.legal.astype(basis.dtype)
+    return choice.floored(treeplex, jnp.where(divisor > 0, positive, uniform) / jnp.abs(divisor))
 
 
 @runtime_checkable
@@ -179,7 +179,7 @@ class Rule(Protocol):
     def update(
         self,
         treeplex: Treeplex,
-        bounds: Bounds,
+        choice: ChoiceRule,
         tolerance: jax.Array,
         state: Any,
         strategy: jax.Array,
@@ -190,7 +190,7 @@ class Rule(Protocol):
 
         Args:
           treeplex: the decisions.
-          bounds: legal actions and floors, which the strategy must respect.
+          choice: legal actions and floors, which the strategy must respect.
           tolerance: `[I, lanes]` largest sum of positive regrets that counts as rounding.
           state: the rule's state.
           strategy: `[Q, lanes]` the last strategy.
@@ -250,7 +250,7 @@ class RegretMatching:
     def update(
         self,
         treeplex: Treeplex,
-        bounds: Bounds,
+        choice: ChoiceRule,
         tolerance: jax.Array,
         state: jax.Array,
         strategy: jax.Array,
@@ -258,15 +258,15 @@ class RegretMatching:
         t: jax.Array,
     ) -> tuple[jax.Array, jax.Array]:
         """Performs one iteration; see `Rule.update`."""
-        regret_sum, basis = self.learn(treeplex, bounds, state, values, t)
+        regret_sum, basis = self.learn(treeplex, choice, state, values, t)
         # The old strategy is not used below: without the barrier XLA keeps a copy of it.
         regret_sum, basis = jax.lax.optimization_barrier((regret_sum, basis))
-        return regret_sum, match(treeplex, basis, tolerance, bounds)
+        return regret_sum, match(treeplex, basis, tolerance, choice)
 
     def learn(
         self,
         treeplex: Treeplex,
-        bounds: Bounds,
+        choice: ChoiceRule,
         regret_sum: jax.Array,
         values: tuple[jax.Array, jax.Array],
         t: jax.Array,
@@ -275,7 +275,7 @@ class RegretMatching:
 
         Args:
           treeplex: the player's decisions.
-          bounds: legal actions and floors.
+          choice: legal actions and floors.
           regret_sum: `[Q, lanes]` the current regrets.
           values: values of actions `[Q, lanes]` and of infosets `[I, lanes]` under the last strategy.
           t: number of the iteration, from 1.
@@ -286,7 +286,7 @@ class RegretMatching:
         q, value = values
         chex.assert_shape((q, regret_sum), (treeplex.num_actions, None))
         chex.assert_shape(value, (treeplex.num_infosets, None))
-        regret = bounds.mapped_back(treeplex, q - expand_infosets(treeplex, value))
+        regret = choice.mapped_back(treeplex, q - expand_infosets(treeplex, value))
         total = self.accumulate(regret_sum, regret, self.kept(t))
         return total, self.basis(total, regret)
 

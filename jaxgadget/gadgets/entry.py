@@ -22,9 +22,9 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 
 from jaxgadget.core.host import HostTreeplex, Rounding, build_treeplex, exact_size, slots_in_groups
-from jaxgadget.core.noise import NoisyBounds
+from jaxgadget.core.noise import NoisyChoice
 from jaxgadget.core.problem import Terms
-from jaxgadget.core.regret import Bounds
+from jaxgadget.core.regret import ChoiceRule
 from jaxgadget.core.rows import on_host, pad_rows
 from jaxgadget.gadgets.ranges import sum_rows
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
@@ -270,15 +270,17 @@ class TwoLevelEntry:
                 constant[self.left] = times * table.leave.earns[:, lanes]
                 if table.leave.spread is not None:
                     spread[self.left] = times * table.leave.spread[:, lanes]
-        bounds, games = Bounds(), self.treeplex.num_roots
+        choice, games = ChoiceRule(), self.treeplex.num_roots
         if self.treeplex.num_infosets:
             masked = self.picked is not None or any(other.leave is None for other in self.tables)
-            bounds = Bounds(legal=on_host(legal[games:]) if masked else None, floor=on_host(floor[games:]))
+            choice = ChoiceRule(
+                legal=on_host(legal[games:]) if masked else None, floor=on_host(floor[games:])
+            )
         if any(other.leave is not None and other.leave.spread is not None for other in self.tables):
             noise = on_host(spread[games:])
-            bounds = NoisyBounds(legal=bounds.legal, floor=bounds.floor, deviation=noise)
+            choice = NoisyChoice(legal=choice.legal, floor=choice.floor, deviation=noise)
         padded = pad_rows(times * scale, self._num_padded, 0)
-        return Terms(scale=on_host(padded), constant=on_host(constant), entry=bounds)
+        return Terms(scale=on_host(padded), constant=on_host(constant), entry=choice)
 
     def has_decision(self, gadget_idx: int) -> BoolArray:
         """`[S, L]` True where a gadget has a decision to solve."""

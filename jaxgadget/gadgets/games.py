@@ -13,7 +13,7 @@ import numpy as np
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.certificate import Fallback, Fallbacks
 from jaxgadget.core.problem import Side, Terms, attach, fixed_entry
-from jaxgadget.core.regret import Bounds
+from jaxgadget.core.regret import ChoiceRule
 from jaxgadget.core.rows import on_host, pad_rows
 from jaxgadget.gadgets.alternative import WithGifts
 from jaxgadget.gadgets.entry import Entry
@@ -257,9 +257,9 @@ def build_games(prepared: Prepared, gadgets: Sequence[Gadget], *, lanes: Lanes |
             constant = on_host(frozen.earned[:, taken.blueprint])
             opponent = dataclasses.replace(opponent, body_constant=constant)
         no_constant = np.zeros((sides[player].entry.num_sequences, len(lanes)))
-        bounds = Bounds() if floor is None else Bounds(floor=on_host(floor[:, taken.blueprint]))
+        choice = ChoiceRule() if floor is None else ChoiceRule(floor=on_host(floor[:, taken.blueprint]))
         scale = on_host(resolver_scale[:, taken.blueprint])
-        resolver = Terms(scale=scale, constant=on_host(no_constant), body=bounds)
+        resolver = Terms(scale=scale, constant=on_host(no_constant), body=choice)
         if mixtures is not None:
             resolver, opponent = mixtures.mix(taken.opponent, resolver, opponent, len(ranges.subgame))
         return pair_for(player, resolver, opponent)

@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxgadget.core.host import HostTreeplex, exact_size
 from jaxgadget.core.problem import Terms
-from jaxgadget.core.regret import Bounds
+from jaxgadget.core.regret import ChoiceRule
 from jaxgadget.core.rows import on_host, pad_rows
 from jaxgadget.core.treeplex import Treeplex, sweep_up, to_device
 from jaxgadget.gadgets.alternative import AlternativeRefusedError, Values
@@ -97,9 +97,9 @@ class WayEntry:
         table = self.tables[gadget_idx]
         alternative = table.alternative[:, lanes]
         scale = pad_rows(np.ones_like(alternative), self._num_padded, 0)
-        bounds = Bounds(floor=on_host(self._floor(table, lanes)))
+        choice = ChoiceRule(floor=on_host(self._floor(table, lanes)))
         constant = on_host(self._constant(table, lanes))
-        return Terms(scale=on_host(scale), constant=constant, entry=bounds)
+        return Terms(scale=on_host(scale), constant=constant, entry=choice)
 
     def _constant(self, table: WayTables, lanes: IntArray) -> FloatArray:
         """`[E, L]` constant payoff of each sequence, from play that leaves the copies after the sequence."""
@@ -130,15 +130,15 @@ class WayEntry:
         top = self._constant(table, lanes) - sum_rows(self.link, values, self.treeplex.num_sequences)
         with precision(np.float64):
             treeplex = to_device(self.treeplex, np.float64)
-            bounds = (Bounds(), Bounds(floor=on_host(self._floor(table, lanes))))
-            free, floored = (np.asarray(_root_values(treeplex, on_host(top), bound)) for bound in bounds)
+            rules = (ChoiceRule(), ChoiceRule(floor=on_host(self._floor(table, lanes))))
+            free, floored = (np.asarray(_root_values(treeplex, on_host(top), choice)) for choice in rules)
         return np.maximum(gap + (free - floored)[: self.num_games], 0)
 
 
 @compiled(quick=True)
-def _root_values(treeplex: Treeplex, constant: jax.Array, bounds: Bounds) -> jax.Array:
-    """`[R, L]` best-response value of each root for a player with these constants and bounds."""
-    return sweep_up(treeplex, constant, bounds.best)[2]
+def _root_values(treeplex: Treeplex, constant: jax.Array, choice: ChoiceRule) -> jax.Array:
+    """`[R, L]` best-response value of each root for a player with these constants and this choice rule."""
+    return sweep_up(treeplex, constant, choice.best)[2]
 
 
 def _copied(x: FloatArray, source: IntArray) -> FloatArray:

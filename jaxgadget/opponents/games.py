@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.problem import Problem, Terms
-from jaxgadget.core.regret import Bounds
+from jaxgadget.core.regret import ChoiceRule
 from jaxgadget.core.rows import on_host
 from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.evaluate import normalise_rows
@@ -51,7 +51,7 @@ def biased_games(whole: Problem, form: SequenceForm, opponents: Opponents, playe
 
     def terms(lanes: IntArray, free: Terms) -> tuple[Terms, Terms]:
         p, model = opponents.p[lanes], opponents.model[lanes]
-        return free, dataclasses.replace(free, body=Bounds(floor=on_host(p * model_rows[:, model])))
+        return free, dataclasses.replace(free, body=ChoiceRule(floor=on_host(p * model_rows[:, model])))
 
     return _games("biased-responses", whole, opponents, player, terms)
 

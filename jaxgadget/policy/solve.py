@@ -123,7 +123,7 @@ class Solution(LaneResult, Explorable):
 
     @property
     def bracket(self) -> tuple[float, float]:
-        """Bounds of player 0's value of the game: guaranteed by its average, conceded by player 1's."""
+        """ChoiceRule of player 0's value of the game: guaranteed by its average, conceded by player 1's."""
         first, second = self.best_response_values
         return -first, second
 

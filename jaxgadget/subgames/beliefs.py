@@ -65,7 +65,7 @@ class OwnSpot:
 
     Attributes:
       known: the subgames.
-      look: their lookahead, with values at its limit.
+      lookahead: their lookahead, with values at its limit.
       within: `[S]` index of the belief's subgame that contains each subgame.
       belief: the belief down to the lookahead's limit.
       ranges: ranges at the roots.
@@ -73,7 +73,7 @@ class OwnSpot:
     """
 
     known: KnowledgeCover
-    look: Forest
+    lookahead: Forest
     within: IntArray
     belief: Belief
     ranges: Ranges
@@ -86,7 +86,7 @@ class OwnSpot:
         For the searching player, these are the roots of the infostate from which each search starts.
         """
         player = self.known.player
-        own, theirs = (np.zeros(len(self.look.roots[p]), np.bool_) for p in (player, 1 - player))
+        own, theirs = (np.zeros(len(self.lookahead.roots[p]), np.bool_) for p in (player, 1 - player))
         own[self.known.target] = True
         return pair_for(player, own, theirs)
 
@@ -110,7 +110,9 @@ class OwnSearches:
         reach = pair_for(player, ranges.resolver, ranges.opponent)
         first, second = (
             treeplex.realise(top, rows)
-            for treeplex, top, rows in zip(self.spot.look.form.treeplex, reach, self.strategy, strict=True)
+            for treeplex, top, rows in zip(
+                self.spot.lookahead.form.treeplex, reach, self.strategy, strict=True
+            )
         )
         return first, second
 
@@ -145,9 +147,9 @@ class Beliefs:
         base = self._lookahead(cover_of(where), leaves, values)
         profile = Profile.of_blueprint(base, self.blueprint)
         belief = Belief(base, profile.body(base, self.player), root_reach(base, self.blueprint)[self.player])
-        look = self._lookahead(known.cover, leaves, values)
-        reach = root_reach(look, self.blueprint)[1 - self.player]
-        return self._spot(known, look, _components(known), belief, belief, reach)
+        lookahead = self._lookahead(known.cover, leaves, values)
+        reach = root_reach(lookahead, self.blueprint)[1 - self.player]
+        return self._spot(known, lookahead, _components(known), belief, belief, reach)
 
     def next_spot(
         self,
@@ -172,15 +174,17 @@ class Beliefs:
             cover, within, source = cover_of(where), _components(known), None
         else:
             source, within = np.unique(before[first], return_inverse=True)
-            cover = _kept_below(above.spot.look, 1 - self.player, where, source)
+            cover = _kept_below(above.spot.lookahead, 1 - self.player, where, source)
         inner = self._belief(above, self._lookahead(cover, leaves[0], values[0]), source)
         outer = inner
         if len(leaves[0]) or len(leaves[1]):
             outer = self._continued(inner, self._lookahead(cover, leaves[1], values[1]))
-        look = self._lookahead(known.cover, leaves[1], values[1])
-        other, roots = 1 - self.player, look.roots[1 - self.player]
-        reach = _reach_below(above.spot.look, above.plans[other], look, other, before[first][roots.subgame])
-        return self._spot(known, look, within, inner, outer, reach)
+        lookahead = self._lookahead(known.cover, leaves[1], values[1])
+        other, roots = 1 - self.player, lookahead.roots[1 - self.player]
+        reach = _reach_below(
+            above.spot.lookahead, above.plans[other], lookahead, other, before[first][roots.subgame]
+        )
+        return self._spot(known, lookahead, within, inner, outer, reach)
 
     def copies(self, above: OwnSearches | None, where: Cut) -> IntArray:
         """`[H]` number of subgames that contain each root: those of own infostates, or of beliefs if more.
@@ -192,7 +196,7 @@ class Beliefs:
         before = None if above is None else _search_before(above, where)
         covers = [self._known(where, before).cover]
         if above is not None and before is not None and self.knowledge.follow == "believed":
-            covers.append(_kept_below(above.spot.look, 1 - self.player, where, np.unique(before)))
+            covers.append(_kept_below(above.spot.lookahead, 1 - self.player, where, np.unique(before)))
         counts = [
             np.bincount(np.searchsorted(where.roots, cover.roots), minlength=len(where.roots))
             for cover in covers
@@ -204,13 +208,13 @@ class Beliefs:
         return knowledge_cover(where, self.player, order, unfrozen=unfrozen, apart=before)
 
     def _lookahead(self, cover: Cover, leaves: IntArray, values: FloatArray) -> Forest:
-        look = build_forest(cover.tree, cover, limit=leaves, num_choices=self.num_choices)
-        return look.with_values(values)
+        lookahead = build_forest(cover.tree, cover, limit=leaves, num_choices=self.num_choices)
+        return lookahead.with_values(values)
 
     def _spot(
         self,
         known: KnowledgeCover,
-        look: Forest,
+        lookahead: Forest,
         within: IntArray,
         inner: Belief,
         outer: Belief,
@@ -220,7 +224,7 @@ class Beliefs:
 
         Args:
           known: the subgames.
-          look: their lookahead.
+          lookahead: their lookahead.
           within: index of the belief's subgame that contains each subgame.
           inner: belief down to the limit above, where values are known.
           outer: belief down to the limit of these lookaheads.
@@ -236,11 +240,11 @@ class Beliefs:
         around = find_ranges(structure, strategy, reach)
         return OwnSpot(
             known=known,
-            look=look,
+            lookahead=lookahead,
             within=within,
             belief=outer,
-            ranges=split_ranges(around, inner.forest, look, self.player, within, opponent),
-            frozen=find_frozen(outer.forest, look, self.player, outer.plan(self.player), within),
+            ranges=split_ranges(around, inner.forest, lookahead, self.player, within, opponent),
+            frozen=find_frozen(outer.forest, lookahead, self.player, outer.plan(self.player), within),
         )
 
     def _belief(self, above: OwnSearches, base: Forest, source: IntArray | None) -> Belief:
@@ -253,26 +257,26 @@ class Beliefs:
             infostate.
         """
         player, spot = self.player, above.spot
-        look, before, roots = spot.look, spot.belief, base.roots[player]
-        state = _state_above(look.cut, base.cut, player, roots.infostate)
+        lookahead, before, roots = spot.lookahead, spot.belief, base.roots[player]
+        state = _state_above(lookahead.cut, base.cut, player, roots.infostate)
         if source is None:
             subgame = spot.known.subgame[np.searchsorted(spot.known.infostate, state)]
         else:
             subgame = source[roots.subgame]
         around = spot.within[subgame]  # the belief that the search assumed
-        freed = look.find_root(player, state, subgame) >= 0
-        searched = find_copies(look, base, player, np.where(freed, subgame, -1))
+        freed = lookahead.find_root(player, state, subgame) >= 0
+        searched = find_copies(lookahead, base, player, np.where(freed, subgame, -1))
         believed = find_copies(before.forest, base, player, np.where(freed, -1, around))
         top = base.form.treeplex[player].num_roots
         strategy = np.zeros((len(searched) - top, self.blueprint.num_lanes))
         for number, forest, rows in (
-            (searched[top:], look, above.strategy[player]),
+            (searched[top:], lookahead, above.strategy[player]),
             (believed[top:], before.forest, before.strategy),
         ):
             strategy[number >= 0] = rows[number[number >= 0] - forest.form.treeplex[player].num_roots]
         reach = np.where(
             freed[:, None],
-            _reach_below(look, above.plans[player], base, player, subgame),
+            _reach_below(lookahead, above.plans[player], base, player, subgame),
             _reach_below(before.forest, before.plan(player), base, player, around),
         )
         return Belief(base, strategy, reach)
@@ -311,17 +315,17 @@ def _search_before(above: OwnSearches, where: Cut) -> IntArray:
     return known.subgame[np.searchsorted(known.infostate, state)]
 
 
-def _kept_below(look: Forest, opponent: int, where: Cut, searches: IntArray) -> Cover:
+def _kept_below(lookahead: Forest, opponent: int, where: Cut, searches: IntArray) -> Cover:
     """A cover with one subgame for each search: the next level's roots below everything that it retained.
 
     Args:
-      look: lookahead of the searches.
+      lookahead: lookahead of the searches.
       opponent: the player whose root infostates are kept whole.
       where: the cut of the next level.
       searches: indices of subgames, ascending.
     """
-    roots = look.roots[opponent]
-    theirs = where.histories.infostate[opponent, look.cut.root[where.roots]]
+    roots = lookahead.roots[opponent]
+    theirs = where.histories.infostate[opponent, lookahead.cut.root[where.roots]]
     below, root = spread_runs(*find_runs(roots.infostate, theirs), np.arange(len(theirs)))
     subgame = roots.subgame[root]
     searched = np.isin(subgame, searches)

@@ -227,7 +227,7 @@ def _joined(
             values[blueprint] = handover.payoffs
     failures = [handover.solved.failures for _, handover in searches]
     return Search(
-        lookahead=searches[0][1].look,
+        lookahead=searches[0][1].lookahead,
         values=tuple(values[blueprint] for blueprint in range(profiles.num_lanes)),
         player=player,
         blueprint=profiles,

@@ -87,7 +87,7 @@ class Handover:
         from own infostates, only the searching player's.
       leaves: `[H]` histories at the lookaheads' limits; empty if they extend to the end of the game.
       payoffs: `[H, K, K]` payoffs at these leaves.
-      look: the lookahead of the searches.
+      lookahead: the lookahead of the searches.
       solved: their solutions.
       followed: `[I]` mask of the opponent's infosets at which plans follow a model, if the leaf is continued.
       own: searches from own infostates; None if they are from public states.
@@ -97,7 +97,7 @@ class Handover:
     plan: Profile
     leaves: IntArray
     payoffs: FloatArray
-    look: Forest
+    lookahead: Forest
     solved: SolvedLookahead
     followed: BoolArray | None = None
     own: OwnSearches | None = None
@@ -385,7 +385,7 @@ class NestedRun:
         check_room(leaves, self.leaf.num_entries, self.tree.game.name, self.solver.placement)
         payoffs, spot = self._leaf_payoffs(leaves), None
         if self._beliefs is None:
-            look = build_forest(
+            lookahead = build_forest(
                 self.tree,
                 where,
                 limit=leaves if len(leaves) else None,
@@ -394,39 +394,39 @@ class NestedRun:
             )
         else:
             spot = self._find_spot(self._beliefs, where, above, leaves, payoffs)
-            look = spot.look
-        self._payoffs += payoffs.size + look.terminals.num_entries
+            lookahead = spot.lookahead
+        self._payoffs += payoffs.size + lookahead.terminals.num_entries
         if beside is not None:
-            plan = beside.plan.extended(look)
+            plan = beside.plan.extended(lookahead)
         else:
-            plan = Profile.of_blueprint(look, self._policy_above(above, self.blueprint))
-        structure = build_structure(look.with_values(payoffs), player, self.solver.placement.platform)
+            plan = Profile.of_blueprint(lookahead, self._policy_above(above, self.blueprint))
+        structure = build_structure(lookahead.with_values(payoffs), player, self.solver.placement.platform)
         ranges = self.find_ranges(structure, above, plan) if spot is None else spot.ranges
         gadgets = self.gadgets
         if unsafe_first and above is None and not self._has_acted(where.roots).any():
             gadgets = tuple(gadget if Capability.TRUNK in gadget.requires else _UNSAFE for gadget in gadgets)
         mixtures = None
         if self.opponents is not None:
-            mixtures = opponent_mixtures(look, player, self.opponents, self.leaf)
+            mixtures = opponent_mixtures(lookahead, player, self.opponents, self.leaf)
         prepared = Prepared(
             structure=structure,
             ranges=ranges,
-            rows=plan.bodies(look),
+            rows=plan.bodies(lookahead),
             mixtures=mixtures,
             frozen=None if spot is None else spot.frozen,
         )
         solved = solve_lookahead(prepared, gadgets, self.lanes, self._names, self.solver, report)
-        adopted = usual_roots(look) if spot is None else spot.adopted
-        plan = plan.with_bodies(look, solved.strategy, adopted)
+        adopted = usual_roots(lookahead) if spot is None else spot.adopted
+        plan = plan.with_bodies(lookahead, solved.strategy, adopted)
         if self.visits is not None and len(leaves):
-            self.visits.append(self._count_visits(look, ranges, solved.strategy, adopted[player]))
+            self.visits.append(self._count_visits(lookahead, ranges, solved.strategy, adopted[player]))
         self._count(level_idx, solved)
-        self._assemble(level_idx, look, plan.policy, adopted[player])
+        self._assemble(level_idx, lookahead, plan.policy, adopted[player])
         if beside is not None:
             leaves, payoffs = beside.joined(leaves, payoffs)
         self._drop_programs()
         own = None if spot is None else OwnSearches(spot, solved.strategy)
-        return Handover(self.assembled, plan, leaves, payoffs, look, solved, own=own)
+        return Handover(self.assembled, plan, leaves, payoffs, lookahead, solved, own=own)
 
     def _limit(self, ends: IntArray) -> IntArray:
         """`[H]` the histories at the schedule's limit that need payoffs."""
@@ -462,18 +462,18 @@ class NestedRun:
           above: data from the level above; None at the first one.
           fallback: the blueprint.
         """
-        look, policy = structure.forest, self._policy_above(above, self.assembled)
-        reach, inner, plan = root_reach(look, policy), structure, fallback
+        lookahead, policy = structure.forest, self._policy_above(above, self.assembled)
+        reach, inner, plan = root_reach(lookahead, policy), structure, fallback
         if above is not None:
-            plan, reached = above.plan, look.cut.root[above.leaves] >= 0
-            if len(look.leaves) or reached.any():  # otherwise both extend to the end
+            plan, reached = above.plan, lookahead.cut.root[above.leaves] >= 0
+            if len(lookahead.leaves) or reached.any():  # otherwise both extend to the end
                 limit, size = above.leaves[reached], self.leaf.num_entries
-                forest = build_forest(self.tree, look.cut, limit=limit, num_choices=size)
+                forest = build_forest(self.tree, lookahead.cut, limit=limit, num_choices=size)
                 inner = build_structure(forest.with_values(above.payoffs[reached]), self.player)
         ranges = find_ranges(inner, plan.bodies(inner.forest), reach)
         if not self._looks_around:
             return ranges
-        trunk, other = build_trunk(look), 1 - self.player
+        trunk, other = build_trunk(lookahead), 1 - self.player
         own = policy.reach(self.player)[trunk.sequences(self.player)]
         theirs = policy.probabilities[other][trunk.form.action_sequences(other) - 1]
         return dataclasses.replace(ranges, trunk=trunk_ranges(trunk, self.player, own, theirs))
@@ -529,24 +529,25 @@ class NestedRun:
         return mixture_value(policy, self.opponents, self.lanes.opponent, self.player, followed)
 
     def _count_visits(
-        self, look: Forest, ranges: Ranges, strategy: tuple[FloatArray, FloatArray], adopted: BoolArray
+        self, lookahead: Forest, ranges: Ranges, strategy: tuple[FloatArray, FloatArray], adopted: BoolArray
     ) -> Visits:
         """Counts visits of each leaf and pair of entries under the average strategies, as a mean over lanes.
 
         Args:
-          look: the lookahead.
+          lookahead: the lookahead.
           ranges: ranges at its roots.
           strategy: both players' average strategies in the lookahead.
           adopted: `[R]` mask of the searching player's roots below which strategies are adopted.
         """
-        leaves, chosen = look.leaves, list[FloatArray]()
-        known = tuple(adopted if p == self.player else usual_roots(look)[p] for p in (0, 1))
+        leaves, chosen = lookahead.leaves, list[FloatArray]()
+        adopted_roots = tuple(adopted if p == self.player else usual_roots(lookahead)[p] for p in (0, 1))
         counts = np.ones(len(leaves.leaf), np.bool_)
         for player in (0, 1):
-            treeplex = look.form.treeplex[player]
+            treeplex = lookahead.form.treeplex[player]
             top = ranges.resolver if player == self.player else ranges.opponent
             below = np.append(
-                np.zeros(treeplex.num_roots, np.bool_), actions_below(look, player, known[player])
+                np.zeros(treeplex.num_roots, np.bool_),
+                actions_below(lookahead, player, adopted_roots[player]),
             )
             counts &= below[leaves.sequence[player]].all(axis=1)
             chosen.append(treeplex.realise(top, strategy[player])[leaves.sequence[player]])
@@ -554,23 +555,23 @@ class NestedRun:
         lanes = np.einsum("ckx,clx->ckl", own, theirs, optimize=True) / len(self.lanes)
         weights = np.zeros((len(leaves), leaves.num_choices, leaves.num_choices))
         weights[leaves.leaf[counts]] = lanes  # each leaf is counted once
-        return Visits(leaves.histories, look.histories.chance[leaves.histories, None, None] * weights)
+        return Visits(leaves.histories, lookahead.histories.chance[leaves.histories, None, None] * weights)
 
-    def _assemble(self, level_idx: int, look: Forest, plan: Policy, adopted: BoolArray) -> None:
+    def _assemble(self, level_idx: int, lookahead: Forest, plan: Policy, adopted: BoolArray) -> None:
         """Adopts the strategy until the next search, and the opponent's strategy down to the limit."""
         player, other = self.player, 1 - self.player
         rows = [rows.copy() for rows in self.assembled.probabilities]
-        infosets, body = self.tree.infosets[player], look.form.treeplex[player].infoset
-        root = look.root_of_infoset(player)
+        infosets, body = self.tree.infosets[player], lookahead.form.treeplex[player].infoset
+        root = lookahead.root_of_infoset(player)
         inside = np.flatnonzero(
-            (body >= 0) & pad_rows(adopted, look.form.treeplex[player].num_roots, 0)[root]
+            (body >= 0) & pad_rows(adopted, lookahead.form.treeplex[player].num_roots, 0)[root]
         )
         inside = inside[self.schedule.kept(level_idx)[body[inside]]]
-        reach = look.roots[player].reach(self.assembled.reach(player))
+        reach = lookahead.roots[player].reach(self.assembled.reach(player))
         searched = np.zeros((len(infosets), reach.shape[1]), np.bool_)
         searched[body[inside]] = reach[root[inside]] > 0
         rows[player] = np.where(searched[infosets.infoset[1:]], plan.probabilities[player], rows[player])
-        between = np.isin(self.tree.infosets[other].infoset[1:], look.infosets(other))
+        between = np.isin(self.tree.infosets[other].infoset[1:], lookahead.infosets(other))
         rows[other] = np.where(between[:, None], plan.probabilities[other], rows[other])
         self.assembled = Policy(self.tree, (rows[0], rows[1]), self.assembled.labels)
 

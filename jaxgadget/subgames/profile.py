@@ -27,14 +27,14 @@ class Profile:
     choice: tuple[FloatArray, FloatArray]
 
     @staticmethod
-    def of_blueprint(look: Forest, blueprint: Policy) -> Profile:
+    def of_blueprint(lookahead: Forest, blueprint: Policy) -> Profile:
         """The profile that follows the blueprint, and at the limit entry 0, which is the blueprint."""
         choices: list[FloatArray] = []
-        for states in look.leaves.states:
-            choice = np.zeros((len(states), look.leaves.num_choices, blueprint.num_lanes))
+        for states in lookahead.leaves.states:
+            choice = np.zeros((len(states), lookahead.leaves.num_choices, blueprint.num_lanes))
             choice[:, 0] = 1
             choices.append(choice)
-        return Profile(blueprint, look.leaves.states, (choices[0], choices[1]))
+        return Profile(blueprint, lookahead.leaves.states, (choices[0], choices[1]))
 
     @property
     def num_lanes(self) -> int:
@@ -46,33 +46,33 @@ class Profile:
         first, second = (choice[:, :, lanes] for choice in self.choice)
         return Profile(self.policy.take_lanes(lanes), self.states, (first, second))
 
-    def body(self, look: Forest, player: int) -> FloatArray:
+    def body(self, lookahead: Forest, player: int) -> FloatArray:
         """`[Q, L]` a player's strategy in a lookahead whose leaf infostates are all in `states`.
 
         Raises:
           ValueError: if a leaf infostate is missing.
         """
-        known, states = self.states[player], look.leaves.states[player]
+        known, states = self.states[player], lookahead.leaves.states[player]
         number = np.searchsorted(known, states)
         if not np.array_equal(known[number % max(len(known), 1)], states):
             raise ValueError("profile: the lookahead has leaf infostates that the profile lacks")
         limit = self.choice[player][number].reshape(-1, self.num_lanes)
         rows = np.concatenate([self.policy.probabilities[player], limit])
-        sequence = look.form.action_sequences(player)  # row 0 is sequence 1
+        sequence = lookahead.form.action_sequences(player)  # row 0 is sequence 1
         return np.where(sequence[:, None] > 0, rows[sequence - 1], 0)
 
-    def bodies(self, look: Forest) -> tuple[FloatArray, FloatArray]:
+    def bodies(self, lookahead: Forest) -> tuple[FloatArray, FloatArray]:
         """Both players' strategies in a lookahead; see `body`."""
-        return self.body(look, 0), self.body(look, 1)
+        return self.body(lookahead, 0), self.body(lookahead, 1)
 
-    def extended(self, look: Forest) -> Profile:
+    def extended(self, lookahead: Forest) -> Profile:
         """Extends this profile with entry 0 at the leaf infostates of a lookahead that it lacks."""
         states: list[IntArray] = []
         choices: list[FloatArray] = []
         for player in (0, 1):
-            fresh = np.setdiff1d(look.leaves.states[player], self.states[player])
+            fresh = np.setdiff1d(lookahead.leaves.states[player], self.states[player])
             all_states = np.concatenate([self.states[player], fresh])
-            choice = np.zeros((len(fresh), look.leaves.num_choices, self.num_lanes))
+            choice = np.zeros((len(fresh), lookahead.leaves.num_choices, self.num_lanes))
             choice[:, 0] = 1
             order = np.argsort(all_states)
             states.append(all_states[order])
@@ -81,14 +81,14 @@ class Profile:
 
     def with_bodies(
         self,
-        look: Forest,
+        lookahead: Forest,
         bodies: tuple[FloatArray, FloatArray],
         adopted: tuple[BoolArray, BoolArray] | None = None,
     ) -> Profile:
         """Replaces strategies by those of a lookahead, which may cover a part of the limit.
 
         Args:
-          look: the lookahead.
+          lookahead: the lookahead.
           bodies: both players' strategies `[Q_p, L]` in the lookahead.
           adopted: for each player `[R_p]` mask of the roots below which the strategies are adopted, if
             subgames overlap. By default all roots; if a player's decisions occur twice, its usual roots.
@@ -97,45 +97,45 @@ class Profile:
           ValueError: if the lookahead's subgames overlap and `adopted` is missing.
         """
         if adopted is None:
-            look.check_disjoint()
-            adopted = usual_roots(look)
+            lookahead.check_disjoint()
+            adopted = usual_roots(lookahead)
         rows: list[FloatArray] = []
         choices: list[FloatArray] = []
         for player in (0, 1):
             above = self.policy.probabilities[player]
-            states, sequence = look.leaves.states[player], look.form.action_sequences(player)
-            sequence = np.where(actions_below(look, player, adopted[player]), sequence, -1)
+            states, sequence = lookahead.leaves.states[player], lookahead.form.action_sequences(player)
+            sequence = np.where(actions_below(lookahead, player, adopted[player]), sequence, -1)
             choice = self.choice[player].copy()
             number = np.searchsorted(self.states[player], states)
             all_rows = np.concatenate([above, choice[number].reshape(-1, self.num_lanes)])
             all_rows[sequence[sequence > 0] - 1] = bodies[player][sequence > 0]
-            choice[number] = all_rows[len(above) :].reshape(-1, look.leaves.num_choices, self.num_lanes)
+            choice[number] = all_rows[len(above) :].reshape(-1, lookahead.leaves.num_choices, self.num_lanes)
             rows.append(all_rows[: len(above)])
             choices.append(choice)
         policy = Policy(self.policy.tree, (rows[0], rows[1]), self.policy.labels)
         return Profile(policy, self.states, (choices[0], choices[1]))
 
 
-def usual_roots(look: Forest) -> tuple[BoolArray, BoolArray]:
+def usual_roots(lookahead: Forest) -> tuple[BoolArray, BoolArray]:
     """For each player `[R_p]` mask of all roots except the extra ones."""
-    first, second = (np.ones(len(roots), np.bool_) for roots in look.roots)
+    first, second = (np.ones(len(roots), np.bool_) for roots in lookahead.roots)
     return first, second
 
 
-def actions_below(look: Forest, player: int, roots: BoolArray) -> BoolArray:
+def actions_below(lookahead: Forest, player: int, roots: BoolArray) -> BoolArray:
     """`[Q]` mask of a player's actions below given roots of a lookahead, without those below extra roots.
 
     Args:
-      look: the lookahead.
+      lookahead: the lookahead.
       player: the player.
       roots: `[R]` mask of the roots.
     """
-    treeplex = look.form.treeplex[player]
+    treeplex = lookahead.form.treeplex[player]
     wanted = pad_rows(roots, treeplex.num_roots, 0)
     return wanted[treeplex.root_of()[treeplex.num_roots :]]
 
 
-def root_reach(look: Forest, policy: Policy) -> tuple[FloatArray, FloatArray]:
+def root_reach(lookahead: Forest, policy: Policy) -> tuple[FloatArray, FloatArray]:
     """Both players' own reach `[R_p, L]` of their root infostates."""
-    first, second = (look.roots[player].reach(policy.reach(player)) for player in (0, 1))
+    first, second = (lookahead.roots[player].reach(policy.reach(player)) for player in (0, 1))
     return first, second

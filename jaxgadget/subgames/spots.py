@@ -611,11 +611,11 @@ def _conclude(
     """Creates the refinement of a spot with a gadget, in chips."""
     player, gadget, ranges = subgames.player, subgames.gadgets[gadget_idx], subgames.prepared.ranges
     spot, weight = subgames.spots[spot_lane], ranges.opponent[:, spot_lane]
-    lane, itself = (
+    lane, unsafe_lane = (
         int(subgames.lanes.where(gadget=each, blueprint=spot_lane)[0])
         for each in (gadget_idx, subgames.gadgets.index(Unsafe()))
     )
-    failure = solutions.failures.get(lane, solutions.failures.get(itself))
+    failure = solutions.failures.get(lane, solutions.failures.get(unsafe_lane))
 
     def in_chips(rows: FloatArray, lane: int) -> float:
         return float("nan") if lane in solutions.failures else spot.pot * float(rows[0, lane])
@@ -629,8 +629,8 @@ def _conclude(
         assert isinstance(blueprint.tree, PublicTree)
         strategy = rows_to_probabilities(blueprint.tree, player, rows)
     promised = best if gadget.offer is None else gadget.offer.values(ranges)[:, spot_lane]
-    low = in_chips(solutions.value, itself)
-    bracket = Bracket(low, low + in_chips(solutions.gap, itself))
+    low = in_chips(solutions.value, unsafe_lane)
+    bracket = Bracket(low, low + in_chips(solutions.gap, unsafe_lane))
     before, after = (bracket.middle - spot.pot * float(weight @ values) for values in (best, got))
     alternative, response = (_per_hand(values, ranges, spot_lane, spot.pot) for values in (promised, got))
     possible = ranges.mass[:, spot_lane] > 0

@@ -14,7 +14,7 @@ from jaxgadget.core.devices import HOME
 from jaxgadget.core.driver import Finished, solve
 from jaxgadget.core.memory import one_chunk
 from jaxgadget.core.problem import Problem, evaluation_game, with_regret_tolerance
-from jaxgadget.core.regret import Bounds, Rule
+from jaxgadget.core.regret import ChoiceRule, Rule
 from jaxgadget.core.results import NO_FAILURES, LaneResult
 from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.opponents.opponent import Opponents
@@ -269,7 +269,7 @@ def trunk_problem(
         least = 1 - 8 * float(np.finfo(limit.dtype).eps)
         floor = (least * rows).astype(limit.dtype)
         terms = list(game.terms)
-        terms[player] = dataclasses.replace(terms[player], body=Bounds(floor=jnp.asarray(floor)))
+        terms[player] = dataclasses.replace(terms[player], body=ChoiceRule(floor=jnp.asarray(floor)))
         game = dataclasses.replace(game, order=(1 - player,), terms=(terms[0], terms[1]))
     return with_regret_tolerance(game)
 

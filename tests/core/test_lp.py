@@ -27,7 +27,7 @@ from jaxgadget.core.problem import (
     fixed_entry,
     no_regret_tolerance,
 )
-from jaxgadget.core.regret import Bounds
+from jaxgadget.core.regret import ChoiceRule
 from jaxgadget.games import examples
 from jaxgadget.policy.evaluate import evaluate_parts as evaluate
 from jaxgadget.policy.evaluate import terminal_payoff
@@ -82,8 +82,8 @@ class Player:
         return Terms(
             scale=lane(self.scale),
             constant=lane(self.constant),
-            entry=Bounds(legal=lane(self.entry_legal), floor=lane(self.entry_floor)),
-            body=Bounds(floor=lane(self.body_floor)),
+            entry=ChoiceRule(legal=lane(self.entry_legal), floor=lane(self.entry_floor)),
+            body=ChoiceRule(floor=lane(self.body_floor)),
         )
 
 

@@ -30,7 +30,7 @@ from jaxgadget.core.memory import (
     problem_shape,
 )
 from jaxgadget.core.problem import Problem
-from jaxgadget.core.regret import CFR_PLUS, Bounds, Rule, find_rule
+from jaxgadget.core.regret import CFR_PLUS, ChoiceRule, Rule, find_rule
 from jaxgadget.core.solver import Solver
 from jaxgadget.core.treeplex import Treeplex
 from jaxgadget.gadgets.gadget import Gadget
@@ -101,14 +101,14 @@ class Remembering:
     def update(
         self,
         treeplex: Treeplex,
-        bounds: Bounds,
+        choice: ChoiceRule,
         tolerance: jax.Array,
         state: list[jax.Array],
         strategy: jax.Array,
         values: tuple[jax.Array, jax.Array],
         t: jax.Array,
     ) -> tuple[list[jax.Array], jax.Array]:
-        regret, matched = CFR_PLUS.update(treeplex, bounds, tolerance, state[0], strategy, values, t)
+        regret, matched = CFR_PLUS.update(treeplex, choice, tolerance, state[0], strategy, values, t)
         return [regret, *state[:2]], matched
 
 

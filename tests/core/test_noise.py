@@ -9,7 +9,7 @@ import pytest
 from scipy import integrate, optimize, stats
 
 from jaxgadget.core.host import build_treeplex
-from jaxgadget.core.noise import NoisyBounds
+from jaxgadget.core.noise import NoisyChoice
 from jaxgadget.core.treeplex import Treeplex, to_device
 from jaxgadget.util.precision import precision
 
@@ -51,12 +51,12 @@ def worth(value: float, mean: float, deviation: float) -> float:
 
 @jax.jit
 def chosen(
-    treeplex: Treeplex, bounds: NoisyBounds, values: jax.Array, otherwise: jax.Array
+    treeplex: Treeplex, choice: NoisyChoice, values: jax.Array, otherwise: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The strategy, and the values of infosets under a best response and under that strategy."""
     (level,) = treeplex.levels()
-    played = bounds.respond(treeplex, values, otherwise)
-    return played, bounds.best(level, values), bounds.expected(level, played, values)
+    played = choice.respond(treeplex, values, otherwise)
+    return played, choice.best(level, values), choice.expected(level, played, values)
 
 
 @pytest.fixture(autouse=True)
@@ -72,8 +72,8 @@ def test_the_choice_and_its_worth_are_those_of_the_definition(epsilon: float) ->
     noise = jnp.asarray(columns([np.nan] * count, deviation))
     values = jnp.asarray(columns(value, mean))
     floor = np.full((2 * count, 1), epsilon / 2)
-    bounds = NoisyBounds(floor=jnp.asarray(floor) if epsilon else None, deviation=noise)
-    played, best, followed = chosen(treeplex, bounds, values, jnp.full((2 * count, 1), jnp.nan))
+    choice = NoisyChoice(floor=jnp.asarray(floor) if epsilon else None, deviation=noise)
+    played, best, followed = chosen(treeplex, choice, values, jnp.full((2 * count, 1), jnp.nan))
     enters = [
         stats.norm(m, s).cdf(v) if s else float(v >= m)
         for v, m, s in CASES
@@ -93,11 +93,11 @@ def test_the_value_of_a_strategy_uses_the_largest_draws() -> None:
     shares = [0.0, 1e-9, 0.1, 0.5, 0.8, 1.0]
     count, mean, deviation = len(shares), 0.3, 0.6
     treeplex = entries(count)
-    bounds = NoisyBounds(deviation=jnp.asarray(columns([np.nan] * count, [deviation] * count)))
+    choice = NoisyChoice(deviation=jnp.asarray(columns([np.nan] * count, [deviation] * count)))
     strategy = jnp.asarray(columns(shares, [1 - share for share in shares]))
     (level,) = treeplex.levels()
     nothing = jnp.zeros_like(strategy)
-    found = np.asarray(bounds.expected(level, strategy, nothing)[:, 0])
+    found = np.asarray(choice.expected(level, strategy, nothing)[:, 0])
     drawn = stats.norm(mean, deviation)
     for share, extra in zip(shares, found.tolist(), strict=True):
         least = np.clip(drawn.ppf(share), mean - 12 * deviation, mean + 12 * deviation)
@@ -106,7 +106,7 @@ def test_the_value_of_a_strategy_uses_the_largest_draws() -> None:
     reach = jnp.asarray(np.arange(count, dtype=float))[:, None]
     plan = strategy * jnp.concatenate([reach, reach])
     plans = jnp.concatenate([reach, plan])  # roots first
-    by_plan = jax.jit(NoisyBounds.earned)(bounds, treeplex, jnp.zeros_like(plans), plans)
+    by_plan = jax.jit(NoisyChoice.earned)(choice, treeplex, jnp.zeros_like(plans), plans)
     np.testing.assert_allclose(by_plan[2 * count :, 0], found * np.arange(count), atol=1e-14)
     assert (np.asarray(by_plan[: 2 * count]) == 0).all()
     for value in (-1.0, 0.2, 0.9):
@@ -125,7 +125,7 @@ def test_where_nothing_is_drawn_nothing_changes() -> None:
     noise = jnp.asarray([[np.nan, np.nan], [np.nan, np.nan], [np.nan, 0.5], [np.nan, np.nan]])
     values = jnp.asarray([[0.1, 0.1], [0.2, 0.2], [0.3, 0.3], [0.4, 0.4]])
     strategy = jnp.asarray([[0.6, 0.6], [0.7, 0.7], [0.4, 0.4], [0.3, 0.3]])
-    played, best, _ = map(np.asarray, chosen(treeplex, NoisyBounds(deviation=noise), values, strategy))
+    played, best, _ = map(np.asarray, chosen(treeplex, NoisyChoice(deviation=noise), values, strategy))
     np.testing.assert_array_equal(played[:, 0], strategy[:, 0])
     np.testing.assert_array_equal(played[[1, 3], 1], strategy[np.array([1, 3]), 1])
     assert played[0, 1] == pytest.approx(stats.norm.cdf(-0.2 / 0.5))

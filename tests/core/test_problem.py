@@ -30,7 +30,7 @@ from jaxgadget.core.problem import (
     with_floors,
     with_regret_tolerance,
 )
-from jaxgadget.core.regret import ZERO_REGRET, Bounds, find_rule
+from jaxgadget.core.regret import ZERO_REGRET, ChoiceRule, find_rule
 from jaxgadget.core.response import evaluate
 from jaxgadget.opponents.opponent import Opponent
 from jaxgadget.opponents.respond import respond
@@ -119,7 +119,7 @@ def gadget_game(forest: Forest, resolver: int, rng: np.random.Generator, *, choo
             Terms(
                 scale=jnp.asarray(rng.uniform(0.1, 1, (body.num_roots, LANES))),
                 constant=jnp.asarray(constant),
-                entry=Bounds(floor=jnp.asarray(floor)),
+                entry=ChoiceRule(floor=jnp.asarray(floor)),
             )
         )
     problem = Problem(

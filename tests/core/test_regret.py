@@ -15,7 +15,7 @@ import jaxgadget
 from jaxgadget.core import cfr, registry
 from jaxgadget.core.host import build_treeplex, rounded_size
 from jaxgadget.core.problem import with_regret_tolerance
-from jaxgadget.core.regret import ZERO_REGRET, Bounds, RegretMatching, find_rule, match
+from jaxgadget.core.regret import ZERO_REGRET, ChoiceRule, RegretMatching, find_rule, match
 from jaxgadget.core.treeplex import Level, Treeplex, expand_infosets, sum_actions, to_device
 from jaxgadget.policy.evaluate import to_policy, whole_problem
 from jaxgadget.tree.history import HistoryTree
@@ -133,7 +133,7 @@ class Hedge:
     def update(
         self,
         treeplex: Treeplex,
-        bounds: Bounds,
+        choice: ChoiceRule,
         tolerance: jax.Array,
         state: jax.Array,
         strategy: jax.Array,
@@ -201,8 +201,8 @@ def drawn_floors(rng: np.random.Generator) -> tuple[Array, list[Array], list[Arr
 
 
 @jax.jit
-def matched(treeplex: Treeplex, basis: jax.Array, tolerance: jax.Array, bounds: Bounds) -> jax.Array:
-    return match(treeplex, basis, tolerance, bounds)
+def matched(treeplex: Treeplex, basis: jax.Array, tolerance: jax.Array, choice: ChoiceRule) -> jax.Array:
+    return match(treeplex, basis, tolerance, choice)
 
 
 def test_strategies_are_regret_matching_on_the_shrunken_simplex() -> None:
@@ -214,7 +214,7 @@ def test_strategies_are_regret_matching_on_the_shrunken_simplex() -> None:
     basis[rows[1]] = -1.0  # no positive regret: uniform, then the floor
     with precision(np.float64):
         zero = jnp.zeros((treeplex.num_infosets, LANES))
-        found = np.asarray(matched(treeplex, jnp.asarray(basis), zero, Bounds(floor=jnp.asarray(floor))))
+        found = np.asarray(matched(treeplex, jnp.asarray(basis), zero, ChoiceRule(floor=jnp.asarray(floor))))
     for row, size, epsilon, prior in zip(rows, SIZES.tolist(), epsilons, priors, strict=True):
         assert (found[row] >= floor[row]).all()
         np.testing.assert_allclose(found[row].sum(axis=0), 1, rtol=0, atol=1e-14)
@@ -244,15 +244,15 @@ def test_floors_that_leave_no_choice_are_played_as_they_are() -> None:
         )
         basis = jnp.asarray(rng.normal(size=floor.shape), np.float32)
         zero = jnp.zeros((treeplex.num_infosets, lanes), np.float32)
-        found = np.asarray(matched(treeplex, basis, zero, Bounds(floor=jnp.asarray(floor))))
+        found = np.asarray(matched(treeplex, basis, zero, ChoiceRule(floor=jnp.asarray(floor))))
     assert (found >= floor).all()
     for row in rows:
         np.testing.assert_allclose(found[row], floor[row], rtol=0, atol=1e-6)
 
 
 @jax.jit
-def normalised(treeplex: Treeplex, weight: jax.Array, bounds: Bounds) -> jax.Array:
-    return cfr.normalise(treeplex, weight, bounds)
+def normalised(treeplex: Treeplex, weight: jax.Array, choice: ChoiceRule) -> jax.Array:
+    return cfr.normalise(treeplex, weight, choice)
 
 
 def test_averages_keep_to_floors() -> None:
@@ -271,8 +271,8 @@ def test_averages_keep_to_floors() -> None:
     weight[overflowing] = np.inf
     with precision(np.float64):
         plain, found = (
-            np.asarray(normalised(treeplex, jnp.asarray(weight), bounds))
-            for bounds in (Bounds(), Bounds(floor=jnp.asarray(floor)))
+            np.asarray(normalised(treeplex, jnp.asarray(weight), choice))
+            for choice in (ChoiceRule(), ChoiceRule(floor=jnp.asarray(floor)))
         )
     assert np.isnan(found[overflowing]).all()
     assert any((plain[row] < floor[row]).any() for row in rows[4:])
@@ -283,9 +283,9 @@ def test_averages_keep_to_floors() -> None:
 
 
 @jax.jit
-def first_regrets(treeplex: Treeplex, q: jax.Array, value: jax.Array, bounds: Bounds) -> jax.Array:
+def first_regrets(treeplex: Treeplex, q: jax.Array, value: jax.Array, choice: ChoiceRule) -> jax.Array:
     """The regrets that CFR's first iteration adds to 0."""
-    return find_rule("cfr").learn(treeplex, bounds, jnp.zeros_like(q), (q, value), jnp.ones(()))[0]
+    return find_rule("cfr").learn(treeplex, choice, jnp.zeros_like(q), (q, value), jnp.ones(()))[0]
 
 
 def test_regrets_are_those_of_the_corners() -> None:
@@ -297,8 +297,8 @@ def test_regrets_are_those_of_the_corners() -> None:
     value = rng.normal(size=(treeplex.num_infosets, LANES))
     with precision(np.float64):
         arguments = [jnp.asarray(x) for x in (q, value)]
-        plain = first_regrets(treeplex, *arguments, Bounds())
-        found = np.asarray(first_regrets(treeplex, *arguments, Bounds(floor=jnp.asarray(floor))))
+        plain = first_regrets(treeplex, *arguments, ChoiceRule())
+        found = np.asarray(first_regrets(treeplex, *arguments, ChoiceRule(floor=jnp.asarray(floor))))
     for row, place, size, epsilon, prior in zip(
         rows, positions, SIZES.tolist(), epsilons, priors, strict=True
     ):
@@ -314,10 +314,10 @@ def test_regrets_are_those_of_the_corners() -> None:
 
 
 @jax.jit
-def best_values(treeplex: Treeplex, q: jax.Array, bounds: Bounds) -> jax.Array:
+def best_values(treeplex: Treeplex, q: jax.Array, choice: ChoiceRule) -> jax.Array:
     level: Level
     (level,) = treeplex.levels()
-    return bounds.best(level, q)
+    return choice.best(level, q)
 
 
 def test_best_responses_keep_to_bounds() -> None:
@@ -332,9 +332,9 @@ def test_best_responses_keep_to_bounds() -> None:
         prior /= np.maximum(prior.sum(axis=0), 1e-300)
         floor[row] = epsilon * prior
     with precision(np.float64):
-        bounds = Bounds(legal=jnp.asarray(legal), floor=jnp.asarray(floor))
-        found = np.asarray(best_values(treeplex, jnp.asarray(q), bounds))
-        free = np.asarray(best_values(treeplex, jnp.asarray(q), Bounds()))
+        choice = ChoiceRule(legal=jnp.asarray(legal), floor=jnp.asarray(floor))
+        found = np.asarray(best_values(treeplex, jnp.asarray(q), choice))
+        free = np.asarray(best_values(treeplex, jnp.asarray(q), ChoiceRule()))
     none = 0
     for row, place, epsilon, prior in zip(rows, positions, epsilons, priors, strict=True):
         np.testing.assert_array_equal(free[place], q[row].max(axis=0))
@@ -356,7 +356,7 @@ def test_actions_that_are_not_legal_are_never_played() -> None:
     legal = rng.random(basis.shape) < 0.6
     with precision(np.float64):
         zero = jnp.zeros((treeplex.num_infosets, LANES))
-        found = np.asarray(matched(treeplex, jnp.asarray(basis), zero, Bounds(legal=jnp.asarray(legal))))
+        found = np.asarray(matched(treeplex, jnp.asarray(basis), zero, ChoiceRule(legal=jnp.asarray(legal))))
     none = 0
     for row in rows:
         for lane in range(LANES):
@@ -380,7 +380,7 @@ def test_regrets_up_to_the_threshold_play_uniformly() -> None:
         basis[row[1:]] = -3.0
     with precision(np.float64):
         zero = jnp.ones((treeplex.num_infosets, LANES))
-        found = np.asarray(matched(treeplex, jnp.asarray(basis), zero, Bounds()))
+        found = np.asarray(matched(treeplex, jnp.asarray(basis), zero, ChoiceRule()))
     for row, size in zip(rows, SIZES.tolist(), strict=True):
         np.testing.assert_allclose(found[row][:, :3], 1 / size, rtol=1e-15)
         np.testing.assert_array_equal(found[row][:, 3], np.eye(size)[0])
@@ -395,7 +395,7 @@ def test_regrets_at_the_ends_of_float32_are_matched(total: float) -> None:
     for row in rows:
         basis[row[0]] = total
     zero = jnp.zeros((treeplex.num_infosets, LANES), jnp.float32)
-    found = np.asarray(matched(treeplex, jnp.asarray(basis), zero, Bounds()))
+    found = np.asarray(matched(treeplex, jnp.asarray(basis), zero, ChoiceRule()))
     for row in rows:
         np.testing.assert_array_equal(found[row][0], 1)
         np.testing.assert_array_equal(found[row][1:], 0)
@@ -431,7 +431,7 @@ def test_numbers_of_actions_are_no_table_in_the_program() -> None:
     treeplex = to_device(host, np.float32)
     basis = jnp.zeros((treeplex.num_actions, 1), jnp.float32)
     tolerance = jnp.zeros((treeplex.num_infosets, 1), jnp.float32)
-    program = jax.jit(match).lower(treeplex, basis, tolerance, Bounds()).as_text()
+    program = jax.jit(match).lower(treeplex, basis, tolerance, ChoiceRule()).as_text()
     assert len(program) < count
-    found = np.asarray(jax.jit(match)(treeplex, basis, tolerance, Bounds()))[:, 0]
+    found = np.asarray(jax.jit(match)(treeplex, basis, tolerance, ChoiceRule()))[:, 0]
     np.testing.assert_array_equal(found, np.asarray(treeplex.share))

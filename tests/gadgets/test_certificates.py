@@ -207,7 +207,7 @@ PRIORS = ((NoPrior(), 0.0), (UniformPrior(), 0.02), (BlueprintPrior(), 0.02), (B
 NAMED = [kind(prior, epsilon) for kind in KINDS for prior, epsilon in PRIORS]
 
 
-# Bounds
+# ChoiceRule
 
 
 @st.composite

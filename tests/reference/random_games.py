@@ -266,7 +266,7 @@ SHAPES: Mapping[str, Shape] = {
 # Random shapes
 
 SMALLEST, LARGEST = 20, 300
-"""Bounds on the number of histories of a random shape."""
+"""ChoiceRule on the number of histories of a random shape."""
 
 
 def side_by_side(name: str, shapes: Sequence[Shape]) -> Shape:

@@ -275,7 +275,7 @@ def test_room_is_planned_for_beliefs_too(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def found(run: NestedRun, *given: Any) -> Any:
         spot = find(run, *given)
-        forests, entries = (spot.look, spot.belief.forest), run.leaf.num_entries
+        forests, entries = (spot.lookahead, spot.belief.forest), run.leaf.num_entries
         first, second = (
             len(forest.terminals.value) + entries**2 * len(forest.leaves.leaf) for forest in forests
         )

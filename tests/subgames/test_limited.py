@@ -77,14 +77,14 @@ def strategies(policy: Policy, player: int) -> list[efg.Strategy]:
     ]
 
 
-def by_roots(look: Forest, values: Any, policy: Policy, choices: Any) -> Any:
+def by_roots(lookahead: Forest, values: Any, policy: Policy, choices: Any) -> Any:
     """`[R_0, R_1, T]` the payoff of a lookahead by root infostates, for T choices `[states, T]` a player."""
-    payoff = look.with_values(values).form.payoff
+    payoff = lookahead.with_values(values).form.payoff
     plans: list[Any] = []
     roots: list[Any] = []
     for player in (0, 1):
-        treeplex, sequence = look.form.treeplex[player], look.form.action_sequences(player)
-        chosen = np.equal.outer(choices[player].T, np.arange(look.leaves.num_choices))  # [T, states, K]
+        treeplex, sequence = lookahead.form.treeplex[player], lookahead.form.action_sequences(player)
+        chosen = np.equal.outer(choices[player].T, np.arange(lookahead.leaves.num_choices))  # [T, states, K]
         above = np.repeat(policy.probabilities[player], len(chosen), axis=1)
         rows = np.concatenate([above, chosen.reshape(len(chosen), -1).T])
         plan, root = np.ones((treeplex.num_sequences, len(chosen))), np.arange(treeplex.num_sequences)
@@ -94,7 +94,9 @@ def by_roots(look: Forest, values: Any, policy: Policy, choices: Any) -> Any:
             root[here] = root[parent]
         plans.append(plan)
         roots.append(root)
-    found = np.zeros((look.form.treeplex[0].num_roots, look.form.treeplex[1].num_roots, plans[0].shape[1]))
+    found = np.zeros(
+        (lookahead.form.treeplex[0].num_roots, lookahead.form.treeplex[1].num_roots, plans[0].shape[1])
+    )
     cells = payoff.value[:, None] * plans[0][payoff.row] * plans[1][payoff.column]
     np.add.at(found, (roots[0][payoff.row], roots[1][payoff.column]), cells)
     return found
@@ -122,15 +124,15 @@ def test_the_payoff_is_that_of_an_explicit_recursion(
         limit_by_depth(tree, spot, depth) if player is None else limit_at_decisions(tree, spot, depth, player)
     )
     portfolio, policy = halves(draws(tree, 1, 2, 3), draws(tree, 4, 5, 6)), Policy.dirichlet(tree, 7)
-    look = build_forest(tree, spot, limit=leaves, num_choices=3)
+    lookahead = build_forest(tree, spot, limit=leaves, num_choices=3)
     pairs = np.array(list(np.ndindex(3, 3)))
     choices: list[Any] = []
     for p in (0, 1):
-        states = np.ones((len(look.leaves.states[p]), 1), int)
+        states = np.ones((len(lookahead.leaves.states[p]), 1), int)
         choices.append(np.concatenate([states * pairs[:, p], rng.integers(3, size=(len(states), 4))], axis=1))
-    found = by_roots(look, ExactValues(portfolio)(tree, leaves), policy, choices)
+    found = by_roots(lookahead, ExactValues(portfolio)(tree, leaves), policy, choices)
     table = continuation_values(explicit(name), (strategies(portfolio, 0), strategies(portfolio, 1)))
-    place = [{int(s): i for i, s in enumerate(states)} for states in look.leaves.states]
+    place = [{int(s): i for i, s in enumerate(states)} for states in lookahead.leaves.states]
     worth = {
         h: table[h][tuple(choices[p][place[p][int(tree.infostate[p, h])]] for p in (0, 1))]
         for h in leaves.tolist()
@@ -139,7 +141,7 @@ def test_the_payoff_is_that_of_an_explicit_recursion(
     below = limited_values(explicit(name), spot.roots.tolist(), worth, played)
     expected = np.zeros_like(found)
     for h, value in zip(spot.roots.tolist(), below, strict=True):
-        at = tuple(look.roots[p].infostate.tolist().index(tree.infostate[p, h]) for p in (0, 1))
+        at = tuple(lookahead.roots[p].infostate.tolist().index(tree.infostate[p, h]) for p in (0, 1))
         expected[at] += tree.chance[h] * value
     assert len(leaves) > 0 and np.ptp(expected[..., :9], axis=-1).max() > 1e-3, "pairs differ"
     np.testing.assert_allclose(found, expected, rtol=0, atol=ROUNDING)
@@ -240,17 +242,19 @@ def test_alternative_values_are_best_responses_down_to_the_limit() -> None:
     values = ExactValues(Policy.stack([blueprint, draws(tree, 1, 2)]))
     where = cut(tree, "depth:1")
     leaves = limit_by_depth(tree, where, 1)
-    look = build_forest(tree, where, limit=leaves, num_choices=3)
+    lookahead = build_forest(tree, where, limit=leaves, num_choices=3)
     table = values(tree, leaves)
-    profile = Profile.of_blueprint(look, blueprint)
+    profile = Profile.of_blueprint(lookahead, blueprint)
     ranges = find_ranges(
-        build_structure(look.with_values(table), 0), profile.bodies(look), root_reach(look, blueprint)
+        build_structure(lookahead.with_values(table), 0),
+        profile.bodies(lookahead),
+        root_reach(lookahead, blueprint),
     )
     row = {int(h): i for i, h in enumerate(leaves)}
     children = {h: np.nonzero(tree.parent == h)[0][int(h == 0) :].tolist() for h in where.roots.tolist()}
     reach = blueprint.reach(0)
     seen = 0
-    for number, state in enumerate(look.roots[1].infostate.tolist()):
+    for number, state in enumerate(lookahead.roots[1].infostate.tolist()):
         histories = [h for h in where.roots.tolist() if tree.infostate[1, h] == state]
         weights = [tree.chance[h] * reach[tree.sequence[0, h], 0] for h in histories]
         options: list[float] = []
@@ -264,7 +268,7 @@ def test_alternative_values_are_best_responses_down_to_the_limit() -> None:
             seen += after[0] in row
         assert float(ranges.cbv[number, 0]) == pytest.approx(min(options), abs=ROUNDING)
         assert float(ranges.mass[number, 0]) == pytest.approx(sum(weights), abs=ROUNDING)
-    assert 0 < seen < 2 * len(look.roots[1])
+    assert 0 < seen < 2 * len(lookahead.roots[1])
 
 
 def first_on_every_path(tree: HistoryTree, roots: Any, depth: int, players: tuple[int, ...]) -> list[int]:

@@ -126,12 +126,12 @@ def test_the_next_search_starts_from_the_one_before() -> None:
     above = run.search(0, first, None, lambda done: None)
     leaves, table = above.leaves, above.payoffs
     assert leaves.tolist() == second.roots.tolist(), "the next roots are the leaves"
-    look = build_forest(tree, second, limit=limit_at_decisions(tree, second, 1, 0), num_choices=3)
-    structure = build_structure(look.with_values(np.zeros((0, 3, 3))), 0)
+    lookahead = build_forest(tree, second, limit=limit_at_decisions(tree, second, 1, 0), num_choices=3)
+    structure = build_structure(lookahead.with_values(np.zeros((0, 3, 3))), 0)
     ranges = run.find_ranges(structure, above, above.plan)
     own, theirs = run.assembled.reach(0), run.assembled.reach(1)
     assert np.abs(own - blueprint.reach(0)).max() > 0.1 and np.abs(theirs - blueprint.reach(1)).max() > 0.1
-    for number, state in enumerate(look.roots[1].infostate.tolist()):
+    for number, state in enumerate(lookahead.roots[1].infostate.tolist()):
         for lane in (0, 1):
             by_entry, mass = np.zeros(3), 0.0
             for row, h in enumerate(leaves.tolist()):
@@ -143,7 +143,7 @@ def test_the_next_search_starts_from_the_one_before() -> None:
                 mass += weight
             assert float(ranges.cbv[number, lane]) == pytest.approx(by_entry.min(), abs=1e-12)
             assert float(ranges.mass[number, lane]) == pytest.approx(mass, abs=1e-12)
-            sequence = look.roots[1].sequence[number]
+            sequence = lookahead.roots[1].sequence[number]
             assert float(ranges.opponent[number, lane]) == pytest.approx(theirs[sequence, lane], abs=1e-12)
 
 

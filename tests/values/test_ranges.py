@@ -18,7 +18,7 @@ from jaxgadget.core import cfr
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.driver import Finished, solve
 from jaxgadget.core.problem import Parts, Problem
-from jaxgadget.core.regret import Bounds
+from jaxgadget.core.regret import ChoiceRule
 from jaxgadget.core.response import evaluate
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.alternative import ArrayValues
@@ -62,7 +62,7 @@ def frozen(tree: HistoryTree, where: Cut, blueprint: Policy) -> Problem:
     for player in (0, 1):
         free = rows_above(tree, where, player)[:, None]
         floor = np.where(free, 0, blueprint.probabilities[player])[form.action_sequences(player) - 1]
-        terms.append(dataclasses.replace(problem.terms[player], body=Bounds(floor=jax.device_put(floor))))
+        terms.append(dataclasses.replace(problem.terms[player], body=ChoiceRule(floor=jax.device_put(floor))))
     return jax.device_put(dataclasses.replace(problem, terms=(terms[0], terms[1])))
 
 

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from jaxgadget.core.host import HostTreeplex
 from jaxgadget.core.lp.highs import ProgramError
 from jaxgadget.core.problem import Side, Terms
-from jaxgadget.core.regret import Bounds
+from jaxgadget.core.regret import ChoiceRule
 from jaxgadget.core.treeplex import to_host
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
@@ -362,12 +362,12 @@ def _lane(values: Any, lane: int) -> FloatArray:
     return np.asarray(values, np.float64)[:, lane]
 
 
-def _bounds(bounds: Bounds, treeplex: HostTreeplex, lane: int) -> tuple[BoolArray, FloatArray, BoolArray]:
+def _bounds(choice: ChoiceRule, treeplex: HostTreeplex, lane: int) -> tuple[BoolArray, FloatArray, BoolArray]:
     """Legal actions, floors, and which actions have one, `[Q]` each."""
     count = treeplex.num_sequences - treeplex.num_roots
-    legal = np.ones(count, np.bool_) if bounds.legal is None else _lane(bounds.legal, lane) > 0
-    floor = np.zeros(count) if bounds.floor is None else _lane(bounds.floor, lane)
-    return legal, floor, np.full(count, bounds.floor is not None)
+    legal = np.ones(count, np.bool_) if choice.legal is None else _lane(choice.legal, lane) > 0
+    floor = np.zeros(count) if choice.floor is None else _lane(choice.floor, lane)
+    return legal, floor, np.full(count, choice.floor is not None)
 
 
 def _check_floors(floor: FloatArray, infoset: IntArray, name: str) -> None:
