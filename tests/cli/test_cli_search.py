@@ -213,7 +213,7 @@ def test_bad_input(tmp_path: pathlib.Path) -> None:
         (("nested", *FAST, "--algorithm", "lp"), "expected --leaf optimal beside it"),
         (("nested", *FAST, "--leaf", "optimal"), "--k has no effect with optimal values at --leaf"),
         (("nested", *FAST, "--step", 2), "the decision at chance 0, chance 1, Pass, Bet comes before"),
-        (("match", *FAST, "--blueprint", "uniform"), "cfr:3, uniform are several"),
+        (("match", *FAST, "--blueprint", "uniform"), "expected one, not 2: cfr:3, uniform"),
         (("nested", *FAST, "--leaf", tmp_path, "--seed", 1), "--seed has no effect with a network at --leaf"),
         (("train-value", "kuhn_poker", "--out", tmp_path / "v", "--width", 10**7), "width=10000000, depth=1"),
     ):

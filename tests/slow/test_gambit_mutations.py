@@ -1,4 +1,4 @@
-"""Two thousand mutated Gambit files: each is refused with a message or valid, after bounded work."""
+"""Hundreds of mutated Gambit files: each is refused with a message or valid, after bounded work."""
 
 import collections
 import pathlib
@@ -17,7 +17,7 @@ from tests.games.test_contract import check_contract
 from tests.games.test_gambit import CORNERS
 from tests.reference.random_games import random_game
 
-MUTATIONS = 2000
+MUTATIONS = 800
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{},]|[^\s{},"]+|\s+|"', re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.\"])-?\d+(?:[./]\d+)?(?![\w.\"])")
 NASTY = (
@@ -145,7 +145,7 @@ def largest_number(game: GambitGame) -> int:
     return most
 
 
-def test_two_thousand_mutations(tmp_path: pathlib.Path):
+def test_mutations(tmp_path: pathlib.Path):
     sources, outcomes = make_sources(tmp_path), collections.Counter[str]()
     path, again, most = tmp_path / "mutated.efg", tmp_path / "again.efg", 0.0
     for seed in range(MUTATIONS):
@@ -186,7 +186,7 @@ def test_two_thousand_mutations(tmp_path: pathlib.Path):
         assert tree.infoset_names == reread.infoset_names, seed
     print(dict(outcomes), f"at most {most:.1f} calls a byte")
     assert sum(outcomes.values()) == MUTATIONS
-    assert outcomes["a game"] > 200 and outcomes["not read"] > 500 and outcomes["not enumerated"] > 10
+    assert outcomes["a game"] > 80 and outcomes["not read"] > 200 and outcomes["not enumerated"] > 4
 
 
 def test_the_bound_notices():

@@ -55,7 +55,7 @@ MERGED = ("liars_dice(numdice=2,dice_sides=3)", "depth:3", "depth:3")
 
 @pytest.mark.parametrize(
     ("spec", "cut", "player"),
-    [(*CUTS[0][:2], 0), (*CUTS[0][:2], 1), (*CUTS[1][:2], 1), (*CUTS[3][:2], 1), (*CUTS[4][:2], 0)],
+    [(*CUTS[0][:2], 0), (*CUTS[1][:2], 1), (*CUTS[4][:2], 0)],
 )
 def test_gadget_games(spec: str, cut: str, player: int):
     alike.check_refinement(spec, cut, player, 1e-10)

