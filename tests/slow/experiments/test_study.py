@@ -130,7 +130,15 @@ def test_a_smoke_test_leaves_the_real_data_alone(tmp_path: pathlib.Path):
 
 def test_all_studies_are_behind_one_command():
     first = ("architecture", "continuation", "convergence", "decomposition", "holdem", "knowledge")
-    assert (*first, "nested", "off_tree", "opponents", "performance", "policy_networks", "refinements") == STUDIES
+    assert (
+        *first,
+        "nested",
+        "off_tree",
+        "opponents",
+        "performance",
+        "policy_networks",
+        "refinements",
+    ) == STUDIES
     with pytest.raises(SystemExit, match=r"unknown: speed; expected one of architecture, continuation"):
         main(["speed"])
     with pytest.raises(SystemExit, match="no study is named"):
