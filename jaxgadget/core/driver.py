@@ -401,7 +401,7 @@ class _Chunks:
         self._batch, self._solver, self._rule, self._plan = batch, solver, rule, plan
         self._finish, self._initial, self._keep_state, self._report = finish, initial, keep_state, report
         with precision(solver.precision):
-            # Games in the solve's precision are not cast: a network's weights may intentionally differ from it.
+            # Games in the solve's precision are not cast: a network's weights may differ from it on purpose.
             is_cast = batch.dtype != solver.precision
             structure = (batch.sides, batch.payoff)
             self._structure = solver.placement.everywhere(
