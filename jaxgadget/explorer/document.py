@@ -75,25 +75,35 @@ class Document:
         return json.loads(gzip.decompress(base64.b64decode(self.chunks[number])))
 
 
+class PageTooLargeError(ValueError):
+    """A page would be larger than its limit."""
+
+
 class _Chunks:
     """Collects compressed chunks, up to the largest page."""
 
     def __init__(self, limit: int) -> None:
         self.chunks: list[str] = []
-        self._limit, self._size = limit, 0
+        self._limit, self._size, self._cells = limit, 0, 0
 
-    def add(self, record: dict[str, Any]) -> int:
-        """Adds a chunk; returns its number.
+    @property
+    def fitting_cells(self) -> float:
+        """Number of private states that fit if all are stored as those so far."""
+        return self._limit * max(self._cells, 1) / max(self._size, 1)
+
+    def add(self, record: dict[str, Any], cells: int = 0) -> int:
+        """Adds a chunk with numbers of some private states; returns its number.
 
         Raises:
-          ValueError: if the page would be too large.
+          PageTooLargeError: if the page would be too large.
         """
         text = json.dumps(record, separators=(",", ":"), allow_nan=False)
         packed = base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
         self.chunks.append(packed)
         self._size += len(packed)
+        self._cells += cells
         if self._size > self._limit:
-            raise ValueError(
+            raise PageTooLargeError(
                 f"the page would be larger than {megabytes(self._limit)}: expected fewer strategies (lanes; "
                 "on the command line --lanes), fewer moves (depth, --depth), or only the game after a line "
                 "(below, --below), such as 'check, bet 50'"
@@ -109,6 +119,7 @@ def make_document(
     lanes: Sequence[int | str] | None = None,
     below: str = "",
     max_bytes: int = MAX_BYTES,
+    fit: bool = False,
 ) -> Document:
     """Evaluates strategies at all public nodes.
 
@@ -119,14 +130,24 @@ def make_document(
       lanes: strategies to include, by number or label, with those that they are compared with.
       below: line such as `check, bet 50` of the node below which the game is included.
       max_bytes: maximum size.
+      fit: include fewer moves, instead of raising an error, if the document is too large.
 
     Raises:
-      ValueError: if there is no such line or lane, a number is out of range, or the document is too large.
+      ValueError: if there is no such line or lane, or a number is out of range.
+      PageTooLargeError: if the document is too large.
     """
     if depth is not None:
         check_whole_number("depth", depth, 0)
-    chunks = _Chunks(max_bytes)
-    views = [_make_view(source.take(lanes), chunks, depth, below) for source in sources]
+    sources = [source.take(lanes) for source in sources]
+    while True:
+        chunks = _Chunks(max_bytes)
+        try:
+            views = [_make_view(source, chunks, depth, below) for source in sources]
+            break
+        except PageTooLargeError:
+            if not fit or depth == 0:
+                raise
+            depth = _find_depth(sources, depth, below, chunks.fitting_cells)
     title = title or (sources[0].title if len(sources) == 1 else f"{len(sources)} results")
     return Document(_header(title) | {"views": views}, tuple(chunks.chunks))
 
@@ -157,6 +178,7 @@ def _make_view(source: Source, chunks: _Chunks, depth: int | None, below: str) -
     number_of = np.full(len(nodes), -1, np.int64)
     number_of[kept] = np.arange(len(kept))
     frames = [chunks.add(_frames(nodes, members, number_of)) for members in groups]
+    cells = _cells_by_node(nodes)
     values: list[list[int]] = []
     for numbers in _evaluated(nodes, source):
         for lane in range(len(numbers.labels)):
@@ -166,7 +188,8 @@ def _make_view(source: Source, chunks: _Chunks, depth: int | None, below: str) -
                         {
                             str(number_of[node]): _node_numbers(nodes, numbers, node, lane, unit, number_of)
                             for node in members
-                        }
+                        },
+                        int(cells[members].sum()),
                     )
                     for members in groups
                 ]
@@ -249,9 +272,29 @@ def _kept_nodes(nodes: Nodes, depth: int | None, below: str) -> list[int]:
     return sorted({*above, *np.flatnonzero(inside).tolist()})
 
 
+def _cells_by_node(nodes: Nodes) -> IntArray:
+    """`[N]` number of both players' private states at each node."""
+    first, second = (np.bincount(cells.node, minlength=len(nodes)) for cells in nodes.cells)
+    return first + second
+
+
+def _find_depth(sources: Sequence[Source], depth: int | None, below: str, fitting: float) -> int:
+    """The largest depth, smaller than a given one, down to which so many private states fit."""
+    found = [find_nodes(source.policy.tree, source.spot) for source in sources]
+    cells_by_depth = np.zeros(1 + max(int(nodes.depth.max()) for nodes in found))
+    deepest = 0
+    for source, nodes in zip(sources, found, strict=True):
+        kept = np.array(_kept_nodes(nodes, depth, below))
+        under = np.maximum(nodes.depth[kept] - nodes.depth[nodes.find(below)], 0)
+        np.add.at(cells_by_depth, under, _cells_by_node(nodes)[kept] * source.policy.num_lanes)
+        deepest = max(deepest, int(under.max()))
+    fits = np.flatnonzero(np.cumsum(cells_by_depth) <= fitting)
+    return max(min(int(fits.max(initial=0)), deepest - 1), 0)
+
+
 def _groups_of_nodes(nodes: Nodes, kept: Sequence[int]) -> Iterator[list[int]]:
     """Groups of nodes that share a chunk, from the top down, subtree by subtree; no terminal nodes."""
-    inside, sizes = set(kept), [np.bincount(cells.node, minlength=len(nodes)) for cells in nodes.cells]
+    inside, cells = set(kept), _cells_by_node(nodes)
     group: list[int] = []
     count, stack = 0, [0]
     while stack:
@@ -260,7 +303,7 @@ def _groups_of_nodes(nodes: Nodes, kept: Sequence[int]) -> Iterator[list[int]]:
         if nodes.actor[node] == TERMINAL:
             continue
         group.append(node)
-        count += int(sizes[0][node] + sizes[1][node]) + 1
+        count += int(cells[node]) + 1
         if count >= CHUNK_CELLS:
             yield group
             group, count = [], 0

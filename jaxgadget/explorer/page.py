@@ -42,6 +42,11 @@ class Page:
 
     document: Document
 
+    @property
+    def num_omitted(self) -> int:
+        """Number of public nodes of the games that are not in the page."""
+        return sum(view["num_omitted"] for view in self.document.header["views"])
+
     def __repr__(self) -> str:
         return f"<Page {self.document.header['title']!r}: {megabytes(self.document.num_bytes)}>"
 
@@ -87,6 +92,7 @@ def explore(
     lanes: Sequence[int | str] | None = None,
     below: str = "",
     max_bytes: int = MAX_BYTES,
+    fit: bool = False,
 ) -> Page:
     """Makes a page to look at strategies: a public tree, hands × actions, EVs, ranges and differences.
 
@@ -98,6 +104,7 @@ def explore(
       lanes: strategies to include, by number, label or a part of it, with those that they are compared with.
       below: line such as `check, bet 50`, below which the game is included.
       max_bytes: maximum size of the page.
+      fit: include fewer moves, instead of raising an error, if the page would be larger.
 
     Returns:
       The page, which a notebook shows; `page.save("page.html")` writes it.
@@ -106,9 +113,8 @@ def explore(
       ValueError: if the result has no strategies, there is no such line or lane, or the page is too large.
     """
     sources = find_sources(result, title)
-    return Page(
-        make_document(sources, title=title, depth=depth, lanes=lanes, below=below, max_bytes=max_bytes)
-    )
+    settings: dict[str, Any] = {"title": title, "depth": depth, "lanes": lanes, "below": below}
+    return Page(make_document(sources, **settings, max_bytes=max_bytes, fit=fit))
 
 
 def report(rows: pd.DataFrame, *, title: str = "Sweep") -> Page:

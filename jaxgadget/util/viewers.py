@@ -23,7 +23,8 @@ class Explorable:
         """A page to look at the strategies, shown by notebooks; `.save("page.html")` writes it.
 
         Args:
-          options: those of `jaxgadget.explore`: `title`, `depth`, `lanes`, `below` and `max_bytes`.
+          options: those of `jaxgadget.explore`: `title`, `depth`, `lanes`, `below`, `max_bytes` and
+            `fit`.
 
         Raises:
           ValueError: as `jaxgadget.explore`.

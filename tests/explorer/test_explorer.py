@@ -159,6 +159,9 @@ def test_a_part_of_the_game_and_some_lanes(kuhn: jg.HistoryTree) -> None:
     assert names == ["", "Pass", "Pass", "Bet"] and view["num_omitted"] == 5
     assert view["tree"]["omitted"] == [1, 0, 0, 2]
     assert [lane["label"] for lane in view["lanes"]] == ["dirichlet:2"]
+    full = make_document(find_sources(policy))
+    document = make_document(find_sources(policy), max_bytes=full.num_bytes - 1, fit=True)
+    assert document.header["views"][0]["num_omitted"] > 0 and document.num_bytes < full.num_bytes
     for options, message in (
         ({"below": "Pass, Fold"}, "below='Pass, Fold': 'Fold' is not possible after 'Pass'"),
         ({"lanes": ["cfr"]}, "lanes: 'cfr' is part of no label"),
