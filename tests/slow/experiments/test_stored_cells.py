@@ -414,7 +414,10 @@ CELLS: dict[str, Cell] = {
 TIMES = "all its numbers are times, rates, memory of compiled programs, or sizes that were asked for"
 
 LEFT_OUT = {
-    "policy_networks/search": "training its networks takes minutes, and their weights depend on rounding",
+    **{
+        f"policy_networks/{name}": "training its networks takes minutes, and their weights depend on rounding"
+        for name in ("search", "matches")
+    },
     "continuation/guard": TIMES,
     "continuation/networks": "training takes 93 s of processor time, and its errors depend on rounding",
     "nested/throughput": TIMES,
