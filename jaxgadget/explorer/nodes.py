@@ -242,7 +242,9 @@ def _hand_nodes(tree: PublicTree, spot: Spot | None) -> Nodes:
         actions = _actions_by_node(tree.parent[1:], tree.action[player, 1:], count)
         cells.append(_make_cells(of, node, node, hand, infoset, actions))
     if spot is None:
-        names = [_move_name(tree, tree.action[:, [node]]) if node else "" for node in range(count)]
+        moves, kind = np.unique(tree.action, axis=1, return_inverse=True)
+        by_kind = [_move_name(tree, moves[:, [each]]) for each in range(moves.shape[1])]
+        names = ["", *(by_kind[each] for each in kind.ravel()[1:].tolist())]
     else:
         names = [spot.betting.action_name(node) if node else "" for node in range(count)]
     return Nodes(

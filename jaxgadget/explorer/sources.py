@@ -112,6 +112,8 @@ def find_sources(result: Any, title: str = "") -> list[Source]:
     if isinstance(result, list | tuple):
         if not result:
             raise ValueError("result: expected at least one result with strategies")
+        if all(isinstance(each, SpotRefinement) and each.spot is result[0].spot for each in result):
+            return _of_spot_refinements(result, title)
         return [source for each in result for source in find_sources(each, title)]
     if isinstance(result, Policy):
         tree = result.tree
