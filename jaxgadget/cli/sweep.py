@@ -213,11 +213,9 @@ def _report(folder: pathlib.Path, rows: pd.DataFrame, output: SweepOutput) -> No
         if path is not None:
             write(rows, path)
     if output.report is not None:
-        from jaxgadget.explorer.page import report
-        from jaxgadget.sweeping.store import TIMES
+        from jaxgadget.explorer.files import report_of_sweep
 
-        kept = rows.drop(columns=["piece", "piece_rows", *TIMES])
-        report(kept, title=f"Sweep in {folder.name}").save(output.report)
+        report_of_sweep(folder, rows).save(output.report)
     output.write_json(sweeps.sweep_record(folder, rows))
     output.print((sweeps.sweep_tables(rows), sweeps.sweep_notes(folder, rows)))
     exit_if_undefined(rows["failure"].dropna().tolist(), len(rows))

@@ -16,6 +16,7 @@ from jaxgadget.policy.evaluate import BestResponse
 from jaxgadget.policy.lift import lift
 from jaxgadget.policy.policy import Policy
 from jaxgadget.policy.solve import Solution
+from jaxgadget.subgames.depth_limited import Search
 from jaxgadget.subgames.nested import Nested
 from jaxgadget.subgames.off_tree import OffTree
 from jaxgadget.subgames.refine import BothRefined, Refinement
@@ -127,9 +128,17 @@ def find_sources(result: Any, title: str = "") -> list[Source]:
         return [_of_refinements([result], result.policy, result, title)]
     if isinstance(result, BothRefined):
         return [_of_refinements(result.players, result.policy, result, title)]
-    if isinstance(result, Nested):
+    if isinstance(result, Nested | Search):
         base = result.lanes.blueprint
-        return [_beside(result, result.blueprint, base, "search", title or "nested search")]
+        return [
+            _beside(
+                result,
+                result.blueprint,
+                base,
+                "search",
+                title or ("nested search" if isinstance(result, Nested) else "search"),
+            )
+        ]
     if isinstance(result, OffTree):
         blueprint = lift(result.blueprint, check_histories(result.policy.tree))
         base = np.arange(result.policy.num_lanes) % blueprint.num_lanes

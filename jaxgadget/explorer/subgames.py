@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxgadget.explorer.nodes import Nodes
 from jaxgadget.games.hands import DealsHands
+from jaxgadget.policy.evaluate import best_response
 from jaxgadget.policy.policy import Policy
 from jaxgadget.report.names import short_names
 from jaxgadget.subgames.prepare import prepare
@@ -41,6 +42,8 @@ def describe_subgames(nodes: Nodes, refinement: Refinement, number_of: IntArray)
     played = before.opponent[:, blueprint] * rise
     with np.errstate(invalid="ignore", divide="ignore"):
         margin, promise, now = (np.where(mass > 0, x / mass, np.nan) for x in (rise, promised, after))
+    response = best_response(refinement.policy, 1 - player).policy.reach(1 - player)
+    response = roots.reach(response)
     first = [int(np.flatnonzero(forest.cut.subgame == s)[0]) for s in range(forest.num_subgames)]
     node = number_of[nodes.of[forest.cut.roots[first]]]
     of_subgame = [np.flatnonzero(roots.subgame == s) for s in range(forest.num_subgames)]
@@ -66,6 +69,7 @@ def describe_subgames(nodes: Nodes, refinement: Refinement, number_of: IntArray)
                 {
                     "name": names[root],
                     "reach": _number(before.opponent[root, blueprint[lane]]),
+                    "response": _number(response[root, lane]),
                     "mass": _number(mass[root, lane]),
                     "promised": _number(promise[root, lane]),
                     "refined": _number(now[root, lane]),
@@ -106,6 +110,7 @@ def describe_spot(refinement: SpotRefinement) -> dict[str, Any]:
                 {
                     "name": names[hand],
                     "reach": _number(weights[hand]),
+                    "response": None,
                     "mass": _number(mass[hand]),
                     "promised": _number(promised[hand]),
                     "refined": _number(refined[hand]),

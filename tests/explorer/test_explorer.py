@@ -196,6 +196,8 @@ def test_a_refinement_lists_its_subgames(kuhn: jg.HistoryTree) -> None:
         ]
         total += best[0] - best[1]
     assert total == pytest.approx(rise, abs=1e-4)
+    entered = np.array([[root["response"] for root in roots] for roots in record["roots"]])
+    np.testing.assert_array_equal(entered.sum(axis=0), 1.0)  # a pure best response enters one of the two
     for row, roots in zip(record["subgames"], record["roots"], strict=True):
         assert row["margin"] == pytest.approx(min(root["margin"] for root in roots), abs=1e-4)
         gain = sum(root["reach"] * root["mass"] * root["margin"] for root in roots)

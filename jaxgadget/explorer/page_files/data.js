@@ -11,7 +11,7 @@
  * @typedef {{reach: number, to?: (number | null)[], seats?: (SeatValues | null)[]}} NodeValues
  * @typedef {{label: string, group: string, base: number}} Lane
  * @typedef {{columns: string[], rows: any[][], lanes: number[]}} Table
- * @typedef {{name: string, reach: number, mass: number, promised: number | null, refined: number | null,
+ * @typedef {{name: string, reach: number, response: number | null, mass: number, promised: number | null, refined: number | null,
  *   margin: number | null}} RootRow
  * @typedef {{subgame: number, node: number, value: number | null, gap: number | null, margin: number | null,
  *   gain: number | null, decision: boolean}} SubgameRow

@@ -561,15 +561,18 @@ export async function drawSubgames(view, refined, lane, shown, order, sortBy, go
  */
 function drawRoots(view, refined, roots) {
   const [own, other] = [view.players[refined.player], view.players[1 - refined.player]];
-  const text = `Entry of ${other}. Enters: its own probability of playing here by the blueprint. Promised: ${own}'s value against a best response to the blueprint; now: to the refined strategy.`;
+  const responds = roots.some((root) => root.response !== null);
+  const how = responds ? "; best: by its best response to the refined policy" : "";
+  const text = `Entry of ${other}. Enters: its own probability of playing here by the blueprint${how}. Promised: ${own}'s value against a best response to the blueprint; now: to the refined strategy.`;
   return element("div", { class: "roots" }, [
     element("p", { class: "note", text }),
     element("table", { class: "list" }, [
-      element("tr", {}, ["state", "enters", "promised", "now", "margin"].map((name, index) => element("th", { text: name, class: index ? "number" : "" }))),
+      element("tr", {}, ["state", "enters", ...(responds ? ["best"] : []), "promised", "now", "margin"].map((name, index) => element("th", { text: name, class: index ? "number" : "" }))),
       ...roots.map((root) =>
         element("tr", { class: "root" }, [
           element("td", { text: root.name }),
           element("td", { class: "number", text: percent(root.reach) }),
+          responds && element("td", { class: "number", text: percent(root.response ?? NaN) }),
           ...[root.promised, root.refined, root.margin].map((x) => element("td", { class: "number", text: shortText(x) })),
         ]),
       ),
