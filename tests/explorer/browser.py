@@ -1,13 +1,15 @@
 """Chromium with a page of the explorer.
 
-`python -m tests.explorer.browser FILE …` prints the size of pages and the seconds until they are drawn.
+`python -m tests.explorer.browser FILE …` prints the size of pages and the seconds until they are drawn;
+`python -m tests.explorer.browser river.html --picture docs/explorer.png` draws the picture of the guide.
 """
 
 from __future__ import annotations
 
+import argparse
+import io
 import pathlib
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -99,13 +101,32 @@ class Browser:
         return [each["message"] for each in self.driver.get_log("browser")]
 
 
-if __name__ == "__main__":
+def draw_picture(opened: Browser, page: pathlib.Path, picture: pathlib.Path) -> None:
+    """Draws a river after a check."""
+    from PIL import Image
+
+    opened.driver.set_window_size(1280, 860)
+    opened.open(page, "line=check&select=A5s")
+    image = Image.open(io.BytesIO(opened.driver.get_screenshot_as_png())).convert("RGB")
+    image.quantize(255, dither=Image.Dither.NONE).save(picture, optimize=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pages", nargs="+", type=pathlib.Path)
+    parser.add_argument("--picture", type=pathlib.Path)
+    asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         opened = Browser(pathlib.Path(folder))
-        for name in sys.argv[1:]:
-            file = pathlib.Path(name)
+        for page in asked.pages:
             began = time.perf_counter()
-            opened.open(file)
+            opened.open(page)
             seconds = time.perf_counter() - began
-            print(f"{name}: {file.stat().st_size / 1e6:.1f} MB, drawn after {seconds:.2f} s")
+            print(f"{page}: {page.stat().st_size / 1e6:.1f} MB, drawn after {seconds:.2f} s")
+        if asked.picture is not None:
+            draw_picture(opened, asked.pages[0], asked.picture)
         opened.driver.quit()
+
+
+if __name__ == "__main__":
+    main()

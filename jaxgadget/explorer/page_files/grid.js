@@ -141,7 +141,8 @@ export function drawGrid(drawn) {
     }
     return box;
   });
-  return element("div", { class: "grid", role: "group", "aria-label": "hands" }, inner);
+  const dim = action >= 0 && layer === "strategy" && !drawn.difference;
+  return element("div", { class: `grid${dim ? " dim" : ""}`, role: "group", "aria-label": "hands" }, inner);
 }
 
 /**

@@ -562,12 +562,19 @@ export async function drawSubgames(view, refined, lane, shown, order, sortBy, go
 function drawRoots(view, refined, roots) {
   const [own, other] = [view.players[refined.player], view.players[1 - refined.player]];
   const responds = roots.some((root) => root.response !== null);
-  const how = responds ? "; best: by its best response to the refined policy" : "";
-  const text = `Entry of ${other}. Enters: its own probability of playing here by the blueprint${how}. Promised: ${own}'s value against a best response to the blueprint; now: to the refined strategy.`;
+  const text = `How ${other} enters, and ${own}'s value there: promised, and now.`;
+  const heads = [
+    ["state", `${other}'s private state`],
+    ["enters", "its own probability of playing here by the blueprint"],
+    ...(responds ? [["best", "the same by its best response to the refined policy"]] : []),
+    ["promised", `${own}'s value against a best response to the blueprint`],
+    ["now", "the same against the refined strategy"],
+    ["margin", "the difference"],
+  ];
   return element("div", { class: "roots" }, [
     element("p", { class: "note", text }),
     element("table", { class: "list" }, [
-      element("tr", {}, ["state", "enters", ...(responds ? ["best"] : []), "promised", "now", "margin"].map((name, index) => element("th", { text: name, class: index ? "number" : "" }))),
+      element("tr", {}, heads.map(([name, title], index) => element("th", { text: name, title, class: index ? "number" : "" }))),
       ...roots.map((root) =>
         element("tr", { class: "root" }, [
           element("td", { text: root.name }),
