@@ -98,7 +98,8 @@ def explore(
 
     Args:
       result: a policy, or a result with strategies: of `solve`, `refine`, `nested_search`, `respond`,
-        `nested_off_tree`, `solve_spots`, `refine_spots` and others; or a list of them.
+        `nested_off_tree`, `solve_spots`, `refine_spots` and others; or a list of them. Policies of one tree
+        can be compared.
       title: title of the page; by default the game and the kind of result.
       depth: number of moves below the line `below` to include, counting those of chance; by default all.
       lanes: strategies to include, by number, label or a part of it, with those that they are compared with.

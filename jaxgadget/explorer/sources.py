@@ -98,7 +98,7 @@ def find_sources(result: Any, title: str = "") -> list[Source]:
     """The strategies of a result, in one tree or, for several spots of hold'em, in several.
 
     Args:
-      result: a policy, or a result with strategies; or a list of them.
+      result: a policy, or a result with strategies; or a list of them. Policies of one tree are lanes.
       title: what it is; by default the game and the kind of result.
 
     Raises:
@@ -115,6 +115,8 @@ def find_sources(result: Any, title: str = "") -> list[Source]:
             raise ValueError("result: expected at least one result with strategies")
         if all(isinstance(each, SpotRefinement) and each.spot is result[0].spot for each in result):
             return _of_spot_refinements(result, title)
+        if all(isinstance(each, Policy) and each.tree is result[0].tree for each in result):
+            return find_sources(Policy.stack(result), title)
         return [source for each in result for source in find_sources(each, title)]
     if isinstance(result, Policy):
         tree = result.tree

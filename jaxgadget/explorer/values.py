@@ -65,7 +65,6 @@ class Numbers:
 def find_numbers(nodes: Nodes, policy: Policy) -> Numbers:
     """Evaluates a policy at all public nodes, all lanes at once."""
     tree, spot = nodes.tree, nodes.spot
-    every = np.arange(len(tree.parent))
     plays = [_play(nodes, policy, player) for player in (0, 1)]
     others = [_other_reach(nodes, player, plays[1 - player][0]) for player in (0, 1)]
     whole = [_other_reach(nodes, player, np.ones_like(plays[1 - player][0][..., :1])) for player in (0, 1)]
@@ -93,9 +92,11 @@ def find_numbers(nodes: Nodes, policy: Policy) -> Numbers:
         with np.errstate(invalid="ignore", divide="ignore"):
             ev = np.where(mass > 0, value / mass, np.nan) + constant
             action_ev = np.where(mass[owner] > 0, by_action / mass[owner], np.nan) + constant
-            mean = _sum(cells.node, reach * value, len(nodes)) / total + constant
-        acts = np.isin(every[: len(nodes)], cells.node)
-        mean[~acts] = np.nan
+            # Some play may have ended at a node, where that is not public.
+            acting = _sum(cells.node, reach * mass, len(nodes))
+            mean = (
+                np.where(acting > 0, _sum(cells.node, reach * value, len(nodes)) / acting, np.nan) + constant
+            )
         seats.append(
             SeatNumbers(
                 reach=reach * start[:, None],
@@ -134,7 +135,8 @@ def _play(nodes: Nodes, policy: Policy, player: int) -> tuple[FloatArray, FloatA
         possible = possible & (nodes.spot.dealt[player] > 0)
     reach = np.where(possible[..., None], policy.reach(player)[np.maximum(sequence, 0)], 0)
     took = (tree.action[player] >= 0)[:, None] & (sequence > 0)
-    rows = policy.probabilities[player][np.maximum(sequence - 1, 0)]
+    probabilities = np.append(np.ones((1, policy.num_lanes)), policy.probabilities[player], axis=0)
+    rows = probabilities[np.maximum(sequence, 0)]  # that of the empty sequence is not used
     return reach, np.where(took[..., None], rows, 1.0)
 
 

@@ -85,7 +85,9 @@ export function drawPath(view, children, path, others, marked, go) {
         inner,
       );
     });
-    const note = omitted ? `${omitted} more not in this page` : below.length ? "" : "play ends here";
+    const left = 1 - info.to.reduce((/** @type {number} */ sum, share) => sum + (share ?? NaN), 0);
+    const ended = left > 0.0005 ? `${percent(left)} of play ends here` : "";
+    const note = omitted ? `${omitted} more not in this page` : below.length ? ended : "play ends here";
     return element("section", { class: `block${node === last ? " here" : ""}`, "data-block": node }, [
       head,
       element("div", { class: many ? "chips" : "moves" }, moves),
