@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxgadget.explorer.nodes import Nodes, find_nodes
+from jaxgadget.explorer.nodes import Nodes, action_name, find_nodes
 from jaxgadget.explorer.sources import Source
 from jaxgadget.explorer.subgames import describe_spot, describe_subgames
 from jaxgadget.explorer.values import Numbers, find_numbers
@@ -342,7 +342,7 @@ def _actions(nodes: Nodes, node: int, player: int, number_of: IntArray) -> list[
     below = {int(nodes.action[child]): child for child in nodes.children[node]}
     alone = int(nodes.actor[node]) in ACTOR_BIT and len(below) == len(nodes.children[node])
     game, spot = nodes.tree.game, nodes.spot
-    names = [" ".join(game.action_string(player, action).split()) for action in ids]
+    names = [action_name(game, player, action) for action in ids]
     if spot is not None:
         names = [spot.betting.action_name(below[action]) for action in ids]
     records: list[dict[str, Any]] = []

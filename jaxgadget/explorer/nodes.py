@@ -28,7 +28,11 @@ from jaxgadget.tree.cut import find_components
 from jaxgadget.tree.hands import find_hands
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.public import PublicTree, Tree
+from jaxgadget.tree.tree import TreeGame
 from jaxgadget.util.arrays import IntArray
+
+ONLY = "the only one"
+"""Name of a private state that is alone at its node, where all information is public."""
 
 MAX_LISTED = 3
 """Maximum number of moves that the label of a node lists one by one."""
@@ -171,7 +175,8 @@ class Nodes:
             return hands
         whole, short = self._whole_names(player), list[str]()
         for node in np.unique(cells.node).tolist():
-            short += _without_label(short_names(whole[cells.at(node)])[0])
+            names = whole[cells.at(node)]
+            short += _without_label(short_names(names)[0]) if len(names) > 1 else [ONLY]
         return short
 
     def _whole_names(self, player: int) -> list[str]:
@@ -438,17 +443,26 @@ def _move_name(tree: Tree, moves: IntArray) -> str:
     for player in (0, 1):
         ids = np.unique(moves[player][moves[player] >= 0]).tolist()
         if ids:
-            parts.append(_listed([tree.game.action_string(player, action) for action in ids]))
+            parts.append(_listed([action_name(tree.game, player, action) for action in ids]))
     dealt = np.unique(moves[2][moves[2] >= 0]).tolist()
     if dealt and not parts:
         parts.append(f"deal {_listed([str(outcome) for outcome in dealt])}")
-    return " · ".join(" ".join(part.split()) for part in parts)
+    return " · ".join(parts)
+
+
+def action_name(game: TreeGame, player: int, action: int) -> str:
+    """Name of an action in one line, without the player's."""
+    return " ".join(game.action_string(player, action).split()).removeprefix(f"[P{player}]")
 
 
 def _listed(names: Sequence[str]) -> str:
-    if len(names) <= MAX_LISTED:
-        return "/".join(names)
-    return f"{names[0]}…{names[-1]} ({len(names)})"
+    """Names such as `Bid: 1/2/3`."""
+    label, colon, _ = names[0].partition(": ")
+    shared = label + colon if colon and all(name.startswith(label + colon) for name in names) else ""
+    values = [name.removeprefix(shared) for name in names]
+    if len(values) > MAX_LISTED:
+        values = [f"{values[0]}…{values[-1]} ({len(values)})"]
+    return shared + "/".join(values)
 
 
 def _distinct(labels: Sequence[str], parents: Iterable[int]) -> list[str]:

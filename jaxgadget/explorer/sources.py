@@ -14,6 +14,7 @@ from jaxgadget.holdem.spots import Spot
 from jaxgadget.opponents.result import Responses
 from jaxgadget.policy.evaluate import BestResponse
 from jaxgadget.policy.lift import lift
+from jaxgadget.policy.network import NetworkPolicy
 from jaxgadget.policy.policy import Policy
 from jaxgadget.policy.solve import Solution
 from jaxgadget.subgames.depth_limited import Search
@@ -21,7 +22,7 @@ from jaxgadget.subgames.nested import Nested
 from jaxgadget.subgames.off_tree import OffTree
 from jaxgadget.subgames.refine import BothRefined, Refinement
 from jaxgadget.subgames.spots import SpotRefinement, SpotRefinements
-from jaxgadget.tree.history import check_histories
+from jaxgadget.tree.history import check_histories, enumerate_game
 from jaxgadget.tree.public import PublicTree
 from jaxgadget.util.arguments import check_whole_number
 
@@ -126,6 +127,8 @@ def find_sources(result: Any, title: str = "") -> list[Source]:
                 "its SpotSolution, from solve_spots or evaluate_spot(spot, policy)"
             )
         return [_plain(result, result, title or f"{result.tree.game.name}: policies")]
+    if isinstance(result, NetworkPolicy):
+        return find_sources(result.on(enumerate_game(result.machine)), title)
     if isinstance(result, Refinement):
         return [_of_refinements([result], result.policy, result, title)]
     if isinstance(result, BothRefined):
