@@ -25,7 +25,7 @@ from jaxgadget.games.hands import DealsHands
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.report.names import short_names
 from jaxgadget.tree.cut import find_components
-from jaxgadget.tree.hands import find_hands
+from jaxgadget.tree.hands import hands_of
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.public import PublicTree, Tree
 from jaxgadget.tree.tree import TreeGame
@@ -481,7 +481,7 @@ def _hand_names(tree: Tree, player: int, members: IntArray) -> list[str] | None:
     if not isinstance(tree, HistoryTree) or not isinstance(tree.game, DealsHands) or tree.is_truncated:
         return None
     try:
-        named, found = tree.game.by_hands().hands[player], find_hands(tree)
+        named, found = tree.game.by_hands().hands[player], hands_of(tree)
     except ValueError:
         return None
     if len(named) != found.game.num_hands[player]:

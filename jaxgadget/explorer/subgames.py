@@ -14,7 +14,7 @@ from jaxgadget.report.names import short_names
 from jaxgadget.subgames.prepare import prepare
 from jaxgadget.subgames.refine import Refinement
 from jaxgadget.subgames.spots import SpotRefinement
-from jaxgadget.tree.hands import find_hands
+from jaxgadget.tree.hands import hands_of
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.records import jsonable
@@ -142,7 +142,7 @@ def _root_names(refinement: Refinement) -> list[str]:
         hand = dict(
             zip(
                 tree.infostate[other, cut.roots].tolist(),
-                find_hands(tree).hand[other, cut.roots].tolist(),
+                hands_of(tree).hand[other, cut.roots].tolist(),
                 strict=True,
             )
         )

@@ -17,6 +17,7 @@ import pytest
 
 import jaxgadget as jg
 from jaxgadget.explorer.page import report
+from jaxgadget.holdem.solve import SpotSolutions
 from tests.explorer.browser import CHROMIUM, DRIVER, Browser
 from tests.trees import tree_of
 
@@ -35,7 +36,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 @functools.cache
-def spots() -> jg.holdem.solve.SpotSolutions:  # pyright: ignore
+def spots() -> SpotSolutions:
     """Two small rivers."""
     ranges = {"oop": "AA,KQs,76s:0.5", "ip": "KK,QJs,A5s", "pot": 100, "stack": 100}
     menus = jg.BetMenu(bets=(0.5,), raises=())
@@ -372,6 +373,6 @@ def test_a_notebook_shows_the_page_in_a_frame(browser: Browser) -> None:
     not TSC.exists(), reason="needs TypeScript in the environment, by `make test-slow` with npm"
 )
 def test_types_of_the_pages_program() -> None:
-    folder = pathlib.Path(jg.explorer.__file__).parent / "page_files"
+    folder = pathlib.Path(jg.__file__).parent / "explorer" / "page_files"
     done = subprocess.run(["node", str(TSC), "-p", str(folder)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
