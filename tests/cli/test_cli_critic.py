@@ -17,6 +17,7 @@ LEARNED = ("train-critic", GAME, "--continuations", "learned")
 MATCH = ("match", GAME, "--matches", 2, "--iterations", 5, "--gadget", "max-margin", "--prior", "none")
 
 
+@pytest.mark.slow
 def test_a_critic_is_trained_and_played_with_without_a_tree(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

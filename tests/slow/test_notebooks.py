@@ -30,7 +30,7 @@ OF_TESTS = {"MPLBACKEND", "XLA_FLAGS", "JAX_NUMPY_RANK_PROMOTION", "JAX_NUMPY_DT
 SMALLER = {
     "7_values_of_ranges": (
         'jg.train_ranges(tree, "flop")',
-        'jg.train_ranges(tree, "flop", config=jg.RangeTrainingConfig(samples=512, rounds=1, steps=3000))',
+        'jg.train_ranges(tree, "flop", config=jg.RangeTrainingConfig(samples=1024, rounds=1, steps=2000))',
     ),
     "10_holdem_rivers": ("solve_rivers(10_000)", "solve_rivers(500)"),
 }
