@@ -152,7 +152,7 @@ class StateMachine(abc.ABC, Generic[State]):
 class StateStrategy(Protocol):
     """A strategy of both players in a game that need not be enumerated: a policy network, or a function.
 
-    An attribute `machine`, if there is one, is the game's rules, and another game is refused.
+    An attribute `machine`, if there is one, holds the rules of its game; in other games it is rejected.
     """
 
     def __call__(self, state: Any, player: int, /) -> Array:
