@@ -1,4 +1,4 @@
-"""Refinement → records of its subgames: margins, gains, gaps, and what the opponent is promised."""
+"""Refinement → records of its subgames: margins, gains, gaps, and the opponent's entry and promises."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from jaxgadget.util.records import jsonable
 def describe_subgames(nodes: Nodes, refinement: Refinement, number_of: IntArray) -> list[dict[str, Any]]:
     """A record for each lane of a refinement; see `subgames` in `schema.json`.
 
-    Values at the opponent's roots are those of its best response inside a subgame, against the blueprint
-    (promised) and against the refined strategy, in the resolving player's utility and for each visit.
+    Values at the opponent's roots are in the resolving player's utility and for each visit: those that the
+    gadget offered (promised), and those of the opponent's best response inside a subgame, against the
+    blueprint and against the refined strategy. Margins are over what was promised, or, if nothing was, over
+    the value against the blueprint.
 
     Args:
       nodes: the public nodes of the refinement's tree.
@@ -37,11 +39,13 @@ def describe_subgames(nodes: Nodes, refinement: Refinement, number_of: IntArray)
     before = prepare(forest, player, refinement.blueprint).ranges
     blueprint = refinement.lanes.blueprint
     after = _refined_values(refinement)
-    mass, promised = before.mass[:, blueprint], before.cbv[:, blueprint]
-    rise = after - promised
-    played = before.opponent[:, blueprint] * rise
+    mass, best = before.mass[:, blueprint], before.cbv[:, blueprint]
+    played = before.opponent[:, blueprint] * (after - best)
     with np.errstate(invalid="ignore", divide="ignore"):
-        margin, promise, now = (np.where(mass > 0, x / mass, np.nan) for x in (rise, promised, after))
+        promised, worth, now = (
+            np.where(mass > 0, x / mass, np.nan) for x in (refinement.alternative, best, after)
+        )
+    margin = now - np.where(np.isnan(promised), worth, promised)
     response = best_response(refinement.policy, 1 - player).policy.reach(1 - player)
     response = roots.reach(response)
     first = [int(np.flatnonzero(forest.cut.subgame == s)[0]) for s in range(forest.num_subgames)]
@@ -70,8 +74,10 @@ def describe_subgames(nodes: Nodes, refinement: Refinement, number_of: IntArray)
                     "name": names[root],
                     "reach": _number(before.opponent[root, blueprint[lane]]),
                     "response": _number(response[root, lane]),
+                    "entered": _number(refinement.entered[root, lane]),
                     "mass": _number(mass[root, lane]),
-                    "promised": _number(promise[root, lane]),
+                    "promised": _number(promised[root, lane]),
+                    "blueprint": _number(worth[root, lane]),
                     "refined": _number(now[root, lane]),
                     "margin": _number(margin[root, lane]),
                 }
@@ -111,8 +117,10 @@ def describe_spot(refinement: SpotRefinement) -> dict[str, Any]:
                     "name": names[hand],
                     "reach": _number(weights[hand]),
                     "response": None,
+                    "entered": None,
                     "mass": _number(mass[hand]),
                     "promised": _number(promised[hand]),
+                    "blueprint": None,
                     "refined": _number(refined[hand]),
                     "margin": _number(margin[hand]),
                 }

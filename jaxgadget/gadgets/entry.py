@@ -168,6 +168,15 @@ class Entry(Protocol):
         """Rule that combines losses to a bound on exploitability; None if no bound is known."""
         ...
 
+    def entered(self, gadget_idx: int, reach: FloatArray) -> FloatArray:
+        """`[R, L]` probability that the opponent's choices in a gadget lead to each root; NaN without any.
+
+        Args:
+          gadget_idx: index of the gadget.
+          reach: `[R, L]` its reach of the sequence above each root, in this entry.
+        """
+        ...
+
     def losses(self, gadget_idx: int, lanes: IntArray, gap: FloatArray, values: FloatArray) -> FloatArray:
         """`[games, L]` bound on each game's contribution to exploitability; NaN if no bound is known.
 
@@ -290,6 +299,14 @@ class TwoLevelEntry:
         """Rule that combines losses to a bound on exploitability; None if no bound is known."""
         bound = self.tables[gadget_idx].bound
         return None if bound is None else bound.rule
+
+    def entered(self, gadget_idx: int, reach: FloatArray) -> FloatArray:
+        """`[R, L]` probability of picking, or of following into, each root; NaN without either choice."""
+        table = self.tables[gadget_idx]
+        if table.pick is None and table.leave is None:
+            return np.full_like(reach, np.nan)
+        is_forced = self.picked is not None and table.pick is None
+        return reach / self._pick_floor if is_forced else reach
 
     def losses(self, gadget_idx: int, lanes: IntArray, gap: FloatArray, values: FloatArray) -> FloatArray:
         """`[games, L]` bound on each game's contribution to exploitability; NaN if no bound is known."""

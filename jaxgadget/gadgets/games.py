@@ -172,6 +172,29 @@ class GadgetGames:
             return None
         return self.prepared.structure.action_roots_considered(considered)
 
+    def alternative(self) -> FloatArray:
+        """`[R, L]` values that the gadgets offer at the opponent's roots; NaN for gadgets without any."""
+
+        def of_gadget(gadget_idx: int, blueprints: IntArray) -> FloatArray:
+            gadget = self.gadgets[gadget_idx]
+            if gadget.offer is None or gadget.joint:
+                return np.full((len(self.ranges.subgame), len(blueprints)), np.nan)
+            return gadget.offer.values(self.ranges)[:, blueprints]
+
+        return by_gadget(self.lanes, of_gadget)
+
+    def entered(self, reach: FloatArray) -> FloatArray:
+        """`[R, L]` probability that the opponent's choices in each gadget lead to each root; NaN without any.
+
+        Args:
+          reach: `[R, L]` its reach of the sequence above each root, in the gadgets' entry.
+        """
+        entered = np.empty_like(reach)
+        for gadget_idx in range(len(self.gadgets)):
+            lanes = self.lanes.where(gadget=gadget_idx)
+            entered[:, lanes] = self.entry.entered(gadget_idx, reach[:, lanes])
+        return entered
+
     def losses(self, gap: FloatArray, values: FloatArray, gained: FloatArray | None = None) -> FloatArray:
         """`[games, L]` bound on each solution's contribution to exploitability, NaN if no bound is known.
 

@@ -122,6 +122,10 @@ class WayEntry:
         """Rule that combines losses to a bound on exploitability; None if no bound is known."""
         return self.tables[gadget_idx].bound
 
+    def entered(self, gadget_idx: int, reach: FloatArray) -> FloatArray:
+        """`[R, L]` the opponent's reach of each root in the copied trunk."""
+        return reach
+
     def losses(self, gadget_idx: int, lanes: IntArray, gap: FloatArray, values: FloatArray) -> FloatArray:
         """`[games, L]` gap plus the opponent's gain from ignoring its floors; NaN if no bound is known."""
         table = self.tables[gadget_idx]

@@ -367,7 +367,10 @@ class SubgameSolutions(Solutions):
         the subgames.
       below: `[R, lanes]` values of the opponent's roots against the strategies, in the resolving player's
         utility; rows are those of users' arrays.
-      entered: `[R, lanes]` the opponent's reach of its roots under its average strategy.
+      entered: `[R, lanes]` probability that the opponent's average strategy in the gadget's entry leads to
+        each root; NaN if the gadget leaves it no choice.
+      alternative: `[R, lanes]` values that the gadget offers at the opponent's roots, in the resolving
+        player's utility; NaN if it offers none.
       losses: `[S, lanes]` upper bound on each game's contribution to exploitability, NaN if unknown.
       bound_rules: for every gadget, the rule by which `losses` bound the rise of exploitability; None if no
         bound is known.
@@ -377,6 +380,7 @@ class SubgameSolutions(Solutions):
     strategy: FloatArray
     below: FloatArray
     entered: FloatArray
+    alternative: FloatArray
     losses: FloatArray
     bound_rules: list[BoundRule | None]
 
@@ -391,6 +395,7 @@ class SubgameSolutions(Solutions):
             strategy=np.zeros((subgames.num_actions, count)),
             below=np.full((roots, count), np.nan),
             entered=np.full((roots, count), np.nan),
+            alternative=np.full((roots, count), np.nan),
             losses=np.full((subgames.num_subgames, count), np.nan),
             bound_rules=[None] * len(subgames.gadgets),
         )
@@ -440,11 +445,13 @@ class SubgameSolutions(Solutions):
         solved = np.ix_(numbers[: games.batch.num_games], lanes)
         self.value[solved] = solution.guaranteed[player]
         self.gap[solved] = gap
-        below = solution.below[player][: len(games.ranges.subgame)]
+        num_roots = len(games.ranges.subgame)
+        below, entered = solution.below[player][:num_roots], solution.entered[1 - player][:num_roots]
         named = np.flatnonzero(games.ranges.root >= 0)
         roots = np.ix_(games.ranges.root[named], lanes)
-        self.below[roots], self.entered[roots] = below[named], solution.entered[1 - player][named]
-        with np.errstate(invalid="ignore"):  # NaN in failed lanes
+        self.below[roots], self.entered[roots] = below[named], games.entered(entered)[named]
+        with np.errstate(over="ignore", invalid="ignore"):  # failed lanes
+            self.alternative[roots] = games.alternative()[named]
             self.losses[solved] = games.losses(gap, below, gained)
         self.has_decision[np.ix_(numbers, lanes)] = games.has_decision(np.arange(games.num_lanes))
         for position, number in enumerate(group.gadgets):

@@ -88,6 +88,13 @@ class Refinement(LaneResult, Explorable):
         one game for all subgames: its value is in row 0, and the other rows are NaN.
       gap: `[S, lanes]` NashConv of each gadget game; its optimum lies in [value, value + gap].
       has_decision: `[S, lanes]` False where a subgame had nothing to solve and the blueprint is unchanged.
+      entered: `[R, lanes]` the opponent's entry as it was solved, by its average strategy in the gadget game,
+        for each of its roots `forest.roots[1 - player]`: probability of following (resolving), of being the
+        root picked in its subgame (max-margin), or of playing to the root (gadgets that copy the trunk). With
+        a model, that of the opponent that adapts. NaN without a choice (unsafe) or a decision, and with
+        `knowledge`.
+      alternative: `[R, lanes]` values `V̄(s)` that the gadget offered there, with gifts, weighted by the
+        resolving player's and chance's reach; NaN for gadgets without an offer, and with `knowledge`.
       epsilon: `[lanes]` probability of mistakes; for `auto`, the largest ε whose optimal basis is optimal at
         ε = 0.
       guard_share: `[lanes]` 1 where a guard selected the result with estimates, 0 where that with V̄; NaN
@@ -125,6 +132,8 @@ class Refinement(LaneResult, Explorable):
     gadget_value: FloatArray
     gap: FloatArray
     has_decision: BoolArray
+    entered: FloatArray
+    alternative: FloatArray
     epsilon: FloatArray
     guard_share: FloatArray
     game_value: tuple[float, float]
@@ -399,6 +408,8 @@ class _MeasuredPolicies:
     bound: FloatArray
     gain: FloatArray | None = None
     drawn: FloatArray | None = None
+    entered: FloatArray | None = None
+    alternative: FloatArray | None = None
 
 
 def _report(
@@ -409,13 +420,20 @@ def _report(
     watch: Stopwatch,
 ) -> Refinement:
     """Creates a refinement, with NaN where a solve failed or a field has no value."""
-    unknown = np.full(measured.policy.num_lanes, np.nan)
+    roots, unknown = task.forest.roots[1 - task.player], np.full(measured.policy.num_lanes, np.nan)
 
     def defined(numbers: FloatArray | None) -> FloatArray:
         numbers = unknown.copy() if numbers is None else numbers.copy()
         numbers[..., list(solutions.failures)] = np.nan
         return numbers
 
+    def at_roots(numbers: FloatArray | None) -> FloatArray:
+        if numbers is None:
+            return np.full((len(roots), len(unknown)), np.nan)
+        return defined(np.where(roots.row[:, None] >= 0, numbers[roots.row], np.nan))
+
+    entered = at_roots(measured.entered)
+    entered[~solutions.has_decision[roots.subgame]] = np.nan
     return Refinement(
         forest=task.forest,
         player=task.player,
@@ -432,6 +450,8 @@ def _report(
         gadget_value=defined(solutions.value),
         gap=defined(solutions.gap),
         has_decision=solutions.has_decision,
+        entered=entered,
+        alternative=at_roots(measured.alternative),
         epsilon=solutions.epsilon,
         guard_share=unknown,
         game_value=measured.game_value,
@@ -478,7 +498,8 @@ def _keep_better(refinement: Refinement, guarded: list[int]) -> Refinement:
     policy = refinement.policy.take_lanes(kept.lanes)
     of_lanes = (
         *("blueprint_exploitability", "refined_exploitability", "drawn_exploitability"),
-        *("exploitability_bound", "gain", "gadget_value", "gap", "has_decision", "epsilon", "iterations"),
+        *("exploitability_bound", "gain", "gadget_value", "gap", "has_decision", "entered", "alternative"),
+        *("epsilon", "iterations"),
     )
     return dataclasses.replace(
         refinement,
@@ -518,6 +539,8 @@ def _refine_all(
             refined=exploitability(policy, player, value=bracket),
             bound=reference + rise + bracket.half_width,
             gain=gain_against(policy, against, task.lanes.opponent, player, bracket),
+            entered=solutions.entered,
+            alternative=solutions.alternative,
         )
     return _report(task, solver, solutions, measured, watch)
 

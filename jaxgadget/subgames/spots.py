@@ -628,7 +628,7 @@ def _conclude(
         rows = body_to_rows(subgames.form, player, solutions.strategy[:, lane])
         assert isinstance(blueprint.tree, PublicTree)
         strategy = rows_to_probabilities(blueprint.tree, player, rows)
-    promised = best if gadget.offer is None else gadget.offer.values(ranges)[:, spot_lane]
+    promised = best if gadget.offer is None else solutions.alternative[:, lane]
     low = in_chips(solutions.value, unsafe_lane)
     bracket = Bracket(low, low + in_chips(solutions.gap, unsafe_lane))
     before, after = (bracket.middle - spot.pot * float(weight @ values) for values in (best, got))

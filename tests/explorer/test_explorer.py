@@ -180,33 +180,47 @@ def test_a_part_of_the_game_and_some_lanes(kuhn: jg.HistoryTree) -> None:
 
 
 def test_a_refinement_lists_its_subgames(kuhn: jg.HistoryTree) -> None:
-    refinement = jg.refine(
-        kuhn, "depth:1", jg.Policy.dirichlet(kuhn, 1), jg.Resolving(), iterations=50, player=1
-    )
+    blueprint, none = jg.Policy.dirichlet(kuhn, 1), jg.NoPrior()
+    gadgets = [jg.Resolving(), jg.MaxMargin(none, alternative=jg.BlueprintValues()), jg.Unsafe()]
+    refinement = jg.refine(kuhn, "depth:1", blueprint, gadgets, iterations=50, player=1)
     document = refinement.explore().document
     check(document)
     (view,) = document.header["views"]
-    assert [(lane["group"], lane["base"]) for lane in view["lanes"]] == [("blueprint", -1), ("refined", 0)]
+    pairs = [("blueprint", -1), *[("refined", 0)] * 3]
+    assert [(lane["group"], lane["base"]) for lane in view["lanes"]] == pairs
     (refined,) = view["refined"]
-    record = document.chunk(refined["chunks"]["1"])
-    moves = [view["tree"]["moves"][view["tree"]["move"][row["node"]]] for row in record["subgames"]]
-    assert moves == ["Pass", "Bet"] and refined["player"] == 1
-    rise = refinement.blueprint_exploitability[0] - refinement.refined_exploitability[0]
-    # At the first decision the opponent best-responds among both subgames with each private state.
-    total = 0.0
-    for state in range(3):
-        best = [
-            max(-roots[state][name] * roots[state]["mass"] for roots in record["roots"])
-            for name in ("promised", "refined")
-        ]
-        total += best[0] - best[1]
-    assert total == pytest.approx(rise, abs=1e-4)
-    entered = np.array([[root["response"] for root in roots] for roots in record["roots"]])
-    np.testing.assert_array_equal(entered.sum(axis=0), 1.0)  # a pure best response enters one of the two
-    for row, roots in zip(record["subgames"], record["roots"], strict=True):
-        assert row["margin"] == pytest.approx(min(root["margin"] for root in roots), abs=1e-4)
-        gain = sum(root["reach"] * root["mass"] * root["margin"] for root in roots)
-        assert row["gain"] == pytest.approx(gain, abs=1e-4)
+    for lane in range(3):
+        record = document.chunk(refined["chunks"][str(1 + lane)])
+        moves = [view["tree"]["moves"][view["tree"]["move"][row["node"]]] for row in record["subgames"]]
+        assert moves == ["Pass", "Bet"] and refined["player"] == 1
+        rise = refinement.blueprint_exploitability[lane] - refinement.refined_exploitability[lane]
+        # At the first decision the opponent best-responds among both subgames with each private state.
+        total = 0.0
+        for state in range(3):
+            best = [
+                max(-roots[state][name] * roots[state]["mass"] for roots in record["roots"])
+                for name in ("blueprint", "refined")
+            ]
+            total += best[0] - best[1]
+        assert total == pytest.approx(rise, abs=1e-4)
+        response = np.array([[root["response"] for root in roots] for roots in record["roots"]])
+        np.testing.assert_array_equal(response.sum(axis=0), 1.0)  # a pure best response enters one of the two
+        roots = [root for of_subgame in record["roots"] for root in of_subgame]
+        subgame = refinement.forest.roots[0].subgame
+        solved = np.concatenate([refinement.entered[subgame == each, lane] for each in (0, 1)])
+        if lane == 2:
+            assert all(root["entered"] is None and root["promised"] is None for root in roots)
+        else:
+            np.testing.assert_allclose([root["entered"] for root in roots], solved, atol=1e-4)
+            promised = sum(root["reach"] * root["mass"] * root["promised"] for root in roots)
+            played = -jg.evaluate_policy(blueprint).value[0]  # the blueprints' own values, or less
+            assert promised == pytest.approx(played, abs=1e-4) if lane else promised < played - 1e-3
+        for row, at in zip(record["subgames"], record["roots"], strict=True):
+            assert row["margin"] == pytest.approx(min(root["margin"] for root in at), abs=1e-4)
+            gain = sum(root["reach"] * root["mass"] * (root["refined"] - root["blueprint"]) for root in at)
+            assert row["gain"] == pytest.approx(gain, abs=1e-4)
+            if lane == 1:  # the opponent picks a card in each subgame
+                assert sum(root["entered"] for root in at) == pytest.approx(1, abs=1e-4)
 
 
 def test_the_page_runs_no_text_of_a_file_and_reads_no_network(kuhn: jg.HistoryTree) -> None:

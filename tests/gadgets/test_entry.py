@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from jaxgadget import (
+    ArrayValues,
     BlueprintPrior,
     MaxMargin,
     NoPrior,
@@ -20,7 +21,11 @@ from jaxgadget import (
     load,
     refine,
 )
+from jaxgadget.core.solver import Solver
+from jaxgadget.gadgets.games import build_games
 from jaxgadget.gadgets.root_gadgets import ReachMaxMargin
+from jaxgadget.subgames.engine import solve_games
+from jaxgadget.subgames.prepare import prepare
 from tests.solving import settings
 
 ROUNDING = 1e-12
@@ -69,7 +74,7 @@ def check_first_iterations(profiles: Policy, player: int) -> None:
         rows = together.policy.probabilities[player][:, lanes]
         np.testing.assert_allclose(rows, alone.policy.probabilities[player], atol=ROUNDING)
         np.testing.assert_array_equal(together.has_decision[:, lanes], alone.has_decision)
-        for what in ("gadget_value", "gap"):
+        for what in ("gadget_value", "gap", "entered", "alternative"):
             np.testing.assert_allclose(getattr(together, what)[:, lanes], getattr(alone, what), atol=ROUNDING)
         for what in ("exploitability_bound", "refined_exploitability", "epsilon"):
             np.testing.assert_allclose(getattr(together, what)[lanes], getattr(alone, what), atol=ROUNDING)
@@ -108,3 +113,23 @@ def test_gadgets_that_do_not_pick_meet_those_that_do_without_terminating(profile
         rows = together.policy.probabilities[1][:, lanes]
         np.testing.assert_allclose(rows, alone.policy.probabilities[1], atol=ROUNDING)
         np.testing.assert_allclose(together.gadget_value[:, lanes], alone.gadget_value, atol=ROUNDING)
+
+
+def test_the_solved_entry_and_the_values_offered(profiles: Policy) -> None:
+    """The opponent enters where terminating would cost it 10; its entry is that of the core's solution."""
+    offered = 10.0 * np.array([1, 1, -1, -1, 1, -1])  # in the resolving player's utility
+    none, values = NoPrior(), ArrayValues(offered)
+    gadgets = (Unsafe(), Resolving(none, alternative=values), MaxMargin(none, alternative=values))
+    found = solve(profiles, gadgets, 0, iterations=5)
+    entered, alternative = (x.reshape(6, 3, 2) for x in (found.entered, found.alternative))
+    games = build_games(prepare(found.forest, 0, profiles, gadgets), gadgets)
+    solver = Solver(iterations=5, dtype="float64", progress=False)
+    core = solve_games(games, solver, report=lambda done: None).entered[1][:6].reshape(6, 3, 2)
+    np.testing.assert_allclose(entered[:, 1], 3 * core[:, 1], atol=ROUNDING)
+    np.testing.assert_allclose(entered[:, 2], core[:, 2], atol=ROUNDING)
+    assert np.isnan(entered[:, 0]).all() and np.isnan(alternative[:, 0]).all(), "unsafe leaves no choice"
+    np.testing.assert_array_equal(alternative[:, 1:], np.broadcast_to(offered[:, None, None], (6, 2, 2)))
+    np.testing.assert_allclose(entered[:, 1], np.broadcast_to((offered > 0)[:, None], (6, 2)), atol=0.1)
+    picked = np.zeros((2, 2))
+    np.add.at(picked, found.forest.roots[1].subgame[offered > 0], entered[offered > 0, 2])
+    np.testing.assert_allclose(picked, 1, atol=0.1)

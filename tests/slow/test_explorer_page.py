@@ -224,12 +224,16 @@ def test_the_subgame_that_gained_most_comes_first(browser: Browser) -> None:
     browser.click("[data-tab=subgames]")
     browser.wait(lambda: browser.texts("[data-subgame]"))
     (refined,) = page.document.header["views"][0]["refined"]
-    rows = page.document.chunk(refined["chunks"]["1"])["subgames"]
+    record = page.document.chunk(refined["chunks"]["1"])
+    rows = record["subgames"]
     best = max(rows, key=lambda row: row["gain"])["subgame"]
     assert browser.run("return document.querySelector('[data-subgame]').dataset.subgame") == str(best)
     browser.click("[data-subgame]")
     assert browser.text(".crumb.here") == ("Pass", "Bet")[best]
-    assert browser.run("return document.querySelectorAll('.roots tr').length") == 4
+    entered = [root["entered"] for root in record["roots"][best]]
+    assert shares(browser.texts("[data-root=entered]")) == pytest.approx(entered, abs=5.1e-4)
+    promised = [float(text.replace("−", "-")) for text in browser.texts("[data-root=promised]")]
+    assert promised == pytest.approx([root["promised"] for root in record["roots"][best]], rel=5.1e-3)
     assert browser.run("return document.querySelector('#other').value") == "1"
 
 

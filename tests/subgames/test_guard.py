@@ -28,7 +28,7 @@ VALUES = ContinuationValues(ResolvedValues(2), iterations=20)
 BARE = dataclasses.replace(VALUES, guard=False)
 LANES = (
     *("refined_exploitability", "blueprint_exploitability", "exploitability_bound", "gain", "epsilon"),
-    *("gadget_value", "gap", "has_decision", "iterations"),
+    *("gadget_value", "gap", "has_decision", "iterations", "entered", "alternative"),
 )
 
 

@@ -11,8 +11,8 @@
  * @typedef {{reach: number, to?: (number | null)[], seats?: (SeatValues | null)[]}} NodeValues
  * @typedef {{label: string, group: string, base: number}} Lane
  * @typedef {{columns: string[], rows: any[][], lanes: number[]}} Table
- * @typedef {{name: string, reach: number, response: number | null, mass: number, promised: number | null, refined: number | null,
- *   margin: number | null}} RootRow
+ * @typedef {{name: string, reach: number, response: number | null, entered: number | null, mass: number,
+ *   promised: number | null, blueprint: number | null, refined: number | null, margin: number | null}} RootRow
  * @typedef {{subgame: number, node: number, value: number | null, gap: number | null, margin: number | null,
  *   gain: number | null, decision: boolean}} SubgameRow
  * @typedef {{player: number, cut: string, chunks: Record<string, number>}} Refined

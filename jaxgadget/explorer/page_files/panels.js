@@ -563,28 +563,43 @@ export async function drawSubgames(view, refined, lane, shown, order, sortBy, go
  */
 function drawRoots(view, refined, roots) {
   const [own, other] = [view.players[refined.player], view.players[1 - refined.player]];
-  const responds = roots.some((root) => root.response !== null);
-  const text = `How ${other} enters, and ${own}'s value there: promised, and now.`;
-  const heads = [
-    ["state", `${other}'s private state`],
-    ["enters", "its own probability of playing here by the blueprint"],
-    ...(responds ? [["best", "the same by its best response to the refined policy"]] : []),
-    ["promised", `${own}'s value against a best response to the blueprint`],
-    ["now", "the same against the refined strategy"],
-    ["margin", "the difference"],
+  const differs = roots.some((root) => root.blueprint !== null && shortText(root.blueprint) !== shortText(root.promised));
+  /** @typedef {[string, keyof import("./data.js").RootRow, string]} Column */
+  /** @type {Column[]} */
+  const ways = [
+    ["enters", "reach", "its own probability of playing here by the blueprint"],
+    ["best", "response", "the same by its best response to the refined policy"],
+    ["gadget", "entered", "its entry in the solved gadget game: the probability of following (resolving; otherwise it leaves), of picking this state (max-margin), or of playing here (a copy of the game above)"],
   ];
-  return element("div", { class: "roots" }, [
-    element("p", { class: "note", text }),
+  /** @type {Column[]} */
+  const values = [
+    ["promised", "promised", `${own}'s value that the gadget offers ${other} outside the subgame`],
+    ["before", "blueprint", `${own}'s value against a best response to the blueprint`],
+    ["now", "refined", "the same against the refined strategy"],
+    ["margin", "margin", "now, minus what was promised; minus before if nothing was"],
+  ];
+  const present = (/** @type {Column} */ [, key]) => (key === "blueprint" ? differs : roots.some((root) => root[key] !== null));
+  const text = (/** @type {Column} */ [, key], /** @type {number | null} */ value) => (ways.some((way) => way[1] === key) ? percent(value ?? NaN) : shortText(value));
+  const table = (/** @type {string} */ title, /** @type {Column[]} */ columns) => [
+    element("p", { class: "note", text: title }),
     element("table", { class: "list" }, [
-      element("tr", {}, heads.map(([name, title], index) => element("th", { text: name, title, class: index ? "number" : "" }))),
+      element("tr", {}, [
+        element("th", { text: "state", title: `${other}'s private state` }),
+        ...columns.map(([name, , hint]) => element("th", { text: name, title: hint, class: "number" })),
+      ]),
       ...roots.map((root) =>
         element("tr", { class: "root" }, [
           element("td", { text: root.name }),
-          element("td", { class: "number", text: percent(root.reach) }),
-          responds && element("td", { class: "number", text: percent(root.response ?? NaN) }),
-          ...[root.promised, root.refined, root.margin].map((x) => element("td", { class: "number", text: shortText(x) })),
+          ...columns.map((column) => {
+            const value = /** @type {number | null} */ (root[column[1]]);
+            return element("td", { class: "number", "data-root": column[1], text: text(column, value) });
+          }),
         ]),
       ),
     ]),
-  ]);
+  ];
+  const [entry, worth] = [ways.filter(present), values.filter(present)];
+  const apart = [...table(`How ${other} enters:`, entry), ...table(`${own}'s value there:`, worth)];
+  const together = table(`How ${other} enters, and ${own}'s value there:`, [...entry, ...worth]);
+  return element("div", { class: "roots" }, entry.length > 1 ? apart : together);
 }
