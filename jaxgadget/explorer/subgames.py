@@ -117,7 +117,7 @@ def describe_spot(refinement: SpotRefinement) -> dict[str, Any]:
                     "name": names[hand],
                     "reach": _number(weights[hand]),
                     "response": None,
-                    "entered": None,
+                    "entered": _number(refinement.entered[hand]),
                     "mass": _number(mass[hand]),
                     "promised": _number(promised[hand]),
                     "blueprint": None,

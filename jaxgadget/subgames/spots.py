@@ -82,6 +82,9 @@ class SpotRefinement(Explorable):
       alternative: `[H]` value promised to the opponent with each hand, in expected chips, or its
         best-response value if the gadget makes no promise; NaN for hands that it cannot have.
       best_response: `[H]` the opponent's best-response value against the refined strategy, in the same form.
+      entered: `[H]` the opponent's entry with each hand as it was solved: probability of following
+        (resolving) or of being the hand picked (max-margin); NaN without a choice (unsafe), for hands that it
+        cannot have, and in checkpoints written before this field.
       gadget_value: value guaranteed by the solution in the gadget game.
       gap: NashConv of the gadget game.
       margin: promised value minus the opponent's value, minimum over its hands.
@@ -106,6 +109,7 @@ class SpotRefinement(Explorable):
     policy: Policy
     alternative: FloatArray
     best_response: FloatArray
+    entered: FloatArray
     gadget_value: float
     gap: float
     margin: float
@@ -466,6 +470,7 @@ class _RefinedBatches(SpotBatches[list[SpotRefinement]]):
                     policy=_assemble(blueprint, self._player, arrays["strategy"][lane], gadget),
                     alternative=arrays["alternative"][lane],
                     best_response=arrays["best_response"][lane],
+                    entered=_entered(arrays)[lane],
                     game_value=Bracket(low, high),
                     algorithm=self.solver.name,
                     iterations=int(arrays["iterations"][lane]),
@@ -476,8 +481,13 @@ class _RefinedBatches(SpotBatches[list[SpotRefinement]]):
         return refinements
 
 
-_ARCHIVED = (*NUMBERS, "game_value", "alternative", "best_response", "iterations")
+_ARCHIVED = (*NUMBERS, "game_value", "alternative", "best_response", "entered", "iterations")
 """Fields of a refinement that are stored unchanged."""
+
+
+def _entered(arrays: Mapping[str, Any]) -> FloatArray:
+    """The opponent's entry in an archive; NaN in those written before it was stored."""
+    return arrays.get("entered", np.full_like(arrays["best_response"], np.nan))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -634,6 +644,8 @@ def _conclude(
     before, after = (bracket.middle - spot.pot * float(weight @ values) for values in (best, got))
     alternative, response = (_per_hand(values, ranges, spot_lane, spot.pot) for values in (promised, got))
     possible = ranges.mass[:, spot_lane] > 0
+    known = possible & (lane not in solutions.failures)
+    entered = np.where(known, solutions.entered[:, lane], np.nan)
     return SpotRefinement(
         spot=spot,
         player=player,
@@ -642,6 +654,7 @@ def _conclude(
         policy=_assemble(blueprint, player, strategy, gadget),
         alternative=alternative,
         best_response=response,
+        entered=entered,
         gadget_value=in_chips(solutions.value, lane),
         gap=in_chips(solutions.gap, lane),
         margin=float((alternative - response)[possible].min()),

@@ -77,6 +77,8 @@ def check_refinement(gadgets: Sequence[jg.Gadget], player: int, iterations: int 
         ours = jg.Policy.from_dict(policy.tree, rows_of(refinement)).probabilities[player]
         theirs = expected.policy.probabilities[player][:, [lane]]
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10)
+        entered, solved = (x[~np.isnan(x)] for x in (refinement.entered, expected.entered[:, lane]))
+        np.testing.assert_allclose(np.sort(entered), np.sort(solved), rtol=0, atol=1e-10)
         # Margins are per hand, everything else is a share of all deals.
         share = 1.0 if isinstance(gadget, jg.MaxMargin) else chance
         assert share * refinement.gap == pytest.approx(float(expected.gap[0, lane]), rel=1e-9)
@@ -128,7 +130,7 @@ def check_equal(found: SpotRefinement, expected: SpotRefinement) -> None:
     assert found.to_row() == expected.to_row()
     assert found.game_value == expected.game_value
     assert repr(found.policy) == repr(expected.policy)
-    for name in ("alternative", "best_response"):
+    for name in ("alternative", "best_response", "entered"):
         np.testing.assert_array_equal(vars(found)[name], vars(expected)[name])
     for ours, theirs in zip(found.policy.probabilities, expected.policy.probabilities, strict=True):
         np.testing.assert_array_equal(ours, theirs)
