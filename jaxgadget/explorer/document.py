@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import gzip
 import json
 import math
@@ -40,6 +41,9 @@ CHUNK_CELLS = 30_000
 MAX_BYTES = 30_000_000
 """Maximum size of a page."""
 
+TAG_BYTES = 60
+"""Size of the tags around a chunk in a page, rounded up."""
+
 LANES_AT_ONCE = 1 << 22
 """Number of nodes × hands × lanes that are evaluated at a time."""
 
@@ -65,10 +69,15 @@ class Document:
     def __repr__(self) -> str:
         return f"<Document {self.header['title']!r}: {megabytes(self.num_bytes)}>"
 
+    @functools.cached_property
+    def packed_header(self) -> str:
+        """The header, compressed, in base64."""
+        return _pack(self.header)
+
     @property
     def num_bytes(self) -> int:
-        """Size in a page, in bytes."""
-        return sum(map(len, self.chunks))
+        """Size in a page, in bytes, with the tags of chunks."""
+        return len(self.packed_header) + sum(len(chunk) + TAG_BYTES for chunk in self.chunks)
 
     def chunk(self, number: int) -> dict[str, Any]:
         """A chunk's record."""
@@ -80,16 +89,21 @@ class PageTooLargeError(ValueError):
 
 
 class _Chunks:
-    """Collects compressed chunks, up to the largest page."""
+    """Collects compressed chunks, up to the largest page.
 
-    def __init__(self, limit: int) -> None:
+    Args:
+      limit: maximum size of the page, in bytes.
+      reserved: size of the page without the document, in bytes.
+    """
+
+    def __init__(self, limit: int, reserved: int) -> None:
         self.chunks: list[str] = []
-        self._limit, self._size, self._cells = limit, 0, 0
+        self._limit, self._reserved, self._size, self._cells = limit, reserved, 0, 0
 
     @property
     def fitting_cells(self) -> float:
         """Number of private states that fit if all are stored as those so far."""
-        return self._limit * max(self._cells, 1) / max(self._size, 1)
+        return (self._limit - self._reserved) * max(self._cells, 1) / max(self._size, 1)
 
     def add(self, record: dict[str, Any], cells: int = 0) -> int:
         """Adds a chunk with numbers of some private states; returns its number.
@@ -97,18 +111,26 @@ class _Chunks:
         Raises:
           PageTooLargeError: if the page would be too large.
         """
-        text = json.dumps(record, separators=(",", ":"), allow_nan=False)
-        packed = base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
+        packed = _pack(record)
         self.chunks.append(packed)
-        self._size += len(packed)
         self._cells += cells
-        if self._size > self._limit:
+        self.count(len(packed) + TAG_BYTES)
+        return len(self.chunks) - 1
+
+    def count(self, size: int) -> None:
+        """Adds the size of a part of the page; raises PageTooLargeError if it is too large."""
+        self._size += size
+        if self._reserved + self._size > self._limit:
             raise PageTooLargeError(
                 f"the page would be larger than {megabytes(self._limit)}: expected fewer strategies (lanes; "
                 "on the command line --lanes), fewer moves (depth, --depth), or only the game after a line "
                 "(below, --below), such as 'check, bet 50'"
             )
-        return len(self.chunks) - 1
+
+
+def _pack(record: dict[str, Any]) -> str:
+    text = json.dumps(record, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
 
 
 def make_document(
@@ -119,6 +141,7 @@ def make_document(
     lanes: Sequence[int | str] | None = None,
     below: str = "",
     max_bytes: int = MAX_BYTES,
+    reserved: int = 0,
     fit: bool = False,
 ) -> Document:
     """Evaluates strategies at all public nodes.
@@ -129,7 +152,8 @@ def make_document(
       depth: number of moves, those of chance included, below the line `below`; by default all.
       lanes: strategies to include, by number or label, with those that they are compared with.
       below: line such as `check, bet 50` of the node below which the game is included.
-      max_bytes: maximum size.
+      max_bytes: maximum size of the page, in bytes.
+      reserved: size of the page without the document, in bytes.
       fit: include fewer moves, instead of raising an error, if the document is too large.
 
     Raises:
@@ -139,17 +163,18 @@ def make_document(
     if depth is not None:
         check_whole_number("depth", depth, 0)
     sources = [source.take(lanes) for source in sources]
+    title = title or (sources[0].title if len(sources) == 1 else f"{len(sources)} results")
     while True:
-        chunks = _Chunks(max_bytes)
+        chunks = _Chunks(max_bytes, reserved)
         try:
             views = [_make_view(source, chunks, depth, below) for source in sources]
-            break
+            document = Document(_header(title) | {"views": views}, tuple(chunks.chunks))
+            chunks.count(len(document.packed_header))
+            return document
         except PageTooLargeError:
             if not fit or depth == 0:
                 raise
             depth = _find_depth(sources, depth, below, chunks.fitting_cells)
-    title = title or (sources[0].title if len(sources) == 1 else f"{len(sources)} results")
-    return Document(_header(title) | {"views": views}, tuple(chunks.chunks))
 
 
 def make_report(rows: pd.DataFrame, title: str) -> Document:

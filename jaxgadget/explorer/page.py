@@ -5,10 +5,8 @@ from __future__ import annotations
 import base64
 import dataclasses
 import functools
-import gzip
 import hashlib
 import html
-import json
 import os
 import pathlib
 import re
@@ -53,8 +51,7 @@ class Page:
     @functools.cached_property
     def html(self) -> str:
         """The page: one file that needs no server and no network."""
-        header = _packed(self.document.header)
-        parts = [f'<script type="text/plain" id="header">{header}</script>']
+        parts = [f'<script type="text/plain" id="header">{self.document.packed_header}</script>']
         parts += [
             f'<script type="text/plain" id="chunk-{number}">{chunk}</script>'
             for number, chunk in enumerate(self.document.chunks)
@@ -115,7 +112,8 @@ def explore(
     """
     sources = find_sources(result, title)
     settings: dict[str, Any] = {"title": title, "depth": depth, "lanes": lanes, "below": below}
-    return Page(make_document(sources, **settings, max_bytes=max_bytes, fit=fit))
+    reserved = _size_without_data()
+    return Page(make_document(sources, **settings, max_bytes=max_bytes, reserved=reserved, fit=fit))
 
 
 def report(rows: pd.DataFrame, *, title: str = "Sweep") -> Page:
@@ -128,9 +126,10 @@ def report(rows: pd.DataFrame, *, title: str = "Sweep") -> Page:
     return Page(make_report(rows, title))
 
 
-def _packed(record: Any) -> str:
-    text = json.dumps(record, separators=(",", ":"), allow_nan=False)
-    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
+@functools.cache
+def _size_without_data() -> int:
+    """Size of a page without strategies, in bytes."""
+    return len(Page(make_document([], title="page")).html.encode())
 
 
 @functools.cache

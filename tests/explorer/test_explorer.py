@@ -179,6 +179,20 @@ def test_a_part_of_the_game_and_some_lanes(kuhn: jg.HistoryTree) -> None:
         jg.explore(object())
 
 
+def test_a_page_is_as_large_as_its_limit_allows(kuhn: jg.HistoryTree) -> None:
+    """The limit counts all of the page: chunks, the header with the tree, and the page's program."""
+    policy = jg.Policy.dirichlet(kuhn, 1)
+    page = jg.explore(policy)
+    size, header = len(page.html.encode()), len(page.document.packed_header)
+    assert jg.explore(policy, max_bytes=size + 500).html == page.html
+    smaller = jg.explore(policy, max_bytes=size - header // 2, fit=True)
+    assert smaller.num_omitted and len(smaller.html.encode()) <= size - header // 2
+    with pytest.raises(ValueError, match="the page would be larger than"):
+        jg.explore(policy, max_bytes=size - header // 2)
+    with pytest.raises(ValueError, match="the page would be larger than"):
+        jg.explore(policy, max_bytes=size - sum(map(len, page.document.chunks)) - header, fit=True)
+
+
 def test_a_refinement_lists_its_subgames(kuhn: jg.HistoryTree) -> None:
     blueprint, none = jg.Policy.dirichlet(kuhn, 1), jg.NoPrior()
     gadgets = [jg.Resolving(), jg.MaxMargin(none, alternative=jg.BlueprintValues()), jg.Unsafe()]
