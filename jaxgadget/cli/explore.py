@@ -67,8 +67,7 @@ def explore(options: ExploreOptions) -> None:
         with working("reading strategies"):
             policies = read_policies(options.result, options.compare, max_histories=options.max_histories)
         settings: dict[str, Any] = {name: vars(options)[name] for name in ("title", "depth", "below")}
-        with working("writing the page"):
-            page = make_page(policies, lanes=options.lanes or None, **settings)
+        page = make_page(policies, lanes=options.lanes or None, **settings)
     page.save(options.out)
     typer.echo(f"Wrote the page to {options.out}")
     if options.open:

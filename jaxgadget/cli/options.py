@@ -461,9 +461,8 @@ def write_page(result: Any, path: pathlib.Path | None) -> None:
     if path is not None:
         from jaxgadget.explorer.page import explore
 
-        with working("writing the page"):
-            page = explore(result, fit=True)
-            page.save(path)
+        page = explore(result, fit=True)
+        page.save(path)
         if page.num_omitted:
             warn(
                 f"{path} has the first moves of the game only, as all would take more than 30 MB; in Python, "

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxgadget.explorer.nodes import Nodes, action_name, find_nodes
+from jaxgadget.explorer.nodes import Nodes, action_name
 from jaxgadget.explorer.sources import Source
 from jaxgadget.explorer.subgames import describe_spot, describe_subgames
 from jaxgadget.explorer.values import Numbers, find_numbers
@@ -28,6 +28,7 @@ from jaxgadget.holdem.betting import PLAYERS
 from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.memory import megabytes
+from jaxgadget.util.progress import Progressed, progress_bar
 from jaxgadget.util.records import jsonable
 
 if TYPE_CHECKING:
@@ -94,26 +95,40 @@ class _Chunks:
     Args:
       limit: maximum size of the page, in bytes.
       reserved: size of the page without the document, in bytes.
+      report: progress callback; receives numbers of private states, once for all lanes and once for each.
     """
 
-    def __init__(self, limit: int, reserved: int) -> None:
+    def __init__(self, limit: int, reserved: int, report: Progressed) -> None:
         self.chunks: list[str] = []
         self._limit, self._reserved, self._size, self._cells = limit, reserved, 0, 0
+        self._report, self._done, self._total = report, 0, 0
+
+    def expect(self, cells: int) -> None:
+        """Announces chunks of private states."""
+        self._total += cells
+        self._report(self._done, self._total)
 
     @property
     def fitting_cells(self) -> float:
         """Number of private states that fit if all are stored as those so far."""
         return (self._limit - self._reserved) * max(self._cells, 1) / max(self._size, 1)
 
-    def add(self, record: dict[str, Any], cells: int = 0) -> int:
-        """Adds a chunk with numbers of some private states; returns its number.
+    def add(self, record: dict[str, Any], cells: int = 0, *, shared: bool = False) -> int:
+        """Adds a chunk of some private states; returns its number.
+
+        Args:
+          record: the chunk.
+          cells: number of private states.
+          shared: True for what all lanes share, False for a lane's numbers.
 
         Raises:
           PageTooLargeError: if the page would be too large.
         """
         packed = _pack(record)
         self.chunks.append(packed)
-        self._cells += cells
+        self._done += cells
+        self._report(self._done, self._total)
+        self._cells += 0 if shared else cells
         self.count(len(packed) + TAG_BYTES)
         return len(self.chunks) - 1
 
@@ -164,17 +179,18 @@ def make_document(
         check_whole_number("depth", depth, 0)
     sources = [source.take(lanes) for source in sources]
     title = title or (sources[0].title if len(sources) == 1 else f"{len(sources)} results")
-    while True:
-        chunks = _Chunks(max_bytes, reserved)
-        try:
-            views = [_make_view(source, chunks, depth, below) for source in sources]
-            document = Document(_header(title) | {"views": views}, tuple(chunks.chunks))
-            chunks.count(len(document.packed_header))
-            return document
-        except PageTooLargeError:
-            if not fit or depth == 0:
-                raise
-            depth = _find_depth(sources, depth, below, chunks.fitting_cells)
+    with progress_bar("writing the page", None) as report:
+        while True:
+            chunks = _Chunks(max_bytes, reserved, report)
+            try:
+                views = [_make_view(source, chunks, depth, below) for source in sources]
+                document = Document(_header(title) | {"views": views}, tuple(chunks.chunks))
+                chunks.count(len(document.packed_header))
+                return document
+            except PageTooLargeError:
+                if not fit or depth == 0:
+                    raise
+                depth = _find_depth(sources, depth, below, chunks.fitting_cells)
 
 
 def make_report(rows: pd.DataFrame, title: str) -> Document:
@@ -193,7 +209,7 @@ def _header(title: str) -> dict[str, Any]:
 
 
 def _make_view(source: Source, chunks: _Chunks, depth: int | None, below: str) -> dict[str, Any]:
-    nodes = find_nodes(source.policy.tree, source.spot)
+    nodes = source.nodes
     kept = _kept_nodes(nodes, depth, below)
     unit = _value_unit(source.policy.tree.payoff_range)
     groups = list(_groups_of_nodes(nodes, kept))
@@ -202,8 +218,12 @@ def _make_view(source: Source, chunks: _Chunks, depth: int | None, below: str) -
         chunk_of[members] = number
     number_of = np.full(len(nodes), -1, np.int64)
     number_of[kept] = np.arange(len(kept))
-    frames = [chunks.add(_frames(nodes, members, number_of)) for members in groups]
     cells = _cells_by_node(nodes)
+    chunks.expect(sum(int(cells[members].sum()) for members in groups) * (1 + source.policy.num_lanes))
+    frames = [
+        chunks.add(_frames(nodes, members, number_of), int(cells[members].sum()), shared=True)
+        for members in groups
+    ]
     values: list[list[int]] = []
     for numbers in _evaluated(nodes, source):
         for lane in range(len(numbers.labels)):
@@ -305,7 +325,7 @@ def _cells_by_node(nodes: Nodes) -> IntArray:
 
 def _find_depth(sources: Sequence[Source], depth: int | None, below: str, fitting: float) -> int:
     """The largest depth, smaller than a given one, down to which so many private states fit."""
-    found = [find_nodes(source.policy.tree, source.spot) for source in sources]
+    found = [source.nodes for source in sources]
     cells_by_depth = np.zeros(1 + max(int(nodes.depth.max()) for nodes in found))
     deepest = 0
     for source, nodes in zip(sources, found, strict=True):

@@ -62,10 +62,14 @@ class Cells:
     actions: tuple[tuple[int, ...], ...]
     first_slot: IntArray
 
+    @functools.cached_property
+    def _begin(self) -> list[int]:
+        """First cell of each public node, and the number of cells."""
+        return np.searchsorted(self.node, np.arange(len(self.actions) + 1)).tolist()
+
     def at(self, node: int) -> slice:
         """The cells of a public node."""
-        begin, end = np.searchsorted(self.node, (node, node + 1)).tolist()
-        return slice(begin, end)
+        return slice(self._begin[node], self._begin[node + 1])
 
 
 class States(NamedTuple):
@@ -287,11 +291,10 @@ def _make_cells(
 def _actions_by_node(node: IntArray, action: IntArray, count: int) -> tuple[tuple[int, ...], ...]:
     """For each of `count` public nodes the distinct ids ≥ 0 of actions `[m]` taken at nodes `[m]`."""
     taken = (action >= 0) & (node >= 0)
-    pairs = np.unique(np.stack([node[taken], action[taken]]), axis=1)
-    lists: list[list[int]] = [[] for _ in range(count)]
-    for at, chosen in pairs.T.tolist():
-        lists[at].append(chosen)
-    return tuple(map(tuple, lists))
+    width = int(action.max(initial=0)) + 1
+    at, chosen = np.divmod(np.unique(node[taken] * width + action[taken]), width)
+    ends = np.searchsorted(at, np.arange(count + 1))
+    return tuple(_between(chosen, ends))
 
 
 class _Steps(NamedTuple):
@@ -391,20 +394,23 @@ def _label_histories(tree: HistoryTree, steps: _Steps, of: IntArray, parent: Int
     actor, label, action = np.zeros(count, np.uint8), list[str](), np.full(count, -1, np.int64)
     inside = np.flatnonzero(of >= 0)
     np.bitwise_or.at(actor, of[inside], tree.actor[inside])
-    members = np.split(inside[np.argsort(of[inside], kind="stable")], np.cumsum(np.bincount(of[inside]))[:-1])
-    for node, histories in enumerate(members):
+    is_dealt = actor[parent[of[inside]]] == CHANCE
+    moves = tree.action[:, np.where(is_dealt, inside, steps.step[inside])].astype(np.int64)
+    moves[:2, is_dealt] = -1
+    named: dict[tuple[int, ...], tuple[str, int]] = {}  # many nodes have the same moves
+    kinds, kinds_of = _kinds_by_node(moves, of[inside], count)
+    for node, chosen in enumerate(kinds_of):
         above = int(parent[node])
         if above < 0:
             label.append("")
             continue
-        if actor[above] == CHANCE:
-            moves = np.stack([np.full(len(histories), -1)] * 2 + [tree.action[2, histories]])
-        else:
-            moves = tree.action[:, steps.step[histories]]
-        label.append(_move_name(tree, moves))
-        own = np.unique(moves[:2].max(axis=0))
-        if actor[above] in ACTOR_BIT and len(own) == 1:
-            action[node] = int(own[0])
+        if chosen not in named:
+            own = np.unique(kinds[:2, chosen].max(axis=0))
+            named[chosen] = _move_name(tree, kinds[:, chosen]), int(own[0]) if len(own) == 1 else -1
+        name, own_action = named[chosen]
+        label.append(name)
+        if actor[above] in ACTOR_BIT:
+            action[node] = own_action
     label = _distinct(label, parent.tolist())
     acts = (actor[np.maximum(of, 0)] & SIMULTANEOUS > 0) & (of >= 0) & (tree.actor != CHANCE)
     acts &= tree.actor != 0
@@ -435,6 +441,21 @@ def _label_histories(tree: HistoryTree, steps: _Steps, of: IntArray, parent: Int
         of=of,
         cells=(cells[0], cells[1]),
     )
+
+
+def _kinds_by_node(moves: IntArray, node: IntArray, count: int) -> tuple[IntArray, list[tuple[int, ...]]]:
+    """The distinct of moves `[3, m]`, `[3, K]`, and for each of `count` nodes those at it, ascending."""
+    base = int(moves.max(initial=-1)) + 2
+    codes, kind = np.unique((moves + 1).T @ np.array([base * base, base, 1]), return_inverse=True)
+    kinds = np.stack([codes // base**2, codes // base % base, codes % base]) - 1
+    at, chosen = np.divmod(np.unique(node * len(codes) + kind), len(codes))
+    return kinds, _between(chosen, np.searchsorted(at, np.arange(count + 1)))
+
+
+def _between(values: IntArray, ends: IntArray) -> list[tuple[int, ...]]:
+    """The values between successive ends."""
+    listed = values.tolist()
+    return [tuple(listed[begin:end]) for begin, end in itertools.pairwise(ends.tolist())]
 
 
 def _move_name(tree: Tree, moves: IntArray) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jaxgadget.core.results import LaneResult
+from jaxgadget.explorer.nodes import Nodes, find_nodes
 from jaxgadget.holdem.solve import SpotSolution
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.opponents.result import Responses
@@ -57,6 +59,11 @@ class Source:
     rows: tuple[int, ...] = ()
     refinements: tuple[Refinement, ...] = ()
     spot_refinements: tuple[SpotRefinement, ...] = ()
+
+    @functools.cached_property
+    def nodes(self) -> Nodes:
+        """The public nodes of the tree."""
+        return find_nodes(self.policy.tree, self.spot)
 
     def take(self, lanes: Sequence[int | str] | None) -> Source:
         """Some of the lanes, by number or label, and those that they are compared with.
