@@ -8,6 +8,7 @@ import { cellsOf, change, infoOf } from "./model.js";
 import { drawScatter } from "./report.js";
 
 const MANY = 12;
+const WIDE = 5; // columns beside the name that fit the panel
 
 /**
  * @typedef {import("./data.js").View} View
@@ -601,5 +602,5 @@ function drawRoots(view, refined, roots) {
   const [entry, worth] = [ways.filter(present), values.filter(present)];
   const apart = [...table(`How ${other} enters:`, entry), ...table(`${own}'s value there:`, worth)];
   const together = table(`How ${other} enters, and ${own}'s value there:`, [...entry, ...worth]);
-  return element("div", { class: "roots" }, entry.length > 1 ? apart : together);
+  return element("div", { class: "roots" }, entry.length + worth.length > WIDE ? apart : together);
 }
