@@ -30,9 +30,9 @@ OF_TESTS = {"MPLBACKEND", "XLA_FLAGS", "JAX_NUMPY_RANK_PROMOTION", "JAX_NUMPY_DT
 SMALLER = {
     "7_values_of_ranges": (
         'jg.train_ranges(tree, "flop")',
-        'jg.train_ranges(tree, "flop", config=jg.RangeTrainingConfig(samples=1024, rounds=1, steps=2000))',
+        'jg.train_ranges(tree, "flop", config=jg.RangeTrainingConfig(samples=1024, rounds=1, steps=1200))',
     ),
-    "10_holdem_rivers": ("solve_rivers(10_000)", "solve_rivers(500)"),
+    "10_holdem_rivers": ("solve_rivers(10_000)", "solve_rivers(100)"),
 }
 """A part of the two longest notebooks, and one that takes a tenth of its time."""
 

@@ -194,7 +194,7 @@ def returned(folder: pathlib.Path) -> pd.DataFrame:
     return log.drop(columns=["seconds", "examples_per_second"], errors="ignore")
 
 
-@pytest.mark.parametrize("kind", ["histories", "ranges", "policy", "critic", "matches"])
+@pytest.mark.parametrize("kind", ["ranges", "critic", "matches"])
 def test_killed_it_ends_with_the_result_of_an_undisturbed_one(
     server: subprocess.Popen[str], tmp_path: pathlib.Path, kind: str
 ):

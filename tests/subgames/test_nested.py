@@ -233,7 +233,7 @@ def test_a_search_that_overflows_leaves_the_other_blueprints_alone() -> None:
 
     both, alone = searched([first, second], [huge, exact]), searched(second, exact)
     assert sorted(both.failures) == [0, 2]
-    message = r"resolving after blueprint 'dirichlet:0': the search of subgame 0 overflowed in float64; give"
+    message = r"resolving after blueprint 'dirichlet:0': the search of subgame 0 overflowed in float64; use"
     assert re.match(message, both.failures[2])
     assert np.isnan(both.nested_exploitability[[0, 2]]).all()
     assert np.isnan(both.gap_max[[0, 2]]).all()
