@@ -14,6 +14,9 @@ from tests import faults
 MUTATED_ELSEWHERE = ("policy", "sweep", "solve", "network of histories")
 """Kinds whose files `tests/slow/test_mutations.py` changes two thousand times each."""
 
+TRAINED_ALIKE = ("network of histories", "policy network")
+"""Kinds whose checkpoints are written by the trainer of `network of ranges`."""
+
 kinds = pytest.mark.parametrize("kind", faults.WRITERS)
 pytestmark = pytest.mark.filterwarnings("ignore:the training in folder")
 ignore_the_dead = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -21,7 +24,7 @@ ignore_the_dead = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExc
 
 
 @ignore_the_dead
-@kinds
+@pytest.mark.parametrize("kind", [kind for kind in faults.WRITERS if kind not in TRAINED_ALIKE])
 def test_a_writer_that_crashed_resumes_to_the_same_result(kind: str, tmp_path: pathlib.Path) -> None:
     faults.check_deaths(kind, tmp_path)
 

@@ -24,11 +24,10 @@ from tests.solving import sweeping
 from tests.trees import kuhn
 
 
-@pytest.mark.parametrize("network", ["padded", "infostates"])
-def test_it_learns(network: str) -> None:
+def test_it_learns() -> None:
     tree = kuhn()
     found = train(
-        network=network, width=16, samples=64, steps=300, every=150, learning_rate=1e-2, batch_size=16
+        network="padded", width=16, samples=64, steps=300, every=150, learning_rate=1e-2, batch_size=16
     )
     assert list(found.log.columns) == ["step", "loss", "heldout_rmse", "seconds", "examples_per_second"]
     assert found.log["step"].tolist() == [150, 300]

@@ -14,6 +14,8 @@ from experiments.knowledge.common import (
 from experiments.study import Settings
 from tests.slow.experiments.frame import every_experiment_is_whole
 
+pytestmark = pytest.mark.longest
+
 test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
 
 

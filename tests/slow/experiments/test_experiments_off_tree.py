@@ -11,6 +11,8 @@ from experiments.study import Settings
 from jaxgadget.tree.cut import cut
 from tests.slow.experiments.frame import every_experiment_is_whole
 
+pytestmark = pytest.mark.longest
+
 test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
 
 

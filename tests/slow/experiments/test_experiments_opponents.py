@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from experiments.opponents import breaker
 from experiments.opponents.__main__ import STUDY
 from experiments.study import Settings
 from tests.slow.experiments.frame import every_experiment_is_whole
+
+pytestmark = pytest.mark.longest
 
 test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
 

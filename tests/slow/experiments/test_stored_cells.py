@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
-import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
@@ -442,8 +441,7 @@ def stored() -> dict[str, tuple[Study, Experiment]]:
 
 STORED = stored()
 
-IN_CI = os.environ.get("CI", "").lower() == "true"
-LONG = {
+LONGEST = {
     *(
         "continuation/nested",
         "continuation/trunks",
@@ -461,7 +459,7 @@ LONG = {
     ),
     "performance/grid",
 }
-"""Cells that take half of the time of all; `make test-slow` recomputes them, CI does not."""
+"""Cells that take half of the time of all."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -498,7 +496,9 @@ def test_every_stored_experiment_has_a_cell_or_a_reason():
     assert set(CELLS) | set(LEFT_OUT) == set(STORED)
 
 
-@pytest.mark.parametrize("name", [name for name in CELLS if not IN_CI or name not in LONG])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.longest) if name in LONGEST else name for name in CELLS]
+)
 def test_cell_is_reproduced(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path):
     cell, (study, experiment) = CELLS[name], STORED[name]
     for attribute, value in cell.changes.items():
