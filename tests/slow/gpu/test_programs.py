@@ -184,11 +184,11 @@ def test_the_command(tmp_path: pathlib.Path) -> None:
 
     from typer.testing import CliRunner
 
-    from jaxgadget.bench.inspect import find_target
+    from jaxgadget.bench.inspect import find_compile_target
     from jaxgadget.cli import app
 
     own = tmp_path / "own.txtpb"
-    own.write_text(find_target("a100").description.replace("A100-SXM4-80GB", "A100 of mine"))
+    own.write_text(find_compile_target("a100").description.replace("A100-SXM4-80GB", "A100 of mine"))
     words = ["inspect", "--device", str(own), "--json", str(tmp_path / "found.json")]
     result = CliRunner().invoke(
         app, [*words, "refine", "kuhn_poker", "--gadget", "resolving", "--iterations", "3"]
