@@ -68,6 +68,7 @@ def gradients(devices: int, folder: pathlib.Path) -> dict[str, Any]:
         return dict(archive)
 
 
+@pytest.mark.longest
 def test_the_gradient_of_two_devices_is_that_of_one(tmp_path: pathlib.Path):
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()

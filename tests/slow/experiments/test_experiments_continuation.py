@@ -16,6 +16,8 @@ from experiments.study import Settings
 from jaxgadget import ContinuationValues, enumerate_game, load, make_blueprints, measure_promise
 from tests.slow.experiments.frame import every_experiment_is_whole
 
+pytestmark = pytest.mark.longest
+
 test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from experiments.common import tree_of
 from experiments.policy_networks.__main__ import STUDY
@@ -10,6 +11,8 @@ from experiments.policy_networks.common import PACE, SMALL
 from experiments.policy_networks.training import mirror_descent
 from tests.reference import mmd
 from tests.slow.experiments.frame import every_experiment_is_whole
+
+pytestmark = pytest.mark.longest
 
 test_every_experiment_is_whole = every_experiment_is_whole(STUDY)
 
