@@ -280,7 +280,7 @@ def bundle_of(shapes: Sequence[Shape], rules: RandomGame, place: int, seed: int,
 
     Args:
       shapes: the structures.
-      rules: the game. Chance picks the structure by the move at `place`; before that, nobody has a choice.
+      rules: the game. Chance picks the structure by the move at `place`; no player has a choice before it.
       place: number of moves before.
       seed: of the game, blueprints and the sample of checks.
       name: the arguments that reproduce it.
@@ -387,13 +387,13 @@ class Outcome:
         return {label: rows[:, 0] for label, rows in self.bundle.rows(policy).items()}
 
     def has_bound(self, gadget: Gadget) -> bool:
-        """Whether a bound is known: for reach gadgets only against an opponent who adapts."""
+        """True if a bound is known: for reach gadgets only against an opponent that adapts."""
         kind = gadgets.KINDS[gadget.name]
         return kind.bound is not None and (self.p == 0 or not kind.has_gifts)
 
     @property
     def exact(self) -> bool:
-        """Whether linear programs solved it."""
+        """True if linear programs solved it."""
         return self.how.startswith("lp")
 
     def lane_name(self, lane: int) -> str:
@@ -540,7 +540,7 @@ def examine(outcome: Outcome, findings: Findings, programs: int) -> None:
         names = {(part.shape.name, player, outcome.lane_name(k)) for k in range(earned.shape[1])}
         findings.lanes |= names
         excess = earned[number] - efg.sign(player) * part.value
-        findings.hold("nobody guarantees more than the value", where, excess, PROGRAM * part.unit)
+        findings.hold("no player guarantees more than the value", where, excess, PROGRAM * part.unit)
         _examine_rise(outcome, part, where, kept[number], earned[number], findings)
     _examine_sums(outcome, kept, earned, findings)
     _examine_rows(outcome, findings)

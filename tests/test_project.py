@@ -85,7 +85,7 @@ def imported_names(module: str, node: ast.AST) -> list[str]:
 
 
 def runs_later(node: ast.AST) -> bool:
-    """Whether importing the module skips the block: a function, or a block for type checkers."""
+    """True if importing the module skips the block: a function, or a block for type checkers."""
     if isinstance(node, ast.If):
         return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING" and not node.orelse
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)

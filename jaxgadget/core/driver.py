@@ -172,7 +172,7 @@ def solve(
             f"state of {batch.name}: expected a single chunk of lanes; there are {plan.num_chunks} chunks, "
             "each with its own state"
         )
-    chunks = _Chunks(
+    chunks = _ChunkedSolve(
         batch,
         solver,
         rule,
@@ -378,7 +378,7 @@ class _Loop:
             self.state, self._stopped = solver.placement.by_lane(state), np.asarray(stopped)
 
 
-class _Chunks:
+class _ChunkedSolve:
     """The chunks of a batch, which threads solve independently of each other.
 
     Attributes:

@@ -276,19 +276,19 @@ def _make_view(source: Source, chunks: _Chunks, depth: int | None, below: str) -
 
 def _refined(source: Source, nodes: Nodes, number_of: IntArray, chunks: _Chunks) -> list[dict[str, Any]]:
     """Records of the subgames of refinements, in chunks."""
-    found: list[dict[str, Any]] = []
+    refined: list[dict[str, Any]] = []
     for refinement in source.refinements:
         records = describe_subgames(nodes, refinement, number_of)
         first = refinement.blueprint.num_lanes
         numbers = {str(first + lane): chunks.add(record) for lane, record in enumerate(records)}
         cut = refinement.forest.cut.name
-        found.append({"player": refinement.player, "cut": cut, "chunks": numbers})
+        refined.append({"player": refinement.player, "cut": cut, "chunks": numbers})
     if source.spot_refinements:
         records = map(describe_spot, source.spot_refinements)
         numbers = {str(1 + lane): chunks.add(record) for lane, record in enumerate(records)}
         player = source.spot_refinements[0].player
-        found.append({"player": player, "cut": "the start", "chunks": numbers})
-    return found
+        refined.append({"player": player, "cut": "the start", "chunks": numbers})
+    return refined
 
 
 def _evaluated(nodes: Nodes, source: Source) -> Iterator[Numbers]:
@@ -325,10 +325,10 @@ def _cells_by_node(nodes: Nodes) -> IntArray:
 
 def _find_depth(sources: Sequence[Source], depth: int | None, below: str, fitting: float) -> int:
     """The largest depth, smaller than a given one, down to which so many private states fit."""
-    found = [source.nodes for source in sources]
-    cells_by_depth = np.zeros(1 + max(int(nodes.depth.max()) for nodes in found))
+    all_nodes = [source.nodes for source in sources]
+    cells_by_depth = np.zeros(1 + max(int(nodes.depth.max()) for nodes in all_nodes))
     deepest = 0
-    for source, nodes in zip(sources, found, strict=True):
+    for source, nodes in zip(sources, all_nodes, strict=True):
         kept = np.array(_kept_nodes(nodes, depth, below))
         under = np.maximum(nodes.depth[kept] - nodes.depth[nodes.find(below)], 0)
         np.add.at(cells_by_depth, under, _cells_by_node(nodes)[kept] * source.policy.num_lanes)
@@ -357,7 +357,7 @@ def _groups_of_nodes(nodes: Nodes, kept: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _frames(nodes: Nodes, members: Sequence[int], number_of: IntArray) -> dict[str, Any]:
-    """What nodes have in common for all lanes: private states, infostates, actions."""
+    """Records of nodes that all lanes share: private states, infostates, actions."""
     records: dict[str, Any] = {}
     for node in members:
         seats: list[dict[str, Any] | None] = []

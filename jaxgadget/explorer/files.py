@@ -41,7 +41,7 @@ def read_policies(
       ValueError: if a path is neither, or a file is damaged or its game unknown.
     """
     trees: dict[tuple[str, str], Tree] = {}
-    found: dict[tuple[str, str], list[Policy]] = {}
+    by_tree: dict[tuple[str, str], list[Policy]] = {}
     for path in paths:
         key = _game_of(path)
         if key not in trees:
@@ -51,9 +51,9 @@ def read_policies(
         policy = load_policy(path, tree.game).on(tree) if os.path.isdir(path) else Policy.load(path, tree)
         if len(paths) > 1:
             policy = dataclasses.replace(policy, labels=tuple(f"{name}: {each}" for each in policy.labels))
-        found.setdefault(key, []).append(policy)
+        by_tree.setdefault(key, []).append(policy)
     policies: list[Policy] = []
-    for key, several in found.items():
+    for key, several in by_tree.items():
         more = [make_blueprints(trees[key], list(specs), argument="compare")] if specs else []
         policies.append(Policy.stack([*several, *more]))
     return policies

@@ -86,8 +86,8 @@ class States(NamedTuple):
 
 def _find_states(names: Sequence[str]) -> States:
     distinct = list(dict.fromkeys(names))
-    place = {name: number for number, name in enumerate(distinct)}
-    return States(distinct, np.array([place[name] for name in names], np.int64))
+    number_of = {name: number for number, name in enumerate(distinct)}
+    return States(distinct, np.array([number_of[name] for name in names], np.int64))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -151,15 +151,17 @@ class Nodes:
         """
         node, left = 0, _spaced(line)
         while left:
-            found = [c for c in self.children[node] if f"{left}, ".startswith(f"{_spaced(self.label[c])}, ")]
-            if not found:
+            matching = [
+                c for c in self.children[node] if f"{left}, ".startswith(f"{_spaced(self.label[c])}, ")
+            ]
+            if not matching:
                 position = f"after {self.line(node)!r}" if self.parent[node] >= 0 else "at the start"
                 moves = ", ".join(repr(self.label[child]) for child in self.children[node][:12])
                 raise ValueError(
                     f"{name}={line!r}: {left!r} is not possible {position}: expected one of "
                     f"{moves or 'no move'}"
                 )
-            node = max(found, key=lambda child: len(self.label[child]))
+            node = max(matching, key=lambda child: len(self.label[child]))
             left = left[len(_spaced(self.label[node])) :].removeprefix(",").strip()
         return node
 
@@ -359,12 +361,12 @@ def _history_nodes(tree: HistoryTree) -> Nodes:
             sample[deal] = int(steps.step[sample[below[0]]])
             parent_of |= dict.fromkeys(below, deal)
 
-    def place(own: int) -> tuple[int, bool, int, int]:
+    def sort_key(own: int) -> tuple[int, bool, int, int]:
         history, is_dealt = sample[own], own in deal_of
         outcome = int(tree.action[2, history]) if is_dealt else 0
         return int(tree.num_moves[history]), is_dealt, outcome, history
 
-    order = sorted(parent_of, key=place)
+    order = sorted(parent_of, key=sort_key)
     number = {own: node for node, own in enumerate(order)}
     of = np.full(tree.num_histories, -1, np.int64)
     of[members] = [number[own] for own in group[members].tolist()]
@@ -502,9 +504,9 @@ def _hand_names(tree: Tree, player: int, members: IntArray) -> list[str] | None:
     if not isinstance(tree, HistoryTree) or not isinstance(tree.game, DealsHands) or tree.is_truncated:
         return None
     try:
-        named, found = tree.game.by_hands().hands[player], hands_of(tree)
+        named, listed = tree.game.by_hands().hands[player], hands_of(tree)
     except ValueError:
         return None
-    if len(named) != found.game.num_hands[player]:
+    if len(named) != listed.game.num_hands[player]:
         return None
-    return [named[hand] for hand in found.hand[player, members].tolist()]
+    return [named[hand] for hand in listed.hand[player, members].tolist()]

@@ -77,15 +77,15 @@ class Source:
         for lane in lanes:
             chosen += self._numbers_of(lane)
         needed = sorted({*chosen, *(self.base[lane] for lane in chosen if self.base[lane] >= 0)})
-        place = {lane: number for number, lane in enumerate(needed)}
-        kept = [row for row, lane in enumerate(self.rows) if lane in place]
+        new_number = {lane: number for number, lane in enumerate(needed)}
+        kept = [row for row, lane in enumerate(self.rows) if lane in new_number]
         return dataclasses.replace(
             self,
             policy=self.policy.take_lanes(np.array(needed)),
             groups=tuple(self.groups[lane] for lane in needed),
-            base=tuple(place.get(self.base[lane], -1) for lane in needed),
+            base=tuple(new_number.get(self.base[lane], -1) for lane in needed),
             table=None if self.table is None else self.table.iloc[kept],
-            rows=tuple(place[self.rows[row]] for row in kept),
+            rows=tuple(new_number[self.rows[row]] for row in kept),
             refinements=() if len(needed) < self.policy.num_lanes else self.refinements,
             spot_refinements=() if len(needed) < self.policy.num_lanes else self.spot_refinements,
         )
@@ -93,12 +93,12 @@ class Source:
     def _numbers_of(self, lane: int | str) -> list[int]:
         count, labels = self.policy.num_lanes, self.policy.labels
         if isinstance(lane, str) and not lane.isdecimal():
-            found = [number for number, label in enumerate(labels) if lane == label]
-            found = found or [number for number, label in enumerate(labels) if lane in label]
-            if not found:
+            numbers = [number for number, label in enumerate(labels) if lane == label]
+            numbers = numbers or [number for number, label in enumerate(labels) if lane in label]
+            if not numbers:
                 shown = ", ".join(map(repr, labels[:5]))
                 raise ValueError(f"lanes: {lane!r} is part of no label; expected one of {shown}, or a number")
-            return found
+            return numbers
         return [check_whole_number("lanes", int(lane), 0, count - 1)]
 
 

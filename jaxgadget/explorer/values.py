@@ -221,7 +221,7 @@ def _equities(nodes: Nodes, player: int, other: FloatArray) -> FloatArray:
     cards = spot.betting.card[acting]
     for lane in range(other.shape[-1]):
         ranges = other[acting, :, lane] * spot.range_weights[1 - player]
-        found = np.full((len(other), ranges.shape[1]), np.nan)
-        found[acting] = find_equities(spot, ranges, cards)
-        equity[:, lane] = found[cells.node, cells.hand]
+        equity_by_node = np.full((len(other), ranges.shape[1]), np.nan)
+        equity_by_node[acting] = find_equities(spot, ranges, cards)
+        equity[:, lane] = equity_by_node[cells.node, cells.hand]
     return equity

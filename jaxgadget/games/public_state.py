@@ -145,8 +145,12 @@ def find_public_state(
     """
     budget = Budget(machine.name) if budget is None else budget
     budget.claim(1)
-    line, refiners, arrived = np.asarray([*observations, -1]), (Refiner(), Refiner()), list[_Histories]()
-    rows = _Histories(
+    line, refiners, arrived = (
+        np.asarray([*observations, -1]),
+        (Refiner(), Refiner()),
+        list[_ConsistentHistories](),
+    )
+    rows = _ConsistentHistories(
         state=machine.start(1, np),
         moves=np.zeros((0, 3, 1), np.int16),
         observed=np.zeros(1, np.int64),
@@ -172,7 +176,7 @@ def find_public_state(
                 action = moves.action[player]
                 chosen = np.asarray(strategy(rows.state, player))[action, moves.parent]
                 reach[player] *= np.where(action >= 0, chosen, 1.0)
-        rows = _Histories(
+        rows = _ConsistentHistories(
             state=state,
             moves=np.concatenate([rows.moves[..., moves.parent], moves.action[None]]),
             observed=rows.observed[moves.parent] + (seen[2] >= 0),
@@ -185,7 +189,7 @@ def find_public_state(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class _Histories:
+class _ConsistentHistories:
     """Histories of one length; fields as in `PublicState`, `observed` counts public observations."""
 
     state: Any
@@ -196,9 +200,9 @@ class _Histories:
     infostate: IntArray
     acted: BoolArray
 
-    def take(self, rows: IntArray) -> _Histories:
+    def take(self, rows: IntArray) -> _ConsistentHistories:
         """The rows at the given indices."""
-        return _Histories(
+        return _ConsistentHistories(
             state=take_states(self.state, rows),
             moves=self.moves[..., rows],
             observed=self.observed[rows],
@@ -211,7 +215,7 @@ class _Histories:
 
 def _consistent_moves(
     machine: StateMachine[Any],
-    rows: _Histories,
+    rows: _ConsistentHistories,
     actor: IntArray,
     expanded: IntArray,
     line: IntArray,
@@ -239,7 +243,7 @@ def _consistent_moves(
 
 
 def _join(
-    machine: StateMachine[Any], observations: tuple[int, ...], arrived: Sequence[_Histories]
+    machine: StateMachine[Any], observations: tuple[int, ...], arrived: Sequence[_ConsistentHistories]
 ) -> PublicState:
     """Joins rows of all lengths into a public state."""
     arrived = [rows for rows in arrived if len(rows.chance)]

@@ -22,7 +22,7 @@ GAMES = 64
 
 
 def describe(machine: StateMachine[Any], state: Any) -> dict[str, Any]:
-    """What a machine says of states."""
+    """Results of a machine's methods for states."""
     shown: dict[str, Any] = {"actor": machine.actor(state), "returns": machine.returns(state)}
     for player in (0, 1):
         shown |= {
