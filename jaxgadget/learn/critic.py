@@ -272,7 +272,7 @@ def train_critic(
         )
         if folder is not None:
             critic.name = os.fspath(folder)
-        targets = {"targets": BRANCH} if trace is None else {"targets": V_TRACE, **trace.describe()}
+        target_record = {"targets": BRANCH} if trace is None else {"targets": V_TRACE, **trace.describe()}
         described: dict[str, Any] = {
             "game": machine.name,
             "architecture": {CRITIC: dataclasses.asdict(shape)},
@@ -280,7 +280,7 @@ def train_critic(
             "continuations": continuations,
             "scale": scale,
             "policy": critic.policy,
-            "training": config.describe() | targets,
+            "training": config.describe() | target_record,
         }
         if isinstance(given, Learned):
             described["architecture"][DIRECTIONS] = dataclasses.asdict(given.shape)
