@@ -1,12 +1,14 @@
 """Comparison with another checkout, alternating: `python -m experiments.performance.commits FOLDER`.
 
 Every turn runs both, each in separate processes, and every second turn in the other order, so that a busy
-moment of the machine affects both equally. Prints medians over the turns, and their ratio. About 40 minutes
-on two cores.
+moment of the machine affects both equally. Prints medians over the turns, and their ratio. About an hour on
+two cores.
 
 The measurements are `jaxgadget bench` and separate gadgets (microseconds per iteration, divided by the
-lanes), the demo with an empty cache of compiled programs, and `jaxgadget refine kuhn_poker` with an empty
-cache and with a warm one.
+lanes), one and ten rivers and the grid of Figure 2 (seconds of iterations, and wall time with compilation),
+the demo with an empty cache of compiled programs, `jaxgadget refine kuhn_poker` with an empty cache and with a
+warm one, and `jaxgadget --help`. Each checkout is measured with its own `gadgets.py` and `grid.py`, since
+these call the interface of their time.
 """
 
 from __future__ import annotations
@@ -28,11 +30,23 @@ import pandas as pd
 from experiments.study import show
 from jaxgadget.util.files import atomic_writer
 
-SCRIPTS = pathlib.Path(__file__).parent
-ROOT = SCRIPTS.parents[1]
+SCRIPTS = pathlib.PurePath("experiments", "performance")
+ROOT = pathlib.Path(__file__).parents[2]
 LANES = (1, 64)
 DEMO = ("refine", "leduc_poker")
 KUHN = ("refine", "kuhn_poker")
+BOARDS = tuple(f"Td9d6h{turn}{river}" for turn in ("Qc", "2s") for river in ("3c", "4h", "5d", "7s", "Ah"))
+"""Boards of ten rivers."""
+
+FEW, MANY = 1, 3000
+"""Iterations of the two solves of rivers whose times are subtracted."""
+
+GRID_CODE = """
+import json, sys
+from experiments.performance import grid
+rows = grid.time_grid(grid.{name}, iterations={iterations})
+json.dump(rows.to_dict("records"), sys.stdout)
+"""
 
 Numbers = dict[str, float]
 """Measurements by name."""
@@ -74,7 +88,7 @@ def measure_bench(checkout: pathlib.Path, seconds: float, smoke: bool) -> Number
 def measure_gadgets(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers:
     """`gadgets`: microseconds by game, gadget and number of lanes."""
     options = ["--seconds", str(seconds), *(["--smoke"] if smoke else [])]
-    rows = json.loads(execute(checkout, [str(SCRIPTS / "gadgets.py"), *options]))
+    rows = json.loads(execute(checkout, [str(checkout / SCRIPTS / "gadgets.py"), *options]))
     return {
         f"{row['gadget']}, {row['game']} {row['cut']}, {row['lanes']} lanes [µs]": row[
             "us_per_lane_iteration"
@@ -89,7 +103,7 @@ def measure_demo(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers
         options = ["--iterations", "2"] if smoke else []
         command = [*(KUHN if smoke else DEMO), *options, "--plot", str(pathlib.Path(folder) / "demo.png")]
         began = time.perf_counter()
-        printed = execute(checkout, [str(SCRIPTS / "compiling.py"), *command], cache=folder)
+        printed = execute(checkout, [str(checkout / SCRIPTS / "compiling.py"), *command], cache=folder)
         wall = time.perf_counter() - began
     sums = json.loads(printed)
     return {
@@ -111,11 +125,55 @@ def measure_kuhn(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers
     return numbers
 
 
+def measure_rivers(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers:
+    """`jaxgadget holdem`: one river and ten, wall time of an iteration with an empty cache, and of iterations."""
+    numbers: Numbers = {}
+    many = 2 if smoke else MANY
+    for count in (1,) if smoke else (1, len(BOARDS)):
+        with tempfile.TemporaryDirectory() as folder:
+            spots = pathlib.Path(folder) / "spots.jsonl"
+            lines = [json.dumps({"board": board, "pot": 100, "stack": 300}) for board in BOARDS[:count]]
+            spots.write_text("\n".join(lines) + "\n")
+            command = ["-m", "jaxgadget", "holdem", "--spots", str(spots), "--iterations"]
+            walls: dict[str, float] = {}
+            for state, iterations in (("cold", FEW), ("few", FEW), ("many", FEW + many)):
+                began = time.perf_counter()
+                execute(checkout, [*command, str(iterations)], cache=folder)
+                walls[state] = time.perf_counter() - began
+        rivers = "one river" if count == 1 else f"{count} rivers"
+        numbers[f"{rivers}, cold: wall time [s]"] = walls["cold"]
+        numbers[f"{rivers}, {many} iterations [s]"] = walls["many"] - walls["few"]
+    return numbers
+
+
+def measure_grid(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers:
+    """`grid`: seconds of iterations and wall time by game and cut."""
+    code = GRID_CODE.format(name="SMOKE_GRID" if smoke else "GRID", iterations=3 if smoke else 200)
+    numbers: Numbers = {}
+    for row in json.loads(execute(checkout, ["-c", code])):
+        name = f"grid, {row['game']} {row['cut']}"
+        numbers |= {f"{name}: iterations [s]": row["run"], f"{name}: wall time [s]": row["wall"]}
+    return numbers
+
+
+def measure_help(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers:
+    """`jaxgadget --help`: the fastest of three."""
+    walls: list[float] = []
+    for _ in range(3):
+        began = time.perf_counter()
+        execute(checkout, ["-m", "jaxgadget", "--help"])
+        walls.append(time.perf_counter() - began)
+    return {"--help: wall time [s]": min(walls)}
+
+
 MEASUREMENTS: dict[str, Callable[[pathlib.Path, float, bool], Numbers]] = {
     "bench": measure_bench,
     "gadgets": measure_gadgets,
+    "rivers": measure_rivers,
+    "grid": measure_grid,
     "demo": measure_demo,
     "kuhn": measure_kuhn,
+    "help": measure_help,
 }
 
 
