@@ -7,7 +7,6 @@ Load a game, enumerate it, make blueprints, and re-solve every subgame below a c
     print(jaxgadget.refine(tree, "flop", blueprint).table)
 """
 
-from importlib.metadata import version
 from typing import Any
 
 import lazy_loader
@@ -15,8 +14,15 @@ import lazy_loader
 from jaxgadget.util.viewers import set_viewer
 
 # `__init__.pyi` lists every public name with its module; a name is imported on first use.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-__version__ = version("jaxgadget")
+_find, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("jaxgadget")
+    return _find(name)
 
 
 def _explore(result: object, **options: Any) -> Any:  # imported on first use, too

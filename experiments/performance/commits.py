@@ -6,8 +6,8 @@ two cores.
 
 The measurements are `jaxgadget bench` and separate gadgets (microseconds per iteration, divided by the
 lanes), one and ten rivers and the grid of Figure 2 (seconds of iterations, and wall time with compilation),
-the demo with an empty cache of compiled programs, `jaxgadget refine kuhn_poker` with an empty cache and with a
-warm one, and `jaxgadget --help`. Each checkout is measured with its own `gadgets.py` and `grid.py`, since
+the demo with an empty cache of compiled programs, `jaxgadget refine kuhn_poker` with an empty cache and with
+a warm one, and `jaxgadget --help`. Each checkout is measured with its own `gadgets.py` and `grid.py`, since
 these call the interface of their time.
 """
 
@@ -126,7 +126,7 @@ def measure_kuhn(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers
 
 
 def measure_rivers(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers:
-    """`jaxgadget holdem`: one river and ten, wall time of an iteration with an empty cache, and of iterations."""
+    """`jaxgadget holdem`: wall time of one and of ten rivers with an empty cache, and time of iterations."""
     numbers: Numbers = {}
     many = 2 if smoke else MANY
     for count in (1,) if smoke else (1, len(BOARDS)):

@@ -26,8 +26,9 @@ from jaxgadget.bench.defaults import (
     DEFAULT_SECONDS,
     ENGINES,
     OURS,
+    PEERS,
 )
-from jaxgadget.bench.peers import PEERS, Runner, build_peer, check_peer, is_installed
+from jaxgadget.bench.peers import Runner, build_peer, check_peer, is_installed
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.cfr import State, loop_program, start
 from jaxgadget.core.devices import HOME

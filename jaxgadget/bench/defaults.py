@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from jaxgadget.bench.peers import PEERS
+PEERS = ("openspiel", "liteefg")
+"""Engines of `jaxgadget.bench.peers`."""
 
 OURS = "jaxgadget"
 ENGINES = (OURS, *PEERS)

@@ -184,8 +184,7 @@ _PEERS = {
         ("pyspiel", "LiteEFG"), "pip install open-spiel && pip install --no-deps LiteEFG==1.0.0", _liteefg
     ),
 }
-PEERS = tuple(_PEERS)
-"""The names of the other engines."""
+"""The engines of `PEERS`, by name."""
 
 
 def thread_counts(cores: int) -> list[int]:

@@ -12,11 +12,11 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
 
+import jaxgadget
 from jaxgadget.cli import (
     bench,
     critic,
@@ -92,7 +92,7 @@ def _options(
     ] = False,
 ) -> None:
     if show_version:
-        typer.echo(f"jaxgadget {version('jaxgadget')}")
+        typer.echo(f"jaxgadget {jaxgadget.__version__}")
         os.environ.setdefault(PREALLOCATE, "false")  # another process may use the GPU
         with clear_errors():
             start_jax()

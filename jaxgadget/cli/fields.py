@@ -250,9 +250,14 @@ def _type(kind: type[Any], field: dataclasses.Field[Any]) -> Any:
 
     `typing.get_type_hints` cannot be used: other fields may have types that only type checkers import.
     """
-    annotation = field.metadata.get("type", field.type)
+    return _annotation(kind, field.name, field.metadata.get("type", field.type))
+
+
+@functools.cache
+def _annotation(kind: type[Any], name: str, annotation: Any) -> Any:
+    """The type in a field's annotation, without None."""
     if isinstance(annotation, str):
-        owner = next(base for base in kind.__mro__ if field.name in inspect.get_annotations(base))
+        owner = next(base for base in kind.__mro__ if name in inspect.get_annotations(base))
         annotation = eval(annotation, vars(sys.modules[owner.__module__]))
     if typing.get_origin(annotation) in (types.UnionType, typing.Union):
         (annotation,) = (each for each in typing.get_args(annotation) if each is not types.NoneType)

@@ -12,7 +12,6 @@ from jaxgadget.cli.fields import option, request
 from jaxgadget.cli.options import BlueprintOptions, GameOptions, SeedOptions
 from jaxgadget.gadgets.registry import RANGE_VALUES, VALUES
 from jaxgadget.report.output import working
-from jaxgadget.util.folders import find_kind
 
 if TYPE_CHECKING:
     from jaxgadget.learn.critic import NetworkCritic
@@ -114,8 +113,7 @@ class LeafOptions(SeedOptions):
     @property
     def is_critic(self) -> bool:
         """True for the folder of a critic."""
-        kind = find_kind(self.leaf) if self.leaf else None
-        return kind is not None and kind.writer == "train_critic"
+        return _is_folder_of("train_critic", self.leaf)
 
     def load_critic(self, network: NetworkPolicy) -> NetworkCritic:
         """The critic at --leaf; raises ValueError if it is for another network."""
@@ -194,8 +192,14 @@ class LeafOptions(SeedOptions):
 
 def is_network_folder(folder: str) -> bool:
     """True for the folder of a policy network."""
+    return _is_folder_of("train_policy", folder)
+
+
+def _is_folder_of(writer: str, folder: str) -> bool:
+    from jaxgadget.util.folders import find_kind
+
     kind = find_kind(folder) if folder else None
-    return kind is not None and kind.writer == "train_policy"
+    return kind is not None and kind.writer == writer
 
 
 def note_unused(searches: Sequence[Nested]) -> str:
