@@ -15,8 +15,8 @@ import jaxgadget.bench.bench
 import jaxgadget.bench.peers
 import jaxgadget.util.machine
 from jaxgadget.bench.bench import Benchmark, bench, iterations_within
-from jaxgadget.bench.defaults import ENGINES, OURS
-from jaxgadget.bench.peers import PEERS, Runner, build_peer, is_installed
+from jaxgadget.bench.defaults import ENGINES, OURS, PEERS
+from jaxgadget.bench.peers import Runner, build_peer, is_installed
 from jaxgadget.report.bench import bench_notes, bench_record
 
 KUHN_HISTORIES = 58
