@@ -39,7 +39,7 @@ from .games.registry import load as load
 from .games.team import team as team
 from .holdem.betting import BetMenu as BetMenu
 from .holdem.ranges import HandRange as HandRange
-from .holdem.solve import SpotSolution as SpotSolution
+from .holdem.solution import SpotSolution as SpotSolution
 from .holdem.solve import evaluate_spot as evaluate_spot
 from .holdem.solve import solve_spots as solve_spots
 from .holdem.spots import Spot as Spot

@@ -29,7 +29,8 @@ from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
 from jaxgadget.games.menu import MenuAbstraction
 from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.cards import HANDS, NUM_CARDS, RANKS, SUITS, hand_name, hands_left
-from jaxgadget.holdem.solve import SpotSolution, evaluate_spot, solve_spots
+from jaxgadget.holdem.solution import SpotSolution
+from jaxgadget.holdem.solve import evaluate_spot, solve_spots
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.policy.policy import Policy
 from jaxgadget.subgames.off_tree import Method, _set_up, translate_off_tree

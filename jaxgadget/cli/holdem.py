@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from jaxgadget.gadgets.gadget import Gadget
-    from jaxgadget.holdem.solve import SpotSolution
+    from jaxgadget.holdem.solution import SpotSolution
     from jaxgadget.holdem.spots import Spot
     from jaxgadget.subgames.spots import SpotRefinement
     from jaxgadget.util.store import Rows

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxgadget.core.results import LaneResult
 from jaxgadget.explorer.nodes import Nodes, find_nodes
-from jaxgadget.holdem.solve import SpotSolution
+from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.opponents.result import Responses
 from jaxgadget.policy.evaluate import BestResponse

@@ -15,7 +15,7 @@ from jaxgadget.core.payoff import multiply
 from jaxgadget.explorer.nodes import Nodes
 from jaxgadget.games.game import CHANCE
 from jaxgadget.holdem.cards import NUM_CARDS
-from jaxgadget.holdem.solve import find_equities
+from jaxgadget.holdem.solution import find_equities
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.public import PublicTree
 from jaxgadget.util.arrays import FloatArray, IntArray

@@ -19,7 +19,7 @@ import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE
 from jaxgadget.holdem.betting import BettingTree
-from jaxgadget.holdem.solve import SpotSolution
+from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.holdem.strategies import action_nodes, rows_to_policy, uniform_rows
 from jaxgadget.policy.policy import Policy

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from jaxgadget.holdem.betting import BettingTree
-    from jaxgadget.holdem.solve import SpotSolution
+    from jaxgadget.holdem.solution import SpotSolution
 
 SIZE = (6.4, 6.4)
 """Size of a grid in inches."""

@@ -36,13 +36,12 @@ from jaxgadget.gadgets.root_gadgets import MaxMargin, Resolving, Unsafe
 from jaxgadget.gadgets.structure import Bodies, values_at_roots
 from jaxgadget.holdem.cards import HANDS
 from jaxgadget.holdem.checkpoint import REFINED_SPOTS, SpotBatches
+from jaxgadget.holdem.solution import SpotSolution, convergence_of_spots
 from jaxgadget.holdem.solve import (
     CHECK_EVERY,
-    SpotSolution,
     build_batch,
     check_policy_of,
     check_room,
-    convergence_of_spots,
     evaluate_spot,
     in_pieces,
     most_at_once,

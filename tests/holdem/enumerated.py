@@ -11,7 +11,7 @@ from jaxgadget.games.game import CHANCE
 from jaxgadget.games.stepwise import Rules, Step
 from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.cards import HANDS, card_name, cards_left
-from jaxgadget.holdem.solve import SpotSolution
+from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.spots import Spot
 
 Play = Callable[[int, str, int], dict[str, float]]

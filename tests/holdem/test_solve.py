@@ -19,7 +19,8 @@ from jaxgadget.core.regret import find_rule
 from jaxgadget.core.solver import Solver
 from jaxgadget.holdem import checkpoint, solve
 from jaxgadget.holdem.betting import ALL_IN, BetMenu
-from jaxgadget.holdem.solve import SpotSolution, build_batch, evaluate_spot, solve_batches, solve_spots
+from jaxgadget.holdem.solution import SpotSolution
+from jaxgadget.holdem.solve import build_batch, evaluate_spot, solve_batches, solve_spots
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.holdem.strategies import action_nodes, policy_to_rows, rows_to_policy
 from jaxgadget.policy.evaluate import best_response, normalise_rows

@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from jaxgadget.holdem.betting import ALL_IN, BetMenu
-from jaxgadget.holdem.solve import SpotSolution, evaluate_spot
+from jaxgadget.holdem.solution import SpotSolution
+from jaxgadget.holdem.solve import evaluate_spot
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.policy.policy import Policy
 from jaxgadget.report.holdem import (

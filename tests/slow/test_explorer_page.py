@@ -17,7 +17,7 @@ import pytest
 
 import jaxgadget as jg
 from jaxgadget.explorer.page import report
-from jaxgadget.holdem.solve import SpotSolutions
+from jaxgadget.holdem.solution import SpotSolutions
 from tests.explorer.browser import CHROMIUM, DRIVER, Browser
 from tests.trees import tree_of
 

@@ -17,7 +17,8 @@ import pytest
 import jaxgadget as jg
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.games import GadgetGames
-from jaxgadget.holdem.solve import SpotSolution, evaluate_spot
+from jaxgadget.holdem.solution import SpotSolution
+from jaxgadget.holdem.solve import evaluate_spot
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.subgames.spots import SpotRefinement, refine_spots
 from jaxgadget.util.locks import hold
