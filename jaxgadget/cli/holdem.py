@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from jaxgadget.cli.command import exit_if_undefined, keeping, refuse_unused
+from jaxgadget.cli.command import exit_if_undefined, is_given, keeping, refuse_unused
 from jaxgadget.cli.fields import Fields, make, names_of, option, request
 from jaxgadget.cli.options import GadgetOptions, IterativeSolver, Output, write_page
 from jaxgadget.core.solver import MAX_ITERATIONS, Solver
-from jaxgadget.holdem.betting import BetMenu, parse_sizes
+from jaxgadget.holdem.betting import PLAYERS, BetMenu, parse_sizes
 from jaxgadget.util.arguments import near_names, read_number
 from jaxgadget.util.files import check_regular, check_writable
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from jaxgadget.gadgets.gadget import Gadget
+    from jaxgadget.holdem.betting import BettingTree
     from jaxgadget.holdem.solution import SpotSolution
     from jaxgadget.holdem.spots import Spot
     from jaxgadget.subgames.spots import SpotRefinement
@@ -196,24 +197,39 @@ class SpotOutput(Output):
     Attributes:
       results: with `--spots`, append solutions to this file, with one JSON object per line, and reuse those
         that it contains.
-      line: line of actions for `--plot`, `--hands` and `--frequencies`, such as `check, bet 100`.
-      hands: print this number of hands of the acting player at `--line`, the most likely first, with their
-        EVs and equities at the start of the spot.
-      frequencies: print the tree below `--line` with the frequency of each action.
+      line: line of actions for `--plot`, `--hands` and `--frequencies`, such as `check, bet 100`; with it,
+        `--json` has this node, too: EVs, equities and strategies hand by hand.
+      whose: player whose hands `--plot` and `--hands` show; by default the one that acts at `--line`.
+      hands: print this number of hands at `--line`, the most likely first, with their EVs and equities from
+        there on and the EVs of all actions.
+      frequencies: print the tree below `--line` with the frequency of each action and the EVs after it.
       plot: draw the grid of hands at `--line`, as .png, .svg or .pdf.
       show: values to draw with `--plot`: `strategy`, or a heat map of mean `ev` (in chips) or `equity`, both
-        at the start of the spot.
+        from `--line` on.
       explore: write a page to look at the strategies, an HTML file; see `jaxgadget explore`. It has all spots
         that this command solves, not those that are read from `--results`.
     """
 
     results: pathlib.Path | None = None
     line: str = option("", metavar="ACTIONS")
+    whose: Literal["oop", "ip"] | None = option(None, default="the acting player")
     hands: int | None = option(None, min=1)
     frequencies: bool = False
     plot: pathlib.Path | None = None
     show: Literal["strategy", "ev", "equity"] = "strategy"
     explore: pathlib.Path | None = None
+
+    def check_line(self, betting: BettingTree) -> None:
+        """Raises ValueError if the line is not legal, or nothing can be shown there."""
+        betting.find(self.line)
+        if self.frequencies or (self.whose is None and (self.plot is not None or self.hands is not None)):
+            betting.actor(self.line)
+        if self.plot is not None and self.whose is not None and self.show == "strategy":
+            if self.whose != (name := PLAYERS[betting.actor(self.line)]):
+                raise ValueError(
+                    f"--whose {self.whose}: {name} acts after line={self.line!r}; expected --whose {name}, "
+                    "or --show ev or equity"
+                )
 
 
 _SpotGadgets = Annotated[SpotGadgetOptions, Fields("gadget", "prior", "epsilon")]
@@ -259,13 +275,14 @@ def holdem(
 
     watch = Stopwatch()
     line, show = output.line, output.show
+    player = None if output.whose is None else PLAYERS.index(output.whose)
     with watch.phase("build"):
         chosen = [spot.make()] if files.spots is None else _read_spots(files.spots, context.params)
         if files.tree:
             typer.echo(str(chosen[0].betting))
             return
-        if output.plot is not None or output.hands is not None or output.frequencies:
-            chosen[0].betting.actor(line)  # raises before anything is solved
+        if files.spots is None:
+            output.check_line(chosen[0].betting)  # raises before anything is solved
         refining_spots = None
         if gadgets.gadget:
             from jaxgadget.subgames.spots import check_spot_gadgets
@@ -290,13 +307,17 @@ def holdem(
                 "keeps their numbers; expected another file of results, or none"
             )
         write_page(shown, output.explore)
-    output.write_json({"rows": rows, "seconds": watch.seconds})
+    record: dict[str, Any] = {"rows": rows, "seconds": watch.seconds}
+    if output.json is not None and solution is not None and is_given(context, "line"):
+        record["node"] = solution.to_record(line)
+    output.write_json(record)
     whose = "" if refining_spots is None else refining_spots.whose()
     if output.plot is not None and solution is not None:
         from jaxgadget.report.holdem import draw_grid, grid_title
 
-        title = grid_title(solution, line, show=show)
-        draw_grid(solution, output.plot, line, show=show, title=f"{title} ({whose})" if whose else title)
+        title = grid_title(solution, line, show=show, player=player)
+        title = f"{title} ({whose})" if whose else title
+        draw_grid(solution, output.plot, line, show=show, title=title, player=player)
     not_merged = _not_merged(chosen) if files.suit_isomorphism else []
     tables: list[tuple[RenderableType, list[str]]] = []
     if refining_spots is not None:
@@ -315,7 +336,7 @@ def holdem(
     if solution is not None and output.frequencies:
         tables.append((frequencies_table(solution, line), []))
     if solution is not None and output.hands is not None:
-        tables.append((hands_table(solution, line, output.hands), []))
+        tables.append((hands_table(solution, line, output.hands, player), []))
     output.print(*tables, warnings=not_merged)
     refinements = [refinement for row in rows for refinement in row.get("refinements", ())]
     failures = [refinement.get("failure") for refinement in refinements]  # null becomes NaN in rows of a file
@@ -328,13 +349,15 @@ def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, 
         refuse_unused(context, "with --tree, which solves nothing", *_SOLVING)
     if files.spots is not None:
         refuse_unused(context, "with --spots, whose rows define it", *_ALONE)
-        refuse_unused(context, "with --spots", "tree", "plot", "line", "hands", "frequencies")
+        refuse_unused(context, "with --spots", "tree", "plot", "line", "whose", "hands", "frequencies")
     else:
         refuse_unused(context, "without --spots", "results")
     if output.plot is None:
         refuse_unused(context, "without --plot", "show")
-    if output.plot is None and output.hands is None and not output.frequencies:
-        refuse_unused(context, "without --plot, --hands or --frequencies", "line")
+    if output.plot is None and output.hands is None and not output.frequencies and output.json is None:
+        refuse_unused(context, "without --plot, --hands, --frequencies or --json", "line")
+    if output.plot is None and output.hands is None:
+        refuse_unused(context, "without --plot or --hands", "whose")
     if output.to_standard_output:
         refuse_unused(context, "with --json -", "hands", "frequencies")
     if not gadgets.gadget:
@@ -395,7 +418,6 @@ class Refining(NamedTuple):
     def whose(self) -> str:
         """Description of the strategies shown: the first gadget's, against the blueprint."""
         from jaxgadget.gadgets.gadget import describe
-        from jaxgadget.holdem.betting import PLAYERS
 
         own, other = PLAYERS[self.options.player], PLAYERS[1 - self.options.player]
         return f"{describe(self.gadgets[0])} for {own}, the blueprint for {other}"

@@ -1,21 +1,21 @@
 """Reaches, values and equities of policies at the cells of public nodes, in float64.
 
-Payoffs and chance are applied by the tree's own matrices over rows of both players (`Tree.payoff_entries`,
-`chance_entries`), with a row for every node and hand.
+Values are those of `policy.node_values`; reaches of chance are applied by the tree's own matrix over rows of
+both players (`Tree.chance_entries`), with a row for every node and hand. In hold'em EVs count from the node
+on, as in `holdem.values`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 
 import numpy as np
 
 from jaxgadget.core.payoff import multiply
 from jaxgadget.explorer.nodes import Nodes
 from jaxgadget.games.game import CHANCE
-from jaxgadget.holdem.cards import NUM_CARDS
-from jaxgadget.holdem.solution import find_equities
+from jaxgadget.holdem.values import chips_ahead, find_equities, find_met
+from jaxgadget.policy.node_values import counterfactual_values
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.public import PublicTree
 from jaxgadget.util.arrays import FloatArray, IntArray
@@ -30,8 +30,8 @@ class SeatNumbers:
         range.
       weight: `[C, L]` share of the cell in the public node, given that play reaches the node; if it does not,
         as if the opponent, or both players, played there.
-      ev: `[C, L]` expected payoff at the cell if both follow the policy; NaN where the opponent never plays
-        to the node.
+      ev: `[C, L]` expected payoff at the cell if both follow the policy, in hold'em from the node on; NaN
+        where the opponent never plays to the node.
       equity: `[C, L]` share of the pot that the hand wins without further bets; NaN except in hold'em.
       probability: `[slots, L]` probability of each action; NaN if it is not legal with the private state.
       action_ev: `[slots, L]` expected payoff after each action.
@@ -76,7 +76,8 @@ def find_numbers(nodes: Nodes, policy: Policy) -> Numbers:
     seats: list[SeatNumbers] = []
     for player in (0, 1):
         cells, (own, chosen) = nodes.cells[player], plays[player]
-        earned = _values(nodes, player, plays[1 - player][0], chosen)
+        every = np.arange(len(tree.parent))
+        earned = counterfactual_values(tree, player, every, plays[1 - player][0], chosen)
         count = len(cells.node)
         mass, possible = (_sum(cells.of, x, count) for x in (others[player], whole[player]))
         reach = own[cells.member, cells.hand]
@@ -88,15 +89,15 @@ def find_numbers(nodes: Nodes, policy: Policy) -> Numbers:
         by_action = _sum(slot, earned, len(probability))
         by_action[np.isnan(probability)] = np.nan
         owner = np.repeat(np.arange(count), np.diff(cells.first_slot))
-        constant = tree.constant / 2
+        ahead = np.full((len(nodes), 1), tree.constant / 2)
+        if spot is not None:
+            ahead = chips_ahead(spot, player, np.arange(len(nodes)))[:, None]
         with np.errstate(invalid="ignore", divide="ignore"):
-            ev = np.where(mass > 0, value / mass, np.nan) + constant
-            action_ev = np.where(mass[owner] > 0, by_action / mass[owner], np.nan) + constant
+            ev = np.where(mass > 0, value / mass, np.nan) + ahead[cells.node]
+            action_ev = np.where(mass[owner] > 0, by_action / mass[owner], np.nan) + ahead[cells.node[owner]]
             # Some play may have ended at a node, where that is not public.
             acting = _sum(cells.node, reach * mass, len(nodes))
-            mean = (
-                np.where(acting > 0, _sum(cells.node, reach * value, len(nodes)) / acting, np.nan) + constant
-            )
+            mean = np.where(acting > 0, _sum(cells.node, reach * value, len(nodes)) / acting, np.nan) + ahead
         seats.append(
             SeatNumbers(
                 reach=reach * start[:, None],
@@ -149,36 +150,7 @@ def _other_reach(nodes: Nodes, player: int, reach: FloatArray) -> FloatArray:
         num_rows = count * tree.num_hands[0], count * tree.num_hands[1]
         entries = tree.chance_entries(rows, (rows, rows), num_rows)
         return multiply(entries, player, reach.reshape(-1, lanes)).reshape(count, -1, lanes)
-    weighted = (reach * spot.dealt[1 - player][:, None]).transpose(1, 0, 2).reshape(reach.shape[1], -1)
-    met = spot.compatible_with(weighted).reshape(-1, count, lanes).transpose(1, 0, 2)
-    num_rivers = NUM_CARDS - len(spot.cards) - 4  # the players hold four cards
-    chance = np.where(spot.betting.card >= 0, 1 / num_rivers, 1.0)
-    return met * chance[:, None, None] * spot.dealt[player][:, None]
-
-
-def _values(nodes: Nodes, player: int, other: FloatArray, chosen: FloatArray) -> FloatArray:
-    """`[n, H, L]` counterfactual values in the player's utility, of every node with every hand.
-
-    Args:
-      nodes: the public nodes.
-      player: 0 or 1.
-      other: `[n, H_other, L]` the other player's reach.
-      chosen: `[n, H, L]` probability of the player's action at the parent, 1 where it did not act.
-    """
-    tree, lanes = nodes.tree, other.shape[-1]
-    ends = tree.terminals
-    num_rows = len(ends) * tree.num_hands[0], len(ends) * tree.num_hands[1]
-    rows = np.arange(len(ends))
-    value = np.zeros(chosen.shape)
-    if len(ends):
-        entries = tree.payoff_entries(ends, (rows, rows), num_rows, player)
-        earned = multiply(entries, player, other[ends].reshape(-1, lanes))
-        value[ends] = earned.reshape(len(ends), -1, lanes)
-    for begin, end in reversed([*itertools.pairwise(tree.level_offset[1:].tolist())]):
-        parent = tree.parent[begin:end]
-        starts = np.flatnonzero(np.diff(parent, prepend=-1))
-        value[parent[starts]] += np.add.reduceat(chosen[begin:end] * value[begin:end], starts, axis=0)
-    return value
+    return find_met(spot, player, np.arange(count), reach)
 
 
 def _slots(nodes: Nodes, player: int) -> IntArray:

@@ -132,6 +132,15 @@ class PublicEnds(NamedTuple):
     pays: Any
 
 
+@runtime_checkable
+class SelectsTables(Protocol):
+    """An operator of `PublicEnds` that can be restricted to some tables and takes any number of nodes."""
+
+    def take_tables(self, selected: IntArray) -> Any:
+        """The operator of the selected tables."""
+        ...
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class HandsGame:
     """A game in hand form. Player p holds one of H_p hands.

@@ -442,6 +442,10 @@ class Dealt:
         first, second = (np.asarray(weights, np.float64) for weights in self.weights)
         return first[:, None] * self.tables.dense() * second
 
+    def take_tables(self, selected: IntArray) -> Dealt:
+        """Selects tables."""
+        return dataclasses.replace(self, tables=self.tables.take_tables(selected))
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)

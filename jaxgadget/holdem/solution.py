@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 
 from jaxgadget.core.results import NO_FAILURES, LaneResult, convergence
-from jaxgadget.games.game import ACTOR_BIT
+from jaxgadget.games.game import ACTOR_BIT, CHANCE
 from jaxgadget.holdem.cards import HANDS
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.holdem.strategies import action_nodes, rows_to_policy
+from jaxgadget.holdem.values import NodeValues, chips_ahead, find_equities, find_met
+from jaxgadget.policy.node_values import counterfactual_values, nodes_below, reach_below
 from jaxgadget.policy.policy import Policy
-from jaxgadget.tree.public import public_tree
+from jaxgadget.tree.public import PublicTree, public_tree
+from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import FloatArray, IntArray
-from jaxgadget.util.compilation import compiled
-from jaxgadget.util.precision import precision
 from jaxgadget.util.viewers import Explorable
+
+MAX_CELLS = 1 << 24
+"""Public nodes × hands that are evaluated at once, in about five arrays in float64."""
 
 SMALL_GAP = 0.01
 """Gap, as a share of the pot, below which `message` gives no advice."""
@@ -66,8 +70,7 @@ class SpotSolution(Explorable):
     @functools.cached_property
     def policy(self) -> Policy:
         """The strategies as a policy of `public_tree(spot)`, for all functions that take policies."""
-        tree = public_tree(self.spot)
-        return rows_to_policy(tree, self.probabilities, f"{self.algorithm}:{self.iterations}")
+        return rows_to_policy(self._tree, self.probabilities, f"{self.algorithm}:{self.iterations}")
 
     @functools.cached_property
     def equity(self) -> tuple[FloatArray, FloatArray]:
@@ -132,7 +135,10 @@ class SpotSolution(Explorable):
         whole range is assumed; if the player itself never reaches the line, both whole ranges. All weights
         are 0 if these ranges have no compatible pairs either.
         """
-        node = self.node(line)
+        return self._weights(self.node(line))
+
+    def _weights(self, node: int) -> tuple[FloatArray, FloatArray]:
+        """`weights` at a public node."""
         reaches, whole = self._reaches(node), self._possible(node)
         weights: list[FloatArray] = []
         for player in (0, 1):
@@ -152,21 +158,99 @@ class SpotSolution(Explorable):
         first, second = self.played(line)
         return float(first @ self.spot.compatible_with(second))
 
-    def to_frame(self, line: str = "") -> pd.DataFrame:
-        """One row per hand of the acting player after a line: weight, EV and equity at the start, strategy.
+    def values(self, line: str = "") -> NodeValues:
+        """EVs and equities of both players at the node after a line, from there on.
 
-        Weights are those of `weights`, even if play never reaches the line.
+        Any line is accepted, also one after which a card is dealt or the hand is over.
         """
-        player = self.actor(line)
-        held = self.weights(line)[player]
-        columns = {
-            "hand": self.spot.hand_names,
-            "weight": held,
-            "ev": self.hand_ev[player],
-            "equity": self.equity[player],
-            **self.strategy(line),
-        }
+        node = self.node(line)
+        if node not in self._values:
+            self._evaluate(node, [node])
+        return self._values[node]
+
+    def values_below(self, line: str = "") -> dict[str, NodeValues]:
+        """`values` after a line and after all longer lines in which no further card is dealt, by line."""
+        top, betting = self.node(line), self.spot.betting
+        nodes = [top]
+        for node in nodes:
+            if int(betting.tree.actor[node]) != CHANCE:
+                nodes += betting.children(node)
+        if any(node not in self._values for node in nodes):
+            self._evaluate(top, nodes)
+        return {betting.line(node): self._values[node] for node in nodes}
+
+    def evs(self, line: str = "") -> tuple[FloatArray, FloatArray]:
+        """For both players `[H]` EV of each hand after a line; see `NodeValues.ev`."""
+        return self.values(line).ev
+
+    def action_evs(self, line: str = "") -> dict[str, FloatArray]:
+        """Dictionary from each action to its EV `[H]` with each hand, for the player that acts.
+
+        Raises:
+          ValueError: if no player acts there.
+        """
+        self.actor(line)
+        return self.values(line).action_ev
+
+    def equities(self, line: str = "") -> tuple[FloatArray, FloatArray]:
+        """For both players `[H]` equity of each hand after a line; see `NodeValues.equity`."""
+        return self.values(line).equity
+
+    def to_frame(self, line: str = "", player: int | None = None) -> pd.DataFrame:
+        """One row per hand of a player after a line: weight, EV, equity, and its actions with their EVs.
+
+        The columns are `hand`, `weight`, `ev`, `equity` and, for the acting player, one for each action, such
+        as `bet 100`, followed by one for the EV of each action, such as `ev bet 100`. Weights are those of
+        `weights`, even if play never reaches the line; EVs are NaN if the other player never reaches it.
+
+        Args:
+          line: actions such as `check, bet 100`; by default the start.
+          player: 0 or 1; by default the acting player.
+
+        Raises:
+          ValueError: if `player` is omitted and no player acts there.
+        """
+        player = self.actor(line) if player is None else check_player(player)
+        held, values = self.weights(line)[player], self.values(line)
+        columns: dict[str, Any] = {"hand": self.spot.hand_names, "weight": held}
+        columns |= {"ev": values.ev[player], "equity": values.equity[player]}
+        if int(self.spot.betting.tree.actor[self.node(line)]) == ACTOR_BIT[player]:
+            columns |= self.strategy(line)
+            columns |= {f"ev {action}": evs for action, evs in values.action_ev.items()}
         return pd.DataFrame(columns)[held > 0].reset_index(drop=True)
+
+    def to_record(self, line: str = "") -> dict[str, Any]:
+        """The node after a line, as `jaxgadget holdem --json --line` writes it.
+
+        Returns:
+          `line`, `actor` (0, 1 or None), `pot` in chips, `reached` (share of the pairs of hands that reach
+          the line), `ev` and `equity` of both players, `frequencies` of the actions, and `hands`: for both
+          players a list of records with `hand`, `weight`, `ev` and `equity`, for the acting player also
+          `strategy` and `action_ev`, by action.
+        """
+        node, values = self.node(line), self.values(line)
+        actor = int(self.spot.betting.tree.actor[node])
+        actions = list(values.action_ev)
+        hands: list[list[dict[str, Any]]] = []
+        for player in (0, 1):
+            records: list[dict[str, Any]] = []
+            for row in self.to_frame(line, player).to_dict("records"):
+                record: dict[str, Any] = {name: row[name] for name in ("hand", "weight", "ev", "equity")}
+                if actor == ACTOR_BIT[player]:
+                    record["strategy"] = {action: row[action] for action in actions}
+                    record["action_ev"] = {action: row[f"ev {action}"] for action in actions}
+                records.append(record)
+            hands.append(records)
+        return {
+            "line": self.spot.betting.line(node),
+            "actor": ACTOR_BIT.index(actor) if actor in ACTOR_BIT else None,
+            "pot": values.pot,
+            "reached": self.pairs(line) / self.pairs(),
+            "ev": list(values.mean_ev),
+            "equity": list(values.mean_equity),
+            "frequencies": self.frequencies(line) if actions else {},
+            "hands": hands,
+        }
 
     def to_row(self) -> dict[str, Any]:
         """Row of `jaxgadget holdem --json`; `exploitability` and `gap` are in chips.
@@ -184,26 +268,108 @@ class SpotSolution(Explorable):
             "root": self.frequencies(),
         }
 
+    @functools.cached_property
+    def _values(self) -> dict[int, NodeValues]:
+        """Values at the public nodes that were asked for."""
+        return {}
+
+    def _evaluate(self, top: int, nodes: Sequence[int]) -> None:
+        """Adds the values at public nodes, all at or below `top`, to `_values`."""
+        spot, betting = self.spot, self.spot.betting
+        actors = {node: int(betting.tree.actor[node]) for node in nodes}
+        below = {node: betting.children(node) if actors[node] in ACTOR_BIT else [] for node in nodes}
+        worth = self._worth_below(top, {*nodes, *itertools.chain(*below.values())})
+        rows, reaches = np.array(nodes), [self._reaches(node) for node in nodes]
+        plays = [self._plays(node) for node in nodes]
+        met, ahead, equity = list[FloatArray](), list[FloatArray](), list[FloatArray]()
+        for player in (0, 1):
+            others = np.stack([pair[1 - player] for pair in plays])
+            ranges = np.stack([pair[1 - player] for pair in reaches])
+            met.append(find_met(spot, player, rows, others[..., None])[..., 0])
+            ahead.append(chips_ahead(spot, player, rows))
+            equity.append(find_equities(spot, ranges, betting.card[rows]))
+        for row, node in enumerate(nodes):
+
+            def chips(player: int, at: int, row: int = row) -> FloatArray:
+                return ahead[player][row] + _divide(worth[at][player], met[player][row])
+
+            player = ACTOR_BIT.index(actors[node]) if below[node] else 0
+            evs, equities = (chips(0, node), chips(1, node)), (equity[0][row], equity[1][row])
+            weights = self._weights(node)
+            self._values[node] = NodeValues(
+                pot=spot.pot + float(betting.put_in[node].sum()),
+                ev=evs,
+                equity=equities,
+                action_ev={betting.action_name(child): chips(player, child) for child in below[node]},
+                mean_ev=_means(weights, evs),
+                mean_equity=_means(weights, equities),
+            )
+
+    def _worth_below(self, top: int, wanted: set[int]) -> dict[int, tuple[FloatArray, FloatArray]]:
+        """Both players' counterfactual values `[H]` at those of the wanted nodes that are at or below `top`.
+
+        Large trees are evaluated child by child, so that temporary arrays are small.
+        """
+        tree, betting = self._tree, self.spot.betting
+        nodes, found = nodes_below(tree, top), dict[int, tuple[FloatArray, FloatArray]]()
+        if len(nodes) > 1 and len(nodes) * len(self.spot.hands) > MAX_CELLS:
+            total = np.zeros((2, len(self.spot.hands)))
+            for child in betting.children(top):
+                found |= self._worth_below(child, {*wanted, child})
+                for player in (0, 1):
+                    total[player] += self._chosen(player, np.array([child]))[0] * found[child][player]
+            return found | {top: (total[0], total[1])}
+        first, second = (self._chosen(player, nodes)[..., None] for player in (0, 1))
+        one, other = (
+            reach_below(tree, nodes, chosen, play[:, None])
+            for chosen, play in zip((first, second), self._plays(top), strict=True)
+        )
+        values = [
+            counterfactual_values(tree, 0, nodes, other, first),
+            counterfactual_values(tree, 1, nodes, one, second),
+        ]
+        for row in np.flatnonzero(np.isin(nodes, list(wanted))).tolist():
+            found[int(nodes[row])] = values[0][row, :, 0].copy(), values[1][row, :, 0].copy()
+        return found
+
+    @functools.cached_property
+    def _tree(self) -> PublicTree:
+        return public_tree(self.spot)
+
     def _row(self, child: int) -> FloatArray:
         """`[H]` probability of the action that leads to a node."""
         player = ACTOR_BIT.index(int(self.spot.betting.tree.actor[self.spot.betting.tree.parent[child]]))
-        return self.probabilities[player][np.searchsorted(self._action_nodes[player], child)]
+        return self._chosen(player, np.array([child]))[0]
+
+    def _chosen(self, player: int, nodes: IntArray) -> FloatArray:
+        """`[m, H]` probability of a player's action at the parent of each node, 1 where it does not act."""
+        tree, chosen = self.spot.betting.tree, np.ones((len(nodes), len(self.spot.hands)))
+        own = np.flatnonzero((tree.actor[tree.parent[nodes]] == ACTOR_BIT[player]) & (nodes > 0))
+        chosen[own] = self.probabilities[player][np.searchsorted(self._action_nodes[player], nodes[own])]
+        return chosen
 
     @functools.cached_property
     def _action_nodes(self) -> tuple[IntArray, IntArray]:
         nodes = self.spot.betting.tree
         return action_nodes(nodes, 0), action_nodes(nodes, 1)
 
-    def _reaches(self, node: int) -> tuple[FloatArray, FloatArray]:
-        """For both players `[H]` probability of holding each hand and playing to a node."""
-        tree = self.spot.betting.tree
-        reaches = self._possible(node)
+    def _plays(self, node: int) -> tuple[FloatArray, FloatArray]:
+        """For both players `[H]` probability of playing to a node with each hand."""
+        path: list[int] = []
         while node:
-            actor = int(tree.actor[tree.parent[node]])
-            if actor in ACTOR_BIT:
-                reaches[ACTOR_BIT.index(actor)] *= self._row(node)
-            node = int(tree.parent[node])
-        return reaches[0], reaches[1]
+            path.append(node)
+            node = int(self.spot.betting.tree.parent[node])
+        first, second = (
+            self._chosen(player, np.array(path[::-1], np.int64)).prod(axis=0) for player in (0, 1)
+        )
+        return first, second
+
+    def _reaches(self, node: int) -> tuple[FloatArray, FloatArray]:
+        """For both players `[H]` the range's weight of each hand × its probability of playing to a node."""
+        first, second = (
+            range * play for range, play in zip(self._possible(node), self._plays(node), strict=True)
+        )
+        return first, second
 
     def _possible(self, node: int) -> list[FloatArray]:
         """For both players `[H]` the range's weights; 0 for hands that contain the card dealt at a node."""
@@ -214,33 +380,20 @@ class SpotSolution(Explorable):
         return possible
 
 
-def find_equities(spot: Spot, ranges: FloatArray, cards: IntArray) -> FloatArray:
-    """Equities of all hands at public nodes: the fraction of the pot that each wins without further bets.
+def _divide(values: FloatArray, met: FloatArray) -> FloatArray:
+    """Conditional values `[H]`; NaN where the other player is not met."""
+    return np.divide(values, met, out=np.full_like(values, np.nan), where=met > 0)
 
-    Args:
-      spot: the spot.
-      ranges: `[M, H]` weights of the other player's hands at each node.
-      cards: `[M]` the dealt card at each node, -1 before the deal.
 
-    Returns:
-      `[M, H]`; NaN for hands without a compatible hand of the other player.
-    """
-    met, won = spot.compatible_with(ranges.T), np.zeros(ranges.T.shape)
-    with precision(np.float64):
-        showdowns = jax.tree.map(jax.device_put, spot.showdowns)
-        tables = spot.showdowns.group.shape[1]
-        before = np.flatnonzero(cards < 0)
-        if len(before):
-            weights = np.broadcast_to(ranges[before].T, (tables, 1, ranges.shape[1], len(before)))
-            chance = 1 if tables == 1 else tables - 4
-            won[:, before] = np.asarray(_win(showdowns, jax.device_put(weights)))[:, 0].sum(axis=0) / chance
-        after = np.flatnonzero(cards >= 0)
-        if len(after):  # as many nodes below each card
-            after = after[np.argsort(cards[after], kind="stable")].reshape(tables, -1)
-            weights = ranges[after].transpose(0, 2, 1)[:, None]
-            won[:, after] = np.asarray(_win(showdowns, jax.device_put(weights)))[:, 0].transpose(1, 0, 2)
-    least = 1e-12 * met.max(axis=0, initial=0)
-    return 0.5 + 0.5 * np.divide(won, met, out=np.full_like(won, np.nan), where=met > least).T
+def _means(
+    weights: tuple[FloatArray, FloatArray], values: tuple[FloatArray, FloatArray]
+) -> tuple[float, float]:
+    """Both players' weighted means; NaN if a value with a weight is, or there is no weight."""
+    first, second = (
+        float(weight @ np.where(weight > 0, value, 0)) if weight.any() else float("nan")
+        for weight, value in zip(weights, values, strict=True)
+    )
+    return first, second
 
 
 class SpotSolutions(list[SpotSolution], LaneResult, Explorable):
@@ -285,8 +438,3 @@ def convergence_of_spots(solved: Sequence[tuple[Spot, float, int, str]]) -> str:
         small=SMALL_GAP,
         name="largest gap, as a share of the pot,",
     )
-
-
-@compiled
-def _win(showdowns: Any, reach: jax.Array) -> jax.Array:
-    return showdowns(0, reach)

@@ -11,9 +11,10 @@ import numpy as np
 from jaxgadget.games.game import ACTOR_BIT, CHANCE
 from jaxgadget.holdem.betting import PLAYERS
 from jaxgadget.report.heatmap import draw_cells
-from jaxgadget.report.layout import make_table
+from jaxgadget.report.layout import UNDEFINED, make_table
 from jaxgadget.report.plots import save_picture
 from jaxgadget.report.styles import own_axes, write_title
+from jaxgadget.util.arguments import check_player
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,6 +42,9 @@ OUT_OF_RANGE = "#EEEEEE"
 """Colour of hands that are not in the range."""
 
 Shown = Literal["strategy", "ev", "equity"]
+
+GRID_TITLES: Mapping[Shown, str] = {"strategy": "strategy", "ev": "EVs in chips", "equity": "equities"}
+"""Names of the values of a grid."""
 
 
 def spots_table(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -96,48 +100,65 @@ def refinements_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def hands_table(solution: SpotSolution, line: str = "", most: int | None = None) -> Table:
-    """Table of the acting player's hands after a line, the most likely first: weight, actions, EV and equity.
+def hands_table(
+    solution: SpotSolution, line: str = "", most: int | None = None, player: int | None = None
+) -> Table:
+    """Table of a player's hands after a line, the most likely first: weight, EV, equity, actions.
 
-    EVs and equities are those at the start of the spot.
+    EVs are in chips, from the line on; see `NodeValues`. If the player acts, there are two columns for each
+    action: its probability and its EV.
 
     Args:
       solution: a solved spot.
       line: actions such as `check, bet 100`; by default the start.
       most: maximum number of hands; by default all.
+      player: 0 or 1; by default the acting player.
 
     Raises:
-      ValueError: if no player acts there.
+      ValueError: if `player` is omitted and no player acts there.
     """
-    frame = solution.to_frame(line)
+    frame = solution.to_frame(line, player)
     frame = frame.sort_values("weight", ascending=False, kind="stable").head(
         len(frame) if most is None else most
     )
-    actions = [name for name in frame.columns if name not in ("hand", "weight", "ev", "equity")]
-    numbers = ["weight", *actions, "EV at start", "equity at start"]
+    actions = [name for name in frame.columns if f"ev {name}" in frame.columns]
+    numbers = ["weight", "EV", "equity", *(each for name in actions for each in (name, f"EV {name}"))]
     table = make_table("hand", *numbers, right=numbers)
     for row in frame.to_dict("records"):
-        shares = [f"{row[action]:.3f}" for action in actions]
+        cells = [text for name in actions for text in (f"{row[name]:.3f}", _chips(row[f"ev {name}"]))]
         table.add_row(
-            str(row["hand"]), f"{row['weight']:.2%}", *shares, f"{row['ev']:.5g}", f"{row['equity']:.3f}"
+            str(row["hand"]), f"{row['weight']:.2%}", _chips(row["ev"]), _share(row["equity"]), *cells
         )
     return table
 
 
-def frequencies_table(solution: SpotSolution, line: str = "") -> Table:
-    """Table of the tree below a line: the frequency of each action, and the share of play that reaches it.
+def _chips(chips: float) -> str:
+    """Chips with five digits, without rounding errors near 0."""
+    return f"{round(chips, 6) + 0.0:.5g}" if np.isfinite(chips) else UNDEFINED
 
-    The share is relative to all play that reaches the line. If no play reaches an action, its frequency is
-    computed against the other player's whole range (`SpotSolution.weights`). The tree ends where a card is
-    dealt; to continue, pass a line that names the card.
+
+def _share(share: float) -> str:
+    """A probability or an equity."""
+    return f"{share:.3f}" if np.isfinite(share) else UNDEFINED
+
+
+def frequencies_table(solution: SpotSolution, line: str = "") -> Table:
+    """Table of the tree below a line: the frequency of each action, how often it is reached, EVs, equity.
+
+    The share of play that reaches an action is relative to all play that reaches the line. If no play reaches
+    it, its frequency is computed against the other player's whole range (`SpotSolution.weights`). EVs of both
+    players, in chips, and the equity of the first player are those after the action (`NodeValues`). The tree
+    ends where a card is dealt; to continue, pass a line that names the card.
 
     Raises:
       ValueError: if no player acts after the line.
     """
     betting = solution.spot.betting
     start = solution.pairs(line)
-    table = make_table("action", "taken", "reached", "then", right=("taken", "reached"))
+    numbers = ("taken", "reached", "EV oop", "EV ip", "equity oop")
+    table = make_table("action", *numbers, "then", right=numbers)
     solution.actor(line)  # raises if no player acts there
+    values_of = solution.values_below(line)
 
     def add(line: str, depth: int) -> None:
         player = PLAYERS[solution.actor(line)]
@@ -148,8 +169,10 @@ def frequencies_table(solution: SpotSolution, line: str = "") -> Table:
             actor, then = int(betting.tree.actor[node]), betting.describe_end(node)
             if actor == CHANCE:
                 then = f"{len(betting.children(node))} cards may follow"
-            taken = "–" if np.isnan(share) else f"{share:.3f}"
-            table.add_row(f"{'  ' * depth}{player} {action}", taken, f"{reached:.3f}", then)
+            values = values_of[after]
+            evs = [_chips(ev) for ev in values.mean_ev]
+            cells = (_share(share), _share(reached), *evs, _share(values.mean_equity[0]))
+            table.add_row(f"{'  ' * depth}{player} {action}", *cells, then)
             if actor in ACTOR_BIT:
                 add(after, depth + 1)
 
@@ -164,13 +187,14 @@ def grid_picture(
     *,
     show: Shown = "strategy",
     title: str | None = None,
+    player: int | None = None,
 ) -> Axes:
-    """Draws the grid of the acting player's hands after a line, suited hands above the diagonal.
+    """Draws the grid of a player's hands after a line, suited hands above the diagonal.
 
     A strategy is drawn as stripes, one for each action, with a height proportional to the weight of the
     cell's hands. An action has the same colour in every grid: fold, check or call, the size of a bet or raise
-    relative to the pot, all-in. EVs (in chips) and equities, both at the start of the spot, are a heat map of
-    means.
+    relative to the pot, all-in. EVs (in chips) and equities, both from the line on (`NodeValues`), are a heat
+    map of means.
 
     Args:
       solution: a solved spot.
@@ -178,17 +202,24 @@ def grid_picture(
       ax: axes to draw on; by default the axes of a new pyplot figure.
       show: `strategy`, `ev` or `equity`.
       title: title of the picture; by default `grid_title`.
+      player: 0 or 1; by default the acting player.
 
     Raises:
-      ValueError: if no player acts there, or `show` has another value.
+      ValueError: if `show` has another value, `player` is omitted and no player acts there, or `player` does
+        not act there and has no strategy.
     """
     from jaxgadget.holdem.cards import RANKS
     from jaxgadget.holdem.ranges import grid_means
 
     if show not in ("strategy", "ev", "equity"):
         raise ValueError(f"show={show!r}: expected 'strategy', 'ev' or 'equity'")
-    player = solution.actor(line)
-    title = grid_title(solution, line, show=show) if title is None else title
+    player = solution.actor(line) if player is None else check_player(player)
+    if show == "strategy" and solution.actor(line) != player:
+        raise ValueError(
+            f"player={player} does not act after line={line!r}; expected show='ev' or 'equity', or player="
+            f"{1 - player}"
+        )
+    title = grid_title(solution, line, show=show, player=player) if title is None else title
     hands, held = solution.spot.hands, solution.played(line)[player]
     if not held.any():
         held = solution.weights(line)[player]  # as with its whole range
@@ -200,9 +231,10 @@ def grid_picture(
         heights = heights / max(heights.max(), np.finfo(np.float64).tiny)
         _draw_strategy(ax, heights, shares, action_colors(solution.spot.betting, solution.node(line)))
     else:
-        values = (solution.hand_ev if show == "ev" else solution.equity)[player]
+        values = (solution.evs(line) if show == "ev" else solution.equities(line))[player]
         means = grid_means(hands, values, held)
-        span = (0.0, 1.0) if show == "equity" else (float(np.nanmin(means)), float(np.nanmax(means)) + 1e-9)
+        known = means[np.isfinite(means)]  # none if the other player never gets there
+        span = (float(known.min()), float(known.max()) + 1e-9) if show == "ev" and len(known) else (0.0, 1.0)
         names = list(reversed(RANKS))
         draw_cells(
             ax,
@@ -216,14 +248,13 @@ def grid_picture(
     return ax
 
 
-def grid_title(solution: SpotSolution, line: str = "", *, show: Shown = "strategy") -> str:
-    """Title of a grid: the board, the acting player, the line and the values shown."""
-    player = PLAYERS[solution.actor(line)]
+def grid_title(
+    solution: SpotSolution, line: str = "", *, show: Shown = "strategy", player: int | None = None
+) -> str:
+    """Title of a grid: the board, the player (by default the acting one), the line and the values shown."""
+    name = PLAYERS[solution.actor(line) if player is None else player]
     when = f"after {line}" if line else "at the start"
-    values = {"strategy": "strategy", "ev": "EVs at the start, chips", "equity": "equities at the start"}[
-        show
-    ]
-    return f"{solution.spot.board}, {player} {when}: {values}"
+    return f"{solution.spot.board}, {name} {when}: {GRID_TITLES[show]}"
 
 
 def draw_grid(
@@ -233,12 +264,13 @@ def draw_grid(
     *,
     show: Shown = "strategy",
     title: str | None = None,
+    player: int | None = None,
 ) -> None:
     """Writes `grid_picture` to a file; needs no display."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=SIZE, layout="constrained")
-    grid_picture(solution, line, figure.add_subplot(), show=show, title=title)
+    grid_picture(solution, line, figure.add_subplot(), show=show, title=title, player=player)
     save_picture(figure, path)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxgadget.core.host import HandEntries
-from jaxgadget.games.hands import PublicEnds
+from jaxgadget.games.hands import PublicEnds, SelectsTables
 from jaxgadget.util.arrays import BoolArray, IntArray
 
 
@@ -29,8 +29,13 @@ def keep_nodes(groups: Sequence[PublicEnds], kept: BoolArray) -> tuple[PublicEnd
         inside = kept[group.node]
         if inside.all():
             parts.append(group)
-        elif not isinstance(group.pays, np.ndarray):
-            # An operator needs all of its nodes: omitted ones have weight 0.
+        elif isinstance(group.pays, SelectsTables):  # omitted nodes of a table that others need have weight 0
+            tables, ends = (np.flatnonzero(inside.any(axis=axis)) for axis in (1, 0))
+            if len(tables):
+                at = np.ix_(tables, ends)
+                scale = np.where(inside, group.scale, 0.0)[at]
+                parts.append(PublicEnds(group.node[at], scale, group.pays.take_tables(tables)))
+        elif not isinstance(group.pays, np.ndarray):  # an operator that needs all of its nodes
             parts.append(group._replace(scale=np.where(inside, group.scale, 0.0)))
         else:
             count = inside.sum(axis=1)

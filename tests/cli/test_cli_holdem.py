@@ -36,7 +36,7 @@ def test_a_row_is_the_library_s_and_a_picture_is_drawn(tmp_path: pathlib.Path):
     result = run(*BLUFFS, *MENUS, "--iterations", 50, "--json", "-", "--plot", picture, "--line", "all-in 10")
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)
-    assert set(found) == {"rows", "seconds"}
+    assert set(found) == {"rows", "seconds", "node"}
     menus = (BetMenu(bets=(ALL_IN,), raises=()), BetMenu(bets=(), raises=()))
     (solution,) = solve_spots([Spot(**ROW, menus=menus)], iterations=50)
     (row,) = found["rows"]
@@ -45,6 +45,14 @@ def test_a_row_is_the_library_s_and_a_picture_is_drawn(tmp_path: pathlib.Path):
     assert row["ev"] == pytest.approx(solution.ev)
     assert row["exploitability"] == pytest.approx(solution.exploitability)
     assert row["root"] == pytest.approx(solution.frequencies())
+    node, expected = found["node"], solution.to_record("all-in 10")
+    assert {name: node[name] for name in ("line", "actor", "pot")} == {
+        "line": "all-in 10",
+        "actor": 1,
+        "pot": 30,
+    }
+    assert [row["hand"] for row in node["hands"][1]] == [row["hand"] for row in expected["hands"][1]]
+    assert node["hands"][1][0]["action_ev"] == pytest.approx(expected["hands"][1][0]["action_ev"])
     assert picture.stat().st_size > 1000
 
 
@@ -211,7 +219,10 @@ def test_no_solution_outlives_its_row(tmp_path: pathlib.Path, monkeypatch: pytes
         (("--board", "2s2s3h4d5c", *BLUFFS[2:]), "duplicate card 2s"),
         ((*BLUFFS, "--ip-raises", "-1%"), "ip_raises='-1%'"),
         ((*BLUFFS, "--results", "rows.jsonl"), "--results has no effect without --spots"),
-        ((*BLUFFS, "--line", "check"), "--line has no effect without --plot, --hands or --frequencies"),
+        (
+            (*BLUFFS, "--line", "check"),
+            "--line has no effect without --plot, --hands, --frequencies or --json",
+        ),
         (
             (*BLUFFS, *MENUS, "--gadget", "resolving", "--suit-isomorphism"),
             "--suit-isomorphism has no effect",
@@ -236,6 +247,11 @@ def test_no_solution_outlives_its_row(tmp_path: pathlib.Path, monkeypatch: pytes
             "no player acts there; a card is dealt next; append a card: 'check, check, 2c'",
         ),
         (("--spots", "x.jsonl", *BLUFFS), "--board has no effect with --spots"),
+        ((*BLUFFS, *MENUS, "--whose", "ip"), "--whose has no effect without --plot or --hands"),
+        (
+            (*BLUFFS, *MENUS, "--plot", "grid.png", "--whose", "ip"),
+            "--whose ip: oop acts after line=''; expected --whose oop, or --show ev or equity",
+        ),
     ],
 )
 def test_bad_input_is_one_line(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from phevaluator import evaluate_cards
@@ -32,6 +33,86 @@ def expected_chips(spot: Spot, play: Play) -> tuple[float, float]:
             weight += pair
             total += pair * _below(spot, play, 0, (a, b), [*spot.cards])
     return tuple((total / weight).tolist())
+
+
+class HandValues(NamedTuple):
+    """A player's hand at a node.
+
+    Attributes:
+      ev: expected share of the final pot minus the chips that the player puts in from the node on.
+      equity: expected share of the pot without further bets.
+      action_ev: the same as `ev` after each action of the player; empty if it does not act.
+    """
+
+    ev: float
+    equity: float
+    action_ev: dict[str, float]
+
+
+def values_at(spot: Spot, play: Play, line: str) -> tuple[dict[int, HandValues], dict[int, HandValues]]:
+    """Both players' hands with a compatible hand of the other player that gets to the node after a line."""
+    tree, node = spot.betting, spot.betting.find(line)
+    path: list[int] = []
+    while node:
+        path.append(node)
+        node = int(tree.tree.parent[node])
+    node = spot.betting.find(line)
+    card = int(tree.card[node])
+    board = [*spot.cards, *([card] if card >= 0 else [])]
+
+    def reach(player: int, hand: int) -> float:
+        """Probability that a player holds a hand and plays to the node."""
+        total = float(spot.range_weights[player][hand])
+        for child in path:
+            parent = int(tree.tree.parent[child])
+            if int(tree.tree.actor[parent]) == 1 + player:
+                total *= play(player, tree.line(parent), hand)[tree.action_name(child)]
+        return total
+
+    held = [np.flatnonzero(weights).tolist() for weights in spot.range_weights]
+    pairs = [
+        (a, b)
+        for a in held[0]
+        for b in held[1]
+        if len({*HANDS[spot.hands[[a, b]]].ravel().tolist(), *board}) == 4 + len(board)
+    ]
+    actor = int(tree.tree.actor[node]) - 1
+    children = tree.children(node) if actor in (0, 1) else []
+    sums: tuple[dict[int, np.ndarray], dict[int, np.ndarray]] = ({}, {})
+    for pair in pairs:
+        put_in = tree.put_in[node]
+        chips = _below(spot, play, node, pair, board) + put_in
+        after = [_below(spot, play, child, pair, board) + put_in for child in children]
+        for player in (0, 1):
+            weight = reach(1 - player, pair[1 - player])
+            row = [1.0, chips[player], _equity(spot, pair, board)[player], *(x[player] for x in after)]
+            total = sums[player].setdefault(pair[player], np.zeros(len(row)))
+            total += weight * np.array(row)
+    found: list[dict[int, HandValues]] = []
+    for player in (0, 1):
+        means = {hand: total[1:] / total[0] for hand, total in sums[player].items() if total[0] > 0}
+        names = [tree.action_name(child) for child in children if actor == player]
+        found.append(
+            {
+                hand: HandValues(
+                    float(mean[0]), float(mean[1]), dict(zip(names, mean[2:].tolist(), strict=False))
+                )
+                for hand, mean in means.items()
+            }
+        )
+    return found[0], found[1]
+
+
+def _equity(spot: Spot, hands: tuple[int, int], board: list[int]) -> np.ndarray:
+    """Both players' shares of the pot if nobody bets, the mean over all rivers."""
+    cards = [HANDS[spot.hands[hand]].tolist() for hand in hands]
+    if len(board) == 4:
+        open_cards = np.setdiff1d(cards_left(board), cards).tolist()
+        return np.mean([_equity(spot, hands, [*board, card]) for card in open_cards], axis=0)
+    first, second = (evaluate_cards(*board, *own) for own in cards)
+    return (
+        np.array([0.5, 0.5]) if first == second else np.array([float(first < second), float(second < first)])
+    )
 
 
 def _below(spot: Spot, play: Play, node: int, hands: tuple[int, int], board: list[int]) -> np.ndarray:

@@ -36,7 +36,8 @@ def cells(table: Table) -> list[list[str]]:
 def test_hands_are_listed_the_likeliest_first(solution: SpotSolution):
     table = hands_table(solution)
     assert [str(column.header) for column in table.columns] == [
-        *("hand", "weight", "check", "bet 10", "all-in 50", "EV at start", "equity at start")
+        *("hand", "weight", "EV", "equity", "check", "EV check", "bet 10", "EV bet 10", "all-in 50"),
+        "EV all-in 50",
     ]
     rows = cells(table)
     assert len(rows) == 6 + 4
@@ -44,30 +45,36 @@ def test_hands_are_listed_the_likeliest_first(solution: SpotSolution):
     weights = solution.weights()[0]
     aces = solution.spot.hand_names.index("AsAh")
     row = next(row for row in rows if row[0] == "AsAh")
-    expected = [
-        f"{weights[aces]:.2%}",
-        "0.333",
-        "0.333",
-        "0.333",
-        f"{solution.hand_ev[0][aces]:.5g}",
-        "1.000",
-    ]
-    assert row[1:] == expected
+    evs = {name: f"{values[aces]:.5g}" for name, values in solution.action_evs().items()}
+    # Aces win, so a bet that half of all hands call earns half of it.
+    assert evs == {"check": "20", "bet 10": "25", "all-in 50": "45"}
+    expected = [f"{weights[aces]:.2%}", f"{solution.hand_ev[0][aces]:.5g}", "1.000"]
+    assert row[1:] == [*expected, *(text for ev in evs.values() for text in ("0.333", ev))]
     assert [row[0] for row in cells(hands_table(solution, "bet 10", 2))] == ["KdKc", "KhKc"]
 
 
 def test_the_tree_shows_frequencies(solution: SpotSolution):
     table = frequencies_table(solution)
-    assert [str(column.header) for column in table.columns] == ["action", "taken", "reached", "then"]
-    assert cells(table)[:5] == [
-        ["oop check", "0.333", "0.333", ""],
-        ["  ip check", "1.000", "0.333", "showdown, 0 more each"],
-        ["oop bet 10", "0.333", "0.333", ""],
-        ["  ip fold", "0.500", "0.167", "oop wins, 0 more each"],
-        ["  ip call", "0.500", "0.167", "showdown, 10 more each"],
+    assert [str(column.header) for column in table.columns] == [
+        *("action", "taken", "reached", "EV oop", "EV ip", "equity oop", "then")
+    ]
+    equity = solution.values().mean_equity[0]  # with uniform strategies ranges do not change
+    shown = f"{equity:.3f}"
+
+    def evs(pot: float) -> list[str]:
+        return [f"{pot * equity:.5g}", f"{pot * (1 - equity):.5g}", shown]
+
+    assert cells(table)[1:5:3] == [
+        ["  ip check", "1.000", "0.333", *evs(20), "showdown, 0 more each"],
+        ["  ip call", "0.500", "0.167", *evs(40), "showdown, 10 more each"],
+    ]
+    assert cells(table)[3] == ["  ip fold", "0.500", "0.167", "30", "0", shown, "oop wins, 0 more each"]
+    assert [row[:3] for row in cells(table)[0:3:2]] == [
+        ["oop check", "0.333", "0.333"],
+        ["oop bet 10", "0.333", "0.333"],
     ]
     rows = cells(frequencies_table(solution, "all-in 50"))
-    assert rows[1] == ["ip call", "0.500", "0.500", "showdown, 50 more each"]
+    assert rows[1] == ["ip call", "0.500", "0.500", *evs(120), "showdown, 50 more each"]
     with pytest.raises(ValueError, match="no player acts there"):
         frequencies_table(solution, "check, check")
 
@@ -83,7 +90,12 @@ def test_an_action_has_one_colour_wherever_it_is_taken():
 
 
 def test_cells_of_values_name_their_hands(solution: SpotSolution):
-    ax = grid_picture(solution, ax=Figure().add_subplot(), show="ev")
+    ax = grid_picture(solution, "bet 10", ax=Figure().add_subplot(), show="ev", player=0)
+    aces = solution.spot.hand_names.index("AsAh")
+    assert f"AA\n{solution.evs('bet 10')[0][aces]:.3g}" in [text.get_text() for text in ax.texts]
+    assert ax.get_title() == "2s3h4d6c7c, oop after bet 10: EVs in chips"
+    with pytest.raises(ValueError, match="player=0 does not act"):
+        grid_picture(solution, "bet 10", ax=Figure().add_subplot(), player=0)
     names = [text.get_text().partition("\n")[0] for text in ax.texts]
     assert sorted(names) == ["AA", "QJs"]
     offsuit = dataclasses.replace(solution.spot, oop="QJo")

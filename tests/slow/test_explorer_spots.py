@@ -69,7 +69,13 @@ def test_numbers_of_a_turn_are_the_solutions() -> None:
                 np.testing.assert_allclose(shown, rows[cells.hand[at]])
                 frequency = seat.weight[at, 0] @ shown
                 np.testing.assert_allclose(frequency, list(solution.frequencies(line).values()), atol=1e-9)
-                assert seat.action_ev[slots, 0].size == shown.size
+                evs = np.stack(list(solution.action_evs(line).values()), axis=1)
+                found = seat.action_ev[slots, 0].reshape(shown.shape)
+                np.testing.assert_allclose(found, evs[cells.hand[at]], atol=1e-9)
+            values = solution.values(line)
+            np.testing.assert_allclose(seat.ev[at, 0], values.ev[player][cells.hand[at]], atol=1e-9)
+            np.testing.assert_allclose(seat.equity[at, 0], values.equity[player][cells.hand[at]], atol=1e-12)
+            assert seat.mean_ev[node, 0] == pytest.approx(values.mean_ev[player], abs=1e-9)
     line = "check, bet 100, call, 2s"
     node = nodes.find(line)
     played = [np.zeros(1326), np.zeros(1326)]
