@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxgadget import BetMenu, Spot
-from jaxgadget.holdem.betting import ALL_IN
+from jaxgadget.games.sizes import ALL_IN
 from jaxgadget.holdem.cards import NUM_CARDS, card_name
 
 HERE = pathlib.Path(__file__).parent

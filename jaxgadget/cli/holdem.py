@@ -15,7 +15,8 @@ from jaxgadget.cli.command import exit_if_undefined, is_given, keeping, refuse_u
 from jaxgadget.cli.fields import Fields, make, names_of, option, request
 from jaxgadget.cli.options import GadgetOptions, IterativeSolver, Output, write_page
 from jaxgadget.core.solver import MAX_ITERATIONS, Solver
-from jaxgadget.holdem.betting import PLAYERS, BetMenu, parse_sizes
+from jaxgadget.games.sizes import Size, parse_sizes
+from jaxgadget.holdem.betting import PLAYERS, BetMenu
 from jaxgadget.util.arguments import near_names, read_number
 from jaxgadget.util.files import check_regular, check_writable
 
@@ -51,22 +52,22 @@ class Sizes:
     """Sizes of bets and raises.
 
     Attributes:
-      bets: sizes of bets, as shares of the pot, or `a` for all-in; an empty text for none.
-      raises: sizes of raises, as shares of the pot after calling, in addition to the call.
+      bets: sizes of bets: `50%` of the pot, `30c` (chips), `e`, `2e` or `e150%` (geometric), `a` (all-in),
+        separated by commas; an empty text for none.
+      raises: sizes of raises, of the pot after calling and in addition to the call, in the same notation; or
+        `2.5x`, the opponent's bet times 2.5.
     """
 
     bets: str | None = option(None, metavar="SIZES")
     raises: str | None = option(None, metavar="SIZES")
 
-    def parse(self, prefix: str = "") -> dict[str, tuple[float, ...]]:
+    def parse(self, prefix: str = "") -> dict[str, tuple[Size, ...]]:
         """Parses the sizes that are not None; errors name them with a prefix."""
-        sizes: dict[str, tuple[float, ...]] = {}
-        for name, text in vars(self).items():
-            if text is not None and not isinstance(text, str):
-                raise ValueError(f"{prefix}{name}={text!r}: expected a text such as '50%,100%,a'")
-            if text is not None:
-                sizes[name] = parse_sizes(text, f"{prefix}{name}")
-        return sizes
+        return {
+            name: parse_sizes(text, f"{prefix}{name}")
+            for name, text in vars(self).items()
+            if text is not None
+        }
 
 
 @request
@@ -84,6 +85,11 @@ class SpotOptions:
       river_sizes: On the river, if the board is a turn; by default the same as on the turn.
       oop_river_sizes: Only for the first player on the river.
       ip_river_sizes: Only for the second player on the river.
+      donks: sizes of the first player's bets on a street after it called the second player's bet or raise on
+        the street before; an empty text for none; by default its other bets.
+      min_bet: smallest bet or raise in chips, to which smaller ones are increased.
+      remove: line such as `check, bet 100, raise to 500` whose last action is removed from the tree; without
+        cards on later streets, for which it is removed after every card.
     """
 
     board: str | None = option(None, metavar="CARDS")
@@ -97,6 +103,9 @@ class SpotOptions:
     river_sizes: Sizes = dataclasses.field(metadata={"prefix": "river_"})
     oop_river_sizes: Sizes = dataclasses.field(metadata={"prefix": "oop_river_"})
     ip_river_sizes: Sizes = dataclasses.field(metadata={"prefix": "ip_river_"})
+    donks: str | None = option(None, metavar="SIZES")
+    min_bet: float = option(0.0, metavar="CHIPS")
+    remove: tuple[str, ...] = option((), metavar="LINE", default="")
     menu: Annotated[BetMenu, Fields("cap", "add_all_in", "force_all_in")]
 
     def make(self) -> Spot:
@@ -109,17 +118,30 @@ class SpotOptions:
                     f"{name} is missing: expected --board, --pot and --stack, or rows of --spots with them"
                 )
         common = self.sizes.parse()
+        donks: dict[str, tuple[Size, ...]] = {}
+        if self.donks is not None:
+            donks["donks"] = parse_sizes(self.donks, "donks")
         oop, ip = (common | own.parse(f"{p}_") for p, own in (("oop", self.oop_sizes), ("ip", self.ip_sizes)))
         river = self.river_sizes.parse("river_")
         own_river = self.oop_river_sizes.parse("oop_river_"), self.ip_river_sizes.parse("ip_river_")
-        menus = self._menu(oop), self._menu(ip)
+        menus = self._menu(oop | donks), self._menu(ip)
         river_menus = None
         if river or any(own_river):
-            river_menus = self._menu(oop | river | own_river[0]), self._menu(ip | river | own_river[1])
-        values: dict[str, Any] = {"board": self.board, "pot": self.pot, "stack": self.stack}
-        return Spot(**values, oop=self.oop, ip=self.ip, menus=menus, river_menus=river_menus)
+            river_menus = (
+                self._menu(oop | river | own_river[0] | donks),
+                self._menu(ip | river | own_river[1]),
+            )
+        same = ("board", "oop", "ip", "pot", "stack", "min_bet", "remove")
+        values: dict[str, Any] = {name: getattr(self, name) for name in same}
+        spot = Spot(**values, menus=menus, river_menus=river_menus)
+        if donks and len(spot.cards) == 5:
+            raise ValueError(
+                f"donks on the river {self.board!r}: expected an earlier street; the first bets of a "
+                "spot are --oop-bets"
+            )
+        return spot
 
-    def _menu(self, sizes: Mapping[str, tuple[float, ...]]) -> BetMenu:
+    def _menu(self, sizes: Mapping[str, tuple[Size, ...]]) -> BetMenu:
         return dataclasses.replace(self.menu, **sizes)
 
 
@@ -580,7 +602,7 @@ def _refine_slice(
 
 
 def _coarsen(spot: Spot, refining: Refining) -> Spot:
-    """The spot with the blueprint's sizes, on both streets."""
+    """The spot with the blueprint's sizes, on both streets; if there are any, without removed lines."""
     changed = refining.options.blueprint.parse("blueprint_")
     if not changed:
         return spot
@@ -590,7 +612,7 @@ def _coarsen(spot: Spot, refining: Refining) -> Spot:
         return tuple(dataclasses.replace(menu, **changed) for menu in pair)
 
     river = None if spot.river_menus is None else coarser(spot.river_menus)
-    return dataclasses.replace(spot, menus=coarser(spot.menus), river_menus=river)
+    return dataclasses.replace(spot, menus=coarser(spot.menus), river_menus=river, remove=())
 
 
 def _results(path: pathlib.Path) -> Rows:

@@ -52,8 +52,9 @@ class OffTreeOptions(PlayerOptions):
     """Actions off the menu and answers to them.
 
     Attributes:
-      menu: actions of the blueprint. In games with bets: fractions of the pot, and `a` for all-in, separated
-        by dashes; all other actions are included. In other games: names of actions, separated by `|`.
+      menu: actions of the blueprint. In games with bets: shares of the pot, and `a` for all-in, such as
+        `50%,100%,a` or `1/2-1-a`; all other actions are included. In other games: names of actions, separated
+        by `|`.
       opponent_only: restrict only the opponent to the menu; the answering player has all actions.
       off_tree: the opponent's off-menu actions, in the same format. With this option, the whole game in which
         exploitability is measured has no other off-menu actions of the opponent.

@@ -8,6 +8,8 @@ by action names (`jaxgadget.policy.lift.lift`, `jaxgadget.policy.translation.tra
 
 from __future__ import annotations
 
+import fractions
+import math
 from collections.abc import Generator, Mapping, Sequence
 
 import numpy as np
@@ -22,7 +24,8 @@ from jaxgadget.games.game import (
     move_of,
     next_level,
 )
-from jaxgadget.games.parameters import name_with, read_bets
+from jaxgadget.games.parameters import name_with
+from jaxgadget.games.sizes import ALL_IN, parse_sizes
 from jaxgadget.games.wrapped import WrappedGame
 from jaxgadget.util.arguments import check_player, check_whole_number, near_names
 from jaxgadget.util.arrays import BoolArray, IntArray
@@ -224,13 +227,13 @@ def check_off_tree(game: MenuAbstraction) -> None:
 
 
 def read_actions(game: Game, player: int, text: str, option: str) -> tuple[str, ...]:
-    """Parses a list of actions: names separated by `|`, or bets separated by dashes.
+    """Parses a list of actions: names separated by `|`, or sizes of bets.
 
     Args:
       game: the game that has the actions.
       player: the player that has the actions.
-      text: names as returned by `game.action_string`; or, as in `no_limit_leduc(bets=…)`, fractions of the
-        pot, and `a` for all-in: "1/2-1-a".
+      text: names as returned by `game.action_string`; or shares of the pot, and `a` for all-in, in the
+        notation of `jaxgadget.games.sizes`: "50%,100%,a" or "1/2-1-a".
       option: name of the option, for errors.
 
     Raises:
@@ -246,14 +249,23 @@ def read_actions(game: Game, player: int, text: str, option: str) -> tuple[str, 
             f"{option} {text!r}: {strange!r} is no action of {game.name}; expected names like "
             f"{near_names(strange, names)}, with {_SEPARATOR} between them"
         )
-    sizes, has_all_in = read_bets(option, text)
-    chosen = (*(f"{BET}{size}" for size in sizes), *[ALL_IN_NAME] * has_all_in)
-    strange = [name for name in chosen if name not in bets]
-    if strange:
-        raise ValueError(
-            f"{option} {text!r}: {strange[0]!r} is no bet of {game.name}; expected some of {', '.join(bets)}"
-        )
-    return chosen
+    chosen: dict[float, str] = {}
+    for size in parse_sizes(text, option, max_plain=math.inf):
+        same = [name for name in bets if isinstance(size, float) and math.isclose(size, _size_of(name))]
+        if not same:
+            shown = f"{BET}{size:g}" if isinstance(size, float) else str(size)
+            raise ValueError(
+                f"{option} {text!r}: {shown!r} is no bet of {game.name}; expected some of {', '.join(bets)}"
+            )
+        chosen[_size_of(same[0])] = same[0]
+    if not chosen:
+        raise ValueError(f"{option} {text!r}: expected some of {', '.join(bets)}")
+    return tuple(chosen[size] for size in sorted(chosen))
+
+
+def _size_of(name: str) -> float:
+    """Size of a bet, from its name."""
+    return ALL_IN if name == ALL_IN_NAME else float(fractions.Fraction(name.removeprefix(BET)))
 
 
 def read_menu(game: Game, player: int, text: str, option: str) -> tuple[str, ...]:

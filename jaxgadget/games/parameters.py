@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from jaxgadget.games.sizes import read_share
 from jaxgadget.util.arguments import is_finite_number, read_number, read_whole_number
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ MAX_ACTIONS = 10_000
 before histories are counted."""
 
 ALL_IN = "a"
-"""The all-in bet in a list of bets."""
+"""The all-in bet in a list of bets; other notation is that of `jaxgadget.games.sizes`."""
 
 
 def parse_spec(spec: str) -> tuple[str, dict[str, str]]:
@@ -150,7 +151,7 @@ def read_bets(game: str, bets: object) -> tuple[tuple[fractions.Fraction, ...], 
 
     Args:
       game: the game's name, for errors.
-      bets: fractions, decimals or `a` (all-in), separated by dashes: "1/2-1-a".
+      bets: shares of the pot (`read_share`) or `a` (all-in), separated by dashes: "1/2-1-a", "50%-100%-a".
 
     Raises:
       ValueError: if there are none, or one is not a number > 0 or is duplicate.
@@ -160,12 +161,9 @@ def read_bets(game: str, bets: object) -> tuple[tuple[fractions.Fraction, ...], 
     for text in texts:
         if text == ALL_IN:
             continue
-        is_number = re.fullmatch(r"[0-9]{1,6}(/[0-9]{1,6}|\.[0-9]{1,6})?", text)
-        size = (
-            fractions.Fraction(text) if is_number and not re.search(r"/0+$", text) else fractions.Fraction(0)
-        )
-        if size <= 0 or size in sizes:
-            problem = "is a duplicate" if size > 0 else "is not a fraction of the pot > 0"
+        size = read_share(text)
+        if size is None or size <= 0 or size in sizes:
+            problem = "is a duplicate" if size else "is not a fraction of the pot > 0"
             raise ValueError(
                 f"{game}: bets={bets!r}: {text!r} {problem}; expected distinct fractions of the pot, and a "
                 'for all-in, with dashes between them; write "1/2-1-2-a", for example'

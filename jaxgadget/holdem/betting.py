@@ -10,22 +10,17 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
 from jaxgadget.games.hands import PublicLevel, PublicNodes
+from jaxgadget.games.sizes import ALL_IN, Chips, Geometric, Multiple, Size, check_sizes
 from jaxgadget.holdem.cards import card_name
-from jaxgadget.util.arguments import check_whole_number, is_finite_number, read_number
+from jaxgadget.util.arguments import check_whole_number, is_finite_number
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
-
-ALL_IN = math.inf
-"""The size of an all-in bet."""
-
-MAX_SIZE = 20.0
-"""Maximum size of a bet or raise, as a fraction of the pot; larger numbers are probably percentages."""
 
 MAX_NODES = 1 << 22
 """Maximum number of public nodes of a tree; smaller trees are limited by memory only (`solve_spots`)."""
@@ -40,43 +35,42 @@ _PASSIVE = ("fold", "check", "call")
 _CLOSE = 1e-9
 """Relative tolerance, as a fraction of the stack, below which sizes are equal."""
 
+_DIGITS = 4
+"""Number of significant digits of geometric sizes, so that their names are short."""
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class BetMenu:
-    """Bet and raise sizes of a player.
+    """Bet and raise sizes of a player, on one street or on all.
+
+    Sizes are given as a text, `"50%,2e,a"` (`jaxgadget.games.sizes` lists the notation), or as a tuple of
+    numbers and objects of that module. A bet or raise is increased to the minimum that the rules allow: the
+    spot's `min_bet`, and the last bet or raise of the street.
 
     Attributes:
-      bets: sizes of bets as fractions of the pot; `ALL_IN` for all-in.
-      raises: sizes of raises as fractions of the pot after calling, in addition to the call. A raise is
-        increased to the last bet or raise of the street, the minimum that the rules allow.
+      bets: sizes of bets: fractions of the pot, `ALL_IN`, `Chips` or `Geometric`.
+      raises: sizes of raises: fractions of the pot after calling, in addition to the call, or the same kinds;
+        `Multiple` of the opponent's bet.
       cap: maximum number of bets and raises of both players on a street; None for any number.
       add_all_in: add an all-in bet or raise if the remaining stack is at most this number of pots.
       force_all_in: make a bet or raise all-in if the remaining stack after a call is at most this number of
         pots.
+      donks: sizes of the bets of the player out of position on a street after it called the other player's
+        bet or raise to end the street before; `()` for none; None for `bets`.
     """
 
-    bets: tuple[float, ...] = (0.5, 1.0, ALL_IN)
-    raises: tuple[float, ...] = (1.0, ALL_IN)
+    bets: tuple[Size, ...] | str = (0.5, 1.0, ALL_IN)
+    raises: tuple[Size, ...] | str = (1.0, ALL_IN)
     cap: int | None = None
     add_all_in: float = 0.0
     force_all_in: float = 0.0
+    donks: tuple[Size, ...] | str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("bets", "raises"):
-            sizes: Any = getattr(self, name)
-            if isinstance(sizes, str) or not isinstance(sizes, Iterable):
-                raise ValueError(f"{name}={sizes!r}: expected fractions of the pot, such as (0.5, 1.0)")
-            for size in sizes:
-                if not (is_finite_number(size) or size == ALL_IN) or size <= 0:
-                    raise ValueError(
-                        f"{name}={sizes!r}: {size!r} is not a size: expected fractions of the pot > 0"
-                    )
-                if MAX_SIZE < size < ALL_IN:
-                    raise ValueError(
-                        f"{name}={sizes!r}: {size!r} is {size:.0%} of the pot; expected fractions of the pot "
-                        f"up to {MAX_SIZE:g}, such as 0.5 for 50%, or ALL_IN"
-                    )
-            object.__setattr__(self, name, tuple(sizes))
+        for name in ("bets", "raises", "donks"):
+            sizes = getattr(self, name)
+            if sizes is not None or name != "donks":
+                object.__setattr__(self, name, check_sizes(sizes, name, raises=name == "raises"))
         if self.cap is not None:
             check_whole_number("cap", self.cap, 0)
         for name in ("add_all_in", "force_all_in"):
@@ -84,27 +78,11 @@ class BetMenu:
             if not is_finite_number(pots) or pots < 0:
                 raise ValueError(f"{name}={pots!r}: expected a number of pots >= 0")
 
-
-def parse_sizes(text: str, name: str = "bets") -> tuple[float, ...]:
-    """Parses sizes such as `50%,100%,a`; an empty text yields no sizes.
-
-    Args:
-      text: percentages of the pot, `a` for all-in.
-      name: name of the argument, for errors.
-
-    Raises:
-      ValueError: if an item is not a size.
-    """
-    sizes: list[float] = []
-    for part in text.split(",") if text.strip() else ():
-        size = part.strip()
-        share = read_number(size[:-1]) if size.endswith("%") else None
-        if size not in ("a", "allin", "all-in") and (share is None or share <= 0):
-            raise ValueError(
-                f"{name}={text!r}: {size!r} is not a size: expected a percentage such as 50%, or a for all-in"
-            )
-        sizes.append(ALL_IN if share is None else share / 100)
-    return tuple(sizes)
+    def __repr__(self) -> str:
+        names = [field.name for field in dataclasses.fields(self)]
+        if self.donks is None:  # as in names of spots before it existed
+            names.remove("donks")
+        return f"BetMenu({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
 
 class SpotBetting(NamedTuple):
@@ -114,11 +92,15 @@ class SpotBetting(NamedTuple):
       pot: chips in the pot at the start.
       stack: remaining chips of each player.
       menus: menus of both players, for every street.
+      min_bet: minimum size of a bet or raise in chips; an all-in may be smaller.
+      removed: lines that are removed from the tree with everything below, as words without cards.
     """
 
     pot: float
     stack: float
     menus: tuple[tuple[BetMenu, BetMenu], ...]
+    min_bet: float = 0.0
+    removed: tuple[tuple[str, ...], ...] = ()
 
 
 class _Standing(NamedTuple):
@@ -133,6 +115,8 @@ class _Standing(NamedTuple):
       last: size of the last bet or raise of the street.
       num_bets: number of bets and raises of the street.
       folded: the player that folded, -1 for none.
+      is_donk: True if a bet of the acting player is a donk bet.
+      removed: rest of the removed lines that begin with the actions so far.
     """
 
     actor: int
@@ -143,6 +127,8 @@ class _Standing(NamedTuple):
     last: float = 0.0
     num_bets: int = 0
     folded: int = -1
+    is_donk: bool = False
+    removed: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -265,10 +251,12 @@ def build_betting(betting: SpotBetting, cards: Sequence[int] = ()) -> BettingTre
       cards: cards that may be dealt between the streets, ascending.
 
     Raises:
-      ValueError: if there is no decision, or the tree is too large or too deep.
+      ValueError: if there is no decision, a removed line is not in the tree, or the tree is too large or too
+        deep.
     """
+    _check_removed(betting, cards)
     count_nodes(betting, cards)
-    states, parents, labels = [_Standing(actor=0, street=0)], [0], [""]
+    states, parents, labels = [_start(betting)], [0], [""]
     levels: list[tuple[list[_Standing], list[int], list[str]]] = []
     while states:
         levels.append((states, parents, labels))
@@ -311,7 +299,7 @@ def count_nodes(betting: SpotBetting, cards: Sequence[int] = ()) -> int:
     Raises:
       ValueError: if the tree is too large or too deep.
     """
-    states = [(_Standing(actor=0, street=0), 1)]
+    states = [(_start(betting), 1)]
     total = depth = 0
     while states:
         total, depth = total + sum(count for _, count in states), depth + 1
@@ -343,23 +331,48 @@ _OVER, _DEALS = 2, 3  # values of `actor` if no player acts
 _ACTOR_BITS = (*ACTOR_BIT, TERMINAL, CHANCE)
 
 
+def _start(betting: SpotBetting) -> _Standing:
+    return _Standing(actor=0, street=0, removed=betting.removed)
+
+
 def _moves(betting: SpotBetting, cards: Sequence[int], state: _Standing) -> Iterator[tuple[str, _Standing]]:
-    """Legal moves with their names."""
+    """Legal moves with their names, without removed ones."""
+    for label, below in _all_moves(betting, cards, state):
+        if not state.removed or state.actor == _DEALS:
+            yield label, below
+            continue
+        rest = tuple(line[1:] for line in state.removed if line[0] == label)
+        if () not in rest:
+            yield label, below._replace(removed=rest)
+
+
+def _all_moves(
+    betting: SpotBetting, cards: Sequence[int], state: _Standing
+) -> Iterator[tuple[str, _Standing]]:
+    """Moves that the menus allow, with their names."""
     actor = state.actor
     if actor == _OVER:
         return
     if actor == _DEALS:
         over = _is_all_in(betting, min(state.put_in))
         for card in cards:
-            actor, start = _OVER if over else 0, state.put_in[0]
-            yield card_name(card), _Standing(actor, state.street + 1, card, state.put_in, start)
+            below = _Standing(
+                actor=_OVER if over else 0,
+                street=state.street + 1,
+                card=card,
+                put_in=state.put_in,
+                start=state.put_in[0],
+                is_donk=state.is_donk,
+                removed=state.removed,
+            )
+            yield card_name(card), below
         return
     own, other = state.put_in[actor], state.put_in[1 - actor]
     if other > own:
         yield "fold", state._replace(actor=_OVER, folded=actor)
-        yield "call", _close(betting, state._replace(put_in=(other, other)))
+        yield "call", _close(betting, state._replace(put_in=(other, other), is_donk=actor == 0))
     elif actor == 0:
-        yield "check", state._replace(actor=1)
+        yield "check", state._replace(actor=1, is_donk=False)
     else:
         yield "check", _close(betting, state)
     for target in _targets(betting, state):
@@ -368,13 +381,40 @@ def _moves(betting: SpotBetting, cards: Sequence[int], state: _Standing) -> Iter
         label = f"{word} {target - state.start:.12g}"  # chips of this street
         yield (
             label,
-            state._replace(actor=1 - actor, put_in=put_in, last=target - other, num_bets=state.num_bets + 1),
+            state._replace(
+                actor=1 - actor,
+                put_in=put_in,
+                last=target - other,
+                num_bets=state.num_bets + 1,
+                is_donk=False,
+            ),
         )
 
 
 def _close(betting: SpotBetting, state: _Standing) -> _Standing:
     """State after the end of a street's betting."""
     return state._replace(actor=_OVER if state.street == len(betting.menus) - 1 else _DEALS)
+
+
+def _check_removed(betting: SpotBetting, cards: Sequence[int]) -> None:
+    """Raises ValueError if a removed line is not in the tree without the others, or no action is left."""
+    for line in betting.removed:
+        others = tuple(other for other in betting.removed if other != line)
+        state = _start(betting)._replace(removed=others)
+        for number, word in enumerate(line, 1):
+            if state.actor == _DEALS:
+                ((_, state),) = _moves(betting, cards[:1], state)
+            below = dict(_moves(betting, cards, state))
+            problem = ""
+            if word not in below:
+                expected = ", ".join(below) if below else "nothing, the hand is over"
+                problem = f"{word!r} is not in the tree: expected one of {expected}; lines have no cards"
+            elif number == len(line) and len(below) == 1:
+                problem = f"{word!r} is the only action; remove the action before it instead"
+            if problem:
+                where = f"after {', '.join(line[: number - 1])!r}" if number > 1 else "at the start"
+                raise ValueError(f"remove={', '.join(line)!r}: {where} {problem}")
+            state = below[word]
 
 
 def _is_all_in(betting: SpotBetting, put_in: float) -> bool:
@@ -388,12 +428,13 @@ def _targets(betting: SpotBetting, state: _Standing) -> list[float]:
     if _is_all_in(betting, other) or (menu.cap is not None and state.num_bets >= menu.cap):
         return []
     called = betting.pot + 2 * other
-    sizes = set(menu.raises if other > own else menu.bets)
+    bets = menu.donks if state.is_donk and menu.donks is not None else menu.bets
+    sizes: set[Size] = set(menu.raises if other > own else bets)  # pyright: ignore[reportAssignmentType]
     if betting.stack - other <= menu.add_all_in * called:
         sizes.add(ALL_IN)
     targets: list[float] = []
     for size in sizes:
-        target = other + max(size * called, state.last)
+        target = other + max(_beyond_call(betting, state, size), state.last, betting.min_bet)
         left = betting.stack - target
         targets.append(
             betting.stack if left <= menu.force_all_in * (called + 2 * (target - other)) else target
@@ -404,3 +445,24 @@ def _targets(betting: SpotBetting, state: _Standing) -> list[float]:
         for before, target in itertools.pairwise([-math.inf, *targets])
         if target - before > _CLOSE * betting.stack
     ]
+
+
+def _beyond_call(betting: SpotBetting, state: _Standing, size: Size) -> float:
+    """Chips of a bet, or of a raise beyond the call."""
+    other = state.put_in[1 - state.actor]
+    called = betting.pot + 2 * other
+    match size:
+        case Multiple(factor):
+            return (factor - 1) * (other - state.start)
+        case Chips(chips):
+            return chips
+        case Geometric(streets, most):
+            left = len(betting.menus) - state.street if streets is None else streets
+            left = max(left - max(state.num_bets - 1, 0), 1)
+            # After a called bet of this share of the pot on every street, the pot is `called + 2 × stack`.
+            share = ((1 + 2 * (betting.stack - other) / called) ** (1 / left) - 1) / 2
+            if share > most:
+                return most * called
+            return math.inf if left == 1 else float(f"{share * called:.{_DIGITS}g}")
+        case _:
+            return size * called

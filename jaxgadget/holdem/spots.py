@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +50,9 @@ class Spot:
       stack: remaining chips of each player.
       menus: bet menu of both players, or one for each player.
       river_menus: for a turn, bet menus on the river, in the same form; None for those of the turn.
+      min_bet: smallest bet or raise in chips, to which smaller sizes are increased; an all-in may be smaller.
+      remove: lines such as `check, bet 100, raise to 500` whose last action is removed from the tree; lines
+        on a later street have no cards, and are removed for every card.
     """
 
     board: str
@@ -57,6 +62,8 @@ class Spot:
     stack: float
     menus: BetMenu | tuple[BetMenu, BetMenu] = dataclasses.field(default_factory=BetMenu)
     river_menus: BetMenu | tuple[BetMenu, BetMenu] | None = None
+    min_bet: float = 0.0
+    remove: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for name in ("menus", "river_menus"):
@@ -69,6 +76,12 @@ class Spot:
                 raise ValueError(
                     f"{name}={chips!r}: expected a finite number of chips > 0, at most {LARGEST_RETURN:g}"
                 )
+        if not is_finite_number(self.min_bet) or self.min_bet < 0:
+            raise ValueError(f"min_bet={self.min_bet!r}: expected a number of chips >= 0")
+        lines: Any = self.remove
+        if not isinstance(lines, list | tuple) or not all(isinstance(x, str) and x.strip() for x in lines):  # pyright: ignore[reportUnknownVariableType]
+            raise ValueError(f"remove={lines!r}: expected a list of lines, such as ['check, bet 100']")
+        object.__setattr__(self, "remove", tuple(lines))  # pyright: ignore[reportUnknownArgumentType]
         if self.river_menus is not None and len(self.cards) == 5:
             raise ValueError(
                 f"river_menus on the river {self.board!r}: expected None; menus (--bets, --raises) are "
@@ -171,12 +184,13 @@ class Spot:
 
     @property
     def _streets(self) -> tuple[SpotBetting, tuple[int, ...]]:
-        """Pot, stack and menus of every street, and the cards that may be dealt between them."""
-        menus = [_pair(self.menus)]
-        if len(self.cards) == 5:
-            return SpotBetting(self.pot, self.stack, tuple(menus)), ()
-        menus.append(menus[0] if self.river_menus is None else _pair(self.river_menus))
-        return SpotBetting(self.pot, self.stack, tuple(menus)), tuple(cards_left(self.cards).tolist())
+        """Rules of the betting on every street, and the cards that may be dealt between them."""
+        menus, cards = [_pair(self.menus)], ()
+        if len(self.cards) == 4:
+            menus.append(menus[0] if self.river_menus is None else _pair(self.river_menus))
+            cards = tuple(cards_left(self.cards).tolist())
+        removed = tuple(tuple(word.strip() for word in line.split(",")) for line in self.remove)
+        return SpotBetting(self.pot, self.stack, tuple(menus), self.min_bet, removed), cards
 
     @functools.cached_property
     def showdowns(self) -> Showdowns:
@@ -248,6 +262,10 @@ class Spot:
         first, second = self.ranges
         parts = [f"board={board},oop={first},ip={second},pot={self.pot:.12g},stack={self.stack:.12g}"]
         parts.append(f"menus={self.menus}" + ("" if self.river_menus is None else f",{self.river_menus}"))
+        if self.min_bet:  # names of spots without these fields are as before they existed
+            parts.append(f"min_bet={self.min_bet:.12g}")
+        if self.remove:
+            parts.append(f"remove={list(self.remove)}")
         return f"holdem({','.join(parts)})"
 
     def _possible(self) -> BoolArray | None:

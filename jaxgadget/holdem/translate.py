@@ -192,8 +192,9 @@ class _SpotTranslator:
 
     @staticmethod
     def _passive(tree: BettingTree, node: int) -> int:
-        """The child after a call or check."""
-        return next(c for c in tree.children(node) if tree.action_name(c) in ("check", "call"))
+        """The child after a call or check; if it was removed, after the smallest bet, otherwise a fold."""
+        children = tree.children(node)
+        return next((c for c in children if tree.action_name(c) != "fold"), children[0])
 
     @staticmethod
     def _is_chance(tree: BettingTree, node: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import json
@@ -12,8 +13,9 @@ from typing import Any
 import pytest
 
 from jaxgadget import Unsafe
+from jaxgadget.games.sizes import ALL_IN
 from jaxgadget.holdem import solve
-from jaxgadget.holdem.betting import ALL_IN, BetMenu
+from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.solve import evaluate_spot, solve_spots
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.holdem.translate import translate_solution
@@ -70,6 +72,30 @@ def test_streets_have_menus_of_their_own():
     assert "      oop bet 10" not in lines
     assert "      oop all-in 10" in lines
     assert "  ip all-in 10" in lines
+
+
+def test_donk_bets_a_minimum_and_removed_lines():
+    turn = (
+        *BLUFFS[2:8],
+        "--board",
+        "2s3h4d6c",
+        "--stack",
+        100,
+        "--bets",
+        "5c,e",
+        "--raises",
+        "2x",
+        "--cap",
+        2,
+    )
+    removed = ("--remove", "check, bet 8", "--remove", "bet 8, raise to 16")
+    result = run(*turn, "--donks", "", "--min-bet", 8, *removed, "--tree")
+    assert result.exit_code == 0, result.stderr
+    given: dict[str, Any] = ROW | {"board": "2s3h4d6c", "stack": 100, "min_bet": 8, "remove": removed[1::2]}
+    menu = BetMenu(bets="5c,e", raises="2x", cap=2)
+    spot = Spot(**given, menus=(dataclasses.replace(menu, donks=()), menu))
+    assert result.stdout == f"{spot.betting}\n"
+    assert "  ip bet 8" not in result.stdout.splitlines()
 
 
 def test_spots_are_re_solved(tmp_path: pathlib.Path):
@@ -218,6 +244,9 @@ def test_no_solution_outlives_its_row(tmp_path: pathlib.Path, monkeypatch: pytes
         ((), "board is missing"),
         (("--board", "2s2s3h4d5c", *BLUFFS[2:]), "duplicate card 2s"),
         ((*BLUFFS, "--ip-raises", "-1%"), "ip_raises='-1%'"),
+        ((*BLUFFS, "--raises", "33"), "raises='33': '33' needs a percent sign: 33% or 3300%"),
+        ((*BLUFFS, "--donks", "a"), "donks on the river '2s3h4d6c7c'"),
+        ((*BLUFFS, "--remove", "bet 3"), "remove='bet 3': at the start 'bet 3' is not in the tree"),
         ((*BLUFFS, "--results", "rows.jsonl"), "--results has no effect without --spots"),
         (
             (*BLUFFS, "--line", "check"),

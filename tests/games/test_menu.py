@@ -216,6 +216,7 @@ def test_a_menu_that_leaves_nothing_is_refused():
     ("text", "menu"),
     [
         ("1-a", ("Fold", "Call", "Bet 1", "AllIn")),
+        ("200%, 50%,a", ("Fold", "Call", "Bet 1/2", "Bet 2", "AllIn")),
         ("2-1/2", ("Fold", "Call", "Bet 1/2", "Bet 2")),
         ("0.5", ("Fold", "Call", "Bet 1/2")),
         ("a", ("Fold", "Call", "AllIn")),
@@ -225,3 +226,12 @@ def test_a_menu_that_leaves_nothing_is_refused():
 )
 def test_menus_as_they_are_typed(text: str, menu: tuple[str, ...]):
     assert read_menu(LARGE, 0, text, "--menu") == menu
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("2.5x", "Multiple(factor=2.5)"), ("33%,a", "Bet 0.33"), ("", "''")]
+)
+def test_sizes_that_are_no_bets(text: str, shown: str):
+    with pytest.raises(ValueError, match="Bet 1/2, Bet 1, Bet 2, AllIn") as error:
+        read_menu(LARGE, 0, text, "--menu")
+    assert shown in str(error.value)

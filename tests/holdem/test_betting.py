@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
+from jaxgadget.games.sizes import ALL_IN, parse_sizes
 from jaxgadget.holdem import betting
-from jaxgadget.holdem.betting import ALL_IN, BetMenu, BettingTree, SpotBetting, build_betting, parse_sizes
+from jaxgadget.holdem.betting import BetMenu, BettingTree, SpotBetting, build_betting
 from jaxgadget.holdem.cards import cards_left, parse_board
 
 NEVER = BetMenu(bets=(), raises=())
@@ -137,8 +138,8 @@ def test_sizes_that_are_none_are_refused(text: str):
     [
         ({"bets": (-1.0,)}, "-1.0 is not a size"),
         ({"raises": (float("nan"),)}, "nan is not a size"),
-        ({"bets": "50%"}, "bets='50%': expected fractions of the pot, such as (0.5, 1.0)"),
-        ({"bets": 0.5}, "bets=0.5: expected fractions of the pot"),
+        ({"bets": "x"}, "bets='x': 'x' is not a size"),
+        ({"bets": 0.5}, "bets=0.5: expected sizes, such as (0.5, 1.0)"),
         ({"raises": (True,)}, "True is not a size"),
         ({"bets": (50, 100)}, "50 is 5000% of the pot; expected fractions of the pot up to 20"),
         ({"cap": -1}, "cap=-1: expected a whole number >= 0"),

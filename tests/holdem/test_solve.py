@@ -17,8 +17,9 @@ from jaxgadget.core.devices import AbstractDevice, assume_device
 from jaxgadget.core.memory import loop_size, problem_shape
 from jaxgadget.core.regret import find_rule
 from jaxgadget.core.solver import Solver
+from jaxgadget.games.sizes import ALL_IN
 from jaxgadget.holdem import checkpoint, solve
-from jaxgadget.holdem.betting import ALL_IN, BetMenu
+from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.solve import build_batch, evaluate_spot, solve_batches, solve_spots
 from jaxgadget.holdem.spots import Spot

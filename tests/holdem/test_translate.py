@@ -9,7 +9,8 @@ import pytest
 
 import jaxgadget as jg
 from jaxgadget.games.game import ACTOR_BIT
-from jaxgadget.holdem.betting import ALL_IN, BetMenu
+from jaxgadget.games.sizes import ALL_IN
+from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.solve import evaluate_spot
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.holdem.strategies import action_nodes, rows_to_policy

@@ -8,7 +8,8 @@ import pytest
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from jaxgadget.holdem.betting import ALL_IN, BetMenu
+from jaxgadget.games.sizes import ALL_IN
+from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.solve import evaluate_spot
 from jaxgadget.holdem.spots import Spot

@@ -1,0 +1,331 @@
+"""Menus, compared with games that are enumerated from the rules of poker (`tests/reference/poker.py`)."""
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jaxgadget.games.game import CHANCE
+from jaxgadget.games.sizes import ALL_IN, Chips, Geometric, Multiple, parse_sizes
+from jaxgadget.holdem.betting import BetMenu, SpotBetting, count_nodes
+from jaxgadget.holdem.solution import SpotSolution
+from jaxgadget.holdem.solve import evaluate_spot
+from jaxgadget.holdem.spots import Spot
+from tests.holdem.test_solve import random_play
+from tests.reference import efg
+from tests.reference.efg import Array, Label
+from tests.reference.poker import IP, OOP, Poker, Situation
+
+RIVER: dict[str, Any] = {"board": "2s3h4d6c7c", "oop": "AsAh,QsQh:0.5", "ip": "KsKh,8s8h", "pot": 20}
+TURN: dict[str, Any] = RIVER | {"board": "2s3h4d6c"}
+
+
+def poker(spot: Spot, sizes: Any, **rules: Any) -> Poker:
+    """The rules of a spot; bets, raises and whatever is removed are the test's."""
+    first, second = (
+        {spot.hand_names[hand]: float(weights[hand]) for hand in np.flatnonzero(weights)}
+        for weights in spot.range_weights
+    )
+    board = [spot.board[k : k + 2] for k in range(0, len(spot.board), 2)]
+    given: dict[str, Any] = {"pot": spot.pot, "stacks": (spot.stack, spot.stack), **rules}
+    return Poker(board=board, ranges=(first, second), sizes=sizes, **given)
+
+
+def lines(spot: Spot) -> dict[tuple[str, ...], tuple[float, float]]:
+    """What both players have paid after every line of a spot, without cards."""
+    betting = spot.betting
+    found: dict[tuple[str, ...], tuple[float, float]] = {(): (0.0, 0.0)}
+    for node in range(1, len(betting.tree)):
+        above, words = node, []
+        while above:
+            if betting.tree.actor[betting.tree.parent[above]] != CHANCE:
+                words.append(betting.action_name(above))
+            above = int(betting.tree.parent[above])
+        first, second = betting.put_in[node].tolist()
+        assert found.setdefault(tuple(reversed(words)), (first, second)) == (first, second)
+    return found
+
+
+def check_lines(spot: Spot, rules: Poker) -> None:
+    expected = rules.lines()
+    assert lines(spot).keys() == expected.keys()
+    for line, paid in lines(spot).items():
+        assert paid == pytest.approx(expected[line])
+
+
+def check_solution(rules: Poker, solution: SpotSolution) -> tuple[float, float]:
+    """Both players' EVs and gains from a best response are those of the enumerated game.
+
+    Returns:
+      Both players' gains.
+    """
+    strategy = functools.cache(solution.strategy)
+    hands = {name: hand for hand, name in enumerate(solution.spot.hand_names)}
+    gains: list[float] = []
+    for player in (0, 1):
+        root = rules.root(player)
+        rows: dict[Label, Array] = {}
+        for label, node in efg.infosets(root).items():
+            assert isinstance(label, tuple)
+            actor, hand, words, dealt = label  # pyright: ignore[reportUnknownVariableType]
+            end = _end_of_street(words)
+            found = strategy(", ".join([*words[:end], *dealt, *words[end:]]))
+            rows[label] = np.array([found[str(action)][hands[str(hand)]] for action in node.actions])
+            assert set(found) == set(node.actions) and actor == node.player
+        value = efg.sign(player) * efg.value(root, rows)
+        assert solution.ev[player] - solution.spot.pot / 2 == pytest.approx(value, abs=1e-9)
+        gains.append(efg.best_response_value(root, player, rows) - value)
+    assert solution.gap == pytest.approx(sum(gains), abs=1e-9)
+    return gains[0], gains[1]
+
+
+def _end_of_street(words: Sequence[str]) -> int:
+    """Number of the words on the first street."""
+    for number, word in enumerate(words, 1):
+        if word == "call" or list(words[number - 2 : number]) == ["check", "check"]:
+            return number
+    return len(words)
+
+
+def pot_after_call(now: Situation, pot: float) -> float:
+    return pot + 2 * max(now.paid)
+
+
+def test_raises_to_multiples_of_the_bet():
+    """Of the chips that the other player has bet on this street; at least as large as the last raise."""
+    spot = Spot(**TURN, stack=300, menus=BetMenu(bets="50%", raises="2.5x,1.2x", cap=3))
+
+    def sizes(now: Situation) -> Iterable[float]:
+        if not now.raises:
+            return [0.5 * pot_after_call(now, 20)]
+        if len(now.raises) == 3:
+            return []
+        return [max(k * now.facing, now.facing + now.raises[-1]) for k in (2.5, 1.2)]
+
+    check_lines(spot, poker(spot, sizes))
+    assert spot.betting.find("bet 10, raise to 25, raise to 62.5, call, 2c, bet 72.5, raise to 181.25")
+
+
+def test_chips_and_a_minimum():
+    """Raises are by so many chips; the minimum holds for bets and raises, except all-in."""
+    spot = Spot(**TURN, stack=40, menus=BetMenu(bets="2c,9c", raises="7c,100%", cap=2), min_bet=4)
+
+    def sizes(now: Situation) -> Iterable[float]:
+        if not now.raises:
+            return [4, 9]
+        if len(now.raises) == 2:
+            return []
+        return [now.facing + max(7, now.raises[-1]), now.facing + pot_after_call(now, 20)]
+
+    check_lines(spot, poker(spot, sizes))
+    short = Spot(**RIVER, stack=3, menus=BetMenu(bets="1c", raises=()), min_bet=4)
+    check_lines(short, poker(short, lambda now: [] if now.raises else [3]))
+
+
+@pytest.mark.parametrize("text", ["e", "e60%", "1e", "3e"])
+def test_geometric_sizes(text: str):
+    """Bets and calls of the same share of the pot on every street left are all-in on the last one."""
+    spot = Spot(**TURN, stack=90, menus=BetMenu(bets=text, raises=text, cap=3))
+
+    def grown(share: float, streets: int, pot: float) -> float:
+        """Chips that are paid when this share is bet and called on each street."""
+        paid = 0.0
+        for _ in range(streets):
+            bet = share * (pot + 2 * paid)
+            paid += bet
+        return paid
+
+    def sizes(now: Situation) -> Iterable[float]:
+        if len(now.raises) == 3:
+            return []
+        streets = {"1e": 1, "3e": 3}.get(text, now.streets)
+        streets = max(streets - max(len(now.raises) - 1, 0), 1)
+        pot, left = pot_after_call(now, 20), 90 - max(now.paid)
+        low, high = 0.0, 100.0
+        while high - low > 1e-13:  # by bisection, from the definition
+            share = (low + high) / 2
+            low, high = (share, high) if grown(share, streets, pot) < left else (low, share)
+        bet = min(low, 0.6) * pot if text == "e60%" else low * pot
+        bet = bet if streets == 1 or (text == "e60%" and low > 0.6) else float(f"{bet:.4g}")
+        last = now.raises[-1] if now.raises else 0.0
+        total = now.facing + max(bet, last)
+        return [90 - now.street_paid if total + now.street_paid > 90 - 1e-9 else total]
+
+    check_lines(spot, poker(spot, sizes))
+
+
+@pytest.mark.parametrize("donks", [(), (0.25,), None])
+def test_donk_bets(donks: Any):
+    """Bets of the first player on the river after it called a bet or a raise on the turn."""
+    menus = BetMenu(bets=(0.5,), raises=(1.0,), cap=2, donks=donks)
+    spot = Spot(**TURN, stack=1000, menus=menus)
+
+    def sizes(now: Situation) -> Iterable[float]:
+        if len(now.raises) == 2:
+            return []
+        if now.raises:
+            return [now.facing + pot_after_call(now, 20)]
+        is_donk = now.actor == OOP and now.before == IP
+        shares = donks if is_donk and donks is not None else (0.5,)
+        return [share * pot_after_call(now, 20) for share in shares]
+
+    check_lines(spot, poker(spot, sizes))
+    after = "check, bet 10, call, 2c"
+    offered = [spot.betting.action_name(child) for child in spot.betting.children(spot.betting.find(after))]
+    assert offered == ["check", *{(): [], (0.25,): ["bet 10"], None: ["bet 20"]}[donks]]
+
+
+def test_sizes_by_street_and_position():
+    first, second, third = BetMenu(bets="50%", raises=""), BetMenu(bets="", raises="2x"), BetMenu(bets="a")
+    spot = Spot(**TURN, stack=100, menus=(first, second), river_menus=(third, first))
+
+    def sizes(now: Situation) -> Iterable[float]:
+        pot, left = pot_after_call(now, 20), 100 - now.street_paid
+        if now.streets == 2:
+            return [[] if now.raises else [pot / 2], [2 * now.facing] if now.raises else []][now.actor]
+        if now.actor == OOP:
+            return [now.facing + pot, left] if now.raises else [left]
+        return [] if now.raises else [pot / 2]
+
+    check_lines(spot, poker(spot, sizes))
+
+
+def test_removed_lines():
+    removed = ["bet 10, raise to 50", "check, bet 10, call, check, bet 20", "bet 10, call, check"]
+    spot = Spot(**TURN, stack=400, menus=BetMenu(bets="50%", raises="100%", cap=2), remove=removed)
+
+    def sizes(now: Situation) -> Iterable[float]:
+        if len(now.raises) == 2:
+            return []
+        pot = pot_after_call(now, 20)
+        return [now.facing + pot] if now.raises else [pot / 2]
+
+    rules = poker(spot, sizes, removed=tuple(tuple(line.split(", ")) for line in removed))
+    check_lines(spot, rules)
+    betting, cards = spot._streets  # pyright: ignore[reportPrivateUsage]
+    assert count_nodes(betting, cards) == len(spot.betting.tree)
+    assert dataclasses.replace(spot, remove=()).num_nodes > spot.num_nodes
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["bet 11"], "remove='bet 11': at the start 'bet 11' is not in the tree: expected one of check, bet"),
+        (["bet 10, call, 2c, check"], "after 'bet 10, call' '2c' is not in the tree: expected one of check,"),
+        (["check", "bet 10"], "at the start 'check' is the only action; remove the action before it"),
+        (["check, check", "check, check, bet 10"], "after 'check' 'check' is not in the tree"),
+        (["bet 10, fold, call"], "expected one of nothing, the hand is over"),
+        ([""], "remove=['']: expected a list of lines"),
+        ("check", "remove='check': expected a list of lines"),
+    ],
+)
+def test_lines_that_cannot_be_removed(lines: Any, message: str):
+    with pytest.raises(ValueError, match=r".") as error:
+        Spot(**TURN, stack=50, menus=BetMenu(bets="50%", raises=()), remove=lines)
+    assert message in str(error.value)
+
+
+@pytest.mark.slow
+def test_a_turn_with_all_kinds_of_sizes_is_the_enumerated_game():
+    """EVs and gains of random play; lines removed, no donk bets, geometric bets, multiples and chips."""
+    spot = Spot(
+        **TURN,
+        stack=60,
+        menus=(BetMenu(bets="e,4c", raises="3x", donks=()), BetMenu(bets="5c", raises="2c", cap=2)),
+        remove=["bet 6, raise to 12", "check, bet 6, call, check, bet 6"],
+        min_bet=6,
+    )
+
+    def sizes(now: Situation) -> Iterable[float]:
+        pot, left = pot_after_call(now, 20), 60 - max(now.paid)
+        if now.actor == IP:
+            if len(now.raises) >= 2:
+                return []
+            return [now.facing + max(2, 6, now.raises[-1])] if now.raises else [6]
+        if now.raises:
+            return [max(3 * now.facing, now.facing + now.raises[-1])]
+        if now.before == IP:
+            return []
+        return [
+            60 - now.street_paid
+            if now.streets == 1
+            else float(f"{pot * ((1 + 2 * left / pot) ** 0.5 - 1) / 2:.4g}"),
+            6,
+        ]
+
+    rules = poker(spot, sizes, removed=tuple(tuple(line.split(", ")) for line in spot.remove))
+    check_lines(spot, rules)
+    check_solution(rules, evaluate_spot(spot, random_play(spot, 5)))
+
+
+def test_menus_and_names_are_read_back():
+    menus = BetMenu(
+        bets="33%,1/3,12.5c,2e,e150%,a", raises=(Multiple(2.5), 1.0, Geometric(most=1.5)), donks=()
+    )
+    assert menus.bets == (0.33, 1 / 3, Chips(12.5), Geometric(2), Geometric(most=1.5), ALL_IN)
+    scope = {"BetMenu": BetMenu, "Multiple": Multiple, "Chips": Chips, "Geometric": Geometric, "inf": ALL_IN}
+    for menu in (menus, BetMenu(), dataclasses.replace(menus, donks=None, cap=2, force_all_in=0.2)):
+        assert eval(repr(menu), scope) == menu
+    old = "BetMenu(bets=(0.5, 1.0, inf), raises=(1.0, inf), cap=None, add_all_in=0.0, force_all_in=0.0)"
+    assert repr(BetMenu()) == old, "checkpoints and results of earlier versions are found by this name"
+    spot = Spot(**RIVER, stack=10)
+    assert spot.name.endswith(f"stack=10,menus={old})")
+    changed = dataclasses.replace(spot, min_bet=2, remove=["check, all-in 10"])
+    assert changed.name.endswith(f"menus={old},min_bet=2,remove=['check, all-in 10'])")
+    assert hash(changed) != hash(spot) and changed.num_nodes < spot.num_nodes
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        ("1/2-1-a", (0.5, 1.0, ALL_IN)),
+        ("50%, 1, ALL-IN", (0.5, 1.0, ALL_IN)),
+        ("2.5X", (Multiple(2.5),)),
+        ("3e200%", (Geometric(3, 2.0),)),
+    ],
+)
+def test_sizes_as_they_are_written(text: str, sizes: Any):
+    assert parse_sizes(text) == sizes
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("33", "'33' needs a percent sign: 33% or 3300%"),
+        ("1x", "'1x' is not a size"),
+        ("0c", "'0c' is not a size"),
+        ("0e", "'0e' is not a size"),
+        ("20c3r", "'20c3r' is not a size"),
+        ("-50%", "'' is not a size"),
+    ],
+)
+def test_texts_that_are_no_sizes(text: str, problem: str):
+    with pytest.raises(ValueError, match=r".") as error:
+        parse_sizes(text, "--bets")
+    assert str(error.value).startswith(f"--bets={text!r}: {problem}")
+
+
+@pytest.mark.parametrize(
+    ("menu", "message"),
+    [
+        ({"bets": "2x"}, "bets='2x': Multiple(factor=2.0) is a multiple of a bet"),
+        ({"donks": "2x"}, "Multiple(factor=2.0) is a multiple of a bet"),
+        ({"raises": (Multiple(1),)}, "expected a factor > 1"),
+        ({"bets": (Geometric(0),)}, "expected streets >= 1"),
+        ({"bets": (Chips(-1),)}, "expected a number of chips > 0"),
+        ({"bets": "2500%"}, "25.0 is 2500% of the pot"),
+    ],
+)
+def test_sizes_that_do_not_fit(menu: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=r".") as error:
+        BetMenu(**menu)
+    assert message in str(error.value)
+
+
+def test_a_minimum_is_a_number():
+    with pytest.raises(ValueError, match="min_bet=-1: expected a number of chips >= 0"):
+        Spot(**RIVER, stack=10, min_bet=-1)
+    assert count_nodes(SpotBetting(20, 10, ((BetMenu(), BetMenu()),))) > 3
