@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,7 +14,9 @@ from jaxgadget.gadgets.registry import RANGE_VALUES, VALUES
 from jaxgadget.report.output import working
 
 if TYPE_CHECKING:
+    from jaxgadget.games.machine import StateMachine
     from jaxgadget.learn.critic import NetworkCritic
+    from jaxgadget.learn.range_network import RangeNetwork
     from jaxgadget.policy.network import NetworkPolicy
     from jaxgadget.policy.policy import Policy
     from jaxgadget.subgames.leaves import OptimalValues
@@ -94,9 +96,9 @@ class LeafOptions(SeedOptions):
     Attributes:
       depth: number of moves down to the limit; the minimum number if the limit is at own decisions.
       leaf: values at the limit: `exact`, or the folder of a network that `train-value` trained for this
-        blueprint; for `match` also the folder of a critic of `train-critic`, for games that are not
-        enumerated; for `nested` also `end` (no limit), `optimal` (the game below the limit is solved
-        together with the search), or `values:DIR`, a network of `train-ranges`, whose cut is the limit.
+        blueprint; or `values:DIR`, a network of `train-ranges`, whose cut is the limit; for `match` also
+        the folder of a critic of `train-critic`, for games that are not enumerated; for `nested` also `end`
+        (no limit), or `optimal` (the game below the limit is solved together with the search).
       k: number of strategies that each player chooses from at the limit; the first is the blueprint.
     """
 
@@ -142,12 +144,22 @@ class LeafOptions(SeedOptions):
 
             return OptimalValues()
         if self.is_of_ranges:
-            refuse_unused(context, "with values of ranges at --leaf", "depth", "k", "limit", "step")
-            from jaxgadget.learn.range_network import load_ranges
+            self.refuse_for_ranges(context, "limit", "step")
             from jaxgadget.tree.history import check_histories
 
-            return load_ranges(self.leaf.partition(":")[2], check_histories(tree, f"--leaf {self.leaf}"))
+            return self.load_ranges(check_histories(tree, f"--leaf {self.leaf}"))
         return self.make_histories(tree, profiles)
+
+    def refuse_for_ranges(self, context: typer.Context, *more: str) -> None:
+        """Raises ValueError for options that have no effect with values of ranges."""
+        if self.is_of_ranges:
+            refuse_unused(context, "with values of ranges at --leaf", "depth", "k", *more)
+
+    def load_ranges(self, game: HistoryTree | StateMachine[Any]) -> RangeNetwork:
+        """The network of ranges at --leaf; raises ValueError if it is for another game."""
+        from jaxgadget.learn.range_network import load_ranges
+
+        return load_ranges(self.leaf.partition(":")[2], game)
 
     def make_histories(self, tree: Tree, profiles: Policy) -> list[ValueFunction]:
         """Values of histories at the limit, one for each blueprint."""
@@ -164,9 +176,7 @@ class LeafOptions(SeedOptions):
         if not self.leaf:
             raise ValueError("--leaf '': expected exact, the folder of a network, or values:DIR")
         if self.leaf.partition(":")[0] in RANGE_VALUES:
-            raise ValueError(
-                f"--leaf {self.leaf!r}: expected values of ranges as {VALUES}:DIR, and only for `nested`"
-            )
+            raise ValueError(f"--leaf {self.leaf!r}: expected values of ranges as {VALUES}:DIR")
         return self._load(tree, profiles)
 
     def _load(self, tree: Tree, profiles: Policy) -> list[ValueFunction]:

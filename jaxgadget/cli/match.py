@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from jaxgadget.policy.matches import Matches, MatchPlayer
     from jaxgadget.policy.player import Baseline
     from jaxgadget.policy.policy import Policy
+    from jaxgadget.subgames.schedule import Lookahead
     from jaxgadget.tree.history import HistoryTree
-    from jaxgadget.values.histories import ValueFunction
 
 MATCH_EXAMPLES = """\
 Examples:
@@ -122,14 +122,15 @@ def match(
     """Play nested search with every gadget and prior against each other, in both seatings with shared chance.
 
     The blueprint also takes part, and so do the players of --against. If --leaf is a critic of
-    `train-critic`, the game is not enumerated: the blueprint is a network, and players search from each
-    public state that a match reaches. A search takes seconds, so choose few --matches. Where a search exceeds
-    a given --memory-limit, the player plays its blueprint. Matches of networks and bots alone
-    (`--gadget none`) do not enumerate the game either.
+    `train-critic`, or values of ranges and the blueprint is a network, the game is not enumerated: players
+    search from each public state that a match reaches. A search takes seconds, so choose few --matches. Where
+    a search exceeds a given --memory-limit, the player plays its blueprint. Matches of networks and bots
+    alone (`--gadget none`) do not enumerate the game either.
     """
     output.check(options.checkpoint)
     if options.checkpoint is None:
         refuse_unused(context, "without --checkpoint", "every")
+    leaves.refuse_for_ranges(context)
     offers = dataclasses.replace(gadgets, epsilon=(str(options.epsilon),)).make(context)
     played = _MatchRun(game, blueprints, offers, leaves, options, solver).play()
     spec, frame, wins = blueprints.only(), played.frame, played.wins_are_equal
@@ -143,7 +144,8 @@ def match(
         save_picture(picture, output.plot)
     settings = {"seed": leaves.seed, "blueprint": spec}
     if offers:
-        settings |= {"depth": leaves.depth, "iterations": solver.num_iterations}
+        depth = None if leaves.is_of_ranges else leaves.depth
+        settings |= {"depth": depth, "iterations": solver.num_iterations}
         settings |= {"k": played.num_entries, "leaf": leaves.leaf, "epsilon": options.epsilon}
     output.write_json(report.match_record(played.game, frame) | settings)
     score = "win rate" if wins else "mean return"
@@ -189,8 +191,8 @@ class _MatchRun:
 
     def play(self) -> Played:
         """Plays the matches; enumerates the game only if a player needs it."""
-        is_network = self.blueprints.is_network
-        if self.leaves.is_critic or (not self.gadgets and is_network):
+        needs_no_tree = not self.gadgets or self.leaves.is_of_ranges
+        if self.leaves.is_critic or (needs_no_tree and self.blueprints.is_network):
             return self._play_states()
         return self._play_in_tree()
 
@@ -205,11 +207,15 @@ class _MatchRun:
         policy, notes, reasons = Policy(tree, profile.probabilities, ("blueprint",)), list[str](), list[str]()
         num_entries = 0
         if self.gadgets:
-            values = self.leaves.make_histories(tree, profile)
-            searched, unused, reasons = _assemble(
-                tree, profile, self.gadgets, values, self.leaves.depth, self.solver
-            )
-            policy, num_entries = Policy.stack([*searched, policy]), values[0].num_entries
+            from jaxgadget.subgames.schedule import Lookahead
+
+            if self.leaves.is_of_ranges:
+                lookahead, num_entries = Lookahead(self.leaves.load_ranges(tree)), 1
+            else:
+                values = self.leaves.make_histories(tree, profile)
+                lookahead, num_entries = Lookahead(values, self.leaves.depth), values[0].num_entries
+            searched, unused, reasons = _assemble(tree, profile, self.gadgets, lookahead, self.solver)
+            policy = Policy.stack([*searched, policy])
             notes = [unused] if unused else []
         players = {label: PolicyPlayer(policy, lane) for lane, label in enumerate(policy.labels)}
         matches = self._play(tree, players, others(tree))
@@ -220,6 +226,7 @@ class _MatchRun:
         others = self._others()
         network = self.blueprints.load_network(self.game)
         critic = self.leaves.load_critic(network) if self.leaves.is_critic else None
+        ranges = self.leaves.load_ranges(network.machine) if self.leaves.is_of_ranges else None
         from jaxgadget.gadgets.gadget import describe
         from jaxgadget.subgames.search_player import SearchPlayer
 
@@ -227,8 +234,8 @@ class _MatchRun:
             describe(gadget): SearchPlayer(
                 network,
                 gadget,
-                values=critic,
-                depth=self.leaves.depth,
+                values=critic if ranges is None else ranges,
+                depth=self.leaves.depth if ranges is None else None,
                 skip_too_large=self.solver.memory_limit is not None,
                 solver=self.solver,
             )
@@ -252,7 +259,7 @@ class _MatchRun:
             notes.append(
                 "Without luck: the mean return minus the critic's estimate of luck, which has mean 0."
             )
-        entries = 0 if critic is None else critic.num_entries
+        entries = int(ranges is not None) if critic is None else critic.num_entries
         return Played(network.machine.name, played.table, played.wins_are_equal, entries, notes)
 
     def _others(self) -> Callable[[HistoryTree | None], dict[str, MatchPlayer]]:
@@ -315,8 +322,7 @@ def _assemble(
     tree: HistoryTree,
     profile: Policy,
     gadgets: Sequence[Gadget],
-    values: Sequence[ValueFunction],
-    depth: int,
+    lookahead: Lookahead,
     solver: Solver,
 ) -> tuple[list[Policy], str, list[str]]:
     """Assembles both players' policies, one for each gadget.
@@ -329,7 +335,6 @@ def _assemble(
     from jaxgadget.gadgets.gadget import describe
     from jaxgadget.policy.policy import Policy
     from jaxgadget.subgames.nested import nested_search
-    from jaxgadget.subgames.schedule import Lookahead
 
     bracket = tree.payoff_bounds  # exploitabilities are not requested
     searches = [
@@ -337,7 +342,7 @@ def _assemble(
             tree,
             profile,
             gadgets,
-            Lookahead(values, depth=depth),
+            lookahead,
             player=player,
             value=bracket,
             solver=solver,
@@ -348,4 +353,5 @@ def _assemble(
     failures = {lane for result in searches for lane in result.failures}
     players = [searched.lane(lane) for lane in range(len(gadgets)) if lane not in failures]
     reasons = [why for result in searches for why in result.failures.values()]
-    return players, note_unused(searches), reasons
+    unused = note_unused(searches) if lookahead.range_values is None else ""
+    return players, unused, reasons

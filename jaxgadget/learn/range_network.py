@@ -23,6 +23,8 @@ from flax import nnx
 from jax.tree_util import Partial
 
 from jaxgadget.gadgets.ranges import divide
+from jaxgadget.games.game import Game
+from jaxgadget.games.machine import StateMachine
 from jaxgadget.learn.encoding import find_encoding
 from jaxgadget.learn.options import NETWORKS
 from jaxgadget.networks.checkpoints import (
@@ -33,9 +35,17 @@ from jaxgadget.networks.checkpoints import (
     read_description,
     restore_weights,
 )
-from jaxgadget.networks.perceptron import Perceptron, Weights, abstract_weights, count_weights, evaluate
-from jaxgadget.tree.cut import CutSpec, cut
+from jaxgadget.networks.perceptron import (
+    Perceptron,
+    Weights,
+    abstract_weights,
+    count_weights,
+    evaluate,
+    weights_digest,
+)
+from jaxgadget.tree.cut import Cut, CutSpec, cut
 from jaxgadget.tree.history import HistoryTree, check_histories
+from jaxgadget.tree.states import paths_to
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.compilation import compiled
 from jaxgadget.util.digest import digest
@@ -392,7 +402,7 @@ class RangeNetwork:
     Attributes:
       game: name of the game.
       cut: name of the cut of its training.
-      roots: digest of that cut's root histories.
+      roots: digest of that cut's root histories, by their moves.
       shape: its architecture.
       scale: payoff range, the unit of its outputs.
       weights: its parameters.
@@ -416,6 +426,11 @@ class RangeNetwork:
         return f"<RangeNetwork of {self.game} below {self.cut}: {description}>"
 
     @property
+    def fingerprint(self) -> str:
+        """Digest of its weights, by which a resumed match recognises it."""
+        return weights_digest(self.weights)
+
+    @property
     def doubt(self) -> str | None:
         """Reason not to rely on it: its training is not finished or diverged; otherwise None."""
         return _doubt(self.name, self.error, self.scale)
@@ -436,25 +451,41 @@ class RangeNetwork:
         """The network's function at a limit.
 
         Raises:
-          ValueError: if the limit is of another game, or the network is `padded` and the limit of another
-            cut.
+          ValueError: if the limit is of another game, the network is `padded` and the limit of another cut,
+            or it needs infostates' encodings and the tree is too short for them.
         """
-        self.check(limit.tree)
-        if self.shape.network == "padded" and digest(limit.cut.roots) != self.roots:
+        self.check(limit.tree.game)
+        if self.shape.network == "padded" and not self.is_for(limit.cut):
             raise ValueError(
                 f"{self.name!r} is a padded network for the cut {self.cut!r} of {self.game}, not for "
                 f"{limit.cut.name!r}; use that cut, or train a network for this cut or one of infostates"
             )
         states = PublicStates.of(limit, self.shape.network)
+        if states.features[0].shape[-1] != self.shape.features:
+            raise ValueError(
+                f"{self.name!r} is a network of infostates, whose encoding in {self.game} depends on the "
+                f"longest history: expected a tree as deep as in training, not {limit.tree!r}, or a padded "
+                "network"
+            )
         return Partial(_range_values, self.shape, self.weights, states, jnp.float32(self.scale))
 
-    def check(self, tree: HistoryTree) -> None:
-        """Raises ValueError unless the network is for the tree's game."""
-        if tree.game.name != self.game:
+    def is_for(self, where: Cut) -> bool:
+        """True for the cut of the training, in any tree with its roots."""
+        ids = digest(where.roots)  # in networks of version 0.4; these differ in truncated trees
+        return self.roots in (_digest_roots(where), ids)
+
+    def check(self, game: Game) -> None:
+        """Raises ValueError unless the network is for the game."""
+        if game.name != self.game:
             raise ValueError(
-                f"{self.name!r} is a range network for {self.game!r}, not for {tree.game.name!r}; "
+                f"{self.name!r} is a range network for {self.game!r}, not for {game.name!r}; "
                 "train one for this game"
             )
+
+
+def _digest_roots(where: Cut) -> str:
+    """Digest of the moves to a cut's roots."""
+    return digest(paths_to(where.histories, where.roots)[0])
 
 
 def make_network(
@@ -473,7 +504,7 @@ def make_network(
     return RangeNetwork(
         game=tree.game.name,
         cut=limit.cut.name,
-        roots=digest(limit.cut.roots),
+        roots=_digest_roots(limit.cut),
         shape=shape,
         scale=tree.payoff_range,
         weights={} if weights is None else weights,
@@ -481,27 +512,28 @@ def make_network(
 
 
 def load_ranges(
-    folder: str | os.PathLike[str], tree: HistoryTree, where: CutSpec | None = None
+    folder: str | os.PathLike[str], tree: HistoryTree | StateMachine[Any], where: CutSpec | None = None
 ) -> RangeNetwork:
     """Loads a network from a folder of `train_ranges`, with the newest checkpoint's weights.
 
     Args:
       folder: the folder.
-      tree: the game's histories, at least to the cut.
-      where: the expected cut of a `padded` network; by default any.
+      tree: the game's histories, at least to the cut; or its rules, in a game that is not enumerated.
+      where: the expected cut of a `padded` network, which requires histories; by default any.
 
     Raises:
       ValueError: if it is missing, cannot be read, or is for another game or cut.
       ImportError: if orbax is not installed.
     """
-    check_histories(tree)
+    if where is not None or not isinstance(tree, StateMachine):
+        check_histories(tree)
     description = read_description(folder, KIND)
     with parsing(folder, KIND):
         network = _parse(description, os.fspath(folder))
-    network.check(tree)
+    network.check(tree if isinstance(tree, StateMachine) else tree.game)
     if where is not None and network.shape.network == "padded":
-        expected = cut(tree, where)
-        if digest(expected.roots) != network.roots:
+        expected = cut(check_histories(tree), where)
+        if not network.is_for(expected):
             raise ValueError(
                 f"{KIND.label(folder)} is for the cut {network.cut!r}, not for {expected.name!r}; train one "
                 "for this cut"

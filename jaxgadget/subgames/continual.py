@@ -16,10 +16,12 @@ from jaxgadget.gadgets.alternative import ArrayValues, BestResponseValues
 from jaxgadget.gadgets.gadget import Gadget, Perturbed
 from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.policy import Policy
-from jaxgadget.subgames.engine import Subgames
+from jaxgadget.subgames.engine import Subgames, assemble, solve_subgames
 from jaxgadget.subgames.refine import Refinement, refine_subgames
+from jaxgadget.subgames.resolve import resolve_gadgets
 from jaxgadget.tree.cut import CutSpec
 from jaxgadget.tree.forest import build_forest
+from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.lanes import Lanes
 from jaxgadget.values.ranges import RangeValues
@@ -52,6 +54,20 @@ def search_continually(
     Returns:
       The trunk, M × B lanes, and its refinement, with lanes over gadgets, then opponents, then blueprints.
     """
+    trunk, subgames = search_to_limit(profiles, gadgets, opponents, values, limit, player, solver)
+    return trunk, refine_subgames(subgames, solver, value, Stopwatch())
+
+
+def search_to_limit(
+    profiles: Policy,
+    gadgets: Sequence[Gadget],
+    opponents: Opponents,
+    values: RangeValues,
+    limit: CutSpec,
+    player: int,
+    solver: Solver,
+) -> tuple[LimitedTrunk, Subgames]:
+    """The first search of `search_continually`, and the subgames at its limit; arguments are the same."""
     tree = profiles.histories
     trunk = solve_trunk(
         tree,
@@ -61,24 +77,49 @@ def search_continually(
         against=None if len(opponents) == 1 and opponents.adapt else (player, opponents),
         solver=solver.only("algorithm", "iterations", "dtype", "progress"),
     )
-    promised = ArrayValues(-trunk.values[1 - player], "search")
     lanes = Lanes.product(gadgets=len(gadgets), opponents=len(opponents), blueprints=profiles.num_lanes)
     of_trunk = lanes.opponent * profiles.num_lanes + lanes.blueprint
     subgames = Subgames(
         build_forest(tree, trunk.limit.cut),
         player,
         trunk.policy,
-        tuple(_promising(gadget, promised) for gadget in gadgets),
+        promise(gadgets, -trunk.values[1 - player]),
         opponents,
         combinations=dataclasses.replace(lanes, blueprint=of_trunk),
     )
-    return trunk, refine_subgames(subgames, solver, value, Stopwatch())
+    return trunk, subgames
 
 
-def _promising(gadget: Gadget, values: ArrayValues) -> Gadget:
-    """The gadget with the values of the search above, unless it promises other values or none."""
-    if gadget.joint or not isinstance(gadget, Perturbed):
-        return gadget
-    if not isinstance(gadget.alternative, BestResponseValues):
-        return gadget
-    return dataclasses.replace(gadget, alternative=values)
+def promise(gadgets: Sequence[Gadget], values: FloatArray) -> tuple[Gadget, ...]:
+    """The gadgets with the values of the search above, unless they promise other values or none.
+
+    Args:
+      gadgets: the gadgets.
+      values: `[R, L]` the opponent's values of the search above, in the resolving player's utility.
+    """
+    promised = ArrayValues(values, "search")
+    return tuple(
+        dataclasses.replace(gadget, alternative=promised)
+        if isinstance(gadget, Perturbed)
+        and not gadget.joint
+        and isinstance(gadget.alternative, BestResponseValues)
+        else gadget
+        for gadget in gadgets
+    )
+
+
+def solve_below(subgames: Subgames, solver: Solver) -> tuple[Policy, int]:
+    """Solves subgames without measuring the result.
+
+    Returns:
+      The blueprints with the strategies, and the number of subgames with a decision in some lane.
+
+    Raises:
+      ValueError: as `solve_subgames`, or if a subgame overflows.
+    """
+    watch = Stopwatch()
+    resolved = resolve_gadgets(subgames, solver, watch)
+    solutions = solve_subgames(resolved, solver, watch, report=lambda done: None)
+    for why in solutions.failures.values():
+        raise ValueError(why)
+    return assemble(resolved, solutions), int(solutions.has_decision.any(axis=1).sum())

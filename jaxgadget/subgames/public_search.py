@@ -1,17 +1,19 @@
 """Nested search of one player in a game too large to enumerate, with a tree from each public state.
 
-The searches are those of `NestedRun`. At each of its decisions the player enumerates the game from the public
-state down to the next limit; ranges and alternative values are those of its previous search.
+At each of its decisions the player enumerates the game from the public state down to the next limit
+(`DecisionSearches`). With values of ranges at the limit it searches from the game's root, and again below the
+limit (`limit_search.LimitSearches`).
 """
 
 from __future__ import annotations
 
+import abc
 import collections
 import dataclasses
 import itertools
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -31,38 +33,54 @@ from jaxgadget.subgames.schedule import Schedule, SearchLevel
 from jaxgadget.tree.cut import cut_at
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.matching import child_after, first_child
-from jaxgadget.tree.states import enumerate_from, game_from, public_roots, states_at
+from jaxgadget.tree.states import (
+    enumerate_from,
+    game_from,
+    is_from_public_state,
+    paths_to,
+    public_roots,
+    rules_of,
+    states_at,
+)
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 EXPECTED = "expected a game in which both players know when a player acts"
 """Remedy for games whose public states do not determine when a player acts."""
 
+PUBLIC_STATE = "public state"
+"""Name of cuts at public states."""
 
-class PublicSearch(NamedTuple):
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PublicSearch:
     """A completed search from a public state.
 
     Attributes:
-      tree: the game from the public state down to the limit.
+      tree: the game from there, at least down to the limit.
       policy: both players' strategies, one lane, with the searching player's from the search.
-      handover: data for the searches below.
     """
 
     tree: HistoryTree
     policy: Policy
-    handover: Handover
 
     @property
     def num_bytes(self) -> int:
-        """Approximate memory of the tree, and of the payoffs at its limit."""
-        return HISTORY_BYTES * self.tree.num_histories + self.handover.payoffs.nbytes
+        """Approximate memory of the search."""
+        return HISTORY_BYTES * self.tree.num_histories
 
 
-class PublicSearches:
+Search = TypeVar("Search", bound=PublicSearch)
+
+
+class PublicSearches(abc.ABC, Generic[Search]):
     """Searches of one seat, by public state.
 
     Attributes:
+      machine: the rules.
+      player: the searching player.
       count: number of searches run.
-      skipped: number of public states whose search, or a search above it, does not fit into memory.
+      skipped: searches that were omitted, as they, or one above, do not fit into memory: the number of
+        searches on their path, and the public observations.
     """
 
     def __init__(
@@ -71,9 +89,7 @@ class PublicSearches:
         player: int,
         strategy: StateStrategy,
         gadgets: Sequence[Gadget],
-        leaf: Leaf,
         *,
-        depth: int | None,
         solver: Solver,
         memory_limit: int,
         skip_too_large: bool = False,
@@ -85,18 +101,16 @@ class PublicSearches:
           player: the searching player.
           strategy: the blueprint, of both players.
           gadgets: the gadget, in a list.
-          leaf: evaluation at the limit.
-          depth: minimum number of moves of the players down to the limit; None for the end of the game.
           solver: settings of every search.
           memory_limit: maximum memory of a tree in bytes, and of the trees of all cached searches.
           skip_too_large: omit searches that do not fit, and those below them.
         """
         check_machine(machine)
         self.machine, self.player, self.count = machine, player, 0
-        self._strategy, self._gadgets, self._leaf = strategy, tuple(gadgets), leaf
-        self._depth, self._solver, self._memory_limit = depth, solver, memory_limit
-        self._kept: collections.OrderedDict[tuple[int, ...], PublicSearch] = collections.OrderedDict()
-        self._skip_too_large, self.skipped = skip_too_large, set[tuple[int, ...]]()
+        self._strategy, self._gadgets, self._solver = strategy, tuple(gadgets), solver
+        self._memory_limit = memory_limit
+        self._kept: collections.OrderedDict[tuple[int, tuple[int, ...]], Search] = collections.OrderedDict()
+        self._skip_too_large, self.skipped = skip_too_large, set[tuple[int, tuple[int, ...]]]()
 
     def action_probabilities(self, history: Sequence[Move]) -> FloatArray | None:
         """`[A]` probabilities of the player's actions after a history, 0 for illegal ones.
@@ -107,11 +121,11 @@ class PublicSearches:
           ValueError: if the player's decisions are not public, or a search overflows.
           TooLargeError: if the game from a public state to the limit does not fit into memory.
         """
-        search = self._search(history, self._own_decisions(history))
+        search = self._search_for(history)
         if search is None:
             return None
         infosets = search.tree.infosets[self.player]
-        infoset = int(search.tree.infoset[self.player, _find(search.tree, history)])
+        infoset = int(search.tree.infoset[self.player, find_history(search.tree, history)])
         sequences = np.flatnonzero(infosets.infoset == infoset)
         chosen = np.zeros(self.machine.num_actions)
         chosen[infosets.action[sequences]] = search.policy.probabilities[self.player][sequences - 1, 0]
@@ -121,66 +135,113 @@ class PublicSearches:
         """`[A]` the blueprint's probabilities at one state."""
         return np.asarray(self._strategy(state, self.player), np.float64)[:, 0]
 
-    def _own_decisions(self, history: Sequence[Move]) -> list[int]:
-        """Lengths of a history's prefixes after which the player acts, the history itself included."""
-        acts = (actor[0] & ACTOR_BIT[self.player] for actor in actors_along(self.machine, history))
-        return [length for length, acts_here in enumerate(acts) if acts_here]
+    @abc.abstractmethod
+    def _search_for(self, history: Sequence[Move]) -> Search | None:
+        """The search that determines the player's decision after a history; None if it is omitted."""
 
-    def _search(self, history: Sequence[Move], decisions: Sequence[int]) -> PublicSearch | None:
-        """The search at the last of the player's decisions in a history, after those at the others.
+    @abc.abstractmethod
+    def _run(self, above: Search | None, history: Sequence[Move], observed: tuple[int, ...]) -> Search:
+        """Searches from a history's public state, given the search above, if any."""
 
-        None if one of them is omitted.
+    def _search(self, history: Sequence[Move], begins: Sequence[int]) -> Search | None:
+        """The last search on a path, after those above it; None if one of them is omitted.
+
+        Args:
+          history: a history.
+          begins: lengths of its prefixes at which the searches begin.
         """
-        here = history[: decisions[-1]]
+        here = history[: begins[-1]]
         observed = public_observations(self.machine, here)
-        before = history[: decisions[-2]] if len(decisions) > 1 else None
-        if before is not None and public_observations(self.machine, before) == observed:
-            raise ValueError(
-                f"{self.machine.name}: player {self.player} acts after {tuple(before)} and again after "
-                f"{tuple(here)}, in one public state; {EXPECTED}"
-            )
-        if observed in self._kept:
-            self._kept.move_to_end(observed)
-            return self._kept[observed]
-        if observed in self.skipped:
+        key = len(begins), observed
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        if key in self.skipped:
             return None
-        above = self._search(history, decisions[:-1]) if len(decisions) > 1 else None
+        above = self._search(history, begins[:-1]) if len(begins) > 1 else None
         try:
-            search = self._search_below(above, here, observed) if len(decisions) == 1 or above else None
+            search = self._run(above, here, observed) if len(begins) == 1 or above is not None else None
         except TooLargeError:
             if not self._skip_too_large:
                 raise
             search = None
         if search is None:
-            self.skipped.add(observed)
+            self.skipped.add(key)
             return None
         self.count += 1
-        self._kept[observed] = search
+        self._kept[key] = search
         while len(self._kept) > 1 and self._num_bytes() > self._memory_limit:
             self._kept.popitem(last=False)
         return search
 
-    def _search_below(
-        self, above: PublicSearch | None, history: Sequence[Move], observed: tuple[int, ...]
-    ) -> PublicSearch:
-        """The search from a history's public state, given the previous search, if any."""
-        if above is None:
-            budget = Budget(self.machine.name, sys.maxsize, memory=self._memory_limit)
-            public = find_public_state(self.machine, observed, self._strategy, budget=budget)
-            return self._run(public, None)
-        nodes = self._nodes_below(above.tree, history)
-        return self._run(_public_state_at(above, nodes, observed), _Descent(above, nodes))
-
     def _num_bytes(self) -> int:
         return sum(search.num_bytes for search in self._kept.values())
 
-    def _nodes_below(self, tree: HistoryTree, history: Sequence[Move]) -> IntArray:
-        """The nodes of a history's public state."""
-        node = _find(tree, history)
-        assert tree.public is not None
-        return np.flatnonzero(tree.public == tree.public[node])
 
-    def _run(self, public: PublicState, descent: _Descent | None) -> PublicSearch:
+@dataclasses.dataclass(frozen=True, eq=False)
+class DecisionSearch(PublicSearch):
+    """A search from a decision of the player to a later one.
+
+    Attributes:
+      handover: data for the searches below.
+    """
+
+    handover: Handover
+
+    @property
+    def num_bytes(self) -> int:
+        """Approximate memory of the tree, and of the payoffs at its limit."""
+        return super().num_bytes + self.handover.payoffs.nbytes
+
+
+class DecisionSearches(PublicSearches[DecisionSearch]):
+    """Searches from each of the player's decisions, with values of histories at their limits.
+
+    The searches are those of `NestedRun`: ranges and alternative values are those of the previous search.
+    """
+
+    def __init__(self, *settings: Any, leaf: Leaf, depth: int | None, **more: Any):
+        """Stores the settings.
+
+        Args:
+          *settings: as for `PublicSearches`.
+          leaf: evaluation at the limit.
+          depth: minimum number of moves of the players down to the limit; None for the end of the game.
+          **more: as for `PublicSearches`.
+        """
+        super().__init__(*settings, **more)
+        self._leaf, self._depth = leaf, depth
+
+    def _search_for(self, history: Sequence[Move]) -> DecisionSearch | None:
+        """The search at the history."""
+        decisions = self._own_decisions(history)
+        if len(decisions) > 1:
+            before, here = (history[:length] for length in decisions[-2:])
+            if public_observations(self.machine, before) == public_observations(self.machine, here):
+                raise ValueError(
+                    f"{self.machine.name}: player {self.player} acts after {tuple(before)} and again after "
+                    f"{tuple(here)}, in one public state; {EXPECTED}"
+                )
+        return self._search(history, decisions)
+
+    def _own_decisions(self, history: Sequence[Move]) -> list[int]:
+        """Lengths of a history's prefixes after which the player acts, the history itself included."""
+        acts = (actor[0] & ACTOR_BIT[self.player] for actor in actors_along(self.machine, history))
+        return [length for length, acts_here in enumerate(acts) if acts_here]
+
+    def _run(
+        self, above: DecisionSearch | None, history: Sequence[Move], observed: tuple[int, ...]
+    ) -> DecisionSearch:
+        """Searches from a history's public state."""
+        if above is None:
+            budget = Budget(self.machine.name, sys.maxsize, memory=self._memory_limit)
+            public = find_public_state(self.machine, observed, self._strategy, budget=budget)
+            return self._solve(public, None)
+        nodes = nodes_below(above.tree, history)
+        public = public_state_at(above.tree, above.policy, nodes, observed)
+        return self._solve(public, _Descent(above, nodes))
+
+    def _solve(self, public: PublicState, descent: _Descent | None) -> DecisionSearch:
         """Searches from a public state."""
         acts = np.asarray(self.machine.actor(public.state)) & ACTOR_BIT[self.player] > 0
         if not acts.all():
@@ -196,7 +257,7 @@ class PublicSearches:
             history_bytes=HISTORY_BYTES + CELL_BYTES * self._leaf.num_entries**2,
             memory_limit=self._memory_limit,
         )
-        where = cut_at(tree, "public state", public_roots(tree))
+        where = cut_at(tree, PUBLIC_STATE, public_roots(tree))
         level = SearchLevel(where.roots, where.subgame)
         schedule = Schedule(tree, self.player, "own", self._depth, 1, (level,))
         blueprint = policy_of_states(tree, self._strategy, "blueprint")
@@ -205,48 +266,56 @@ class PublicSearches:
         handover = run.search(0, where, above, lambda done: None)
         if run.failures:
             raise ValueError(run.failures[0])
-        return PublicSearch(tree, run.assembled, handover)
+        return DecisionSearch(tree, run.assembled, handover)
 
 
-def _find(tree: HistoryTree, history: Sequence[Move]) -> int:
-    """The node of a history in the tree from a public state; `history` starts at the game's root."""
-    game = game_from(tree)
-    public = game.public
+def find_history(tree: HistoryTree, history: Sequence[Move]) -> int:
+    """The node of a history, given from the game's root, in a tree of the game or from a public state."""
+    machine = rules_of(tree)
     moves = np.full((len(history), 3), -1)
-    for number, (move, actor) in enumerate(zip(history, actors_along(public.machine, history), strict=False)):
+    for number, (move, actor) in enumerate(zip(history, actors_along(machine, history), strict=False)):
         moves[number] = moves_of(move, actor)[:, 0]
-    fits = public.length <= len(history)
-    for number in range(min(len(history), len(public.moves))):
-        same = (public.moves[number] == moves[number, :, None]).all(axis=0)
-        fits &= same | (number >= public.length)
-    (drawn,) = np.flatnonzero(fits)
-    node = int(public_roots(tree)[drawn])
-    for move in moves[public.length[drawn] :]:
+    node, begin = 0, 0
+    if is_from_public_state(tree):
+        public = game_from(tree).public
+        fits = public.length <= len(history)
+        for number in range(min(len(history), len(public.moves))):
+            same = (public.moves[number] == moves[number, :, None]).all(axis=0)
+            fits &= same | (number >= public.length)
+        (drawn,) = np.flatnonzero(fits)
+        node, begin = int(public_roots(tree)[drawn]), public.length[drawn]
+    for move in moves[begin:]:
         node = int(child_after(tree, np.array([node]), move[:, None])[0])
     return node
 
 
-def _paths(tree: HistoryTree, nodes: IntArray) -> tuple[IntArray, IntArray]:
-    """`[D, 3, H]` moves from a public state to nodes, padded with -1, and `[H]` their first histories."""
-    roots, moves = public_roots(tree), list[IntArray]()
-    while (below := nodes > roots[-1]).any():
-        moves.append(np.where(below, tree.action[:, nodes], -1))
-        nodes = np.where(below, tree.parent[nodes], nodes)
-    stacked = np.stack(moves[::-1]) if moves else np.zeros((0, 3, len(nodes)), np.int16)
-    return stacked.astype(np.int16), np.searchsorted(roots, nodes)
+def nodes_below(tree: HistoryTree, history: Sequence[Move]) -> IntArray:
+    """The nodes of a history's public state."""
+    assert tree.public is not None
+    return np.flatnonzero(tree.public == tree.public[find_history(tree, history)])
 
 
-def _public_state_at(above: PublicSearch, nodes: IntArray, observations: tuple[int, ...]) -> PublicState:
-    """The public state of some nodes of a search's tree, which are consistent with the observations."""
-    tree, public = above.tree, game_from(above.tree).public
-    path, number = _paths(tree, nodes)
-    moves = np.concatenate([public.moves[..., number], path])
+def public_state_at(
+    tree: HistoryTree, policy: Policy, nodes: IntArray, observations: tuple[int, ...]
+) -> PublicState:
+    """The public state that consists of some nodes of a tree, with both players' reach under a policy.
+
+    Args:
+      tree: a tree of the game, or from a public state.
+      policy: a policy of this tree, with one lane.
+      nodes: the nodes.
+      observations: the public observations that lead to them.
+    """
+    moves, begin = paths_to(tree, nodes)
+    if is_from_public_state(tree):
+        above = game_from(tree).public.moves[..., np.searchsorted(public_roots(tree), begin)]
+        moves = np.concatenate([above, moves])
     is_move = moves.max(axis=1) >= 0
     order = np.argsort(~is_move, axis=0, kind="stable")  # padding comes last
     sequence = tree.sequence[:, nodes]
-    reach = [above.policy.reach(player)[sequence[player], 0] for player in (0, 1)]
+    reach = [policy.reach(player)[sequence[player], 0] for player in (0, 1)]
     return PublicState(
-        machine=public.machine,
+        machine=rules_of(tree),
         observations=observations,
         state=states_at(tree, nodes)[1],
         moves=np.take_along_axis(moves, order[:, None], axis=0),
@@ -261,7 +330,7 @@ def _public_state_at(above: PublicSearch, nodes: IntArray, observations: tuple[i
 class _Descent(NamedTuple):
     """A search, and the nodes of its tree at which the next search begins."""
 
-    above: PublicSearch
+    above: DecisionSearch
     nodes: IntArray
 
     def handover(self, blueprint: Policy) -> Handover:

@@ -11,24 +11,30 @@ from jaxgadget.core.regret import Rule
 from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.gadgets.capabilities import check_capabilities
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.games.machine import StateStrategy
+from jaxgadget.games.machine import StateMachine, StateStrategy
+from jaxgadget.opponents.opponent import Opponent, list_opponents
 from jaxgadget.policy.identity import identity, player_identity
 from jaxgadget.policy.player import PolicyPlayer
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.policy.positions import StatePositions
 from jaxgadget.policy.states import check_strategy, is_strategy
-from jaxgadget.subgames.leaves import GameEnd, HistoryLeaf, Leaf, history_leaves
+from jaxgadget.subgames.continual import search_to_limit, solve_below
+from jaxgadget.subgames.leaves import GameEnd, HistoryLeaf, history_leaves
+from jaxgadget.subgames.limit_search import LimitSearches
 from jaxgadget.subgames.limits import check_depth
 from jaxgadget.subgames.lookahead import SEARCH
 from jaxgadget.subgames.nested import ITERATIONS
 from jaxgadget.subgames.nested_run import Handover, NestedRun
-from jaxgadget.subgames.public_search import PublicSearches
+from jaxgadget.subgames.public_search import DecisionSearches, PublicSearches
 from jaxgadget.subgames.refine import list_gadgets
-from jaxgadget.subgames.schedule import decision_above, decisions_before, make_schedule
+from jaxgadget.subgames.schedule import Lookahead, decision_above, decisions_before, make_schedule
+from jaxgadget.tree.cut import CutSpec
 from jaxgadget.tree.history import HistoryTree, check_whole
+from jaxgadget.tree.tree import Tree
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.memory import host_memory
 from jaxgadget.values.histories import ValueFunction
+from jaxgadget.values.ranges import RangeValues, check_lanes, warn_of_doubts
 
 
 class _Seat(NamedTuple):
@@ -45,12 +51,26 @@ class _Seat(NamedTuple):
     handover: list[Handover | None]
 
 
+class _RangedSeat(NamedTuple):
+    """Finished searches of one seat with values of ranges.
+
+    Attributes:
+      policy: the assembled policy.
+      searches: number of searches.
+    """
+
+    policy: Policy
+    searches: int
+
+
 class SearchPlayer:
     """Nested search as a `Player` of a tree, or as a `StatePlayer` of a game that is not enumerated.
 
-    In a tree, the searches for all pending games of a step form one batch. In a `StateMachine`, the player
-    enumerates the game from each public state of its decisions down to the limit (`PublicSearches`), so that
-    memory does not grow with the game; results are those in a tree.
+    In a tree, the searches for all pending games of a step form one batch; with values of ranges, all
+    subgames below the limit do. In a `StateMachine`, the player enumerates the game from each public state of
+    its decisions down to the limit (`DecisionSearches`), or, with values of ranges, the game above the limit
+    and that below the public state reached there (`LimitSearches`), so that memory does not grow with the
+    game; results are those in a tree.
 
     Searches are those of `nested_search`, after the searches above them. They are cached: each subgame is
     searched once, however many matches reach it. A search is a function of the public history up to rounding
@@ -63,8 +83,9 @@ class SearchPlayer:
         blueprint: PolicyLike | StateStrategy,
         gadget: Gadget,
         *,
-        values: ValueFunction | None = None,
+        values: ValueFunction | RangeValues | None = None,
         depth: int | None = None,
+        limit: CutSpec | None = None,
         tree: HistoryTree | None = None,
         skip_too_large: bool = False,
         solver: Solver | None = None,
@@ -78,8 +99,12 @@ class SearchPlayer:
             With a tree, anything that `as_policy` accepts; in games without one a strategy of states, such as
             a network, or a function of states and a player.
           gadget: gadget of every search but the first, as in `nested_search`.
-          values: values at the limit. In games without a tree, None for searches to the end of the game.
-          depth: D, minimum number of moves of the players down to the limit, by default 1.
+          values: values at the limit, of histories or of ranges. In games without a tree, None for searches
+            to the end of the game.
+          depth: D, minimum number of moves of the players down to the limit, by default 1; only for values of
+            histories.
+          limit: for values of ranges, the cut at which they apply, by name in games without a tree; by
+            default the network's.
           tree: the blueprint's tree; required unless the blueprint has one or is a strategy of states.
           skip_too_large: in games without a tree, play the blueprint where a search does not fit into the
             solver's `memory_limit`, which is then required, and at all later decisions of such a game. By
@@ -92,10 +117,14 @@ class SearchPlayer:
         Raises:
           ValueError: for bad arguments.
         """
-        if depth is not None and values is None:
+        lookahead = Lookahead(values, depth, limit)  # checks the combination
+        self._ranged, self._limit = lookahead.range_values, lookahead.cut
+        if self._ranged is not None:
+            warn_of_doubts([self._ranged])
+            check_lanes(self._ranged, 1)
+        if limit is not None and self._ranged is None:
             raise ValueError(
-                f"depth={depth!r} without values: searches extend to the end of the game; expected values at "
-                "the limit, or no depth"
+                f"limit={limit!r} with values={values!r}: cuts are for values of ranges; use depth"
             )
         self.blueprint: Any = blueprint
         if not is_strategy(blueprint):
@@ -119,10 +148,12 @@ class SearchPlayer:
             )
         self._skip_too_large = skip_too_large
         self._seats: dict[int, _Seat] = {}
-        self._public: dict[int, PublicSearches] = {}
+        self._ranged_seats: dict[int, _RangedSeat] = {}
+        self._public: dict[int, PublicSearches[Any]] = {}
 
     def __repr__(self) -> str:
-        count = {player: self.searches(player) for player in sorted(self._seats | self._public)}
+        seats = sorted(self._seats | self._ranged_seats | self._public)
+        count = {player: self.searches(player) for player in seats}
         return f"<SearchPlayer with {self.gadgets[0].name}: subgames searched by seat {count}>"
 
     @property
@@ -137,7 +168,11 @@ class SearchPlayer:
             "blueprint": player_identity("blueprint", self.blueprint),
             "gadget": identity(self.gadgets[0]),
             "values": None if self.values is None else player_identity("values", self.values),
-            "depth": self.depth,
+            **(
+                {"depth": self.depth}
+                if self._ranged is None
+                else {"limit": player_identity("limit", self._limit)}
+            ),
             "algorithm": repr(solver.rule),
             "iterations": solver.num_iterations,
             "dtype": str(solver.precision),
@@ -147,6 +182,7 @@ class SearchPlayer:
     def restart(self) -> None:
         """Discards the searches in a tree, whose last bits depend on the games of their batch."""
         self._seats.clear()
+        self._ranged_seats.clear()
 
     def skipped(self, player: int) -> int:
         """Number of public states at which a seat played the blueprint because of the memory limit."""
@@ -154,9 +190,10 @@ class SearchPlayer:
 
     def searches(self, player: int) -> int:
         """Number of subgames searched in one seat; of public states in games without a tree."""
-        seat, public = self._seats.get(player), self._public.get(player)
+        seat, ranged = self._seats.get(player), self._ranged_seats.get(player)
         in_tree = 0 if seat is None else sum(int(level.sum()) for level in seat.searched)
-        return in_tree + (0 if public is None else public.count)
+        in_tree += 0 if ranged is None else ranged.searches
+        return in_tree + (self._public[player].count if player in self._public else 0)
 
     def action_probabilities(self, tree: HistoryTree, player: int, histories: IntArray) -> FloatArray:
         """Action probabilities at some histories, after the searches that they require; see `Player`.
@@ -166,20 +203,23 @@ class SearchPlayer:
             `nested_search`.
         """
         check_whole(tree)
+        if self._ranged is not None:
+            policy = self._policy_in(tree, player, self._ranged)
+            return PolicyPlayer(policy).action_probabilities(tree, player, histories)
         if player not in self._seats:
             blueprint = _check_lane(as_policy(self.blueprint, tree, name="blueprint"))
             if self.values is None:
                 raise ValueError(
                     "values=None: expected values at the limit, which searches in a tree require"
                 )
-            (leaf,) = history_leaves(self.values, blueprint)
+            values: Any = self.values
+            (leaf,) = history_leaves(values, blueprint)
             schedule = make_schedule(tree, player, self.depth)
             run = NestedRun(schedule, leaf, blueprint, self.gadgets, solver=self._solver)
             missing = [np.zeros(level.num_subgames, np.bool_) for level in schedule.levels]
             self._seats[player] = _Seat(run, missing, [None] * len(missing))
         seat = self._seats[player]
-        if seat.run.tree is not tree:
-            raise ValueError("tree: this SearchPlayer plays in another tree of the game; create one for each")
+        _check_same(tree, seat.run.tree)
         number = decisions_before(tree, player, histories)
         for level in np.unique(number).tolist():
             _search(tree, seat, level, histories[number == level])
@@ -194,18 +234,7 @@ class SearchPlayer:
         """
         machine = games.machine
         if player not in self._public:
-            leaf, limit = self._state_leaf(), self._solver.memory_limit
-            self._public[player] = PublicSearches(
-                machine,
-                player,
-                check_strategy(self.blueprint, machine),
-                self.gadgets,
-                leaf,
-                depth=self.depth if leaf.ends_lookahead else None,
-                solver=self._solver,
-                memory_limit=host_memory() or sys.maxsize if limit is None else limit,
-                skip_too_large=self._skip_too_large,
-            )
+            self._public[player] = self._make_public(machine, player)
         searches = self._public[player]
         if searches.machine.name != machine.name:
             raise ValueError(
@@ -219,9 +248,48 @@ class SearchPlayer:
             rows.append(probabilities)
         return np.stack(rows)
 
-    def _state_leaf(self) -> Leaf:
-        """Evaluation at the limit in games without a tree."""
-        return GameEnd() if self.values is None else HistoryLeaf(self.values)
+    def _policy_in(self, tree: HistoryTree, player: int, values: RangeValues) -> Policy:
+        """Searches the whole tree for a seat, with values of ranges at the limit; cached."""
+        if player not in self._ranged_seats:
+            blueprint = _check_lane(as_policy(self.blueprint, tree, name="blueprint"))
+            adaptive = list_opponents(Opponent(), tree, name="opponent")
+            assert self._limit is not None
+            _, subgames = search_to_limit(
+                blueprint, self.gadgets, adaptive, values, self._limit, player, self._solver
+            )
+            policy, solved = solve_below(subgames, self._solver)
+            self._ranged_seats[player] = _RangedSeat(policy, 1 + solved)
+        policy = self._ranged_seats[player].policy
+        _check_same(tree, policy.tree)
+        return policy
+
+    def _make_public(self, machine: StateMachine[Any], player: int) -> PublicSearches[Any]:
+        """The searches of a seat in a game without a tree."""
+        settings = machine, player, check_strategy(self.blueprint, machine), self.gadgets
+        limit = self._solver.memory_limit
+        more: dict[str, Any] = {
+            "solver": self._solver,
+            "memory_limit": host_memory() or sys.maxsize if limit is None else limit,
+            "skip_too_large": self._skip_too_large,
+        }
+        if self._ranged is not None:
+            if not isinstance(self._limit, str):
+                raise ValueError(
+                    f"limit={self._limit!r}: expected the name of a cut, such as 'depth:2', in games without "
+                    "a tree"
+                )
+            return LimitSearches(*settings, values=self._ranged, limit=self._limit, **more)
+        values: Any = self.values
+        leaf = GameEnd() if values is None else HistoryLeaf(values)
+        return DecisionSearches(
+            *settings, leaf=leaf, depth=self.depth if leaf.ends_lookahead else None, **more
+        )
+
+
+def _check_same(tree: HistoryTree, own: Tree) -> None:
+    """Raises ValueError unless a tree is that of the previous searches."""
+    if own is not tree:
+        raise ValueError("tree: this SearchPlayer plays in another tree of the game; create one for each")
 
 
 def _check_lane(blueprint: Policy) -> Policy:

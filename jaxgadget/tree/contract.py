@@ -158,10 +158,9 @@ def check_leaves(
     infostate: IntArray,
     infoset: IntArray,
     leaves: IntArray,
-    depth: int | None,
     describe: Describe,
 ) -> None:
-    """Checks that no infoset lies on both sides of the depth limit of a truncated tree."""
+    """Checks that no infoset lies on both sides of the limit of a truncated tree."""
     acts = leaves[(actor[leaves] & ACTOR_BIT[player]) > 0]
     if len(acts) == 0:
         return
@@ -171,8 +170,8 @@ def check_leaves(
         h = int(acts[np.argmax(crosses)])
         other = int(above[np.argmax(infostate[above] == infostate[h])])
         raise ValueError(
-            f"{game}: depth={depth} crosses an infoset of player {player}: history {describe(h)} is at the "
-            f"limit and {describe(other)}, in the same infoset, above; choose another depth"
+            f"{game}: the limit crosses an infoset of player {player}: history {describe(h)} is at the "
+            f"limit and {describe(other)}, in the same infoset, above; choose another depth or cut"
         )
 
 

@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.core.components import connected_components
-from jaxgadget.games.game import SIMULTANEOUS, TERMINAL, dense_ids
+from jaxgadget.games.cuts import cut_rule, name_cuts
+from jaxgadget.games.game import TERMINAL, dense_ids
 from jaxgadget.tree.history import HistoryTree, check_histories
 from jaxgadget.tree.public import check_tree
 from jaxgadget.tree.tree import Tree
-from jaxgadget.util.arguments import function_name, read_whole_number
+from jaxgadget.util.arguments import function_name
 from jaxgadget.util.arrays import BoolArray, IntArray
 
 CutSpec: TypeAlias = "str | Cut | Sequence[int] | IntArray | Callable[[Any], BoolArray | IntArray]"
@@ -119,7 +120,8 @@ def cut(tree: Tree, spec: CutSpec) -> Cut:
     if len(roots) == 0:
         raise ValueError(
             f"cut {name!r} of {tree.game.name} has no roots; expected a depth below "
-            f"{int(tree.num_moves.max())}, which counts players' moves and not chance's, or {_names(tree)}"
+            f"{int(tree.num_moves.max())}, which counts players' moves and not chance's, or "
+            f"{name_cuts(tree.game)}"
         )
     return cut_at(tree, name, roots)
 
@@ -163,26 +165,9 @@ def kept_subgames(tree: Tree, name: str, roots: IntArray) -> Cut:
     return _close(tree, name, roots)
 
 
-def _names(tree: Tree) -> str:
-    names = ", ".join(repr(name) for name in tree.game.cuts())
-    none = "in Python, a predicate (the game has no named cuts)"
-    return f"one of the game's cuts ({names})" if names else none
-
-
 def _find_roots(tree: Tree, spec: CutSpec) -> tuple[str, IntArray]:
     if isinstance(spec, str):
-        depth = read_whole_number(spec.removeprefix("depth:")) if spec.startswith("depth:") else None
-        named = tree.game.cuts()
-        if depth is not None and depth >= 0:
-            return spec, _depth_roots(tree, depth)
-        if spec == "chance" and spec not in named:
-            return spec, _chance_roots(tree)
-        if spec not in named:
-            raise ValueError(
-                f"cut={spec!r} is unknown for {tree.game.name}; expected 'depth:D' with a whole number D "
-                f">= 0, 'chance', or {_names(tree)}"
-            )
-        return spec, _listed(tree, spec, np.asarray(named[spec](tree)))
+        return spec, _listed(tree, spec, np.asarray(cut_rule(tree.game, spec)(tree)))
     if isinstance(spec, Sequence | np.ndarray):
         return "nodes", _listed(tree, "nodes", np.asarray(spec))
     if not callable(spec):
@@ -202,16 +187,6 @@ def _listed(tree: Tree, name: str, roots: npt.NDArray[Any]) -> IntArray:
     if roots.size and not (0 <= roots.min() and roots.max() < len(tree.parent)):
         raise ValueError(f"cut {name!r} returned histories or nodes outside 0 … {len(tree.parent) - 1}")
     return np.unique(roots.astype(np.int64))
-
-
-def _depth_roots(tree: Tree, depth: int) -> IntArray:
-    """Player decisions after `depth` moves of the players."""
-    return np.nonzero(((tree.actor & SIMULTANEOUS) > 0) & (tree.num_moves == depth))[0]
-
-
-def _chance_roots(tree: Tree) -> IntArray:
-    """Player decisions right after a chance outcome that follows a move of a player."""
-    return np.nonzero((tree.action[2] >= 0) & (tree.num_moves > 0) & ((tree.actor & SIMULTANEOUS) > 0))[0]
 
 
 def _close(tree: Tree, name: str, roots: IntArray) -> Cut:

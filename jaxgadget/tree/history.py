@@ -11,12 +11,13 @@ import functools
 import itertools
 import operator
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.core.host import Entries, HostTreeplex, Rounding, doubled_size, merge_entries, rounded_size
+from jaxgadget.games.cuts import cut_rule
 from jaxgadget.games.game import (
     ACTOR_BIT,
     DEFAULT_MAX_HISTORIES,
@@ -24,6 +25,7 @@ from jaxgadget.games.game import (
     SIMULTANEOUS,
     TERMINAL,
     Budget,
+    CutRule,
     Game,
     HistoryLevel,
     Move,
@@ -309,13 +311,15 @@ def enumerate_game(
     max_histories: int = DEFAULT_MAX_HISTORIES,
     depth: int | None = None,
     leaves_of: int | None = None,
+    limit: str | None = None,
     memory_limit: int | None = None,
     progress: bool | None = None,
 ) -> HistoryTree:
-    """Enumerates all histories of a game, or those down to a depth limit.
+    """Enumerates all histories of a game, or those down to a limit.
 
-    With `depth` the leaves are the roots of the cut `depth:D`. Histories below them are not enumerated,
-    except by games whose generator `levels` ignores the masks sent to it, such as an `Abstraction`.
+    With `depth` the leaves are the roots of the cut `depth:D`, with `limit` those of another cut. Histories
+    below them are not enumerated, except by games whose generator `levels` ignores the masks sent to it, such
+    as an `Abstraction`.
 
     Args:
       game: the game, from `jaxgadget.load` or user-defined.
@@ -323,6 +327,7 @@ def enumerate_game(
       depth: number of players' moves above the leaves, which are the next decisions, past any chance; a
         simultaneous move counts once. None for the whole game.
       leaves_of: leaves are the next decisions of this player; by default of either player.
+      limit: a cut by name, as for `jaxgadget.cut`, whose roots are the leaves; in place of `depth`.
       memory_limit: maximum number of bytes of the histories; by default the host's available memory.
       progress: the number of histories after two seconds, or a line a minute in a log; by default only on a
         terminal or in a notebook.
@@ -338,7 +343,7 @@ def enumerate_game(
     each = getattr(game, "history_bytes", HISTORY_BYTES)
     with progress_bar(f"enumerating {game.name}", None, progress) as report:
         budget = Budget(game.name, max_histories, history_bytes=each, memory=memory_limit, report=report)
-        levels, leaves = _generate(game, budget, depth, leaves_of)
+        levels, leaves = _generate(game, budget, _find_limit(game, depth, leaves_of, limit))
     sizes = [len(level.parent) for level in levels]
     offset = np.append(0, np.cumsum(sizes))
     parent = _join(levels, "parent") + np.repeat(np.append(0, offset[:-2]), sizes)
@@ -347,16 +352,14 @@ def enumerate_game(
     describe = functools.partial(moves_to, parent, action)
     contract.check_moves(game.name, offset, parent, actor, action, describe)
     own_chance = _join(levels, "chance")
-    contract.check_chance(game.name, parent, actor, action, own_chance, describe)
+    decides = _without(actor, leaves)
+    contract.check_chance(game.name, parent, decides, action, own_chance, describe)
     constant, payoff = contract.zero_sum(game.name, actor, _join(levels, "returns"), describe)
     num_moves, chance = _accumulate(offset, parent, action, own_chance)
-    decides = _without(actor, leaves)
     infosets, infoset, sequence = _find_infosets(offset, parent, decides, action, infostate)
     for player in (0, 1):
         contract.check_infostates(game.name, player, infostate[player], sequence[player], public, describe)
-        contract.check_leaves(
-            game.name, player, actor, infostate[player], infoset[player], leaves, depth, describe
-        )
+        contract.check_leaves(game.name, player, actor, infostate[player], infoset[player], leaves, describe)
     num_actions = (infosets[0].num_actions, infosets[1].num_actions)
     contract.check_children(game.name, decides, parent, infoset, num_actions, describe)
     return HistoryTree(
@@ -378,28 +381,75 @@ def enumerate_game(
     )
 
 
-def _generate(
-    game: Game, budget: Budget, depth: int | None, leaves_of: int | None
-) -> tuple[list[HistoryLevel], IntArray]:
-    """The levels of a game down to a depth limit, and its leaves."""
-    if depth is None:
+class _Limit(Protocol):
+    """Finds the leaves of a truncated tree, level by level."""
+
+    def __call__(self, level: HistoryLevel, num_moves: IntArray) -> BoolArray:
+        """`[n]` mask of the leaves of the next level, given the number of the players' moves to each."""
+        ...
+
+
+def _generate(game: Game, budget: Budget, limit: _Limit | None) -> tuple[list[HistoryLevel], IntArray]:
+    """The levels of a game down to a limit, and its leaves."""
+    if limit is None:
         return list(game.levels(budget)), np.zeros(0, np.int64)
-    _check_depth(depth)
-    acting = SIMULTANEOUS if leaves_of is None else ACTOR_BIT[check_player(leaves_of)]
     levels: list[HistoryLevel] = []
     leaf: list[BoolArray] = []
-    # Masks over the rows of the game's own previous level; at first of the root's parent.
+    # Masks over the rows of the game's own previous level, at first of the root's parent.
     expand, new_row, moves = np.ones(1, np.bool_), np.zeros(1, np.int64), np.zeros(1, np.int64)
     generated = iter(game.levels(budget))
     level = next(generated, None)
     while level is not None and (inside := expand[level.parent]).any():
-        moves = moves[level.parent] + ((level.action[0] >= 0) | (level.action[1] >= 0))
-        at_limit = inside & ((level.actor & acting) > 0) & (moves >= depth)
-        levels.append(level.take(inside, new_row))
-        leaf.append(at_limit[inside])
-        expand, new_row = inside & ~at_limit & (level.actor != TERMINAL), np.cumsum(inside) - 1
+        taken = level.take(inside, new_row)
+        moves = moves[taken.parent] + ((taken.action[0] >= 0) | (taken.action[1] >= 0))
+        at_limit = limit(taken, moves)
+        levels.append(taken)
+        leaf.append(at_limit)
+        expand, new_row = inside, np.cumsum(inside) - 1
+        expand[inside] = ~at_limit & (taken.actor != TERMINAL)
         level = next_level(generated, expand) if expand.any() else None
     return levels, np.nonzero(np.concatenate(leaf))[0]
+
+
+def _find_limit(game: Game, depth: int | None, leaves_of: int | None, limit: str | None) -> _Limit | None:
+    """The limit of a tree; None for the whole game."""
+    if limit is not None:
+        if depth is not None:
+            raise ValueError(f"limit={limit!r} cannot be combined with depth={depth!r}; expected one of them")
+        return _AtCut(cut_rule(game, limit))
+    if depth is None:
+        return None
+    _check_depth(depth)
+    acting = SIMULTANEOUS if leaves_of is None else ACTOR_BIT[check_player(leaves_of)]
+    return lambda level, num_moves: ((level.actor & acting) > 0) & (num_moves >= depth)
+
+
+class _Histories(NamedTuple):
+    """Histories down to a level, as a `CutView`."""
+
+    parent: IntArray
+    actor: IntArray
+    action: IntArray
+    num_moves: IntArray
+
+
+class _AtCut:
+    """A limit at the roots of a cut, whose rule sees all histories down to the level."""
+
+    def __init__(self, rule: CutRule):
+        """Begins above the root."""
+        self._rule = rule
+        self._seen: _Histories | None = None
+        self._first = 0  # first history of the last level
+
+    def __call__(self, level: HistoryLevel, num_moves: IntArray) -> BoolArray:
+        """The roots of the cut in the next level."""
+        seen = _Histories(level.parent + self._first, level.actor, level.action, num_moves)
+        if self._seen is not None:
+            pairs = zip(self._seen, seen, strict=True)
+            seen = _Histories(*(np.concatenate(pair, axis=-1) for pair in pairs))
+        self._seen, self._first = seen, len(seen.parent) - len(num_moves)
+        return np.asarray(self._rule(seen))[self._first :]
 
 
 def _check_depth(depth: object) -> None:

@@ -73,6 +73,21 @@ def game_from(tree: HistoryTree) -> PublicStateGame:
     return tree.game
 
 
+def rules_of(tree: HistoryTree) -> StateMachine[Any]:
+    """The rules of a tree of a `StateMachine`, whole, truncated, or from a public state.
+
+    Raises:
+      ValueError: if the game is not a `StateMachine`.
+    """
+    game = tree.game.public.machine if isinstance(tree.game, PublicStateGame) else tree.game
+    if not isinstance(game, StateMachine):
+        raise ValueError(
+            f"tree={tree!r}: expected a tree of a StateMachine, such as Goofspiel; {game.name} has no rules "
+            "over arrays"
+        )
+    return game
+
+
 def states_at(tree: HistoryTree, histories: IntArray) -> tuple[StateMachine[Any], Any]:
     """The rules of a tree, and the states at some of its histories.
 
@@ -83,26 +98,39 @@ def states_at(tree: HistoryTree, histories: IntArray) -> tuple[StateMachine[Any]
     Raises:
       ValueError: if the game is not a `StateMachine`.
     """
-    game, path = tree.game, [np.asarray(histories)]
-    is_below = isinstance(game, PublicStateGame)
-    if not isinstance(game, PublicStateGame | StateMachine):
-        raise ValueError(
-            f"tree={tree!r}: expected a tree of a StateMachine, such as Goofspiel; {game.name} has no rules "
-            "over arrays"
-        )
-    level = 1 + game.num_moves if is_below else 0
+    machine, game, path = rules_of(tree), tree.game, [np.asarray(histories)]
+    level = 1 + game.num_moves if isinstance(game, PublicStateGame) else 0
     begin, end = tree.level_offset[level : level + 2].tolist()
     if path[0].min(initial=begin) < begin:
         raise ValueError("histories: expected histories at or below the public state")
     while (path[-1] >= end).any():
         path.append(np.where(path[-1] >= end, tree.parent[path[-1]], path[-1]))
     root = path[-1] - begin
-    if is_below:
-        machine, state = game.public.machine, take_states(game.public.state, root // game.num_choices)
+    if isinstance(game, PublicStateGame):
+        state = take_states(game.public.state, root // game.num_choices)
     else:
-        machine, state = game, game.start(len(root), np)
+        state = machine.start(len(root), np)
     for above, below in zip(path[:0:-1], path[-2::-1], strict=True):
         moved = above != below
         after, _ = machine.step(state, tree.action[:, below])
         state = type(state)(*(np.where(moved, new, old) for new, old in zip(after, state, strict=True)))
     return machine, state
+
+
+def paths_to(tree: HistoryTree, histories: IntArray) -> tuple[IntArray, IntArray]:
+    """Moves to histories from the game's root, or from the public state at which the tree begins.
+
+    Args:
+      tree: the tree, whole, truncated, or from `enumerate_from`.
+      histories: `[H]` histories; from a public state, at it or below.
+
+    Returns:
+      `[D, 3, H]` the moves, preceded by -1 for shorter paths; and `[H]` the histories where the paths begin.
+    """
+    begins = public_roots(tree) if is_from_public_state(tree) else np.zeros(1, np.int64)
+    nodes, moves = np.asarray(histories), list[IntArray]()
+    while (below := nodes > begins[-1]).any():
+        moves.append(np.where(below, tree.action[:, nodes], -1))
+        nodes = np.where(below, tree.parent[nodes], nodes)
+    stacked = np.stack(moves[::-1]) if moves else np.zeros((0, 3, len(nodes)), np.int16)
+    return stacked.astype(np.int16), nodes

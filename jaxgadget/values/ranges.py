@@ -103,8 +103,9 @@ class RangeValues(Protocol):
 
     Optional attributes: `num_lanes` = L, if the object supports only this number of lanes; `linear` = True,
     if each player's values are a fixed matrix times the other's range, so that the depth-limited game is a
-    matrix game with a certified gap (this is not checked: otherwise the gap is meaningless); `doubt`, a
-    sentence with a reason not to rely on the values, or None.
+    matrix game with a certified gap (this is not checked: otherwise the gap is meaningless); `reads_below` =
+    True, if the function needs the histories below the limit, which searches from public states then
+    enumerate, too; `doubt`, a sentence with a reason not to rely on the values, or None.
     """
 
     def __call__(self, limit: Limit) -> RangeFunction:
@@ -269,6 +270,7 @@ class ResolvedValues:
 
     iterations: int | tuple[int, ...]
     algorithm: str | Rule = "cfr+"
+    reads_below: ClassVar[bool] = True
 
     @property
     def num_lanes(self) -> int | None:

@@ -11,7 +11,10 @@ import pytest
 
 import jaxgadget as jg
 from jaxgadget.learn import range_training
+from jaxgadget.subgames import limit_search
+from jaxgadget.tree import history, states
 from tests.cli.commands import changed, record, run
+from tests.policy.test_network import make, write
 
 pytestmark = pytest.mark.slow
 
@@ -103,6 +106,52 @@ def test_nested_with_its_values(trained: Trained, tmp_path: pathlib.Path) -> Non
     text = re.sub(r"\s+", " ", run(*NESTED, "--leaf", f"values:{out}").stdout)
     assert "from the root to the limit and again in every public state there, 20 iterations each" in text
     assert "values at the limit took" not in text and "nan" not in text.lower().replace("cnan", "")
+
+
+MATCH = (
+    "match",
+    "kuhn_poker",
+    "--iterations",
+    5,
+    "--matches",
+    10,
+    "--gadget",
+    "resolving",
+    "--prior",
+    "none",
+)
+
+
+def test_matches_with_its_values_in_a_tree_and_without(
+    trained: Trained, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaf, network = ("--leaf", f"values:{trained[0]}"), ("--blueprint", f"file:{tmp_path / 'policy'}")
+    write(tmp_path / "policy", make("kuhn_poker"))
+    write(tmp_path / "other", make("leduc_poker"))
+    in_tree = record(run(*MATCH, "--blueprint", "uniform", *leaf, "--json", "-"))
+    assert (in_tree["depth"], in_tree["k"]) == (None, 1)
+    assert {row["row"] for row in in_tree["rows"]} == {"resolving", "blueprint"}
+    limits = list[str | None]()
+    enumerate_whole = history.enumerate_game
+    for module in (limit_search, states):
+        monkeypatch.setattr(
+            module,
+            "enumerate_game",
+            lambda game, **how: (limits.append(how.get("limit", game.name)), enumerate_whole(game, **how))[1],
+        )
+    played = run(*MATCH, *network, *leaf, "--checkpoint", tmp_path / "played")
+    assert played.exit_code == 0 and "public states were searched" in " ".join(played.stdout.split())
+    assert "depth:2" in limits and all(limit == "depth:2" or " after [" in str(limit) for limit in limits)
+    for arguments, message in (
+        ((*MATCH, *network, *leaf, "--depth", 2), "--depth has no effect with values of ranges"),
+        (
+            ("match", "leduc_poker", *MATCH[2:], "--blueprint", f"file:{tmp_path / 'other'}", *leaf),
+            "for 'kuhn_poker'",
+        ),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 2 and message in re.sub(r"\s+", " ", result.stderr), arguments
+        assert "Traceback" not in result.stderr
 
 
 def test_bad_input(trained: Trained, tmp_path: pathlib.Path) -> None:

@@ -17,6 +17,7 @@ from jaxgadget import (
     build_forest,
     cut,
     draw_ranges,
+    enumerate_game,
     solve_trunk,
 )
 from jaxgadget.learn.range_network import PublicStates, make_network
@@ -231,6 +232,33 @@ def test_a_padded_network_is_for_its_cut() -> None:
     below = build_forest(tree, "depth:1")
     for values in ask(network("kuhn_poker", "depth:2", "infostates"), other, draw_ranges(below, 2)):
         assert np.isfinite(values).all() and np.abs(values).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "where"),
+    [("padded", *GAMES[0])] + [pytest.param(kind, *GAMES[2], marks=pytest.mark.slow) for kind in NETWORKS],
+)
+def test_it_needs_no_histories_below_its_cut(kind: str, name: str, where: str) -> None:
+    tree, values = tree_of(name), network(name, where, kind)
+    whole = limit_of(cut(tree, where))
+    short = limit_of(cut(enumerate_game(tree.game, limit=where), where))
+    assert short.tree.num_histories < tree.num_histories
+    ranges = some_ranges(name, where, 0)
+    found, expected = ask(values, short, ranges), ask(values, whole, ranges)
+    for player in (0, 1):
+        names, others = (
+            [limit.infostate(player, row) for row in range(len(limit.roots[player]))]
+            for limit in (short, whole)
+        )
+        assert names == others
+        np.testing.assert_allclose(found[player], expected[player], rtol=0, atol=FLOAT32)
+        assert np.abs(found[player]).max() > 1e-3
+
+
+def test_an_encoding_of_moves_needs_the_whole_tree() -> None:
+    short = enumerate_game(tree_of("kuhn_poker").game, limit="depth:2")
+    with pytest.raises(ValueError, match="as deep as in training"):
+        network("kuhn_poker", "depth:2", "infostates")(limit_of(cut(short, "depth:2")))
 
 
 @pytest.mark.parametrize("kind", NETWORKS)

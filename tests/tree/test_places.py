@@ -286,6 +286,33 @@ def test_a_truncated_tree_is_the_whole_tree_above_its_leaves(game):
     assert counts == sorted(counts) and len(set(counts)) == longest + 1
 
 
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        ("kuhn_poker", "depth:2"),
+        ("leduc_poker(num_ranks=2)", "flop"),
+        ("leduc_poker(num_ranks=2)", "before-flop"),
+        ("leduc_poker(num_ranks=2)", "chance"),
+    ],
+)
+def test_a_tree_may_end_at_a_cut(name: str, limit: str):
+    game = load(name)
+    whole, tree = enumerate_game(game), enumerate_game(game, limit=limit)
+    roots = cut(whole, limit)
+    place = places_in(whole, tree, "tree")  # compares everything above and at the limit
+    np.testing.assert_array_equal(place[tree.leaves], roots.roots)
+    np.testing.assert_array_equal(cut(tree, limit).roots, tree.leaves)
+    inside = np.flatnonzero(roots.root < 0)
+    np.testing.assert_array_equal(place, np.sort(np.concatenate([inside, roots.roots])))
+
+
+def test_a_limit_is_known_and_alone():
+    with pytest.raises(ValueError, match="cut='river' is unknown for kuhn_poker"):
+        enumerate_game(KuhnPoker(), limit="river")
+    with pytest.raises(ValueError, match="cannot be combined"):
+        enumerate_game(KuhnPoker(), limit="depth:1", depth=1)
+
+
 def test_only_the_first_levels_of_a_large_game_are_enumerated():
     game = load("goofspiel(num_cards=7,imp_info=True,points_order=descending)")  # of 32,503,514 histories
     tree = enumerate_game(game, depth=2, max_histories=2_000)
@@ -318,7 +345,7 @@ def test_no_player_acts_at_a_leaf():
 
 def test_an_infoset_on_both_sides_of_the_limit_is_refused():
     game = StepwiseGame(Unseen())
-    with pytest.raises(ValueError, match="depth="):
+    with pytest.raises(ValueError, match="crosses an infoset"):
         enumerate_game(game, depth=2)
     with pytest.raises(ValueError, match="depth"):
         cut(enumerate_game(game), "depth:2")
