@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from jaxgadget.gadgets.gadget import Gadget
     from jaxgadget.holdem.betting import BettingTree
+    from jaxgadget.holdem.ranges import HandRange
     from jaxgadget.holdem.solution import SpotSolution
     from jaxgadget.holdem.spots import Spot
     from jaxgadget.subgames.spots import SpotRefinement
@@ -70,16 +71,34 @@ class Sizes:
         }
 
 
+def _read_stack(text: str) -> float | tuple[float, ...] | str:
+    """Parses the chips of each player, or of both with a comma; other texts are refused by the spot."""
+    numbers = [read_number(part.strip()) for part in text.split(",")]
+    chips = tuple(number for number in numbers if number is not None)
+    if len(chips) < len(numbers):
+        return text
+    return chips[0] if len(chips) == 1 else chips
+
+
+def _read_range(text: str, name: str) -> str | HandRange:
+    """Reads a range `file:PATH`; other texts are parsed by the spot."""
+    from jaxgadget.holdem.ranges import HandRange
+
+    is_file = isinstance(text, str) and text.startswith("file:")  # pyright: ignore[reportUnnecessaryIsInstance]
+    return HandRange.load(text.removeprefix("file:"), name) if is_file else text
+
+
 @request
 class SpotOptions:
     """A spot; the options are defaults for fields that a row of a file lacks.
 
     Attributes:
       board: four or five cards, such as `Td9d6hQc2s`.
-      oop: range of the first player, such as `QQ+,A5s-A2s:0.5,AsKd`, or `random` for any hand.
-      ip: range of the second player, in the same notation.
+      oop: range of the first player, such as `QQ+,A5s-A2s:0.5,AsKd`, or `random` for any hand; `file:PATH`
+        reads a text file with a range in this notation or with 1,326 weights, or an array (`.npy`).
+      ip: range of the second player, in the same form.
       pot: chips in the pot at the start.
-      stack: remaining chips of each player.
+      stack: remaining chips of each player; or those of both, `900,400`, of which the smaller number counts.
       oop_sizes: Only for the first player.
       ip_sizes: Only for the second player.
       river_sizes: On the river, if the board is a turn; by default the same as on the turn.
@@ -87,6 +106,7 @@ class SpotOptions:
       ip_river_sizes: Only for the second player on the river.
       donks: sizes of the first player's bets on a street after it called the second player's bet or raise on
         the street before; an empty text for none; by default its other bets.
+      dead: cards that neither player holds and that are not dealt, such as `AsKd`.
       min_bet: smallest bet or raise in chips, to which smaller ones are increased.
       remove: line such as `check, bet 100, raise to 500` whose last action is removed from the tree; without
         cards on later streets, for which it is removed after every card.
@@ -96,7 +116,7 @@ class SpotOptions:
     oop: str = option("random", metavar="RANGE")
     ip: str = option("random", metavar="RANGE")
     pot: float | None = option(None, metavar="CHIPS")
-    stack: float | None = option(None, metavar="CHIPS")
+    stack: float | tuple[float, float] | None = option(None, metavar="CHIPS", type=str, parser=_read_stack)
     sizes: Annotated[Sizes, Fields(bets="50%,100%,a", raises="100%,a")]
     oop_sizes: Sizes = dataclasses.field(metadata={"prefix": "oop_"})
     ip_sizes: Sizes = dataclasses.field(metadata={"prefix": "ip_"})
@@ -104,6 +124,7 @@ class SpotOptions:
     oop_river_sizes: Sizes = dataclasses.field(metadata={"prefix": "oop_river_"})
     ip_river_sizes: Sizes = dataclasses.field(metadata={"prefix": "ip_river_"})
     donks: str | None = option(None, metavar="SIZES")
+    dead: str = option("", metavar="CARDS")
     min_bet: float = option(0.0, metavar="CHIPS")
     remove: tuple[str, ...] = option((), metavar="LINE", default="")
     menu: Annotated[BetMenu, Fields("cap", "add_all_in", "force_all_in")]
@@ -131,8 +152,9 @@ class SpotOptions:
                 self._menu(oop | river | own_river[0] | donks),
                 self._menu(ip | river | own_river[1]),
             )
-        same = ("board", "oop", "ip", "pot", "stack", "min_bet", "remove")
+        same = ("board", "pot", "stack", "dead", "min_bet", "remove")
         values: dict[str, Any] = {name: getattr(self, name) for name in same}
+        values |= {name: _read_range(getattr(self, name), name) for name in PLAYERS}
         spot = Spot(**values, menus=menus, river_menus=river_menus)
         if donks and len(spot.cards) == 5:
             raise ValueError(

@@ -28,7 +28,7 @@ _EXCHANGES = tuple(itertools.permutations(range(len(SUITS))))
 
 
 def find_exchanges(spot: Spot) -> tuple[tuple[tuple[int, ...], ...], str]:
-    """Finds the permutations of suits that preserve the board and both ranges.
+    """Finds the permutations of suits that preserve the board, the dead cards and both ranges.
 
     Args:
       spot: a river or turn.
@@ -36,12 +36,17 @@ def find_exchanges(spot: Spot) -> tuple[tuple[tuple[int, ...], ...], str]:
     Returns:
       Permutations of the four suits, the identity first; and the reason if there is no other permutation.
     """
-    board = np.sort(spot.cards)
     board_symmetries = [
-        suits for suits in _EXCHANGES if np.array_equal(np.sort(_exchange(board, suits)), board)
+        suits
+        for suits in _EXCHANGES
+        if all(
+            set(_exchange(np.array(cards, np.int64), suits).tolist()) == set(cards)
+            for cards in (spot.cards, spot.dead_cards)
+        )
     ]
     if len(board_symmetries) == 1:
-        return tuple(board_symmetries), f"every exchange of suits changes the board {spot.board}"
+        dead = f" or the dead cards {spot.dead}" if spot.dead_cards else ""
+        return tuple(board_symmetries), f"every exchange of suits changes the board {spot.board}{dead}"
     symmetries: list[tuple[int, ...]] = []
     reason = ""
     for suits in board_symmetries:
@@ -79,7 +84,7 @@ class Merging:
 
     Attributes:
       exchanges: permutations of suits, from `find_exchanges`.
-      cards: cards of the board.
+      cards: cards of the board, and dead cards.
       hands: `[M]` carried hands among the H: the first of each class.
       class_idx: `[H]` index of each hand's class among the carried hands.
       by: `[H]` index of the permutation that maps each hand to the carried one.
@@ -105,7 +110,7 @@ class Merging:
         class_idx = np.searchsorted(hands, first)
         return Merging(
             exchanges=exchanges,
-            cards=spot.cards,
+            cards=spot.gone,
             hands=hands,
             class_idx=np.minimum(class_idx, len(hands) - 1),
             by=by,

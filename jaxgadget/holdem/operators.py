@@ -28,7 +28,7 @@ import numpy as np
 from jaxgadget.core.hands import HandsPayoff, PairTables
 from jaxgadget.core.host import Entries, rounded_size
 from jaxgadget.core.rows import EXACT, array_bytes, on_host, take_rows
-from jaxgadget.holdem.cards import HANDS, board_strengths, cards_left, hands_left
+from jaxgadget.holdem.cards import HANDS, NUM_CARDS, board_strengths, cards_left, hands_left
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 CARD_STEP = 8
@@ -258,17 +258,23 @@ def build_folds(num_cards: int, shown: Sequence[int] | None = None, hands: IntAr
     return Folds(has=on_host(has), rest=on_host(0.5 - has), held=None if held is None else on_host(held))
 
 
-def build_showdowns(boards: Sequence[Sequence[int]], hands: IntArray | None = None) -> Showdowns:
+def build_showdowns(
+    boards: Sequence[Sequence[int]],
+    hands: IntArray | None = None,
+    dead: Sequence[Sequence[int]] | None = None,
+) -> Showdowns:
     """Builds `Showdowns` on the host: of rivers, or of turns with all possible rivers.
 
     Args:
       boards: boards of every lane, or one for all lanes. All have 5 cards, or all have 4.
       hands: `[boards, H]` indices of the carried hands of each board, ascending, -1 for padding at the end;
         None for all.
+      dead: for each board equally many cards that are in no hand and not dealt; None for none.
     """
-    turn = len(boards[0]) == 4
-    num_cards = 52 - len(boards[0])
-    group = np.stack([_groups(board) if turn else _river_groups(board)[None] for board in boards])
+    turn, dead = len(boards[0]) == 4, [()] * len(boards) if dead is None else dead
+    num_cards = NUM_CARDS - len(boards[0]) - len(dead[0])
+    find_groups = _turn_groups if turn else _river_groups
+    group = np.stack([find_groups(*cards) for cards in zip(boards, dead, strict=True)])
     carried = np.arange(group.shape[-1])[None] if hands is None else hands
     group = np.take_along_axis(group, np.maximum(carried, 0)[:, None], axis=2)
     hand_of_card, slot_of_hand = _by_card(carried, num_cards)
@@ -314,19 +320,20 @@ def _by_card(hands: IntArray, num_cards: int) -> tuple[IntArray, IntArray]:
     return hand_of_card, np.where(real[..., None], slot_of_hand, 0)
 
 
-def _river_groups(board: Sequence[int]) -> IntArray:
-    """`[H]` groups of equal strength of all hands left, ascending."""
-    return np.unique(board_strengths(board, HANDS[hands_left(board)]), return_inverse=True)[1]
+def _river_groups(board: Sequence[int], dead: Sequence[int]) -> IntArray:
+    """`[1, H]` groups of equal strength of all hands left, ascending."""
+    hands = HANDS[hands_left([*board, *dead])]
+    return np.unique(board_strengths(board, hands), return_inverse=True)[1][None]
 
 
-def _groups(board: Sequence[int]) -> IntArray:
+def _turn_groups(board: Sequence[int], dead: Sequence[int]) -> IntArray:
     """`[C, H]` groups for all rivers after a turn; 0 for hands with the card."""
-    hands = hands_left(board)
-    cards = cards_left(board).tolist()
+    gone = [*board, *dead]
+    hands, cards = hands_left(gone), cards_left(gone).tolist()
     groups = np.zeros((len(cards), len(hands)), np.int64)
     for row, card in enumerate(cards):
         possible = ~(HANDS[hands] == card).any(axis=1)
-        groups[row, possible] = _river_groups([*board, card])
+        groups[row, possible] = _river_groups([*board, card], dead)[0]
     return groups
 
 

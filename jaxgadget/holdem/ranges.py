@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
+import pathlib
 import re
 from collections.abc import Iterator
 
@@ -12,6 +14,7 @@ import numpy as np
 from jaxgadget.holdem.cards import HAND_OF_CARDS, HANDS, RANKS, SUITS, hand_name
 from jaxgadget.util.arguments import read_number
 from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.files import check_regular
 
 _EXPECTED = "expected items such as QQ+, A5s-A2s, KQo, AK, AsKd:0.5 or random"
 
@@ -89,6 +92,34 @@ class HandRange:
         if not isinstance(text, str):
             raise ValueError(f"{name}={text!r}: {_EXPECTED}")
         return _parse(text, name)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], name: str = "range") -> HandRange:
+        """Reads a range from a file.
+
+        Args:
+          path: a text file with the range in standard notation, which may have several lines, or with 1,326
+            weights separated by spaces, commas or lines; or a NumPy array of them, `.npy`. Weights are in the
+            order of `jaxgadget.holdem.cards.HANDS`: 2c2d, 2c2h, 2c2s, 2c3c, …, AhAs.
+          name: name of the argument, for errors.
+
+        Raises:
+          ValueError: if the file cannot be read, or has no range; the message names it.
+        """
+        file = pathlib.Path(path)
+        check_regular(file, name)
+        try:
+            if file.suffix == ".npy":
+                return HandRange(np.load(file, allow_pickle=False))
+            text = file.read_text(encoding="utf-8").strip()
+            numbers = [read_number(part) for part in re.split(r"[\s,]+", text)]
+            if None not in numbers:
+                return HandRange(np.array(numbers, np.float64))
+            return HandRange.parse(re.sub(r"[\s,]*\n[\s,]*", ",", text), name)
+        except (OSError, ValueError) as error:
+            raise ValueError(
+                f"{name} in {str(file)!r}: {error}; expected a range, as text or as 1,326 weights"
+            ) from error
 
 
 @functools.lru_cache(maxsize=64)

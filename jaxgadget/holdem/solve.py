@@ -27,7 +27,6 @@ from jaxgadget.core.solution import BatchSolution, solve_batch
 from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.games.hands import PublicEnds
 from jaxgadget.holdem.betting import PLAYERS
-from jaxgadget.holdem.cards import NUM_CARDS
 from jaxgadget.holdem.checkpoint import SPOTS, SpotBatches
 from jaxgadget.holdem.isomorphism import Merging, find_exchanges
 from jaxgadget.holdem.operators import SpotsPayoff, Staked, build_folds, build_showdowns
@@ -188,7 +187,9 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         groups: dict[tuple[Any, ...], list[int]] = collections.defaultdict(list)
         for spot_idx in numbers:
             spot, exchanges = self.spots[spot_idx], self._exchanges[spot_idx]
-            board = (frozenset(spot.cards), exchanges) if len(exchanges) > 1 else len(spot.cards)
+            board: Any = len(spot.cards), spot.num_left
+            if len(exchanges) > 1:
+                board = frozenset(spot.cards), frozenset(spot.gone), exchanges
             groups[spot.betting.shape, board, self.target_in_pots(spot_idx)].append(spot_idx)
         batches: list[list[int]] = []
         for alike in groups.values():
@@ -452,7 +453,8 @@ def _held_by_either(spot: Spot) -> BoolArray:
 
 
 def _same_board(spots: Sequence[Spot]) -> bool:
-    return all(set(spot.cards) == set(spots[0].cards) for spot in spots)
+    """True if all spots have the same cards on the board, and the same dead cards."""
+    return len({(frozenset(spot.cards), frozenset(spot.gone)) for spot in spots}) == 1
 
 
 def merge_hands(spots: Sequence[Spot], hands: IntArray | None) -> Merging:
@@ -472,9 +474,10 @@ def build_batch(
       hands: the carried hands, from `carried_hands`; None for all.
       merging: classes of merged hands; None if hands are not merged.
     """
-    same_board, num_cards = _same_board(spots), NUM_CARDS - len(spots[0].cards)
-    boards = [spot.cards for spot in (spots[:1] if same_board else spots)]
-    showdowns = build_showdowns(boards, hands)
+    num_cards, of_boards = spots[0].num_left, spots[:1] if _same_board(spots) else spots
+    showdowns = build_showdowns(
+        [spot.cards for spot in of_boards], hands, [spot.dead_cards for spot in of_boards]
+    )
     groups: list[PublicEnds] = []
     for end in spots[0].ends():
         chips = np.stack([spot.stakes[end.node] * (end.chance / spot.pot) for spot in spots], axis=-1)

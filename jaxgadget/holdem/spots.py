@@ -13,7 +13,16 @@ from jaxgadget.core.rows import on_host
 from jaxgadget.games.game import LARGEST_RETURN, TERMINAL
 from jaxgadget.games.hands import HandsGame, PublicEnds
 from jaxgadget.holdem.betting import PLAYERS, BetMenu, BettingTree, SpotBetting, build_betting, count_nodes
-from jaxgadget.holdem.cards import HANDS, NUM_CARDS, card_name, cards_left, hand_name, hands_left, parse_board
+from jaxgadget.holdem.cards import (
+    HANDS,
+    NUM_CARDS,
+    card_name,
+    cards_left,
+    hand_name,
+    hands_left,
+    parse_board,
+    parse_cards,
+)
 from jaxgadget.holdem.operators import Dealt, Folds, Showdowns, build_folds, build_showdowns, incidence
 from jaxgadget.holdem.ranges import HandRange
 from jaxgadget.util.arguments import is_finite_number
@@ -44,38 +53,53 @@ class Spot:
 
     Attributes:
       board: four or five cards, such as `Td9d6hQc2s`.
-      oop: range of the first player, who is out of position, in standard notation or as a `HandRange`.
+      oop: range of the first player, who is out of position: in standard notation, as a `HandRange`, or as an
+        array of its weights.
       ip: range of the second player, who is in position, in the same form.
       pot: chips in the pot at the start.
-      stack: remaining chips of each player.
+      stack: remaining chips of each player, or of both, `(oop, ip)`: the game is that of the smaller number,
+        as chips that the other player cannot call are returned (`effective_stack`).
       menus: bet menu of both players, or one for each player.
       river_menus: for a turn, bet menus on the river, in the same form; None for those of the turn.
       min_bet: smallest bet or raise in chips, to which smaller sizes are increased; an all-in may be smaller.
+      dead: cards that neither player holds and that are not dealt, such as `AsKd`; for example those of a
+        player that has folded.
       remove: lines such as `check, bet 100, raise to 500` whose last action is removed from the tree; lines
         on a later street have no cards, and are removed for every card.
     """
 
     board: str
-    oop: str | HandRange
-    ip: str | HandRange
+    oop: str | HandRange | FloatArray
+    ip: str | HandRange | FloatArray
     pot: float
-    stack: float
+    stack: float | tuple[float, float]
     menus: BetMenu | tuple[BetMenu, BetMenu] = dataclasses.field(default_factory=BetMenu)
     river_menus: BetMenu | tuple[BetMenu, BetMenu] | None = None
     min_bet: float = 0.0
     remove: Sequence[str] = ()
+    dead: str = ""
 
     def __post_init__(self) -> None:
+        for name in PLAYERS:
+            if isinstance(weights := getattr(self, name), np.ndarray):
+                try:
+                    object.__setattr__(self, name, HandRange(weights))  # hashable
+                except ValueError as error:
+                    raise ValueError(f"{name}: {error}") from error
         for name in ("menus", "river_menus"):
             menus = getattr(self, name)
             if not (_are_menus(menus) or (menus is None and name == "river_menus")):
                 raise ValueError(f"{name}={menus!r}: expected a BetMenu, or one for either player")
+        if isinstance(self.stack, list):
+            object.__setattr__(self, "stack", tuple(self.stack))  # hashable
         for name in ("pot", "stack"):
-            chips = getattr(self, name)
-            if not is_finite_number(chips) or not 0 < chips <= LARGEST_RETURN:
-                raise ValueError(
-                    f"{name}={chips!r}: expected a finite number of chips > 0, at most {LARGEST_RETURN:g}"
-                )
+            given = getattr(self, name)
+            several = given if isinstance(given, tuple) and len(given) == 2 and name == "stack" else (given,)
+            for chips in several:
+                if not is_finite_number(chips) or not 0 < chips <= LARGEST_RETURN:
+                    raise ValueError(
+                        f"{name}={given!r}: expected a finite number of chips > 0, at most {LARGEST_RETURN:g}"
+                    )
         if not is_finite_number(self.min_bet) or self.min_bet < 0:
             raise ValueError(f"min_bet={self.min_bet!r}: expected a number of chips >= 0")
         lines: Any = self.remove
@@ -87,12 +111,12 @@ class Spot:
                 f"river_menus on the river {self.board!r}: expected None; menus (--bets, --raises) are "
                 "the river's"
             )
-        live = hands_left(self.cards)
+        self._check_dead()
         for name, weights in zip(PLAYERS, self.range_weights, strict=True):
             if not weights.any():
                 raise ValueError(
-                    f"{name}={str(getattr(self, name))!r}: no hand is left on {self.board!r}: expected one "
-                    "without its cards"
+                    f"{name}={str(getattr(self, name))!r}: no hand is left on {self.board!r}"
+                    f"{self.dead and f' with the dead cards {self.dead!r}'}: expected one without these cards"
                 )
         if self.weight_of_pairs <= _NO_PAIR * self.range_weights[0].sum() * self.range_weights[1].sum():
             held = [weights > 0 for weights in self.range_weights]
@@ -102,22 +126,56 @@ class Spot:
                     f"{self.weight_of_pairs:.2g}, which is too small relative to the others or to 1; "
                     "expected larger weights (they are relative), or ranges without hands that share cards"
                 )
-            first, second = (hand_name(int(live[np.flatnonzero(weights)[0]])) for weights in held)
+            first, second = (hand_name(int(self.hands[np.flatnonzero(weights)[0]])) for weights in held)
             raise ValueError(
                 f"oop and ip: no pair of hands is compatible on {self.board!r}, as {first} and {second}; "
                 "expected ranges with hands that share no card"
             )
         _ = self.betting  # invalid menus fail early
 
+    @property
+    def effective_stack(self) -> float:
+        """Chips that each player can lose from the start of the spot on: the smaller stack."""
+        return min(self.stack) if isinstance(self.stack, tuple) else self.stack
+
     @functools.cached_property
     def cards(self) -> tuple[int, ...]:
         """Cards of the board."""
         return parse_board(self.board)
 
+    def _check_dead(self) -> None:
+        """Raises ValueError if dead cards are on the board or leave too few cards."""
+        on_board = sorted({*self.cards} & {*self.dead_cards})
+        if on_board:
+            raise ValueError(
+                f"dead={self.dead!r}: {card_name(on_board[0])} is on the board {self.board!r}: expected "
+                "other cards"
+            )
+        if self.num_left < (needed := 4 + 5 - len(self.cards)):
+            raise ValueError(
+                f"dead={self.dead!r}: {self.num_left} cards are left: expected at least {needed}, for two "
+                "hands and the river"
+            )
+
+    @functools.cached_property
+    def dead_cards(self) -> tuple[int, ...]:
+        """Dead cards."""
+        return parse_cards(self.dead, "dead")
+
+    @property
+    def gone(self) -> tuple[int, ...]:
+        """Cards of the board and dead cards, which nobody holds and which are not dealt."""
+        return (*self.cards, *self.dead_cards)
+
+    @property
+    def num_left(self) -> int:
+        """Number of the other cards."""
+        return NUM_CARDS - len(self.gone)
+
     @functools.cached_property
     def hands(self) -> IntArray:
-        """`[H]` the hands that are possible on the board, as indices into `jaxgadget.holdem.cards.HANDS`."""
-        return hands_left(self.cards)
+        """`[H]` the possible hands, as indices into `jaxgadget.holdem.cards.HANDS`."""
+        return hands_left(self.gone)
 
     @property
     def hand_names(self) -> list[str]:
@@ -146,7 +204,7 @@ class Spot:
 
     def compatible_with(self, weights: FloatArray) -> FloatArray:
         """`[H, …]` the other player's total weight, from `[H, …]`, of hands that share no card with each."""
-        has = incidence(NUM_CARDS - len(self.cards))
+        has = incidence(self.num_left)
         summed = weights.sum(axis=0) - has.T @ (has @ weights) + weights
         return np.maximum(summed, 0)
 
@@ -188,14 +246,14 @@ class Spot:
         menus, cards = [_pair(self.menus)], ()
         if len(self.cards) == 4:
             menus.append(menus[0] if self.river_menus is None else _pair(self.river_menus))
-            cards = tuple(cards_left(self.cards).tolist())
+            cards = tuple(cards_left(self.gone).tolist())
         removed = tuple(tuple(word.strip() for word in line.split(",")) for line in self.remove)
-        return SpotBetting(self.pot, self.stack, tuple(menus), self.min_bet, removed), cards
+        return SpotBetting(self.pot, self.effective_stack, tuple(menus), self.min_bet, removed), cards
 
     @functools.cached_property
     def showdowns(self) -> Showdowns:
         """Showdown tables of this river, or of all possible rivers of a turn."""
-        return build_showdowns([self.cards])
+        return build_showdowns([self.cards], dead=[self.dead_cards])
 
     @functools.cached_property
     def stakes(self) -> FloatArray:
@@ -206,7 +264,7 @@ class Spot:
 
     def ends(self) -> tuple[End, ...]:
         """All terminal nodes, grouped by kind."""
-        tree, num_cards = self.betting, NUM_CARDS - len(self.cards)
+        tree, num_cards = self.betting, self.num_left
         over = tree.tree.actor == TERMINAL
         ends: list[End] = []
         for folds in (True, False):
@@ -243,7 +301,7 @@ class Spot:
             table = pays.dense()[:, held[0][:, None], held[1]] if in_range else pays
             parts.append(PublicEnds(end.node, end.chance * self.stakes[end.node], table))
         names, possible = np.array(self.hand_names), self._possible()
-        most = self.pot / 2 + self.stack
+        most = self.pot / 2 + self.effective_stack
         return HandsGame(
             name=self.name,
             hands=(tuple(names[held[0]].tolist()), tuple(names[held[1]].tolist())),
@@ -260,10 +318,13 @@ class Spot:
         """The canonical string."""
         board = "".join(map(card_name, self.cards))
         first, second = self.ranges
-        parts = [f"board={board},oop={first},ip={second},pot={self.pot:.12g},stack={self.stack:.12g}"]
+        chips = f"pot={self.pot:.12g},stack={self.effective_stack:.12g}"
+        parts = [f"board={board},oop={first},ip={second},{chips}"]
         parts.append(f"menus={self.menus}" + ("" if self.river_menus is None else f",{self.river_menus}"))
         if self.min_bet:  # names of spots without these fields are as before they existed
             parts.append(f"min_bet={self.min_bet:.12g}")
+        if self.dead_cards:
+            parts.append(f"dead={''.join(map(card_name, self.dead_cards))}")
         if self.remove:
             parts.append(f"remove={list(self.remove)}")
         return f"holdem({','.join(parts)})"

@@ -38,8 +38,8 @@ def translate_solution(solution: SpotSolution, spot: Spot, rule: str = "pseudo-h
     """Translates a solution to a spot with other menus.
 
     Args:
-      solution: solution of a spot with the same board, pot and stack; ranges may differ, and hands that the
-        solution's ranges lack play uniformly.
+      solution: solution of a spot with the same board, dead cards, pot and stack; ranges may differ, and
+        hands that the solution's ranges lack play uniformly.
       spot: the target spot.
       rule: `pseudo-harmonic`, `linear` or `nearest`, as in `translate`.
 
@@ -47,12 +47,13 @@ def translate_solution(solution: SpotSolution, spot: Spot, rule: str = "pseudo-h
       A policy of `public_tree(spot)`, one lane.
 
     Raises:
-      ValueError: if board, pot or stack differ, or the rule is unknown.
+      ValueError: if board, dead cards, pot or stack differ, or the rule is unknown.
     """
     for name, solved_value, requested in (
         ("board", set(solution.spot.cards), set(spot.cards)),
+        ("dead", set(solution.spot.dead_cards), set(spot.dead_cards)),
         ("pot", solution.spot.pot, spot.pot),
-        ("stack", solution.spot.stack, spot.stack),
+        ("stack", solution.spot.effective_stack, spot.effective_stack),
     ):
         if solved_value != requested:
             raise ValueError(

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxgadget.holdem.cards import HANDS, NUM_CARDS, cards_left
+from jaxgadget.holdem.cards import HANDS, cards_left
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import compiled
@@ -63,7 +63,7 @@ def find_met(spot: Spot, player: int, nodes: IntArray, reach: FloatArray) -> Flo
     cards = spot.betting.card[nodes]
     possible = _possible(spot, cards)[..., None]
     met = _compatible(spot, np.where(possible, reach, 0) * spot.dealt[1 - player][:, None])
-    num_rivers = NUM_CARDS - len(spot.cards) - 4  # the players hold four cards
+    num_rivers = spot.num_left - 4  # the players hold four cards
     chance = np.where(cards >= 0, 1 / num_rivers, 1.0)
     return np.where(possible, met, 0) * chance[:, None, None] * spot.dealt[player][:, None]
 
@@ -100,7 +100,7 @@ def find_equities(spot: Spot, ranges: FloatArray, cards: IntArray) -> FloatArray
             chance = 1 if num_tables == 1 else num_tables - 4
             won[before] = _win(spot, np.arange(num_tables), weights)[:, 0].sum(axis=0).T / chance
         shown, card_idx, count = np.unique(cards[cards >= 0], return_inverse=True, return_counts=True)
-        tables, after = np.searchsorted(cards_left(spot.cards), shown), np.flatnonzero(cards >= 0)
+        tables, after = np.searchsorted(cards_left(spot.gone), shown), np.flatnonzero(cards >= 0)
         for size in np.unique(
             count
         ).tolist():  # nodes of equally many at every card are columns of one product

@@ -359,11 +359,12 @@ def _read_alternative(values: Any, spot: Spot, name: str) -> FloatArray:
             f"[{len(HANDS)}], or for those left on {spot.board!r}, [{len(spot.hands)}]; NaN for none"
         )
     chips = array.astype(np.float64)[spot.hands] if len(array) == len(HANDS) else array.astype(np.float64)
-    wrong = np.flatnonzero((chips < -spot.stack) | (chips > spot.pot + spot.stack))
+    stack = spot.effective_stack
+    wrong = np.flatnonzero((chips < -stack) | (chips > spot.pot + stack))
     if len(wrong):
         raise ValueError(
             f"{name}: {chips[wrong[0]]:g} chips with {spot.hand_names[wrong[0]]}; expected a share of "
-            f"the pot less what is put in, {-spot.stack:g} to {spot.pot + spot.stack:g}, or NaN for none"
+            f"the pot less what is put in, {-stack:g} to {spot.pot + stack:g}, or NaN for none"
         )
     return chips
 
@@ -420,7 +421,9 @@ class _RefinedBatches(SpotBatches[list[SpotRefinement]]):
         groups: dict[tuple[Any, ...], list[int]] = collections.defaultdict(list)
         for spot_idx in numbers:
             spot = self.spots[spot_idx]
-            groups[len(spot.cards), spot.betting.shape, self.target_in_pots(spot_idx)].append(spot_idx)
+            groups[len(spot.cards), spot.num_left, spot.betting.shape, self.target_in_pots(spot_idx)].append(
+                spot_idx
+            )
         batches: list[list[int]] = []
         for alike in groups.values():
             lanes = 1

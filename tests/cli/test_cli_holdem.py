@@ -16,6 +16,7 @@ from jaxgadget import Unsafe
 from jaxgadget.games.sizes import ALL_IN
 from jaxgadget.holdem import solve
 from jaxgadget.holdem.betting import BetMenu
+from jaxgadget.holdem.ranges import HandRange
 from jaxgadget.holdem.solve import evaluate_spot, solve_spots
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.holdem.translate import translate_solution
@@ -96,6 +97,20 @@ def test_donk_bets_a_minimum_and_removed_lines():
     spot = Spot(**given, menus=(dataclasses.replace(menu, donks=()), menu))
     assert result.stdout == f"{spot.betting}\n"
     assert "  ip bet 8" not in result.stdout.splitlines()
+
+
+def test_two_stacks_dead_cards_and_ranges_from_files(tmp_path: pathlib.Path):
+    file, spots = tmp_path / "range.txt", tmp_path / "spots.jsonl"
+    file.write_text(" ".join(f"{weight:g}" for weight in HandRange.parse("AsAh,QsQh").weights))
+    given = ("--board", "2s3h4d6c7c", "--oop", f"file:{file}", "--ip", "KsKh", "--pot", 20, "--dead", "AdKd")
+    result = run(*given, *MENUS, "--stack", "10, 30", "--iterations", 2, "--json", "-")
+    assert result.exit_code == 0, result.stderr
+    (row,) = json.loads(result.stdout)["rows"]
+    menus = (BetMenu(bets=(ALL_IN,), raises=()), BetMenu(bets=(), raises=()))
+    assert row["spot"] == Spot(**ROW, dead="AdKd", menus=menus).name
+    spots.write_text(json.dumps(ROW | {"stack": [10, 30], "dead": "AdKd", "oop": f"file:{file}"}))
+    result = run("--spots", spots, *MENUS, "--iterations", 2, "--json", "-")
+    assert json.loads(result.stdout)["rows"] == [row]
 
 
 def test_spots_are_re_solved(tmp_path: pathlib.Path):
@@ -245,6 +260,9 @@ def test_no_solution_outlives_its_row(tmp_path: pathlib.Path, monkeypatch: pytes
         (("--board", "2s2s3h4d5c", *BLUFFS[2:]), "duplicate card 2s"),
         ((*BLUFFS, "--ip-raises", "-1%"), "ip_raises='-1%'"),
         ((*BLUFFS, "--raises", "33"), "raises='33': '33' needs a percent sign: 33% or 3300%"),
+        ((*BLUFFS[:8], "--stack", "10,x"), "stack='10,x': expected a finite number of chips > 0"),
+        ((*BLUFFS[:2], *BLUFFS[4:], "--oop", "file:missing"), "oop in 'missing'"),
+        ((*BLUFFS, "--dead", "2s"), "dead='2s': 2s is on the board"),
         ((*BLUFFS, "--donks", "a"), "donks on the river '2s3h4d6c7c'"),
         ((*BLUFFS, "--remove", "bet 3"), "remove='bet 3': at the start 'bet 3' is not in the tree"),
         ((*BLUFFS, "--results", "rows.jsonl"), "--results has no effect without --spots"),

@@ -63,6 +63,8 @@ def weights_with(hand: str, weight: float) -> HandRange:
         ({"oop": weights_with("AcAd", 0.5)}, 2, ""),
         ({"ip": weights_with("AcKh", 0.25)}, 1, "ip is not symmetric: AhKc weighs 0 and AcKh 0.25"),
         ({"oop": "AcAs"}, 2, ""),
+        ({"dead": "3c4c"}, 2, ""),
+        ({"dead": "3c4d5h"}, 1, "changes the board TsJs6sQs2s or the dead cards 3c4d5h"),
         ({"oop": "AcAs,AdAs"}, 2, ""),
         ({"oop": "AcAs,AdAs:0.5", "ip": "AhKc"}, 1, "is not symmetric"),
         # Hands that contain board cards are ignored.

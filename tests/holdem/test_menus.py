@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jaxgadget.core.solver import Solver
 from jaxgadget.games.game import CHANCE
 from jaxgadget.games.sizes import ALL_IN, Chips, Geometric, Multiple, parse_sizes
 from jaxgadget.holdem.betting import BetMenu, SpotBetting, count_nodes
+from jaxgadget.holdem.cards import card_name
 from jaxgadget.holdem.solution import SpotSolution
-from jaxgadget.holdem.solve import evaluate_spot
+from jaxgadget.holdem.solve import evaluate_spot, solve_spots
 from jaxgadget.holdem.spots import Spot
+from jaxgadget.policy.solve import solve as solve_game
+from jaxgadget.tree.public import public_tree
 from tests.holdem.test_solve import random_play
-from tests.reference import efg
+from tests.reference import efg, lp
 from tests.reference.efg import Array, Label
 from tests.reference.poker import IP, OOP, Poker, Situation
 
@@ -30,7 +34,7 @@ def poker(spot: Spot, sizes: Any, **rules: Any) -> Poker:
         for weights in spot.range_weights
     )
     board = [spot.board[k : k + 2] for k in range(0, len(spot.board), 2)]
-    given: dict[str, Any] = {"pot": spot.pot, "stacks": (spot.stack, spot.stack), **rules}
+    given: dict[str, Any] = {"pot": spot.pot, "stacks": (spot.effective_stack,) * 2, **rules}
     return Poker(board=board, ranges=(first, second), sizes=sizes, **given)
 
 
@@ -226,6 +230,61 @@ def test_lines_that_cannot_be_removed(lines: Any, message: str):
     with pytest.raises(ValueError, match=r".") as error:
         Spot(**TURN, stack=50, menus=BetMenu(bets="50%", raises=()), remove=lines)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("stacks", [(90, 24), (24, 90)])
+def test_of_unequal_stacks_the_smaller_one_counts(stacks: tuple[float, float]):
+    """The longer stack may bet and raise more than the other has: the value is the same."""
+    menus = BetMenu(bets="50%,a", raises="100%,a", cap=3)
+    spot = Spot(**RIVER, stack=stacks, menus=menus)
+    assert spot.name == Spot(**RIVER, stack=24, menus=menus).name
+
+    def sizes(now: Situation) -> Iterable[float]:
+        if len(now.raises) == 3:
+            return []
+        pot, everything = pot_after_call(now, 20), stacks[now.actor]
+        return [now.facing + (pot if now.raises else pot / 2), everything, 24, 50]
+
+    rules = poker(spot, sizes, stacks=stacks)
+    assert max(paid for both in rules.lines().values() for paid in both) == 90
+    value = lp.solve(rules.root(0), 0).value
+    alone = solve_game(public_tree(spot.by_hands(in_range=True)), algorithm="lp").value
+    assert alone == pytest.approx(value, abs=1e-9) and abs(value) > 0.1
+
+
+def test_dead_cards_are_neither_held_nor_dealt():
+    """Beside the same river without them, in one call: another number of hands, another batch."""
+    menus = BetMenu(bets="50%", raises="100%", cap=2)
+    whole = Spot(**RIVER | {"oop": "AsAh,QsQh:0.5,AdKd", "ip": "KsKh,8s8h,AdQd"}, stack=60, menus=menus)
+    dead = dataclasses.replace(whole, dead="AdTd")
+
+    def sizes(now: Situation) -> Iterable[float]:
+        pot = pot_after_call(now, 20)
+        return [now.facing + pot] if now.raises else [pot / 2]
+
+    def capped(now: Situation) -> Iterable[float]:
+        return [] if len(now.raises) == 2 else sizes(now)
+
+    solver = Solver(iterations=40, dtype="float64", progress=False)
+    for spot, solution in zip((whole, dead), solve_spots([whole, dead], solver=solver), strict=True):
+        gains = check_solution(poker(spot, capped, dead=[*map(card_name, spot.dead_cards)]), solution)
+        assert 0 < sum(gains) < 1
+    assert whole.weight_of_pairs > dead.weight_of_pairs
+
+
+@pytest.mark.slow
+def test_dead_cards_on_a_turn():
+    menus = BetMenu(bets="50%", raises="", cap=1)
+    spot = Spot(**TURN, stack=60, menus=menus, dead="KdKc2c3c9h")
+    rules = poker(
+        spot,
+        lambda now: [] if now.raises else [pot_after_call(now, 20) / 2],
+        dead=["Kd", "Kc", "2c", "3c", "9h"],
+    )
+    solution = evaluate_spot(spot, random_play(spot, 3))
+    check_solution(rules, solution)
+    first, second = solution.values("check, check").mean_equity
+    assert first + second == pytest.approx(1)
 
 
 @pytest.mark.slow

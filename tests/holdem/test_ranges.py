@@ -1,5 +1,7 @@
 """Range notation: meaning and errors."""
 
+import pathlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -114,6 +116,31 @@ def test_unknown_notation_is_refused_with_the_character(text: str, message: str)
     with pytest.raises(ValueError, match="range=") as error:
         HandRange.parse(text)
     assert message in str(error.value)
+
+
+def test_files_of_ranges(tmp_path: pathlib.Path):
+    parsed = HandRange.parse("QQ+,A5s-A2s:0.5,AsKd")
+    numbers = [f"{weight:g}" for weight in parsed.weights]
+    np.save(tmp_path / "range.npy", parsed.weights)
+    (tmp_path / "lines.txt").write_text("QQ+, A5s-A2s:0.5\nAsKd\n")
+    (tmp_path / "spaces.txt").write_text(" ".join(numbers))
+    (tmp_path / "commas.csv").write_text(",\n".join(numbers) + "\n")
+    for name in ("range.npy", "lines.txt", "spaces.txt", "commas.csv"):
+        assert HandRange.load(tmp_path / name) == parsed
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("1 0 0.5", "weights have shape (3,)"), ("AK x", "'x' at character"), ("", "nothing")],
+)
+def test_files_without_a_range_are_refused(tmp_path: pathlib.Path, text: str, message: str):
+    file = tmp_path / "range.txt"
+    file.write_text(text)
+    with pytest.raises(ValueError, match="oop in ") as error:
+        HandRange.load(file, "oop")
+    assert message in str(error.value) and "range.txt" in str(error.value)
+    with pytest.raises(ValueError, match="missing"):
+        HandRange.load(tmp_path / "missing.txt")
 
 
 def test_weights_are_checked():

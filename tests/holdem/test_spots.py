@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jaxgadget.holdem.betting import BetMenu
+from jaxgadget.holdem.ranges import HandRange
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.policy.evaluate import best_response, evaluate_policy
 from jaxgadget.policy.policy import Policy
@@ -31,6 +32,11 @@ def spot(**changes: Any) -> Spot:
         ({"pot": -60}, "pot=-60: expected a finite number of chips > 0"),
         ({"pot": 10**400}, f"pot={10**400}: expected a finite number of chips > 0, at most 1e+30"),
         ({"stack": 1e31}, "stack=1e+31: expected a finite number of chips > 0, at most 1e+30"),
+        ({"stack": (90, 0)}, "stack=(90, 0): expected a finite number of chips > 0"),
+        ({"stack": (90, 80, 70)}, "stack=(90, 80, 70): expected a finite number of chips > 0"),
+        ({"dead": "AsTd"}, "dead='AsTd': Td is on the board 'Td9d6hQc7s'"),
+        ({"dead": "As", "oop": "AsKs"}, "no hand is left on 'Td9d6hQc7s' with the dead cards 'As'"),
+        ({"oop": np.ones(3)}, "oop: weights have shape (3,)"),
         ({"menus": NEVER}, "menus have no bet sizes"),
         ({"river_menus": HALF}, "river_menus on the river 'Td9d6hQc7s': expected None"),
     ],
@@ -85,3 +91,15 @@ def test_all_hands_and_those_in_range_are_one_game():
     assert values[0].best_response_values == pytest.approx(values[1].best_response_values, abs=1e-10)
     response = best_response(Policy.uniform(public_tree(every)), 1)
     assert response.value == pytest.approx(values[1].best_response_values[0], abs=1e-10)
+
+
+def test_ranges_may_be_arrays():
+    weights = HandRange.parse("QQ+,AKs:0.5").weights
+    assert spot(oop=weights, ip=HandRange(weights)).name == spot(oop="QQ+,AKs:0.5", ip="QQ+,AKs:0.5").name
+
+
+def test_dead_cards_are_in_no_hand():
+    whole, dead = spot(), spot(dead="AsKd")
+    assert len(dead.hands) == 45 * 44 / 2 and dead.num_left == 45
+    assert dead.weight_of_pairs == pytest.approx(990 * 43 * 42 / 2)
+    assert dead.name == whole.name.removesuffix(")") + ",dead=AsKd)"
