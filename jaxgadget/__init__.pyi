@@ -41,6 +41,7 @@ from .holdem.betting import BetMenu as BetMenu
 from .holdem.ranges import HandRange as HandRange
 from .holdem.solution import SpotSolution as SpotSolution
 from .holdem.solve import evaluate_spot as evaluate_spot
+from .holdem.solve import resume_spots as resume_spots
 from .holdem.solve import solve_spots as solve_spots
 from .holdem.spots import Spot as Spot
 from .holdem.translate import translate_solution as translate_solution
@@ -318,6 +319,7 @@ __all__ = [
     "replay_players",
     "report",
     "respond",
+    "resume_spots",
     "search",
     "solve",
     "solve_ranges",

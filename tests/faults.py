@@ -35,7 +35,8 @@ from jaxgadget.core import checkpoint, driver
 from jaxgadget.holdem import checkpoint as holdem_checkpoint
 from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.checkpoint import RESULTS
-from jaxgadget.holdem.solve import evaluate_spot, solve_spots
+from jaxgadget.holdem.solution import SpotSolutions
+from jaxgadget.holdem.solve import evaluate_spot, resume_spots, solve_spots
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.learn import range_training
 from jaxgadget.learn.options import RangeTrainingConfig
@@ -80,6 +81,19 @@ def eagerly() -> Generator[None]:
         range_training.SEARCHES, range_training.BLUEPRINT_ITERATIONS, range_training.VISITED_BLUEPRINTS = (
             searched
         )
+
+
+def save_solutions(folder: pathlib.Path) -> Found:
+    path = folder / "solutions.npz"
+    if not path.exists():
+        solve_spots(RIVERS, iterations=2, keep_state=True).save(path)
+    found = SpotSolutions.load(path)
+    (resumed,) = resume_spots(found[1], iterations=4)
+    return {
+        "spots": [solution.spot.name for solution in found],
+        "ev": [solution.ev for solution in (*found, resumed)],
+        "rows": [solution.probabilities for solution in found],
+    }
 
 
 def write_policy(folder: pathlib.Path) -> Found:
@@ -228,6 +242,7 @@ def refine_rivers(folder: pathlib.Path) -> Found:
 
 WRITERS: dict[str, Callable[[pathlib.Path], Found]] = {
     "policy": write_policy,
+    "solutions": save_solutions,
     "results": add_results,
     "sweep": sweep_kuhn,
     "solve": solve_kuhn,

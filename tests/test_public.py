@@ -17,7 +17,7 @@ PROMISED = {
     *("OpponentLike", "Opponents", "RangePrior"),
     *("Knowledge", "RandomGeneration", "DiverseGeneration"),
     *("AbstractValues", "Answering", "nested_off_tree", "translate_off_tree", "OffTree"),
-    *("Spot", "HandRange", "BetMenu", "solve_spots", "evaluate_spot", "SpotSolution"),
+    *("Spot", "HandRange", "BetMenu", "solve_spots", "evaluate_spot", "resume_spots", "SpotSolution"),
     *("refine_spots", "SpotRefinement", "translate_solution"),
 }
 

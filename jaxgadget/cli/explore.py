@@ -31,8 +31,8 @@ class ExploreOptions(SizeOptions):
     """Strategies to look at, and the part of the game to include.
 
     Attributes:
-      result: files of strategies, written by `--save`, or folders of `train-policy`; those of one game can be
-        compared. The folder of a sweep gives the page of `sweep --report`.
+      result: files of strategies, written by `--save`, or folders of `train-policy`; those of one game, or of
+        one spot of hold'em, can be compared. The folder of a sweep gives the page of `sweep --report`.
       compare: a further strategy to compare with, as for `--blueprint` of other commands.
       out: the page to write.
       open: open the page in the browser.
@@ -58,14 +58,14 @@ def explore(options: ExploreOptions) -> None:
     The page is one HTML file that needs no server and no network. Probabilities are stored with three digits.
     """
     check_outputs({"--out": options.out})
-    from jaxgadget.explorer.files import is_sweep, read_policies, report_of_sweep
+    from jaxgadget.explorer.files import is_sweep, read_strategies, report_of_sweep
     from jaxgadget.explorer.page import explore as make_page
 
     if len(options.result) == 1 and is_sweep(options.result[0]):
         page = report_of_sweep(options.result[0])
     else:
         with working("reading strategies"):
-            policies = read_policies(options.result, options.compare, max_histories=options.max_histories)
+            policies = read_strategies(options.result, options.compare, max_histories=options.max_histories)
         settings: dict[str, Any] = {name: vars(options)[name] for name in ("title", "depth", "below")}
         page = make_page(policies, lanes=options.lanes or None, **settings)
     page.save(options.out)

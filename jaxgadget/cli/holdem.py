@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jaxgadget.gadgets.gadget import Gadget
     from jaxgadget.holdem.betting import BettingTree
     from jaxgadget.holdem.ranges import HandRange
-    from jaxgadget.holdem.solution import SpotSolution
+    from jaxgadget.holdem.solution import SpotSolution, SpotSolutions
     from jaxgadget.holdem.spots import Spot
     from jaxgadget.subgames.spots import SpotRefinement
     from jaxgadget.util.store import Rows
@@ -43,6 +43,9 @@ Examples:
 
 `jaxgadget holdem --board Td9d6hQc2s --pot 200 --stack 900 --gadget resolving --prior blueprint
 --blueprint-bets 100% --blueprint-raises "" --hands 10`
+
+`jaxgadget holdem --board Td9d6hQc2s --pot 200 --stack 900 --iterations 100 --save river.npz` and
+`jaxgadget holdem --open river.npz --target-gap 0.1% --line check --hands 10`
 
 `jaxgadget holdem --spots spots.jsonl --results rows.jsonl --target-gap 1% --json all.json`
 """
@@ -110,6 +113,7 @@ class SpotOptions:
       min_bet: smallest bet or raise in chips, to which smaller ones are increased.
       remove: line such as `check, bet 100, raise to 500` whose last action is removed from the tree; without
         cards on later streets, for which it is removed after every card.
+      label: a name of your own for the spot in tables and pictures.
     """
 
     board: str | None = option(None, metavar="CARDS")
@@ -128,6 +132,7 @@ class SpotOptions:
     min_bet: float = option(0.0, metavar="CHIPS")
     remove: tuple[str, ...] = option((), metavar="LINE", default="")
     menu: Annotated[BetMenu, Fields("cap", "add_all_in", "force_all_in")]
+    label: str = option("", metavar="TEXT")
 
     def make(self) -> Spot:
         """Creates the spot; raises ValueError for a missing board, pot or stack, or an invalid value."""
@@ -152,7 +157,7 @@ class SpotOptions:
                 self._menu(oop | river | own_river[0] | donks),
                 self._menu(ip | river | own_river[1]),
             )
-        same = ("board", "pot", "stack", "dead", "min_bet", "remove")
+        same = ("board", "pot", "stack", "dead", "min_bet", "remove", "label")
         values: dict[str, Any] = {name: getattr(self, name) for name in same}
         values |= {name: _read_range(getattr(self, name), name) for name in PLAYERS}
         spot = Spot(**values, menus=menus, river_menus=river_menus)
@@ -172,6 +177,8 @@ class SpotsOptions:
     """Spots, and the method of solving them.
 
     Attributes:
+      open: show the solutions of a file that `--save` wrote, without solving; with `--iterations`, which
+        counts those of the file, too, or `--target-gap` go on from its state.
       spots: solve a file of spots, with one JSON object per line: board, oop, ip, pot, stack, and the
         fields of the menu that differ from the options of the command (bets, raises, oop_bets, …, cap).
       tree: print the tree that results from the menus, and exit.
@@ -179,6 +186,7 @@ class SpotsOptions:
         ranges allow it, which gives the same solution with less memory.
     """
 
+    open: pathlib.Path | None = None
     spots: pathlib.Path | None = None
     tree: bool = False
     suit_isomorphism: bool = False
@@ -239,6 +247,8 @@ class SpotOutput(Output):
     """Files to write and tables to print.
 
     Attributes:
+      save: write the spots with their solutions and the state of the solver to a file, which `--open` and
+        `jaxgadget explore` read; spots are solved one by one.
       results: with `--spots`, append solutions to this file, with one JSON object per line, and reuse those
         that it contains.
       line: line of actions for `--plot`, `--hands` and `--frequencies`, such as `check, bet 100`; with it,
@@ -254,6 +264,7 @@ class SpotOutput(Output):
         that this command solves, not those that are read from `--results`.
     """
 
+    save: pathlib.Path | None = None
     results: pathlib.Path | None = None
     line: str = option("", metavar="ACTIONS")
     whose: Literal["oop", "ip"] | None = option(None, default="the acting player")
@@ -291,9 +302,18 @@ _SPOT = names_of(SpotOptions)
 _REFINING = ("prior", "epsilon", *names_of(RefiningOptions))
 """Options of `--gadget`."""
 
+_SHOWING = ("plot", "line", "whose", "hands", "frequencies")
+"""Options that show a single spot."""
+
+_UNOPENED = ("spots", "suit_isomorphism", "results", "gadget")
+"""Options that have no effect on the solutions of a file."""
+
+_GOING_ON = ("algorithm", "dtype", "checkpoint", "memory_limit")
+"""Options of going on from the solutions of a file, beside `--iterations` and `--target-gap`."""
+
 _SOLVING = (
     *("gadget", "algorithm", "iterations", "target_gap", "dtype", "suit_isomorphism", "checkpoint"),
-    *("memory_limit", "hands", "frequencies", "plot", "json", "explore"),
+    *("memory_limit", "hands", "frequencies", "plot", "json", "save", "explore"),
 )
 """Options of solving."""
 
@@ -314,6 +334,7 @@ def holdem(
     """
     _check(context, files, gadgets, output)
     output.check(folder=solver.checkpoint_path)
+    from jaxgadget.holdem.solution import SpotSolutions
     from jaxgadget.report.holdem import frequencies_table, hands_table, refinements_table, spots_table
     from jaxgadget.util.clock import Stopwatch
 
@@ -321,11 +342,16 @@ def holdem(
     line, show = output.line, output.show
     player = None if output.whose is None else PLAYERS.index(output.whose)
     with watch.phase("build"):
-        chosen = [spot.make()] if files.spots is None else _read_spots(files.spots, context.params)
+        opened = None
+        if files.open is not None:
+            opened = _open(files.open, context)
+            chosen = [solution.spot for solution in opened]
+        else:
+            chosen = [spot.make()] if files.spots is None else _read_spots(files.spots, context.params)
         if files.tree:
             typer.echo(str(chosen[0].betting))
             return
-        if files.spots is None:
+        if files.spots is None and len(chosen) == 1:
             output.check_line(chosen[0].betting)  # raises before anything is solved
         refining_spots = None
         if gadgets.gadget:
@@ -336,14 +362,17 @@ def holdem(
             check_spot_gadgets(refining_spots.gadgets)  # raises before blueprints are solved
     with watch.phase("run"), keeping(lambda: _describe_kept(output.results, solver.checkpoint_path)):
         shown: list[Any] = []
-        rows, solution = _read_or_solve(
-            chosen,
-            output.results,
-            solver,
-            files.suit_isomorphism,
-            refining_spots,
-            None if output.explore is None else shown,
-        )
+        if opened is not None:
+            shown = list(_go_on(opened, context, solver))
+            rows, solution = [each.to_row() for each in shown], shown[0] if len(shown) == 1 else None
+        else:
+            solving = Solving(solver, files.suit_isomorphism, output.save is not None)
+            keep = output.explore is not None or output.save is not None
+            rows, solution = _read_or_solve(
+                chosen, output.results, solving, refining_spots, shown if keep else None
+            )
+    if output.save is not None:
+        SpotSolutions(shown).save(output.save)
     if output.explore is not None:
         if not shown:
             raise ValueError(
@@ -368,7 +397,9 @@ def holdem(
         note = "These are blueprints: both players' play before one re-solves."
         tables.append((spots_table(rows), [note]))
         refinements = [
-            refinement | {"board": row["board"]} for row in rows for refinement in row["refinements"]
+            refinement | {"board": row.get("label") or row["board"]}
+            for row in rows
+            for refinement in row["refinements"]
         ]
         notes = ["Exploitabilities are the player's own, in chips."]
         if output.frequencies or output.hands is not None:
@@ -391,9 +422,17 @@ def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, 
     """Raises ValueError for options that have no effect with others."""
     if files.tree:
         refuse_unused(context, "with --tree, which solves nothing", *_SOLVING)
+    if files.open is not None:
+        refuse_unused(context, "with --open, whose spots are solved", *_SPOT, *_UNOPENED)
+        if not (is_given(context, "iterations") or is_given(context, "target_gap")):
+            refuse_unused(context, "with --open, without --iterations or --target-gap", *_GOING_ON)
+    if output.save is not None:
+        refuse_unused(context, "with --save, as it keeps only numbers", "results")
+        if output.save.suffix != ".npz":
+            raise ValueError(f"--save {str(output.save)!r}: expected a file that ends in .npz")
     if files.spots is not None:
         refuse_unused(context, "with --spots, whose rows define it", *_ALONE)
-        refuse_unused(context, "with --spots", "tree", "plot", "line", "whose", "hands", "frequencies")
+        refuse_unused(context, "with --spots", "tree", *_SHOWING)
     else:
         refuse_unused(context, "without --spots", "results")
     if output.plot is None:
@@ -407,7 +446,7 @@ def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, 
     if not gadgets.gadget:
         refuse_unused(context, "without --gadget", *_REFINING)
     else:
-        refuse_unused(context, "with --gadget", "suit_isomorphism")
+        refuse_unused(context, "with --gadget", "suit_isomorphism", "save")
 
 
 def _not_merged(spots: Sequence[Spot]) -> list[str]:
@@ -499,11 +538,44 @@ def _read_spots(path: pathlib.Path, values: Mapping[str, Any]) -> list[Spot]:
     return spots
 
 
+class Solving(NamedTuple):
+    """Solving of spots.
+
+    Attributes:
+      solver: settings of the solver.
+      suit_isomorphism: True to merge hands.
+      keep_state: True to keep the solver's state in solutions.
+    """
+
+    solver: Solver
+    suit_isomorphism: bool
+    keep_state: bool
+
+
+def _open(path: pathlib.Path, context: typer.Context) -> SpotSolutions:
+    """Reads solutions; raises ValueError if there are several and options that show a single one."""
+    from jaxgadget.holdem.solution import SpotSolutions
+
+    solutions = SpotSolutions.load(path)
+    if len(solutions) > 1:
+        refuse_unused(context, f"with --open and {len(solutions)} spots", *_SHOWING)
+    return solutions
+
+
+def _go_on(solutions: SpotSolutions, context: typer.Context, solver: Solver) -> SpotSolutions:
+    """The solutions, solved further if the command line has iterations or a target gap."""
+    from jaxgadget.holdem.solve import resume_spots
+
+    names = [name for name in ("iterations", "target_gap", *_GOING_ON) if is_given(context, name)]
+    if not {"iterations", "target_gap"} & {*names}:
+        return solutions
+    return resume_spots(solutions, solver=dataclasses.replace(solver.only(*names), progress=True))
+
+
 def _read_or_solve(
     spots: list[Spot],
     results: pathlib.Path | None,
-    solver: Solver,
-    suit_isomorphism: bool,
+    solving: Solving,
     refining: Refining | None,
     shown: list[Any] | None = None,
 ) -> tuple[list[dict[str, Any]], SpotSolution | None]:
@@ -511,6 +583,7 @@ def _read_or_solve(
 
     Appends the solutions or refinements to `shown`, if given.
     """
+    solver = solving.solver
     settings: dict[str, Any] = {"algorithm": solver.algorithm, "iterations": solver.iterations}
     settings |= {"target_gap": solver.target_gap, "dtype": solver.dtype}  # their order is part of the keys
     if refining is not None:
@@ -528,7 +601,7 @@ def _read_or_solve(
 
     left = [spots[number] for number in missing]
     if refining is None:
-        solution = _solve_missing(left, keep, solver, suit_isomorphism, shown)
+        solution = _solve_missing(left, keep, solving, shown)
     else:
         solution = _refine_missing(left, keep, solver, refining, shown)
     return [stored[key] for key in keys], solution
@@ -538,18 +611,21 @@ _Keep = Callable[[Mapping[int, dict[str, Any]]], None]
 
 
 def _solve_missing(
-    spots: list[Spot], keep: _Keep, solver: Solver, suit_isomorphism: bool, shown: list[Any] | None
+    spots: list[Spot], keep: _Keep, solving: Solving, shown: list[Any] | None
 ) -> SpotSolution | None:
     """Solves spots; returns the solution if there is a single one."""
     from jaxgadget.holdem.solve import solve_batches
 
     single = None
-    for solved in solve_batches(spots, suit_isomorphism=suit_isomorphism, solver=solver):
+    solutions: dict[int, SpotSolution] = {}
+    for solved in solve_batches(spots, **solving._asdict()):
         keep({index: solution.to_row() for index, solution in solved.items()})
         single = solved[0] if len(spots) == 1 else None
         if shown is not None:
-            shown += solved.values()
+            solutions |= solved
         del solved  # frees the batch, as only rows are needed
+    if shown is not None:
+        shown += [solutions[index] for index in range(len(spots))]
     return single
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.certificate import Certificate, Fallbacks, certify, certify_average, find_overflows
+from jaxgadget.core.cfr import State
 from jaxgadget.core.driver import Finished, Report, solve
 from jaxgadget.core.lp.solve import Behaviour, Goal, ProgramError, refined, solve_program
 from jaxgadget.core.memory import Plan
@@ -45,6 +46,7 @@ class BatchSolution:
       epsilon: `[L]` the smallest ε of the lane's games, 0 if all are empty, NaN in failed lanes; None
         unless linear programs determine ε.
       plan: split of the lanes; None for linear programs.
+      state: final state of the loop, from which to continue; None unless requested.
       failures: lanes whose linear programs were not solved, with the reason; their numbers are NaN.
     """
 
@@ -58,6 +60,7 @@ class BatchSolution:
     iterations: npt.NDArray[np.int64]
     epsilon: FloatArray | None = None
     plan: Plan | None = None
+    state: State | None = None
     failures: dict[int, str] = dataclasses.field(default_factory=dict[int, str])
 
     @functools.cached_property
@@ -74,6 +77,8 @@ def solve_batch(
     players: tuple[int, ...] = (0, 1),
     played: bool = False,
     plan: Plan | None = None,
+    state: State | None = None,
+    keep_state: bool = False,
     names: Sequence[str] | None = None,
     goals: Sequence[Goal] | None = None,
     perturbed: Callable[[float], Batch] | None = None,
@@ -89,6 +94,8 @@ def solve_batch(
       players: players whose strategies are returned.
       played: also compute the values of both strategies against each other.
       plan: split of the lanes; by default planned here. No effect with linear programs.
+      state: the state to continue from, as in `driver.solve`. No effect with linear programs.
+      keep_state: also return the final state, of a batch in one chunk. No effect with linear programs.
       names: `L` names of the lanes, for errors of linear programs.
       goals: `L` goals of linear programs; by default the player who updates last maximises its guaranteed
         value in every game.
@@ -121,8 +128,10 @@ def solve_batch(
         rows = ended.placement.by_lane(make_fallback(ended.lanes))
         return _certify_average(ended.in_float64(), sums, rows, players=players, played=played)
 
-    solved = solve(batch, solver, finish, plan=plan, report=report)
-    return _of_certificate(solved.outcome, batch, iterations=solved.iterations, plan=solved.plan)
+    solved = solve(batch, solver, finish, plan=plan, state=state, keep_state=keep_state, report=report)
+    return _of_certificate(
+        solved.outcome, batch, iterations=solved.iterations, plan=solved.plan, state=solved.state
+    )
 
 
 def _solve_exactly(

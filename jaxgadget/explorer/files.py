@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from jaxgadget.explorer.page import Page, report
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.games.registry import load
+from jaxgadget.holdem.saved import SOLUTIONS
+from jaxgadget.holdem.solution import SpotSolution, SpotSolutions
 from jaxgadget.policy.blueprints import make_blueprints
 from jaxgadget.policy.network import find_game, load_policy
 from jaxgadget.policy.policy import POLICY_FILE, Policy
@@ -18,28 +20,43 @@ from jaxgadget.sweeping.store import TIMES
 from jaxgadget.sweeping.sweep import read_sweep
 from jaxgadget.tree.public import Form, Tree, lay_out
 from jaxgadget.util.folders import KINDS, SWEPT, find_kind
-from jaxgadget.util.store import read_header
+from jaxgadget.util.store import find_format, read_header
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def read_policies(
+def read_strategies(
     paths: Sequence[str | os.PathLike[str]],
     specs: Sequence[str] = (),
     *,
     max_histories: int = DEFAULT_MAX_HISTORIES,
-) -> list[Policy]:
+) -> list[Policy | SpotSolution]:
     """Reads the strategies of files; those of one game become lanes of one policy.
 
     Args:
-      paths: files written by `Policy.save`, or folders of `train_policy`.
+      paths: files written by `Policy.save` or `SpotSolution.save`, or folders of `train_policy`.
       specs: SPECs of further strategies of every game, as for `make_blueprints`.
       max_histories: as in `enumerate_game`.
 
     Raises:
-      ValueError: if a path is neither, or a file is damaged or its game unknown.
+      ValueError: if a path is none of these, a file is damaged or its game unknown, or there are SPECs for a
+        spot of hold'em.
     """
+    solved = [path for path in paths if find_format(path) == SOLUTIONS.name]
+    if solved and specs:
+        raise ValueError(
+            f"compare={specs[0]!r}: {os.fspath(solved[0])!r} has spots of hold'em, which SPECs do not solve; "
+            "expected another file of solutions of the same spots in its place"
+        )
+    solutions = [solution for path in solved for solution in SpotSolutions.load(path)]
+    return [*_read_policies([path for path in paths if path not in solved], specs, max_histories), *solutions]
+
+
+def _read_policies(
+    paths: Sequence[str | os.PathLike[str]], specs: Sequence[str], max_histories: int
+) -> list[Policy]:
+    """Policies of games, one for each game."""
     trees: dict[tuple[str, str], Tree] = {}
     by_tree: dict[tuple[str, str], list[Policy]] = {}
     for path in paths:

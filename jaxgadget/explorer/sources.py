@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxgadget.core.results import LaneResult
 from jaxgadget.explorer.nodes import Nodes, find_nodes
-from jaxgadget.holdem.solution import SpotSolution
+from jaxgadget.holdem.solution import SpotSolution, SpotSolutions
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.opponents.result import Responses
 from jaxgadget.policy.evaluate import BestResponse
@@ -117,7 +117,7 @@ def find_sources(result: Any, title: str = "") -> list[Source]:
     if isinstance(result, SpotRefinement):
         return _of_spot_refinements([result], title)
     if isinstance(result, SpotSolution):
-        return [_of_spot(result, title)]
+        return [_of_solutions([result], title)]
     if isinstance(result, list | tuple):
         if not result:
             raise ValueError("result: expected at least one result with strategies")
@@ -125,6 +125,11 @@ def find_sources(result: Any, title: str = "") -> list[Source]:
             return _of_spot_refinements(result, title)
         if all(isinstance(each, Policy) and each.tree is result[0].tree for each in result):
             return find_sources(Policy.stack(result), title)
+        if all(isinstance(each, SpotSolution) for each in result):
+            by_spot: dict[Spot, list[SpotSolution]] = {}
+            for each in result:
+                by_spot.setdefault(each.spot, []).append(each)
+            return [_of_solutions(several, title) for several in by_spot.values()]
         return [source for each in result for source in find_sources(each, title)]
     if isinstance(result, Policy):
         tree = result.tree
@@ -238,25 +243,26 @@ def _of_refinements(
     )
 
 
-def _of_spot(solution: SpotSolution, title: str) -> Source:
-    import pandas as pd
-
+def _of_solutions(solutions: Sequence[SpotSolution], title: str) -> Source:
+    """Solutions of one spot; the others are compared with the first."""
+    first, count = solutions[0], len(solutions)
+    policies = [each.policy for each in solutions]
+    rows = [np.concatenate([each.probabilities[player] for each in policies], axis=1) for player in (0, 1)]
+    labels = [each.labels[0] for each in policies]
+    if len(set(labels)) < count:
+        labels = [f"{label} ({number})" for number, label in enumerate(labels, 1)]
     return Source(
-        title=title or f"{solution.spot.board}: {solution.algorithm}",
-        policy=solution.policy,
-        groups=("policy",),
-        base=(-1,),
-        spot=solution.spot,
-        message=f"Exploitability {solution.exploitability:.3g} chips after {solution.iterations} iterations",
-        table=pd.DataFrame(
-            {
-                "ev_oop": [solution.ev[0]],
-                "ev_ip": [solution.ev[1]],
-                "exploitability": [solution.exploitability],
-                "iterations": [solution.iterations],
-            }
+        title=title or f"{first.spot.title}: {first.algorithm}",
+        policy=Policy(policies[0].tree, (rows[0], rows[1]), tuple(labels)),
+        groups=("policy",) * count,
+        base=(-1,) + (0,) * (count - 1),
+        spot=first.spot,
+        message="; ".join(
+            f"Exploitability {each.exploitability:.3g} chips after {each.iterations} iterations"
+            for each in solutions
         ),
-        rows=(0,),
+        table=SpotSolutions(solutions).table.drop(columns=["spot", "label", "board", "gap", "failure"]),
+        rows=tuple(range(count)),
     )
 
 
@@ -272,7 +278,7 @@ def _of_spot_refinements(refinements: Sequence[SpotRefinement], title: str) -> l
     rows = [np.concatenate([each.probabilities[player] for each in policies], axis=1) for player in (0, 1)]
     return [
         Source(
-            title=title or f"{first.spot.board}: re-solved",
+            title=title or f"{first.spot.title}: re-solved",
             policy=Policy(first.blueprint.tree, (rows[0], rows[1]), (*first.blueprint.labels, *labels)),
             groups=("blueprint",) + ("refined",) * count,
             base=(-1,) + (0,) * count,

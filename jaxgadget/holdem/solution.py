@@ -5,15 +5,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import os
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from jaxgadget.core.results import NO_FAILURES, LaneResult, convergence
 from jaxgadget.games.game import ACTOR_BIT, CHANCE
 from jaxgadget.holdem.cards import HANDS
+from jaxgadget.holdem.saved import SOLUTIONS, read_solutions, read_spot, spot_record, write_solutions
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.holdem.strategies import action_nodes, rows_to_policy
 from jaxgadget.holdem.values import NodeValues, chips_ahead, find_equities, find_met
@@ -22,6 +26,7 @@ from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.public import PublicTree, public_tree
 from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.memory import megabytes
 from jaxgadget.util.viewers import Explorable
 
 MAX_CELLS = 1 << 24
@@ -29,6 +34,26 @@ MAX_CELLS = 1 << 24
 
 SMALL_GAP = 0.01
 """Gap, as a share of the pot, below which `message` gives no advice."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SpotState:
+    """The state of the loop after a solve, from which `resume_spots` continues.
+
+    Attributes:
+      key: digest of the game as it was laid out, the algorithm and the precision.
+      dtype: precision of the solve.
+      suit_isomorphism: True if hands were merged.
+      arrays: the leaves of `core.cfr.State`.
+    """
+
+    key: str
+    dtype: str
+    suit_isomorphism: bool
+    arrays: tuple[npt.NDArray[Any], ...]
+
+    def __repr__(self) -> str:
+        return f"<SpotState: {megabytes(sum(array.nbytes for array in self.arrays))} in {self.dtype}>"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -45,6 +70,7 @@ class SpotSolution(Explorable):
       gap: NashConv in chips, the sum of both players' gains from best responses; twice the exploitability.
       algorithm: the rule's name, or the label of an evaluated policy.
       iterations: completed iterations.
+      state: the solver's state, with `solve_spots(keep_state=True)`, otherwise None.
     """
 
     spot: Spot
@@ -54,11 +80,12 @@ class SpotSolution(Explorable):
     gap: float
     algorithm: str
     iterations: int
+    state: SpotState | None = None
 
     def __repr__(self) -> str:
         first, second = self.ev
         return (
-            f"<SpotSolution {self.spot.board}: EVs {first:.6g}, {second:.6g} of {self.spot.pot:.6g} chips, "
+            f"<SpotSolution {self.spot.title}: EVs {first:.6g}, {second:.6g} of {self.spot.pot:.6g} chips, "
             f"exploitability {self.exploitability:.3g} chips, {self.iterations} iterations>"
         )
 
@@ -259,6 +286,7 @@ class SpotSolution(Explorable):
         """
         return {
             "spot": self.spot.name,
+            "label": self.spot.label,
             "board": self.spot.board,
             "ev": list(self.ev),
             "exploitability": self.exploitability,
@@ -267,6 +295,72 @@ class SpotSolution(Explorable):
             "hands": [int((weights > 0).sum()) for weights in self.spot.range_weights],
             "root": self.frequencies(),
         }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the spot and its solution to a `.npz` file, atomically.
+
+        `SpotSolution.load`, `jaxgadget holdem --open` and `jaxgadget explore` read it. With `state` it is
+        larger, and `resume_spots` continues from it.
+        """
+        write_solutions(path, [self._pack()])
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> SpotSolution:
+        """Reads the only solution of a file; `SpotSolutions.load` reads several.
+
+        Raises:
+          ValueError: if there is no such file, it has several solutions, or it is damaged, of another format
+            or of another version.
+        """
+        solutions = SpotSolutions.load(path)
+        if len(solutions) != 1:
+            raise ValueError(
+                f"{SOLUTIONS.label(path)} has {len(solutions)} solutions; expected one, or SpotSolutions.load"
+            )
+        return solutions[0]
+
+    def _pack(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """The record and the arrays of a file."""
+        record: dict[str, Any] = {name: getattr(self, name) for name in _STORED}
+        record |= {"spot": spot_record(self.spot), "ev": list(self.ev), "state": None}
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        for player in (0, 1):
+            arrays[f"probabilities_{player}"] = self.probabilities[player]
+            arrays[f"hand_ev_{player}"] = self.hand_ev[player]
+        if self.state is not None:
+            fields = ("key", "dtype", "suit_isomorphism")
+            record["state"] = {name: getattr(self.state, name) for name in fields}
+            arrays |= {f"state_{leaf}": array for leaf, array in enumerate(self.state.arrays)}
+        return record, arrays
+
+    @staticmethod
+    def _unpack(record: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> SpotSolution:
+        """Restores a solution; raises KeyError, TypeError or ValueError for other records or arrays."""
+        spot = read_spot(record["spot"])
+        num_hands = len(spot.hands)
+        for player in (0, 1):
+            shapes = {
+                f"probabilities_{player}": (len(action_nodes(spot.betting.tree, player)), num_hands),
+                f"hand_ev_{player}": (num_hands,),
+            }
+            for name, shape in shapes.items():
+                if arrays[name].shape != shape or arrays[name].dtype != np.float64:
+                    raise ValueError(f"{name} has shape {arrays[name].shape}, expected {shape} in float64")
+        state = None
+        if record["state"] is not None:
+            leaves = sum(name.startswith("state_") for name in arrays)
+            state = SpotState(
+                **record["state"], arrays=tuple(arrays[f"state_{leaf}"] for leaf in range(leaves))
+            )
+        first, second = record["ev"]
+        return SpotSolution(
+            spot=spot,
+            probabilities=(arrays["probabilities_0"], arrays["probabilities_1"]),
+            ev=(first, second),
+            hand_ev=(arrays["hand_ev_0"], arrays["hand_ev_1"]),
+            state=state,
+            **{name: record[name] for name in _STORED},
+        )
 
     @functools.cached_property
     def _values(self) -> dict[int, NodeValues]:
@@ -380,6 +474,13 @@ class SpotSolution(Explorable):
         return possible
 
 
+_SPOT_COLUMNS = {"spot": "name", "label": "label", "board": "board"}
+"""Columns of a table that identify a spot, and its attributes."""
+
+_STORED = ("gap", "algorithm", "iterations")
+"""Fields of a solution that are stored unchanged."""
+
+
 def _divide(values: FloatArray, met: FloatArray) -> FloatArray:
     """Conditional values `[H]`; NaN where the other player is not met."""
     return np.divide(values, met, out=np.full_like(values, np.nan), where=met > 0)
@@ -401,10 +502,38 @@ class SpotSolutions(list[SpotSolution], LaneResult, Explorable):
 
     failures = NO_FAILURES
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes `table` as CSV or Parquet, or spots and solutions as `.npz`, depending on the file's suffix.
+
+        Raises:
+          ValueError: for another suffix, or for no solutions.
+        """
+        if pathlib.Path(path).suffix in (".csv", ".parquet"):
+            super().save(path)
+            return
+        if pathlib.Path(path).suffix != ".npz":
+            raise ValueError(f"path={os.fspath(path)!r}: expected a file that ends in .npz, .csv or .parquet")
+        if not self:
+            raise ValueError("no solutions to save; expected at least one")
+        write_solutions(path, [solution._pack() for solution in self])  # pyright: ignore[reportPrivateUsage]
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> SpotSolutions:
+        """Reads the solutions of a file that `save`, `SpotSolution.save` or `holdem --save` wrote.
+
+        Raises:
+          ValueError: if there is no such file, or it is damaged, of another format or of another version.
+        """
+        stored = read_solutions(path)
+        try:
+            return SpotSolutions(SpotSolution._unpack(*parts) for parts in stored)  # pyright: ignore[reportPrivateUsage]
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise SOLUTIONS.damaged(path, error) from error
+
     @property
     def lane_columns(self) -> dict[str, Any]:
         """Columns that identify a spot."""
-        return {"spot": [each.spot.name for each in self], "board": [each.spot.board for each in self]}
+        return {name: [getattr(each.spot, field) for each in self] for name, field in _SPOT_COLUMNS.items()}
 
     @property
     def number_columns(self) -> dict[str, Any]:

@@ -15,11 +15,13 @@ import numpy as np
 
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.certificate import Certificate, certify
+from jaxgadget.core.cfr import start
+from jaxgadget.core.checkpoint import fingerprint
 from jaxgadget.core.devices import Placement
 from jaxgadget.core.driver import Report
 from jaxgadget.core.hands import build_hands_payoff
 from jaxgadget.core.host import HandEntries, HandTreeplex
-from jaxgadget.core.memory import LAUNCH_LANES, batch_size, find_memory, find_workers
+from jaxgadget.core.memory import LAUNCH_LANES, batch_size, find_memory, find_workers, problem_shape
 from jaxgadget.core.problem import Parts, Terms, build_side, fixed_entry
 from jaxgadget.core.regret import Rule
 from jaxgadget.core.rows import on_host
@@ -30,7 +32,7 @@ from jaxgadget.holdem.betting import PLAYERS
 from jaxgadget.holdem.checkpoint import SPOTS, SpotBatches
 from jaxgadget.holdem.isomorphism import Merging, find_exchanges
 from jaxgadget.holdem.operators import SpotsPayoff, Staked, build_folds, build_showdowns
-from jaxgadget.holdem.solution import SpotSolution, SpotSolutions
+from jaxgadget.holdem.solution import SpotSolution, SpotSolutions, SpotState
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.holdem.strategies import (
     action_nodes,
@@ -59,6 +61,9 @@ MAX_SPOTS = 64
 CHECK_EVERY = 10
 """Iterations between two checks of the gap, each of which costs about as much as one iteration."""
 
+DEFAULT = Solver(algorithm="dcfr", iterations=1000, check_every=CHECK_EVERY)
+"""Default settings of `solve_spots`."""
+
 ALONE = 1 << 15
 """Public nodes × hands from which spots with a target gap are solved one by one.
 
@@ -77,6 +82,7 @@ def solve_spots(
     spots: Sequence[Spot],
     *,
     suit_isomorphism: bool = False,
+    keep_state: bool = False,
     on_solved: Callable[[Mapping[int, SpotSolution]], None] | None = None,
     solver: Solver | None = None,
     iterations: int | None = None,
@@ -89,6 +95,8 @@ def solve_spots(
       suit_isomorphism: merge hands that a permutation of suits maps to each other, if the board and both
         ranges allow it (see `find_exchanges`), which gives the same solutions with less memory. Only spots on
         the same board are then batched.
+      keep_state: keep the solver's state in each solution (`SpotSolution.state`), from which `resume_spots`
+        continues; spots are then solved one by one.
       on_solved: callback; receives the solutions of each completed batch, by the indices of their spots. It
         is first called for each archive of the checkpoint.
       solver: settings; by default 1000 iterations of DCFR in float32, with a check of the gap every 10.
@@ -112,6 +120,7 @@ def solve_spots(
     batches = solve_batches(
         spots,
         suit_isomorphism=suit_isomorphism,
+        keep_state=keep_state,
         solver=solver,
         iterations=iterations,
         algorithm=algorithm,
@@ -127,6 +136,7 @@ def solve_batches(
     spots: Sequence[Spot],
     *,
     suit_isomorphism: bool = False,
+    keep_state: bool = False,
     solver: Solver | None = None,
     iterations: int | None = None,
     algorithm: str | Rule | None = None,
@@ -135,19 +145,76 @@ def solve_batches(
 
     No batch is retained once the next one is requested, as a turn's solution may take 100 MB.
     """
-    default = Solver(algorithm="dcfr", iterations=1000, check_every=CHECK_EVERY)
     solver = choose_solver(
         solver,
-        default,
+        DEFAULT,
         iterations=iterations,
         algorithm=algorithm,
         without=("time_limit",),
         pots=True,
     ).iterative()
-    batches = _SolvedBatches(spots, solver, suit_isomorphism=suit_isomorphism)
+    batches = _SolvedBatches(spots, solver, suit_isomorphism=suit_isomorphism, keep_state=keep_state)
     if not suit_isomorphism:  # which merges hands
         check_room(batches.spots, solver)
     return batches.run()
+
+
+def resume_spots(
+    solutions: SpotSolution | Sequence[SpotSolution],
+    *,
+    solver: Solver | None = None,
+    iterations: int | None = None,
+) -> SpotSolutions:
+    """Continues the solves of spots: the results are those of a single solve with as many iterations.
+
+    Args:
+      solutions: solutions with a state, from `solve_spots(keep_state=True)`, `resume_spots` or a file.
+      solver: settings as for `solve_spots`. `iterations` counts those of the solution, too; by default 1000
+        more. `algorithm` and `dtype` must be those of the solution, and need not be given.
+      iterations: shorthand for `Solver(iterations=…)`.
+
+    Returns:
+      The new solutions, with their states, in order.
+
+    Raises:
+      ValueError: if a solution has no state, the state is of other settings or of a release that lays out
+        spots in another way, or the solution has more iterations than requested.
+    """
+    several = [solutions] if isinstance(solutions, SpotSolution) else list(solutions)
+    resumed = SpotSolutions()
+    for solution in several:
+        if solution.state is None:
+            raise ValueError(
+                f"{solution!r} has no state to continue from; expected a solution of "
+                "solve_spots(keep_state=True)"
+            )
+        own = Solver(
+            algorithm=solution.algorithm,
+            iterations=solution.iterations + DEFAULT.num_iterations,
+            check_every=CHECK_EVERY,
+            dtype=solution.state.dtype,
+        )
+        chosen = choose_solver(
+            solver, own, iterations=iterations, without=("time_limit",), pots=True
+        ).iterative()
+        for name, mine in (("algorithm", chosen.name), ("dtype", chosen.precision.name)):
+            if mine != getattr(own, name):
+                raise ValueError(
+                    f"{name}={mine!r}: the solution was solved with {getattr(own, name)!r}; expected the "
+                    "same, or a new solve"
+                )
+        if chosen.num_iterations < solution.iterations:
+            raise ValueError(
+                f"iterations={chosen.num_iterations}: the solution has {solution.iterations} already; "
+                "expected at least as many"
+            )
+        isomorphism = solution.state.suit_isomorphism
+        batches = _SolvedBatches(
+            [solution.spot], chosen, suit_isomorphism=isomorphism, keep_state=True, begun=solution.state
+        )
+        for solved in batches.run():
+            resumed.append(solved[0])
+    return resumed
 
 
 def check_room(spots: Sequence[Spot], solver: Solver) -> None:
@@ -170,14 +237,24 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
 
     label, format = "solving", SPOTS
 
-    def __init__(self, spots: Sequence[Spot], solver: Solver, *, suit_isomorphism: bool) -> None:
+    def __init__(
+        self,
+        spots: Sequence[Spot],
+        solver: Solver,
+        *,
+        suit_isomorphism: bool,
+        keep_state: bool = False,
+        begun: SpotState | None = None,
+    ) -> None:
+        """Stores the settings; `begun` is the state from which the only spot continues."""
         super().__init__(spots, solver)
-        self._suit_isomorphism = suit_isomorphism
+        self._suit_isomorphism, self._keep_state, self._begun = suit_isomorphism, keep_state, begun
         self._exchanges = [find_exchanges(spot)[0] if suit_isomorphism else () for spot in spots]
 
     def describe(self, spot_idx: int) -> str:
         """Description of all inputs of a spot's result, except its name and the solver's settings."""
-        return " suit isomorphism" if self._suit_isomorphism else ""
+        notes = {" suit isomorphism": self._suit_isomorphism, " and its state": self._keep_state}
+        return "".join(note for note, applies in notes.items() if applies)
 
     def split(self, numbers: Sequence[int]) -> list[list[int]]:
         """Splits spots into batches with trees of one shape, and on one board if hands are merged.
@@ -195,7 +272,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         for alike in groups.values():
             alike.sort(key=lambda spot_idx: int(_held_by_either(self.spots[spot_idx]).sum()))
             merges, size = len(self._exchanges[alike[0]]) > 1, 1
-            if len(alike) > 1:
+            if len(alike) > 1 and not self._keep_state:
                 size = most_at_once(self.spots[alike[-1]], self.solver, merges=merges)
                 if self._stop_alone(alike):
                     size = min(size, find_workers(self.solver.placement))
@@ -207,7 +284,10 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         merges = len(self._exchanges[numbers[0]]) > 1
         if self._stop_alone(numbers):
             solver = dataclasses.replace(solver, chunk=1)
-        return _solve_alike([self.spots[spot_idx] for spot_idx in numbers], solver, report, merges=merges)
+        spots = [self.spots[spot_idx] for spot_idx in numbers]
+        if not self._keep_state:
+            return _solve_alike(spots, solver, report, merges=merges)
+        return [_solve_on(spots[0], solver, report, self._begun, merges=merges)]
 
     def _stop_alone(self, numbers: Sequence[int]) -> bool:
         """True if spots with trees of one shape are solved one by one until they reach the target gap."""
@@ -222,11 +302,23 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         for player in (0, 1):
             arrays[f"probabilities_{player}"] = result.probabilities[player]
             arrays[f"hand_ev_{player}"] = result.hand_ev[player]
+        if result.state is not None:
+            arrays["state_key"] = np.array(result.state.key)
+            arrays |= {f"state_{leaf}": array for leaf, array in enumerate(result.state.arrays)}
         return arrays
 
     def unpack(self, spot_idx: int, arrays: Mapping[str, Any]) -> SpotSolution:
         """Restores the solution of a spot from its arrays."""
         first, second = arrays["ev"].tolist()
+        state = None
+        if self._keep_state:
+            leaves = sum(name.startswith("state_") for name in arrays) - 1  # without the key
+            state = SpotState(
+                key=str(arrays["state_key"]),
+                dtype=self.solver.precision.name,
+                suit_isomorphism=len(self._exchanges[spot_idx]) > 1,
+                arrays=tuple(np.asarray(arrays[f"state_{leaf}"]) for leaf in range(leaves)),
+            )
         return SpotSolution(
             spot=self.spots[spot_idx],
             probabilities=(arrays["probabilities_0"], arrays["probabilities_1"]),
@@ -235,6 +327,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
             gap=float(arrays["gap"]),
             algorithm=self.solver.name,
             iterations=int(arrays["iterations"]),
+            state=state,
         )
 
 
@@ -355,6 +448,44 @@ def _solve_alike(
     form, hands = _make_form(spots[0]), carried_hands(spots)
     merging = merge_hands(spots, hands) if merges else None
     solved = solve_batch(build_batch(spots, form, hands, merging), solver, played=True, report=report)
+    return _of_batch(spots, solved, form, hands, merging, solver)
+
+
+def _solve_on(
+    spot: Spot, solver: Solver, report: Report, begun: SpotState | None, *, merges: bool
+) -> SpotSolution:
+    """Solves a spot, from the state of an earlier solve if there is one, and keeps its state."""
+    form, hands = _make_form(spot), carried_hands([spot])
+    merging = merge_hands([spot], hands) if merges else None
+    batch, rule = build_batch([spot], form, hands, merging), solver.iterative_rule()
+    key = fingerprint(batch.problem(), rule)
+    state = None
+    if begun is not None:
+        if begun.key != key:
+            raise ValueError(
+                f"state of {spot.board}: it was solved with another algorithm, or by a release that lays "
+                "spots out in another way; expected the same, or a new solve"
+            )
+        with precision(solver.precision):
+            shape = problem_shape(batch, 1, solver.precision)
+            structure = jax.tree.structure(jax.eval_shape(start, shape, rule, batch.payoff_state))
+            state = solver.placement.by_lane(jax.tree.unflatten(structure, begun.arrays))
+    solved = solve_batch(batch, solver, played=True, report=report, state=state, keep_state=True)
+    arrays = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(solved.state))
+    ended = SpotState(key=key, dtype=solver.precision.name, suit_isomorphism=merges, arrays=arrays)
+    (solution,) = _of_batch([spot], solved, form, hands, merging, solver)
+    return dataclasses.replace(solution, state=ended)
+
+
+def _of_batch(
+    spots: Sequence[Spot],
+    solved: BatchSolution,
+    form: SequenceForm,
+    hands: IntArray | None,
+    merging: Merging | None,
+    solver: Solver,
+) -> list[SpotSolution]:
+    """The solutions of a batch's lanes."""
     worth = _worth(solved)
     return [
         _of_lane(

@@ -66,6 +66,7 @@ class Spot:
         player that has folded.
       remove: lines such as `check, bet 100, raise to 500` whose last action is removed from the tree; lines
         on a later street have no cards, and are removed for every card.
+      label: a name of your own for tables and pictures; spots that only differ in it are equal.
     """
 
     board: str
@@ -78,8 +79,11 @@ class Spot:
     min_bet: float = 0.0
     remove: Sequence[str] = ()
     dead: str = ""
+    label: str = dataclasses.field(default="", compare=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.label, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"label={self.label!r}: expected a text")
         for name in PLAYERS:
             if isinstance(weights := getattr(self, name), np.ndarray):
                 try:
@@ -314,8 +318,13 @@ class Spot:
         )
 
     @property
+    def title(self) -> str:
+        """The label, or without one the board."""
+        return self.label or self.board
+
+    @property
     def name(self) -> str:
-        """The canonical string."""
+        """The canonical string, without the label."""
         board = "".join(map(card_name, self.cards))
         first, second = self.ranges
         chips = f"pot={self.pot:.12g},stack={self.effective_stack:.12g}"

@@ -48,8 +48,10 @@ GRID_TITLES: Mapping[Shown, str] = {"strategy": "strategy", "ev": "EVs in chips"
 
 
 def spots_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Table with one row per spot, from rows of `SpotSolution.to_row`."""
+    """Table with one row per spot, from rows of `SpotSolution.to_row`; with labels if there are any."""
+    has_labels = any(row.get("label") for row in rows)
     table = make_table(
+        *(["spot"] if has_labels else []),
         "board",
         "EV oop",
         "EV ip",
@@ -65,6 +67,7 @@ def spots_table(rows: Sequence[Mapping[str, Any]]) -> Table:
         root = ", ".join(f"{action} {share:.3f}" for action, share in row["root"].items())
         hands = " × ".join(map(str, row["hands"]))
         table.add_row(
+            *([row.get("label", "")] if has_labels else []),
             row["board"],
             f"{first:.5g}",
             f"{second:.5g}",
@@ -254,7 +257,7 @@ def grid_title(
     """Title of a grid: the board, the player (by default the acting one), the line and the values shown."""
     name = PLAYERS[solution.actor(line) if player is None else player]
     when = f"after {line}" if line else "at the start"
-    return f"{solution.spot.board}, {name} {when}: {GRID_TITLES[show]}"
+    return f"{solution.spot.title}, {name} {when}: {GRID_TITLES[show]}"
 
 
 def draw_grid(

@@ -43,7 +43,17 @@ def test_a_row_is_the_library_s_and_a_picture_is_drawn(tmp_path: pathlib.Path):
     menus = (BetMenu(bets=(ALL_IN,), raises=()), BetMenu(bets=(), raises=()))
     (solution,) = solve_spots([Spot(**ROW, menus=menus)], iterations=50)
     (row,) = found["rows"]
-    assert set(row) == {"spot", "board", "ev", "exploitability", "gap", "iterations", "hands", "root"}
+    assert set(row) == {
+        "spot",
+        "label",
+        "board",
+        "ev",
+        "exploitability",
+        "gap",
+        "iterations",
+        "hands",
+        "root",
+    }
     assert row["spot"] == solution.spot.name
     assert row["ev"] == pytest.approx(solution.ev)
     assert row["exploitability"] == pytest.approx(solution.exploitability)
@@ -57,6 +67,28 @@ def test_a_row_is_the_library_s_and_a_picture_is_drawn(tmp_path: pathlib.Path):
     assert [row["hand"] for row in node["hands"][1]] == [row["hand"] for row in expected["hands"][1]]
     assert node["hands"][1][0]["action_ev"] == pytest.approx(expected["hands"][1][0]["action_ev"])
     assert picture.stat().st_size > 1000
+
+
+def test_a_saved_solution_is_opened_and_solved_further(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Opening solves nothing; with iterations it continues to the result of a single solve."""
+    begun, ended, page = tmp_path / "begun.npz", tmp_path / "ended.npz", tmp_path / "page.html"
+    result = run(*BLUFFS, *MENUS, "--label", "bluffs", "--iterations", 10, "--save", begun)
+    assert result.exit_code == 0, result.stderr
+    assert f"Wrote the strategies to {begun}" in result.stdout and "bluffs" in result.stdout
+    straight = json.loads(run(*BLUFFS, *MENUS, "--iterations", 25, "--json", "-").stdout)
+    further = run("--open", begun, "--iterations", 25, "--save", ended, "--json", "-")
+    assert json.loads(further.stdout)["rows"] == [straight["rows"][0] | {"label": "bluffs"}]
+    with monkeypatch.context() as patch:
+        patch.delattr("jaxgadget.core.driver.run")
+        shown = run("--open", ended, "--json", "-", "--line", "check", "--explore", page)
+        assert json.loads(shown.stdout)["rows"] == json.loads(further.stdout)["rows"]
+        assert json.loads(shown.stdout)["node"]["actor"] == 1
+        assert run("--open", ended, "--tree").stdout.startswith("oop check\n")
+    assert page.stat().st_size > 1000
+    both = commands.run("explore", begun, ended, "--out", page)
+    assert both.exit_code == 0, both.stderr
 
 
 def test_streets_have_menus_of_their_own():
@@ -294,6 +326,18 @@ def test_no_solution_outlives_its_row(tmp_path: pathlib.Path, monkeypatch: pytes
             "no player acts there; a card is dealt next; append a card: 'check, check, 2c'",
         ),
         (("--spots", "x.jsonl", *BLUFFS), "--board has no effect with --spots"),
+        (("--open", "x.npz", *BLUFFS), "--board has no effect with --open"),
+        (
+            ("--open", "x.npz", "--dtype", "float64"),
+            "--dtype has no effect with --open, without --iterations",
+        ),
+        (("--open", "x.npz"), "'x.npz' does not exist; expected a file written by --save"),
+        ((*BLUFFS, *MENUS, "--save", "x.txt"), "--save 'x.txt': expected a file that ends in .npz"),
+        ((*BLUFFS, *MENUS, "--save", "x.npz", "--gadget", "resolving"), "--save has no effect with --gadget"),
+        (
+            ("--spots", "x.jsonl", "--save", "x.npz", "--results", "y.jsonl"),
+            "--results has no effect with --save",
+        ),
         ((*BLUFFS, *MENUS, "--whose", "ip"), "--whose has no effect without --plot or --hands"),
         (
             (*BLUFFS, *MENUS, "--plot", "grid.png", "--whose", "ip"),
