@@ -6,6 +6,7 @@ from .exploiters.exploit import LearnedResponse as LearnedResponse
 from .exploiters.exploit import LookaheadResponse as LookaheadResponse
 from .exploiters.exploit import exploit as exploit
 from .explorer.page import explore as explore
+from .explorer.sweeps import explore_sweep as explore_sweep
 from .gadgets.alternative import AbstractValues as AbstractValues
 from .gadgets.alternative import ArrayValues as ArrayValues
 from .gadgets.alternative import BestResponseValues as BestResponseValues
@@ -288,6 +289,7 @@ __all__ = [
     "exploit",
     "exploitability",
     "explore",
+    "explore_sweep",
     "find_hands",
     "find_public_state",
     "game_value",

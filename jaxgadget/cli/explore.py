@@ -58,8 +58,9 @@ def explore(options: ExploreOptions) -> None:
     The page is one HTML file that needs no server and no network. Probabilities are stored with three digits.
     """
     check_outputs({"--out": options.out})
-    from jaxgadget.explorer.files import is_sweep, read_strategies, report_of_sweep
+    from jaxgadget.explorer.files import is_sweep, read_strategies
     from jaxgadget.explorer.page import explore as make_page
+    from jaxgadget.explorer.sweeps import report_of_sweep
 
     if len(options.result) == 1 and is_sweep(options.result[0]):
         page = report_of_sweep(options.result[0])

@@ -15,7 +15,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from jaxgadget.explorer.subgames import describe_spot, describe_subgames
 from jaxgadget.explorer.values import Numbers, find_numbers
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
 from jaxgadget.holdem.betting import PLAYERS
+from jaxgadget.subgames.refine import Refinement
 from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.memory import megabytes
@@ -86,7 +87,15 @@ class Document:
 
 
 class PageTooLargeError(ValueError):
-    """A page would be larger than its limit."""
+    """A page would be larger than its limit.
+
+    Attributes:
+      share: share of the page, 0 to 1, that fits.
+    """
+
+    def __init__(self, message: str, share: float) -> None:
+        super().__init__(message)
+        self.share = share
 
 
 class _Chunks:
@@ -139,7 +148,8 @@ class _Chunks:
             raise PageTooLargeError(
                 f"the page would be larger than {megabytes(self._limit)}: expected fewer strategies (lanes; "
                 "on the command line --lanes), fewer moves (depth, --depth), or only the game after a line "
-                "(below, --below), such as 'check, bet 50'"
+                "(below, --below), such as 'check, bet 50'",
+                self._done / max(self._total, 1),
             )
 
 
@@ -193,9 +203,25 @@ def make_document(
                 depth = _find_depth(sources, depth, below, chunks.fitting_cells)
 
 
-def make_report(rows: pd.DataFrame, title: str) -> Document:
-    """A document of rows of numbers alone, such as those of a sweep; columns without any are omitted."""
-    table = {**_rows_of(rows), "lanes": []}
+class RowLink(NamedTuple):
+    """The place of a row's strategies: a page, and the lanes of the result and of its blueprint there."""
+
+    page: str
+    lane: int
+    base: int
+
+
+def make_report(rows: pd.DataFrame, title: str, links: Sequence[RowLink | None] = ()) -> Document:
+    """A document of rows of numbers alone, such as those of a sweep; columns without any are omitted.
+
+    Args:
+      rows: the rows.
+      title: title of the document.
+      links: for each row the page with its strategies, None for none; by default none has one.
+    """
+    pages = sorted({link.page for link in links if link is not None})
+    places = [None if link is None else [pages.index(link.page), link.lane, link.base] for link in links]
+    table = {**_rows_of(rows), "pages": pages, "links": places}
     return Document(_header(title) | {"views": [], "sweep": table}, ())
 
 
@@ -275,20 +301,20 @@ def _make_view(source: Source, chunks: _Chunks, depth: int | None, below: str) -
 
 
 def _refined(source: Source, nodes: Nodes, number_of: IntArray, chunks: _Chunks) -> list[dict[str, Any]]:
-    """Records of the subgames of refinements, in chunks."""
-    refined: list[dict[str, Any]] = []
-    for refinement in source.refinements:
-        records = describe_subgames(nodes, refinement, number_of)
-        first = refinement.blueprint.num_lanes
-        numbers = {str(first + lane): chunks.add(record) for lane, record in enumerate(records)}
-        cut = refinement.forest.cut.name
-        refined.append({"player": refinement.player, "cut": cut, "chunks": numbers})
-    if source.spot_refinements:
-        records = map(describe_spot, source.spot_refinements)
-        numbers = {str(1 + lane): chunks.add(record) for lane, record in enumerate(records)}
-        player = source.spot_refinements[0].player
-        refined.append({"player": player, "cut": "the start", "chunks": numbers})
-    return refined
+    """Records of the subgames of refinements, in chunks; one entry for each player and cut."""
+    refined: dict[tuple[int, str], dict[str, int]] = {}
+    for refinement, lanes in source.refined:
+        if isinstance(refinement, Refinement):
+            key = refinement.player, refinement.forest.cut.name
+            records = describe_subgames(nodes, refinement, number_of)
+        else:
+            key = refinement[0].player, "the start"
+            records = list(map(describe_spot, refinement))
+        numbers = refined.setdefault(key, {})
+        for lane, record in zip(lanes, records, strict=True):
+            if lane >= 0:
+                numbers[str(lane)] = chunks.add(record)
+    return [{"player": player, "cut": cut, "chunks": numbers} for (player, cut), numbers in refined.items()]
 
 
 def _evaluated(nodes: Nodes, source: Source) -> Iterator[Numbers]:

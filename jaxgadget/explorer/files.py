@@ -6,9 +6,6 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from jaxgadget.explorer.page import Page, report
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.games.registry import load
 from jaxgadget.holdem.saved import SOLUTIONS
@@ -16,14 +13,9 @@ from jaxgadget.holdem.solution import SpotSolution, SpotSolutions
 from jaxgadget.policy.blueprints import make_blueprints
 from jaxgadget.policy.network import find_game, load_policy
 from jaxgadget.policy.policy import POLICY_FILE, Policy
-from jaxgadget.sweeping.store import TIMES
-from jaxgadget.sweeping.sweep import read_sweep
 from jaxgadget.tree.public import Form, Tree, lay_out
 from jaxgadget.util.folders import KINDS, SWEPT, find_kind
 from jaxgadget.util.store import find_format, read_header
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def read_strategies(
@@ -74,14 +66,6 @@ def _read_policies(
         more = [make_blueprints(trees[key], list(specs), argument="compare")] if specs else []
         policies.append(Policy.stack([*several, *more]))
     return policies
-
-
-def report_of_sweep(folder: str | os.PathLike[str], rows: pd.DataFrame | None = None) -> Page:
-    """A page of the rows in a sweep's folder, read from it by default."""
-    rows = read_sweep(folder) if rows is None else rows
-    return report(
-        rows.drop(columns=["piece", "piece_rows", *TIMES]), title=f"Sweep in {pathlib.Path(folder).name}"
-    )
 
 
 def is_sweep(path: str | os.PathLike[str]) -> bool:

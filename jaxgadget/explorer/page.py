@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from jaxgadget.explorer.document import MAX_BYTES, Document, make_document, make_report
-from jaxgadget.explorer.sources import find_sources
+from jaxgadget.explorer.document import MAX_BYTES, Document, RowLink, make_document, make_report
+from jaxgadget.explorer.sources import Source, find_sources
 from jaxgadget.util.files import atomic_writer
 from jaxgadget.util.memory import megabytes
 
@@ -112,18 +112,24 @@ def explore(
     """
     sources = find_sources(result, title)
     settings: dict[str, Any] = {"title": title, "depth": depth, "lanes": lanes, "below": below}
-    reserved = _size_without_data()
-    return Page(make_document(sources, **settings, max_bytes=max_bytes, reserved=reserved, fit=fit))
+    return make_page(sources, **settings, max_bytes=max_bytes, fit=fit)
 
 
-def report(rows: pd.DataFrame, *, title: str = "Sweep") -> Page:
+def make_page(sources: Sequence[Source], **settings: Any) -> Page:
+    """Makes a page of strategies; for the settings see `make_document`."""
+    return Page(make_document(sources, reserved=_size_without_data(), **settings))
+
+
+def report(rows: pd.DataFrame, *, title: str = "Sweep", links: Sequence[RowLink | None] = ()) -> Page:
     """Makes a page of the rows of a sweep: a table to sort and filter, and a scatter of exploitabilities.
 
     Args:
       rows: the rows, from `sweep` or `read_sweep`, or the `table` of any result.
       title: title of the page.
+      links: for each row the page beside this one that shows its strategies, as `explore_sweep` writes them;
+        None for none.
     """
-    return Page(make_report(rows, title))
+    return Page(make_report(rows, title, links))
 
 
 @functools.cache

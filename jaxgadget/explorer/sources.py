@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+class RefinedLanes(NamedTuple):
+    """A refinement among the lanes of a source; of a spot of hold'em several, with a result each.
+
+    Attributes:
+      refinement: the refinement, or those of a spot.
+      lanes: for each result its lane in the source, -1 if it is left out.
+    """
+
+    refinement: Refinement | tuple[SpotRefinement, ...]
+    lanes: tuple[int, ...]
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Source:
     """The strategies of a result in one tree.
@@ -45,8 +57,7 @@ class Source:
       message: a sentence about the result, such as its convergence.
       table: rows of numbers about lanes, None if there are none.
       rows: the lane of each row of the table.
-      refinements: refinements of these lanes: first their blueprints, then their results.
-      spot_refinements: the same for a spot of hold'em, one for each lane after its blueprint.
+      refined: the refinements whose results are among the lanes.
     """
 
     title: str
@@ -57,8 +68,7 @@ class Source:
     message: str = ""
     table: pd.DataFrame | None = None
     rows: tuple[int, ...] = ()
-    refinements: tuple[Refinement, ...] = ()
-    spot_refinements: tuple[SpotRefinement, ...] = ()
+    refined: tuple[RefinedLanes, ...] = ()
 
     @functools.cached_property
     def nodes(self) -> Nodes:
@@ -86,8 +96,11 @@ class Source:
             base=tuple(new_number.get(self.base[lane], -1) for lane in needed),
             table=None if self.table is None else self.table.iloc[kept],
             rows=tuple(new_number[self.rows[row]] for row in kept),
-            refinements=() if len(needed) < self.policy.num_lanes else self.refinements,
-            spot_refinements=() if len(needed) < self.policy.num_lanes else self.spot_refinements,
+            refined=tuple(
+                each._replace(lanes=tuple(new_number.get(lane, -1) for lane in each.lanes))
+                for each in self.refined
+                if not new_number.keys().isdisjoint(each.lanes)
+            ),
         )
 
     def _numbers_of(self, lane: int | str) -> list[int]:
@@ -237,10 +250,13 @@ def _of_refinements(
     return dataclasses.replace(
         source,
         rows=lanes * len(refinements),
-        refinements=tuple(
-            each for each in refinements if each.knowledge is None and each.forest.cover.is_cut
-        ),
+        refined=tuple(RefinedLanes(each, lanes) for each in refinements if has_subgames(each)),
     )
+
+
+def has_subgames(refinement: Refinement) -> bool:
+    """True for a refinement of the subgames of a cut, which can be described one by one."""
+    return refinement.knowledge is None and refinement.forest.cover.is_cut
 
 
 def _of_solutions(solutions: Sequence[SpotSolution], title: str) -> Source:
@@ -285,6 +301,6 @@ def _of_spot_refinements(refinements: Sequence[SpotRefinement], title: str) -> l
             spot=first.spot,
             table=pd.DataFrame([each.to_row() for each in refinements]).drop(columns=["board"]),
             rows=tuple(range(1, count + 1)),
-            spot_refinements=tuple(refinements),
+            refined=(RefinedLanes(tuple(refinements), tuple(range(1, count + 1))),),
         )
     ]

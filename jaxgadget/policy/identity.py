@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS
+from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, GENERATIONS, PRIORS, RANGE_VALUES
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.history import HistoryTree, check_histories
 from jaxgadget.tree.public import PublicTree, Tree
@@ -26,6 +26,9 @@ FINGERPRINT = "fingerprint"
 
 KINDS = {path: name for table in (GADGETS, PRIORS, ALTERNATIVES) for name, path in table.items()}
 """Names of gadgets, priors and alternative values: `module:object` → name."""
+
+RESTORED = frozenset(KINDS) | {*GENERATIONS.values(), *RANGE_VALUES.values()}
+"""Classes whose objects `restore` makes, as `module:object`."""
 
 
 def identity(value: Any) -> Any:
@@ -58,6 +61,36 @@ def identity(value: Any) -> Any:
         f"{value!r} in a gadget, prior or generation: a resumed sweep must tell it from others; expected a "
         "dataclass of numbers, strings and arrays"
     )
+
+
+def restore(record: Any, *classes: type) -> Any:
+    """Makes an object from its `identity`: a plain value, or one of a registered class.
+
+    Args:
+      record: the record; lists become tuples.
+      classes: further dataclasses.
+
+    Raises:
+      ValueError: if the object's class is neither registered nor among `classes`, or if the object that is
+        made has another identity.
+    """
+    if isinstance(record, list):
+        return tuple(restore(item, *classes) for item in record)
+    if not isinstance(record, Mapping):
+        return record
+    path = ":".join(str(record.get("class")).rsplit(".", 1))
+    paths = {f"{kind.__module__}:{kind.__qualname__}": kind for kind in classes}
+    if path not in paths and path not in RESTORED:
+        raise ValueError(f"{label(record)}: its class {path!r} is not one of this package")
+    kind = paths.get(path) or find({path: path}, path, "class")
+    fields = {field.name for field in dataclasses.fields(kind) if field.init}
+    try:
+        made = kind(**{name: restore(item, *classes) for name, item in record.items() if name in fields})
+    except TypeError as error:
+        raise ValueError(f"{label(record)}: its record is of another version ({error})") from error
+    if identity(made) != record:
+        raise ValueError(f"{label(record)} has changed: its record is of another version, or its folder differs")
+    return made
 
 
 def player_identity(name: str, value: Any) -> Any:

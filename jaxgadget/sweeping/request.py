@@ -16,12 +16,12 @@ import numpy as np
 from jaxgadget.core.solver import LP, Solver
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.specs import make_alternative, make_gadgets
-from jaxgadget.games.game import Game
+from jaxgadget.games.game import DEFAULT_MAX_HISTORIES, Game
 from jaxgadget.games.own import OwnGame
 from jaxgadget.games.registry import load
 from jaxgadget.opponents.opponent import OpponentLike, Opponents, check_opponents, list_opponents
 from jaxgadget.policy.blueprints import DRAWS, FORMS, parse_blueprint
-from jaxgadget.policy.identity import DEFAULTS, identity, lane_digest, record_digest
+from jaxgadget.policy.identity import DEFAULTS, identity, lane_digest, record_digest, restore
 from jaxgadget.policy.policy import Policy, as_policy
 from jaxgadget.subgames.knowledge import Knowledge, check_knowledge
 from jaxgadget.subgames.refine import list_gadgets
@@ -134,11 +134,7 @@ def make_request(grid: SweepGrid, solver: Solver, blueprints_at_once: int) -> Re
     for player in players:
         check_player(player)
     is_exact = solver.algorithm == LP
-    counts = [0] if is_exact else _several("iterations", grid.iterations)
-    solvers = {
-        count: dataclasses.replace(solver, iterations=1 if is_exact else count, progress=None)
-        for count in counts
-    }
+    solvers = _solvers(solver, [0] if is_exact else _several("iterations", grid.iterations))
     gadgets = _gadgets(grid, players, exact=is_exact)
     opponents = _opponents(games, grid)
     knowledge = _knowledge(grid, gadgets, opponents)
@@ -158,6 +154,55 @@ def make_request(grid: SweepGrid, solver: Solver, blueprints_at_once: int) -> Re
         record={},
     )
     return dataclasses.replace(request, record=_record(request, grid, solver))
+
+
+def read_request(record: Mapping[str, Any], max_histories: int = DEFAULT_MAX_HISTORIES) -> Request:
+    """Makes a request from its record, to solve pieces again whose blueprints are in the sweep's folder.
+
+    It lacks blueprints that were given as policies, and opponents, which the folder's files of games contain.
+
+    Args:
+      record: `Request.record`, from a manifest.
+      max_histories: as in `enumerate_game`.
+
+    Raises:
+      ValueError: if a game cannot be loaded by its name, or a gadget, prior, alternative values or generation
+        is of a user's class.
+    """
+    games: dict[str, SweptGame] = {}
+    for name, cuts in record["games"].items():
+        rules = load(name)
+        games[name] = SweptGame(rules, tuple(cuts), isinstance(rules, OwnGame))
+    return Request(
+        games=games,
+        form=record.get("form", DEFAULTS["form"]),
+        blueprints=tuple(spec for spec in record["blueprints"] if isinstance(spec, str)),
+        policies=None,
+        seeds=tuple(record["seeds"]),
+        gadgets=restore(record["gadgets"]),
+        opponents=(),
+        knowledge=restore(record.get("knowledge", [None]), Knowledge),
+        players=tuple(record["players"]),
+        solvers=_solvers(read_solver(record), record["iterations"]),
+        blueprints_at_once=record["blueprints_at_once"],
+        max_histories=check_whole_number("max_histories", max_histories, 1),
+        record=dict(record),
+    )
+
+
+def read_solver(record: Mapping[str, Any]) -> Solver:
+    """The settings in the record of a request, without a number of iterations."""
+    return Solver(algorithm=record["algorithm"], dtype=record["dtype"], memory_limit=record["memory_limit"])
+
+
+def _solvers(solver: Solver, counts: Sequence[int]) -> dict[int, Solver]:
+    """Settings for each number of iterations; linear programs have none."""
+    return {
+        count: dataclasses.replace(
+            solver, iterations=1 if solver.algorithm == LP else count, progress=None
+        )
+        for count in counts
+    }
 
 
 def _record(request: Request, grid: SweepGrid, solver: Solver) -> dict[str, Any]:

@@ -139,7 +139,7 @@ def work_on(folder: str, worker: int = 0) -> str:
       An empty string, or the message of the ValueError that stopped the worker.
     """
     try:
-        store, manifest = _open_sweep(folder)
+        store, manifest = open_sweep(folder)
         workshop = Workshop(store, find_request(store, manifest.request), False)
         ours = workshop.versions | {"device": manifest.versions.get("device")}  # a worker's device may differ
         if changed := differences(manifest.versions, ours):
@@ -159,12 +159,12 @@ def read_sweep(folder: str | os.PathLike[str]) -> pd.DataFrame:
     Raises:
       ValueError: if the folder holds no sweep, or a damaged one.
     """
-    store, manifest = _open_sweep(folder)
+    store, manifest = open_sweep(folder)
     finished = store.finished()
     return store.collect([piece for piece in manifest.pieces if piece.key in finished])
 
 
-def _open_sweep(folder: str | os.PathLike[str]) -> tuple[Store, Manifest]:
+def open_sweep(folder: str | os.PathLike[str]) -> tuple[Store, Manifest]:
     """The store and manifest of a sweep; raises ValueError if the folder holds none, or a damaged one."""
     store = Store(pathlib.Path(folder), create=False)
     if (manifest := store.manifest()) is None:
@@ -256,6 +256,10 @@ class Workshop:
 
     def solve(self, piece: Piece) -> pd.DataFrame:
         """Solves a piece; returns its rows."""
+        return self.refine(piece)[1]
+
+    def refine(self, piece: Piece) -> tuple[Refinement, pd.DataFrame]:
+        """Solves a piece; returns its strategies and rows."""
         watch, lanes = Stopwatch(), range(*piece.blueprints)
         with watch.phase("build"):
             self.check(piece)
@@ -280,7 +284,7 @@ class Workshop:
             names = ", ".join(dict.fromkeys(gadget.name for gadget in gadgets))
             description = f"{piece.game}, {piece.cut}, player {piece.player}, {names}"
             raise ValueError(f"sweep, piece {piece.key} ({description}): {error}") from error
-        return self._rows(piece, result, [setup.seeds[lane] for lane in lanes])
+        return result, self._rows(piece, result, [setup.seeds[lane] for lane in lanes])
 
     def _rows(self, piece: Piece, result: Refinement, seeds: Sequence[int | None]) -> pd.DataFrame:
         num_kept = (~result.has_decision).sum(axis=0)

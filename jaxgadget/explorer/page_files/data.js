@@ -21,8 +21,9 @@
  *   tree: {parent: number[], actor: string[], move: number[], moves: string[], chunk: number[],
  *   omitted: number[]}, lanes: Lane[], table: Table | null, frames: number[], values: number[][],
  *   refined: Refined[]}} View
+ * @typedef {{columns: string[], rows: any[][], pages: string[], links: ([number, number, number] | null)[]}} Sweep
  * @typedef {{format: string, version: number, written_by: string, title: string, views: View[],
- *   sweep?: any}} Header
+ *   sweep?: Sweep}} Header
  */
 
 /** @type {Map<number, Promise<any>>} */
