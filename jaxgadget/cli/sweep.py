@@ -23,9 +23,12 @@ from jaxgadget.cli.options import (
 )
 from jaxgadget.core.solver import Solver
 from jaxgadget.util.accelerators import share_gpus
+from jaxgadget.util.files import make_folder
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from jaxgadget.sweeping.grid import SweepGrid
 
 SWEEP_EXAMPLES = """\
 Examples:
@@ -38,6 +41,8 @@ cfr-spread:10 --blueprint draws:5 --seed 0 --seed 1 --gadget resolving --iterati
 `jaxgadget sweep kuhn --game kuhn_poker --workers 4`
 
 `jaxgadget sweep kuhn --report kuhn.html`
+
+`jaxgadget sweep kuhn --pages kuhn_pages`
 
 `jaxgadget sweep flops --game leduc_poker --workers 20 --slurm partition=cpu,time=2:00:00,cpus-per-task=4`
 """
@@ -103,11 +108,20 @@ class SweepOutput(PlotOutput):
       plot: draw refined against blueprint exploitability, with a panel for every game, cut and number of
         iterations, as .png, .svg or .pdf.
       report: write a page with all rows, to sort, filter and plot, an HTML file.
+      pages: write a folder of pages to look at the strategies: `index.html` has all rows, each with a link
+        to its subgames. They are solved again, as a sweep stores no strategies.
     """
 
     csv: pathlib.Path | None = None
     parquet: pathlib.Path | None = None
     report: pathlib.Path | None = None
+    pages: pathlib.Path | None = option(None, metavar="DIR")
+
+    def check(self, folder: pathlib.Path | None = None, **files: pathlib.Path | None) -> None:
+        """Also creates the folder of pages, before the work begins."""
+        super().check(folder, **files)
+        if self.pages is not None:
+            make_folder(self.pages)
 
 
 class SweepCommand(JaxCommand):
@@ -140,9 +154,10 @@ def sweep(
     """
     output.check()
     if not grid.game:
-        _refuse_settings(context)
+        _refuse_settings(context, {"max_histories"} if output.pages else set())
         from jaxgadget.sweeping.sweep import read_sweep
 
+        _explore(grid, None, output)
         _report(grid.folder, read_sweep(grid.folder), output)
         return
     check_solver(context, solver)
@@ -191,13 +206,22 @@ def sweep(
             workers=work.workers,
             locks=False if work.no_locks else None,
         )
+        _explore(grid, swept, output)
     _report(grid.folder, rows, output)
 
 
-def _refuse_settings(context: typer.Context) -> None:
-    """Raises ValueError for settings of a sweep without a game."""
-    used = {"folder", "game", *(field.name for field in dataclasses.fields(SweepOutput))}
+def _refuse_settings(context: typer.Context, used: set[str]) -> None:
+    """Raises ValueError for settings of a sweep without a game, except those used."""
+    used = used | {"folder", "game", *(field.name for field in dataclasses.fields(SweepOutput))}
     refuse_unused(context, "without --game, which reads the folder", *(set(context.params) - used))
+
+
+def _explore(options: SweepOptions, grid: SweepGrid | None, output: SweepOutput) -> None:
+    """Writes the folder of pages."""
+    if output.pages is not None:
+        from jaxgadget.explorer.sweeps import explore_sweep
+
+        explore_sweep(options.folder, output.pages, grid, max_histories=options.max_histories, progress=True)
 
 
 def _report(folder: pathlib.Path, rows: pd.DataFrame, output: SweepOutput) -> None:
@@ -213,11 +237,13 @@ def _report(folder: pathlib.Path, rows: pd.DataFrame, output: SweepOutput) -> No
         if path is not None:
             write(rows, path)
     if output.report is not None:
-        from jaxgadget.explorer.files import report_of_sweep
+        from jaxgadget.explorer.sweeps import report_of_sweep
 
         report_of_sweep(folder, rows).save(output.report)
     output.write_json(sweeps.sweep_record(folder, rows))
-    output.print((sweeps.sweep_tables(rows), sweeps.sweep_notes(folder, rows)))
+    notes = sweeps.sweep_notes(folder, rows)
+    notes += [] if output.pages is None else [f"Wrote the pages to {output.pages}; index.html leads to all"]
+    output.print((sweeps.sweep_tables(rows), notes))
     exit_if_undefined(rows["failure"].dropna().tolist(), len(rows))
 
 

@@ -13,6 +13,7 @@ import functools
 import gzip
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -48,6 +49,9 @@ TAG_BYTES = 60
 
 LANES_AT_ONCE = 1 << 22
 """Number of nodes × hands × lanes that are evaluated at a time."""
+
+PAGE_NAME = r"[A-Za-z0-9_][A-Za-z0-9_-]*\.html"
+"""Names of pages in the same folder, the only ones to which a report links."""
 
 PASSIVE = ("check", "call", "pass")
 BETS = ("bet", "raise", "half-pot", "pot")
@@ -218,8 +222,13 @@ def make_report(rows: pd.DataFrame, title: str, links: Sequence[RowLink | None] 
       rows: the rows.
       title: title of the document.
       links: for each row the page with its strategies, None for none; by default none has one.
+
+    Raises:
+      ValueError: if a page's name is none in the folder of the document.
     """
     pages = sorted({link.page for link in links if link is not None})
+    if wrong := [page for page in pages if not re.fullmatch(PAGE_NAME, page)]:
+        raise ValueError(f"links: {wrong[0]!r}: expected the name of a page, such as 'kuhn.html'")
     places = [None if link is None else [pages.index(link.page), link.lane, link.base] for link in links]
     table = {**_rows_of(rows), "pages": pages, "links": places}
     return Document(_header(title) | {"views": [], "sweep": table}, ())

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Sequence
+
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.games.registry import load
 from jaxgadget.holdem.saved import SOLUTIONS

@@ -23,7 +23,23 @@ from jaxgadget.util.memory import megabytes
 if TYPE_CHECKING:
     import pandas as pd
 
-MODULES = ("data", "dom", "colors", "model", "grid", "panels", "export", "report", "main")
+MODULES = (
+    *(
+        "data",
+        "dom",
+        "colors",
+        "model",
+        "grid",
+        "line",
+        "numbers",
+        "changes",
+        "scatter",
+        "results",
+        "subgames",
+        "export",
+    ),
+    *("search", "report", "main"),
+)
 """Modules of the page's program, in the order in which they follow each other."""
 
 HEIGHT = 760

@@ -55,10 +55,10 @@ def explore_sweep(
 ) -> pathlib.Path:
     """Writes a folder of pages: the rows of a sweep, and for each the strategies and subgames behind it.
 
-    A sweep stores rows, but no strategies, so its finished pieces are solved again, which takes as long as the
-    first time. `index.html` has the rows; there is a page for each game, cut, player, knowledge and number of
-    iterations, or several if one would be too large. Pages refer to each other by relative links, so that
-    the folder can be moved.
+    A sweep stores rows, but no strategies, so its finished pieces are solved again, which takes as long as
+    the first time. `index.html` has the rows; there is a page for each game, cut, player, knowledge and
+    number of iterations, or several if one would be too large. Pages refer to each other by relative links,
+    so that the folder can be moved.
 
     Args:
       folder: folder of the sweep.
@@ -79,13 +79,15 @@ def explore_sweep(
     Warns:
       UserWarning: if strategies have other exploitabilities than the rows, as from another version or device.
     """
-    solved_again = solve_again(folder, grid, max_histories=max_histories, progress=progress)
     out = pathlib.Path(pages)
     make_folder(out)
+    if os.path.realpath(pages) == os.path.realpath(folder):
+        raise ValueError(f"pages={os.fspath(pages)!r} is the folder of the sweep; choose another one")
+    again = solve_again(folder, grid, max_histories=max_histories, progress=progress)
     links: dict[tuple[str, int], RowLink] = {}
     taken: set[str] = {INDEX}
     difference = 0.0
-    for _, pieces in itertools.groupby(solved_again, _content):
+    for _, pieces in itertools.groupby(again, _content):
         solved = list(pieces)
         difference = max(difference, *map(_difference, solved))
         source, keys = _find_source(solved), _row_keys(solved)

@@ -89,7 +89,7 @@ def restore(record: Any, *classes: type) -> Any:
     except TypeError as error:
         raise ValueError(f"{label(record)}: its record is of another version ({error})") from error
     if identity(made) != record:
-        raise ValueError(f"{label(record)} has changed: its record is of another version, or its folder differs")
+        raise ValueError(f"{label(record)} has changed: its record is of another version or folder")
     return made
 
 

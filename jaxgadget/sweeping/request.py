@@ -198,9 +198,7 @@ def read_solver(record: Mapping[str, Any]) -> Solver:
 def _solvers(solver: Solver, counts: Sequence[int]) -> dict[int, Solver]:
     """Settings for each number of iterations; linear programs have none."""
     return {
-        count: dataclasses.replace(
-            solver, iterations=1 if solver.algorithm == LP else count, progress=None
-        )
+        count: dataclasses.replace(solver, iterations=1 if solver.algorithm == LP else count, progress=None)
         for count in counts
     }
 

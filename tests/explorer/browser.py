@@ -37,6 +37,13 @@ found.click();
 """
 
 
+TYPE = """
+const found = document.getElementById(arguments[0]);
+found.value = arguments[1];
+found.dispatchEvent(new Event('input'));
+"""
+
+
 class Browser:
     """A page in Chromium."""
 
@@ -80,6 +87,10 @@ class Browser:
         """Clicks the first element of a selector, and waits until the page is drawn."""
         self.run(CLICK, selector)
         self.settle()
+
+    def type(self, field: str, text: str) -> None:
+        """Types a text into a field."""
+        self.run(TYPE, field, text)
 
     def key(self, key: str) -> None:
         """Presses a key."""

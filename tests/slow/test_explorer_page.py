@@ -16,7 +16,8 @@ import pandas as pd
 import pytest
 
 import jaxgadget as jg
-from jaxgadget.explorer.page import report
+from jaxgadget.explorer.document import RowLink
+from jaxgadget.explorer.page import Page, report
 from jaxgadget.holdem.solution import SpotSolutions
 from tests.explorer.browser import CHROMIUM, DRIVER, Browser
 from tests.trees import tree_of
@@ -263,9 +264,7 @@ def test_keys_links_and_search(browser: Browser) -> None:
         and browser.run("return document.querySelector('#lane').value") == "1"
     )
     assert browser.run("return document.querySelector('tr.selected').dataset.state") == "2"
-    browser.run(
-        "const s = document.getElementById('search'); s.value = '1pb'; s.dispatchEvent(new Event('input'))"
-    )
+    browser.type("search", "1pb")
     browser.wait(lambda: browser.texts("#found button"))
     browser.click("#found button")
     assert browser.text(".crumb.here") == "Bet" and "1pb" in browser.text("#right")
@@ -296,9 +295,7 @@ def test_the_report_of_a_sweep_is_sorted_filtered_and_clicked(browser: Browser) 
     assert browser.run(order) == [3, 0, 2, 1]
     browser.click("[data-sort='refined_exploitability']")
     assert browser.run(order) == [1, 2, 0, 3]
-    browser.run(
-        "const s = document.getElementById('filter'); s.value = 'cfr:1'; s.dispatchEvent(new Event('input'))"
-    )
+    browser.type("filter", "cfr:1")
     assert browser.run(order) == [1, 0]
     assert browser.run("return document.querySelectorAll('[data-point]').length") == 2
     browser.run("document.querySelector('[data-point=\"1\"]').dispatchEvent(new Event('mouseenter'))")
@@ -306,6 +303,57 @@ def test_the_report_of_a_sweep_is_sorted_filtered_and_clicked(browser: Browser) 
     browser.run("document.querySelector('[data-point=\"1\"]').dispatchEvent(new Event('click'))")
     command = browser.text(".command")
     assert command.startswith("jaxgadget refine kuhn_poker --cut depth:1 --player 1 --blueprint cfr:1")
+    assert browser.log() == []
+
+
+def test_a_click_on_a_row_leads_to_its_subgames(browser: Browser, tmp_path: pathlib.Path) -> None:
+    grid = jg.SweepGrid(
+        games="kuhn_poker",
+        cuts="depth:1",
+        blueprints=["cfr:1", "cfr:3"],
+        gadgets=["unsafe", "resolving"],
+        priors=["none", "uniform"],
+        iterations=10,
+    )
+    rows = jg.sweep(tmp_path / "sweep", grid)
+    written = jg.explore_sweep(tmp_path / "sweep", tmp_path / "pages")
+    index = written.parent.rename(tmp_path / "moved") / written.name
+    for number in (0, 4, len(rows) - 1):
+        row = rows.iloc[number]
+        browser.open(index)
+        if number == 4:
+            browser.run("document.querySelector('[data-point=\"4\"]').dispatchEvent(new Event('click'))")
+        else:
+            browser.click(f"[data-row='{number}']")
+        browser.click(f"[data-link='{number}']")
+        browser.wait(lambda: browser.texts("[data-subgame]"))
+        assert browser.text(".tabs .on") == "Subgames" and f"player {row['player']}" in browser.text("#bar")
+        shown = browser.run(
+            "return [...document.querySelectorAll('#bar select')].map(e => e.selectedOptions[0].text)"
+        )
+        assert shown[0] == f"blueprint: {row['blueprint']}"
+        assert shown[1].startswith(f"refined: {row['blueprint']} | {row['gadget']}")
+        browser.click("[data-subgame='1']")
+        link = browser.run("return location.hash")
+        assert "tab=subgames" in link and "subgame=1" in link and "line=Bet" in link
+        browser.run("location.reload()")
+        browser.wait(lambda: browser.texts("[data-subgame='1'] .root"))
+        browser.click("[data-tab=results]")
+        assert f"{row['refined_exploitability']:.4g}" in browser.texts("tr.selected td")
+    assert browser.log() == []
+
+
+def test_links_of_a_report_lead_to_pages_beside_it_alone(browser: Browser) -> None:
+    rows = pd.DataFrame({"game": "kuhn_poker", "gadget": "resolving", "player": range(4)})
+    names = ["javascript:alert(1)", "../other.html", "https://example.org/page.html", "a b.html"]
+    with pytest.raises(ValueError, match="expected the name of a page"):
+        report(rows, links=[RowLink(names[0], 1, 0)] * 4)
+    document = report(rows, links=[RowLink(f"page{number}.html", 1, 0) for number in range(4)]).document
+    document.header["sweep"]["pages"][:] = names
+    browser.open(Page(document))
+    for number in range(4):
+        browser.click(f"[data-row='{number}']")
+        assert browser.text(".command") and not browser.texts(".report a")
     assert browser.log() == []
 
 

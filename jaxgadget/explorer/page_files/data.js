@@ -165,3 +165,12 @@ export function findLine(view, children, line) {
   }
   return node;
 }
+
+/**
+ * True for a column of numbers, some of which may be missing.
+ * @param {{rows: any[][]}} table
+ * @param {number} column
+ */
+export function isNumeric(table, column) {
+  return table.rows.some((row) => typeof row[column] === "number");
+}

@@ -67,3 +67,46 @@ export function cellText(value) {
   const text = size < 1e-3 || size >= 1e6 ? value.toExponential(2) : String(Number(value.toPrecision(4)));
   return text.replaceAll("-", "−");
 }
+
+/**
+ * Order of numbers, then texts; missing values last.
+ * @param {any} one
+ * @param {any} two
+ */
+export function compareCells(one, two) {
+  if (one === null || two === null) return (one === null ? 1 : 0) - (two === null ? 1 : 0);
+  if (typeof one === "number" && typeof two === "number") return one - two;
+  return String(one).localeCompare(String(two), undefined, { numeric: true });
+}
+
+/**
+ * The head of a column, a button that sorts by it.
+ * @param {string} text
+ * @param {"up" | "down" | ""} order how rows are sorted by the column; empty if they are not
+ * @param {() => void} sort
+ * @param {Record<string, any>} [properties] further properties of the button
+ */
+export function sortButton(text, order, sort, properties = {}) {
+  return element("button", { ...properties, class: order ? `sort on ${order}` : "sort", text, onclick: sort });
+}
+
+/**
+ * A column's name in words.
+ * @param {string} name
+ */
+export function words(name) {
+  return name.replaceAll("_", " ");
+}
+
+/**
+ * A hand with its suits as symbols.
+ * @param {string} hand
+ */
+export function handText(hand) {
+  const parts = hand.match(/[2-9TJQKA][cdhs]/g) ?? [];
+  if (!parts.length || parts.join("") !== hand) return [element("span", { text: hand })];
+  const symbols = { c: "♣", d: "♦", h: "♥", s: "♠" };
+  return parts.map((card) =>
+    element("span", { class: `card ${card[1]}`, text: card[0] + symbols[/** @type {"c"} */ (card[1])] }),
+  );
+}

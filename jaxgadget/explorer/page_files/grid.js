@@ -1,7 +1,8 @@
 // The middle of the page: the 13 × 13 grid of hold'em, or a table of private states.
 
 import { actionColor, differenceColor, heatColor } from "./colors.js";
-import { element, percent, valueText } from "./dom.js";
+import { moveTo } from "./data.js";
+import { element, handText, percent, valueText } from "./dom.js";
 import { cellsOf, change } from "./model.js";
 
 /**
@@ -217,5 +218,45 @@ export function drawTable(drawn) {
   });
   return element("div", { class: "scroll" }, [
     element("table", { class: "states" }, [element("thead", {}, [head]), element("tbody", {}, body)]),
+  ]);
+}
+
+/**
+ * The outcomes of a chance node: values, and what the next player does.
+ * @param {import("./data.js").View} view
+ * @param {number[]} nodes
+ * @param {{to: (number | null)[], infos: import("./model.js").Info[]}[]} policies for one or two policies the
+ *   probability of each outcome, and the numbers after it
+ * @param {(node: number) => void} go
+ */
+export function drawOutcomes(view, nodes, policies, go) {
+  const rows = nodes.map((node, index) => {
+    const infos = policies.map((each) => each.infos[index]);
+    const numbers = (/** @type {string[]} */ texts) =>
+      element("td", { class: "number" }, texts.map((text, place) => element("div", { class: place ? "second" : "", text })));
+    const seats = infos.map((info) => info.seats.find((each) => each?.actions.length) ?? null);
+    const strips = seats.map((seat) => {
+      const strip = element("span", { class: "strip" });
+      if (seat) strip.style.background = stripes(seat.actions, seat.frequency, -1);
+      return strip;
+    });
+    const picks = (seats[0]?.actions ?? []).map((action, place) => {
+      const swatch = element("span", { class: "swatch" });
+      swatch.style.background = actionColor(action);
+      const text = seats.map((seat) => percent(seat?.frequency[place] ?? NaN)).join(" → ");
+      return element("span", { class: "pick", title: action.name }, [swatch, element("span", { text })]);
+    });
+    const name = moveTo(view, node);
+    return element("tr", { class: "state", tabindex: 0, "data-outcome": node, onclick: () => go(node) }, [
+      element("th", { scope: "row" }, view.board === null ? [element("span", { text: name })] : handText(name)),
+      numbers(policies.map((each) => percent(each.to[index] ?? NaN))),
+      ...[0, 1].map((player) => numbers(infos.map((info) => valueText(info.seats[player]?.meanEv ?? NaN, view.value_unit)))),
+      element("td", { class: "bar follows" }, [...strips, element("div", { class: "picks" }, picks)]),
+    ]);
+  });
+  const heads = [["outcome", ""], ["share", "number"], ...view.players.map((name) => [`EV of ${name}`, "number"]), ["what follows", ""]];
+  return element("table", { class: "states" }, [
+    element("thead", {}, [element("tr", {}, heads.map(([text, kind]) => element("th", { text, class: kind })))]),
+    element("tbody", {}, rows),
   ]);
 }

@@ -1,13 +1,18 @@
 // The page: its state, the link to it, and what the keyboard and clicks do.
 
-import { chunk, childrenOf, findLine, lineOf, moveTo, pathTo, readHeader } from "./data.js";
-import { element, percent } from "./dom.js";
+import { childrenOf, findLine, lineOf, moveTo, pathTo, readHeader } from "./data.js";
+import { drawChanges, findChanges } from "./changes.js";
 import { actionColor } from "./colors.js";
+import { element, handText, percent } from "./dom.js";
 import { download, drawPicture, nodeCsv } from "./export.js";
-import { drawGrid, drawTable, spanOf } from "./grid.js";
-import { cellsOf, infoOf } from "./model.js";
-import { actorText, drawChanges, drawCrumbs, drawNode, drawOutcomes, drawPath, drawRange, drawResults, drawSelection, drawSubgames, drawTakers, findChanges, handText } from "./panels.js";
+import { drawGrid, drawOutcomes, drawTable, spanOf } from "./grid.js";
+import { drawCrumbs, drawPath } from "./line.js";
+import { cellOfHand, cellsOf, infoOf } from "./model.js";
+import { drawNode, drawRange, drawSelection, drawTakers } from "./numbers.js";
 import { drawReport } from "./report.js";
+import { drawResults } from "./results.js";
+import { findMatches } from "./search.js";
+import { drawSubgames } from "./subgames.js";
 
 const LAYERS = [["strategy", "Strategy"], ["ev", "EV"], ["reach", "Range"], ["equity", "Equity"]];
 const HELP = [
@@ -35,7 +40,7 @@ const state = {
   subgameOrder: { column: "gain", down: true }, refined: 0, subgame: -1,
   takers: { column: "share", down: true },
 };
-/** @type {Map<string, Promise<import("./panels.js").Change[]>>} */
+/** @type {Map<string, Promise<import("./changes.js").Change[]>>} */
 const changes = new Map();
 let drawing = 0;
 let written = "";
@@ -85,6 +90,9 @@ function writeLink() {
   if (state.layer !== "strategy") parts.set("layer", state.layer);
   if (state.difference) parts.set("difference", "1");
   if (state.selected) parts.set("select", state.selected);
+  if (state.tab !== "hand") parts.set("tab", state.tab);
+  if (state.tab === "subgames" && state.refined) parts.set("of", String(state.refined));
+  if (state.tab === "subgames" && state.subgame >= 0) parts.set("subgame", String(state.subgame));
   const link = [...parts].map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%20", "+").replaceAll("%2C", ",")}`).join("&");
   if (link === written) return;
   const moved = written.split("&")[0] !== link.split("&")[0];
@@ -113,6 +121,9 @@ function readLink() {
     layer: LAYERS.some(([name]) => name === layer) ? layer : "strategy",
     difference: parts.get("difference") === "1",
     selected: parts.get("select") ?? "",
+    tab: parts.get("tab") ?? "hand",
+    refined: Math.max(number("of", 0, view().refined.length), 0),
+    subgame: number("subgame", -1, Infinity),
   });
 }
 
@@ -177,7 +188,7 @@ function drawBar() {
   const board = view().board === null ? null : element("span", { class: "board" }, handText(publicCards().join("")));
   part("bar").replaceChildren(
     element("div", { class: "title" }, [
-      element("strong", { text: header.title }),
+      element("strong", { text: header.title, title: header.title }),
       ...[several && select, board].filter((each) => each instanceof Node),
     ]),
     element("div", { class: "lanes" }, lanes ? [
@@ -257,60 +268,90 @@ function drawnOf(info, other, seat) {
  * @param {number} turn
  */
 async function drawMiddle(info, other, turn) {
-  const player = shownPlayer(info);
-  const seat = info.seats[player];
-  const target = part("middle");
-  if (!seat) {
-    const end = view().tree.actor[state.node] === "end";
-    const below = children[state.node];
-    if (end || !below.length) {
-      target.replaceChildren(element("p", { class: "note big", text: end ? "The game is over here." : "What follows is not in this page." }));
-      return;
-    }
-    if (below.some((node) => view().tree.actor[node] === "end")) {
-      target.replaceChildren(element("p", { class: "note big", text: "Chance moves here; choose an outcome on the left." }));
-      return;
-    }
-    target.replaceChildren(element("p", { class: "note", text: "Reading what follows…" }));
-    const infos = await Promise.all(below.map((node) => infoOf(view(), state.lane, node)));
-    if (turn === drawing) target.replaceChildren(drawOutcomes(view(), below, info.to, infos, go));
-    return;
-  }
+  const seat = info.seats[shownPlayer(info)];
+  if (!seat) return drawAfter(info, other, turn);
   const drawn = drawnOf(info, other, seat);
-  const grid = view().board !== null;
-  const layers = LAYERS.filter(([name]) => (name !== "equity" || seat.rows.some((row) => !Number.isNaN(row.equity))) && (name !== "strategy" || seat.actions.length) && (name !== "ev" || seat.rows.some((row) => !Number.isNaN(row.ev))));
-  const switches = element("div", { class: "switches" }, [
-    element("div", { class: "segments", role: "group", "aria-label": "player" }, [0, 1].filter((each) => info.seats[each]).map((each) =>
-      element("button", { class: each === player ? "on" : "", "data-player": each, text: view().players[each], title: info.seats[each]?.actions.length ? "acts here" : "does not act here", onclick: () => set({ player: each }) }))),
-    element("div", { class: "segments", role: "group", "aria-label": "layer" }, layers.map(([name, text]) =>
-      element("button", { class: name === drawn.layer ? "on" : "", "data-layer": name, text, onclick: () => set({ layer: name }) }))),
-    other !== null && grid && element("div", { class: "segments", role: "group", "aria-label": "comparison" }, [["", "Side by side"], ["1", "Difference"]].map(([value, text]) =>
-      element("button", { class: Boolean(value) === state.difference ? "on" : "", "data-difference": value, text, onclick: () => set({ difference: Boolean(value) }) }))),
+  const parts = [drawSwitches(info, drawn), drawLegend(seat)];
+  if (!(info.reach > 0))
+    parts.push(element("p", { class: "note", text: "Play never gets here; ranges are those before the last move that is never made." }));
+  if (view().board === null) {
+    if (other !== null) {
+      parts.push(element("p", { class: "note pairs" }, [
+        element("span", { text: `above: ${laneText(state.lane)}` }),
+        element("span", { class: "second", text: `below: ${laneText(state.other)}` }),
+      ]));
+    }
+    parts.push(drawTable(drawn));
+  } else if (other !== null && drawn.other !== null && !state.difference) {
+    const second = { ...drawnOf(other, null, drawn.other), span: drawn.span };
+    parts.push(element("div", { class: "pair" }, [
+      element("figure", {}, [element("figcaption", { text: laneText(state.lane) }), drawGrid({ ...drawn, other: null })]),
+      element("figure", {}, [element("figcaption", { text: laneText(state.other) }), drawGrid(second)]),
+    ]));
+  } else parts.push(drawGrid(drawn));
+  part("middle").replaceChildren(...parts);
+}
+
+/**
+ * The middle of a node without private states: the outcomes of chance, or the end.
+ * @param {import("./model.js").Info} info
+ * @param {import("./model.js").Info | null} other
+ * @param {number} turn
+ */
+async function drawAfter(info, other, turn) {
+  const target = part("middle");
+  const say = (/** @type {string} */ text) => target.replaceChildren(element("p", { class: "note big", text }));
+  const below = children[info.node];
+  const actors = view().tree.actor;
+  if (actors[info.node] === "end") return say("The game is over here.");
+  if (!below.length) return say("What follows is not in this page.");
+  if (below.some((node) => actors[node] === "end")) return say("Chance moves here; choose an outcome on the left.");
+  say("Reading what follows…");
+  const both = [info, ...(other === null ? [] : [other])];
+  const policies = await Promise.all(both.map(async ({ lane, to }) =>
+    ({ to, infos: await Promise.all(below.map((node) => infoOf(view(), lane, node))) })));
+  if (turn === drawing) target.replaceChildren(drawOutcomes(view(), below, policies, go));
+}
+
+/**
+ * The switches of player, layer and comparison.
+ * @param {import("./model.js").Info} info
+ * @param {import("./grid.js").Drawn} drawn
+ */
+function drawSwitches(info, drawn) {
+  const { rows, player, actions } = drawn.seat;
+  /** @type {Record<string, boolean>} */
+  const present = {
+    strategy: actions.length > 0,
+    ev: rows.some((row) => !Number.isNaN(row.ev)),
+    reach: true,
+    equity: rows.some((row) => !Number.isNaN(row.equity)),
+  };
+  const players = [0, 1].filter((each) => info.seats[each]).map((each) =>
+    element("button", { class: each === player ? "on" : "", "data-player": each, text: view().players[each], title: info.seats[each]?.actions.length ? "acts here" : "does not act here", onclick: () => set({ player: each }) }));
+  const layers = LAYERS.filter(([name]) => present[name]).map(([name, text]) =>
+    element("button", { class: name === drawn.layer ? "on" : "", "data-layer": name, text, onclick: () => set({ layer: name }) }));
+  const ways = [["", "Side by side"], ["1", "Difference"]].map(([value, text]) =>
+    element("button", { class: Boolean(value) === state.difference ? "on" : "", "data-difference": value, text, onclick: () => set({ difference: Boolean(value) }) }));
+  return element("div", { class: "switches" }, [
+    element("div", { class: "segments", role: "group", "aria-label": "player" }, players),
+    element("div", { class: "segments", role: "group", "aria-label": "layer" }, layers),
+    state.other >= 0 && view().board !== null && element("div", { class: "segments", role: "group", "aria-label": "comparison" }, ways),
   ]);
-  const legend = element("div", { class: "legend" }, seat.actions.map((action, index) => {
+}
+
+/**
+ * The actions with their colours; a click shows who plays one.
+ * @param {import("./model.js").Seat} seat
+ */
+function drawLegend(seat) {
+  return element("div", { class: "legend" }, seat.actions.map((action, index) => {
     const swatch = element("span", { class: "swatch" });
     swatch.style.background = actionColor(action);
     const text = `${action.name} ${percent(seat.frequency[index] ?? NaN)}`;
-    return element("button", { class: state.action === index ? "on" : "", title: "only this action", "data-legend": index, onclick: () => set({ action: state.action === index ? -1 : index, tab: "hand" }) }, [swatch, element("span", { text })]);
+    const chosen = state.action === index;
+    return element("button", { class: chosen ? "on" : "", title: "who plays it", "data-legend": index, onclick: () => set({ action: chosen ? -1 : index, tab: "hand" }) }, [swatch, element("span", { text })]);
   }));
-  const reached = info.reach > 0 ? "" : "Play never gets here; ranges are those before the last move that is never made.";
-  const parts = [switches, legend];
-  if (reached) parts.push(element("p", { class: "note", text: reached }));
-  if (!grid && other !== null) {
-    parts.push(element("p", { class: "note pairs" }, [
-      element("span", { text: `above: ${laneText(state.lane)}` }),
-      element("span", { class: "second", text: `below: ${laneText(state.other)}` }),
-    ]));
-  }
-  if (!grid) parts.push(drawTable(drawn));
-  else if (other !== null && !state.difference && drawn.other !== null) {
-    const span = drawn.span;
-    parts.push(element("div", { class: "pair" }, [
-      element("figure", {}, [element("figcaption", { text: laneText(state.lane) }), drawGrid({ ...drawn, other: null })]),
-      element("figure", {}, [element("figcaption", { text: laneText(state.other) }), drawGrid({ ...drawnOf(other, null, drawn.other), span })]),
-    ]));
-  } else parts.push(drawGrid(drawn));
-  target.replaceChildren(...parts);
 }
 
 /**
@@ -319,78 +360,103 @@ async function drawMiddle(info, other, turn) {
  * @param {number} turn
  */
 async function drawRight(info, other, turn) {
-  const shown = view();
   const tabs = [["hand", "Numbers"]];
   if (state.other >= 0) tabs.push(["changes", "Changes"]);
-  if (shown.refined.length) tabs.push(["subgames", "Subgames"]);
-  if (shown.table !== null) tabs.push(["results", "Results"]);
+  if (view().refined.length) tabs.push(["subgames", "Subgames"]);
+  if (view().table !== null) tabs.push(["results", "Results"]);
   const tab = tabs.some(([name]) => name === state.tab) ? state.tab : "hand";
   const head = element("div", { class: "tabs", role: "tablist" }, tabs.map(([name, text]) =>
     element("button", { role: "tab", "aria-selected": name === tab, class: name === tab ? "on" : "", "data-tab": name, text, onclick: () => set({ tab: name }) })));
   const body = element("div", { class: "tab" });
-  part("right").replaceChildren(head, body);
-  if (tab === "results") {
-    const sortBy = (/** @type {number} */ column) => set({ order: { column, down: state.order.column === column ? !state.order.down : true } });
-    body.append(drawResults(shown, state.other >= 0 ? state.other : state.lane, state.order, sortBy, showLane));
-  } else if (tab === "subgames") {
-    const refined = shown.refined[state.refined] ?? shown.refined[0];
-    const lane = state.other >= 0 ? state.other : state.lane;
-    if (shown.refined.length > 1)
-      body.append(element("div", { class: "segments" }, shown.refined.map((each, index) =>
-        element("button", { class: index === state.refined ? "on" : "", text: shown.players[each.player], onclick: () => set({ refined: index, subgame: -1 }) }))));
-    const first = Object.keys(refined.chunks)[0];
-    const used = refined.chunks[lane] === undefined ? Number(first) : lane;
-    if (used !== lane) body.append(element("p", { class: "note", text: `Shown for ${laneText(used)}.` }));
-    const sortBy = (/** @type {string} */ column) => set({ subgameOrder: { column, down: state.subgameOrder.column === column ? !state.subgameOrder.down : column !== "subgame" } });
-    const list = await drawSubgames(shown, refined, used, state.subgame, state.subgameOrder, sortBy, (row) => {
-      const { base } = shown.lanes[used];
-      set({ node: row.node >= 0 ? row.node : state.node, subgame: row.subgame, lane: base >= 0 ? base : used, other: base >= 0 ? used : -1 });
-    });
-    if (turn === drawing) body.append(list);
+  const right = part("right");
+  const top = right.dataset.tab === tab ? right.scrollTop : 0;
+  const show = (/** @type {(Node | null)[]} */ ...parts) => body.replaceChildren(...parts.filter((each) => each instanceof Node));
+  right.replaceChildren(head, body);
+  right.dataset.tab = tab;
+  if (tab === "results") show(resultsOf());
+  else if (tab === "subgames") {
+    const parts = await subgamesOf();
+    if (turn === drawing) show(...parts);
   } else if (tab === "changes") {
-    const key = `${state.lane} ${state.other}`;
     const note = element("p", { class: "note", text: "Comparing…" });
-    body.append(note);
-    let found = changes.get(key);
-    if (found === undefined) {
-      found = findChanges(shown, state.lane, state.other, (done) => { note.textContent = `Comparing… ${percent(done)}`; });
-      changes.set(key, found);
-    }
-    const list = await found;
-    if (turn === drawing)
-      body.replaceChildren(drawChanges(shown, list, state.changesBy, (changesBy) => set({ changesBy }), (each) =>
-        set({ node: each.node, player: each.player, selected: shown.board === null ? each.name : cellOfHand(each.name) })));
-  } else {
-    body.append(drawNode(shown, info, other));
-    const player = shownPlayer(info);
-    const seat = info.seats[player];
-    const takers = seat?.actions[state.action];
-    if (seat && takers) {
-      const sortBy = (/** @type {string} */ column) => set({ takers: { column, down: state.takers.column === column ? !state.takers.down : column === "share" } });
-      body.append(drawTakers(shown, seat, state.action, state.takers, sortBy));
-    }
-    if (seat && (!takers || state.selected)) body.append(drawSelection(shown, seat, other?.seats[player] ?? null, state.selected, publicCards()));
-    const opposite = info.seats[1 - player];
-    if (opposite && !takers) body.append(drawRange(shown, opposite, publicCards(), () => set({ player: 1 - player })));
-    if (shown.message) body.append(element("p", { class: "note", text: shown.message }));
-    body.append(element("p", { class: "note small", text: precisionText() }));
+    show(note);
+    const list = await changesOf((done) => { note.textContent = `Comparing… ${percent(done)}`; });
+    if (turn === drawing) show(list);
+  } else show(...numbersOf(info, other));
+  if (turn === drawing) right.scrollTop = top; // a click in a list leaves it where it is
+}
+
+/** The policy whose results and subgames are shown. */
+function resultLane() {
+  return state.other >= 0 ? state.other : state.lane;
+}
+
+function resultsOf() {
+  const sortBy = (/** @type {number} */ column) => set({ order: { column, down: state.order.column === column ? !state.order.down : true } });
+  return drawResults(view(), resultLane(), state.order, sortBy, showLane);
+}
+
+async function subgamesOf() {
+  const { refined, lanes, players } = view();
+  const shown = refined[state.refined] ?? refined[0];
+  const lane = shown.chunks[resultLane()] === undefined ? Number(Object.keys(shown.chunks)[0]) : resultLane();
+  const several = refined.length > 1 && element("div", { class: "segments" }, refined.map((each, index) =>
+    element("button", { class: index === state.refined ? "on" : "", text: players[each.player], onclick: () => set({ refined: index, subgame: -1 }) })));
+  const note = lane !== resultLane() && element("p", { class: "note", text: `Shown for ${laneText(lane)}.` });
+  const sortBy = (/** @type {string} */ column) => set({ subgameOrder: { column, down: state.subgameOrder.column === column ? !state.subgameOrder.down : column !== "subgame" } });
+  const list = await drawSubgames(view(), shown, lane, state.subgame, state.subgameOrder, sortBy, (row) => {
+    const { base } = lanes[lane];
+    set({ node: row.node >= 0 ? row.node : state.node, subgame: row.subgame, lane: base >= 0 ? base : lane, other: base >= 0 ? lane : -1 });
+  });
+  return [several, note, list].filter((each) => each instanceof Node);
+}
+
+/** @param {(done: number) => void} report */
+async function changesOf(report) {
+  const shown = view();
+  const key = `${state.lane} ${state.other}`;
+  let found = changes.get(key);
+  if (found === undefined) {
+    found = findChanges(shown, state.lane, state.other, report);
+    changes.set(key, found);
   }
+  return drawChanges(shown, await found, state.changesBy, (changesBy) => set({ changesBy }), (each) =>
+    set({ node: each.node, player: each.player, selected: shown.board === null ? each.name : cellOfHand(each.name) }));
+}
+
+/**
+ * Numbers of the node and of what is selected, or who plays the chosen action.
+ * @param {import("./model.js").Info} info
+ * @param {import("./model.js").Info | null} other
+ */
+function numbersOf(info, other) {
+  const shown = view();
+  const heads = other === null ? null : pairNames();
+  const player = shownPlayer(info);
+  const seat = info.seats[player];
+  const opposite = info.seats[1 - player];
+  const takers = seat !== null && seat.actions[state.action] !== undefined;
+  const sortBy = (/** @type {string} */ column) => set({ takers: { column, down: state.takers.column === column ? !state.takers.down : column === "share" } });
+  return [
+    drawNode(shown, info, other, heads),
+    takers ? drawTakers(shown, seat, state.action, state.takers, sortBy) : null,
+    seat && (!takers || state.selected) ? drawSelection(shown, seat, other?.seats[player] ?? null, state.selected, publicCards(), heads) : null,
+    opposite && !takers ? drawRange(shown, opposite, publicCards(), () => set({ player: 1 - player })) : null,
+    shown.message ? element("p", { class: "note", text: shown.message }) : null,
+    element("p", { class: "note small", text: precisionText() }),
+  ];
+}
+
+/** Names of the two policies for heads of columns. */
+function pairNames() {
+  const groups = [state.lane, state.other].map((lane) => view().lanes[lane].group);
+  return groups[0] === groups[1] ? ["first", "second"] : groups;
 }
 
 function precisionText() {
   const { num_omitted: omitted, unit, value_unit: step } = view();
   const left = omitted ? ` ${omitted} nodes of the game are not in this page.` : "";
   return `Probabilities are stored in thousandths, reaches in thousandths of the largest at a node, values in steps of ${step} (${unit}).${left} Game: ${view().game}. ${header.written_by}.`;
-}
-
-/** @param {string} hand */
-function cellOfHand(hand) {
-  const info = /** @type {HTMLElement[]} */ ([...part("middle").querySelectorAll("[data-cell]")]);
-  const [first, second] = [hand[0], hand[2]];
-  const suited = hand[1] === hand[3] ? "s" : "o";
-  const names = first === second ? [first + second] : [first + second + suited, second + first + suited];
-  const known = new Set(info.map((each) => each.dataset.cell));
-  return names.find((name) => known.has(name)) ?? names[0];
 }
 
 async function saveCsv() {
@@ -422,43 +488,24 @@ function showHelp() {
   else dialog.showModal();
 }
 
-/** Lists private states, infostates and lines that contain the text. */
+/** Lists what the text of the search field is part of. */
 async function search() {
   const input = /** @type {HTMLInputElement} */ (part("search"));
   const target = part("found");
   const text = input.value.trim().toLowerCase();
   target.hidden = !text;
   if (!text) return;
-  const shown = view();
-  /** @type {{name: string, sub: string, run: () => void}[]} */
-  const found = [];
-  const limit = 40;
-  for (let node = 0; node < shown.tree.parent.length && found.length < 8; node += 1) {
-    const line = lineOf(shown, node);
-    if (node && line.toLowerCase().includes(text)) found.push({ name: line, sub: actorText(shown, node), run: () => set({ node }) });
-  }
-  for (const player of [0, 1])
-    for (const name of shown.states[player])
-      if (found.length < limit && name.toLowerCase() === text)
-        found.push({ name, sub: `${shown.players[player]}, here`, run: () => set({ player, selected: shown.board === null ? name : cellOfHand(name), tab: "hand" }) });
-  if (shown.board === null)
-    for (const number of shown.frames) {
-      if (found.length >= limit) break;
-      for (const [node, frame] of Object.entries(await chunk(number)))
-        frame.seats.forEach((/** @type {import("./data.js").SeatFrame | null} */ seat, /** @type {number} */ player) =>
-          seat?.infostates?.forEach((infostate, index) => {
-            if (infostate === null || found.length >= limit || !infostate.toLowerCase().includes(text)) return;
-            const name = shown.states[player][seat.states[index]];
-            const run = () => set({ node: Number(node), player, selected: name, tab: "hand" });
-            const entry = { name: infostate, sub: `${shown.players[player]}: ${lineOf(shown, Number(node)) || "start"}`, run };
-            if (infostate.toLowerCase() === text) found.unshift(entry);
-            else found.push(entry);
-          }));
-    }
+  const found = await findMatches(view(), text);
   if (input.value.trim().toLowerCase() !== text) return;
-  target.replaceChildren(...found.map((each) =>
-    element("button", { onclick: () => { input.value = ""; target.hidden = true; each.run(); input.blur(); } }, [
-      element("span", { text: each.name }), element("span", { class: "sub", text: each.sub }),
+  const show = (/** @type {import("./search.js").Match} */ match) => {
+    input.value = "";
+    target.hidden = true;
+    set({ ...match.place, ...(match.place.selected === undefined ? {} : { tab: "hand" }) });
+    input.blur();
+  };
+  target.replaceChildren(...found.map((match) =>
+    element("button", { onclick: () => show(match) }, [
+      element("span", { text: match.name }), element("span", { class: "sub", text: match.where }),
     ])));
   if (!found.length) target.replaceChildren(element("p", { class: "note", text: "Nothing found." }));
 }
@@ -531,7 +578,7 @@ async function start() {
   }
   document.title = header.title;
   document.documentElement.classList.toggle("framed", framed);
-  if (header.sweep) return drawReport(app, header);
+  if (header.sweep) return drawReport(app, header.title, header.sweep);
   app.replaceChildren(
     element("header", { id: "bar" }),
     element("div", { id: "crumbs" }),

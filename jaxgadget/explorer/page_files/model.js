@@ -51,7 +51,21 @@ export async function infoOf(view, lane, node) {
       maxReach: Math.max(...rows.map((row) => row.reach), 1e-300),
     };
   });
-  return { node, lane, reach: values?.reach ?? NaN, to: values?.to ?? [], seats };
+  return { node, lane, reach: values?.reach ?? (await reachOfEnd(view, lane, node)), to: values?.to ?? [], seats };
+}
+
+/**
+ * The probability of getting to an end, for which no numbers are stored.
+ * @param {import("./data.js").View} view
+ * @param {number} lane
+ * @param {number} node
+ */
+async function reachOfEnd(view, lane, node) {
+  const parent = view.tree.parent[node];
+  const above = parent < 0 ? null : await valuesOf(view, lane, parent);
+  if (!above?.reach) return above?.reach ?? NaN;
+  const siblings = view.tree.parent.flatMap((each, child) => (each === parent ? [child] : []));
+  return above.reach * (above.to?.[siblings.indexOf(node)] ?? NaN);
 }
 
 /**
@@ -88,6 +102,14 @@ export function placeOf(hand) {
 export function cellName(row, column) {
   const kind = row === column ? "" : column > row ? "s" : "o";
   return RANKS[Math.min(row, column)] + RANKS[Math.max(row, column)] + kind;
+}
+
+/**
+ * The cell of a hand such as AhKd.
+ * @param {string} hand
+ */
+export function cellOfHand(hand) {
+  return cellName(...placeOf(hand));
 }
 
 /**

@@ -1,114 +1,16 @@
 // The report of a sweep: a table that is sorted and filtered, and a scatter of exploitabilities.
 
-import { otherColor } from "./colors.js";
-import { cellText, element, shortText } from "./dom.js";
-import { compareCells } from "./panels.js";
+import { isNumeric } from "./data.js";
+import { cellText, compareCells, element, sortButton, words } from "./dom.js";
+import { drawScatter } from "./scatter.js";
 
-const SVG = "http://www.w3.org/2000/svg";
-const SHOWN = 400;
-const FEW = 12;
-const AXES = ["blueprint_exploitability", "refined_exploitability"];
-
-/**
- * @typedef {{columns: string[], rows: any[][], lanes: number[]}} Table
- */
+const SHOWN = 400; // rows listed at a time
+const FEW = 12; // values of a column up to which they can be chosen from a list
+const PAGE = /^\w[\w-]*\.html$/; // names of pages in the folder of this one, and of nothing else
 
 /**
- * @param {string} tag
- * @param {Record<string, any>} attributes
- * @param {Element[]} [inner]
+ * @typedef {Pick<import("./data.js").Table, "columns" | "rows">} Table
  */
-function svg(tag, attributes, inner = []) {
-  const made = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
-  made.append(...inner);
-  return made;
-}
-
-/** @param {string} name */
-function words(name) {
-  return name.replaceAll("_", " ");
-}
-
-/**
- * What colours distinguish: the gadget and its prior.
- * @param {Table} table
- * @param {any[]} row
- */
-function kindOf(table, row) {
-  const parts = ["gadget", "prior"].map((name) => row[table.columns.indexOf(name)]);
-  return parts.filter((part) => part !== undefined && part !== null).join(", ") || "all";
-}
-
-/**
- * A scatter of refined against blueprint exploitability, on logarithmic axes; null without these columns.
- * @param {Table} table
- * @param {number[]} rows the rows to draw
- * @param {number} chosen
- * @param {(row: number) => void} choose
- */
-export function drawScatter(table, rows, chosen, choose) {
-  const [first, second] = AXES.map((name) => table.columns.indexOf(name));
-  if (first < 0 || second < 0) return null;
-  const points = rows.filter((row) => table.rows[row][first] !== null && table.rows[row][second] !== null);
-  if (!points.length) return null;
-  const values = points.flatMap((row) => [table.rows[row][first], table.rows[row][second]]);
-  const positive = values.filter((value) => value > 0);
-  const high = positive.length ? Math.max(...positive) : 1;
-  const low = Math.max(positive.length ? Math.min(...positive) : 0.1, high * 1e-6);
-  const [begin, end] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high) + 1e-9)];
-  const [size, left, bottom] = [440, 54, 40];
-  const place = (/** @type {number} */ value) => (Math.log10(Math.max(value, 10 ** begin)) - begin) / Math.max(end - begin, 1);
-  const x = (/** @type {number} */ value) => left + place(value) * (size - left - 12);
-  const y = (/** @type {number} */ value) => size - bottom - place(value) * (size - bottom - 12);
-  /** @type {Element[]} */
-  const inner = [];
-  for (let power = begin; power <= end; power += 1) {
-    const value = 10 ** power;
-    const text = Math.abs(power) > 3 ? `1e${power}` : String(Number(value.toPrecision(1)));
-    inner.push(svg("line", { class: "axis", x1: x(value), x2: x(value), y1: 12, y2: size - bottom }));
-    inner.push(svg("line", { class: "axis", x1: left, x2: size - 12, y1: y(value), y2: y(value) }));
-    for (const [px, py, anchor] of [[x(value), size - bottom + 15, "middle"], [left - 6, y(value) + 4, "end"]]) {
-      const label = svg("text", { x: px, y: py, "text-anchor": anchor });
-      label.textContent = text;
-      inner.push(label);
-    }
-  }
-  inner.push(svg("line", { class: "same", x1: x(10 ** begin), y1: y(10 ** begin), x2: x(10 ** end), y2: y(10 ** end) }));
-  const title = svg("text", { x: (left + size) / 2, y: size - 6, "text-anchor": "middle" });
-  title.textContent = words(AXES[0]);
-  const side = svg("text", { x: 13, y: (size - bottom) / 2, "text-anchor": "middle", transform: `rotate(-90 13 ${(size - bottom) / 2})` });
-  side.textContent = words(AXES[1]);
-  inner.push(title, side);
-  const kinds = [...new Set(table.rows.map((row) => kindOf(table, row)))];
-  const hover = element("p", { class: "hover", text: "Below the dashed line a refinement is less exploitable than its blueprint." });
-  for (const row of points) {
-    const cells = table.rows[row];
-    const dot = svg("circle", { cx: x(cells[first]), cy: y(cells[second]), r: row === chosen ? 6 : 4, class: row === chosen ? "on" : "", "data-point": row });
-    dot.setAttribute("fill", otherColor(kinds.indexOf(kindOf(table, cells))));
-    dot.addEventListener("click", () => choose(row));
-    dot.addEventListener("mouseenter", () => { hover.textContent = describe(table, row); });
-    inner.push(dot);
-  }
-  const legend = element("div", { class: "legend" }, kinds.map((kind, index) => {
-    const swatch = element("span", { class: "swatch" });
-    swatch.style.background = otherColor(index);
-    return element("span", {}, [swatch, element("span", { text: kind })]);
-  }));
-  return element("div", {}, [svg("svg", { class: "scatter", viewBox: `0 0 ${size} ${size}`, role: "img" }, inner), hover, legend]);
-}
-
-/**
- * A row in words.
- * @param {Table} table
- * @param {number} row
- */
-function describe(table, row) {
-  const cells = table.rows[row];
-  const parts = ["game", "cut", "blueprint", "gadget", "prior"].map((name) => cells[table.columns.indexOf(name)]).filter((part) => part !== undefined && part !== null);
-  const numbers = AXES.map((name) => `${words(name)} ${shortText(cells[table.columns.indexOf(name)])}`);
-  return [...parts, ...numbers].join(", ");
-}
 
 /**
  * The command that re-solves a row and writes its page.
@@ -130,70 +32,156 @@ function commandOf(table, row) {
 }
 
 /**
- * @param {HTMLElement} app
- * @param {import("./data.js").Header} header
+ * The address of a row's subgames, in a page beside this one; null if it has none.
+ * @param {import("./data.js").Sweep} sweep
+ * @param {number} row
  */
-export function drawReport(app, header) {
-  /** @type {Table} */
-  const table = header.sweep;
-  const state = { column: -1, down: false, chosen: -1, text: "", /** @type {Map<number, string>} */ picked: new Map() };
-  const distinct = table.columns.map((_, column) => [...new Set(table.rows.map((row) => JSON.stringify(row[column])))]);
-  const varying = table.columns.flatMap((_, column) => (distinct[column].length > 1 ? [column] : []));
-  const fixed = table.columns.flatMap((name, column) => (distinct[column].length === 1 && table.rows.length && table.rows[0][column] !== null ? [`${words(name)} ${cellText(table.rows[0][column])}`] : []));
-  const chosenColumns = varying.filter((column) => distinct[column].length <= FEW && table.rows.every((row) => row[column] === null || typeof row[column] !== "number" || Number.isInteger(row[column])));
-  const texts = table.rows.map((row) => row.map(cellText).join(" ").toLowerCase());
-  const filters = element("div", { class: "filters" }, [
-    element("label", {}, [element("span", { text: "contains" }), element("input", { id: "filter", type: "search", oninput: (/** @type {any} */ event) => { state.text = event.target.value.toLowerCase(); draw(); } })]),
-    ...chosenColumns.map((column) => {
-      const values = distinct[column].slice().sort((one, two) => compareCells(JSON.parse(one), JSON.parse(two)));
-      const options = [element("option", { value: "", text: "all" }), ...values.map((value) => element("option", { value, text: cellText(JSON.parse(value)) }))];
-      const change = (/** @type {any} */ event) => {
-        if (event.target.value) state.picked.set(column, event.target.value);
-        else state.picked.delete(column);
-        draw();
-      };
-      return element("label", {}, [element("span", { text: words(table.columns[column]) }), element("select", { "data-filter": table.columns[column], onchange: change }, options)]);
-    }),
+function linkOf(sweep, row) {
+  const [page, lane, base] = sweep.links[row] ?? [-1, -1, -1];
+  const name = sweep.pages[page] ?? "";
+  return PAGE.test(name) ? `${name}#policy=${base}&with=${lane}&tab=subgames` : null;
+}
+
+/**
+ * How to get to the strategies of a row: a link to its page, or the command that writes one.
+ * @param {import("./data.js").Sweep} sweep
+ * @param {number} row
+ */
+function drawWay(sweep, row) {
+  const link = linkOf(sweep, row);
+  if (link !== null) return [element("p", {}, [element("a", { href: link, "data-link": row, text: "Its subgames and strategies" })])];
+  if (!sweep.columns.includes("game") || !sweep.columns.includes("gadget")) return [];
+  return [
+    element("p", { class: "note", text: "A sweep keeps numbers. This command solves the row again and writes a page with its subgames; `jaxgadget sweep` with --pages writes such pages for all rows:" }),
+    element("div", { class: "command", text: commandOf(sweep, sweep.rows[row]) }),
+  ];
+}
+
+/**
+ * @typedef {{column: number, down: boolean, chosen: number, text: string, picked: Map<number, string>}} Filter what
+ *   rows are sorted by, the row that is chosen, and what rows have to contain: a text, and values of columns as JSON
+ */
+
+/**
+ * The values that occur in each column, as JSON.
+ * @param {Table} table
+ */
+function valuesOfColumns(table) {
+  return table.columns.map((_, column) => [...new Set(table.rows.map((row) => JSON.stringify(row[column])))]);
+}
+
+/**
+ * The rows that pass the filter, in order.
+ * @param {Table} table
+ * @param {string[]} texts of each row, in small letters
+ * @param {Filter} filter
+ */
+function rowsOf(table, texts, filter) {
+  const required = filter.text.split(/\s+/);
+  const rows = table.rows.flatMap((row, index) => {
+    const picked = [...filter.picked].every(([column, value]) => JSON.stringify(row[column]) === value);
+    return picked && required.every((text) => texts[index].includes(text)) ? [index] : [];
+  });
+  const { column, down } = filter;
+  if (column >= 0) rows.sort((one, two) => (down ? -1 : 1) * compareCells(table.rows[one][column], table.rows[two][column]));
+  return rows;
+}
+
+/**
+ * A field for text, and a choice for each column with few values.
+ * @param {Table} table
+ * @param {string[][]} values of each column, as JSON
+ * @param {Filter} filter
+ * @param {() => void} draw
+ */
+function drawFilters(table, values, filter, draw) {
+  const isWhole = (/** @type {any} */ cell) => typeof cell !== "number" || Number.isInteger(cell);
+  const choices = table.columns.map((name, column) => {
+    if (values[column].length < 2 || values[column].length > FEW || !table.rows.every((row) => isWhole(row[column]))) return null;
+    const sorted = values[column].slice().sort((one, two) => compareCells(JSON.parse(one), JSON.parse(two)));
+    const options = [element("option", { value: "", text: "all" }), ...sorted.map((value) => element("option", { value, text: cellText(JSON.parse(value)) }))];
+    const pick = (/** @type {any} */ event) => {
+      if (event.target.value) filter.picked.set(column, event.target.value);
+      else filter.picked.delete(column);
+      draw();
+    };
+    return element("label", {}, [element("span", { text: words(name) }), element("select", { "data-filter": name, onchange: pick }, options)]);
+  });
+  const type = (/** @type {any} */ event) => {
+    filter.text = event.target.value.toLowerCase();
+    draw();
+  };
+  return element("div", { class: "filters" }, [
+    element("label", {}, [element("span", { text: "contains" }), element("input", { id: "filter", type: "search", oninput: type })]),
+    ...choices,
   ]);
+}
+
+/**
+ * A list of rows, cut to a length; the chosen row is always in it.
+ * @param {Table} table
+ * @param {number[]} columns
+ * @param {number[]} rows
+ * @param {Filter} filter
+ * @param {(row: number) => void} choose
+ * @param {() => void} draw
+ */
+function drawRows(table, columns, rows, filter, choose, draw) {
+  const shown = rows.slice(0, SHOWN);
+  if (rows.includes(filter.chosen) && !shown.includes(filter.chosen)) shown.unshift(filter.chosen);
+  const sortBy = (/** @type {number} */ column) => {
+    Object.assign(filter, { column, down: column === filter.column ? !filter.down : false });
+    draw();
+  };
+  const head = element("tr", {}, columns.map((column) => element("th", { class: isNumeric(table, column) ? "number" : "" }, [
+    sortButton(words(table.columns[column]), column !== filter.column ? "" : filter.down ? "down" : "up", () => sortBy(column), { "data-sort": table.columns[column] }),
+  ])));
+  const body = shown.map((row) => element("tr", { class: `go${row === filter.chosen ? " selected" : ""}`, tabindex: 0, "data-row": row, onclick: () => choose(row) }, columns.map((column) => {
+    const value = table.rows[row][column];
+    return element("td", { class: typeof value === "number" ? "number" : "", text: cellText(value) });
+  })));
+  const count = `${rows.length} of ${table.rows.length} rows${rows.length > shown.length ? `, the first ${SHOWN} of them below` : ""}.`;
+  return [
+    element("p", { class: "note", text: count }),
+    element("table", { class: "list results" }, [element("thead", {}, [head]), element("tbody", {}, body)]),
+  ];
+}
+
+/**
+ * @param {HTMLElement} app
+ * @param {string} title
+ * @param {import("./data.js").Sweep} table
+ */
+export function drawReport(app, title, table) {
+  /** @type {Filter} */
+  const filter = { column: -1, down: false, chosen: -1, text: "", picked: new Map() };
+  const values = valuesOfColumns(table);
+  const texts = table.rows.map((row) => row.map(cellText).join(" ").toLowerCase());
+  const columns = values.flatMap((each, column) => (each.length > 1 ? [column] : []));
+  const fixed = table.columns.flatMap((name, column) => {
+    const cell = table.rows[0]?.[column] ?? null;
+    return values[column].length === 1 && cell !== null ? [`${words(name)} ${cellText(cell)}`] : [];
+  });
   const list = element("div");
   const side = element("aside");
   const choose = (/** @type {number} */ row) => {
-    state.chosen = state.chosen === row ? -1 : row;
+    filter.chosen = filter.chosen === row ? -1 : row;
     draw();
+    list.querySelector("tr.selected")?.scrollIntoView({ block: "nearest" });
   };
   function draw() {
-    const rows = table.rows.flatMap((row, index) => {
-      const picked = [...state.picked].every(([column, value]) => JSON.stringify(row[column]) === value);
-      return picked && state.text.split(/\s+/).every((word) => texts[index].includes(word)) ? [index] : [];
-    });
-    const { column } = state;
-    if (column >= 0) rows.sort((one, two) => (state.down ? -1 : 1) * compareCells(table.rows[one][column], table.rows[two][column]));
-    const head = element("tr", {}, varying.map((each) => element("th", { class: typeof table.rows[0]?.[each] === "number" ? "number" : "" }, [
-      element("button", { class: `sort${each === column ? " on" : ""}`, "data-sort": table.columns[each], text: words(table.columns[each]), onclick: () => { state.down = each === column ? !state.down : false; state.column = each; draw(); } }),
-    ])));
-    const shown = rows.slice(0, SHOWN);
-    if (rows.includes(state.chosen) && !shown.includes(state.chosen)) shown.unshift(state.chosen);
-    const body = shown.map((row) => element("tr", { class: `go${row === state.chosen ? " selected" : ""}`, tabindex: 0, "data-row": row, onclick: () => choose(row) }, varying.map((each) => {
-      const value = table.rows[row][each];
-      return element("td", { class: typeof value === "number" ? "number" : "", text: cellText(value) });
-    })));
-    const count = rows.length > shown.length ? `${rows.length} of ${table.rows.length} rows, the first ${SHOWN} of them below` : `${rows.length} of ${table.rows.length} rows`;
-    list.replaceChildren(
-      element("p", { class: "note", text: `${count}.` }),
-      element("table", { class: "list results" }, [element("thead", {}, [head]), element("tbody", {}, body)]),
-    );
-    const chosen = table.rows[state.chosen];
-    const parts = [drawScatter(table, rows, state.chosen, choose)];
+    const rows = rowsOf(table, texts, filter);
+    list.replaceChildren(...drawRows(table, columns, rows, filter, choose, draw));
+    const parts = [drawScatter(table, rows, filter.chosen, choose, 440)];
+    const chosen = table.rows[filter.chosen];
     if (chosen) {
-      parts.push(element("h3", { text: "Selected" }));
-      if (table.columns.includes("game") && table.columns.includes("gadget"))
-        parts.push(element("p", { class: "note", text: "A sweep keeps numbers. This command re-solves the row and writes a page with its subgames:" }), element("div", { class: "command", text: commandOf(table, chosen) }));
-      parts.push(element("table", { class: "facts" }, table.columns.flatMap((name, index) => (chosen[index] === null ? [] : [element("tr", {}, [element("th", { text: words(name) }), element("td", { class: "number", text: cellText(chosen[index]) })])]))));
+      const facts = table.columns.flatMap((name, column) => (chosen[column] === null ? [] : [element("tr", {}, [element("th", { text: words(name) }), element("td", { class: "number", text: cellText(chosen[column]) })])]));
+      parts.push(element("h3", { text: "Selected" }), ...drawWay(table, filter.chosen), element("table", { class: "facts" }, facts));
     }
-    side.replaceChildren(...parts.filter((part) => part instanceof Node));
+    side.replaceChildren(...parts.filter((each) => each instanceof Node));
   }
   app.replaceChildren(element("main", { class: "report" }, [
-    element("section", {}, [element("h1", { text: header.title }), element("p", { class: "note", text: fixed.join(", ") }), filters, list]),
+    element("section", {}, [element("h1", { text: title }), element("p", { class: "note", text: fixed.join(", ") }), drawFilters(table, values, filter, draw), list]),
     side,
   ]));
   draw();
