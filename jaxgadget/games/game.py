@@ -327,6 +327,10 @@ class Refiner:
         self._ids = ids
         return ids
 
+    def keep(self, rows: IntArray) -> None:
+        """Restricts the current level to the given rows, `[m]`."""
+        self._ids = self._ids[rows]
+
     def _across_levels(
         self,
         before: IntArray,

@@ -11,11 +11,13 @@ state.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
+from jaxgadget.games.equal_histories import HistoryIndex, group_equal
 from jaxgadget.games.game import (
     ACTOR_BIT,
     CHANCE,
@@ -56,6 +58,9 @@ LEAVE, ENTER = 0, 1
 class PublicState:
     """The n histories at which a public state begins, of at most L moves each.
 
+    Histories that differ in nothing that follows, as in the order of the same dice, are listed once, with
+    their total probability (`equal_histories`).
+
     Attributes:
       machine: the rules.
       observations: the public observations that lead to the public state.
@@ -66,6 +71,7 @@ class PublicState:
       reach: `[2, n]` both players' reach.
       infostate: `[2, n]` ids of both players' infostates.
       acted: True for players that have acted before.
+      merged: True if some history stands for several equal ones.
     """
 
     machine: StateMachine[Any]
@@ -77,6 +83,7 @@ class PublicState:
     reach: FloatArray
     infostate: IntArray
     acted: tuple[bool, bool]
+    merged: bool = False
 
     def __repr__(self) -> str:
         return f"<PublicState of {self.machine.name} after {self.observations}: {len(self)} histories>"
@@ -87,6 +94,27 @@ class PublicState:
     def history(self, number: int) -> tuple[Move, ...]:
         """The moves of a history."""
         return tuple(move_of(moves, number) for moves in self.moves[: self.length[number]])
+
+    @functools.cached_property
+    def finder(self) -> HistoryIndex:
+        """Finds the numbers of histories by their moves."""
+        return HistoryIndex.of(self.machine, self.moves, merged=self.merged)
+
+    def merge(self) -> tuple[PublicState, IntArray]:
+        """Merges equal histories; returns the public state and `[m]` the histories that it lists."""
+        first, group = group_equal(self.state, np.stack([*self.infostate, self.length]))
+        if len(first) == len(self):
+            return self, first
+        return dataclasses.replace(
+            self,
+            state=take_states(self.state, first),
+            moves=self.moves[..., first],
+            length=self.length[first],
+            chance=np.bincount(group, self.chance),
+            reach=self.reach[:, first],
+            infostate=self.infostate[:, first],
+            merged=True,
+        ), first
 
 
 def public_observations(machine: StateMachine[Any], history: Sequence[Move]) -> tuple[int, ...]:
@@ -133,6 +161,8 @@ def find_public_state(
 ) -> PublicState:
     """Finds all histories at which the last of a sequence of public observations is made.
 
+    Equal histories are merged as soon as they are, so that memory grows with their number only.
+
     Args:
       machine: the rules.
       observations: codes of the public observations; `public_observations` lists those of a history.
@@ -159,6 +189,7 @@ def find_public_state(
         infostate=np.zeros((2, 1), np.int64),
         acted=np.zeros((2, 1), np.bool_),
     )
+    merged = False
     while len(rows.chance):
         is_here = rows.observed == len(observations)
         arrived.append(rows.take(np.flatnonzero(is_here)))
@@ -185,7 +216,14 @@ def find_public_state(
             infostate=np.stack(infostate),
             acted=rows.acted[:, moves.parent] | (moves.action[:2] >= 0),
         )
-    return _join(machine, tuple(map(int, observations)), arrived)
+        first, group = group_equal(rows.state, np.stack([*rows.infostate, rows.observed]))
+        if len(first) < len(group):
+            merged = True
+            rows = dataclasses.replace(rows.take(first), chance=np.bincount(group, rows.chance))
+            budget.release(len(group) - len(first))
+            for refiner in refiners:
+                refiner.keep(first)
+    return _join(machine, tuple(map(int, observations)), arrived, merged=merged)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -243,7 +281,11 @@ def _consistent_moves(
 
 
 def _join(
-    machine: StateMachine[Any], observations: tuple[int, ...], arrived: Sequence[_ConsistentHistories]
+    machine: StateMachine[Any],
+    observations: tuple[int, ...],
+    arrived: Sequence[_ConsistentHistories],
+    *,
+    merged: bool,
 ) -> PublicState:
     """Joins rows of all lengths into a public state."""
     arrived = [rows for rows in arrived if len(rows.chance)]
@@ -268,6 +310,7 @@ def _join(
         reach=np.concatenate([rows.reach for rows in arrived], axis=1),
         infostate=np.concatenate([rows.infostate for rows in arrived], axis=1),
         acted=(acted[0], acted[1]),
+        merged=merged,
     )
 
 

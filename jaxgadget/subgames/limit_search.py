@@ -108,6 +108,8 @@ class LimitSearches(PublicSearches[LimitSearch]):
         limit = above.trunk.limit
         number = np.flatnonzero(states[limit.cut.roots] == states[root])
         public = public_state_at(above.tree, above.policy, limit.cut.roots[number], observed)
+        public, first = public.merge()
+        number = number[first]
         tree = enumerate_from(
             public,
             max_histories=sys.maxsize,

@@ -238,8 +238,8 @@ class DecisionSearches(PublicSearches[DecisionSearch]):
             public = find_public_state(self.machine, observed, self._strategy, budget=budget)
             return self._solve(public, None)
         nodes = nodes_below(above.tree, history)
-        public = public_state_at(above.tree, above.policy, nodes, observed)
-        return self._solve(public, _Descent(above, nodes))
+        public, first = public_state_at(above.tree, above.policy, nodes, observed).merge()
+        return self._solve(public, _Descent(above, nodes[first]))
 
     def _solve(self, public: PublicState, descent: _Descent | None) -> DecisionSearch:
         """Searches from a public state."""
@@ -278,12 +278,10 @@ def find_history(tree: HistoryTree, history: Sequence[Move]) -> int:
     node, begin = 0, 0
     if is_from_public_state(tree):
         public = game_from(tree).public
-        fits = public.length <= len(history)
-        for number in range(min(len(history), len(public.moves))):
-            same = (public.moves[number] == moves[number, :, None]).all(axis=0)
-            fits &= same | (number >= public.length)
-        (drawn,) = np.flatnonzero(fits)
-        node, begin = int(public_roots(tree)[drawn]), public.length[drawn]
+        lengths = [length for length in np.unique(public.length).tolist() if length <= len(history)]
+        found = [(int(public.finder.find(moves[:length, :, None])[0]), length) for length in lengths]
+        ((drawn, begin),) = [each for each in found if each[0] >= 0]
+        node = int(public_roots(tree)[drawn])
     for move in moves[begin:]:
         node = int(child_after(tree, np.array([node]), move[:, None])[0])
     return node
@@ -307,9 +305,11 @@ def public_state_at(
       observations: the public observations that lead to them.
     """
     moves, begin = paths_to(tree, nodes)
+    merged = False
     if is_from_public_state(tree):
-        above = game_from(tree).public.moves[..., np.searchsorted(public_roots(tree), begin)]
-        moves = np.concatenate([above, moves])
+        above = game_from(tree).public
+        number = np.searchsorted(public_roots(tree), begin)
+        moves, merged = np.concatenate([above.moves[..., number], moves]), above.merged
     is_move = moves.max(axis=1) >= 0
     order = np.argsort(~is_move, axis=0, kind="stable")  # padding comes last
     sequence = tree.sequence[:, nodes]
@@ -324,6 +324,7 @@ def public_state_at(
         reach=np.stack(reach),
         infostate=tree.infostate[:, nodes],
         acted=(bool(sequence[0].any()), bool(sequence[1].any())),
+        merged=merged,
     )
 
 
