@@ -42,7 +42,7 @@ class State:
         that the rule derives from its state, because with many lanes `run` recomputes them.
       plan: both players' current realisation plans, `[S, lanes]`.
       rule: the rule's state for both players, such as their regrets `[Q, lanes]`.
-      strategy_sum: both players' weighted sums of plans, `[S, lanes]`; 0 at a fixed entry.
+      strategy_sum: both players' weighted sums of plans, `[S, lanes]`; those of a fixed entry are not used.
       payoff: the payoff operator's own state.
     """
 

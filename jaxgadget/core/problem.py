@@ -65,8 +65,16 @@ class Side:
         return self.entry.num_infosets == 0
 
     def keep_fixed(self, old: Parts, new: Parts) -> Parts:
-        """`new`, with the entry of `old` if the entry is fixed, so that a compiled loop does not write it."""
-        return new._replace(entry=old.entry) if self.fixed else new
+        """`new`, with the entry of `old` if the entry is fixed, so that a compiled loop does not write it.
+
+        A CPU writes it: with 64 lanes an iteration of Leduc poker takes 0.93 of the time.
+        """
+        if not self.fixed:
+            return new
+        entry = jax.lax.platform_dependent(
+            old.entry, new.entry, cpu=lambda _, entry: entry, default=lambda entry, _: entry
+        )
+        return new._replace(entry=entry)
 
     def below_roots(self, x: jax.Array) -> jax.Array:
         """Broadcasts values of roots to the sequences below them: `[R, lanes]` → `[S, lanes]`."""

@@ -34,7 +34,7 @@ from jaxgadget.core.regret import ZERO_REGRET, ChoiceRule, find_rule
 from jaxgadget.core.response import evaluate
 from jaxgadget.opponents.opponent import Opponent
 from jaxgadget.opponents.respond import respond
-from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.tree.whole import sequence_form
 from jaxgadget.util.precision import precision
@@ -214,21 +214,3 @@ def test_roots_without_a_scale_have_reach_1() -> None:
             state = cfr.run(problem, cfr.start(problem, rule), 20, rule=rule)
             found.append((problem.regret_tolerance, state, evaluated(problem, cfr.average(problem, state))))
     jax.tree.map(np.testing.assert_array_equal, *found)
-
-
-@pytest.mark.parametrize("chooses", [True, False])
-def test_an_iteration_leaves_a_fixed_entry_alone(chooses: bool) -> None:
-    """Its plan and sums are the same arrays, not new ones, so that a loop does not write them."""
-    rng, rule = np.random.default_rng(0), find_rule("cfr+")
-    forest = build_forest(game("betting", 0), SHAPES["betting"].cut, padded=False)
-    with precision(np.float64):
-        problem = gadget_game(forest, 0, rng, chooses=chooses)
-        state = cfr.start(problem, rule)
-        traced = jax.make_jaxpr(lambda state: cfr.step(problem, rule, state))(state)
-    unchanged = [
-        after is before for after, before in zip(traced.jaxpr.outvars, traced.jaxpr.invars, strict=True)
-    ]
-    kept = jax.tree.unflatten(jax.tree.structure(state), unchanged)
-    for parts in (kept.plan, kept.strategy_sum):
-        assert parts[0] == (True, False)  # the resolving player's entry and body
-        assert parts[1] == (not chooses, False)
