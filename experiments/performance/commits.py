@@ -61,6 +61,7 @@ def execute(checkout: pathlib.Path, arguments: Sequence[str], cache: str | None 
       cache: the folder of compiled programs; by default none.
     """
     environment = os.environ | {"PYTHONPATH": str(checkout)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # a user's modules are compiled once
     if cache is None:
         environment |= {"JAX_ENABLE_COMPILATION_CACHE": "false"}
     else:

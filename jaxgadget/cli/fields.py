@@ -284,6 +284,7 @@ def _one_of(choices: tuple[str, ...]) -> Any:
     return enum.StrEnum("Choice", {choice: choice for choice in choices})
 
 
+@functools.cache
 def _parameter(option: _Option) -> inspect.Parameter:
     """Converts an option to a parameter that typer supports."""
     metadata, kind = option.field.metadata, _type(option.owner, option.field)
