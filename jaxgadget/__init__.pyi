@@ -39,6 +39,8 @@ from .games.registry import list_games as list_games
 from .games.registry import load as load
 from .games.team import team as team
 from .holdem.betting import BetMenu as BetMenu
+from .holdem.locks import Lock as Lock
+from .holdem.locks import read_locks as read_locks
 from .holdem.ranges import HandRange as HandRange
 from .holdem.solution import SpotSolution as SpotSolution
 from .holdem.solve import evaluate_spot as evaluate_spot
@@ -209,6 +211,7 @@ __all__ = [
     "LearnedResponse",
     "Limit",
     "LimitedTrunk",
+    "Lock",
     "Lookahead",
     "LookaheadResponse",
     "Matches",
@@ -314,6 +317,7 @@ __all__ = [
     "public_roots",
     "public_tree",
     "range_rmse",
+    "read_locks",
     "read_sweep",
     "refine",
     "refine_both",

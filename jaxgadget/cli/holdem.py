@@ -19,12 +19,14 @@ from jaxgadget.games.sizes import Size, parse_sizes
 from jaxgadget.holdem.betting import PLAYERS, BetMenu
 from jaxgadget.util.arguments import near_names, read_number
 from jaxgadget.util.files import check_regular, check_writable
+from jaxgadget.util.records import jsonable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from jaxgadget.gadgets.gadget import Gadget
     from jaxgadget.holdem.betting import BettingTree
+    from jaxgadget.holdem.locks import Lock
     from jaxgadget.holdem.ranges import HandRange
     from jaxgadget.holdem.solution import SpotSolution, SpotSolutions
     from jaxgadget.holdem.spots import Spot
@@ -46,6 +48,8 @@ Examples:
 
 `jaxgadget holdem --board Td9d6hQc2s --pot 200 --stack 900 --iterations 100 --save river.npz` and
 `jaxgadget holdem --open river.npz --target-gap 0.1% --line check --hands 10`
+
+`jaxgadget holdem --board Td9d6hQc2s --pot 200 --stack 900 --lock locks.json --line "bet 100" --hands 10`
 
 `jaxgadget holdem --spots spots.jsonl --results rows.jsonl --target-gap 1% --json all.json`
 """
@@ -182,6 +186,9 @@ class SpotsOptions:
       spots: solve a file of spots, with one JSON object per line: board, oop, ip, pot, stack, and the
         fields of the menu that differ from the options of the command (bets, raises, oop_bets, …, cap).
       tree: print the tree that results from the menus, and exit.
+      lock: fix strategies at nodes and solve the rest, of all spots: a JSON file with a list of objects such
+        as `{"line": "check, bet 100", "strategy": {"fold": 0.5, "call": 0.5}, "hands": "QQ-99"}`. Without
+        `hands` all hands are locked; a line without the dealt card holds for every card.
       suit_isomorphism: merge hands that a permutation of suits maps to each other, if the board and both
         ranges allow it, which gives the same solution with less memory.
     """
@@ -189,6 +196,7 @@ class SpotsOptions:
     open: pathlib.Path | None = None
     spots: pathlib.Path | None = None
     tree: bool = False
+    lock: pathlib.Path | None = None
     suit_isomorphism: bool = False
 
 
@@ -305,14 +313,14 @@ _REFINING = ("prior", "epsilon", *names_of(RefiningOptions))
 _SHOWING = ("plot", "line", "whose", "hands", "frequencies")
 """Options that show a single spot."""
 
-_UNOPENED = ("spots", "suit_isomorphism", "results", "gadget")
+_UNOPENED = ("spots", "lock", "suit_isomorphism", "results", "gadget")
 """Options that have no effect on the solutions of a file."""
 
 _GOING_ON = ("algorithm", "dtype", "checkpoint", "memory_limit")
 """Options of going on from the solutions of a file, beside `--iterations` and `--target-gap`."""
 
 _SOLVING = (
-    *("gadget", "algorithm", "iterations", "target_gap", "dtype", "suit_isomorphism", "checkpoint"),
+    *("gadget", "algorithm", "iterations", "target_gap", "dtype", "lock", "suit_isomorphism", "checkpoint"),
     *("memory_limit", "hands", "frequencies", "plot", "json", "save", "explore"),
 )
 """Options of solving."""
@@ -334,6 +342,7 @@ def holdem(
     """
     _check(context, files, gadgets, output)
     output.check(folder=solver.checkpoint_path)
+    from jaxgadget.holdem.locks import read_locks
     from jaxgadget.holdem.solution import SpotSolutions
     from jaxgadget.report.holdem import frequencies_table, hands_table, refinements_table, spots_table
     from jaxgadget.util.clock import Stopwatch
@@ -366,7 +375,8 @@ def holdem(
             shown = list(_go_on(opened, context, solver))
             rows, solution = [each.to_row() for each in shown], shown[0] if len(shown) == 1 else None
         else:
-            solving = Solving(solver, files.suit_isomorphism, output.save is not None)
+            locks = () if files.lock is None else read_locks(files.lock)
+            solving = Solving(solver, files.suit_isomorphism, output.save is not None, locks)
             keep = output.explore is not None or output.save is not None
             rows, solution = _read_or_solve(
                 chosen, output.results, solving, refining_spots, shown if keep else None
@@ -407,6 +417,11 @@ def holdem(
         tables.append((refinements_table(refinements), notes))
     else:
         note = "EVs and exploitability are in chips; exploitability is half of NashConv."
+        if any(row.get("locks") for row in rows):
+            note += (
+                " With locks it is that of the locked game; *unlocked* is the same number if both players "
+                "may leave their locks."
+            )
         tables.append((spots_table(rows), [note, *not_merged]))
     if solution is not None and output.frequencies:
         tables.append((frequencies_table(solution, line), []))
@@ -446,7 +461,7 @@ def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, 
     if not gadgets.gadget:
         refuse_unused(context, "without --gadget", *_REFINING)
     else:
-        refuse_unused(context, "with --gadget", "suit_isomorphism", "save")
+        refuse_unused(context, "with --gadget", "suit_isomorphism", "lock", "save")
 
 
 def _not_merged(spots: Sequence[Spot]) -> list[str]:
@@ -545,11 +560,13 @@ class Solving(NamedTuple):
       solver: settings of the solver.
       suit_isomorphism: True to merge hands.
       keep_state: True to keep the solver's state in solutions.
+      locks: fixed strategies of all spots.
     """
 
     solver: Solver
     suit_isomorphism: bool
     keep_state: bool
+    locks: tuple[Lock, ...]
 
 
 def _open(path: pathlib.Path, context: typer.Context) -> SpotSolutions:
@@ -588,6 +605,8 @@ def _read_or_solve(
     settings |= {"target_gap": solver.target_gap, "dtype": solver.dtype}  # their order is part of the keys
     if refining is not None:
         settings |= {"refining": refining.settings()}
+    if solving.locks:
+        settings |= {"locks": [jsonable(vars(lock)) for lock in solving.locks]}
     text = json_format.dumps(settings)
     keys = [hashlib.sha256(f"{spot.name} {text}".encode()).hexdigest()[:32] for spot in spots]
     stored = {} if results is None else _results(results).read()

@@ -38,7 +38,7 @@ Parts = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
 
 def spot_record(spot: Spot) -> dict[str, Any]:
     """A spot as a JSON object, with a digest of its betting tree."""
-    fields = {field.name: _encode(getattr(spot, field.name)) for field in dataclasses.fields(spot)}
+    fields = {field.name: encode(getattr(spot, field.name)) for field in dataclasses.fields(spot)}
     return {"fields": fields, "tree": _tree_digest(spot)}
 
 
@@ -48,7 +48,7 @@ def read_spot(record: Mapping[str, Any]) -> Spot:
     Raises:
       ValueError: if its fields are not those of a spot, or its betting tree differs from the stored one.
     """
-    spot = Spot(**{name: _decode(value) for name, value in record["fields"].items()})
+    spot = Spot(**{name: decode(value) for name, value in record["fields"].items()})
     if _tree_digest(spot) != record["tree"]:
         raise ValueError(f"this release builds another betting tree for {spot.name}")
     return spot
@@ -96,15 +96,15 @@ def _tree_digest(spot: Spot) -> str:
     return digest(betting.tree.parent, betting.tree.actor, betting.tree.action, betting.put_in, names)
 
 
-def _encode(value: Any) -> Any:
+def encode(value: Any) -> Any:
     """A field's value as JSON; classes of `KINDS` are objects with their name."""
     if isinstance(value, HandRange):
         return {_KIND: HandRange.__name__, _TEXT: str(value)}
     if type(value).__name__ in KINDS:
-        fields = {field.name: _encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        fields = {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {_KIND: type(value).__name__, **fields}
     if isinstance(value, list | tuple):
-        return [_encode(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
+        return [encode(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, float | np.floating) and math.isinf(value):
         return {_KIND: "inf"}
     if isinstance(value, np.generic):
@@ -114,10 +114,10 @@ def _encode(value: Any) -> Any:
     raise TypeError(f"a spot has a {type(value).__name__}, which {__name__}.KINDS lacks")
 
 
-def _decode(value: Any) -> Any:
-    """The value that `_encode` wrote."""
+def decode(value: Any) -> Any:
+    """The value that `encode` wrote."""
     if isinstance(value, list):
-        return tuple(_decode(each) for each in value)  # pyright: ignore[reportUnknownVariableType]
+        return tuple(decode(each) for each in value)  # pyright: ignore[reportUnknownVariableType]
     if not isinstance(value, dict):
         return value
     fields: dict[str, Any] = dict(value)  # pyright: ignore[reportUnknownArgumentType]
@@ -126,4 +126,4 @@ def _decode(value: Any) -> Any:
         return math.inf
     if name == HandRange.__name__:
         return HandRange.parse(fields[_TEXT])
-    return KINDS[name](**{field: _decode(each) for field, each in fields.items()})
+    return KINDS[name](**{field: decode(each) for field, each in fields.items()})

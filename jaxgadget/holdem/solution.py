@@ -17,7 +17,17 @@ import pandas as pd
 from jaxgadget.core.results import NO_FAILURES, LaneResult, convergence
 from jaxgadget.games.game import ACTOR_BIT, CHANCE
 from jaxgadget.holdem.cards import HANDS
-from jaxgadget.holdem.saved import SOLUTIONS, read_solutions, read_spot, spot_record, write_solutions
+from jaxgadget.holdem.locks import Lock, find_locked
+from jaxgadget.holdem.ranges import HandRange
+from jaxgadget.holdem.saved import (
+    SOLUTIONS,
+    decode,
+    encode,
+    read_solutions,
+    read_spot,
+    spot_record,
+    write_solutions,
+)
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.holdem.strategies import action_nodes, rows_to_policy
 from jaxgadget.holdem.values import NodeValues, chips_ahead, find_equities, find_met
@@ -68,8 +78,12 @@ class SpotSolution(Explorable):
       hand_ev: for both players `[H]` expected chips with each hand; NaN for hands outside the player's range
         or without a compatible hand of the other player.
       gap: NashConv in chips, the sum of both players' gains from best responses; twice the exploitability.
+        With locks it is that of the locked game, in which a best response keeps the player's own locks.
       algorithm: the rule's name, or the label of an evaluated policy.
       iterations: completed iterations.
+      unlocked_gap: NashConv of the same strategies if nothing is locked: each player may answer with a best
+        response that leaves its own locks, too. Equals `gap` without locks.
+      locks: the strategies that were fixed.
       state: the solver's state, with `solve_spots(keep_state=True)`, otherwise None.
     """
 
@@ -80,6 +94,8 @@ class SpotSolution(Explorable):
     gap: float
     algorithm: str
     iterations: int
+    unlocked_gap: float
+    locks: tuple[Lock, ...] = ()
     state: SpotState | None = None
 
     def __repr__(self) -> str:
@@ -94,10 +110,16 @@ class SpotSolution(Explorable):
         """Half of NashConv, in chips: the mean of both players' gains from a best response."""
         return self.gap / 2
 
+    @property
+    def unlocked_exploitability(self) -> float:
+        """Half of `unlocked_gap`, in chips."""
+        return self.unlocked_gap / 2
+
     @functools.cached_property
     def policy(self) -> Policy:
         """The strategies as a policy of `public_tree(spot)`, for all functions that take policies."""
-        return rows_to_policy(self._tree, self.probabilities, f"{self.algorithm}:{self.iterations}")
+        label = f"{self.algorithm}:{self.iterations}" + (", locked" if self.locks else "")
+        return rows_to_policy(self._tree, self.probabilities, label)
 
     @functools.cached_property
     def equity(self) -> tuple[FloatArray, FloatArray]:
@@ -223,6 +245,25 @@ class SpotSolution(Explorable):
         """For both players `[H]` equity of each hand after a line; see `NodeValues.equity`."""
         return self.values(line).equity
 
+    def lock(self, line: str = "", hands: str | HandRange | None = None) -> Lock:
+        """The strategy of the player that acts after a line, as a lock for other solves.
+
+        Args:
+          line: actions such as `check, bet 100`; by default the start.
+          hands: the hands to lock; by default all.
+
+        Raises:
+          ValueError: if no player acts there.
+        """
+        return Lock(line=line, strategy=self.strategy(line), hands=hands)
+
+    def locks_of(self, player: int, line: str = "") -> list[Lock]:
+        """The strategy of a player at all its nodes at and below a line, as locks for other solves."""
+        betting = self.spot.betting
+        nodes = nodes_below(self._tree, self.node(line))
+        own = nodes[betting.tree.actor[nodes] == ACTOR_BIT[check_player(player)]]
+        return [self.lock(betting.line(node)) for node in own.tolist()]
+
     def to_frame(self, line: str = "", player: int | None = None) -> pd.DataFrame:
         """One row per hand of a player after a line: weight, EV, equity, and its actions with their EVs.
 
@@ -291,6 +332,8 @@ class SpotSolution(Explorable):
             "ev": list(self.ev),
             "exploitability": self.exploitability,
             "gap": self.gap,
+            "unlocked_gap": self.unlocked_gap,
+            "locks": len(self.locks),
             "iterations": self.iterations,
             "hands": [int((weights > 0).sum()) for weights in self.spot.range_weights],
             "root": self.frequencies(),
@@ -324,6 +367,13 @@ class SpotSolution(Explorable):
         record: dict[str, Any] = {name: getattr(self, name) for name in _STORED}
         record |= {"spot": spot_record(self.spot), "ev": list(self.ev), "state": None}
         arrays: dict[str, npt.NDArray[Any]] = {}
+        record["locks"] = [
+            {"line": lock.line, "hands": encode(lock.hands), "actions": list(lock.strategy)}
+            for lock in self.locks
+        ]
+        for number, lock in enumerate(self.locks):
+            for action, value in enumerate(lock.strategy.values()):
+                arrays[f"lock_{number}_{action}"] = np.asarray(value, np.float64)
         for player in (0, 1):
             arrays[f"probabilities_{player}"] = self.probabilities[player]
             arrays[f"hand_ev_{player}"] = self.hand_ev[player]
@@ -352,9 +402,21 @@ class SpotSolution(Explorable):
             state = SpotState(
                 **record["state"], arrays=tuple(arrays[f"state_{leaf}"] for leaf in range(leaves))
             )
+        locks = tuple(
+            Lock(
+                line=lock["line"],
+                strategy={
+                    name: arrays[f"lock_{number}_{action}"][()] for action, name in enumerate(lock["actions"])
+                },
+                hands=decode(lock["hands"]),
+            )
+            for number, lock in enumerate(record["locks"])
+        )
+        find_locked(spot, locks)
         first, second = record["ev"]
         return SpotSolution(
             spot=spot,
+            locks=locks,
             probabilities=(arrays["probabilities_0"], arrays["probabilities_1"]),
             ev=(first, second),
             hand_ev=(arrays["hand_ev_0"], arrays["hand_ev_1"]),
@@ -477,7 +539,7 @@ class SpotSolution(Explorable):
 _SPOT_COLUMNS = {"spot": "name", "label": "label", "board": "board"}
 """Columns of a table that identify a spot, and its attributes."""
 
-_STORED = ("gap", "algorithm", "iterations")
+_STORED = ("gap", "unlocked_gap", "algorithm", "iterations")
 """Fields of a solution that are stored unchanged."""
 
 
@@ -543,6 +605,7 @@ class SpotSolutions(list[SpotSolution], LaneResult, Explorable):
             "ev_ip": np.array([each.ev[1] for each in self]),
             "exploitability": np.array([each.exploitability for each in self]),
             "gap": np.array([each.gap for each in self]),
+            "unlocked_gap": np.array([each.unlocked_gap for each in self]),
             "iterations": np.array([each.iterations for each in self], np.int64),
         }
 

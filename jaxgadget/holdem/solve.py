@@ -23,7 +23,7 @@ from jaxgadget.core.hands import build_hands_payoff
 from jaxgadget.core.host import HandEntries, HandTreeplex
 from jaxgadget.core.memory import LAUNCH_LANES, batch_size, find_memory, find_workers, problem_shape
 from jaxgadget.core.problem import Parts, Terms, build_side, fixed_entry
-from jaxgadget.core.regret import Rule
+from jaxgadget.core.regret import ChoiceRule, Rule
 from jaxgadget.core.rows import on_host
 from jaxgadget.core.solution import BatchSolution, solve_batch
 from jaxgadget.core.solver import Solver, choose_solver
@@ -31,6 +31,7 @@ from jaxgadget.games.hands import PublicEnds
 from jaxgadget.holdem.betting import PLAYERS
 from jaxgadget.holdem.checkpoint import SPOTS, SpotBatches
 from jaxgadget.holdem.isomorphism import Merging, find_exchanges
+from jaxgadget.holdem.locks import Lock, Locked, find_locked
 from jaxgadget.holdem.operators import SpotsPayoff, Staked, build_folds, build_showdowns
 from jaxgadget.holdem.solution import SpotSolution, SpotSolutions, SpotState
 from jaxgadget.holdem.spots import Spot
@@ -81,6 +82,7 @@ TABLE_COPIES = 3
 def solve_spots(
     spots: Sequence[Spot],
     *,
+    locks: Sequence[Lock] | Sequence[Sequence[Lock]] = (),
     suit_isomorphism: bool = False,
     keep_state: bool = False,
     on_solved: Callable[[Mapping[int, SpotSolution]], None] | None = None,
@@ -92,6 +94,8 @@ def solve_spots(
 
     Args:
       spots: rivers and turns, in any order.
+      locks: strategies that are fixed at nodes, for all spots, or a list of them for each spot. The rest is
+        solved, and gaps are those of the locked game: a player's best response keeps its own locks.
       suit_isomorphism: merge hands that a permutation of suits maps to each other, if the board and both
         ranges allow it (see `find_exchanges`), which gives the same solutions with less memory. Only spots on
         the same board are then batched.
@@ -119,6 +123,7 @@ def solve_spots(
     solutions: dict[int, SpotSolution] = {}
     batches = solve_batches(
         spots,
+        locks=locks,
         suit_isomorphism=suit_isomorphism,
         keep_state=keep_state,
         solver=solver,
@@ -135,6 +140,7 @@ def solve_spots(
 def solve_batches(
     spots: Sequence[Spot],
     *,
+    locks: Sequence[Lock] | Sequence[Sequence[Lock]] = (),
     suit_isomorphism: bool = False,
     keep_state: bool = False,
     solver: Solver | None = None,
@@ -153,7 +159,9 @@ def solve_batches(
         without=("time_limit",),
         pots=True,
     ).iterative()
-    batches = _SolvedBatches(spots, solver, suit_isomorphism=suit_isomorphism, keep_state=keep_state)
+    batches = _SolvedBatches(
+        spots, solver, locks=locks, suit_isomorphism=suit_isomorphism, keep_state=keep_state
+    )
     if not suit_isomorphism:  # which merges hands
         check_room(batches.spots, solver)
     return batches.run()
@@ -210,7 +218,12 @@ def resume_spots(
             )
         isomorphism = solution.state.suit_isomorphism
         batches = _SolvedBatches(
-            [solution.spot], chosen, suit_isomorphism=isomorphism, keep_state=True, begun=solution.state
+            [solution.spot],
+            chosen,
+            locks=solution.locks,
+            suit_isomorphism=isomorphism,
+            keep_state=True,
+            begun=solution.state,
         )
         for solved in batches.run():
             resumed.append(solved[0])
@@ -242,19 +255,29 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         spots: Sequence[Spot],
         solver: Solver,
         *,
+        locks: Sequence[Lock] | Sequence[Sequence[Lock]] = (),
         suit_isomorphism: bool,
         keep_state: bool = False,
         begun: SpotState | None = None,
     ) -> None:
         """Stores the settings; `begun` is the state from which the only spot continues."""
         super().__init__(spots, solver)
+        self._locks = _locks_by_spot(self.spots, locks)
+        self._locked = [
+            find_locked(spot, own, f"locks of spots[{spot_idx}]" if len(spots) > 1 else "locks")
+            for spot_idx, (spot, own) in enumerate(zip(self.spots, self._locks, strict=True))
+        ]
+        if suit_isomorphism and any(self._locks):
+            raise ValueError("suit_isomorphism=True cannot be combined with locks; leave one of them out")
         self._suit_isomorphism, self._keep_state, self._begun = suit_isomorphism, keep_state, begun
         self._exchanges = [find_exchanges(spot)[0] if suit_isomorphism else () for spot in spots]
 
     def describe(self, spot_idx: int) -> str:
         """Description of all inputs of a spot's result, except its name and the solver's settings."""
         notes = {" suit isomorphism": self._suit_isomorphism, " and its state": self._keep_state}
-        return "".join(note for note, applies in notes.items() if applies)
+        locked = self._locked[spot_idx]
+        locks = "" if locked is None else f" locked {locked.digest}"
+        return "".join(note for note, applies in notes.items() if applies) + locks
 
     def split(self, numbers: Sequence[int]) -> list[list[int]]:
         """Splits spots into batches with trees of one shape, and on one board if hands are merged.
@@ -267,7 +290,8 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
             board: Any = len(spot.cards), spot.num_left
             if len(exchanges) > 1:
                 board = frozenset(spot.cards), frozenset(spot.gone), exchanges
-            groups[spot.betting.shape, board, self.target_in_pots(spot_idx)].append(spot_idx)
+            is_locked = self._locked[spot_idx] is not None
+            groups[spot.betting.shape, board, self.target_in_pots(spot_idx), is_locked].append(spot_idx)
         batches: list[list[int]] = []
         for alike in groups.values():
             alike.sort(key=lambda spot_idx: int(_held_by_either(self.spots[spot_idx]).sum()))
@@ -285,9 +309,21 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         if self._stop_alone(numbers):
             solver = dataclasses.replace(solver, chunk=1)
         spots = [self.spots[spot_idx] for spot_idx in numbers]
-        if not self._keep_state:
-            return _solve_alike(spots, solver, report, merges=merges)
-        return [_solve_on(spots[0], solver, report, self._begun, merges=merges)]
+        locked = [each for spot_idx in numbers if (each := self._locked[spot_idx]) is not None]
+        if self._keep_state:
+            solved = [_solve_on(spots[0], solver, report, self._begun, locked, merges=merges)]
+        else:
+            solved = _solve_alike(spots, solver, report, locked, merges=merges)
+        if not locked:
+            return solved
+        return [
+            dataclasses.replace(
+                solution,
+                locks=tuple(self._locks[spot_idx]),
+                unlocked_gap=evaluate_spot(solution.spot, solution.policy).gap,
+            )
+            for spot_idx, solution in zip(numbers, solved, strict=True)
+        ]
 
     def _stop_alone(self, numbers: Sequence[int]) -> bool:
         """True if spots with trees of one shape are solved one by one until they reach the target gap."""
@@ -298,7 +334,8 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
 
     def pack(self, result: SpotSolution) -> dict[str, Any]:
         """The arrays of a solution that an archive stores."""
-        arrays: dict[str, Any] = {name: vars(result)[name] for name in ("ev", "gap", "iterations")}
+        numbers = ("ev", "gap", "unlocked_gap", "iterations")
+        arrays: dict[str, Any] = {name: vars(result)[name] for name in numbers}
         for player in (0, 1):
             arrays[f"probabilities_{player}"] = result.probabilities[player]
             arrays[f"hand_ev_{player}"] = result.hand_ev[player]
@@ -325,10 +362,26 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
             ev=(first, second),
             hand_ev=(arrays["hand_ev_0"], arrays["hand_ev_1"]),
             gap=float(arrays["gap"]),
+            unlocked_gap=float(arrays.get("unlocked_gap", arrays["gap"])),  # archives of 0.4 have no locks
             algorithm=self.solver.name,
             iterations=int(arrays["iterations"]),
+            locks=tuple(self._locks[spot_idx]),
             state=state,
         )
+
+
+def _locks_by_spot(spots: Sequence[Spot], locks: Any) -> list[Sequence[Lock]]:
+    """The locks of each spot; raises ValueError unless they are a list for all spots or one for each."""
+    if not isinstance(locks, Sequence) or isinstance(locks, str):
+        raise ValueError(f"locks={locks!r}: expected a list of Lock(line=…, strategy=…)")
+    several: Sequence[Any] = locks
+    if not several or not all(isinstance(each, Sequence) for each in several):
+        return [several] * len(spots)
+    if len(several) != len(spots):
+        raise ValueError(
+            f"locks: {len(several)} lists for {len(spots)} spots; expected one for each, or one list for all"
+        )
+    return list(several)
 
 
 def in_pieces(numbers: Sequence[int], size: int, devices: int) -> list[list[int]]:
@@ -442,22 +495,29 @@ def _difference(spot: Spot, policy: object) -> str | None:
 
 
 def _solve_alike(
-    spots: Sequence[Spot], solver: Solver, report: Report, *, merges: bool
+    spots: Sequence[Spot], solver: Solver, report: Report, locked: Sequence[Locked], *, merges: bool
 ) -> list[SpotSolution]:
     """Solves spots whose trees have one shape and, if hands are merged, one board and one symmetry."""
     form, hands = _make_form(spots[0]), carried_hands(spots)
     merging = merge_hands(spots, hands) if merges else None
-    solved = solve_batch(build_batch(spots, form, hands, merging), solver, played=True, report=report)
+    batch = build_batch(spots, form, hands, merging, locked)
+    solved = solve_batch(batch, solver, played=True, report=report)
     return _of_batch(spots, solved, form, hands, merging, solver)
 
 
 def _solve_on(
-    spot: Spot, solver: Solver, report: Report, begun: SpotState | None, *, merges: bool
+    spot: Spot,
+    solver: Solver,
+    report: Report,
+    begun: SpotState | None,
+    locked: Sequence[Locked],
+    *,
+    merges: bool,
 ) -> SpotSolution:
     """Solves a spot, from the state of an earlier solve if there is one, and keeps its state."""
     form, hands = _make_form(spot), carried_hands([spot])
     merging = merge_hands([spot], hands) if merges else None
-    batch, rule = build_batch([spot], form, hands, merging), solver.iterative_rule()
+    batch, rule = build_batch([spot], form, hands, merging, locked), solver.iterative_rule()
     key = fingerprint(batch.problem(), rule)
     state = None
     if begun is not None:
@@ -532,6 +592,7 @@ def _of_lane(
         ev=(spot.pot / 2 + won, spot.pot / 2 - won),
         hand_ev=(hand_evs[0], hand_evs[1]),
         gap=float(outcome.gap[0]) * spot.pot,
+        unlocked_gap=float(outcome.gap[0]) * spot.pot,
         algorithm=algorithm,
         iterations=iterations,
     )
@@ -595,7 +656,11 @@ def merge_hands(spots: Sequence[Spot], hands: IntArray | None) -> Merging:
 
 
 def build_batch(
-    spots: Sequence[Spot], form: SequenceForm, hands: IntArray | None = None, merging: Merging | None = None
+    spots: Sequence[Spot],
+    form: SequenceForm,
+    hands: IntArray | None = None,
+    merging: Merging | None = None,
+    locked: Sequence[Locked] = (),
 ) -> Batch:
     """Builds a batch of spots, in float64 and in pots; the reach of a root is its hand's share of the deal.
 
@@ -604,6 +669,7 @@ def build_batch(
       form: sequence form of the public tree of one of them.
       hands: the carried hands, from `carried_hands`; None for all.
       merging: classes of merged hands; None if hands are not merged.
+      locked: fixed strategies of every spot; empty if nothing is locked. They are floors whose sum is 1.
     """
     num_cards, of_boards = spots[0].num_left, spots[:1] if _same_board(spots) else spots
     showdowns = build_showdowns(
@@ -648,9 +714,18 @@ def build_batch(
     if merging is not None:  # a hand has the weight of its class
         scales = [scale * merging.count[:, None] for scale in scales]
 
+    floors = [_floors(spots, form, player, carried, locked) for player in (0, 1)] if locked else [None, None]
+
     def terms(lanes: IntArray) -> tuple[Terms, Terms]:
         constant = on_host(np.zeros((1, len(lanes))))
-        pair = [Terms(scale=on_host(scale[:, lanes]), constant=constant) for scale in scales]
+        pair = [
+            Terms(
+                scale=on_host(scale[:, lanes]),
+                constant=constant,
+                body=ChoiceRule(floor=None if floor is None else on_host(floor[:, lanes])),
+            )
+            for scale, floor in zip(scales, floors, strict=True)
+        ]
         return pair[0], pair[1]
 
     return Batch(
@@ -662,6 +737,20 @@ def build_batch(
         num_games=1,
         terms=terms,
     )
+
+
+def _floors(
+    spots: Sequence[Spot], form: SequenceForm, player: int, carried: IntArray, locked: Sequence[Locked]
+) -> FloatArray | None:
+    """`[C × H, lanes]` floors of a player's strategies, in the order of its treeplex; None without locks."""
+    if not any(each.fixed[player] for each in locked):
+        return None
+    order = body_order(form, player)
+    lanes: list[FloatArray] = []
+    for lane, (spot, each) in enumerate(zip(spots, locked, strict=True)):
+        own = carried[min(lane, len(carried) - 1)]
+        lanes.append(np.where(own >= 0, each.floors(spot, player)[order][:, own], 0.0).ravel())
+    return np.stack(lanes, axis=-1)
 
 
 class _SolvedSpots(NamedTuple):

@@ -49,17 +49,18 @@ GRID_TITLES: Mapping[Shown, str] = {"strategy": "strategy", "ev": "EVs in chips"
 
 def spots_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Table with one row per spot, from rows of `SpotSolution.to_row`; with labels if there are any."""
-    has_labels = any(row.get("label") for row in rows)
+    has_labels, has_locks = (any(row.get(name) for row in rows) for name in ("label", "locks"))
     table = make_table(
         *(["spot"] if has_labels else []),
         "board",
         "EV oop",
         "EV ip",
         "exploitability",
+        *(["unlocked"] if has_locks else []),
         "iterations",
         "hands",
         "root",
-        right=("EV oop", "EV ip", "exploitability", "iterations", "hands"),
+        right=("EV oop", "EV ip", "exploitability", "unlocked", "iterations", "hands"),
         fold="root",
     )
     for row in rows:
@@ -72,6 +73,7 @@ def spots_table(rows: Sequence[Mapping[str, Any]]) -> Table:
             f"{first:.5g}",
             f"{second:.5g}",
             f"{row['exploitability']:.3g}",
+            *([f"{row['unlocked_gap'] / 2:.3g}"] if has_locks else []),
             f"{row['iterations']:,}",
             hands,
             root,

@@ -16,6 +16,7 @@ from jaxgadget import Unsafe
 from jaxgadget.games.sizes import ALL_IN
 from jaxgadget.holdem import solve
 from jaxgadget.holdem.betting import BetMenu
+from jaxgadget.holdem.locks import Lock
 from jaxgadget.holdem.ranges import HandRange
 from jaxgadget.holdem.solve import evaluate_spot, solve_spots
 from jaxgadget.holdem.spots import Spot
@@ -46,6 +47,8 @@ def test_a_row_is_the_library_s_and_a_picture_is_drawn(tmp_path: pathlib.Path):
     assert set(row) == {
         "spot",
         "label",
+        "unlocked_gap",
+        "locks",
         "board",
         "ev",
         "exploitability",
@@ -89,6 +92,25 @@ def test_a_saved_solution_is_opened_and_solved_further(
     assert page.stat().st_size > 1000
     both = commands.run("explore", begun, ended, "--out", page)
     assert both.exit_code == 0, both.stderr
+
+
+def test_strategies_are_locked(tmp_path: pathlib.Path):
+    """The table shows both exploitabilities; rows of other locks are not reused."""
+    locks, spots, results = (tmp_path / name for name in ("locks.json", "spots.jsonl", "rows.jsonl"))
+    locks.write_text(json.dumps([{"line": "all-in 10", "strategy": {"call": 1}}]))
+    result = run(*BLUFFS, *MENUS, "--lock", locks, "--iterations", 200)
+    assert result.exit_code == 0, result.stderr
+    assert "unlocked" in result.stdout and "leave their locks" in " ".join(result.stdout.split())
+    menus = (BetMenu(bets=(ALL_IN,), raises=()), BetMenu(bets=(), raises=()))
+    always = Lock(line="all-in 10", strategy={"call": 1})
+    (solution,) = solve_spots([Spot(**ROW, menus=menus)], locks=[always], iterations=200)
+    assert f"{solution.unlocked_exploitability:.3g}" in result.stdout
+    assert solution.ev[0] == pytest.approx(15, abs=0.01)  # aces win 30 half of the time, queens never bluff
+    spots.write_text(json.dumps(ROW) + "\n")
+    asked = ("--spots", spots, *MENUS, "--results", results, "--iterations", 5)
+    for count, more in ((1, ()), (2, ("--lock", locks)), (2, ("--lock", locks))):
+        assert run(*asked, *more).exit_code == 0
+        assert len(results.read_text().splitlines()) == count
 
 
 def test_streets_have_menus_of_their_own():
@@ -338,6 +360,12 @@ def test_no_solution_outlives_its_row(tmp_path: pathlib.Path, monkeypatch: pytes
             ("--spots", "x.jsonl", "--save", "x.npz", "--results", "y.jsonl"),
             "--results has no effect with --save",
         ),
+        ((*BLUFFS, *MENUS, "--lock", "x.json"), "file of locks 'x.json' cannot be read"),
+        (
+            (*BLUFFS, *MENUS, "--lock", "x.json", "--gadget", "resolving"),
+            "--lock has no effect with --gadget",
+        ),
+        (("--open", "x.npz", "--lock", "x.json"), "--lock has no effect with --open"),
         ((*BLUFFS, *MENUS, "--whose", "ip"), "--whose has no effect without --plot or --hands"),
         (
             (*BLUFFS, *MENUS, "--plot", "grid.png", "--whose", "ip"),

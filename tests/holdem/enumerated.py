@@ -14,6 +14,7 @@ from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.cards import HANDS, card_name, cards_left
 from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.spots import Spot
+from tests.reference import efg
 
 Play = Callable[[int, str, int], dict[str, float]]
 """Player, line and hand → action → probability."""
@@ -149,6 +150,44 @@ def _paid(spot: Spot, node: int, hands: tuple[int, int], board: list[int]) -> np
     ranks = [evaluate_cards(*board, *HANDS[spot.hands[hand]].tolist()) for hand in hands]
     shares = [0.5, 0.5] if ranks[0] == ranks[1] else [float(ranks[0] < ranks[1]), float(ranks[1] < ranks[0])]
     return np.array(shares) * (spot.pot + put_in.sum()) - put_in
+
+
+def explicit_game(spot: Spot, fixed: Callable[[int, str, int], dict[str, float] | None]) -> efg.Node:
+    """A spot as an explicit tree, half of the pot subtracted; decisions with a fixed strategy are chance's.
+
+    Args:
+      spot: the spot.
+      fixed: function from player, line and hand to the fixed strategy; None for a free decision.
+    """
+    tree = spot.betting
+
+    def below(node: int, hands: tuple[int, int], board: list[int]) -> efg.Node:
+        children = tree.children(node)
+        if not children:
+            return efg.Terminal(float(_paid(spot, node, hands, board)[0]) - spot.pot / 2)
+        actor = int(tree.tree.actor[node])
+        if actor == 4:  # chance
+            taken = HANDS[spot.hands[list(hands)]]
+            rivers = [child for child in children if int(tree.card[child]) not in taken]
+            nodes = tuple(below(child, hands, [*board, int(tree.card[child])]) for child in rivers)
+            return efg.Chance((1 / len(rivers),) * len(rivers), nodes)
+        player, names = actor - 1, [tree.action_name(child) for child in children]
+        nodes = tuple(below(child, hands, board) for child in children)
+        given = fixed(player, tree.line(node), hands[player])
+        if given is not None:
+            return efg.Chance(tuple(given.get(name, 0.0) for name in names), nodes)
+        return efg.Decision(player, (player, hands[player], node), tuple(names), nodes)
+
+    first, second = spot.range_weights
+    pairs = [
+        (a, b)
+        for a in np.flatnonzero(first).tolist()
+        for b in np.flatnonzero(second).tolist()
+        if len({*HANDS[spot.hands[[a, b]]].ravel().tolist()}) == 4
+    ]
+    weights = np.array([first[a] * second[b] for a, b in pairs])
+    nodes = tuple(below(0, pair, [*spot.cards]) for pair in pairs)
+    return efg.Chance(tuple((weights / weights.sum()).tolist()), nodes)
 
 
 class Streets(Rules[tuple[int, int, str]]):
