@@ -87,6 +87,14 @@ def _read_stack(text: str) -> float | tuple[float, ...] | str:
     return chips[0] if len(chips) == 1 else chips
 
 
+def _read_rake(text: str) -> float | str:
+    """Parses a share of the pot, `5%` or `0.05`; other texts are refused by the spot."""
+    share = read_number(text.removesuffix("%").strip())
+    if share is None:
+        return text
+    return share / 100 if text.endswith("%") else share
+
+
 def _read_range(text: str, name: str) -> str | HandRange:
     """Reads a range `file:PATH`; other texts are parsed by the spot."""
     from jaxgadget.holdem.ranges import HandRange
@@ -114,6 +122,9 @@ class SpotOptions:
       donks: sizes of the first player's bets on a street after it called the second player's bet or raise on
         the street before; an empty text for none; by default its other bets.
       dead: cards that neither player holds and that are not dealt, such as `AsKd`.
+      rake: share of the final pot that the house takes from the winner, such as `5%`; the game is then not
+        zero-sum.
+      rake_cap: largest rake in chips.
       min_bet: smallest bet or raise in chips, to which smaller ones are increased.
       remove: line such as `check, bet 100, raise to 500` whose last action is removed from the tree; without
         cards on later streets, for which it is removed after every card.
@@ -133,6 +144,8 @@ class SpotOptions:
     ip_river_sizes: Sizes = dataclasses.field(metadata={"prefix": "ip_river_"})
     donks: str | None = option(None, metavar="SIZES")
     dead: str = option("", metavar="CARDS")
+    rake: float | str | None = option(None, metavar="SHARE", type=str)
+    rake_cap: float | None = option(None, metavar="CHIPS")
     min_bet: float = option(0.0, metavar="CHIPS")
     remove: tuple[str, ...] = option((), metavar="LINE", default="")
     menu: Annotated[BetMenu, Fields("cap", "add_all_in", "force_all_in")]
@@ -163,6 +176,10 @@ class SpotOptions:
             )
         same = ("board", "pot", "stack", "dead", "min_bet", "remove", "label")
         values: dict[str, Any] = {name: getattr(self, name) for name in same}
+        if self.rake is not None:
+            values["rake"] = _read_rake(self.rake) if isinstance(self.rake, str) else self.rake
+        if self.rake_cap is not None:
+            values["rake_cap"] = self.rake_cap
         values |= {name: _read_range(getattr(self, name), name) for name in PLAYERS}
         spot = Spot(**values, menus=menus, river_menus=river_menus)
         if donks and len(spot.cards) == 5:
@@ -338,7 +355,8 @@ def holdem(
     """Solve rivers and turns of hold'em, or re-solve them with gadgets: EVs, exploitability, strategies.
 
     EVs are expected shares of the pot minus contributions, in chips; exploitability is half of NashConv, in
-    chips. With `--gadget` these numbers are the blueprint's, and each refinement has a separate row.
+    chips; with rake, both players' gains from best responses are reported instead. With `--gadget` these
+    numbers are the blueprint's, and each refinement has a separate row.
     """
     _check(context, files, gadgets, output)
     output.check(folder=solver.checkpoint_path)
@@ -364,11 +382,12 @@ def holdem(
             output.check_line(chosen[0].betting)  # raises before anything is solved
         refining_spots = None
         if gadgets.gadget:
-            from jaxgadget.subgames.spots import check_spot_gadgets
+            from jaxgadget.subgames.spots import check_no_rake, check_spot_gadgets
 
             iterations = refining.blueprint_iterations or solver.num_iterations
             refining_spots = Refining(gadgets.make(context), refining, iterations)
             check_spot_gadgets(refining_spots.gadgets)  # raises before blueprints are solved
+            check_no_rake(chosen)
     with watch.phase("run"), keeping(lambda: _describe_kept(output.results, solver.checkpoint_path)):
         shown: list[Any] = []
         if opened is not None:
@@ -416,13 +435,18 @@ def holdem(
             notes.append(f"Strategies below are those of {whose}.")
         tables.append((refinements_table(refinements), notes))
     else:
-        note = "EVs and exploitability are in chips; exploitability is half of NashConv."
+        notes = ["EVs and exploitability are in chips; exploitability is half of NashConv."]
         if any(row.get("locks") for row in rows):
-            note += (
-                " With locks it is that of the locked game; *unlocked* is the same number if both players "
-                "may leave their locks."
+            notes.append(
+                "With locks it is that of the locked game; *unlocked* is the same number if both players may "
+                "leave their locks."
             )
-        tables.append((spots_table(rows), [note, *not_merged]))
+        if any("rake" in row for row in rows):
+            notes.append(
+                "With rake the game is not zero-sum: the EVs sum to the pot less the rake, and the gains are "
+                "what each player would win more by a best response."
+            )
+        tables.append((spots_table(rows), [*notes, *not_merged]))
     if solution is not None and output.frequencies:
         tables.append((frequencies_table(solution, line), []))
     if solution is not None and output.hands is not None:

@@ -38,7 +38,8 @@ class Certificate(NamedTuple):
     Attributes:
       strategy: both players' strategies in their bodies, `[Q, lanes]`; `[0, lanes]` for a player whose
         strategy is not requested.
-      guaranteed: for each player `[games, lanes]`, the least value of its strategy, in its own utility.
+      guaranteed: for each player `[games, lanes]`, the least value of its strategy, in its own utility; see
+        `Evaluation` for games that are not zero-sum.
       gap: `[games, lanes]` NashConv of each game: its optimum lies in [guaranteed, guaranteed + gap].
       below: for each player `[R, lanes]`, value `V(s)` of its strategy at the *other* player's roots against
         the other player's best response below them, in its own utility and before the root's scale.

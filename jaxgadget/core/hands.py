@@ -40,7 +40,7 @@ class PairTables(Protocol):
 
         Args:
           player: the player whose hands index the result; payoffs are in player 0's utility for either
-            player.
+            player. In a game that is not zero-sum, those of player 1 are minus its own payoff.
           reach: `[B, T, H_other, lanes]` the other player's reach of the T ends of each table.
 
         Returns:

@@ -397,6 +397,7 @@ class HandEntries:
       hands: numbers of hands, H_0 and H_1.
       rows: for each player `[blocks × H]` the sequence of each row, -1 for none; None if row k is sequence k.
       num_rows: number of sequences of each player.
+      zero_sum: as in `HandsGame`.
     """
 
     ends: tuple[PublicEnds, ...]
@@ -406,6 +407,7 @@ class HandEntries:
     rows: tuple[IntArray | None, IntArray | None] = (None, None)
 
     num_rows: tuple[int, int]
+    zero_sum: bool = True
 
     @property
     def num_entries(self) -> int:

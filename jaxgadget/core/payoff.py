@@ -78,6 +78,16 @@ class ListedPayoff(Protocol):
         ...
 
 
+@runtime_checkable
+class GeneralPayoff(Protocol):
+    """A payoff that may not be zero-sum: its gradients are those of each player's own payoff."""
+
+    @property
+    def zero_sum(self) -> bool:
+        """Whether one player's payoff is minus the other's."""
+        ...
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Blocks:
@@ -266,8 +276,16 @@ def build_payoff(
       dtype: floating-point type of the values.
       form: `rows`, `blocks`, or `auto`: blocks if they are full enough; no effect in hand form.
       rounding: rounding of sizes; no effect in hand form.
+
+    Raises:
+      ValueError: if the payoff is not zero-sum.
     """
     if isinstance(entries, HandEntries):
+        if not entries.zero_sum:
+            raise ValueError(
+                "payoff: the game is not zero-sum; expected a zero-sum game (with rake, spots of hold'em are "
+                "solved by solve_spots and evaluated by evaluate_spot)"
+            )
         return build_hands_payoff(entries, dtype)
     if form != "rows":
         label = _components(entries)

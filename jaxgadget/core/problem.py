@@ -18,7 +18,7 @@ from jax.typing import DTypeLike
 
 from jaxgadget.core.devices import HOME
 from jaxgadget.core.host import Entries, HandEntries, HostTreeplex, Rounding, exact_size
-from jaxgadget.core.payoff import Payoff, PayoffForm, build_payoff
+from jaxgadget.core.payoff import GeneralPayoff, Payoff, PayoffForm, build_payoff
 from jaxgadget.core.regret import ZERO_REGRET, ChoiceRule
 from jaxgadget.core.rows import RowSums, build_row_sums, on_host, take_rows
 from jaxgadget.core.treeplex import Level, Reduce, Treeplex, reach, sweep_up, take_blocks, to_device
@@ -126,6 +126,11 @@ class Problem:
     terms: tuple[Terms, Terms]
     payoff: Payoff
     regret_tolerance: tuple[Parts, Parts]
+
+    @property
+    def zero_sum(self) -> bool:
+        """Whether one player's payoff is minus the other's."""
+        return not isinstance(self.payoff, GeneralPayoff) or self.payoff.zero_sum
 
     @property
     def num_lanes(self) -> int:

@@ -27,7 +27,8 @@ class Evaluation:
 
     Attributes:
       guaranteed: for each player `[num_subgames, lanes]`, value of its strategy against a best response
-        within the other player's bounds, in its own utility.
+        within the other player's bounds, in its own utility; in a game that is not zero-sum, minus the value
+        of that best response.
       below: for each player `[R, lanes]`, value of the *other* player's best response below each of the other
         player's roots, in the other player's utility and before the root's scale.
       value: `[num_subgames, lanes]` player 0's value when both players follow these strategies.
@@ -57,12 +58,15 @@ def evaluate(problem: Problem, strategy: tuple[Parts, Parts], payoff_state: Any 
         played.append(values_up(side, terms, gradient, strategy[player]))
     first, second = (earned_alone(problem.sides[p], problem.terms[p], plan[p]) for p in (0, 1))
     own = best[0].subgames - second, best[1].subgames - first
+    gap = own[0] + own[1]
+    if not problem.zero_sum:
+        gap -= (played[0].subgames - second) + (played[1].subgames - first)
     return Evaluation(
         guaranteed=(-own[1], -own[0]),
         below=(best[1].roots, best[0].roots),
         value=played[0].subgames - second,
         root_values=(played[0].roots, played[1].roots),
-        gap=own[0] + own[1],
+        gap=gap,
     )
 
 

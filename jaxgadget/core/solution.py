@@ -33,7 +33,8 @@ class BatchSolution:
     Attributes:
       strategy: both players' strategies below their roots, `[Q_p, L]`; `[0, L]` for a player whose strategy
         is not requested.
-      guaranteed: for each player `[G, L]`, the least value of its strategy, in its own utility.
+      guaranteed: for each player `[G, L]`, the least value of its strategy, in its own utility; see
+        `Evaluation` for games that are not zero-sum.
       gap: `[G, L]` NashConv of each game: its optimum lies in [guaranteed, guaranteed + gap]. Rounding may
         make it negative.
       below: for each player `[R_o, L]`, value `V(s)` of its strategy at the *other* player's roots against

@@ -274,8 +274,7 @@ def _of_solutions(solutions: Sequence[SpotSolution], title: str) -> Source:
         base=(-1,) + (0,) * (count - 1),
         spot=first.spot,
         message="; ".join(
-            f"Exploitability {each.exploitability:.3g} chips after {each.iterations} iterations"
-            for each in solutions
+            f"After {each.iterations} iterations: {each.describe_quality()}" for each in solutions
         ),
         table=SpotSolutions(solutions).table.drop(columns=["spot", "label", "board", "gap", "failure"]),
         rows=tuple(range(count)),

@@ -158,6 +158,8 @@ class HandsGame:
       payoff_bounds: minimum and maximum of player 0's payoff.
       constant: the sum of both players' returns; half of it is subtracted from each player's payoff.
       action_names: names of the players' actions, by id.
+      zero_sum: whether one player's payoff is minus the other's, apart from the constant. Otherwise `pays`
+        are operators that return each player's own payoff, with the opposite sign for player 1.
     """
 
     name: str
@@ -170,6 +172,7 @@ class HandsGame:
     possible: tuple[BoolArray | None, BoolArray | None] = (None, None)
     constant: float = 0.0
     action_names: tuple[str, ...] = ()
+    zero_sum: bool = True
 
     def __post_init__(self) -> None:
         nodes = np.concatenate([np.zeros(0, np.int64), *(group.node.ravel() for group in self.ends)])

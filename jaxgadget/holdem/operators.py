@@ -423,6 +423,48 @@ class Staked:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Raked:
+    """`PairTables` of a game that is not zero-sum: each player also loses chips to the house, whoever wins.
+
+    Attributes:
+      staked: the zero-sum payoffs.
+      rake: `[B, T, lanes]` chips that each player loses at each terminal node.
+    """
+
+    staked: Staked
+    rake: jax.Array
+
+    @property
+    def tables(self) -> LaneTables:
+        """Payoffs per chip at stake."""
+        return self.staked.tables
+
+    def __call__(self, player: int, reach: jax.Array) -> jax.Array:
+        """Payoffs of a player's hands, given the other player's reach; those of player 1 are negated."""
+        won = self.staked(player, reach)
+        paid = self.tables.absolute()(player, reach * self.rake[:, :, None, :])
+        return won - paid if player == 0 else won + paid
+
+    def absolute(self) -> Staked:
+        """Tables of upper bounds on absolute payoffs."""
+        most = self.staked.absolute()
+        return Staked(tables=most.tables, chips=most.chips + self.rake)
+
+    def dense(self) -> FloatArray:
+        """Not supported, since no single table has both players' payoffs: raises ValueError."""
+        raise ValueError("payoff with rake: linear programs require a zero-sum game; expected no rake")
+
+    def take_lanes(self, lanes: IntArray) -> Raked:
+        """Selects lanes."""
+        return Raked(staked=self.staked.take_lanes(lanes), rake=self.rake[:, :, lanes])
+
+    def lane_arrays(self) -> list[tuple[jax.Array, int]]:
+        """Arrays that may have an axis of lanes, and this axis."""
+        return [(self.rake, 2), *self.staked.lane_arrays()]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Dealt:
     """`PairTables` multiplied by both players' probabilities of each hand.
 
@@ -433,6 +475,11 @@ class Dealt:
 
     tables: Folds | Showdowns
     weights: tuple[jax.Array, jax.Array]
+
+    @property
+    def growth(self) -> float:
+        """Factor of the working memory: 1."""
+        return 1.0
 
     def __call__(self, player: int, reach: jax.Array) -> jax.Array:
         """Payoffs of a player's hands, given the other player's reach."""
@@ -449,6 +496,10 @@ class Dealt:
         first, second = (np.asarray(weights, np.float64) for weights in self.weights)
         return first[:, None] * self.tables.dense() * second
 
+    def take_lanes(self, lanes: IntArray) -> Dealt:
+        """Selects lanes, which share the weights."""
+        return dataclasses.replace(self, tables=self.tables.take_lanes(lanes))
+
     def take_tables(self, selected: IntArray) -> Dealt:
         """Selects tables."""
         return dataclasses.replace(self, tables=self.tables.take_tables(selected))
@@ -460,15 +511,20 @@ class SpotsPayoff:
     """`Payoff` of several spots, one per lane.
 
     Attributes:
-      hands: the payoff in hand form; its tables are `Staked`.
+      hands: the payoff in hand form; its tables are `Staked`, or with rake `Raked`.
     """
 
     hands: HandsPayoff
 
     @property
-    def tables(self) -> tuple[Staked, ...]:
+    def tables(self) -> tuple[Staked | Raked, ...]:
         """The tables of all groups of terminal nodes."""
-        return cast("tuple[Staked, ...]", self.hands.tables)
+        return cast("tuple[Staked | Raked, ...]", self.hands.tables)
+
+    @property
+    def zero_sum(self) -> bool:
+        """Whether one player's payoff is minus the other's: without rake."""
+        return not any(isinstance(tables, Raked) for tables in self.tables)
 
     def gradient(self, player: int, reach: tuple[jax.Array, jax.Array], state: Any) -> tuple[jax.Array, Any]:
         """Payoff gradient of a player, given both reaches."""

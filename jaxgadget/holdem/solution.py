@@ -74,16 +74,19 @@ class SpotSolution(Explorable):
       spot: the spot.
       probabilities: for both players `[C, H]` average strategies, a row for each node after the player's
         actions, ascending; uniform with hands that a player cannot hold.
-      ev: both players' expected chips; they sum to the pot.
+      ev: both players' expected chips; they sum to the pot, less the rake.
       hand_ev: for both players `[H]` expected chips with each hand; NaN for hands outside the player's range
         or without a compatible hand of the other player.
-      gap: NashConv in chips, the sum of both players' gains from best responses; twice the exploitability.
-        With locks it is that of the locked game, in which a best response keeps the player's own locks.
+      gap: NashConv in chips, the sum of both players' gains from best responses; without rake, twice the
+        exploitability. With locks it is that of the locked game, in which a best response keeps the player's
+        own locks.
       algorithm: the rule's name, or the label of an evaluated policy.
       iterations: completed iterations.
       unlocked_gap: NashConv of the same strategies if nothing is locked: each player may answer with a best
         response that leaves its own locks, too. Equals `gap` without locks.
       locks: the strategies that were fixed.
+      gains: what each player would gain by a best response, in chips, as in `gap`; NaN in checkpoints written
+        before this field.
       state: the solver's state, with `solve_spots(keep_state=True)`, otherwise None.
     """
 
@@ -96,24 +99,44 @@ class SpotSolution(Explorable):
     iterations: int
     unlocked_gap: float
     locks: tuple[Lock, ...] = ()
+    gains: tuple[float, float] = (float("nan"), float("nan"))
     state: SpotState | None = None
 
     def __repr__(self) -> str:
         first, second = self.ev
         return (
             f"<SpotSolution {self.spot.title}: EVs {first:.6g}, {second:.6g} of {self.spot.pot:.6g} chips, "
-            f"exploitability {self.exploitability:.3g} chips, {self.iterations} iterations>"
+            f"{self.describe_quality()}, {self.iterations} iterations>"
         )
 
     @property
     def exploitability(self) -> float:
-        """Half of NashConv, in chips: the mean of both players' gains from a best response."""
-        return self.gap / 2
+        """Half of NashConv, in chips: the mean of both players' gains from a best response.
+
+        NaN with rake: the game is not zero-sum, and no value of the game bounds what a strategy can lose.
+        """
+        return float("nan") if self.spot.rake else self.gap / 2
+
+    @property
+    def epsilon(self) -> float:
+        """The larger of both players' gains, in chips: the strategies are an ε-equilibrium."""
+        return max(self.gains)
+
+    @property
+    def expected_rake(self) -> float:
+        """Expected chips that the house takes."""
+        return max(self.spot.pot - sum(self.ev), 0.0) if self.spot.rake else 0.0
+
+    def describe_quality(self) -> str:
+        """Exploitability in chips; with rake, both players' gains from a best response."""
+        if not self.spot.rake:
+            return f"exploitability {self.exploitability:.3g} chips"
+        return f"gains from best responses {self.gains[0]:.3g}, {self.gains[1]:.3g} chips (with rake)"
 
     @property
     def unlocked_exploitability(self) -> float:
-        """Half of `unlocked_gap`, in chips."""
-        return self.unlocked_gap / 2
+        """Half of `unlocked_gap`, in chips; NaN with rake."""
+        return float("nan") if self.spot.rake else self.unlocked_gap / 2
 
     @functools.cached_property
     def policy(self) -> Policy:
@@ -323,14 +346,16 @@ class SpotSolution(Explorable):
     def to_row(self) -> dict[str, Any]:
         """Row of `jaxgadget holdem --json`; `exploitability` and `gap` are in chips.
 
-        `spot` is the canonical string, which distinguishes spots on the same board.
+        `spot` is the canonical string, which distinguishes spots on the same board. With rake, both players'
+        `gains` from best responses and the expected `rake` replace `exploitability`.
         """
+        raked = {"gains": list(self.gains), "rake": self.expected_rake}
         return {
             "spot": self.spot.name,
             "label": self.spot.label,
             "board": self.spot.board,
             "ev": list(self.ev),
-            "exploitability": self.exploitability,
+            **(raked if self.spot.rake else {"exploitability": self.exploitability}),
             "gap": self.gap,
             "unlocked_gap": self.unlocked_gap,
             "locks": len(self.locks),
@@ -365,7 +390,12 @@ class SpotSolution(Explorable):
     def _pack(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """The record and the arrays of a file."""
         record: dict[str, Any] = {name: getattr(self, name) for name in _STORED}
-        record |= {"spot": spot_record(self.spot), "ev": list(self.ev), "state": None}
+        record |= {
+            "spot": spot_record(self.spot),
+            "ev": list(self.ev),
+            "gains": list(self.gains),
+            "state": None,
+        }
         arrays: dict[str, npt.NDArray[Any]] = {}
         record["locks"] = [
             {"line": lock.line, "hands": encode(lock.hands), "actions": list(lock.strategy)}
@@ -414,12 +444,14 @@ class SpotSolution(Explorable):
         )
         find_locked(spot, locks)
         first, second = record["ev"]
+        gain, other_gain = record.get("gains", (float("nan"), float("nan")))  # a field since then
         return SpotSolution(
             spot=spot,
             locks=locks,
             probabilities=(arrays["probabilities_0"], arrays["probabilities_1"]),
             ev=(first, second),
             hand_ev=(arrays["hand_ev_0"], arrays["hand_ev_1"]),
+            gains=(gain, other_gain),
             state=state,
             **{name: record[name] for name in _STORED},
         )
@@ -604,6 +636,8 @@ class SpotSolutions(list[SpotSolution], LaneResult, Explorable):
             "ev_oop": np.array([each.ev[0] for each in self]),
             "ev_ip": np.array([each.ev[1] for each in self]),
             "exploitability": np.array([each.exploitability for each in self]),
+            "gain_oop": np.array([each.gains[0] for each in self]),
+            "gain_ip": np.array([each.gains[1] for each in self]),
             "gap": np.array([each.gap for each in self]),
             "unlocked_gap": np.array([each.unlocked_gap for each in self]),
             "iterations": np.array([each.iterations for each in self], np.int64),

@@ -32,7 +32,7 @@ from jaxgadget.holdem.betting import PLAYERS
 from jaxgadget.holdem.checkpoint import SPOTS, SpotBatches
 from jaxgadget.holdem.isomorphism import Merging, find_exchanges
 from jaxgadget.holdem.locks import Lock, Locked, find_locked
-from jaxgadget.holdem.operators import SpotsPayoff, Staked, build_folds, build_showdowns
+from jaxgadget.holdem.operators import Raked, SpotsPayoff, Staked, build_folds, build_showdowns
 from jaxgadget.holdem.solution import SpotSolution, SpotSolutions, SpotState
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.holdem.strategies import (
@@ -284,14 +284,15 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
 
         Spots with similar numbers of hands are batched together.
         """
-        groups: dict[tuple[Any, ...], list[int]] = collections.defaultdict(list)
+        groups: dict[Any, list[int]] = collections.defaultdict(list)
         for spot_idx in numbers:
             spot, exchanges = self.spots[spot_idx], self._exchanges[spot_idx]
             board: Any = len(spot.cards), spot.num_left
             if len(exchanges) > 1:
                 board = frozenset(spot.cards), frozenset(spot.gone), exchanges
             is_locked = self._locked[spot_idx] is not None
-            groups[spot.betting.shape, board, self.target_in_pots(spot_idx), is_locked].append(spot_idx)
+            game = spot.betting.shape, board, spot.rake > 0, is_locked
+            groups[game, self.target_in_pots(spot_idx)].append(spot_idx)
         batches: list[list[int]] = []
         for alike in groups.values():
             alike.sort(key=lambda spot_idx: int(_held_by_either(self.spots[spot_idx]).sum()))
@@ -334,7 +335,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
 
     def pack(self, result: SpotSolution) -> dict[str, Any]:
         """The arrays of a solution that an archive stores."""
-        numbers = ("ev", "gap", "unlocked_gap", "iterations")
+        numbers = ("ev", "gap", "gains", "unlocked_gap", "iterations")
         arrays: dict[str, Any] = {name: vars(result)[name] for name in numbers}
         for player in (0, 1):
             arrays[f"probabilities_{player}"] = result.probabilities[player]
@@ -367,6 +368,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
             iterations=int(arrays["iterations"]),
             locks=tuple(self._locks[spot_idx]),
             state=state,
+            gains=tuple(arrays.get("gains", np.full(2, np.nan)).tolist()),
         )
 
 
@@ -571,6 +573,7 @@ def _of_lane(
     """A lane's outcome in chips, for all hands; `by` is the rule's name and the number of iterations."""
     probabilities: list[FloatArray] = []
     hand_evs: list[FloatArray] = []
+    means: list[float] = []
     for player, (hands, carried_idx) in enumerate(held):
         rows = body_to_rows(form, player, np.asarray(outcome.bodies[player]))
         values_of_carried = np.asarray(outcome.hand_values[player])
@@ -584,17 +587,21 @@ def _of_lane(
         values = np.full(len(spot.hands), np.nan)
         values[hands] = values_of_carried[carried_idx]
         hand_evs.append(spot.pot / 2 + spot.pot * _divide(values, met))
+        means.append(spot.pot * float(spot.dealt[player][hands] @ values[hands]))
     won = float(outcome.value[0]) * spot.pot
+    values_of_both = (means[0], means[1]) if spot.rake else (won, -won)
+    best = [-spot.pot * float(outcome.guaranteed[1 - player][0]) for player in (0, 1)]
     algorithm, iterations = by
     return SpotSolution(
         spot=spot,
         probabilities=(probabilities[0], probabilities[1]),
-        ev=(spot.pot / 2 + won, spot.pot / 2 - won),
+        ev=(spot.pot / 2 + values_of_both[0], spot.pot / 2 + values_of_both[1]),
         hand_ev=(hand_evs[0], hand_evs[1]),
         gap=float(outcome.gap[0]) * spot.pot,
         unlocked_gap=float(outcome.gap[0]) * spot.pot,
         algorithm=algorithm,
         iterations=iterations,
+        gains=(best[0] - values_of_both[0], best[1] - values_of_both[1]),
     )
 
 
@@ -665,7 +672,7 @@ def build_batch(
     """Builds a batch of spots, in float64 and in pots; the reach of a root is its hand's share of the deal.
 
     Args:
-      spots: spots whose trees have one shape.
+      spots: spots whose trees have one shape, all with rake or all without.
       form: sequence form of the public tree of one of them.
       hands: the carried hands, from `carried_hands`; None for all.
       merging: classes of merged hands; None if hands are not merged.
@@ -687,9 +694,11 @@ def build_batch(
         if merging is not None:
             own = np.arange(len(spots[0].hands)) if hands is None else hands[0]
             tables = merging.merge(tables, own, len(end.node))
-        groups.append(
-            PublicEnds(end.node, np.ones(end.node.shape), Staked(tables=tables, chips=on_host(chips)))
-        )
+        pays: Staked | Raked = Staked(tables=tables, chips=on_host(chips))
+        if spots[0].rake:
+            rakes = [spot.half_rakes[end.node] * (end.chance / spot.pot) for spot in spots]
+            pays = Raked(staked=pays, rake=on_host(np.stack(rakes, axis=-1)))
+        groups.append(PublicEnds(end.node, np.ones(end.node.shape), pays))
     assert isinstance(form.payoff, HandEntries)
     carried = np.arange(len(spots[0].hands))[None] if hands is None else hands
     if merging is not None:
@@ -760,12 +769,14 @@ class _SolvedSpots(NamedTuple):
       bodies: both players' strategies `[Q, lanes]`.
       hand_values: for both players `[H, lanes]` values, not weighted by the probability of the player's hand.
       value: `[1, lanes]` value of player 0.
+      guaranteed: for both players `[1, lanes]` minus the value of the other player's best response.
       gap: `[1, lanes]` NashConv.
     """
 
     bodies: tuple[FloatArray, FloatArray]
     hand_values: tuple[FloatArray, FloatArray]
     value: FloatArray
+    guaranteed: tuple[FloatArray, FloatArray]
     gap: FloatArray
 
 
@@ -774,7 +785,7 @@ _certify = compiled(certify, quick=True, static_argnames=("played",))
 
 def _worth(solution: BatchSolution | Certificate) -> _SolvedSpots:
     """The values of both strategies against each other, and their gap."""
-    arrays = solution.strategy, solution.root_values, solution.value, solution.gap
+    arrays = solution.strategy, solution.root_values, solution.value, solution.guaranteed, solution.gap
     return _SolvedSpots(*jax.tree.map(np.asarray, arrays))
 
 

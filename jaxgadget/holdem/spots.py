@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +24,16 @@ from jaxgadget.holdem.cards import (
     parse_board,
     parse_cards,
 )
-from jaxgadget.holdem.operators import Dealt, Folds, Showdowns, build_folds, build_showdowns, incidence
+from jaxgadget.holdem.operators import (
+    Dealt,
+    Folds,
+    Raked,
+    Showdowns,
+    Staked,
+    build_folds,
+    build_showdowns,
+    incidence,
+)
 from jaxgadget.holdem.ranges import HandRange
 from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
@@ -49,7 +59,8 @@ class Spot:
     """A river, or a turn with all possible rivers.
 
     A player's EV is its expected share of the final pot minus its contributions after the start of the spot,
-    so that both EVs sum to the pot. In the zero-sum game, half of the pot is subtracted from each EV.
+    so that both EVs sum to the pot, less the rake. In the zero-sum game, half of the pot is subtracted from
+    each EV. With rake the game is not zero-sum.
 
     Attributes:
       board: four or five cards, such as `Td9d6hQc2s`.
@@ -64,6 +75,9 @@ class Spot:
       min_bet: smallest bet or raise in chips, to which smaller sizes are increased; an all-in may be smaller.
       dead: cards that neither player holds and that are not dealt, such as `AsKd`; for example those of a
         player that has folded.
+      rake: share of the final pot, without chips that are not called, that the house takes from the winner at
+        a showdown or fold, from 0 to 1.
+      rake_cap: largest rake in chips.
       remove: lines such as `check, bet 100, raise to 500` whose last action is removed from the tree; lines
         on a later street have no cards, and are removed for every card.
       label: a name of your own for tables and pictures; spots that only differ in it are equal.
@@ -79,6 +93,8 @@ class Spot:
     min_bet: float = 0.0
     remove: Sequence[str] = ()
     dead: str = ""
+    rake: float = 0.0
+    rake_cap: float = math.inf
     label: str = dataclasses.field(default="", compare=False)
 
     def __post_init__(self) -> None:
@@ -106,6 +122,12 @@ class Spot:
                     )
         if not is_finite_number(self.min_bet) or self.min_bet < 0:
             raise ValueError(f"min_bet={self.min_bet!r}: expected a number of chips >= 0")
+        if not is_finite_number(self.rake) or not 0 <= self.rake <= 1:
+            raise ValueError(f"rake={self.rake!r}: expected a share of the pot from 0 to 1, such as 0.05")
+        if not (is_finite_number(self.rake_cap) or self.rake_cap == math.inf) or self.rake_cap <= 0:
+            raise ValueError(f"rake_cap={self.rake_cap!r}: expected a number of chips > 0")
+        if self.rake_cap < math.inf and not self.rake:
+            raise ValueError(f"rake_cap={self.rake_cap!r} has no effect without rake; expected a rake")
         lines: Any = self.remove
         if not isinstance(lines, list | tuple) or not all(isinstance(x, str) and x.strip() for x in lines):  # pyright: ignore[reportUnknownVariableType]
             raise ValueError(f"remove={lines!r}: expected a list of lines, such as ['check, bet 100']")
@@ -261,10 +283,22 @@ class Spot:
 
     @functools.cached_property
     def stakes(self) -> FloatArray:
-        """`[n]` chips that player 0 gets at terminal nodes if it wins; negative where it folds."""
+        """`[n]` chips that player 0 gets at terminal nodes if it wins; negative where it folds.
+
+        With rake, both players also pay half of it there (`half_rakes`): the loser, whose chips are lost
+        anyway, then loses as much less as the winner gains.
+        """
         tree = self.betting
         at_stake = self.pot / 2 + tree.put_in.min(axis=1)
+        if self.rake:
+            at_stake -= self.half_rakes
         return np.where(tree.folded == 0, -at_stake, at_stake)
+
+    @functools.cached_property
+    def half_rakes(self) -> FloatArray:
+        """`[n]` half of the rake at terminal nodes, in chips."""
+        final_pot = self.pot + 2 * self.betting.put_in.min(axis=1)
+        return np.minimum(self.rake * final_pot, self.rake_cap) / 2
 
     def ends(self) -> tuple[End, ...]:
         """All terminal nodes, grouped by kind."""
@@ -293,17 +327,29 @@ class Spot:
 
         Args:
           in_range: include only hands with positive weight, with explicit payoffs of all pairs; for few
-            hands, and for linear programs.
+            hands, and for linear programs; without rake.
+
+        Raises:
+          ValueError: if `in_range` is set and the spot has rake.
         """
+        if in_range and self.rake:
+            raise ValueError(
+                "in_range=True with rake: the game is not zero-sum; expected a spot without rake"
+            )
         every = np.arange(len(self.hands))
         held = [np.flatnonzero(weights) if in_range else every for weights in self.range_weights]
         parts: list[PublicEnds] = []
         for end in self.ends():
             tables = self.showdowns if end.folds is None else end.folds
+            scale = end.chance * self.stakes[end.node]
             pays = Dealt(tables=tables, weights=(on_host(self.dealt[0]), on_host(self.dealt[1])))
             # Copies, so that the tables of all hands can be freed.
             table = pays.dense()[:, held[0][:, None], held[1]] if in_range else pays
-            parts.append(PublicEnds(end.node, end.chance * self.stakes[end.node], table))
+            if self.rake:
+                chips, rake = (on_host(x[end.node][..., None]) for x in (self.stakes, self.half_rakes))
+                table = Raked(staked=Staked(tables=pays, chips=chips), rake=rake)
+                scale = np.full(scale.shape, end.chance)
+            parts.append(PublicEnds(end.node, scale, table))
         names, possible = np.array(self.hand_names), self._possible()
         most = self.pot / 2 + self.effective_stack
         return HandsGame(
@@ -315,6 +361,7 @@ class Spot:
             possible=(None, None) if possible is None else (possible[:, held[0]], possible[:, held[1]]),
             constant=self.pot,
             action_names=self.betting.names,
+            zero_sum=not self.rake,
         )
 
     @property
@@ -334,6 +381,8 @@ class Spot:
             parts.append(f"min_bet={self.min_bet:.12g}")
         if self.dead_cards:
             parts.append(f"dead={''.join(map(card_name, self.dead_cards))}")
+        if self.rake:
+            parts.append(f"rake={self.rake:.12g},rake_cap={self.rake_cap:.12g}")
         if self.remove:
             parts.append(f"remove={list(self.remove)}")
         return f"holdem({','.join(parts)})"

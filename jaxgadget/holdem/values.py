@@ -23,7 +23,7 @@ class NodeValues:
     """EVs and equities of both players at a public node of a spot, given their strategies; in chips.
 
     EVs count from the node on: the expected share of the final pot minus the chips that the player puts in
-    from there on. A fold is worth 0, and the means of both players sum to the pot at the node.
+    from there on. A fold is worth 0, and the means of both players sum to the pot at the node, less the rake.
 
     Attributes:
       pot: chips in the pot at the node.

@@ -48,21 +48,22 @@ GRID_TITLES: Mapping[Shown, str] = {"strategy": "strategy", "ev": "EVs in chips"
 
 
 def spots_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Table with one row per spot, from rows of `SpotSolution.to_row`; with labels if there are any."""
-    has_labels, has_locks = (any(row.get(name) for row in rows) for name in ("label", "locks"))
-    table = make_table(
-        *(["spot"] if has_labels else []),
-        "board",
-        "EV oop",
-        "EV ip",
-        "exploitability",
-        *(["unlocked"] if has_locks else []),
-        "iterations",
-        "hands",
-        "root",
-        right=("EV oop", "EV ip", "exploitability", "unlocked", "iterations", "hands"),
-        fold="root",
-    )
+    """Table with one row per spot, from rows of `SpotSolution.to_row`; with labels if there are any.
+
+    With rake, both players' gains from a best response replace the exploitability.
+    """
+    qualities = {
+        "rake": lambda row: row.get("rake"),
+        "gain oop": lambda row: row["gains"][0] if "gains" in row else None,
+        "gain ip": lambda row: row["gains"][1] if "gains" in row else None,
+        "exploitability": lambda row: row.get("exploitability"),
+        "unlocked": lambda row: row["unlocked_gap"] / 2 if row.get("locks") and "rake" not in row else None,
+    }
+    shown = {name: of for name, of in qualities.items() if any(of(row) is not None for row in rows)}
+    numbers = ("EV oop", "EV ip", *shown, "iterations", "hands")
+    has_labels = any(row.get("label") for row in rows)
+    names = ["spot"] if has_labels else []
+    table = make_table(*names, "board", *numbers, "root", right=numbers, fold="root")
     for row in rows:
         first, second = row["ev"]
         root = ", ".join(f"{action} {share:.3f}" for action, share in row["root"].items())
@@ -72,8 +73,7 @@ def spots_table(rows: Sequence[Mapping[str, Any]]) -> Table:
             row["board"],
             f"{first:.5g}",
             f"{second:.5g}",
-            f"{row['exploitability']:.3g}",
-            *([f"{row['unlocked_gap'] / 2:.3g}"] if has_locks else []),
+            *("–" if of(row) is None else f"{of(row):.3g}" for of in shown.values()),
             f"{row['iterations']:,}",
             hands,
             root,

@@ -247,6 +247,7 @@ def refine_spots(
     """
     check_player(player)
     gadgets = check_spot_gadgets((Resolving(), MaxMargin()) if gadgets is None else gadgets)
+    check_no_rake(spots)
     members = _check_members(spots, blueprints, alternatives, player, hands_in_range)
     for gadget in gadgets:
         if Capability.PLAYED in gadget.requires and any(member.policy is None for member in members):
@@ -309,6 +310,15 @@ def check_spot_gadgets(gadgets: Gadget | Sequence[Gadget]) -> tuple[Gadget, ...]
         "alternatives=",
     )
     return listed
+
+
+def check_no_rake(spots: Sequence[Spot]) -> None:
+    """Raises ValueError if a spot has rake: guarantees of gadgets require a zero-sum game."""
+    for spot_idx, spot in enumerate(spots):
+        if isinstance(spot, Spot) and spot.rake:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(
+                f"spots[{spot_idx}]: rake={spot.rake:g}: gadgets require a zero-sum game; expected no rake"
+            )
 
 
 def _check_members(

@@ -287,7 +287,7 @@ class PublicTree:
         ends = keep_nodes(self.hands_game.ends, inside)
         if player == 1:
             ends = tuple(group._replace(scale=-group.scale) for group in ends)
-        return self._entries(ends, nodes, rows, num_rows)
+        return self._entries(ends, nodes, rows, num_rows, zero_sum=self.hands_game.zero_sum)
 
     def _entries(
         self,
@@ -295,6 +295,8 @@ class PublicTree:
         nodes: IntArray,
         rows: tuple[IntArray, IntArray],
         num_rows: tuple[int, int],
+        *,
+        zero_sum: bool = True,
     ) -> HandEntries:
         """A matrix over pairs of hands; only the nodes of `ends` that are in `nodes` are included."""
         if len(np.unique(nodes)) < len(nodes):
@@ -304,7 +306,7 @@ class PublicTree:
         first[nodes], second[nodes] = blocks
         if rows[0].ndim == 1:
             num_blocks = num_rows[0] // self.num_hands[0], num_rows[1] // self.num_hands[1]
-            return hand_entries(self.num_hands, ends, (first, second), num_blocks)
+            return hand_entries(self.num_hands, ends, (first, second), num_blocks, zero_sum=zero_sum)
         return HandEntries(
             ends=ends,
             block=(first, second),
@@ -312,6 +314,7 @@ class PublicTree:
             hands=self.num_hands,
             rows=(rows[0].ravel(), rows[1].ravel()),
             num_rows=num_rows,
+            zero_sum=zero_sum,
         )
 
     @lazy

@@ -16,10 +16,18 @@ def hand_entries(
     ends: Sequence[PublicEnds],
     block: tuple[IntArray, IntArray],
     num_blocks: tuple[int, int],
+    *,
+    zero_sum: bool = True,
 ) -> HandEntries:
     """Creates a matrix over pairs of hands whose blocks are both players' sequences; see `HandEntries`."""
-    num_rows = hands[0] * num_blocks[0], hands[1] * num_blocks[1]
-    return HandEntries(ends=tuple(ends), block=block, num_blocks=num_blocks, hands=hands, num_rows=num_rows)
+    return HandEntries(
+        ends=tuple(ends),
+        block=block,
+        num_blocks=num_blocks,
+        hands=hands,
+        num_rows=(hands[0] * num_blocks[0], hands[1] * num_blocks[1]),
+        zero_sum=zero_sum,
+    )
 
 
 def keep_nodes(groups: Sequence[PublicEnds], kept: BoolArray) -> tuple[PublicEnds, ...]:

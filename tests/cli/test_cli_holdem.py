@@ -167,6 +167,23 @@ def test_two_stacks_dead_cards_and_ranges_from_files(tmp_path: pathlib.Path):
     assert json.loads(result.stdout)["rows"] == [row]
 
 
+def test_rake_is_reported_with_both_gains(tmp_path: pathlib.Path):
+    spots, page = tmp_path / "spots.jsonl", tmp_path / "page.html"
+    given = (*BLUFFS, *MENUS, "--iterations", 20)
+    result = run(*given, "--rake", "5%", "--rake-cap", 2, "--json", "-", "--explore", page)
+    assert result.exit_code == 0, result.stderr
+    (row,) = json.loads(result.stdout)["rows"]
+    menus = (BetMenu(bets=(ALL_IN,), raises=()), BetMenu(bets=(), raises=()))
+    (solution,) = solve_spots([Spot(**ROW, menus=menus, rake=0.05, rake_cap=2)], iterations=20)
+    assert "exploitability" not in row and row["gains"] == pytest.approx(solution.gains)
+    assert sum(row["ev"]) == pytest.approx(20 - row["rake"]) and 1 < row["rake"] < 2
+    assert page.stat().st_size > 1000
+    spots.write_text(json.dumps(ROW) + "\n" + json.dumps(ROW | {"rake": "5%", "rake_cap": 2}) + "\n")
+    result = run("--spots", spots, *MENUS, "--iterations", 20)
+    text = " ".join(result.stdout.split())
+    assert "gain oop" in text and "exploitability" in text and "not zero-sum" in text
+
+
 def test_spots_are_re_solved(tmp_path: pathlib.Path):
     """Rows are the blueprint's, refinements are the library's, and a file of results is resumed."""
     spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
@@ -316,6 +333,8 @@ def test_no_solution_outlives_its_row(tmp_path: pathlib.Path, monkeypatch: pytes
         ((*BLUFFS, "--raises", "33"), "raises='33': '33' needs a percent sign: 33% or 3300%"),
         ((*BLUFFS[:8], "--stack", "10,x"), "stack='10,x': expected a finite number of chips > 0"),
         ((*BLUFFS[:2], *BLUFFS[4:], "--oop", "file:missing"), "oop in 'missing'"),
+        ((*BLUFFS, "--rake", "x"), "rake='x': expected a share of the pot from 0 to 1"),
+        ((*BLUFFS, *MENUS, "--rake", "5%", "--gadget", "resolving"), "gadgets require a zero-sum game"),
         ((*BLUFFS, "--dead", "2s"), "dead='2s': 2s is on the board"),
         ((*BLUFFS, "--donks", "a"), "donks on the river '2s3h4d6c7c'"),
         ((*BLUFFS, "--remove", "bet 3"), "remove='bet 3': at the start 'bet 3' is not in the tree"),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import pathlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,7 +17,10 @@ from jaxgadget.holdem.cards import card_name
 from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.solve import evaluate_spot, solve_spots
 from jaxgadget.holdem.spots import Spot
+from jaxgadget.policy.evaluate import evaluate_policy
+from jaxgadget.policy.policy import Policy
 from jaxgadget.policy.solve import solve as solve_game
+from jaxgadget.subgames.spots import refine_spots
 from jaxgadget.tree.public import public_tree
 from tests.holdem.test_solve import random_play
 from tests.reference import efg, lp
@@ -82,6 +86,7 @@ def check_solution(rules: Poker, solution: SpotSolution) -> tuple[float, float]:
         value = efg.sign(player) * efg.value(root, rows)
         assert solution.ev[player] - solution.spot.pot / 2 == pytest.approx(value, abs=1e-9)
         gains.append(efg.best_response_value(root, player, rows) - value)
+    assert solution.gains == pytest.approx(tuple(gains), abs=1e-9)
     assert solution.gap == pytest.approx(sum(gains), abs=1e-9)
     return gains[0], gains[1]
 
@@ -270,6 +275,92 @@ def test_dead_cards_are_neither_held_nor_dealt():
         gains = check_solution(poker(spot, capped, dead=[*map(card_name, spot.dead_cards)]), solution)
         assert 0 < sum(gains) < 1
     assert whole.weight_of_pairs > dead.weight_of_pairs
+
+
+RAKED = Spot(**RIVER, stack=100, menus=BetMenu(bets="50%,a", raises="a", cap=2), rake=0.1, rake_cap=5)
+
+
+def river_sizes(now: Situation) -> Iterable[float]:
+    if len(now.raises) == 2:
+        return []
+    return [100] if now.raises else [pot_after_call(now, 20) / 2, 100]
+
+
+@pytest.mark.parametrize("changes", [{}, {"rake_cap": ALL_IN, "ip": "AcAd,KsKh:0.3"}])
+def test_rake_is_that_of_the_enumerated_game(changes: dict[str, Any]):
+    """Both players' EVs and gains; pots below and above the cap; a split pot (AA against AA)."""
+    spot = dataclasses.replace(RAKED, **changes)
+    solver = Solver(iterations=300, dtype="float64", progress=False)
+    (solution,) = solve_spots([spot], solver=solver)
+    rules = poker(spot, river_sizes, rake=spot.rake, rake_cap=spot.rake_cap)
+    gains = check_solution(rules, solution)
+    assert max(gains) < 0.05 and solution.epsilon == max(solution.gains)
+    assert solution.expected_rake == pytest.approx(spot.pot - sum(solution.ev)) and solution.expected_rake > 1
+    assert np.isnan(solution.exploitability) and "gains" in repr(solution)
+    for player in (0, 1):
+        held = spot.dealt[player] > 0
+        weights = spot.dealt[player] * spot.compatible_with(spot.dealt[1 - player])
+        mean = weights[held] @ solution.hand_ev[player][held]
+        assert mean == pytest.approx(solution.ev[player], abs=1e-9)
+        np.testing.assert_allclose(
+            solution.evs()[player][held], solution.hand_ev[player][held], rtol=0, atol=1e-9
+        )
+
+
+def test_without_rake_nothing_changes(tmp_path: pathlib.Path):
+    """A rake that is almost nothing gives the zero-sum solution; one call solves spots with and without."""
+    plain = dataclasses.replace(RAKED, rake=0, rake_cap=ALL_IN)
+    assert "rake" not in plain.name and RAKED.name.endswith(",rake=0.1,rake_cap=5)")
+    solver = Solver(iterations=50, dtype="float64", progress=False)
+    spots = [plain, dataclasses.replace(RAKED, rake=1e-14), RAKED]
+    without, hardly, raked = solve_spots(spots, solver=solver)
+    assert hardly.ev == pytest.approx(without.ev, abs=1e-9)
+    assert hardly.gains == pytest.approx(without.gains, abs=1e-9)
+    assert sum(without.gains) == pytest.approx(without.gap, abs=1e-12)
+    assert without.exploitability == without.gap / 2 and without.expected_rake == 0
+    assert sum(raked.ev) < sum(without.ev) - 1
+    again = evaluate_spot(RAKED, raked.policy)
+    assert (again.ev, again.gains) == (pytest.approx(raked.ev), pytest.approx(raked.gains, abs=1e-9))
+    raked.save(tmp_path / "raked.npz")
+    opened = SpotSolution.load(tmp_path / "raked.npz")
+    assert (opened.spot, opened.ev, opened.gains) == (RAKED, raked.ev, raked.gains)
+    assert set(raked.to_row()) - set(without.to_row()) == {"gains", "rake"}
+
+
+def test_what_requires_a_zero_sum_game_refuses_rake():
+    tree = public_tree(RAKED)
+    for refused in (
+        lambda: RAKED.by_hands(in_range=True),
+        lambda: solve_game(tree, algorithm="lp"),
+        lambda: solve_game(tree, iterations=1),
+        lambda: evaluate_policy(Policy.uniform(tree)),
+        lambda: refine_spots([RAKED], blueprints=[Policy.uniform(tree)]),
+    ):
+        with pytest.raises(ValueError, match="zero-sum"):
+            refused()
+
+
+@pytest.mark.slow
+def test_rake_on_a_turn():
+    """Also after lines: both EVs sum to the pot less the rake of what is called from there on."""
+    spot = Spot(**TURN, stack=30, menus=BetMenu(bets="a", raises="", cap=1), rake=0.05, rake_cap=2.5)
+    rules = poker(spot, lambda now: [] if now.raises else [30], rake=0.05, rake_cap=2.5)
+    solution = evaluate_spot(spot, random_play(spot, 2))
+    check_solution(rules, solution)
+    for line, pot, rake in (
+        ("all-in 30, call", 80, 2.5),
+        ("all-in 30, fold", 50, 1.0),
+        ("check, check, Ah, check, check", 20, 1.0),
+    ):
+        values = solution.values(line)
+        assert values.pot == pot
+        assert sum(values.mean_ev) == pytest.approx(pot - rake)
+    merged = dataclasses.replace(spot, oop="AA,QQ", ip="KK,88", board="2s3s4s6s")
+    one, other = (
+        solve_spots([merged], suit_isomorphism=which, solver=Solver(iterations=10, dtype="float64"))[0]
+        for which in (False, True)
+    )
+    assert other.ev == pytest.approx(one.ev, abs=1e-9) and other.gains == pytest.approx(one.gains, abs=1e-9)
 
 
 @pytest.mark.slow
