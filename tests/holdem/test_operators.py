@@ -136,10 +136,10 @@ def test_a_turn_has_a_table_a_river_without_the_hands_that_hold_its_card():
             few = Showdowns(
                 folds=picked,
                 group=few.group[:, chosen],
-                order=few.order,
                 signs=few.signs[:, chosen],
                 hand_of_card=few.hand_of_card,
                 slot_of_hand=few.slot_of_hand,
+                num_groups=few.num_groups,
             )
         else:
             few = picked
