@@ -72,6 +72,9 @@ Full ranges and 57 nodes: 1.06 ms per iteration and spot in chunks of one spot, 
 run until the last of the four stops. Smaller trees take half as long in chunks of 4.
 """
 
+LOT = 1 << 21
+"""Public nodes × hands of the spots that are prepared together where each is then solved alone."""
+
 LEAST_BYTES = 48
 """Minimum bytes per pair of a public node and a hand; a turn with the default menus takes 86 (1.1 GB)."""
 
@@ -300,7 +303,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
             if len(alike) > 1 and not self._keep_state:
                 size = most_at_once(self.spots[alike[-1]], self.solver, merges=merges)
                 if self._stop_alone(alike):
-                    size = min(size, find_workers(self.solver.placement))
+                    size = min(size, max(LOT // self._num_pairs(alike), find_workers(self.solver.placement)))
             batches += in_pieces(alike, size, len(self.solver.placement.devices))
         return batches
 
@@ -330,8 +333,12 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         """True if spots with trees of one shape are solved one by one until they reach the target gap."""
         if self.solver.target_gap is None or not self.solver.placement.on_cpu:
             return False
+        return self._num_pairs(numbers) >= ALONE
+
+    def _num_pairs(self, numbers: Sequence[int]) -> int:
+        """Largest number of pairs of a public node and a hand of spots with trees of one shape."""
         hands = max(int(_held_by_either(self.spots[spot_idx]).sum()) for spot_idx in numbers)
-        return len(self.spots[numbers[0]].betting.tree) * hands >= ALONE
+        return len(self.spots[numbers[0]].betting.tree) * hands
 
     def pack(self, result: SpotSolution) -> dict[str, Any]:
         """The arrays of a solution that an archive stores."""
