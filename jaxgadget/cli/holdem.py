@@ -436,6 +436,8 @@ def holdem(
         tables.append((refinements_table(refinements), notes))
     else:
         notes = ["EVs and exploitability are in chips; exploitability is half of NashConv."]
+        if all("rake" in row for row in rows):
+            notes = ["EVs, rake and gains are in chips."]
         if any(row.get("locks") for row in rows):
             notes.append(
                 "With locks it is that of the locked game; *unlocked* is the same number if both players may "

@@ -202,6 +202,70 @@ def test_sizes_by_street_and_position():
     check_lines(spot, poker(spot, sizes))
 
 
+def chips_of(size: Any, now: Situation, pot: float, stack: float) -> float:
+    """Chips of a bet, or of a raise beyond the call, from the definition of a size."""
+    after_call, left = pot_after_call(now, pot), stack - max(now.paid)
+    match size:
+        case Multiple(factor):
+            return factor * now.facing - now.facing
+        case Chips(chips):
+            return chips
+        case Geometric(streets, most):
+            streets = max((streets or now.streets) - max(len(now.raises) - 1, 0), 1)
+            # The share s of the pot on every street: the pot grows by 1 + 2s on each.
+            share = ((after_call + 2 * left) / after_call) ** (1 / streets) / 2 - 0.5
+            if share > most:
+                return most * after_call
+            return left if streets == 1 else float(f"{share * after_call:.4g}")
+        case _:
+            return size * after_call
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_menus(seed: int):
+    """All kinds of sizes, caps, thresholds and minimum bets, by street and position."""
+    rng = np.random.default_rng(seed)
+    pool = [0.33, 1.0, 2.5, ALL_IN, Chips(3.0), Chips(11.0), Geometric(), Geometric(2), Geometric(None, 0.8)]
+    menus: list[tuple[BetMenu, BetMenu]] = []
+
+    def drawn(sizes: list[Any], most: int) -> tuple[Any, ...]:
+        return tuple(sizes[k] for k in rng.permutation(len(sizes))[: rng.integers(most + 1)].tolist())
+
+    for _ in range(2):
+        first, second = (
+            BetMenu(
+                bets=drawn(pool, 2) or (0.5,),
+                raises=drawn([*pool, Multiple(2.2), Multiple(3.0)], 2),
+                cap=int(rng.integers(1, 4)),
+                add_all_in=float(rng.choice([0.0, 1.0])),
+                force_all_in=float(rng.choice([0.0, 0.2])),
+                donks=(None, (), drawn(pool, 2))[rng.integers(3)],
+            )
+            for _ in range(2)
+        )
+        menus.append((first, second))
+    stack, min_bet = float(rng.choice([15, 70, 300])), float(rng.choice([0, 5]))
+    spot = Spot(**TURN, stack=stack, menus=menus[0], river_menus=menus[1], min_bet=min_bet)
+
+    def sizes(now: Situation) -> Iterable[float]:
+        menu = menus[2 - now.streets][now.actor]
+        pot, left = pot_after_call(now, 20), stack - max(now.paid)
+        if menu.cap is not None and len(now.raises) >= menu.cap:
+            return
+        is_donk = now.actor == OOP and now.before == IP and not now.raises
+        offered = (
+            menu.raises if now.raises else menu.donks if is_donk and menu.donks is not None else menu.bets
+        )
+        for size in (*offered, *([ALL_IN] if left <= menu.add_all_in * pot else [])):
+            more = max(chips_of(size, now, 20, stack), min_bet, *now.raises[-1:])
+            remains = left - more
+            if remains <= max(menu.force_all_in * (pot + 2 * more), 1e-9 * stack):
+                more = left
+            yield now.facing + more
+
+    check_lines(spot, poker(spot, sizes))
+
+
 def test_removed_lines():
     removed = ["bet 10, raise to 50", "check, bet 10, call, check, bet 20", "bet 10, call, check"]
     spot = Spot(**TURN, stack=400, menus=BetMenu(bets="50%", raises="100%", cap=2), remove=removed)
@@ -338,6 +402,28 @@ def test_what_requires_a_zero_sum_game_refuses_rake():
     ):
         with pytest.raises(ValueError, match="zero-sum"):
             refused()
+
+
+OOP_RANGE = "66+,A8s+,A5s-A4s,AJo+,K9s+,KQo,QTs+,JTs,96s+,85s+,75s+,65s,54s"
+IP_RANGE = "QQ-22,AQs-A2s,ATo+,K5s+,KJo+,Q8s+,J8s+,T7s+,96s+,86s+,75s+,64s+,53s+"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("bets", "raises", "rake", "evs"),
+    [
+        ("50%,100%,a", "100%,a", {}, (9110.8, 10889.2)),
+        ("50%,100%,a", "100%,a", {"rake": 0.05, "rake_cap": 3000}, (8489.4, 10164.1)),
+        ("5000c,e", "2.5x,a", {"rake": 0.1}, (7922.2, 9158.5)),
+    ],
+)
+def test_rivers_of_another_solver(bets: str, raises: str, rake: dict[str, Any], evs: tuple[float, float]):
+    """EVs of postflop-solver (commit 9d1509f), whose mean gain was 2 of 20,000 chips, as here."""
+    menus = BetMenu(bets=bets, raises=raises)
+    spot = Spot(board="Td9d6hQc2s", oop=OOP_RANGE, ip=IP_RANGE, pot=20_000, stack=90_000, menus=menus, **rake)
+    (solution,) = solve_spots([spot], solver=Solver(iterations=2000, target_gap="0.02%", algorithm="dcfr"))
+    assert max(solution.gains) < 4 and solution.gap <= 4
+    assert solution.ev == pytest.approx(evs, abs=4)
 
 
 @pytest.mark.slow

@@ -143,3 +143,15 @@ def test_other_spots_are_refused(changes: dict[str, Any], message: str):
     solution = evaluate_spot(COARSE, random_play(COARSE, 2))
     with pytest.raises(ValueError, match=message):
         translate_solution(solution, dataclasses.replace(COARSE, **changes))
+
+
+def test_a_call_that_was_removed_is_replaced_by_the_smallest_bet():
+    """A shadow that is over checks or calls; where it can do neither, it bets or folds."""
+    forced = dataclasses.replace(COARSE, remove=["check, check", "bet 30, call"])
+    translated = evaluate_spot(
+        forced, translate_solution(evaluate_spot(COARSE, random_play(COARSE, 1)), forced)
+    )
+    for line, actions in (("check", {"bet 30", "bet 90"}), ("bet 30", {"fold", "raise to 150"})):
+        strategy = translated.strategy(line)
+        assert set(strategy) == actions
+        np.testing.assert_allclose(sum(strategy.values()), 1, rtol=0, atol=1e-12)
