@@ -337,10 +337,14 @@ def _start(betting: SpotBetting) -> _Standing:
 
 def _moves(betting: SpotBetting, cards: Sequence[int], state: _Standing) -> Iterator[tuple[str, _Standing]]:
     """Legal moves with their names, without removed ones."""
-    for label, below in _all_moves(betting, cards, state):
-        if not state.removed or state.actor == _DEALS:
-            yield label, below
-            continue
+    moves = _all_moves(betting, cards, state)
+    return moves if not state.removed or state.actor == _DEALS else _without_removed(state, moves)
+
+
+def _without_removed(
+    state: _Standing, moves: Iterator[tuple[str, _Standing]]
+) -> Iterator[tuple[str, _Standing]]:
+    for label, below in moves:
         rest = tuple(line[1:] for line in state.removed if line[0] == label)
         if () not in rest:
             yield label, below._replace(removed=rest)

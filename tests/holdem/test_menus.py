@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from jaxgadget.games.game import CHANCE
 from jaxgadget.games.sizes import ALL_IN, Chips, Geometric, Multiple, parse_sizes
 from jaxgadget.holdem.betting import BetMenu, SpotBetting, count_nodes
 from jaxgadget.holdem.cards import card_name
+from jaxgadget.holdem.locks import Lock
 from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.solve import evaluate_spot, solve_spots
 from jaxgadget.holdem.spots import Spot
@@ -64,8 +65,15 @@ def check_lines(spot: Spot, rules: Poker) -> None:
         assert paid == pytest.approx(expected[line])
 
 
-def check_solution(rules: Poker, solution: SpotSolution) -> tuple[float, float]:
+def check_solution(
+    rules: Poker, solution: SpotSolution, locked: Mapping[tuple[str, ...], Array] | None = None
+) -> tuple[float, float]:
     """Both players' EVs and gains from a best response are those of the enumerated game.
+
+    Args:
+      rules: the game.
+      solution: both players' strategies.
+      locked: strategies that a best response keeps, by the actions before them.
 
     Returns:
       Both players' gains.
@@ -85,7 +93,9 @@ def check_solution(rules: Poker, solution: SpotSolution) -> tuple[float, float]:
             assert set(found) == set(node.actions) and actor == node.player
         value = efg.sign(player) * efg.value(root, rows)
         assert solution.ev[player] - solution.spot.pot / 2 == pytest.approx(value, abs=1e-9)
-        gains.append(efg.best_response_value(root, player, rows) - value)
+        labels = {label: label[2] for label in rows if isinstance(label, tuple)}
+        floors = {label: (locked or {})[words] for label, words in labels.items() if words in (locked or {})}
+        gains.append(efg.best_response_value(root, player, rows, floors) - value)
     assert solution.gains == pytest.approx(tuple(gains), abs=1e-9)
     assert solution.gap == pytest.approx(sum(gains), abs=1e-9)
     return gains[0], gains[1]
@@ -369,6 +379,16 @@ def test_rake_is_that_of_the_enumerated_game(changes: dict[str, Any]):
         np.testing.assert_allclose(
             solution.evs()[player][held], solution.hand_ev[player][held], rtol=0, atol=1e-9
         )
+
+
+def test_locks_and_rake():
+    """The second player always calls half of the pot, and a best response does, too."""
+    calls = Lock(line="bet 10", strategy={"call": 1.0})
+    solver = Solver(iterations=300, dtype="float64", progress=False)
+    (solution,) = solve_spots([RAKED], locks=[calls], solver=solver)
+    rules = poker(RAKED, river_sizes, rake=RAKED.rake, rake_cap=RAKED.rake_cap)
+    gains = check_solution(rules, solution, {("bet 10",): np.array([0.0, 1.0, 0.0])})
+    assert max(gains) < 0.05 and solution.unlocked_gap > solution.gap + 0.1
 
 
 def test_without_rake_nothing_changes(tmp_path: pathlib.Path):
