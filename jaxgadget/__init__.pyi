@@ -39,6 +39,7 @@ from .games.registry import list_games as list_games
 from .games.registry import load as load
 from .games.team import team as team
 from .holdem.betting import BetMenu as BetMenu
+from .holdem.boards import aggregate_spots as aggregate_spots
 from .holdem.locks import Lock as Lock
 from .holdem.locks import read_locks as read_locks
 from .holdem.ranges import HandRange as HandRange
@@ -271,6 +272,7 @@ __all__ = [
     "Unsafe",
     "VTrace",
     "ValueFunction",
+    "aggregate_spots",
     "as_policy",
     "best_nash",
     "best_response",

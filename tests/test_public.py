@@ -18,7 +18,7 @@ PROMISED = {
     *("Knowledge", "RandomGeneration", "DiverseGeneration"),
     *("AbstractValues", "Answering", "nested_off_tree", "translate_off_tree", "OffTree"),
     *("Spot", "HandRange", "BetMenu", "solve_spots", "evaluate_spot", "resume_spots", "SpotSolution"),
-    *("refine_spots", "SpotRefinement", "translate_solution", "Lock", "read_locks"),
+    *("refine_spots", "SpotRefinement", "translate_solution", "Lock", "read_locks", "aggregate_spots"),
 }
 
 

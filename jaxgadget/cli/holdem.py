@@ -18,10 +18,11 @@ from jaxgadget.core.solver import MAX_ITERATIONS, Solver
 from jaxgadget.games.sizes import Size, parse_sizes
 from jaxgadget.holdem.betting import PLAYERS, BetMenu
 from jaxgadget.util.arguments import near_names, read_number
-from jaxgadget.util.files import check_regular, check_writable
+from jaxgadget.util.files import atomic_writer, check_regular, check_writable
 from jaxgadget.util.records import jsonable
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.console import RenderableType
 
     from jaxgadget.gadgets.gadget import Gadget
@@ -50,6 +51,8 @@ Examples:
 `jaxgadget holdem --open river.npz --target-gap 0.1% --line check --hands 10`
 
 `jaxgadget holdem --board Td9d6hQc2s --pot 200 --stack 900 --lock locks.json --line "bet 100" --hands 10`
+
+`jaxgadget holdem --spots spots.jsonl --report --line check --by suits --plot report.png --csv report.csv`
 
 `jaxgadget holdem --spots spots.jsonl --results rows.jsonl --target-gap 1% --json all.json`
 """
@@ -272,6 +275,10 @@ class SpotOutput(Output):
     """Files to write and tables to print.
 
     Attributes:
+      aggregate: print frequencies at `--line`, EVs and equities by classes of boards, of all spots; `--plot`
+        draws it.
+      by: a kind of classes of `--report`: `pairs`, `suits`, `straights` or `high` cards; by default all.
+      csv: write the report, with a row for every board, too, as CSV.
       save: write the spots with their solutions and the state of the solver to a file, which `--open` and
         `jaxgadget explore` read; spots are solved one by one.
       results: with `--spots`, append solutions to this file, with one JSON object per line, and reuse those
@@ -289,6 +296,9 @@ class SpotOutput(Output):
         that this command solves, not those that are read from `--results`.
     """
 
+    aggregate: bool = option(False, flag="--report")
+    by: tuple[Literal["pairs", "suits", "straights", "high"], ...] = option((), default="all")
+    csv: pathlib.Path | None = None
     save: pathlib.Path | None = None
     results: pathlib.Path | None = None
     line: str = option("", metavar="ACTIONS")
@@ -299,9 +309,43 @@ class SpotOutput(Output):
     show: Literal["strategy", "ev", "equity"] = "strategy"
     explore: pathlib.Path | None = None
 
+    @property
+    def player(self) -> int | None:
+        """The player of `whose`, 0 or 1."""
+        return None if self.whose is None else PLAYERS.index(self.whose)
+
+    @property
+    def _kinds(self) -> Mapping[str, Callable[[Spot], str]]:
+        """Kinds of classes of the report."""
+        from jaxgadget.holdem.boards import CLASSES, find_kinds
+
+        return find_kinds(self.by or tuple(CLASSES))
+
+    def board_row(self, solution: SpotSolution) -> dict[str, Any]:
+        """A board's row of the report."""
+        from jaxgadget.holdem.boards import board_row
+
+        return board_row(solution, self.line, self._kinds)
+
+    def make_report(self, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame | None:
+        """The report of these rows; None without `--report`."""
+        if not self.aggregate:
+            return None
+        from jaxgadget.holdem.boards import aggregate_rows
+
+        return aggregate_rows(rows, tuple(self._kinds))
+
+    def report_title(self, report: pd.DataFrame) -> str:
+        """Title of a report: the player that acts, and when."""
+        when = f"after {self.line}" if self.line else "at the start"
+        return f"{report.attrs['actor']} {when}, by board"
+
     def check_line(self, betting: BettingTree) -> None:
         """Raises ValueError if the line is not legal, or nothing can be shown there."""
         betting.find(self.line)
+        if self.aggregate:
+            betting.actor(self.line)
+            return
         if self.frequencies or (self.whose is None and (self.plot is not None or self.hands is not None)):
             betting.actor(self.line)
         if self.plot is not None and self.whose is not None and self.show == "strategy":
@@ -360,71 +404,176 @@ def holdem(
     """
     _check(context, files, gadgets, output)
     output.check(folder=solver.checkpoint_path)
-    from jaxgadget.holdem.locks import read_locks
-    from jaxgadget.holdem.solution import SpotSolutions
-    from jaxgadget.report.holdem import frequencies_table, hands_table, refinements_table, spots_table
     from jaxgadget.util.clock import Stopwatch
 
     watch = Stopwatch()
-    line, show = output.line, output.show
-    player = None if output.whose is None else PLAYERS.index(output.whose)
     with watch.phase("build"):
-        opened = None
-        if files.open is not None:
-            opened = _open(files.open, context)
+        opened = None if files.open is None else _open(files.open, context)
+        if opened is not None:
             chosen = [solution.spot for solution in opened]
         else:
             chosen = [spot.make()] if files.spots is None else _read_spots(files.spots, context.params)
         if files.tree:
             typer.echo(str(chosen[0].betting))
             return
-        if files.spots is None and len(chosen) == 1:
-            output.check_line(chosen[0].betting)  # raises before anything is solved
-        refining_spots = None
-        if gadgets.gadget:
-            from jaxgadget.subgames.spots import check_no_rake, check_spot_gadgets
-
-            iterations = refining.blueprint_iterations or solver.num_iterations
-            refining_spots = Refining(gadgets.make(context), refining, iterations)
-            check_spot_gadgets(refining_spots.gadgets)  # raises before blueprints are solved
-            check_no_rake(chosen)
+        for each in chosen if output.aggregate or len(chosen) == 1 else ():
+            output.check_line(each.betting)  # raises before anything is solved
+        refining_spots = _make_refining(context, chosen, gadgets, refining, solver)
     with watch.phase("run"), keeping(lambda: _describe_kept(output.results, solver.checkpoint_path)):
-        shown: list[Any] = []
-        if opened is not None:
-            shown = list(_go_on(opened, context, solver))
-            rows, solution = [each.to_row() for each in shown], shown[0] if len(shown) == 1 else None
+        if opened is None:
+            done = _solve(chosen, solver, files, refining_spots, output)
         else:
-            locks = () if files.lock is None else read_locks(files.lock)
-            solving = Solving(solver, files.suit_isomorphism, output.save is not None, locks)
-            keep = output.explore is not None or output.save is not None
-            rows, solution = _read_or_solve(
-                chosen, output.results, solving, refining_spots, shown if keep else None
-            )
-    if output.save is not None:
-        SpotSolutions(shown).save(output.save)
-    if output.explore is not None:
-        if not shown:
-            raise ValueError(
-                f"--explore {str(output.explore)!r}: all strategies were solved before, and --results only "
-                "keeps their numbers; expected another file of results, or none"
-            )
-        write_page(shown, output.explore)
-    record: dict[str, Any] = {"rows": rows, "seconds": watch.seconds}
-    if output.json is not None and solution is not None and is_given(context, "line"):
-        record["node"] = solution.to_record(line)
-    output.write_json(record)
+            done = _reopen(_go_on(opened, context, solver), output)
     whose = "" if refining_spots is None else refining_spots.whose()
-    if output.plot is not None and solution is not None:
+    _write_files(done, output, whose)
+    record: dict[str, Any] = {"rows": done.rows, "seconds": watch.seconds}
+    if done.report is not None:
+        record["report"] = [jsonable(row) for row in done.report.to_dict("records")]
+    if output.json is not None and done.solution is not None and is_given(context, "line"):
+        record["node"] = done.solution.to_record(output.line)
+    output.write_json(record)
+    not_merged = _not_merged(chosen) if files.suit_isomorphism else []
+    output.print(*_tables(done, output, whose, not_merged), warnings=not_merged)
+    refinements = [refinement for row in done.rows for refinement in row.get("refinements", ())]
+    failures = [refinement.get("failure") for refinement in refinements]  # null becomes NaN in rows of a file
+    exit_if_undefined([failure for failure in failures if isinstance(failure, str)], len(refinements))
+
+
+def _notes(rows: Sequence[Mapping[str, Any]], whose: str) -> list[str]:
+    """Notes below the table of spots."""
+    if whose:
+        return ["These are blueprints: both players' play before one re-solves."]
+    notes = ["EVs and exploitability are in chips; exploitability is half of NashConv."]
+    if all("rake" in row for row in rows):
+        notes = ["EVs, rake and gains are in chips."]
+    if any(row.get("locks") for row in rows):
+        notes.append(
+            "With locks it is that of the locked game; *unlocked* is the same number if both players may "
+            "leave their locks."
+        )
+    if any("rake" in row for row in rows):
+        notes.append(
+            "With rake the game is not zero-sum: the EVs sum to the pot less the rake, and the gains are "
+            "what each player would win more by a best response."
+        )
+    return notes
+
+
+class Done(NamedTuple):
+    """Spots that were solved, re-solved or opened.
+
+    Attributes:
+      rows: a row of results for each spot.
+      solution: the solution of a single spot, or its first refinement's; None for several spots, and if a row
+        was read from a file.
+      shown: results with strategies, for `--save` and `--explore`.
+      report: report by classes of boards, if requested.
+    """
+
+    rows: list[dict[str, Any]]
+    solution: SpotSolution | None
+    shown: list[Any]
+    report: pd.DataFrame | None = None
+
+
+def _make_refining(
+    context: typer.Context,
+    spots: Sequence[Spot],
+    gadgets: GadgetOptions,
+    options: RefiningOptions,
+    solver: Solver,
+) -> Refining | None:
+    """Re-solving with the gadgets of the command line; None if there are none."""
+    if not gadgets.gadget:
+        return None
+    from jaxgadget.subgames.spots import check_no_rake, check_spot_gadgets
+
+    iterations = options.blueprint_iterations or solver.num_iterations
+    refining = Refining(gadgets.make(context), options, iterations)
+    check_spot_gadgets(refining.gadgets)  # raises before blueprints are solved
+    check_no_rake(spots)
+    return refining
+
+
+def _solve(
+    spots: list[Spot], solver: Solver, files: SpotsOptions, refining: Refining | None, output: SpotOutput
+) -> Done:
+    """Solves or re-solves spots; of their solutions only those that are written are kept."""
+    from jaxgadget.holdem.locks import read_locks
+
+    boards: dict[int, dict[str, Any]] = {}
+    solutions: dict[int, SpotSolution] = {}
+    refined: list[Any] = []
+
+    def see(index: int, solution: SpotSolution) -> None:
+        if output.aggregate:
+            boards[index] = output.board_row(solution)
+        if output.explore is not None or output.save is not None:
+            solutions[index] = solution
+
+    locks = () if files.lock is None else read_locks(files.lock)
+    solving = Solving(solver, files.suit_isomorphism, output.save is not None, locks)
+    keep = None if output.explore is None else refined
+    rows, solution = _read_or_solve(spots, output.results, solving, refining, see, keep)
+    shown = refined + [solutions[index] for index in sorted(solutions)]
+    if output.explore is not None and not shown:
+        raise ValueError(
+            f"--explore {str(output.explore)!r}: all strategies were solved before, and --results only "
+            "keeps their numbers; expected another file of results, or none"
+        )
+    return Done(rows, solution, shown, output.make_report([boards[index] for index in sorted(boards)]))
+
+
+def _reopen(solutions: SpotSolutions, output: SpotOutput) -> Done:
+    """The solutions of a file."""
+    single = solutions[0] if len(solutions) == 1 else None
+    boards = [output.board_row(solution) for solution in solutions] if output.aggregate else []
+    rows = [solution.to_row() for solution in solutions]
+    return Done(rows, single, list(solutions), output.make_report(boards))
+
+
+def _write_files(done: Done, output: SpotOutput, whose: str) -> None:
+    """Writes strategies, page, picture and report; `whose` describes refined strategies."""
+    if output.save is not None:
+        from jaxgadget.holdem.solution import SpotSolutions
+
+        SpotSolutions(done.shown).save(output.save)
+    write_page(done.shown, output.explore)
+    if done.report is not None:
+        if output.csv is not None:
+            with atomic_writer(output.csv) as file:
+                file.write(done.report.to_csv(index=False, lineterminator="\n").encode())
+        if output.plot is not None:
+            from jaxgadget.report.boards import draw_boards
+
+            draw_boards(done.report, output.plot, title=output.report_title(done.report))
+    elif output.plot is not None and done.solution is not None:
         from jaxgadget.report.holdem import draw_grid, grid_title
 
-        title = grid_title(solution, line, show=show, player=player)
+        title = grid_title(done.solution, output.line, show=output.show, player=output.player)
         title = f"{title} ({whose})" if whose else title
-        draw_grid(solution, output.plot, line, show=show, title=title, player=player)
-    not_merged = _not_merged(chosen) if files.suit_isomorphism else []
-    tables: list[tuple[RenderableType, list[str]]] = []
-    if refining_spots is not None:
-        note = "These are blueprints: both players' play before one re-solves."
-        tables.append((spots_table(rows), [note]))
+        draw_grid(
+            done.solution, output.plot, output.line, show=output.show, title=title, player=output.player
+        )
+
+
+def _tables(
+    done: Done, output: SpotOutput, whose: str, not_merged: Sequence[str]
+) -> list[tuple[RenderableType, list[str]]]:
+    """Tables to print, with the notes below them."""
+    from jaxgadget.report.boards import boards_table
+    from jaxgadget.report.holdem import frequencies_table, hands_table, refinements_table, spots_table
+
+    rows, tables = done.rows, list[tuple["RenderableType", list[str]]]()
+    if done.report is None:
+        tables.append((spots_table(rows), [*_notes(rows, whose), *not_merged]))
+    else:
+        note = (
+            f"{output.report_title(done.report)}: means over boards. EVs are shares of the pot at the line, "
+            f"from there on. The largest NashConv is {max(row['gap'] for row in rows):.3g} chips."
+        )
+        tables.append((boards_table(done.report), [note, *not_merged]))
+    if whose:
         refinements = [
             refinement | {"board": row.get("label") or row["board"]}
             for row in rows
@@ -434,29 +583,11 @@ def holdem(
         if output.frequencies or output.hands is not None:
             notes.append(f"Strategies below are those of {whose}.")
         tables.append((refinements_table(refinements), notes))
-    else:
-        notes = ["EVs and exploitability are in chips; exploitability is half of NashConv."]
-        if all("rake" in row for row in rows):
-            notes = ["EVs, rake and gains are in chips."]
-        if any(row.get("locks") for row in rows):
-            notes.append(
-                "With locks it is that of the locked game; *unlocked* is the same number if both players may "
-                "leave their locks."
-            )
-        if any("rake" in row for row in rows):
-            notes.append(
-                "With rake the game is not zero-sum: the EVs sum to the pot less the rake, and the gains are "
-                "what each player would win more by a best response."
-            )
-        tables.append((spots_table(rows), [*notes, *not_merged]))
-    if solution is not None and output.frequencies:
-        tables.append((frequencies_table(solution, line), []))
-    if solution is not None and output.hands is not None:
-        tables.append((hands_table(solution, line, output.hands, player), []))
-    output.print(*tables, warnings=not_merged)
-    refinements = [refinement for row in rows for refinement in row.get("refinements", ())]
-    failures = [refinement.get("failure") for refinement in refinements]  # null becomes NaN in rows of a file
-    exit_if_undefined([failure for failure in failures if isinstance(failure, str)], len(refinements))
+    if done.solution is not None and output.frequencies:
+        tables.append((frequencies_table(done.solution, output.line), []))
+    if done.solution is not None and output.hands is not None:
+        tables.append((hands_table(done.solution, output.line, output.hands, output.player), []))
+    return tables
 
 
 def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, output: SpotOutput) -> None:
@@ -471,14 +602,21 @@ def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, 
         refuse_unused(context, "with --save, as it keeps only numbers", "results")
         if output.save.suffix != ".npz":
             raise ValueError(f"--save {str(output.save)!r}: expected a file that ends in .npz")
+    if output.aggregate:
+        refuse_unused(context, "with --report", "whose", "hands", "frequencies", "show", "results", "gadget")
+    else:
+        refuse_unused(context, "without --report", "by", "csv")
     if files.spots is not None:
         refuse_unused(context, "with --spots, whose rows define it", *_ALONE)
-        refuse_unused(context, "with --spots", "tree", *_SHOWING)
+        refuse_unused(context, "with --spots", "tree")
+        if not output.aggregate:
+            refuse_unused(context, "with --spots, without --report", *_SHOWING)
     else:
         refuse_unused(context, "without --spots", "results")
     if output.plot is None:
         refuse_unused(context, "without --plot", "show")
-    if output.plot is None and output.hands is None and not output.frequencies and output.json is None:
+    shows = output.plot is not None or output.hands is not None or output.frequencies or output.aggregate
+    if not shows and output.json is None:
         refuse_unused(context, "without --plot, --hands, --frequencies or --json", "line")
     if output.plot is None and output.hands is None:
         refuse_unused(context, "without --plot or --hands", "whose")
@@ -600,8 +738,8 @@ def _open(path: pathlib.Path, context: typer.Context) -> SpotSolutions:
     from jaxgadget.holdem.solution import SpotSolutions
 
     solutions = SpotSolutions.load(path)
-    if len(solutions) > 1:
-        refuse_unused(context, f"with --open and {len(solutions)} spots", *_SHOWING)
+    if len(solutions) > 1 and not is_given(context, "aggregate"):
+        refuse_unused(context, f"with --open and {len(solutions)} spots, without --report", *_SHOWING)
     return solutions
 
 
@@ -620,11 +758,12 @@ def _read_or_solve(
     results: pathlib.Path | None,
     solving: Solving,
     refining: Refining | None,
+    see: _See,
     shown: list[Any] | None = None,
 ) -> tuple[list[dict[str, Any]], SpotSolution | None]:
     """Solves spots that are not in the file of results; returns all rows, and a single spot's solution.
 
-    Appends the solutions or refinements to `shown`, if given.
+    Passes solutions to `see`, and appends refinements to `shown`, if given.
     """
     solver = solving.solver
     settings: dict[str, Any] = {"algorithm": solver.algorithm, "iterations": solver.iterations}
@@ -646,31 +785,29 @@ def _read_or_solve(
 
     left = [spots[number] for number in missing]
     if refining is None:
-        solution = _solve_missing(left, keep, solving, shown)
+        solution = _solve_missing(left, keep, solving, see)
     else:
         solution = _refine_missing(left, keep, solver, refining, shown)
     return [stored[key] for key in keys], solution
 
 
+_See = Callable[[int, "SpotSolution"], None]
+"""Callback; receives each solution with the number of its spot."""
+
 _Keep = Callable[[Mapping[int, dict[str, Any]]], None]
 
 
-def _solve_missing(
-    spots: list[Spot], keep: _Keep, solving: Solving, shown: list[Any] | None
-) -> SpotSolution | None:
-    """Solves spots; returns the solution if there is a single one."""
+def _solve_missing(spots: list[Spot], keep: _Keep, solving: Solving, see: _See) -> SpotSolution | None:
+    """Solves spots and passes each solution to `see`; returns the solution if there is a single one."""
     from jaxgadget.holdem.solve import solve_batches
 
     single = None
-    solutions: dict[int, SpotSolution] = {}
     for solved in solve_batches(spots, **solving._asdict()):
         keep({index: solution.to_row() for index, solution in solved.items()})
         single = solved[0] if len(spots) == 1 else None
-        if shown is not None:
-            solutions |= solved
+        for index in solved:
+            see(index, solved[index])
         del solved  # frees the batch, as only rows are needed
-    if shown is not None:
-        shown += [solutions[index] for index in range(len(spots))]
     return single
 
 

@@ -433,7 +433,7 @@ def _actions(nodes: Nodes, node: int, player: int, number_of: IntArray) -> list[
         if kind == "bet":
             record["size"] = (bets.index(name) + 0.5) / len(bets)
             if spot is not None:
-                record["size"] = _bet_size(nodes, node, below[action], player)
+                record["size"] = _bet_size(nodes, below[action])
         child = int(number_of[below[action]]) if alone and action in below else -1
         records.append(record | {"child": child})
     return records
@@ -450,12 +450,10 @@ def _kind(name: str) -> str:
     return "bet" if lower.startswith(BETS) else "other"
 
 
-def _bet_size(nodes: Nodes, node: int, child: int, player: int) -> float:
+def _bet_size(nodes: Nodes, child: int) -> float:
     """Position of a bet's size between the smallest and the largest colour, 0 to 1."""
     assert nodes.spot is not None
-    betting, (low, high) = nodes.spot.betting, BET_SIZES
-    other = float(betting.put_in[node, 1 - player])
-    size = (float(betting.put_in[child, player]) - other) / (betting.pot + 2 * other)
+    (low, high), size = BET_SIZES, nodes.spot.betting.bet_size(child) or 0.0
     return float(np.clip(math.log(max(size, low) / low) / math.log(high / low), 0, 1))
 
 

@@ -168,6 +168,19 @@ class BettingTree:
             return card_name(int(self.card[node]))
         return self.names[self.tree.action[node]]
 
+    def bet_size(self, child: int) -> float | None:
+        """Size of the bet or raise that leads to a node: a share of the pot after calling, beyond the call.
+
+        None after a fold, check, call or card.
+        """
+        parent = int(self.tree.parent[child])
+        actor = int(self.tree.actor[parent])
+        if actor not in ACTOR_BIT or self.action_name(child) in _PASSIVE:
+            return None
+        player = ACTOR_BIT.index(actor)
+        other = float(self.put_in[parent, 1 - player])
+        return (float(self.put_in[child, player]) - other) / (self.pot + 2 * other)
+
     def children(self, node: int) -> list[int]:
         """Children of a node."""
         first = int(self.tree.first_child[node])

@@ -149,7 +149,7 @@ class _SpotTranslator:
         name = self._tree.action_name(child)
         if name in names:
             return [(names[name], 1.0)]
-        size, sizes = self._size(self._tree, child), self._sizes(shadow)
+        size, sizes = self._tree.bet_size(child), self._sizes(shadow)
         if size is None or not sizes:
             return [(self._passive(self._shadows, shadow), 1.0)]
         larger = bisect.bisect_left([x for x, _ in sizes], size)
@@ -167,8 +167,8 @@ class _SpotTranslator:
         name = self._shadows.action_name(action)
         if name in names:
             return names[name]
-        size = self._size(self._shadows, action)
-        own = [(self._size(self._tree, child), child) for child in children]
+        size = self._shadows.bet_size(action)
+        own = [(self._tree.bet_size(child), child) for child in children]
         bets = [(abs(x - size), child) for x, child in own if x is not None and size is not None]
         return min(bets)[1] if bets else self._passive(self._tree, node)
 
@@ -179,17 +179,8 @@ class _SpotTranslator:
     def _sizes(self, shadow: int) -> list[tuple[float, int]]:
         """Bets at a node of the solved tree, ascending."""
         children = self._shadows.children(shadow)
-        sized = [(self._size(self._shadows, child), child) for child in children]
+        sized = [(self._shadows.bet_size(child), child) for child in children]
         return sorted((size, child) for size, child in sized if size is not None)
-
-    def _size(self, tree: BettingTree, child: int) -> float | None:
-        """Size of a bet as a fraction of the pot after calling; None for other actions."""
-        parent = int(tree.tree.parent[child])
-        if tree.action_name(child) in ("fold", "check", "call"):
-            return None
-        player = ACTOR_BIT.index(int(tree.tree.actor[parent]))
-        other = float(tree.put_in[parent, 1 - player])
-        return (float(tree.put_in[child, player]) - other) / (self._pot + 2 * other)
 
     @staticmethod
     def _passive(tree: BettingTree, node: int) -> int:

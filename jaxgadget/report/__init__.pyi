@@ -1,3 +1,4 @@
+from .boards import boards_picture as boards_picture
 from .curves import convergence_curves as convergence_curves
 from .heatmap import pairwise_heatmap as pairwise_heatmap
 from .holdem import frequencies_table as frequencies_table
@@ -16,6 +17,7 @@ from .subgame import strategy_frame as strategy_frame
 from .subgame import strategy_picture as strategy_picture
 
 __all__ = [
+    "boards_picture",
     "convergence_curves",
     "decisions_frame",
     "exploitability_scatter",

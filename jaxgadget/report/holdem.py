@@ -331,20 +331,20 @@ def _draw_strategy(
 
 def action_colors(betting: BettingTree, node: int) -> dict[str, str]:
     """Colours of a node's actions, by name; an action has one colour at all nodes."""
+    return {
+        betting.action_name(child): action_color(betting.action_name(child), betting.bet_size(child))
+        for child in betting.children(node)
+    }
+
+
+def action_color(name: str, size: float | None) -> str:
+    """Colour of an action; `size` is that of a bet or raise, as a share of the pot."""
     from matplotlib.colors import LinearSegmentedColormap, to_hex
 
-    sizes = LinearSegmentedColormap.from_list("bets", BETS)
+    if size is None:
+        return FOLD if name == "fold" else PASSIVE
+    if name.startswith("all-in"):
+        return ALL_IN_COLOR
     low, high = np.log(BET_SIZES)
-    own = ACTOR_BIT.index(int(betting.tree.actor[node]))
-    other = float(betting.put_in[node, 1 - own])
-    colors: dict[str, str] = {}
-    for child in betting.children(node):
-        name = betting.action_name(child)
-        if name in ("fold", "check", "call"):
-            colors[name] = FOLD if name == "fold" else PASSIVE
-        elif name.startswith("all-in"):
-            colors[name] = ALL_IN_COLOR
-        else:
-            size = (float(betting.put_in[child, own]) - other) / (betting.pot + 2 * other)
-            colors[name] = to_hex(sizes((np.log(size) - low) / (high - low)))
-    return colors
+    sizes = LinearSegmentedColormap.from_list("bets", BETS)
+    return to_hex(sizes((np.log(size) - low) / (high - low)))

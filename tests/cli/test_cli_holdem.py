@@ -16,8 +16,10 @@ from jaxgadget import Unsafe
 from jaxgadget.games.sizes import ALL_IN
 from jaxgadget.holdem import solve
 from jaxgadget.holdem.betting import BetMenu
+from jaxgadget.holdem.boards import aggregate_spots
 from jaxgadget.holdem.locks import Lock
 from jaxgadget.holdem.ranges import HandRange
+from jaxgadget.holdem.solution import SpotSolutions
 from jaxgadget.holdem.solve import evaluate_spot, solve_spots
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.holdem.translate import translate_solution
@@ -111,6 +113,23 @@ def test_strategies_are_locked(tmp_path: pathlib.Path):
     for count, more in ((1, ()), (2, ("--lock", locks)), (2, ("--lock", locks))):
         assert run(*asked, *more).exit_code == 0
         assert len(results.read_text().splitlines()) == count
+
+
+def test_many_boards_are_reported_by_class(tmp_path: pathlib.Path):
+    """Of spots that are solved, and of a file of solutions; as table, JSON, CSV and picture."""
+    spots, saved, rows, picture = (tmp_path / name for name in ("s.jsonl", "s.npz", "r.csv", "p.png"))
+    boards = [ROW, ROW | {"board": "2s2h4d6c7c"}]
+    spots.write_text("".join(json.dumps(row) + "\n" for row in boards))
+    asked = ("--report", "--by", "pairs", "--line", "check", "--csv", rows, "--plot", picture)
+    result = run("--spots", spots, *MENUS, "--iterations", 3, "--save", saved, *asked)
+    assert result.exit_code == 0, result.stderr
+    assert "ip after check, by board: means over boards" in " ".join(result.stdout.split())
+    assert picture.stat().st_size > 1000
+    report = aggregate_spots(SpotSolutions.load(saved), "check", ["pairs"])
+    assert rows.read_text() == report.to_csv(index=False, lineterminator="\n")
+    assert report["class"].tolist() == ["all", "unpaired", "paired", *(row["board"] for row in boards)]
+    found = json.loads(run("--open", saved, *asked[:5], "--json", "-").stdout)["report"]
+    assert [row["ev_ip"] for row in found] == pytest.approx(report["ev_ip"].tolist())
 
 
 def test_streets_have_menus_of_their_own():
@@ -379,6 +398,9 @@ def test_no_solution_outlives_its_row(tmp_path: pathlib.Path, monkeypatch: pytes
             ("--spots", "x.jsonl", "--save", "x.npz", "--results", "y.jsonl"),
             "--results has no effect with --save",
         ),
+        ((*BLUFFS, *MENUS, "--csv", "x.csv"), "--csv has no effect without --report"),
+        ((*BLUFFS, *MENUS, "--report", "--hands", 3), "--hands has no effect with --report"),
+        ((*BLUFFS, *MENUS, "--report", "--line", "check, check"), "no player acts there"),
         ((*BLUFFS, *MENUS, "--lock", "x.json"), "file of locks 'x.json' cannot be read"),
         (
             (*BLUFFS, *MENUS, "--lock", "x.json", "--gadget", "resolving"),

@@ -142,14 +142,17 @@ def _paid(spot: Spot, node: int, hands: tuple[int, int], board: list[int]) -> np
     tree = spot.betting
     put_in = tree.put_in[node]
     folded = int(tree.folded[node])
+    rake = min(
+        spot.rake * (spot.pot + 2 * float(put_in.min())), spot.rake_cap
+    )  # not of chips that are not called
     if folded >= 0:
         won = np.zeros(2)
-        won[1 - folded] = spot.pot + put_in.sum()
+        won[1 - folded] = spot.pot + put_in.sum() - rake
         return won - put_in
     assert put_in[0] == put_in[1]
     ranks = [evaluate_cards(*board, *HANDS[spot.hands[hand]].tolist()) for hand in hands]
     shares = [0.5, 0.5] if ranks[0] == ranks[1] else [float(ranks[0] < ranks[1]), float(ranks[1] < ranks[0])]
-    return np.array(shares) * (spot.pot + put_in.sum()) - put_in
+    return np.array(shares) * (spot.pot + put_in.sum() - rake) - put_in
 
 
 def explicit_game(spot: Spot, fixed: Callable[[int, str, int], dict[str, float] | None]) -> efg.Node:

@@ -105,6 +105,14 @@ def test_values_on_a_turn_are_those_of_all_pairs_of_hands_and_rivers(turn: SpotS
     check(turn, line)
 
 
+@pytest.mark.parametrize("line", ["", "bet 30", "bet 30, raise to 150, fold", "check, check"])
+def test_values_with_rake_are_those_of_all_pairs_of_hands(line: str):
+    """The winner pays it, up to a cap, also of a pot that is not shown down."""
+    raked = evaluate(dataclasses.replace(RIVER, rake=0.1, rake_cap=8))
+    check(raked, line)
+    assert sum(raked.values(line).mean_ev) < raked.values(line).pot - 1
+
+
 def test_values_at_the_start_are_the_solutions(river: SpotSolution, turn: SpotSolution):
     for solution in (evaluate_spot(each.spot, each.policy) for each in (river, turn)):
         values = solution.values()
