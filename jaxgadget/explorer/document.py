@@ -8,19 +8,22 @@ thousandth of the range of payoffs. Probabilities of whole nodes have four signi
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import functools
+import gc
 import gzip
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jaxgadget.explorer.nodes import Nodes, action_name
+from jaxgadget.explorer.digits import SeatDigits, significant
+from jaxgadget.explorer.nodes import Nodes
 from jaxgadget.explorer.sources import Source
 from jaxgadget.explorer.subgames import describe_spot, describe_subgames
 from jaxgadget.explorer.values import Numbers, find_numbers
@@ -28,7 +31,7 @@ from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
 from jaxgadget.holdem.betting import PLAYERS
 from jaxgadget.subgames.refine import Refinement
 from jaxgadget.util.arguments import check_whole_number
-from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.arrays import IntArray
 from jaxgadget.util.memory import megabytes
 from jaxgadget.util.progress import Progressed, progress_bar
 from jaxgadget.util.records import jsonable
@@ -193,7 +196,7 @@ def make_document(
         check_whole_number("depth", depth, 0)
     sources = [source.take(lanes) for source in sources]
     title = title or (sources[0].title if len(sources) == 1 else f"{len(sources)} results")
-    with progress_bar("writing the page", None) as report:
+    with progress_bar("writing the page", None) as report, _collector_suspended():
         while True:
             chunks = _Chunks(max_bytes, reserved, report)
             try:
@@ -213,6 +216,18 @@ class RowLink(NamedTuple):
     page: str
     lane: int
     base: int
+
+
+@contextlib.contextmanager
+def _collector_suspended() -> Generator[None]:
+    """Suspends the garbage collector, which would search the many small lists of records again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def make_report(rows: pd.DataFrame, title: str, links: Sequence[RowLink | None] = ()) -> Document:
@@ -243,59 +258,44 @@ def _header(title: str) -> dict[str, Any]:
     }
 
 
-def _make_view(source: Source, chunks: _Chunks, depth: int | None, below: str) -> dict[str, Any]:
-    nodes = source.nodes
-    kept = _kept_nodes(nodes, depth, below)
-    unit = _value_unit(source.policy.tree.payoff_range)
-    groups = list(_groups_of_nodes(nodes, kept))
-    chunk_of = np.full(len(nodes), -1, np.int64)
-    for number, members in enumerate(groups):
-        chunk_of[members] = number
+def _make_view(source: Source, chunks: _Chunks, depth: int | None, line: str) -> dict[str, Any]:
+    """The record of a source, whose nodes go into chunks."""
+    nodes, spot = source.nodes, source.spot
+    kept = _kept_nodes(nodes, depth, line)
+    inside = set(kept)
     number_of = np.full(len(nodes), -1, np.int64)
     number_of[kept] = np.arange(len(kept))
-    cells = _cells_by_node(nodes)
-    chunks.expect(sum(int(cells[members].sum()) for members in groups) * (1 + source.policy.num_lanes))
+    groups = list(_groups_of_nodes(nodes, kept))
+    by_node = _cells_by_node(nodes)
+    cells = [int(by_node[members].sum()) for members in groups]
+    chunks.expect(sum(cells) * (1 + source.policy.num_lanes))
     frames = [
-        chunks.add(_frames(nodes, members, number_of), int(cells[members].sum()), shared=True)
-        for members in groups
+        chunks.add(_frames(nodes, members, number_of), count, shared=True)
+        for members, count in zip(groups, cells, strict=True)
     ]
+    unit = _value_unit(source.policy.tree.payoff_range)
     values: list[list[int]] = []
     for numbers in _evaluated(nodes, source):
         for lane in range(len(numbers.labels)):
-            values.append(
-                [
-                    chunks.add(
-                        {
-                            str(number_of[node]): _node_numbers(nodes, numbers, node, lane, unit, number_of)
-                            for node in members
-                        },
-                        int(cells[members].sum()),
-                    )
-                    for members in groups
-                ]
-            )
-    moves = list(dict.fromkeys(nodes.label[node] for node in kept))
-    move_of = {move: number for number, move in enumerate(moves)}
-    parent = [int(number_of[nodes.parent[node]]) if nodes.parent[node] >= 0 else -1 for node in kept]
-    omitted = len(nodes) - len(kept)
-    view: dict[str, Any] = {
+            seats = [SeatDigits(nodes.cells[player], numbers.seats[player], lane, unit) for player in (0, 1)]
+            reach = numbers.reach[:, lane].tolist()
+            values.append([])
+            for members, count in zip(groups, cells, strict=True):
+                record = {
+                    str(number_of[node]): _node_numbers(nodes, inside, reach, seats, node) for node in members
+                }
+                values[-1].append(chunks.add(record, count))
+    return {
         "title": source.title,
         "game": source.policy.tree.game.name,
-        "players": list(PLAYERS) if source.spot is not None else ["player 0", "player 1"],
-        "unit": "chips" if source.spot is not None else "units of payoff",
+        "players": list(PLAYERS) if spot is not None else ["player 0", "player 1"],
+        "unit": "chips" if spot is not None else "units of payoff",
         "value_unit": unit,
-        "board": None if source.spot is None else source.spot.board,
-        "pot": None if source.spot is None else source.spot.pot,
+        "board": None if spot is None else spot.board,
+        "pot": None if spot is None else spot.pot,
         "message": source.message,
-        "tree": {
-            "parent": parent,
-            "actor": [_actor_name(int(nodes.actor[node])) for node in kept],
-            "move": [move_of[nodes.label[node]] for node in kept],
-            "moves": moves,
-            "chunk": [int(chunk_of[node]) for node in kept],
-            "omitted": [int(sum(number_of[child] < 0 for child in nodes.children[node])) for node in kept],
-        },
-        "num_omitted": omitted,
+        "tree": _tree(nodes, kept, groups, number_of),
+        "num_omitted": len(nodes) - len(kept),
         "states": [states.names for states in nodes.states],
         "lanes": [
             {"label": label, "group": group, "base": base}
@@ -306,7 +306,27 @@ def _make_view(source: Source, chunks: _Chunks, depth: int | None, below: str) -
         "values": values,
         "refined": _refined(source, nodes, number_of, chunks),
     }
-    return view
+
+
+def _tree(
+    nodes: Nodes, kept: Sequence[int], groups: Sequence[Sequence[int]], number_of: IntArray
+) -> dict[str, Any]:
+    """The record of the kept nodes: what is above them, who acts, and the chunk with their numbers."""
+    chunk_of = np.full(len(nodes), -1, np.int64)
+    for number, members in enumerate(groups):
+        chunk_of[members] = number
+    above = nodes.parent[kept]
+    omitted = np.bincount(nodes.parent[1:][number_of[1:] < 0], minlength=len(nodes))
+    moves = list(dict.fromkeys(nodes.label[node] for node in kept))
+    move_of = {move: number for number, move in enumerate(moves)}
+    return {
+        "parent": np.where(above >= 0, number_of[above], -1).tolist(),
+        "actor": [_actor_name(actor) for actor in nodes.actor[kept].tolist()],
+        "move": [move_of[nodes.label[node]] for node in kept],
+        "moves": moves,
+        "chunk": chunk_of[kept].tolist(),
+        "omitted": omitted[kept].tolist(),
+    }
 
 
 def _refined(source: Source, nodes: Nodes, number_of: IntArray, chunks: _Chunks) -> list[dict[str, Any]]:
@@ -374,16 +394,17 @@ def _find_depth(sources: Sequence[Source], depth: int | None, below: str, fittin
 
 def _groups_of_nodes(nodes: Nodes, kept: Sequence[int]) -> Iterator[list[int]]:
     """Groups of nodes that share a chunk, from the top down, subtree by subtree; no terminal nodes."""
-    inside, cells = set(kept), _cells_by_node(nodes)
+    inside, cells = set(kept), _cells_by_node(nodes).tolist()
+    is_end = (nodes.actor == TERMINAL).tolist()
     group: list[int] = []
     count, stack = 0, [0]
     while stack:
         node = stack.pop()
-        stack += [child for child in reversed(nodes.children[node]) if child in inside]
-        if nodes.actor[node] == TERMINAL:
+        if is_end[node]:
             continue
+        stack += [child for child in reversed(nodes.children[node]) if child in inside]
         group.append(node)
-        count += int(cells[node]) + 1
+        count += cells[node] + 1
         if count >= CHUNK_CELLS:
             yield group
             group, count = [], 0
@@ -421,8 +442,8 @@ def _actions(nodes: Nodes, node: int, player: int, number_of: IntArray) -> list[
     ids = nodes.cells[player].actions[node]
     below = {int(nodes.action[child]): child for child in nodes.children[node]}
     alone = int(nodes.actor[node]) in ACTOR_BIT and len(below) == len(nodes.children[node])
-    game, spot = nodes.tree.game, nodes.spot
-    names = [action_name(game, player, action) for action in ids]
+    spot = nodes.spot
+    names = [nodes.action_names[player][action] for action in ids]
     if spot is not None:
         names = [spot.betting.action_name(below[action]) for action in ids]
     records: list[dict[str, Any]] = []
@@ -439,7 +460,9 @@ def _actions(nodes: Nodes, node: int, player: int, number_of: IntArray) -> list[
     return records
 
 
+@functools.cache
 def _kind(name: str) -> str:
+    """Kind of an action, by which the page colours it."""
     lower = name.casefold().replace("all-in", "allin").replace("all in", "allin")
     if lower.startswith("fold"):
         return "fold"
@@ -467,69 +490,23 @@ def _value_unit(payoff_range: float) -> float:
 
 
 def _node_numbers(
-    nodes: Nodes, numbers: Numbers, node: int, lane: int, unit: float, number_of: IntArray
+    nodes: Nodes, inside: set[int], reach: Sequence[float], seats: Sequence[SeatDigits], node: int
 ) -> dict[str, Any]:
-    """A lane's numbers at a node."""
-    below = [child for child in nodes.children[node] if number_of[child] >= 0]
-    reached = float(numbers.reach[node, lane])
-    record: dict[str, Any] = {"reach": _significant(reached)}
+    """A lane's numbers at a node.
+
+    Args:
+      nodes: all public nodes.
+      inside: those in the document.
+      reach: `[N]` probability of reaching each of them.
+      seats: both players' numbers.
+      node: the node.
+    """
+    reached, below = reach[node], [child for child in nodes.children[node] if child in inside]
+    record: dict[str, Any] = {"reach": significant(reached)}
     if below:
-        shares = [float(numbers.reach[child, lane]) / reached if reached > 0 else None for child in below]
-        record["to"] = [None if share is None else _significant(share) for share in shares]
-    seats = [_seat_numbers(nodes, numbers, player, node, lane, unit) for player in (0, 1)]
-    return record | {"seats": seats} if any(seats) else record
-
-
-def _seat_numbers(
-    nodes: Nodes, numbers: Numbers, player: int, node: int, lane: int, unit: float
-) -> dict[str, Any] | None:
-    cells, seat = nodes.cells[player], numbers.seats[player]
-    at = cells.at(node)
-    if at.stop == at.start:
-        return None
-    record: dict[str, Any] = {
-        "reach": _relative(seat.reach[at, lane]),
-        "weight": _relative(seat.weight[at, lane]),
-    }
-    if not np.isnan(seat.ev[at, lane]).all():
-        record["ev"] = _scaled(seat.ev[at, lane], unit)
-        mean = seat.mean_ev[node, lane]
-        record["mean_ev"] = None if np.isnan(mean) else round(float(mean) / unit) * unit
-    if not np.isnan(seat.equity[at, lane]).all():
-        record["equity"] = _scaled(seat.equity[at, lane], 1e-3)
-    width = len(cells.actions[node])
-    if width:
-        slots = slice(int(cells.first_slot[at.start]), int(cells.first_slot[at.stop]))
-        shares = seat.probability[slots, lane].reshape(-1, width)
-        record["strategy"] = _scaled(shares.T, 1e-3)
-        weights = seat.weight[at, lane]
-        record["frequency"] = [_significant(float(x)) for x in weights @ np.nan_to_num(shares)]
-        values = seat.action_ev[slots, lane].reshape(-1, width)
-        if not np.isnan(values).all():
-            record["action_ev"] = _scaled(values.T, unit)
-    return record
-
-
-def _significant(x: float) -> float:
-    return float(f"{x:.4g}")
-
-
-def _relative(x: FloatArray) -> dict[str, Any]:
-    """Numbers ≥ 0 in thousandths of the largest."""
-    largest = float(x.max(initial=0))
-    unit = float(f"{largest / 1000:.6g}") or 1e-3
-    return _scaled(x, unit)
-
-
-def _scaled(x: FloatArray, unit: float) -> dict[str, Any]:
-    """Numbers as integers times a unit; null for NaN."""
-    missing = np.isnan(x)
-    whole = np.rint(np.where(missing, 0, x) / unit).astype(np.int64)
-    if not missing.any():
-        return {"unit": unit, "n": whole.tolist()}
-    listed = whole.astype(object)
-    listed[missing] = None
-    return {"unit": unit, "n": listed.tolist()}
+        record["to"] = [significant(reach[child] / reached) if reached > 0 else None for child in below]
+    both = [seat.at(node) for seat in seats]
+    return record | {"seats": both} if any(both) else record
 
 
 def _table(source: Source) -> dict[str, Any] | None:

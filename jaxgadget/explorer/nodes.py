@@ -128,6 +128,18 @@ class Nodes:
         return tuple(map(tuple, lists))
 
     @functools.cached_property
+    def action_names(self) -> tuple[dict[int, str], dict[int, str]]:
+        """Names of both players' actions by their ids."""
+        first, second = (
+            {
+                action: action_name(self.tree.game, player, action)
+                for action in sorted({action for ids in self.cells[player].actions for action in ids})
+            }
+            for player in (0, 1)
+        )
+        return first, second
+
+    @functools.cached_property
     def depth(self) -> IntArray:
         """`[N]` number of nodes above each node."""
         depth = np.zeros(len(self), np.int64)
@@ -324,56 +336,59 @@ def _find_steps(tree: HistoryTree) -> _Steps:
 def _history_nodes(tree: HistoryTree) -> Nodes:
     """Public nodes of histories; see the module's docstring."""
     steps = _find_steps(tree)
-    shown = tree.actor != CHANCE
-    group = np.full(tree.num_histories, -1, np.int64)  # components of histories where chance does not act
-    deals = np.full(tree.num_histories, -1, np.int64)  # components of the first of successive chance moves
-    total = 0
+    group, deals = _find_groups(tree, steps)
+    members = np.flatnonzero(group >= 0)
+    ids, first, row = np.unique(group[members], return_index=True, return_inverse=True)
+    sample = members[first]  # the first history of each group
+    deal = deals[steps.step[sample]]
+    # Outcomes of chance have a node above them, if there are several.
+    by_history = np.argsort(sample)
+    dealt = by_history[deal[by_history] >= 0]
+    deal_ids, deal_of, num_outcomes = np.unique(deal[dealt], return_inverse=True, return_counts=True)
+    several = num_outcomes > 1
+    deal_row = np.where(several, np.cumsum(several) - 1, -1)
+    is_below = several[deal_of]
+    below, above = dealt[is_below], deal_row[deal_of[is_below]]
+    _, lowest = np.unique(above, return_index=True)
+    before = steps.before[sample]
+    parent = np.where(before >= 0, np.searchsorted(ids, group[before]), -1)
+    parent = np.append(parent, parent[below[lowest]])
+    parent[below] = len(ids) + above
+    history = np.append(sample, steps.step[sample[below[lowest]]])
+    is_dealt = np.append(deal >= 0, np.zeros(len(lowest), np.bool_))
+    outcome = np.where(is_dealt, tree.action[2, history], 0)
+    order = np.lexsort((history, outcome, is_dealt, tree.num_moves[history]))
+    number = np.empty(len(order) + 1, np.int64)
+    number[order], number[-1] = np.arange(len(order)), -1
+    of = np.full(tree.num_histories, -1, np.int64)
+    of[members] = number[row]
+    has_node = np.flatnonzero(np.isin(deals, deal_ids[several]))
+    of[has_node] = number[len(ids) + deal_row[np.searchsorted(deal_ids, deals[has_node])]]
+    return _label_histories(tree, steps, of, number[parent][order])
+
+
+def _find_groups(tree: HistoryTree, steps: _Steps) -> tuple[IntArray, IntArray]:
+    """Components of histories that both players cannot distinguish, in the sense of common knowledge.
+
+    Returns:
+      `[n]` component of each history at which chance does not act, and `[n]` component of each first of
+      successive chance moves; -1 for other histories.
+    """
+    group = np.full(tree.num_histories, -1, np.int64)
+    deals = np.full(tree.num_histories, -1, np.int64)
+    shown, total = tree.actor != CHANCE, 0
+    begins = ~shown & (steps.step == np.arange(tree.num_histories))
     for count in range(int(tree.num_moves.max()), -1, -1):
         after = tree.num_moves == count
-        members = np.flatnonzero(shown & after)
-        group[members] = total + find_components(tree, members)
-        total = int(group[members].max()) + 1
-        first = np.flatnonzero(~shown & after & (steps.step == np.arange(tree.num_histories)))
-        if len(first):
-            deals[first] = total + find_components(tree, first)
-            total = int(deals[first].max()) + 1
-        below = np.flatnonzero(shown & (tree.num_moves == count + 1))
+        for component, chosen in ((group, shown), (deals, begins)):
+            members = np.flatnonzero(chosen & after)
+            if len(members):
+                component[members] = total + find_components(tree, members)
+                total = int(component[members].max()) + 1
         # A component has one component above it: infostates may span histories of different length.
+        below = np.flatnonzero(shown & (tree.num_moves == count + 1))
         _merge_parents(group, group[below], steps.before[below])
-    members = np.flatnonzero(shown)
-    parent_of: dict[int, int] = {}
-    sample: dict[int, int] = {}
-    for history in members[::-1].tolist():
-        own = int(group[history])
-        before = int(steps.before[history])
-        parent_of[own] = int(group[before]) if before >= 0 else -1
-        sample[own] = history
-    siblings: dict[int, list[int]] = collections.defaultdict(list)
-    deal_of: dict[int, int] = {}
-    for own, history in sample.items():
-        deal = int(deals[steps.step[history]])
-        if deal >= 0:
-            siblings[deal].append(own)
-            deal_of[own] = deal
-    for deal, below in siblings.items():
-        if len(below) > 1:
-            parent_of[deal] = parent_of[below[0]]
-            sample[deal] = int(steps.step[sample[below[0]]])
-            parent_of |= dict.fromkeys(below, deal)
-
-    def sort_key(own: int) -> tuple[int, bool, int, int]:
-        history, is_dealt = sample[own], own in deal_of
-        outcome = int(tree.action[2, history]) if is_dealt else 0
-        return int(tree.num_moves[history]), is_dealt, outcome, history
-
-    order = sorted(parent_of, key=sort_key)
-    number = {own: node for node, own in enumerate(order)}
-    of = np.full(tree.num_histories, -1, np.int64)
-    of[members] = [number[own] for own in group[members].tolist()]
-    first = np.flatnonzero(deals >= 0)
-    of[first] = [number.get(own, -1) for own in deals[first].tolist()]
-    parent = np.array([number.get(parent_of[own], -1) for own in order])
-    return _label_histories(tree, steps, of, parent)
+    return group, deals
 
 
 def _merge_parents(group: IntArray, children: IntArray, before: IntArray) -> None:
@@ -491,6 +506,8 @@ def _listed(names: Sequence[str]) -> str:
 def _distinct(labels: Sequence[str], parents: Iterable[int]) -> list[str]:
     """Labels with a number behind those that siblings share."""
     keys = list(zip(parents, labels, strict=True))
+    if len(set(keys)) == len(keys):
+        return list(labels)
     shared, seen = collections.Counter(keys), collections.Counter[tuple[int, str]]()
     distinct: list[str] = []
     for key in keys:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,59 +34,29 @@ def describe_subgames(nodes: Nodes, refinement: Refinement, number_of: IntArray)
       refinement: the refinement.
       number_of: `[N]` number of each public node in the document, -1 for none.
     """
-    forest, player = refinement.forest, refinement.player
-    roots = forest.roots[1 - player]
+    forest, cut = refinement.forest, refinement.forest.cut
+    roots = forest.roots[1 - refinement.player]
+    columns, gain = _root_columns(refinement)
     names = _root_names(refinement)
-    before = prepare(forest, player, refinement.blueprint).ranges
-    blueprint = refinement.lanes.blueprint
-    after = _refined_values(refinement)
-    mass, best = before.mass[:, blueprint], before.cbv[:, blueprint]
-    played = before.opponent[:, blueprint] * (after - best)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        promised, worth, now = (
-            np.where(mass > 0, x / mass, np.nan) for x in (refinement.alternative, best, after)
-        )
-    margin = now - np.where(np.isnan(promised), worth, promised)
-    response = best_response(refinement.policy, 1 - player).policy.reach(1 - player)
-    response = roots.reach(response)
-    first = [int(np.flatnonzero(forest.cut.subgame == s)[0]) for s in range(forest.num_subgames)]
-    node = number_of[nodes.of[forest.cut.roots[first]]]
     of_subgame = [np.flatnonzero(roots.subgame == s) for s in range(forest.num_subgames)]
+    first = [int(np.flatnonzero(cut.subgame == s)[0]) for s in range(forest.num_subgames)]
+    node = number_of[nodes.of[cut.roots[first]]]
     records: list[dict[str, Any]] = []
     for lane in range(refinement.policy.num_lanes):
-        rows: list[dict[str, Any]] = []
-        for subgame, members in enumerate(of_subgame):
-            known = margin[members, lane]
-            known = known[~np.isnan(known)]
-            rows.append(
-                {
-                    "subgame": subgame,
-                    "node": int(node[subgame]),
-                    "value": _number(refinement.gadget_value[subgame, lane]),
-                    "gap": _number(refinement.gap[subgame, lane]),
-                    "margin": _number(known.min()) if len(known) else None,
-                    "gain": _number(played[members, lane].sum()),
-                    "decision": bool(refinement.has_decision[subgame, lane]),
-                }
-            )
-        entries = [
-            [
-                {
-                    "name": names[root],
-                    "reach": _number(before.opponent[root, blueprint[lane]]),
-                    "response": _number(response[root, lane]),
-                    "entered": _number(refinement.entered[root, lane]),
-                    "mass": _number(mass[root, lane]),
-                    "promised": _number(promised[root, lane]),
-                    "blueprint": _number(worth[root, lane]),
-                    "refined": _number(now[root, lane]),
-                    "margin": _number(margin[root, lane]),
-                }
-                for root in members.tolist()
-            ]
-            for members in of_subgame
+        subgames = [
+            {
+                "subgame": subgame,
+                "node": int(node[subgame]),
+                "value": _number(refinement.gadget_value[subgame, lane]),
+                "gap": _number(refinement.gap[subgame, lane]),
+                "margin": _smallest(columns["margin"][members, lane]),
+                "gain": _number(gain[members, lane].sum()),
+                "decision": bool(refinement.has_decision[subgame, lane]),
+            }
+            for subgame, members in enumerate(of_subgame)
         ]
-        records.append({"subgames": rows, "roots": entries})
+        entries = [_root_records(names, columns, members, lane) for members in of_subgame]
+        records.append({"subgames": subgames, "roots": entries})
     return records
 
 
@@ -94,40 +65,64 @@ def describe_spot(refinement: SpotRefinement) -> dict[str, Any]:
     spot, other = refinement.spot, 1 - refinement.player
     promised, refined = spot.pot - refinement.alternative, spot.pot - refinement.best_response
     margin, mass = refined - promised, spot.compatible[other] / spot.weight_of_pairs
-    shown = np.flatnonzero(~np.isnan(margin))
-    shown = shown[np.argsort(margin[shown], kind="stable")]
-    weights = spot.range_weights[other]
-    names = spot.hand_names
-    gain = float(np.nansum(weights * mass * margin))
-    return {
-        "subgames": [
-            {
-                "subgame": 0,
-                "node": 0,
-                "value": _number(refinement.gadget_value),
-                "gap": _number(refinement.gap),
-                "margin": _number(refinement.margin),
-                "gain": _number(gain),
-                "decision": True,
-            }
-        ],
-        "roots": [
-            [
-                {
-                    "name": names[hand],
-                    "reach": _number(weights[hand]),
-                    "response": None,
-                    "entered": _number(refinement.entered[hand]),
-                    "mass": _number(mass[hand]),
-                    "promised": _number(promised[hand]),
-                    "blueprint": None,
-                    "refined": _number(refined[hand]),
-                    "margin": _number(margin[hand]),
-                }
-                for hand in shown.tolist()
-            ]
-        ],
+    reach, unknown = spot.range_weights[other], np.full(len(margin), np.nan)
+    hands = np.flatnonzero(~np.isnan(margin))
+    hands = hands[np.argsort(margin[hands], kind="stable")]
+    numbers = {
+        "reach": reach,
+        "response": unknown,
+        "entered": refinement.entered,
+        "mass": mass,
+        "promised": promised,
+        "blueprint": unknown,
+        "refined": refined,
+        "margin": margin,
     }
+    columns = {name: values[:, None] for name, values in numbers.items()}
+    subgame = {
+        "subgame": 0,
+        "node": 0,
+        "value": _number(refinement.gadget_value),
+        "gap": _number(refinement.gap),
+        "margin": _number(refinement.margin),
+        "gain": _number(np.nansum(reach * mass * margin)),
+        "decision": True,
+    }
+    return {"subgames": [subgame], "roots": [_root_records(spot.hand_names, columns, hands, 0)]}
+
+
+def _root_columns(refinement: Refinement) -> tuple[dict[str, FloatArray], FloatArray]:
+    """Numbers of the opponent's roots, and what was gained at each, `[R, lanes]` each; see `roots`."""
+    player, blueprint = refinement.player, refinement.lanes.blueprint
+    ranges = prepare(refinement.forest, player, refinement.blueprint).ranges
+    reach, mass, before = (x[:, blueprint] for x in (ranges.opponent, ranges.mass, ranges.cbv))
+    after = _refined_values(refinement)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        promised, old, new = (
+            np.where(mass > 0, x / mass, np.nan) for x in (refinement.alternative, before, after)
+        )
+    response = best_response(refinement.policy, 1 - player).policy.reach(1 - player)
+    columns = {
+        "reach": reach,
+        "response": refinement.forest.roots[1 - player].reach(response),
+        "entered": refinement.entered,
+        "mass": mass,
+        "promised": promised,
+        "blueprint": old,
+        "refined": new,
+        "margin": new - np.where(np.isnan(promised), old, promised),
+    }
+    return columns, reach * (after - before)
+
+
+def _root_records(
+    names: Sequence[str], columns: Mapping[str, FloatArray], roots: IntArray, lane: int
+) -> list[dict[str, Any]]:
+    """Records of roots from their names and columns `[R, lanes]`."""
+    return [
+        {"name": names[root], **{key: _number(values[root, lane]) for key, values in columns.items()}}
+        for root in roots.tolist()
+    ]
 
 
 def _refined_values(refinement: Refinement) -> FloatArray:
@@ -164,6 +159,11 @@ def _root_names(refinement: Refinement) -> list[str]:
         for root, name in zip(members, short_names([whole[root] for root in members])[0], strict=True):
             names[root] = name
     return names
+
+
+def _smallest(x: FloatArray) -> float | None:
+    """The smallest number with five digits; None if all are NaN."""
+    return None if np.isnan(x).all() else _number(np.nanmin(x))
 
 
 def _number(x: Any) -> float | None:

@@ -159,16 +159,18 @@ def _slots(nodes: Nodes, player: int) -> IntArray:
     slot = np.full(cells.of.shape, -1, np.int64)
     taken = np.flatnonzero(tree.action[player] >= 0)
     taken = taken[taken > 0]
-    above = tree.parent[taken]
-    columns = {
-        (node, action): column
-        for node, actions in enumerate(cells.actions)
-        for column, action in enumerate(actions)
-    }
-    keys = zip(nodes.of[above].tolist(), tree.action[player, taken].tolist(), strict=True)
-    column = np.array([columns.get(key, -1) for key in keys], np.int64)
-    cell = cells.of[above]
-    slot[taken] = np.where((cell >= 0) & (column >= 0)[:, None], cells.first_slot[cell] + column[:, None], -1)
+    cell, action = cells.of[tree.parent[taken]], tree.action[player, taken].astype(np.int64)
+    counts = np.array([len(actions) for actions in cells.actions])
+    actions = np.array([action for actions in cells.actions for action in actions], np.int64)
+    # Pairs of a node and an action in one number, ascending.
+    size = int(max(actions.max(initial=0), action.max(initial=0))) + 1
+    pairs = np.repeat(np.arange(len(counts)), counts) * size + actions
+    node = nodes.of[tree.parent[taken]].astype(np.int64)
+    place = np.searchsorted(pairs, node * size + action)
+    is_known = np.append(pairs, -1)[place] == node * size + action
+    column = place - np.append(0, np.cumsum(counts))[node]
+    inside = (cell >= 0) & (is_known & (node >= 0))[:, None]
+    slot[taken] = np.where(inside, cells.first_slot[cell] + column[:, None], -1)
     return slot
 
 

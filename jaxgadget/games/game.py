@@ -377,6 +377,21 @@ def moves_to(parent: IntArray, action: IntArray, history: int) -> tuple[Move, ..
     return tuple(reversed(moves))
 
 
+def moves_to_each(parent: IntArray, action: IntArray, histories: IntArray) -> Iterator[tuple[Move, ...]]:
+    """The moves that lead to each of several histories, as `moves_to`; much faster for many of them."""
+    steps: list[list[Move | None]] = []
+    while (histories > 0).any():
+        first, second, outcome = action[:, histories].tolist()
+        moves = [
+            (one, two) if one >= 0 and two >= 0 else max(one, two, dealt)
+            for one, two, dealt in zip(first, second, outcome, strict=True)
+        ]
+        steps.append([move if below else None for move, below in zip(moves, histories.tolist(), strict=True)])
+        histories = np.where(histories > 0, parent[histories], 0)
+    rows = zip(*reversed(steps), strict=True) if steps else [()] * len(histories)
+    return (tuple(move for move in row if move is not None) for row in rows)
+
+
 def distinct_names(
     names: Sequence[str],
     own_actions: Callable[[int], Sequence[int]],

@@ -31,6 +31,7 @@ from jaxgadget.games.game import (
     Move,
     distinct_names,
     moves_to,
+    moves_to_each,
     next_level,
 )
 from jaxgadget.games.public_state import PublicStateGame
@@ -141,7 +142,10 @@ class HistoryTree:
     def infostate_strings(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The game's own infostate strings, in the order of `infosets`; several infosets may share one."""
         first, second = (
-            tuple(self.game.infostate_string(player, self.moves(h)) for h in infosets.history.tolist())
+            tuple(
+                self.game.infostate_string(player, moves)
+                for moves in moves_to_each(self.parent, self.action, infosets.history)
+            )
             for player, infosets in enumerate(self.infosets)
         )
         return first, second

@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from jaxgadget.games.game import CHANCE, SIMULTANEOUS, TERMINAL, Budget
+from jaxgadget.games.game import CHANCE, SIMULTANEOUS, TERMINAL, Budget, moves_to_each
 from jaxgadget.games.registry import load
 from jaxgadget.tree.history import enumerate_game
 from tests.reference.random_games import SHAPES, random_tree
@@ -87,6 +87,8 @@ def test_cumulative_fields_of_histories(tree):
     assert last == tree.sequence.tolist()
     picked = np.random.default_rng(0).integers(tree.num_histories, size=50).tolist()
     assert [tree.moves(h) for h in (0, *picked)] == [(), *(moves[h] for h in picked)]
+    several = moves_to_each(tree.parent, tree.action, np.array([0, *picked]))
+    assert list(several) == [(), *(moves[h] for h in picked)]
 
 
 def test_payoffs_are_player_0s_returns(tree):

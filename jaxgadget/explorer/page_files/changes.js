@@ -57,7 +57,7 @@ export function drawChanges(view, changes, by, sortBy, go) {
     element("th", { text: view.board === null ? "private state" : "line" }),
     .../** @type {const} */ (["amount", "weighted"]).map((name) =>
       element("th", { class: "number" }, [
-        sortButton(name === "amount" ? "change" : "× reach", by === name ? "down" : "", () => sortBy(name), {
+        sortButton(name === "amount" ? "change" : "× reach", by === name, true, () => sortBy(name), {
           title: name === "amount" ? "share of play that differs" : "the change times the probability of getting there",
         }),
       ]),

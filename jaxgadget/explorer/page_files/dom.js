@@ -82,12 +82,40 @@ export function compareCells(one, two) {
 /**
  * The head of a column, a button that sorts by it.
  * @param {string} text
- * @param {"up" | "down" | ""} order how rows are sorted by the column; empty if they are not
+ * @param {boolean} on true if rows are sorted by this column
+ * @param {boolean} down true if the largest come first
  * @param {() => void} sort
  * @param {Record<string, any>} [properties] further properties of the button
  */
-export function sortButton(text, order, sort, properties = {}) {
-  return element("button", { ...properties, class: order ? `sort on ${order}` : "sort", text, onclick: sort });
+export function sortButton(text, on, down, sort, properties = {}) {
+  return element("button", { ...properties, class: on ? `sort on ${down ? "down" : "up"}` : "sort", text, onclick: sort });
+}
+
+/**
+ * A patch of a colour.
+ * @param {string} color
+ * @param {string} [title]
+ */
+export function swatch(color, title) {
+  return element("span", { class: "swatch", title, style: { background: color } });
+}
+
+/**
+ * A bar whose length is a share.
+ * @param {number} share
+ * @param {string} [color]
+ */
+export function bar(share, color) {
+  return element("span", { class: "bar", style: { width: `${(100 * (share || 0)).toFixed(2)}%`, ...(color ? { background: color } : {}) } });
+}
+
+/**
+ * A cell of a table with a number of one policy, or of two.
+ * @param {string[]} texts
+ * @param {Record<string, any>} [properties]
+ */
+export function numberCell(texts, properties = {}) {
+  return element("td", { class: "number", ...properties }, texts.map((text, place) => element("div", { class: place ? "second" : "", text })));
 }
 
 /**

@@ -5,6 +5,8 @@ import { element, percent, valueText } from "./dom.js";
 import { heatOf } from "./grid.js";
 import { cellsOf } from "./model.js";
 
+const CELL = 54; // width of a cell of the grid in a picture, in pixels
+
 /**
  * @param {Blob} blob
  * @param {string} name
@@ -48,17 +50,20 @@ export function nodeCsv(view, infos) {
 }
 
 /**
+ * @typedef {{paper: string, ink: string, empty: string}} Theme colours of the background, of texts and of empty cells
+ */
+
+/**
  * Draws a grid or a table on a canvas.
  * @param {import("./grid.js").Drawn} drawn
  * @param {string} title
- * @param {{paper: string, ink: string, empty: string}} theme
+ * @param {Theme} theme
  * @returns {HTMLCanvasElement}
  */
 export function drawPicture(drawn, title, theme) {
-  const { view, seat, other } = drawn;
-  const grid = view.board !== null;
-  const size = 54;
-  const [width, height] = grid ? [13 * size + 40, 13 * size + 120] : [760, 120 + 30 * seat.rows.length];
+  const { seat } = drawn;
+  const isGrid = drawn.view.board !== null;
+  const [width, height] = isGrid ? [13 * CELL + 40, 13 * CELL + 120] : [760, 120 + 30 * seat.rows.length];
   const canvas = document.createElement("canvas");
   canvas.width = 2 * width;
   canvas.height = 2 * height;
@@ -80,53 +85,77 @@ export function drawPicture(drawn, title, theme) {
     context.fillText(text, left + 20, 54);
     left += 40 + context.measureText(text).width;
   });
-  /** @type {(strategy: number[], x: number, y: number, width: number, height: number) => void} */
-  const strip = (strategy, x, y, length, high) => {
-    let begin = x;
-    seat.actions.forEach((action, index) => {
-      const part = (strategy[index] || 0) * length;
-      context.fillStyle = actionColor(action);
-      context.fillRect(begin, y, part, high);
-      begin += part;
-    });
-  };
-  if (grid) {
-    const others = other === null ? null : cellsOf(other, drawn.cards);
-    cellsOf(seat, drawn.cards).forEach((cell, index) => {
-      const [x, y] = [20 + cell.column * size, 80 + cell.row * size];
-      context.fillStyle = theme.empty;
-      context.fillRect(x, y, size - 2, size - 2);
-      const has = cell.weight > 0;
-      let ink = theme.ink;
-      if (has && drawn.layer === "strategy" && seat.actions.length && !drawn.difference) {
-        const high = (size - 2) * Math.max(cell.height, 0.06);
-        strip(cell.strategy, x, y + size - 2 - high, size - 2, high);
-        ink = cell.height > 0.7 ? "#fff" : theme.ink;
-      } else if (has) {
-        const shown = heatOf(drawn, cell, others === null ? null : others[index]);
-        if (shown !== null) {
-          context.fillStyle = shown.color;
-          context.fillRect(x, y, size - 2, size - 2);
-          ink = shown.ink || theme.ink;
-          context.fillStyle = ink;
-          context.font = "11px system-ui, sans-serif";
-          context.fillText(shown.text, x + 4, y + size - 14, size - 8);
-        }
-      }
-      context.fillStyle = ink;
-      context.font = "600 12px system-ui, sans-serif";
-      context.fillText(cell.name, x + 4, y + 11);
-    });
-  } else {
-    seat.rows.forEach((row, index) => {
-      const y = 84 + 30 * index;
-      context.fillStyle = theme.ink;
-      context.fillText(row.name, 20, y + 11, 180);
-      context.fillText(`${percent(row.weight)}   EV ${valueText(row.ev, view.value_unit)}`, 210, y + 11, 160);
-      const second = other?.rows[index];
-      strip(row.strategy, 380, y, 350, second ? 10 : 22);
-      if (second) strip(second.strategy, 380, y + 12, 350, 10);
-    });
-  }
+  if (isGrid) paintGrid(context, drawn, theme);
+  else paintTable(context, drawn, theme);
   return canvas;
+}
+
+/**
+ * Shares of actions from left to right.
+ * @param {CanvasRenderingContext2D} context
+ * @param {import("./data.js").Action[]} actions
+ * @param {number[]} strategy
+ * @param {[number, number, number, number]} place left, top, width and height
+ */
+function paintStrip(context, actions, strategy, [left, top, width, height]) {
+  let begin = left;
+  actions.forEach((action, index) => {
+    const part = (strategy[index] || 0) * width;
+    context.fillStyle = actionColor(action);
+    context.fillRect(begin, top, part, height);
+    begin += part;
+  });
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {import("./grid.js").Drawn} drawn
+ * @param {Theme} theme
+ */
+function paintGrid(context, drawn, theme) {
+  const { seat, other } = drawn;
+  const size = CELL - 2;
+  const others = other === null ? null : cellsOf(other, drawn.cards);
+  cellsOf(seat, drawn.cards).forEach((cell, index) => {
+    const [x, y] = [20 + cell.column * CELL, 80 + cell.row * CELL];
+    context.fillStyle = theme.empty;
+    context.fillRect(x, y, size, size);
+    let ink = theme.ink;
+    if (cell.weight > 0 && drawn.layer === "strategy" && seat.actions.length && !drawn.difference) {
+      const height = size * Math.max(cell.height, 0.06);
+      paintStrip(context, seat.actions, cell.strategy, [x, y + size - height, size, height]);
+      if (cell.height > 0.7) ink = "#fff";
+    } else if (cell.weight > 0) {
+      const shown = heatOf(drawn, cell, others === null ? null : others[index]);
+      if (shown !== null) {
+        context.fillStyle = shown.color;
+        context.fillRect(x, y, size, size);
+        ink = shown.ink || theme.ink;
+        context.fillStyle = ink;
+        context.font = "11px system-ui, sans-serif";
+        context.fillText(shown.text, x + 4, y + CELL - 14, size - 6);
+      }
+    }
+    context.fillStyle = ink;
+    context.font = "600 12px system-ui, sans-serif";
+    context.fillText(cell.name, x + 4, y + 11);
+  });
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {import("./grid.js").Drawn} drawn
+ * @param {Theme} theme
+ */
+function paintTable(context, drawn, theme) {
+  const { view, seat, other } = drawn;
+  seat.rows.forEach((row, index) => {
+    const y = 84 + 30 * index;
+    context.fillStyle = theme.ink;
+    context.fillText(row.name, 20, y + 11, 180);
+    context.fillText(`${percent(row.weight)}   EV ${valueText(row.ev, view.value_unit)}`, 210, y + 11, 160);
+    const second = other?.rows[index];
+    paintStrip(context, seat.actions, row.strategy, [380, y, 350, second ? 10 : 22]);
+    if (second) paintStrip(context, seat.actions, second.strategy, [380, y + 12, 350, 10]);
+  });
 }

@@ -2,7 +2,7 @@
 
 import { actionColor, differenceColor, heatColor } from "./colors.js";
 import { moveTo } from "./data.js";
-import { element, handText, percent, valueText } from "./dom.js";
+import { element, handText, numberCell, percent, swatch, valueText } from "./dom.js";
 import { cellsOf, change } from "./model.js";
 
 /**
@@ -46,30 +46,40 @@ export function stripes(actions, strategy, chosen) {
 }
 
 /**
- * The text and colour of a cell or row in a layer other than the strategy.
+ * A bar with the shares of actions.
+ * @param {import("./data.js").Action[]} actions
+ * @param {number[]} strategy
+ * @param {number} [chosen] the action that is not dimmed, -1 for all
+ */
+export function strip(actions, strategy, chosen = -1) {
+  return element("span", { class: "strip", style: { background: stripes(actions, strategy, chosen) } });
+}
+
+/**
+ * The text and colour of a cell of the grid in a layer other than the strategy.
  * @param {Drawn} drawn
- * @param {{ev: number, equity: number, strategy: number[], weight: number, height?: number, reach: number}} row
- * @param {{ev: number, equity: number, strategy: number[], weight: number, height?: number, reach: number} | null} other
+ * @param {import("./model.js").Cell} cell
+ * @param {import("./model.js").Cell | null} other
  * @returns {{text: string, color: string, ink: string} | null}
  */
-export function heatOf(drawn, row, other) {
+export function heatOf(drawn, cell, other) {
   const { view, layer, difference, action } = drawn;
   const [low, high] = drawn.span;
   if (difference && other !== null) {
     if (layer === "strategy") {
-      if (action >= 0) return shaded(other.strategy[action] - row.strategy[action], 1, signedPercent);
-      return shaded(rowChange(row, other), 1, percent);
+      if (action >= 0) return shaded(other.strategy[action] - cell.strategy[action], 1, signedPercent);
+      return shaded(change(cell, other), 1, percent);
     }
-    const value = layer === "ev" ? other.ev - row.ev : layer === "equity" ? other.equity - row.equity : NaN;
+    const value = layer === "ev" ? other.ev - cell.ev : layer === "equity" ? other.equity - cell.equity : NaN;
     if (layer !== "reach") {
       const write = layer === "ev" ? (/** @type {number} */ x) => valueText(x, view.value_unit, true) : signedPercent;
       return shaded(value, Math.max(Math.abs(low), Math.abs(high)), write);
     }
-    return shaded(other.weight - row.weight, high, signedPercent);
+    return shaded(other.weight - cell.weight, high, signedPercent);
   }
-  if (layer === "ev") return heat(row.ev, low, high, (value) => valueText(value, view.value_unit));
-  if (layer === "equity") return heat(row.equity, 0, 1, percent);
-  return heat(row.weight, 0, high, percent);
+  if (layer === "ev") return heat(cell.ev, low, high, (value) => valueText(value, view.value_unit));
+  if (layer === "equity") return heat(cell.equity, 0, 1, percent);
+  return heat(cell.weight, 0, high, percent);
 }
 
 /** @param {number} share */
@@ -101,14 +111,7 @@ function shaded(value, largest, write) {
 }
 
 /**
- * @param {{strategy: number[]}} first
- * @param {{strategy: number[]}} second
- */
-function rowChange(first, second) {
-  return change(/** @type {any} */ (first), /** @type {any} */ (second));
-}
-
-/**
+ * The grid of hold'em.
  * @param {Drawn} drawn
  * @returns {HTMLElement}
  */
@@ -147,77 +150,60 @@ export function drawGrid(drawn) {
 }
 
 /**
+ * The table of private states.
  * @param {Drawn} drawn
  * @returns {HTMLElement}
  */
 export function drawTable(drawn) {
-  const { view, seat, other, layer, action, selected, select } = drawn;
-  const unit = view.value_unit;
-  const compared = other !== null;
-  const equity = seat.rows.some((row) => !Number.isNaN(row.equity));
+  const { view, seat, other, action } = drawn;
+  const acts = seat.actions.length > 0;
   const head = element("tr", {}, [
     element("th", { text: "private state", scope: "col" }),
     element("th", { text: "range", scope: "col", class: "number", title: "share of the states at this node" }),
     element("th", { text: "EV", scope: "col", class: "number", title: `in ${view.unit}` }),
-    equity && element("th", { text: "equity", scope: "col", class: "number" }),
-    seat.actions.length > 0 && element("th", { text: compared ? "strategies" : "strategy", scope: "col", class: "bar" }),
+    acts && element("th", { text: other === null ? "strategy" : "strategies", scope: "col", class: "bar" }),
     ...seat.actions.map((each, index) =>
       element("th", { text: each.name, scope: "col", class: `number${index === action ? " chosen" : ""}` }),
     ),
-    compared && seat.actions.length > 0 && element("th", { text: "change", scope: "col", class: "number" }),
+    acts && other !== null && element("th", { text: "change", scope: "col", class: "number" }),
   ]);
-  const body = seat.rows.map((row, index) => {
-    const second = other === null ? null : other.rows[index];
-    const line = element("tr", {
-      class: `state${selected === row.name ? " selected" : ""}${row.weight > 0 ? "" : " out"}`,
-      tabindex: 0,
-      "data-state": row.name,
-      title: row.infostate ?? row.name,
-      onclick: () => select(row.name),
-      onkeydown: (/** @type {KeyboardEvent} */ event) => {
-        if (event.key === " ") select(row.name);
-      },
-    });
-    line.append(
-      element("th", { scope: "row", text: row.name }),
-      ...[
-        (/** @type {import("./model.js").Row} */ each) => percent(each.weight),
-        (/** @type {import("./model.js").Row} */ each) => valueText(each.ev, unit),
-        equity && ((/** @type {import("./model.js").Row} */ each) => percent(each.equity)),
-      ].filter((write) => write !== false).map((write) =>
-        element("td", { class: "number" }, [
-          element("div", { text: write(row) }),
-          second !== null && element("div", { class: "second", text: write(second) }),
-        ])),
-    );
-    if (seat.actions.length) {
-      const bars = [row, ...(second === null ? [] : [second])].map((each) => {
-        const bar = element("span", { class: "strip" });
-        bar.style.background = stripes(seat.actions, each.strategy, action);
-        return bar;
-      });
-      line.append(element("td", { class: "bar" }, bars));
-    }
-    seat.actions.forEach((_, chosen) => {
-      const cell = element("td", { class: "number", "data-action": chosen });
-      const texts = [row, ...(second === null ? [] : [second])].map((each) => {
-        if (layer === "ev") return valueText(each.actionEv[chosen], unit);
-        if (layer === "reach") return percent(each.strategy[chosen] * each.weight);
-        return percent(each.strategy[chosen]);
-      });
-      texts.forEach((text, place) => cell.append(element("div", { class: place ? "second" : "", text })));
-      line.append(cell);
-    });
-    if (second !== null && seat.actions.length) {
-      const amount = change(row, second);
-      const cell = element("td", { class: "number", text: percent(amount) });
-      cell.style.background = `color-mix(in srgb, var(--mark) ${(70 * amount).toFixed(1)}%, transparent)`;
-      line.append(cell);
-    }
-    return line;
-  });
+  const body = seat.rows.map((row) => stateRow(drawn, [row, ...(other === null ? [] : [other.rows[row.index]])]));
   return element("div", { class: "scroll" }, [
     element("table", { class: "states" }, [element("thead", {}, [head]), element("tbody", {}, body)]),
+  ]);
+}
+
+/**
+ * The row of a private state.
+ * @param {Drawn} drawn
+ * @param {import("./model.js").Row[]} both its numbers, by one policy or two
+ */
+function stateRow(drawn, both) {
+  const { seat, layer, action, selected, select } = drawn;
+  const unit = drawn.view.value_unit;
+  const [row, second] = both;
+  const amount = second === undefined ? 0 : change(row, second);
+  const numbers = seat.actions.map((_, index) => numberCell(both.map((each) => {
+    if (layer === "ev") return valueText(each.actionEv[index], unit);
+    return percent(layer === "reach" ? each.strategy[index] * each.weight : each.strategy[index]);
+  }), { "data-action": index }));
+  const changed = { background: `color-mix(in srgb, var(--mark) ${(70 * amount).toFixed(1)}%, transparent)` };
+  return element("tr", {
+    class: `state${selected === row.name ? " selected" : ""}${row.weight > 0 ? "" : " out"}`,
+    tabindex: 0,
+    "data-state": row.name,
+    title: row.infostate ?? row.name,
+    onclick: () => select(row.name),
+    onkeydown: (/** @type {KeyboardEvent} */ event) => {
+      if (event.key === " ") select(row.name);
+    },
+  }, [
+    element("th", { scope: "row", text: row.name }),
+    numberCell(both.map((each) => percent(each.weight))),
+    numberCell(both.map((each) => valueText(each.ev, unit))),
+    numbers.length > 0 && element("td", { class: "bar" }, both.map((each) => strip(seat.actions, each.strategy, action))),
+    ...numbers,
+    numbers.length > 0 && second !== undefined && element("td", { class: "number", text: percent(amount), style: changed }),
   ]);
 }
 
@@ -232,25 +218,17 @@ export function drawTable(drawn) {
 export function drawOutcomes(view, nodes, policies, go) {
   const rows = nodes.map((node, index) => {
     const infos = policies.map((each) => each.infos[index]);
-    const numbers = (/** @type {string[]} */ texts) =>
-      element("td", { class: "number" }, texts.map((text, place) => element("div", { class: place ? "second" : "", text })));
     const seats = infos.map((info) => info.seats.find((each) => each?.actions.length) ?? null);
-    const strips = seats.map((seat) => {
-      const strip = element("span", { class: "strip" });
-      if (seat) strip.style.background = stripes(seat.actions, seat.frequency, -1);
-      return strip;
-    });
+    const strips = seats.map((seat) => strip(seat?.actions ?? [], seat?.frequency ?? []));
     const picks = (seats[0]?.actions ?? []).map((action, place) => {
-      const swatch = element("span", { class: "swatch" });
-      swatch.style.background = actionColor(action);
       const text = seats.map((seat) => percent(seat?.frequency[place] ?? NaN)).join(" → ");
-      return element("span", { class: "pick", title: action.name }, [swatch, element("span", { text })]);
+      return element("span", { class: "pick", title: action.name }, [swatch(actionColor(action)), element("span", { text })]);
     });
     const name = moveTo(view, node);
     return element("tr", { class: "state", tabindex: 0, "data-outcome": node, onclick: () => go(node) }, [
       element("th", { scope: "row" }, view.board === null ? [element("span", { text: name })] : handText(name)),
-      numbers(policies.map((each) => percent(each.to[index] ?? NaN))),
-      ...[0, 1].map((player) => numbers(infos.map((info) => valueText(info.seats[player]?.meanEv ?? NaN, view.value_unit)))),
+      numberCell(policies.map((each) => percent(each.to[index] ?? NaN))),
+      ...[0, 1].map((player) => numberCell(infos.map((info) => valueText(info.seats[player]?.meanEv ?? NaN, view.value_unit)))),
       element("td", { class: "bar follows" }, [...strips, element("div", { class: "picks" }, picks)]),
     ]);
   });

@@ -2,14 +2,13 @@
 
 import { actionColor } from "./colors.js";
 import { moveTo, pathTo } from "./data.js";
-import { element, percent } from "./dom.js";
+import { bar, element, percent } from "./dom.js";
 
 const MANY_MOVES = 12; // moves from which a node shows them as chips without bars
 
 /**
  * @typedef {import("./data.js").View} View
  * @typedef {import("./model.js").Info} Info
- * @typedef {import("./model.js").Seat} Seat
  */
 
 /**
@@ -67,14 +66,11 @@ export function drawPath(view, children, path, others, marked, go) {
       const share = info.to[place] ?? NaN;
       const second = others === null ? NaN : (others[index]?.to[place] ?? NaN);
       const action = actionTo(info, child);
-      const bar = element("span", { class: "bar" });
-      bar.style.width = `${(100 * (Number.isNaN(share) ? 0 : share)).toFixed(2)}%`;
-      bar.style.background = action === null ? "var(--accent)" : actionColor(action);
       const inner = [
         element("span", { class: "move", text: moveTo(view, child) }),
         element("span", { class: "share", text: percent(share) }),
         !Number.isNaN(second) && element("span", { class: "share second", text: percent(second) }),
-        !many && bar,
+        !many && bar(share, action === null ? "var(--accent)" : actionColor(action)),
       ];
       const classes = ["child", child === taken && "taken", node === last && child === marked && "marked"];
       return element(

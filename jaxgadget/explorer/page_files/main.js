@@ -3,7 +3,7 @@
 import { childrenOf, findLine, lineOf, moveTo, pathTo, readHeader } from "./data.js";
 import { drawChanges, findChanges } from "./changes.js";
 import { actionColor } from "./colors.js";
-import { element, handText, percent } from "./dom.js";
+import { element, handText, percent, swatch } from "./dom.js";
 import { download, drawPicture, nodeCsv } from "./export.js";
 import { drawGrid, drawOutcomes, drawTable, spanOf } from "./grid.js";
 import { drawCrumbs, drawPath } from "./line.js";
@@ -346,11 +346,9 @@ function drawSwitches(info, drawn) {
  */
 function drawLegend(seat) {
   return element("div", { class: "legend" }, seat.actions.map((action, index) => {
-    const swatch = element("span", { class: "swatch" });
-    swatch.style.background = actionColor(action);
     const text = `${action.name} ${percent(seat.frequency[index] ?? NaN)}`;
     const chosen = state.action === index;
-    return element("button", { class: chosen ? "on" : "", title: "who plays it", "data-legend": index, onclick: () => set({ action: chosen ? -1 : index, tab: "hand" }) }, [swatch, element("span", { text })]);
+    return element("button", { class: chosen ? "on" : "", title: "who plays it", "data-legend": index, onclick: () => set({ action: chosen ? -1 : index, tab: "hand" }) }, [swatch(actionColor(action)), element("span", { text })]);
   }));
 }
 

@@ -70,8 +70,8 @@ async function reachOfEnd(view, lane, node) {
 
 /**
  * Half of the sum of absolute differences of probabilities: the share of play that differs.
- * @param {Row} first
- * @param {Row} second
+ * @param {{strategy: number[]}} first
+ * @param {{strategy: number[]}} second
  */
 export function change(first, second) {
   let sum = 0;

@@ -1,8 +1,8 @@
 // The numbers at the right of the page: those of the node, of what is selected, and who plays an action.
 
 import { actionColor } from "./colors.js";
-import { element, handText, percent, sortButton, valueText } from "./dom.js";
-import { stripes } from "./grid.js";
+import { bar, element, handText, percent, sortButton, swatch, valueText } from "./dom.js";
+import { strip } from "./grid.js";
 import { cellsOf, change } from "./model.js";
 
 const MANY_STATES = 12; // private states that the range of a player lists
@@ -64,16 +64,10 @@ export function facts(rows, heads) {
  */
 function actionRows(view, actions, shares, values) {
   const lines = actions.map((action, index) => {
-    const swatch = element("span", { class: "swatch" });
-    swatch.style.background = actionColor(action);
-    const bars = shares.map((each) => {
-      const bar = element("span", { class: "bar" });
-      bar.style.width = `${(100 * (each[index] || 0)).toFixed(2)}%`;
-      bar.style.background = actionColor(action);
-      return element("span", { class: "track" }, [bar]);
-    });
+    const color = actionColor(action);
+    const bars = shares.map((each) => element("span", { class: "track" }, [bar(each[index], color)]));
     return element("tr", {}, [
-      element("th", { scope: "row" }, [swatch, element("span", { text: action.name })]),
+      element("th", { scope: "row" }, [swatch(color), element("span", { text: action.name })]),
       element("td", { class: "tracks" }, bars),
       ...shares.map((each) => element("td", { class: "number share", text: percent(each[index] ?? NaN) })),
       ...(values ?? []).map((each) => element("td", { class: "number value", text: valueText(each[index], view.value_unit), title: "EV of the action" })),
@@ -138,16 +132,10 @@ function drawCell(view, seat, other, selected, cards, heads) {
   const hands = cell.rows.map((row) => {
     const both = [row, ...(other === null ? [] : [other.rows[row.index]])];
     const value = (/** @type {(each: import("./model.js").Row) => string} */ text) => both.map(text).join(" → ");
-    const strips = both.map((each) => {
-      const strip = element("span", { class: "strip" });
-      strip.style.background = stripes(seat.actions, each.strategy, -1);
-      return strip;
-    });
+    const strips = both.map((each) => strip(seat.actions, each.strategy));
     const shares = seat.actions.map((action, index) => {
-      const swatch = element("span", { class: "swatch", title: action.name });
-      swatch.style.background = actionColor(action);
       const text = value((each) => percent(each.strategy[index]));
-      return element("span", { class: "pick", title: action.name }, [swatch, element("span", { "data-action": index, text })]);
+      return element("span", { class: "pick", title: action.name }, [swatch(actionColor(action), action.name), element("span", { "data-action": index, text })]);
     });
     return element("div", { class: "hand", "data-hand": row.name }, [
       element("div", { class: "top" }, [
@@ -186,7 +174,6 @@ function rowFacts(view, both, heads) {
     ["of the states here", both.map((each) => percent(each.weight))],
     ["EV", both.map((each) => valueText(each.ev, view.value_unit))],
   ];
-  if (!Number.isNaN(both[0].equity)) rows.push(["equity", both.map((each) => percent(each.equity))]);
   if (both.length > 1) rows.push(["change", ["", percent(change(both[0], both[1]))]]);
   return facts(rows, heads);
 }
@@ -211,7 +198,7 @@ export function drawTakers(view, seat, action, order, sortBy) {
   takers.sort((one, two) => (order.down ? -1 : 1) * (one[key] - two[key] || 0));
   const head = element("tr", {}, [
     element("th", { text: view.board === null ? "private state" : "hand" }),
-    ...columns.map((name) => element("th", { class: "number" }, [sortButton(name, name !== key ? "" : order.down ? "down" : "up", () => sortBy(name), { "data-takers": name })])),
+    ...columns.map((name) => element("th", { class: "number" }, [sortButton(name, name === key, order.down, () => sortBy(name), { "data-takers": name })])),
   ]);
   const rows = takers.map(({ row, ...numbers }) =>
     element("tr", { "data-taker": row.name }, [
@@ -246,11 +233,9 @@ export function drawRange(view, seat, cards, show) {
   }
   const largest = Math.max(...seat.rows.map((row) => row.weight), 1e-300);
   const rows = seat.rows.slice().sort((one, two) => two.weight - one.weight).slice(0, MANY_STATES).map((row) => {
-    const bar = element("span", { class: "bar" });
-    bar.style.width = `${((100 * row.weight) / largest).toFixed(1)}%`;
     return element("tr", {}, [
       element("th", { scope: "row", text: row.name }),
-      element("td", { class: "tracks" }, [element("span", { class: "track" }, [bar])]),
+      element("td", { class: "tracks" }, [element("span", { class: "track" }, [bar(row.weight / largest)])]),
       element("td", { class: "number", text: percent(row.weight) }),
     ]);
   });

@@ -134,7 +134,7 @@ function drawRows(table, columns, rows, filter, choose, draw) {
     draw();
   };
   const head = element("tr", {}, columns.map((column) => element("th", { class: isNumeric(table, column) ? "number" : "" }, [
-    sortButton(words(table.columns[column]), column !== filter.column ? "" : filter.down ? "down" : "up", () => sortBy(column), { "data-sort": table.columns[column] }),
+    sortButton(words(table.columns[column]), column === filter.column, filter.down, () => sortBy(column), { "data-sort": table.columns[column] }),
   ])));
   const body = shown.map((row) => element("tr", { class: `go${row === filter.chosen ? " selected" : ""}`, tabindex: 0, "data-row": row, onclick: () => choose(row) }, columns.map((column) => {
     const value = table.rows[row][column];

@@ -31,7 +31,7 @@ export function drawResults(view, lane, order, sortBy, go) {
   if (order.column >= 0) rows.sort((one, two) => (order.down ? -1 : 1) * compareCells(one.row[order.column], two.row[order.column]));
   const head = element("tr", {}, varying.map(({ name, column }) =>
     element("th", { class: isNumeric(table, column) ? "number" : "" }, [
-      sortButton(words(name), order.column !== column ? "" : order.down ? "down" : "up", () => sortBy(column)),
+      sortButton(words(name), order.column === column, order.down, () => sortBy(column)),
     ]),
   ));
   const body = rows.map((each) =>

@@ -1,7 +1,7 @@
 // A scatter of refined against blueprint exploitability.
 
 import { otherColor } from "./colors.js";
-import { element, shortText, words } from "./dom.js";
+import { element, shortText, swatch, words } from "./dom.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const AXES = ["blueprint_exploitability", "refined_exploitability"];
@@ -82,9 +82,7 @@ export function drawScatter(table, rows, chosen, choose, size) {
     inner.push(dot);
   }
   const legend = element("div", { class: "legend" }, kinds.map((kind, index) => {
-    const swatch = element("span", { class: "swatch" });
-    swatch.style.background = otherColor(index);
-    return element("span", {}, [swatch, element("span", { text: kind })]);
+    return element("span", {}, [swatch(otherColor(index)), element("span", { text: kind })]);
   }));
   return element("div", {}, [svg("svg", { class: "scatter", viewBox: `0 0 ${size} ${size}`, role: "img" }, inner), hover, legend]);
 }

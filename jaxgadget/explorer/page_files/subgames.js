@@ -35,7 +35,7 @@ export async function drawSubgames(view, refined, lane, shown, order, sortBy, go
   ]);
   const head = element("tr", {}, columns.map(([name, text]) =>
     element("th", { class: "number", title: text }, [
-      sortButton(name === "subgame" ? "#" : name, order.column !== name ? "" : order.down ? "down" : "up", () => sortBy(name)),
+      sortButton(name === "subgame" ? "#" : name, order.column === name, order.down, () => sortBy(name)),
     ]),
   ));
   const body = rows.map((row) => {
