@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import jaxgadget as jg
+from jaxgadget.games.game import ACTOR_BIT
 from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.locks import Lock, find_locked, read_locks
 from jaxgadget.holdem.solution import SpotSolution
@@ -81,14 +82,13 @@ def rows_of(solution: SpotSolution, root: efg.Node) -> dict[Any, Any]:
     }
 
 
-def check(spot: Spot, locks: list[Lock], **settings: Any) -> SpotSolution:
+def check(spot: Spot, locks: list[Lock], iterations: int = 3000, small: float = 1e-4) -> SpotSolution:
     """The locked value is the linear program's, and both gaps are those of explicit best responses."""
     fixed = fixed_by(spot, locks)
     game, free = explicit_game(spot, fixed), explicit_game(spot, lambda *_: None)
     value = lp.solve(game, 0).value
-    for iterations, small in ((2, 1.0), (3000, 1e-4)):
-        solver = jg.Solver(iterations=iterations, dtype="float64", **settings)
-        (solution,) = solve_spots([spot], locks=locks, solver=solver)
+    for count, most in ((2, 1.0), (iterations, small)):
+        (solution,) = solve_spots([spot], locks=locks, solver=jg.Solver(iterations=count, dtype="float64"))
         for player, line, hand in ((player, line, hand) for player, hand, line in _locked(spot, fixed)):
             expected = fixed(player, line, hand)
             found = {action: float(p[hand]) for action, p in solution.strategy(line).items()}
@@ -96,7 +96,7 @@ def check(spot: Spot, locks: list[Lock], **settings: Any) -> SpotSolution:
         assert solution.gap == pytest.approx(efg.nash_conv(game, rows_of(solution, game)), abs=1e-9)
         assert solution.unlocked_gap == pytest.approx(efg.nash_conv(free, rows_of(solution, free)), abs=1e-9)
         assert abs(solution.ev[0] - spot.pot / 2 - value) <= solution.gap + 1e-9
-        assert solution.gap < small * spot.pot
+        assert solution.gap < most * spot.pot
     return solution
 
 
@@ -116,6 +116,22 @@ def _locked(spot: Spot, fixed: Any) -> list[tuple[int, int, str]]:
 def test_a_locked_river_has_the_value_of_a_linear_program(name: str):
     solution = check(RIVER, LOCKS[name])
     assert solution.unlocked_gap > solution.gap + 0.1, "a lock that costs nothing tests little"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_locks_have_the_value_of_a_linear_program(seed: int):
+    """Any hands at any nodes, of both players, some of them never reached."""
+    rng, locks, betting = np.random.default_rng(seed), list[Lock](), RIVER.betting
+    for node in np.flatnonzero(np.isin(betting.tree.actor, ACTOR_BIT)).tolist():
+        line, actions = betting.line(node), [betting.action_name(child) for child in betting.children(node)]
+        for hand in np.flatnonzero(RIVER.range_weights[betting.actor(line)]).tolist():
+            if rng.random() < 0.4:
+                row = rng.dirichlet(np.full(len(actions), 0.5)).round(3)
+                row[0] += 1 - row.sum()
+                strategy = dict(zip(actions, np.maximum(row, 0).tolist(), strict=True))
+                locks.append(Lock(line=line, strategy=strategy, hands=RIVER.hand_names[hand]))
+    assert len(locks) > 5
+    check(RIVER, locks)
 
 
 def test_a_lock_without_a_card_is_for_every_river():

@@ -139,6 +139,18 @@ def test_a_checkpoint_stores_states(tmp_path: pathlib.Path, monkeypatch: pytest.
         np.testing.assert_array_equal(one, other)
 
 
+def test_resumed_solves_are_found_in_a_checkpoint(
+    solved: SpotSolution, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    solver = jg.Solver(iterations=45, checkpoint=tmp_path)
+    (resumed,) = resume_spots(solved, solver=solver)
+    (straight,) = solve_spots([BLUFFS], iterations=45)
+    same_numbers(resumed, straight)
+    monkeypatch.delattr("jaxgadget.core.driver.run")
+    (again,) = resume_spots(solved, solver=solver)
+    same_numbers(again, straight)
+
+
 def test_a_betting_tree_that_differs_is_refused(solved: SpotSolution, tmp_path: pathlib.Path):
     """As after a release that builds trees in another way."""
     record, arrays = solved._pack()  # pyright: ignore[reportPrivateUsage]
