@@ -598,6 +598,8 @@ def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, 
         refuse_unused(context, "with --open, whose spots are solved", *_SPOT, *_UNOPENED)
         if not (is_given(context, "iterations") or is_given(context, "target_gap")):
             refuse_unused(context, "with --open, without --iterations or --target-gap", *_GOING_ON)
+    if files.lock is not None:
+        refuse_unused(context, "with --lock", "suit_isomorphism")
     if output.save is not None:
         refuse_unused(context, "with --save, as it keeps only numbers", "results")
         if output.save.suffix != ".npz":

@@ -128,7 +128,12 @@ class SpotSolution(Explorable):
         return max(self.spot.pot - sum(self.ev), 0.0) if self.spot.rake else 0.0
 
     def describe_quality(self) -> str:
-        """Exploitability in chips; with rake, both players' gains from a best response."""
+        """Exploitability in chips, also without locks if there are any; with rake, both players' gains."""
+        if self.locks and not self.spot.rake:
+            return (
+                f"exploitability {self.exploitability:.3g} chips with {len(self.locks)} lock(s), "
+                f"{self.unlocked_exploitability:.3g} without"
+            )
         if not self.spot.rake:
             return f"exploitability {self.exploitability:.3g} chips"
         return f"gains from best responses {self.gains[0]:.3g}, {self.gains[1]:.3g} chips (with rake)"

@@ -401,6 +401,10 @@ def test_no_solution_outlives_its_row(tmp_path: pathlib.Path, monkeypatch: pytes
         ((*BLUFFS, *MENUS, "--csv", "x.csv"), "--csv has no effect without --report"),
         ((*BLUFFS, *MENUS, "--report", "--hands", 3), "--hands has no effect with --report"),
         ((*BLUFFS, *MENUS, "--report", "--line", "check, check"), "no player acts there"),
+        (
+            (*BLUFFS, *MENUS, "--lock", "x.json", "--suit-isomorphism"),
+            "--suit-isomorphism has no effect with --lock",
+        ),
         ((*BLUFFS, *MENUS, "--lock", "x.json"), "file of locks 'x.json' cannot be read"),
         (
             (*BLUFFS, *MENUS, "--lock", "x.json", "--gadget", "resolving"),

@@ -116,6 +116,7 @@ def _locked(spot: Spot, fixed: Any) -> list[tuple[int, int, str]]:
 def test_a_locked_river_has_the_value_of_a_linear_program(name: str):
     solution = check(RIVER, LOCKS[name])
     assert solution.unlocked_gap > solution.gap + 0.1, "a lock that costs nothing tests little"
+    assert f"{len(LOCKS[name])} lock(s), {solution.unlocked_exploitability:.3g} without" in repr(solution)
 
 
 @pytest.mark.parametrize("seed", range(3))
