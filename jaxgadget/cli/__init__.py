@@ -16,7 +16,6 @@ from typing import Annotated, Any
 
 import typer
 
-import jaxgadget
 from jaxgadget.cli import (
     bench,
     critic,
@@ -92,7 +91,9 @@ def _options(
     ] = False,
 ) -> None:
     if show_version:
-        typer.echo(f"jaxgadget {jaxgadget.__version__}")
+        from importlib.metadata import version  # 25 ms, which every command would take
+
+        typer.echo(f"jaxgadget {version('jaxgadget')}")
         os.environ.setdefault(PREALLOCATE, "false")  # another process may use the GPU
         with clear_errors():
             start_jax()
