@@ -226,10 +226,24 @@ async function draw() {
   await drawRight(info, other, turn);
   if (active) document.getElementById(active)?.focus();
   if (turn !== drawing) return;
-  // Not scrollIntoView, which would scroll the window around a frame, too.
-  const [left, here] = [part("left"), /** @type {HTMLElement | null} */ (part("left").querySelector(".block.here"))];
-  if (here) left.scrollTop = Math.max(0, here.offsetTop - left.offsetTop + here.offsetHeight + 12 - left.clientHeight);
+  reveal(part("left"), ".block.here", 0);
   document.documentElement.dataset.ready = "1";
+}
+
+/**
+ * Scrolls a panel to its first element of a kind. Unlike scrollIntoView it leaves the window around a frame alone.
+ * @param {HTMLElement} panel
+ * @param {string} selector
+ * @param {number} head height of what covers the top of the panel
+ */
+function reveal(panel, selector, head) {
+  const shown = panel.querySelector(selector);
+  if (shown === null) return;
+  const [frame, box] = [panel.getBoundingClientRect(), shown.getBoundingClientRect()];
+  const above = box.top - frame.top - head;
+  const below = box.bottom + 12 - frame.bottom;
+  if (above < 0) panel.scrollTop += above;
+  else if (below > 0) panel.scrollTop += Math.min(below, above);
 }
 
 /** @param {import("./model.js").Info} info */
@@ -285,11 +299,20 @@ async function drawMiddle(info, other, turn) {
   } else if (other !== null && drawn.other !== null && !state.difference) {
     const second = { ...drawnOf(other, null, drawn.other), span: drawn.span };
     parts.push(element("div", { class: "pair" }, [
-      element("figure", {}, [element("figcaption", { text: laneText(state.lane) }), drawGrid({ ...drawn, other: null })]),
-      element("figure", {}, [element("figcaption", { text: laneText(state.other) }), drawGrid(second)]),
+      figure(state.lane, { ...drawn, other: null }),
+      figure(state.other, second),
     ]));
   } else parts.push(drawGrid(drawn));
   part("middle").replaceChildren(...parts);
+}
+
+/**
+ * The grid of a policy, with its name above it.
+ * @param {number} lane
+ * @param {import("./grid.js").Drawn} drawn
+ */
+function figure(lane, drawn) {
+  return element("figure", {}, [element("figcaption", { text: laneText(lane), title: laneText(lane) }), drawGrid(drawn)]);
 }
 
 /**
@@ -381,7 +404,9 @@ async function drawRight(info, other, turn) {
     const list = await changesOf((done) => { note.textContent = `Comparing… ${percent(done)}`; });
     if (turn === drawing) show(list);
   } else show(...numbersOf(info, other));
-  if (turn === drawing) right.scrollTop = top; // a click in a list leaves it where it is
+  if (turn !== drawing) return;
+  right.scrollTop = top; // a click in a list leaves it where it is
+  reveal(right, ".subgames .selected tr", head.offsetHeight);
 }
 
 /** The policy whose results and subgames are shown. */
