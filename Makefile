@@ -14,7 +14,7 @@ TSC := $(VENV)/tsc
 PICTURE := build/leduc_refine.png
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check near test test-slow lint style types format docs clean distclean
+.PHONY: help demo check near test test-slow test-longest lint style types format docs clean distclean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,8 +35,11 @@ test: $(STAMP)  ## run the tests, in minutes (PYTEST_ARGS="..." passes options o
 	$(PY) -m pytest -n $(JOBS) --dist worksteal --ignore tests/slow -m "not slow" $(PYTEST_ARGS)
 
 test-slow: $(STAMP) $(GPU_CHECK) $(TSC)  ## run what takes long: slow tests, experiments, notebooks, documented programs, random games, kill -9
-	$(PY) -m pytest -n $(JOBS) --dist worksteal -m slow $(PYTEST_ARGS) --ignore tests/slow/gpu tests
+	$(PY) -m pytest -n $(JOBS) --dist worksteal -m "slow and not longest" $(PYTEST_ARGS) --ignore tests/slow/gpu tests
 	PYTHONPATH=$(GPU_CHECK) $(PY) -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS) tests/slow/gpu
+
+test-longest: $(STAMP)  ## run the slow tests that test-slow omits: whole experiments and stored tables
+	$(PY) -m pytest -n $(JOBS) --dist worksteal -m longest $(PYTEST_ARGS) tests/slow
 
 lint: style types  ## check format, lint and types
 

@@ -23,6 +23,7 @@ def test_commands_accept_the_form(command: tuple[object, ...]) -> None:
     assert by_hands.pop("form") == "hands" and by_hands["rows"]
 
 
+@pytest.mark.slow
 def test_a_sweep_by_hands(tmp_path: pathlib.Path) -> None:
     asked = ("--game", "kuhn_poker", "--blueprint", "uniform", "--gadget", "unsafe", "--iterations", 3)
     result = run("sweep", tmp_path / "s", *asked, "--form", "hands", "--json", "-")

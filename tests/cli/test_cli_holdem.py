@@ -37,6 +37,7 @@ MENUS = ("--bets", "a", "--ip-bets", "", "--raises", "")
 ROW: dict[str, Any] = {"board": "2s3h4d6c7c", "oop": "AsAh,QsQh", "ip": "KsKh", "pot": 20, "stack": 10}
 
 
+@pytest.mark.slow
 def test_a_row_is_the_library_s_and_a_picture_is_drawn(tmp_path: pathlib.Path):
     picture = tmp_path / "grid.png"
     result = run(*BLUFFS, *MENUS, "--iterations", 50, "--json", "-", "--plot", picture, "--line", "all-in 10")
@@ -203,6 +204,7 @@ def test_rake_is_reported_with_both_gains(tmp_path: pathlib.Path):
     assert "gain oop" in text and "exploitability" in text and "not zero-sum" in text
 
 
+@pytest.mark.slow
 def test_spots_are_re_solved(tmp_path: pathlib.Path):
     """Rows are the blueprint's, refinements are the library's, and a file of results is resumed."""
     spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
@@ -281,6 +283,7 @@ def test_solved_spots_are_not_solved_again(tmp_path: pathlib.Path, monkeypatch: 
     assert numbers == [1]
 
 
+@pytest.mark.slow
 def test_an_interrupt_reports_saved_work(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     """The same command resumes; the message names no file before anything is stored."""
     spots, results, folder = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl", tmp_path / "kept"
@@ -312,6 +315,7 @@ def test_an_interrupt_reports_saved_work(tmp_path: pathlib.Path, monkeypatch: py
     assert len(begun) == 1 and len(results.read_text().splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_no_solution_outlives_its_row(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     """Solutions (100 MB for a turn) are freed with their row, or with gadgets at the end of their slice."""
     spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"

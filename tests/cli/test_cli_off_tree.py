@@ -38,6 +38,7 @@ def test_a_game_without_some_actions_is_named_as_such() -> None:
     )
 
 
+@pytest.mark.slow
 def test_strategies_are_saved_for_the_whole_game(tmp_path: pathlib.Path) -> None:
     """Rows of all methods, found by names of moves; another command reads the file as blueprints."""
     file = tmp_path / "answers.npz"

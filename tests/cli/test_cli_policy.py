@@ -42,6 +42,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, dic
     return folder / "policy", record(run(*arguments, "--out", folder / "policy", "--json", "-"))
 
 
+@pytest.mark.slow
 def test_train_policy(trained: tuple[pathlib.Path, dict[str, Any]]) -> None:
     out, found = trained
     expected = ["game", "method", "steps", "seconds", "examples_per_second", "loss", "nash_conv"]
@@ -86,9 +87,9 @@ def test_distil(tmp_path: pathlib.Path) -> None:
     assert "training by distil" in shown and "--blueprint file:" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("method", "setting", "value"),
-    [pytest.param("ppo", "final_entropy", 0.25, marks=pytest.mark.slow), ("rnad", "target_rate", 0.5)],
+    ("method", "setting", "value"), [("ppo", "final_entropy", 0.25), ("rnad", "target_rate", 0.5)]
 )
 def test_methods_that_sample(method: str, setting: str, value: float, tmp_path: pathlib.Path) -> None:
     arguments = ("--method", method, f"--{setting.replace('_', '-')}", value, "--batch-size", 8)

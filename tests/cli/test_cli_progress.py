@@ -10,6 +10,7 @@ from jaxgadget.cli import app
 from jaxgadget.util import progress
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "labels"),
     [

@@ -119,6 +119,7 @@ def test_match_without_search(tmp_path: pathlib.Path) -> None:
     assert by_pair["blueprint", "uniform"] == by_pair["blueprint", "openspiel:uniform_random"] != 0
 
 
+@pytest.mark.slow
 def test_train_value(trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path]) -> None:
     out, found, picture = trained
     assert (

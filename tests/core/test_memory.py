@@ -73,6 +73,7 @@ DICE = ("liars_dice(numdice=1,dice_sides=4)", "depth:1")
 GOOFSPIEL = ("goofspiel(num_cards=4,imp_info=True,points_order=descending)", "depth:1")
 
 
+@pytest.mark.slow
 def test_the_planned_bytes_are_those_of_the_compiled_loop() -> None:
     check_planned_bytes(LEDUC, [Resolving()], 0, 64, "float32")  # other games: tests/slow
 

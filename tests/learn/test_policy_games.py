@@ -27,9 +27,8 @@ def train(method: PolicyMethod, folder: pathlib.Path | None = None, **settings: 
     return train_policy(KuhnPoker(), method, config=config, folder=folder, progress=False)
 
 
-@pytest.mark.parametrize(
-    "method", [METHODS[0], pytest.param(METHODS[1], marks=pytest.mark.slow)], ids=lambda method: method.name
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS[:2], ids=lambda method: method.name)
 def test_a_killed_training_resumes_bit_for_bit(method: PolicyMethod, tmp_path: pathlib.Path):
     """Between two minibatches of an epoch, and between two changes of the regularisation policy."""
     pytest.importorskip("orbax.checkpoint")

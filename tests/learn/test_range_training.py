@@ -109,6 +109,7 @@ def assert_same(found: RangeTraining, expected: RangeTraining) -> None:
 # --- errors -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_samples_and_gaps_are_those_of_the_solves(kept: pathlib.Path) -> None:
     found = train(kept)
     # 16 pairs were drawn; a round has 4 blueprints, each searched by either player.

@@ -269,6 +269,7 @@ def anchored() -> Anchored:
     return Anchored(plain.points, plain.targets, plain.scale, plain.num_train)
 
 
+@pytest.mark.slow
 def test_the_state_of_a_lesson_is_updated_before_every_loss():
     """The same steps by hand, one after the other, with the optimiser's update."""
     lesson = anchored()

@@ -59,6 +59,7 @@ def stacked(tree: jg.HistoryTree) -> tuple[int, int]:
     return first, second
 
 
+@pytest.mark.slow
 def test_levels_together_are_as_one_by_one() -> None:
     check_levels(1, 9, 2, 0.1)  # random ones: tests/slow
 

@@ -108,6 +108,7 @@ def check_definition(tree: HistoryTree, player: int, knowledge: Knowledge, depth
         )
 
 
+@pytest.mark.slow
 def test_five_iterations_equal_those_of_one_search_at_a_time() -> None:
     depth, follow = (1, "believed")
     check_definition(deals.rounds(0), 0, Knowledge(follow=follow), depth)  # other cases: tests/slow
@@ -187,6 +188,7 @@ def test_a_game_of_one_level_is_re_solved_at_once(player: int) -> None:
     np.testing.assert_allclose(found.nested_exploitability, expected.refined_exploitability, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_it_is_evaluated_exactly_and_nothing_is_promised() -> None:
     tree = deals.rounds(0)
     for knowledge in (BELIEVED, ASSEMBLED):

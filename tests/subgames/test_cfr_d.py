@@ -181,6 +181,7 @@ p "" 1 1 "A" { "heads" "tails" } 0
 """
 
 
+@pytest.mark.slow
 def test_payoffs_far_from_zero(tmp_path: pathlib.Path) -> None:
     """Matching pennies worth 1 or a half plus a constant 10: both match a third of the time, for 10 1/3."""
     file = tmp_path / "pennies.efg"
@@ -197,6 +198,7 @@ def test_payoffs_far_from_zero(tmp_path: pathlib.Path) -> None:
 # Errors
 
 
+@pytest.mark.slow
 def test_many_numbers_of_subgame_iterations_are_lanes_of_one_chunk() -> None:
     """Sums of root values are stored for all lanes together, whatever the number of cores."""
     tree = jaxgadget.enumerate_game(jaxgadget.load("kuhn_poker"))

@@ -116,6 +116,7 @@ class OfItsCut(ResolvedValues):
     cut = "depth:1"
 
 
+@pytest.mark.slow
 def test_the_limit_is_the_values_cut() -> None:
     blueprint = Policy.uniform(tree_of("kuhn_poker"))
     how: dict[str, Any] = {"iterations": 2}

@@ -78,6 +78,7 @@ STEPS: list[tuple[str, Kind, int, int]] = [
 ]
 
 
+@pytest.mark.slow
 def test_step_objectives_are_those_of_explicit_games() -> None:
     check_step_objectives(*STEPS[0], 0)  # other player: tests/slow
 

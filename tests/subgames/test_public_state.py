@@ -235,6 +235,7 @@ def moves_along(tree: HistoryTree, history: int) -> IntArray:
     return np.array(moves[::-1], np.int16).reshape(-1, 3)
 
 
+@pytest.mark.slow
 def test_memory_of_searches_is_bounded() -> None:
     game, values = machine("goofspiel(imp_info=True,num_cards=5,points_order=descending)"), Zeros()
 
