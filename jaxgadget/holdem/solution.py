@@ -82,8 +82,8 @@ class SpotSolution(Explorable):
         own locks.
       algorithm: the rule's name, or the label of an evaluated policy.
       iterations: completed iterations.
-      unlocked_gap: NashConv of the same strategies if nothing is locked: each player may answer with a best
-        response that leaves its own locks, too. Equals `gap` without locks.
+      unlocked_gains: what each player would gain, in chips, by a best response to the other's strategy that
+        may leave its own locks, too. Equals `gains` without locks.
       locks: the strategies that were fixed.
       gains: what each player would gain by a best response, in chips, as in `gap`; NaN in checkpoints written
         before this field.
@@ -97,7 +97,7 @@ class SpotSolution(Explorable):
     gap: float
     algorithm: str
     iterations: int
-    unlocked_gap: float
+    unlocked_gains: tuple[float, float]
     locks: tuple[Lock, ...] = ()
     gains: tuple[float, float] = (float("nan"), float("nan"))
     state: SpotState | None = None
@@ -137,6 +137,11 @@ class SpotSolution(Explorable):
         if not self.spot.rake:
             return f"exploitability {self.exploitability:.3g} chips"
         return f"gains from best responses {self.gains[0]:.3g}, {self.gains[1]:.3g} chips (with rake)"
+
+    @property
+    def unlocked_gap(self) -> float:
+        """NashConv of the same strategies if nothing is locked, in chips; `gap` without locks."""
+        return sum(self.unlocked_gains) if self.locks else self.gap
 
     @property
     def unlocked_exploitability(self) -> float:
@@ -363,6 +368,7 @@ class SpotSolution(Explorable):
             **(raked if self.spot.rake else {"exploitability": self.exploitability}),
             "gap": self.gap,
             "unlocked_gap": self.unlocked_gap,
+            "unlocked_gains": list(self.unlocked_gains),
             "locks": len(self.locks),
             "iterations": self.iterations,
             "hands": [int((weights > 0).sum()) for weights in self.spot.range_weights],
@@ -399,6 +405,7 @@ class SpotSolution(Explorable):
             "spot": spot_record(self.spot),
             "ev": list(self.ev),
             "gains": list(self.gains),
+            "unlocked_gains": list(self.unlocked_gains),
             "state": None,
         }
         arrays: dict[str, npt.NDArray[Any]] = {}
@@ -449,7 +456,8 @@ class SpotSolution(Explorable):
         )
         find_locked(spot, locks)
         first, second = record["ev"]
-        gain, other_gain = record.get("gains", (float("nan"), float("nan")))  # a field since then
+        gain, other_gain = record["gains"]
+        free_gain, other_free_gain = record["unlocked_gains"]
         return SpotSolution(
             spot=spot,
             locks=locks,
@@ -457,6 +465,7 @@ class SpotSolution(Explorable):
             ev=(first, second),
             hand_ev=(arrays["hand_ev_0"], arrays["hand_ev_1"]),
             gains=(gain, other_gain),
+            unlocked_gains=(free_gain, other_free_gain),
             state=state,
             **{name: record[name] for name in _STORED},
         )
@@ -576,7 +585,7 @@ class SpotSolution(Explorable):
 _SPOT_COLUMNS = {"spot": "name", "label": "label", "board": "board"}
 """Columns of a table that identify a spot, and its attributes."""
 
-_STORED = ("gap", "unlocked_gap", "algorithm", "iterations")
+_STORED = ("gap", "algorithm", "iterations")
 """Fields of a solution that are stored unchanged."""
 
 

@@ -324,7 +324,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
             dataclasses.replace(
                 solution,
                 locks=tuple(self._locks[spot_idx]),
-                unlocked_gap=evaluate_spot(solution.spot, solution.policy).gap,
+                unlocked_gains=evaluate_spot(solution.spot, solution.policy).gains,
             )
             for spot_idx, solution in zip(numbers, solved, strict=True)
         ]
@@ -342,7 +342,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
 
     def pack(self, result: SpotSolution) -> dict[str, Any]:
         """The arrays of a solution that an archive stores."""
-        numbers = ("ev", "gap", "gains", "unlocked_gap", "iterations")
+        numbers = ("ev", "gap", "gains", "unlocked_gains", "iterations")
         arrays: dict[str, Any] = {name: vars(result)[name] for name in numbers}
         for player in (0, 1):
             arrays[f"probabilities_{player}"] = result.probabilities[player]
@@ -355,6 +355,8 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
     def unpack(self, spot_idx: int, arrays: Mapping[str, Any]) -> SpotSolution:
         """Restores the solution of a spot from its arrays."""
         first, second = arrays["ev"].tolist()
+        unknown = np.full(2, np.nan)  # in archives of 0.4, which have no locks
+        gains, unlocked_gains = (tuple(arrays.get(n, unknown).tolist()) for n in ("gains", "unlocked_gains"))
         state = None
         if self._keep_state:
             leaves = sum(name.startswith("state_") for name in arrays) - 1  # without the key
@@ -370,12 +372,12 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
             ev=(first, second),
             hand_ev=(arrays["hand_ev_0"], arrays["hand_ev_1"]),
             gap=float(arrays["gap"]),
-            unlocked_gap=float(arrays.get("unlocked_gap", arrays["gap"])),  # archives of 0.4 have no locks
             algorithm=self.solver.name,
             iterations=int(arrays["iterations"]),
             locks=tuple(self._locks[spot_idx]),
             state=state,
-            gains=tuple(arrays.get("gains", np.full(2, np.nan)).tolist()),
+            gains=gains,
+            unlocked_gains=unlocked_gains,
         )
 
 
@@ -598,6 +600,7 @@ def _of_lane(
     won = float(outcome.value[0]) * spot.pot
     values_of_both = (means[0], means[1]) if spot.rake else (won, -won)
     best = [-spot.pot * float(outcome.guaranteed[1 - player][0]) for player in (0, 1)]
+    gains = best[0] - values_of_both[0], best[1] - values_of_both[1]
     algorithm, iterations = by
     return SpotSolution(
         spot=spot,
@@ -605,10 +608,10 @@ def _of_lane(
         ev=(spot.pot / 2 + values_of_both[0], spot.pot / 2 + values_of_both[1]),
         hand_ev=(hand_evs[0], hand_evs[1]),
         gap=float(outcome.gap[0]) * spot.pot,
-        unlocked_gap=float(outcome.gap[0]) * spot.pot,
         algorithm=algorithm,
         iterations=iterations,
-        gains=(best[0] - values_of_both[0], best[1] - values_of_both[1]),
+        gains=gains,
+        unlocked_gains=gains,
     )
 
 

@@ -51,6 +51,7 @@ def test_a_row_is_the_library_s_and_a_picture_is_drawn(tmp_path: pathlib.Path):
         "spot",
         "label",
         "unlocked_gap",
+        "unlocked_gains",
         "locks",
         "board",
         "ev",

@@ -94,7 +94,11 @@ def check(spot: Spot, locks: list[Lock], iterations: int = 3000, small: float = 
             found = {action: float(p[hand]) for action, p in solution.strategy(line).items()}
             assert found == pytest.approx({action: expected.get(action, 0.0) for action in found}, abs=1e-12)
         assert solution.gap == pytest.approx(efg.nash_conv(game, rows_of(solution, game)), abs=1e-9)
-        assert solution.unlocked_gap == pytest.approx(efg.nash_conv(free, rows_of(solution, free)), abs=1e-9)
+        rows = rows_of(solution, free)
+        assert solution.unlocked_gap == pytest.approx(efg.nash_conv(free, rows), abs=1e-9)
+        for player, (gain, ev) in enumerate(zip(solution.unlocked_gains, solution.ev, strict=True)):
+            best = efg.best_response_value(free, player, rows)
+            assert gain == pytest.approx(best - (ev - spot.pot / 2), abs=1e-9)
         assert abs(solution.ev[0] - spot.pot / 2 - value) <= solution.gap + 1e-9
         assert solution.gap < most * spot.pot
     return solution
@@ -208,7 +212,7 @@ def test_locked_solutions_are_saved_and_continued(tmp_path: pathlib.Path):
     begun.save(tmp_path / "locked.npz")
     loaded = SpotSolution.load(tmp_path / "locked.npz")
     assert [lock.line for lock in loaded.locks] == [lock.line for lock in locks]
-    assert loaded.unlocked_gap == begun.unlocked_gap > begun.gap
+    assert loaded.unlocked_gains == begun.unlocked_gains and begun.unlocked_gap > begun.gap
     (straight,) = solve_spots([RIVER], locks=locks, iterations=50)
     (resumed,) = resume_spots(loaded, iterations=50)
     assert (resumed.ev, resumed.gap, resumed.unlocked_gap) == (
