@@ -1,4 +1,4 @@
-"""Files → policies, for which the game's name in a file suffices."""
+"""Policies and spots from files, whose games are loaded by the names in them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.core.components import connected_components
-from jaxgadget.games.game import ACTOR_BIT, CHANCE, SIMULTANEOUS, dense_ids
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, SIMULTANEOUS, TERMINAL, dense_ids
 from jaxgadget.games.hands import DealsHands
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.report.names import short_names
@@ -29,7 +29,7 @@ from jaxgadget.tree.hands import hands_of
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.public import PublicTree, Tree
 from jaxgadget.tree.tree import TreeGame
-from jaxgadget.util.arrays import IntArray
+from jaxgadget.util.arrays import BoolArray, IntArray
 
 ONLY = "the only one"
 """Name of a private state that is alone at its node, where all information is public."""
@@ -407,57 +407,64 @@ def _merge_parents(group: IntArray, children: IntArray, before: IntArray) -> Non
 
 
 def _label_histories(tree: HistoryTree, steps: _Steps, of: IntArray, parent: IntArray) -> Nodes:
-    count = len(parent)
-    actor, label, action = np.zeros(count, np.uint8), list[str](), np.full(count, -1, np.int64)
-    inside = np.flatnonzero(of >= 0)
+    """Nodes with their labels and private states, given the node of each history, and each node's parent."""
+    actor, inside = np.zeros(len(parent), np.uint8), np.flatnonzero(of >= 0)
     np.bitwise_or.at(actor, of[inside], tree.actor[inside])
     is_dealt = actor[parent[of[inside]]] == CHANCE
     moves = tree.action[:, np.where(is_dealt, inside, steps.step[inside])].astype(np.int64)
     moves[:2, is_dealt] = -1
-    named: dict[tuple[int, ...], tuple[str, int]] = {}  # many nodes have the same moves
-    kinds, kinds_of = _kinds_by_node(moves, of[inside], count)
-    for node, chosen in enumerate(kinds_of):
-        above = int(parent[node])
-        if above < 0:
-            label.append("")
-            continue
-        if chosen not in named:
-            own = np.unique(kinds[:2, chosen].max(axis=0))
-            named[chosen] = _move_name(tree, kinds[:, chosen]), int(own[0]) if len(own) == 1 else -1
-        name, own_action = named[chosen]
-        label.append(name)
-        if actor[above] in ACTOR_BIT:
-            action[node] = own_action
-    label = _distinct(label, parent.tolist())
-    acts = (actor[np.maximum(of, 0)] & SIMULTANEOUS > 0) & (of >= 0) & (tree.actor != CHANCE)
-    acts &= tree.actor != 0
-    cells: list[Cells] = []
-    for player in (0, 1):
-        histories = np.flatnonzero(acts)
-        states, _ = dense_ids(tree.infostate[player, histories])
-        key = of[histories] * (int(states.max(initial=0)) + 1) + states
-        _, first, cell = np.unique(key, return_index=True, return_inverse=True)
-        member = histories[first]
-        cell_of = np.full((tree.num_histories, 1), -1, np.int64)
-        cell_of[histories, 0] = cell
-        infoset = np.full(len(member), -1, np.int64)
-        own = tree.infoset[player, histories]
-        np.maximum.at(infoset, cell, own)
-        above = tree.parent[1:]
-        actions = _actions_by_node(
-            np.where(acts[above], of[above], -1), tree.action[player, 1:].astype(np.int64), count
-        )
-        cells.append(_make_cells(cell_of, of[member], member, np.zeros_like(member), infoset, actions))
+    label, action = _name_moves(tree, moves, of[inside], parent)
+    alone = np.isin(actor[parent], list(ACTOR_BIT)) & (parent >= 0)
+    acts = (of >= 0) & ((actor[of] & SIMULTANEOUS) > 0) & (tree.actor != CHANCE) & (tree.actor != TERMINAL)
     return Nodes(
         tree=tree,
         spot=None,
         parent=parent,
         actor=actor,
-        label=tuple(label),
-        action=action,
+        label=tuple(_distinct(label, parent.tolist())),
+        action=np.where(alone, action, -1),
         of=of,
-        cells=(cells[0], cells[1]),
+        cells=(
+            _history_cells(tree, of, acts, 0, len(parent)),
+            _history_cells(tree, of, acts, 1, len(parent)),
+        ),
     )
+
+
+def _name_moves(
+    tree: HistoryTree, moves: IntArray, node: IntArray, parent: IntArray
+) -> tuple[list[str], IntArray]:
+    """Names of the moves `[3, m]` that lead to nodes `[m]`, and the action that they share, or -1."""
+    label, action = list[str](), np.full(len(parent), -1, np.int64)
+    named: dict[tuple[int, ...], tuple[str, int]] = {}  # many nodes have the same moves
+    kinds, kinds_of = _kinds_by_node(moves, node, len(parent))
+    for each, chosen in enumerate(kinds_of):
+        if parent[each] < 0:
+            label.append("")
+            continue
+        if chosen not in named:
+            own = np.unique(kinds[:2, chosen].max(axis=0))
+            named[chosen] = _move_name(tree, kinds[:, chosen]), int(own[0]) if len(own) == 1 else -1
+        name, action[each] = named[chosen]
+        label.append(name)
+    return label, action
+
+
+def _history_cells(tree: HistoryTree, of: IntArray, acts: BoolArray, player: int, count: int) -> Cells:
+    """A player's infostates at `count` nodes, at the histories where play goes on."""
+    histories = np.flatnonzero(acts)
+    states, num_states = dense_ids(tree.infostate[player, histories])
+    key = of[histories] * max(num_states, 1) + states
+    _, first, cell = np.unique(key, return_index=True, return_inverse=True)
+    member = histories[first]
+    cell_of = np.full((tree.num_histories, 1), -1, np.int64)
+    cell_of[histories, 0] = cell
+    infoset = np.full(len(member), -1, np.int64)
+    np.maximum.at(infoset, cell, tree.infoset[player, histories])
+    above = tree.parent[1:]
+    node, action = np.where(acts[above], of[above], -1), tree.action[player, 1:].astype(np.int64)
+    actions = _actions_by_node(node, action, count)
+    return _make_cells(cell_of, of[member], member, np.zeros_like(member), infoset, actions)
 
 
 def _kinds_by_node(moves: IntArray, node: IntArray, count: int) -> tuple[IntArray, list[tuple[int, ...]]]:

@@ -89,7 +89,7 @@ class Page:
             file.write(self.html.encode())
 
     def show(self, path: str | os.PathLike[str]) -> None:
-        """Opens a page that was saved in the browser."""
+        """Opens the saved page in the browser."""
         webbrowser.open(pathlib.Path(path).absolute().as_uri())
 
     def _repr_html_(self) -> str:

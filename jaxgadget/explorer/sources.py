@@ -1,4 +1,4 @@
-"""Result → Source: the strategies of a result, with what belongs to each lane."""
+"""Result → Source: the strategies of a result, with the kind, base and numbers of each lane."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Source:
     """The strategies of a result in one tree.
 
     Attributes:
-      title: what they are.
+      title: title, such as the game and the kind of result.
       policy: the strategies, one lane each.
-      groups: for each lane what it is, such as `blueprint` or `refined`.
-      base: for each lane the lane to compare it with, -1 for none.
+      groups: kind of each lane, such as `blueprint` or `refined`.
+      base: the lane with which each lane is compared, -1 for none.
       spot: the spot of hold'em, if it is one.
-      message: a sentence about the result, such as its convergence.
+      message: one-sentence summary of the result, such as its convergence.
       table: rows of numbers about lanes, None if there are none.
       rows: the lane of each row of the table.
       refined: the refinements whose results are among the lanes.
@@ -104,6 +104,7 @@ class Source:
         )
 
     def _numbers_of(self, lane: int | str) -> list[int]:
+        """The lanes with a number or label; if there is none, those whose label contains the text."""
         count, labels = self.policy.num_lanes, self.policy.labels
         if isinstance(lane, str) and not lane.isdecimal():
             numbers = [number for number, label in enumerate(labels) if lane == label]
@@ -120,77 +121,17 @@ def find_sources(result: Any, title: str = "") -> list[Source]:
 
     Args:
       result: a policy, or a result with strategies; or a list of them. Policies of one tree are lanes.
-      title: what it is; by default the game and the kind of result.
+      title: title; by default the game and the kind of result.
 
     Raises:
       ValueError: if the result has no strategies of a tree.
     """
-    if isinstance(result, SpotRefinements):
-        return [source for each in result for source in _of_spot_refinements(each, title)]
-    if isinstance(result, SpotRefinement):
-        return _of_spot_refinements([result], title)
-    if isinstance(result, SpotSolution):
-        return [_of_solutions([result], title)]
-    if isinstance(result, list | tuple):
-        if not result:
-            raise ValueError("result: expected at least one result with strategies")
-        if all(isinstance(each, SpotRefinement) and each.spot is result[0].spot for each in result):
-            return _of_spot_refinements(result, title)
-        if all(isinstance(each, Policy) and each.tree is result[0].tree for each in result):
-            return find_sources(Policy.stack(result), title)
-        if all(isinstance(each, SpotSolution) for each in result):
-            by_spot: dict[Spot, list[SpotSolution]] = {}
-            for each in result:
-                by_spot.setdefault(each.spot, []).append(each)
-            return [_of_solutions(several, title) for several in by_spot.values()]
-        return [source for each in result for source in find_sources(each, title)]
-    if isinstance(result, Policy):
-        tree = result.tree
-        if isinstance(tree, PublicTree) and tree.hands_game.deals is None:
-            raise ValueError(
-                f"result={result!r}: the chances of its hands are not known; for a spot of hold'em expected "
-                "its SpotSolution, from solve_spots or evaluate_spot(spot, policy)"
-            )
-        return [_plain(result, result, title or f"{result.tree.game.name}: policies")]
-    if isinstance(result, NetworkPolicy):
-        return find_sources(result.on(enumerate_game(result.machine)), title)
-    if isinstance(result, Refinement):
-        return [_of_refinements([result], result.policy, result, title)]
-    if isinstance(result, BothRefined):
-        return [_of_refinements(result.players, result.policy, result, title)]
-    if isinstance(result, Nested | Search):
-        base = result.lanes.blueprint
-        return [
-            _beside(
-                result,
-                result.blueprint,
-                base,
-                "search",
-                title or ("nested search" if isinstance(result, Nested) else "search"),
-            )
-        ]
-    if isinstance(result, OffTree):
-        blueprint = lift(result.blueprint, check_histories(result.policy.tree))
-        base = np.arange(result.policy.num_lanes) % blueprint.num_lanes
-        source = _beside(result, blueprint, base, "answer", "")
-        note = "After actions off its menu the blueprint has no strategy, and is shown as uniform"
-        return [
-            dataclasses.replace(
-                source,
-                title=title
-                or f"player {result.player}'s answers ({result.method}): {blueprint.tree.game.name}",
-                message=f"{source.message}. {note}",
-            )
-        ]
-    if isinstance(result, Responses):
-        base = np.arange(len(result.opponents))
-        return [
-            _beside(
-                result, result.opponents.policy, base, "response", title or f"responses ({result.method})"
-            )
-        ]
-    if isinstance(result, Solution):
-        return [_plain(result, result.policy, title or f"{result.name}: {result.algorithm}")]
+    return _find_sources(result, title)
+
+
+@functools.singledispatch
+def _find_sources(result: Any, title: str) -> list[Source]:
+    """The sources of a result by its class; this function is for those that only have a policy."""
     policy: Any = getattr(result, "policy", None)
     if not isinstance(policy, Policy):
         raise ValueError(
@@ -199,6 +140,92 @@ def find_sources(result: Any, title: str = "") -> list[Source]:
         )
     kind = "best response" if isinstance(result, BestResponse) else type(result).__name__
     return [_plain(result, policy, title or f"{policy.tree.game.name}: {kind}")]
+
+
+@_find_sources.register(list)
+@_find_sources.register(tuple)
+def _of_several(result: Sequence[Any], title: str) -> list[Source]:
+    if not result:
+        raise ValueError("result: expected at least one result with strategies")
+    if all(isinstance(each, SpotRefinement) and each.spot is result[0].spot for each in result):
+        return _of_spot_refinements(result, title)
+    if all(isinstance(each, Policy) and each.tree is result[0].tree for each in result):
+        return find_sources(Policy.stack(result), title)
+    if all(isinstance(each, SpotSolution) for each in result):
+        by_spot: dict[Spot, list[SpotSolution]] = {}
+        for each in result:
+            by_spot.setdefault(each.spot, []).append(each)
+        return [_of_solutions(several, title) for several in by_spot.values()]
+    return [source for each in result for source in find_sources(each, title)]
+
+
+@_find_sources.register(SpotRefinements)
+def _of_spots(result: SpotRefinements, title: str) -> list[Source]:
+    return [source for each in result for source in _of_spot_refinements(each, title)]
+
+
+@_find_sources.register(SpotRefinement)
+def _of_spot_refinement(result: SpotRefinement, title: str) -> list[Source]:
+    return _of_spot_refinements([result], title)
+
+
+@_find_sources.register(SpotSolution)
+def _of_solution(result: SpotSolution, title: str) -> list[Source]:
+    return [_of_solutions([result], title)]
+
+
+@_find_sources.register(Policy)
+def _of_policy(result: Policy, title: str) -> list[Source]:
+    tree = result.tree
+    if isinstance(tree, PublicTree) and tree.hands_game.deals is None:
+        raise ValueError(
+            f"result={result!r}: the chances of its hands are not known; for a spot of hold'em expected "
+            "its SpotSolution, from solve_spots or evaluate_spot(spot, policy)"
+        )
+    return [_plain(result, result, title or f"{tree.game.name}: policies")]
+
+
+@_find_sources.register(NetworkPolicy)
+def _of_network(result: NetworkPolicy, title: str) -> list[Source]:
+    return find_sources(result.on(enumerate_game(result.machine)), title)
+
+
+@_find_sources.register(Refinement)
+def _of_refinement(result: Refinement, title: str) -> list[Source]:
+    return [_of_refinements([result], result.policy, result, title)]
+
+
+@_find_sources.register(BothRefined)
+def _of_both(result: BothRefined, title: str) -> list[Source]:
+    return [_of_refinements(result.players, result.policy, result, title)]
+
+
+@_find_sources.register(Nested)
+@_find_sources.register(Search)
+def _of_search(result: Nested | Search, title: str) -> list[Source]:
+    kind = "nested search" if isinstance(result, Nested) else "search"
+    return [_beside(result, result.blueprint, result.lanes.blueprint, "search", title or kind)]
+
+
+@_find_sources.register(OffTree)
+def _of_off_tree(result: OffTree, title: str) -> list[Source]:
+    blueprint = lift(result.blueprint, check_histories(result.policy.tree))
+    base = np.arange(result.policy.num_lanes) % blueprint.num_lanes
+    source = _beside(result, blueprint, base, "answer", "")
+    default = f"player {result.player}'s answers ({result.method}): {blueprint.tree.game.name}"
+    note = "After actions off its menu the blueprint has no strategy, and is shown as uniform"
+    return [dataclasses.replace(source, title=title or default, message=f"{source.message}. {note}")]
+
+
+@_find_sources.register(Responses)
+def _of_responses(result: Responses, title: str) -> list[Source]:
+    models, base = result.opponents.policy, np.arange(len(result.opponents))
+    return [_beside(result, models, base, "response", title or f"responses ({result.method})")]
+
+
+@_find_sources.register(Solution)
+def _of_whole_game(result: Solution, title: str) -> list[Source]:
+    return [_plain(result, result.policy, title or f"{result.name}: {result.algorithm}")]
 
 
 def _plain(result: object, policy: Policy, title: str) -> Source:
