@@ -277,7 +277,7 @@ class SpotOutput(Output):
     Attributes:
       aggregate: print frequencies at `--line`, EVs and equities by classes of boards, of all spots; `--plot`
         draws it.
-      by: a kind of classes of `--report`: `pairs`, `suits`, `straights` or `high` cards; by default all.
+      by: the kind of classes of `--report`, by default all.
       csv: write the report, with a row for every board, too, as CSV.
       save: write the spots with their solutions and the state of the solver to a file, which `--open` and
         `jaxgadget explore` read; spots are solved one by one.
