@@ -73,6 +73,7 @@ export function drawScatter(table, rows, chosen, choose, size) {
   inner.push(title, side);
   const kinds = [...new Set(table.rows.map((row) => kindOf(table, row)))];
   const hover = element("p", { class: "hover", text: "Below the dashed line a refinement is less exploitable than its blueprint." });
+  points.sort((one, two) => Number(one === chosen) - Number(two === chosen)); // the chosen one lies on top
   for (const row of points) {
     const cells = table.rows[row];
     const dot = svg("circle", { cx: x(cells[first]), cy: y(cells[second]), r: row === chosen ? 6 : 4, class: row === chosen ? "on" : "", "data-point": row });
