@@ -31,7 +31,7 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     Held out: by sample and blueprint; blueprint: by blueprint alone; visited: at queries of searches after
     other blueprints; value: of the predicted value of the optimal continuation, which is unique.
     """
-    table = frame[["game", "cut", "samples", "subgames_per_second", "seconds"]].copy()
+    table = frame[["game", "cut", "samples", "seconds"]].copy()
     for name in (*ERRORS, "gap_max"):
         table[f"{name} [%]"] = 100 * frame[name] / frame["payoff_range"]
     return table
