@@ -20,6 +20,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from jaxgadget import enable_compilation_cache
+from jaxgadget.explorer.page import report
 from jaxgadget.report.plots import save_picture
 from jaxgadget.util.compilation import drop_many_programs
 from jaxgadget.util.files import atomic_writer, make_folder
@@ -114,11 +115,11 @@ class Settings:
         """
         data, pieces = self.data(name), [dict(key) for key in keys]
         tables: list[pd.DataFrame] = []
-        with progress_bar(name, len(pieces), self.progress) as report:
+        with progress_bar(name, len(pieces), self.progress) as tell:
             for number, key in enumerate(pieces):
                 rows = _rows_of(data, key)
                 tables.append(self._piece(name, key, compute) if rows is None else rows)
-                report(number + 1)
+                tell(number + 1)
         return pd.concat(tables, ignore_index=True)
 
     def _piece(
@@ -217,10 +218,18 @@ class Study:
         parser.add_argument("--smoke", action="store_true", help="tiny settings, into build/experiments")
         parser.add_argument("--redraw", action="store_true", help="only draw the data that are there")
         parser.add_argument("--folder", type=pathlib.Path, help="where data/ and pictures/ go")
+        parser.add_argument(
+            "--report",
+            type=pathlib.Path,
+            metavar="FILE",
+            help="write a page of the rows of one NAME, to sort, filter and plot, an HTML file",
+        )
         asked = parser.parse_args(arguments)
         unknown = set(asked.names) - set(self.names)
         if unknown:
             parser.error(f"unknown: {', '.join(sorted(unknown))}; expected some of {', '.join(self.names)}")
+        if asked.report is not None and len(asked.names) != 1:
+            parser.error(f"--report with {len(asked.names)} names; expected one, whose rows are on the page")
         enable_compilation_cache()
         settings = self.settings(smoke=asked.smoke, folder=asked.folder)
         usual = [name for name in self.names if asked.smoke or name not in self.only_by_name]
@@ -229,6 +238,10 @@ class Study:
         with atomic_writer(settings.folder / "tables.md") as file:
             file.write(self.tables(settings).encode())
         print(f"Written: {settings.folder}/data, {settings.folder}/pictures and {settings.folder}/tables.md")
+        if asked.report is not None:
+            (name,) = asked.names
+            report(settings.data_of(name, "--report"), title=f"{self.name}: {name}").save(asked.report)
+            print(f"Wrote the page to {asked.report}")
 
     def run(self, experiment: Experiment, settings: Settings, *, redraw: bool = False) -> None:
         """Computes, stores, draws and prints one experiment; `redraw`: from the stored data."""

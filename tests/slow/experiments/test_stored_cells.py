@@ -406,8 +406,8 @@ CELLS: dict[str, Cell] = {
         tolerance=1e-5,
         without=["us", "flops", "bytes", "gigabytes_per_second"],
         results=["bytes_once"],
-        rows={"lanes": 64, "part": ["values", "regrets", "matching", "averaging"]},
-    ),  # gradients, reaches and so iterations read .7 % fewer bytes than when they were timed
+        rows={"lanes": 64},
+    ),
 }
 """By study and experiment."""
 

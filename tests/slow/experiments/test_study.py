@@ -117,6 +117,11 @@ def test_a_study_runs_the_selected_and_derived_experiments(
     with pytest.raises(SystemExit, match="slow: there are no data"):
         study.main(["slow", "--redraw"])
     capsys.readouterr()
+    study.main(["first", "--redraw", "--report", str(tmp_path / "page.html")])
+    assert "numbers: first" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    with pytest.raises(SystemExit):
+        study.main(["--report", str(tmp_path / "page.html")])
+    assert "--report with 0 names; expected one" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         study.main(["last"])
     assert "unknown: last; expected some of first, next, slow" in capsys.readouterr().err
