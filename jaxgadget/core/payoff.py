@@ -84,7 +84,7 @@ class GeneralPayoff(Protocol):
 
     @property
     def zero_sum(self) -> bool:
-        """Whether one player's payoff is minus the other's."""
+        """True if one player's payoff is minus the other's."""
         ...
 
 

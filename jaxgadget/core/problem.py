@@ -129,7 +129,7 @@ class Problem:
 
     @property
     def zero_sum(self) -> bool:
-        """Whether one player's payoff is minus the other's."""
+        """True if one player's payoff is minus the other's."""
         return not isinstance(self.payoff, GeneralPayoff) or self.payoff.zero_sum
 
     @property

@@ -115,7 +115,7 @@ def _report(folder: str | os.PathLike[str], rows: pd.DataFrame, links: Sequence[
 
 
 def _content(solved: SolvedPiece) -> tuple[str, str, int, int, int]:
-    """What the pieces on a page share."""
+    """Values that all pieces on a page share."""
     piece = solved.piece
     return piece.game, piece.cut, piece.player, piece.iterations, piece.knowledge
 

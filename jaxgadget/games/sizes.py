@@ -151,7 +151,7 @@ def check_sizes(sizes: Any, name: str, *, raises: bool) -> tuple[Size, ...]:
 
 
 def _find_fault(size: Any, *, raises: bool) -> str | None:
-    """What is wrong with a size, and what is expected; None for a valid size."""
+    """Error in a size, with what is expected; None for a valid size."""
     match size:
         case Multiple(factor):
             if not raises:

@@ -190,7 +190,7 @@ class Spot:
 
     @property
     def gone(self) -> tuple[int, ...]:
-        """Cards of the board and dead cards, which nobody holds and which are not dealt."""
+        """Cards of the board and dead cards, which are in no hand and are not dealt."""
         return (*self.cards, *self.dead_cards)
 
     @property

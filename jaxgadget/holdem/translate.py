@@ -83,7 +83,7 @@ class _SpotTranslator:
     ):
         self._rule, self._player, self._rows = rule, player, rows
         self._tree, self._shadows = spot.betting, solution.spot.betting
-        self._pot, self._num_hands = spot.pot, len(spot.hands)
+        self._num_hands = len(spot.hands)
         nodes = action_nodes(spot.betting.tree, player).tolist()
         self._row_of = {node: row for row, node in enumerate(nodes)}
         shadow_rows = enumerate(action_nodes(solution.spot.betting.tree, player).tolist())

@@ -21,16 +21,9 @@ from jaxgadget.holdem.strategies import action_nodes
 from jaxgadget.util.arrays import FloatArray
 from tests.holdem.enumerated import explicit_game
 from tests.holdem.test_solve import BLUFFS, random_play
+from tests.holdem.test_values import RIVER
 from tests.reference import efg, lp
 
-RIVER = Spot(
-    board="Td9d6hQc2s",
-    oop="AsKd,QsQh:0.5,8c7c,Ts3s",
-    ip="AcKh,8d7d,QdQh,6s5s:0.3",
-    pot=60,
-    stack=200,
-    menus=BetMenu(bets=(0.5,), raises=(1.0,), cap=2),
-)
 TURN = Spot(
     board="Td9d6hQc",
     oop="AsKd,8c7c",

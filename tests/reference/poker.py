@@ -30,7 +30,7 @@ class Situation:
       paid: chips of both players since the start.
       street_paid: chips of each player when this street began.
       raises: by how much each bet and raise on this street exceeded the last one, in order.
-      before: who made the last bet or raise on the street before, None if nobody did.
+      before: who made the last bet or raise on the street before, None if no player did.
     """
 
     actor: int
