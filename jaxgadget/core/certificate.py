@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -63,6 +63,7 @@ def certify_average(
     problem: Problem,
     strategy_sum: tuple[Parts, Parts],
     fallback: Fallbacks,
+    payoff_state: Any = None,
     *,
     players: tuple[int, ...] = (0, 1),
     played: bool = False,
@@ -73,6 +74,7 @@ def certify_average(
       problem: the games, in float64.
       strategy_sum: both players' weighted sums of plans, `[S, lanes]`, in any precision.
       fallback: both players' strategies where the average has no mass or is not used.
+      payoff_state: state of a `NestedPayoff`.
       players: players whose strategies are returned.
       played: also compute the values of both strategies against each other.
     """
@@ -82,7 +84,7 @@ def certify_average(
         None if rows is None else Fallback(rows.rows, rows.solved & _has_mass(side.body, total.body))
         for side, total, rows in zip(problem.sides, exact, fallback, strict=True)
     )
-    return certify(problem, strategy, (first, second), players=players, played=played)
+    return certify(problem, strategy, (first, second), payoff_state, players=players, played=played)
 
 
 def _has_mass(body: Treeplex, total: jax.Array) -> jax.Array:
@@ -94,6 +96,7 @@ def certify(
     problem: Problem,
     strategy: tuple[Parts, Parts],
     fallback: Fallbacks,
+    payoff_state: Any = None,
     *,
     players: tuple[int, ...] = (0, 1),
     played: bool = False,
@@ -103,7 +106,7 @@ def certify(
         own if rows is None else Parts(own.entry, jnp.where(rows.solved, own.body, rows.rows))
         for own, rows in zip(strategy, fallback, strict=True)
     )
-    evaluation = evaluate(problem, (first, second))
+    evaluation = evaluate(problem, (first, second), payoff_state)
     entered = [
         take_rows(_entry_reach(problem, player, own.entry), problem.sides[player].link)
         for player, own in enumerate((first, second))

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxgadget.core.loops import BLOCK, LOOP_FORM, LOOP_OPTIONS, MANY_LANES, PIECE_BYTES, LoopForm
+from jaxgadget.core.payoff import NestedPayoff
 from jaxgadget.core.pieces import Pieces, cut, evaluate_pieces, joined
 from jaxgadget.core.problem import (
     Parts,
@@ -58,6 +59,8 @@ class State:
 def start(problem: Problem, rule: Rule, payoff_state: Any = None) -> State:
     """Initial state: uniform strategies, with a floor (1−ε)·uniform + ε·prior."""
     check_precision(problem)
+    if payoff_state is None and isinstance(problem.payoff, NestedPayoff):
+        payoff_state = problem.payoff.start(problem.dtype)
     strategy: list[Parts] = []
     rule_state: list[Parts] = []
     plan: list[Parts] = []

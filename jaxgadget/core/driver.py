@@ -37,7 +37,7 @@ from jaxgadget.core.checkpoint import (
 )
 from jaxgadget.core.devices import HOME, AbstractDevice, Device, Placement
 from jaxgadget.core.memory import Plan, fits_compiled, plan_batch, problem_shape
-from jaxgadget.core.payoff import Payoff
+from jaxgadget.core.payoff import NestedPayoff, Payoff
 from jaxgadget.core.problem import Parts, Problem, Side, with_regret_tolerance
 from jaxgadget.core.regret import Rule
 from jaxgadget.core.solver import Solver
@@ -97,12 +97,16 @@ class Finished:
     in_float64: Callable[[], Problem]
     is_kept: bool
 
-    def release(self) -> tuple[Parts, Parts]:
-        """Returns both players' sums of plans, and frees the loop's other memory for the certificate."""
+    def release(self) -> tuple[tuple[Parts, Parts], Any]:
+        """Returns both players' sums of plans, and the state of a `NestedPayoff`.
+
+        The loop's other memory is freed for the certificate.
+        """
         sums = self.state.strategy_sum
+        payoff_state = self.state.payoff if isinstance(self.problem.payoff, NestedPayoff) else None
         if not self.is_kept:
             del self.problem, self.state
-        return sums
+        return sums, payoff_state
 
 
 Finish = Callable[[Finished], Any]

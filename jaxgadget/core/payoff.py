@@ -88,6 +88,28 @@ class GeneralPayoff(Protocol):
         ...
 
 
+@runtime_checkable
+class NestedPayoff(Protocol):
+    """A payoff of games below that are solved together with the game: its state has their strategies.
+
+    `gradient` updates the player's strategies below.
+    """
+
+    def start(self, dtype: DTypeLike) -> Any:
+        """The state before the first iteration."""
+        ...
+
+    def values(
+        self, player: int, reach: tuple[jax.Array, jax.Array], state: Any
+    ) -> tuple[jax.Array, jax.Array]:
+        """Gradients of a player against the other's average strategy below.
+
+        Returns:
+          `[num_sequences, lanes]` gradient if the player best-responds below, and if it follows its average.
+        """
+        ...
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Blocks:

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from jaxgadget.core.payoff import NestedPayoff
 from jaxgadget.core.problem import (
     Parts,
     Problem,
@@ -53,8 +54,12 @@ def evaluate(problem: Problem, strategy: tuple[Parts, Parts], payoff_state: Any 
     played: list[SideValues] = []
     for player in (0, 1):
         side, terms = problem.sides[player], problem.terms[player]
-        gradient, _ = problem.payoff.gradient(player, reach, payoff_state)
-        best.append(best_values_up(side, terms, gradient))
+        if isinstance(problem.payoff, NestedPayoff):
+            best_gradient, gradient = problem.payoff.values(player, reach, payoff_state)
+        else:
+            gradient, _ = problem.payoff.gradient(player, reach, payoff_state)
+            best_gradient = gradient
+        best.append(best_values_up(side, terms, best_gradient))
         played.append(values_up(side, terms, gradient, strategy[player]))
     first, second = (earned_alone(problem.sides[p], problem.terms[p], plan[p]) for p in (0, 1))
     own = best[0].subgames - second, best[1].subgames - first

@@ -1,4 +1,4 @@
-"""Bet menus and the public tree of a river or turn. NumPy only.
+"""Bet menus and the public tree of a flop, turn or river. NumPy only.
 
 Player 0 is out of position (oop) and acts first on every street, player 1 is in position (ip). Both have
 the same stack behind. Players' chips are counted from the start of the spot.
@@ -260,8 +260,9 @@ def build_betting(betting: SpotBetting, cards: Sequence[int] = ()) -> BettingTre
     """Builds the public tree.
 
     Args:
-      betting: pot, stack and menus, with one street for a river and two for a turn.
-      cards: cards that may be dealt between the streets, ascending.
+      betting: pot, stack and menus, with one street for a river, two for a turn and three for a flop.
+      cards: cards that may be dealt between the streets, ascending; a single one stands for all where the
+        betting is the same after each.
 
     Raises:
       ValueError: if there is no decision, a removed line is not in the tree, or the tree is too large or too
@@ -371,11 +372,13 @@ def _all_moves(
     if actor == _OVER:
         return
     if actor == _DEALS:
-        over = _is_all_in(betting, min(state.put_in))
+        street, actor = state.street + 1, 0
+        if _is_all_in(betting, min(state.put_in)):
+            actor = _OVER if street == len(betting.menus) - 1 else _DEALS
         for card in cards:
             below = _Standing(
-                actor=_OVER if over else 0,
-                street=state.street + 1,
+                actor=actor,
+                street=street,
                 card=card,
                 put_in=state.put_in,
                 start=state.put_in[0],
@@ -419,7 +422,7 @@ def _check_removed(betting: SpotBetting, cards: Sequence[int]) -> None:
         others = tuple(other for other in betting.removed if other != line)
         state = _start(betting)._replace(removed=others)
         for number, word in enumerate(line, 1):
-            if state.actor == _DEALS:
+            while state.actor == _DEALS:
                 ((_, state),) = _moves(betting, cards[:1], state)
             below = dict(_moves(betting, cards, state))
             problem = ""

@@ -62,16 +62,15 @@ def parse_cards(text: object, name: str = "cards") -> tuple[int, ...]:
 
 
 def parse_board(text: object, name: str = "board") -> tuple[int, ...]:
-    """Parses the four or five cards of a turn or river.
+    """Parses the three to five cards of a flop, turn or river.
 
     Raises:
-      ValueError: as `parse_cards`, or if the number of cards is not 4 or 5.
+      ValueError: as `parse_cards`, or if the number of cards is not 3, 4 or 5.
     """
     cards = parse_cards(text, name)
-    if len(cards) not in (4, 5):
+    if len(cards) not in (3, 4, 5):
         raise ValueError(
-            f"{name}={text!r} has {len(cards)} cards: expected 4 for a turn or 5 for a river; "
-            "earlier streets are not supported"
+            f"{name}={text!r} has {len(cards)} cards: expected 3 for a flop, 4 for a turn or 5 for a river"
         )
     return cards
 

@@ -219,6 +219,68 @@ class Showdowns:
         )
 
 
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BoardTables:
+    """Tables of folds or showdowns of boards that are given later, over the same hands.
+
+    Attributes:
+      shows: True for showdowns.
+      folds: pairs without a common card.
+      pairs: `[C, K, K]` 1 for pairs of two hands with each card, 0 for padding.
+      hand_of_card: as in `Showdowns`.
+      slot_of_hand: as in `Showdowns`.
+    """
+
+    shows: bool = dataclasses.field(metadata={"static": True})
+    folds: Folds
+    pairs: jax.Array
+    hand_of_card: jax.Array
+    slot_of_hand: jax.Array
+
+    def on_boards(self, held: jax.Array, group: jax.Array | None) -> Folds | Showdowns:
+        """The tables of boards, one for each lane.
+
+        Args:
+          held: `[lanes, H]` True for hands that are possible on each board.
+          group: `[lanes, H]` group of each hand, ascending in strength; arbitrary for impossible hands.
+        """
+        folds = dataclasses.replace(self.folds, held=held[:, None].astype(self.folds.has.dtype))
+        if not self.shows:
+            return folds
+        assert group is not None
+        group = group.astype(jnp.int32)
+        of_card = jax.vmap(take_rows, in_axes=(0, None))(group, self.hand_of_card[0])  # [lanes, C, K]
+        signs = jnp.sign(of_card[..., :, None] - of_card[..., None, :]).astype(self.pairs.dtype) * self.pairs
+        return Showdowns(
+            folds=folds,
+            group=group[:, None],
+            signs=signs[:, None],
+            hand_of_card=self.hand_of_card,
+            slot_of_hand=self.slot_of_hand,
+            num_groups=GROUP_STEP,
+        )
+
+
+def build_board_tables(num_cards: int, hands: IntArray, *, shows: bool) -> BoardTables:
+    """Builds `BoardTables` on the host.
+
+    Args:
+      num_cards: number of cards that may be in hands, C.
+      hands: `[H]` indices of the carried hands among all with these cards, ascending, -1 for padding at the end.
+      shows: True for showdowns.
+    """
+    hand_of_card, slot_of_hand = _by_card(hands[None], num_cards)
+    real = (hand_of_card[0] >= 0).astype(np.float64)
+    return BoardTables(
+        shows=shows,
+        folds=dataclasses.replace(build_folds(num_cards, None, hands[None]), held=None),
+        pairs=on_host(real[:, :, None] * real[:, None, :]),
+        hand_of_card=on_host(np.maximum(hand_of_card, 0).astype(np.int32)),
+        slot_of_hand=on_host(slot_of_hand.astype(np.int32)),
+    )
+
+
 def _above_by_sums(x: jax.Array, group: jax.Array, num_groups: int) -> jax.Array:
     """Reach of the weaker groups minus that of the stronger ones: `[H, columns]` → `[G, columns]`."""
     num_blocks = num_groups // GROUP_BLOCK

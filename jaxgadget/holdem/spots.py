@@ -56,14 +56,14 @@ class End:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Spot:
-    """A river, or a turn with all possible rivers.
+    """A river, a turn with all possible rivers, or a flop with all possible turns and rivers.
 
     A player's EV is its expected share of the final pot minus its contributions after the start of the spot,
     so that both EVs sum to the pot, less the rake. In the zero-sum game, half of the pot is subtracted from
     each EV. With rake the game is not zero-sum.
 
     Attributes:
-      board: four or five cards, such as `Td9d6hQc2s`.
+      board: three to five cards, such as `Td9d6hQc2s`.
       oop: range of the first player, who is out of position: in standard notation, as a `HandRange`, or as an
         array of its weights.
       ip: range of the second player, who is in position, in the same form.
@@ -71,7 +71,8 @@ class Spot:
       stack: remaining chips of each player, or of both, `(oop, ip)`: the game is that of the smaller number,
         as chips that the other player cannot call are returned (`effective_stack`).
       menus: bet menu of both players, or one for each player.
-      river_menus: for a turn, bet menus on the river, in the same form; None for those of the turn.
+      turn_menus: for a flop, bet menus on the turn, in the same form; None for those of the flop.
+      river_menus: for a flop or turn, bet menus on the river; None for those of the turn.
       min_bet: smallest bet or raise in chips, to which smaller sizes are increased; an all-in may be smaller.
       dead: cards that neither player holds and that are not dealt, such as `AsKd`; for example those of a
         player that has folded.
@@ -89,6 +90,7 @@ class Spot:
     pot: float
     stack: float | tuple[float, float]
     menus: BetMenu | tuple[BetMenu, BetMenu] = dataclasses.field(default_factory=BetMenu)
+    turn_menus: BetMenu | tuple[BetMenu, BetMenu] | None = None
     river_menus: BetMenu | tuple[BetMenu, BetMenu] | None = None
     min_bet: float = 0.0
     remove: Sequence[str] = ()
@@ -106,9 +108,9 @@ class Spot:
                     object.__setattr__(self, name, HandRange(weights))  # hashable
                 except ValueError as error:
                     raise ValueError(f"{name}: {error}") from error
-        for name in ("menus", "river_menus"):
+        for name in ("menus", "turn_menus", "river_menus"):
             menus = getattr(self, name)
-            if not (_are_menus(menus) or (menus is None and name == "river_menus")):
+            if not (_are_menus(menus) or (menus is None and name != "menus")):
                 raise ValueError(f"{name}={menus!r}: expected a BetMenu, or one for either player")
         if isinstance(self.stack, list):
             object.__setattr__(self, "stack", tuple(self.stack))  # hashable
@@ -137,6 +139,8 @@ class Spot:
                 f"river_menus on the river {self.board!r}: expected None; menus (--bets, --raises) are "
                 "the river's"
             )
+        if self.turn_menus is not None and len(self.cards) > 3:
+            raise ValueError(f"turn_menus on {self.board!r}: expected None unless the board is a flop")
         self._check_dead()
         for name, weights in zip(PLAYERS, self.range_weights, strict=True):
             if not weights.any():
@@ -266,19 +270,40 @@ class Spot:
         """Number of public nodes, counted without building the tree."""
         return _count_nodes(*self._streets)
 
+    @functools.cached_property
+    def street_betting(self) -> BettingTree:
+        """The public tree with a single card for each deal, as the betting is the same after every card."""
+        betting, cards = self._streets
+        return _build_betting(betting, cards[:1])
+
+    @property
+    def is_flop(self) -> bool:
+        """True if two cards are dealt: `betting` then has a single card for each deal."""
+        return len(self.cards) == 3
+
     @property
     def _streets(self) -> tuple[SpotBetting, tuple[int, ...]]:
         """Rules of the betting on every street, and the cards that may be dealt between them."""
-        menus, cards = [_pair(self.menus)], ()
-        if len(self.cards) == 4:
-            menus.append(menus[0] if self.river_menus is None else _pair(self.river_menus))
-            cards = tuple(cards_left(self.gone).tolist())
+        menus = [_pair(self.menus)]
+        for later in (self.turn_menus, self.river_menus)[len(self.cards) - 3 :]:
+            menus.append(menus[-1] if later is None else _pair(later))
+        cards = tuple(cards_left(self.gone).tolist()) if len(menus) > 1 else ()
+        cards = cards[:1] if self.is_flop else cards
         removed = tuple(tuple(word.strip() for word in line.split(",")) for line in self.remove)
         return SpotBetting(self.pot, self.effective_stack, tuple(menus), self.min_bet, removed), cards
+
+    def check_listed(self) -> None:
+        """Raises ValueError if the spot is a flop, whose public tree with all cards is not listed."""
+        if self.is_flop:
+            raise ValueError(
+                f"{self.board} is a flop, whose tree with all turns and rivers is not listed: expected a turn or "
+                "river; solve_spots solves flops"
+            )
 
     @functools.cached_property
     def showdowns(self) -> Showdowns:
         """Showdown tables of this river, or of all possible rivers of a turn."""
+        self.check_listed()
         return build_showdowns([self.cards], dead=[self.dead_cards])
 
     @functools.cached_property
@@ -288,20 +313,31 @@ class Spot:
         With rake, both players also pay half of it there (`half_rakes`): the loser, whose chips are lost
         anyway, then loses as much less as the winner gains.
         """
-        tree = self.betting
+        return self._stakes(self.betting)
+
+    def _stakes(self, tree: BettingTree) -> FloatArray:
         at_stake = self.pot / 2 + tree.put_in.min(axis=1)
         if self.rake:
-            at_stake -= self.half_rakes
+            at_stake -= self._half_rakes(tree)
         return np.where(tree.folded == 0, -at_stake, at_stake)
 
     @functools.cached_property
     def half_rakes(self) -> FloatArray:
         """`[n]` half of the rake at terminal nodes, in chips."""
-        final_pot = self.pot + 2 * self.betting.put_in.min(axis=1)
+        return self._half_rakes(self.betting)
+
+    def _half_rakes(self, tree: BettingTree) -> FloatArray:
+        final_pot = self.pot + 2 * tree.put_in.min(axis=1)
         return np.minimum(self.rake * final_pot, self.rake_cap) / 2
+
+    def street_stakes(self, nodes: IntArray) -> tuple[FloatArray, FloatArray]:
+        """`stakes` and `half_rakes` at terminal nodes of `street_betting`."""
+        tree = self.street_betting
+        return self._stakes(tree)[nodes], self._half_rakes(tree)[nodes]
 
     def ends(self) -> tuple[End, ...]:
         """All terminal nodes, grouped by kind."""
+        self.check_listed()
         tree, num_cards = self.betting, self.num_left
         over = tree.tree.actor == TERMINAL
         ends: list[End] = []
@@ -377,6 +413,8 @@ class Spot:
         chips = f"pot={self.pot:.12g},stack={self.effective_stack:.12g}"
         parts = [f"board={board},oop={first},ip={second},{chips}"]
         parts.append(f"menus={self.menus}" + ("" if self.river_menus is None else f",{self.river_menus}"))
+        if self.turn_menus is not None:
+            parts.append(f"turn_menus={self.turn_menus}")
         if self.min_bet:  # names of spots without these fields are as before they existed
             parts.append(f"min_bet={self.min_bet:.12g}")
         if self.dead_cards:

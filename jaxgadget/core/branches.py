@@ -1,0 +1,385 @@
+"""Games below public chance events, solved slice by slice together with the game above them.
+
+Below a public chance event, such as the deal of a card, the game has the same public tree after every outcome.
+A `Branches` holds these games as lanes, one for each class of isomorphic outcomes, and is a term of the payoff of
+the game above: given both players' reach of the chance events, it updates a player's strategies in all lanes and
+returns the values of the chance events. Lanes are processed in slices, so that only regrets and sums of plans are
+kept for all of them; strategies and reaches are recomputed from these where they are used. Branches may have
+branches of their own.
+
+Both players have the same hands, in the same order. A hand that an outcome excludes has reach 0 in its lane.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from jaxgadget.core.cfr import normalise
+from jaxgadget.core.payoff import GeneralPayoff, Payoff
+from jaxgadget.core.regret import ZERO_REGRET, ChoiceRule, RegretMatching, match
+from jaxgadget.core.rows import Sums, array_bytes, take_rows
+from jaxgadget.core.treeplex import Level, Reduce, Treeplex, reach, sum_blocks, sweep_up, take_blocks
+from jaxgadget.util.arrays import IntArray
+from jaxgadget.util.players import pair_for, replaced
+
+FREE = ChoiceRule()
+"""The choice rule of all branches: every action is legal, without floors."""
+
+
+class SlicedPayoff(Protocol):
+    """Payoff at the terminal nodes of branches; a pytree."""
+
+    def of_slice(self, held: jax.Array, numbers: Any) -> Payoff:
+        """The payoff in a slice.
+
+        Args:
+          held: `[lanes, H]` True for hands that are possible in each lane.
+          numbers: the numbers of the slice's lanes, see `Branches.numbers`.
+        """
+        ...
+
+
+class BranchState(NamedTuple):
+    """Regrets and averages in all lanes of branches.
+
+    Attributes:
+      regrets: both players' regrets, `[slices, Q, lanes]`.
+      strategy_sum: both players' weighted sums of plans, without the roots, in the same form.
+      below: the state of branches below these; None without any.
+    """
+
+    regrets: tuple[jax.Array, jax.Array]
+    strategy_sum: tuple[jax.Array, jax.Array]
+    below: BranchState | None
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Branches:
+    """Games below K public chance events of a game above, with H hands of each player.
+
+    Attributes:
+      hands: number of hands, H.
+      rule: the regret-matching rule, not predictive; its numbers are arrays.
+      bodies: both players' decisions in a branch, with a root for every chance event and hand.
+      payoff: the payoff at the terminal nodes of a branch.
+      numbers: numbers of the payoff, a pytree of arrays `[slices, …]`.
+      most: for both players the largest absolute payoff of a root, at which rounding of regrets is measured.
+      held: `[slices, lanes, H]` True for hands that are possible in each lane; all False for padding.
+      events: for both players `[K]` the block of sequences above that leads to each chance event.
+      sums: for both players the sums over chance events into blocks of sequences above.
+      first: `[slices above + 1]` first slice below each slice above; the following ones are adjacent.
+      above: `[slices]` lane above, within its slice.
+      chance: `[slices, lanes, M]` probability of each outcome of a lane's class, given a pair of possible hands;
+        0 for padding.
+      image: `[slices, lanes, M]` row in `images` for each outcome.
+      images: `[P, H]` permutations of hands that map an outcome to its lane's; None if no outcomes are merged.
+      orbit: `[slices, lanes, H]` the first hand that is isomorphic to each within its lane; None if lanes have no
+        symmetries. Gradients are made symmetric, so that rounding does not accumulate to asymmetric strategies.
+      below: branches below these; None without any.
+    """
+
+    hands: int = dataclasses.field(metadata={"static": True})
+    rule: RegretMatching
+    bodies: tuple[Treeplex, Treeplex]
+    payoff: SlicedPayoff
+    numbers: Any
+    most: tuple[jax.Array, jax.Array]
+    held: jax.Array
+    events: tuple[jax.Array, jax.Array]
+    sums: tuple[Sums, Sums]
+    first: jax.Array
+    above: jax.Array
+    chance: jax.Array
+    image: jax.Array
+    images: jax.Array | None
+    orbit: jax.Array | None
+    below: Branches | None
+
+    def start(self, dtype: Any) -> BranchState:
+        """The state before the first iteration."""
+        slices, lanes, _ = self.held.shape
+        first, second = (jnp.zeros((slices, body.num_actions, lanes), dtype) for body in self.bodies)
+        return BranchState(
+            regrets=(first, second),
+            strategy_sum=(jnp.zeros_like(first), jnp.zeros_like(second)),
+            below=None if self.below is None else self.below.start(dtype),
+        )
+
+    def update(
+        self,
+        player: int,
+        reaches: tuple[jax.Array, jax.Array],
+        state: BranchState,
+        at: int | jax.Array,
+        t: jax.Array,
+    ) -> tuple[jax.Array, BranchState]:
+        """Updates a player's strategies below a slice of the game above, and adds its last ones to its averages.
+
+        Args:
+          player: the player.
+          reaches: both players' reach `[S, lanes above]` of the sequences above.
+          state: the state.
+          at: index of the slice above.
+          t: number of the iteration, from 1.
+
+        Returns:
+          `[K × H, lanes above]` values of the chance events with each of the player's hands, for both players'
+          strategies before the update; and the new state.
+        """
+        weight = self.rule.weight(t)
+        own = self.bodies[player]
+
+        def visit(slice_idx: jax.Array, roots: tuple[jax.Array, jax.Array], state: BranchState) -> Any:
+            regrets = [_get(x, slice_idx) for x in state.regrets]
+            strategies = [
+                match(body, x, self._tolerance(player, x.dtype), FREE)
+                for player, (body, x) in enumerate(zip(self.bodies, regrets, strict=True))
+            ]
+            below = self._reaches(roots, (strategies[0], strategies[1]))
+            gradient, _ = self._payoff(slice_idx).gradient(player, below, None)
+            if self.below is not None:
+                assert state.below is not None
+                events, deeper = self.below.update(player, below, state.below, slice_idx, t)
+                gradient, state = gradient + self.below.earned(player, events), state._replace(below=deeper)
+            gradient = self._symmetric(slice_idx, gradient)
+            actions, infosets, values = sweep_up(own, gradient, _expected(strategies[player]))
+            learned, _ = self.rule.learn(own, FREE, regrets[player], (actions, infosets), t)
+            total = _get(state.strategy_sum[player], slice_idx) + weight * below[player][own.num_roots :]
+            state = state._replace(
+                regrets=_put(state.regrets, player, slice_idx, learned),
+                strategy_sum=_put(state.strategy_sum, player, slice_idx, total),
+            )
+            return (values,), state
+
+        (values,), state = self._each(player, reaches, state, at, visit, 1)
+        return values, state
+
+    def values(
+        self, player: int, reaches: tuple[jax.Array, jax.Array], state: BranchState, at: int | jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """Values of the chance events for a best response to the other's average, and for the player's own average.
+
+        Arguments and results are as in `update`.
+        """
+
+        def visit(slice_idx: jax.Array, roots: tuple[jax.Array, jax.Array], _: None) -> Any:
+            first, second = (
+                normalise(body, _get(total, slice_idx).astype(root.dtype), FREE)
+                for body, total, root in zip(self.bodies, state.strategy_sum, roots, strict=True)
+            )
+            below = self._reaches(roots, (first, second))
+            gradient, _ = self._payoff(slice_idx).gradient(player, below, None)
+            best = played = gradient
+            if self.below is not None:
+                assert state.below is not None
+                events = self.below.values(player, below, state.below, slice_idx)
+                best, played = (gradient + self.below.earned(player, each) for each in events)
+            own, strategy = self.bodies[player], (first, second)[player]
+            best_values = sweep_up(own, best, FREE.best)[2]
+            return (best_values, sweep_up(own, played, _expected(strategy))[2]), None
+
+        (best, played), _ = self._each(player, reaches, None, at, visit, 2)
+        return best, played
+
+    def earned(self, player: int, events: jax.Array) -> jax.Array:
+        """`[S, lanes above]` payoff of the player's sequences above, from the values of the chance events."""
+        return sum_blocks(self.sums[player], events, self.hands)
+
+    def num_bytes(self, itemsize: int) -> tuple[int, int]:
+        """Bytes of the state, and of the temporary arrays of a slice and those below it."""
+        slices, lanes, _ = self.held.shape
+        actions = sum(body.num_actions for body in self.bodies)
+        state, working = self.below.num_bytes(itemsize) if self.below is not None else (0, 0)
+        array = actions * lanes * itemsize
+        return state + 2 * slices * array, working + SLICE_ARRAYS * array
+
+    def _tolerance(self, player: int, dtype: Any) -> jax.Array:
+        """`[I, 1]` sums of a player's positive regrets that count as 0."""
+        least = ZERO_REGRET * float(jnp.finfo(dtype).eps) * self.most[player]
+        return jnp.broadcast_to(least.astype(dtype), (self.bodies[player].num_infosets, 1))
+
+    def _payoff(self, slice_idx: jax.Array) -> Payoff:
+        """The payoff at terminal nodes in a slice."""
+        numbers = jax.tree.map(lambda x: _get(x, slice_idx), self.numbers)
+        return self.payoff.of_slice(_get(self.held, slice_idx), numbers)
+
+    def _reaches(
+        self, roots: tuple[jax.Array, jax.Array], strategies: tuple[jax.Array, jax.Array]
+    ) -> tuple[jax.Array, jax.Array]:
+        """Both players' reach `[S, lanes]` of all sequences of a slice."""
+        first, second = (
+            reach(body, strategy, root)
+            for body, strategy, root in zip(self.bodies, strategies, roots, strict=True)
+        )
+        return first, second
+
+    def _symmetric(self, slice_idx: jax.Array, gradient: jax.Array) -> jax.Array:
+        """The gradient `[S, lanes]` of the first hand of each orbit, for all its hands."""
+        if self.orbit is None:
+            return gradient
+        return spread_orbits(gradient, _get(self.orbit, slice_idx))
+
+    def _each(
+        self,
+        player: int,
+        reaches: tuple[jax.Array, jax.Array],
+        state: Any,
+        at: int | jax.Array,
+        visit: Callable[[jax.Array, tuple[jax.Array, jax.Array], Any], tuple[tuple[jax.Array, ...], Any]],
+        num_values: int,
+    ) -> tuple[tuple[jax.Array, ...], Any]:
+        """Visits the slices below a slice above.
+
+        Args:
+          player: the player whose values are returned.
+          reaches: both players' reach of the sequences above.
+          state: the state, which `visit` replaces.
+          at: index of the slice above.
+          visit: function of a slice, both players' reach of its roots and the state; returns values of the
+            roots, and the next state.
+          num_values: number of arrays of values.
+
+        Returns:
+          The values of the chance events, `[K × H, lanes above]`, and the state.
+        """
+        hands, dtype, lanes_above = self.hands, reaches[0].dtype, reaches[0].shape[-1]
+        num_events = len(self.events[0])
+        first, second = (
+            take_blocks(x, events, hands).reshape(-1, lanes_above).T.reshape(lanes_above, num_events, hands)
+            for x, events in zip(reaches, self.events, strict=True)
+        )
+        nothing = jnp.zeros((lanes_above, num_events, hands), dtype)
+
+        def advance(slice_idx: jax.Array, carry: Any) -> Any:
+            totals, state = carry
+            above, held = _get(self.above, slice_idx), _get(self.held, slice_idx).T.astype(dtype)
+            roots = [
+                (_get(x, above)[..., None] * held[None]).reshape(-1, held.shape[-1]) for x in (first, second)
+            ]
+            values, state = visit(slice_idx, (roots[0], roots[1]), state)
+            totals = tuple(
+                _set(total, above, _get(total, above) + self._sum_outcomes(slice_idx, x))
+                for total, x in zip(totals, values, strict=True)
+            )
+            return totals, state
+
+        bounds = self.first[at], self.first[at + 1]
+        totals, state = jax.lax.fori_loop(*bounds, advance, ((nothing,) * num_values, state))
+        return tuple(total.reshape(lanes_above, -1).T for total in totals), state
+
+    def _sum_outcomes(self, slice_idx: jax.Array, values: jax.Array) -> jax.Array:
+        """Sum over all outcomes of a slice's lanes: `[K × H, lanes]` → `[K, H]`."""
+        chance = _get(self.chance, slice_idx)
+        by_lane = values.reshape(-1, self.hands, values.shape[-1])
+        if self.images is None:
+            return by_lane @ chance[:, 0]
+        image = take_rows(self.images, _get(self.image, slice_idx))  # [lanes, M, H]
+        of_lanes = by_lane.transpose(2, 0, 1)[:, None]
+        moved = jnp.take_along_axis(of_lanes, image[:, :, None], axis=-1, mode="promise_in_bounds")
+        return (moved * chance[..., None, None].astype(values.dtype)).sum(axis=(0, 1))
+
+
+SLICE_ARRAYS = 8
+"""Temporary arrays over the actions of a slice."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BranchedPayoff:
+    """`NestedPayoff` of a game in hand form with branches below it; a single lane.
+
+    Attributes:
+      ends: the payoff at the game's own terminal nodes.
+      branches: the games below.
+      bounds: a payoff that bounds the absolute payoffs, with the chance events as terminal nodes.
+      orbit: as in `Branches`, `[lanes, H]`.
+    """
+
+    ends: Payoff
+    branches: Branches
+    bounds: Payoff
+    orbit: jax.Array | None
+
+    @property
+    def zero_sum(self) -> bool:
+        """True if one player's payoff is minus the other's."""
+        return not isinstance(self.ends, GeneralPayoff) or self.ends.zero_sum
+
+    def start(self, dtype: Any) -> tuple[jax.Array, BranchState]:
+        """The number of completed updates, two in each iteration, and the state of the branches."""
+        return jnp.zeros((), jnp.int32), self.branches.start(dtype)
+
+    def gradient(
+        self, player: int, reach: tuple[jax.Array, jax.Array], state: tuple[jax.Array, BranchState]
+    ) -> tuple[jax.Array, tuple[jax.Array, BranchState]]:
+        """Payoff gradient of a player; the state has the player's updated strategies in the branches."""
+        updates, branch_state = state
+        t = (updates // 2 + 1).astype(reach[0].dtype)
+        earned, _ = self.ends.gradient(player, reach, None)
+        events, branch_state = self.branches.update(player, reach, branch_state, 0, t)
+        gradient = earned + self.branches.earned(player, events)
+        if self.orbit is not None:
+            gradient = spread_orbits(gradient, self.orbit)
+        return gradient, (updates + 1, branch_state)
+
+    def values(
+        self, player: int, reach: tuple[jax.Array, jax.Array], state: tuple[jax.Array, BranchState]
+    ) -> tuple[jax.Array, jax.Array]:
+        """Gradients if the player best-responds in the branches, and if it follows its average there."""
+        gradient, _ = self.ends.gradient(player, reach, None)
+        best, played = (
+            gradient + self.branches.earned(player, events)
+            for events in self.branches.values(player, reach, state[1], 0)
+        )
+        return best, played
+
+    def absolute(self) -> Payoff:
+        """The payoff of upper bounds on absolute values."""
+        return self.bounds
+
+    def num_bytes(self) -> tuple[int, int]:
+        """Bytes: of the games, and of the lane's state and temporary arrays."""
+        itemsize = self.branches.chance.dtype.itemsize
+        shared, lane = self.ends.num_bytes()
+        return shared + array_bytes(self.branches), lane + sum(self.branches.num_bytes(itemsize))
+
+    def take_lanes(self, lanes: IntArray) -> BranchedPayoff:
+        """Itself, as there is a single lane."""
+        return self
+
+
+def spread_orbits(gradient: jax.Array, orbit: jax.Array) -> jax.Array:
+    """Copies the numbers of the first hand of each orbit to all its hands: `[S, lanes]`, by `[lanes, H]`."""
+    lanes, hands = orbit.shape
+    by_lane = gradient.reshape(-1, hands, lanes)
+    return jnp.take_along_axis(by_lane, orbit.T[None], axis=1, mode="promise_in_bounds").reshape(-1, lanes)
+
+
+def _expected(strategy: jax.Array) -> Reduce:
+    """Values of infosets under a strategy."""
+
+    def expected(level: Level, q: jax.Array) -> jax.Array:
+        return FREE.expected(level, level.actions_of(strategy), q)
+
+    return expected
+
+
+def _get(x: jax.Array, index: jax.Array) -> jax.Array:
+    return jax.lax.dynamic_index_in_dim(x, index, keepdims=False)
+
+
+def _set(x: jax.Array, index: jax.Array, new: jax.Array) -> jax.Array:
+    return jax.lax.dynamic_update_index_in_dim(x, new, index, 0)
+
+
+def _put(
+    pair: tuple[jax.Array, jax.Array], player: int, index: jax.Array, new: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Replaces a slice of a player's array."""
+    return replaced(pair, player, _set(pair[player], index, new))
