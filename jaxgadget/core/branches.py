@@ -25,7 +25,7 @@ from jaxgadget.core.regret import ZERO_REGRET, ChoiceRule, RegretMatching, match
 from jaxgadget.core.rows import Sums, array_bytes, take_rows
 from jaxgadget.core.treeplex import Level, Reduce, Treeplex, reach, sum_blocks, sweep_up, take_blocks
 from jaxgadget.util.arrays import IntArray
-from jaxgadget.util.players import pair_for, replaced
+from jaxgadget.util.players import replaced
 
 FREE = ChoiceRule()
 """The choice rule of all branches: every action is legal, without floors."""

@@ -127,9 +127,7 @@ def solve_batch(
     def finish(ended: Finished) -> Certificate:
         sums, payoff_state = ended.release()
         rows = ended.placement.by_lane(make_fallback(ended.lanes))
-        return _certify_average(
-            ended.in_float64(), sums, rows, payoff_state, players=players, played=played
-        )
+        return _certify_average(ended.in_float64(), sums, rows, payoff_state, players=players, played=played)
 
     solved = solve(batch, solver, finish, plan=plan, state=state, keep_state=keep_state, report=report)
     return _of_certificate(

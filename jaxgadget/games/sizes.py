@@ -117,6 +117,23 @@ def _parse_size(item: str, text: str, name: str, max_plain: float) -> Size:
     raise ValueError(f"{name}={text!r}: {item!r} {problem}: {EXPECTED}")
 
 
+def format_sizes(sizes: Iterable[Size]) -> str:
+    """Sizes in the notation of `parse_sizes`."""
+    return ",".join(map(_format_size, sizes))
+
+
+def _format_size(size: Size) -> str:
+    match size:
+        case Multiple(factor):
+            return f"{factor:g}x"
+        case Chips(chips):
+            return f"{chips:g}c"
+        case Geometric(streets, most):
+            return f"{'' if streets is None else streets}e" + ("" if most == math.inf else f"{100 * most:g}%")
+        case _:
+            return "a" if size == ALL_IN else f"{100 * size:g}%"
+
+
 def read_share(text: str) -> fractions.Fraction | None:
     """Parses a share of the pot: `50%`, `1/2`, `0.5` or `2`; None for other texts.
 

@@ -25,6 +25,9 @@ from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 MAX_NODES = 1 << 22
 """Maximum number of public nodes of a tree; smaller trees are limited by memory only (`solve_spots`)."""
 
+MAX_STREET_NODES = 1 << 18
+"""The same for a flop, whose tree has a single card for each deal."""
+
 MAX_MOVES = 64
 """Maximum depth of a tree: compilation time grows with it."""
 
@@ -269,7 +272,7 @@ def build_betting(betting: SpotBetting, cards: Sequence[int] = ()) -> BettingTre
         deep.
     """
     _check_removed(betting, cards)
-    count_nodes(betting, cards)
+    count_nodes(betting, [len(cards)] * (len(betting.menus) - 1))
     states, parents, labels = [_start(betting)], [0], [""]
     levels: list[tuple[list[_Standing], list[int], list[str]]] = []
     while states:
@@ -303,34 +306,34 @@ def build_betting(betting: SpotBetting, cards: Sequence[int] = ()) -> BettingTre
     )
 
 
-def count_nodes(betting: SpotBetting, cards: Sequence[int] = ()) -> int:
-    """Counts the public nodes without building them: the nodes below one card, times the number of cards.
+def count_nodes(betting: SpotBetting, num_cards: Sequence[int] = ()) -> list[int]:
+    """Counts the public nodes of every street without building them.
 
     Args:
       betting: as in `build_betting`.
-      cards: as in `build_betting`.
+      num_cards: number of cards of each deal.
 
     Raises:
       ValueError: if the tree is too large or too deep.
     """
-    states = [(_start(betting), 1)]
-    total = depth = 0
+    states, depth = [_start(betting)], 0
+    most = MAX_STREET_NODES if len(betting.menus) == 3 else MAX_NODES
+    counts = [0] * len(betting.menus)
+    weights = [math.prod(num_cards[:street]) for street in range(len(counts))]
     while states:
-        total, depth = total + sum(count for _, count in states), depth + 1
+        depth += 1
+        for state in states:
+            counts[state.street] += weights[state.street]
         if depth > MAX_MOVES + 1:
             raise ValueError(
                 f"menus: more than {MAX_MOVES} consecutive moves: expected larger raises, or a cap on raises"
             )
-        if total > MAX_NODES:
+        if sum(counts) > most:
             raise ValueError(
-                f"menus: more than {MAX_NODES:,} public nodes: expected fewer sizes, or a cap on raises"
+                f"menus: more than {most:,} public nodes: expected fewer sizes, or a cap on raises"
             )
-        states = [
-            (below, count * (len(cards) if state.actor == _DEALS else 1))
-            for state, count in states
-            for _, below in _moves(betting, cards[:1], state)
-        ]
-    return total
+        states = [below for state in states for _, below in _moves(betting, [0], state)]
+    return counts
 
 
 def _is_bet(label: str) -> bool:

@@ -26,6 +26,9 @@ from jaxgadget.util.arrays import FloatArray, IntArray
 _EXCHANGES = tuple(itertools.permutations(range(len(SUITS))))
 """All permutations of suits, the identity first."""
 
+IDENTITY = _EXCHANGES[0]
+"""The permutation of suits that changes nothing."""
+
 
 def find_exchanges(spot: Spot) -> tuple[tuple[tuple[int, ...], ...], str]:
     """Finds the permutations of suits that preserve the board, the dead cards and both ranges.

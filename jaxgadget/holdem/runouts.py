@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.branches import BranchedPayoff, Branches
+from jaxgadget.core.certificate import Certificate, certify_average
 from jaxgadget.core.hands import HandsPayoff, build_hands_payoff
 from jaxgadget.core.host import HandTreeplex
-from jaxgadget.core.problem import Terms, build_side, fixed_entry
+from jaxgadget.core.problem import Parts, Problem, Terms, build_side, fixed_entry, follow
 from jaxgadget.core.regret import RegretMatching
+from jaxgadget.core.response import payoff_reaches
 from jaxgadget.core.rows import build_sums, on_host
 from jaxgadget.core.treeplex import to_device
+from jaxgadget.games.game import CHANCE
 from jaxgadget.games.hands import PublicEnds
-from jaxgadget.holdem.cards import HANDS, board_strengths
+from jaxgadget.holdem.betting import BettingTree
+from jaxgadget.holdem.cards import HAND_OF_CARDS, HANDS, board_strengths
+from jaxgadget.holdem.carried import carried_hands
+from jaxgadget.holdem.isomorphism import IDENTITY, find_exchanges
 from jaxgadget.holdem.operators import (
     BoardTables,
     Raked,
@@ -28,19 +36,25 @@ from jaxgadget.holdem.operators import (
     build_board_tables,
 )
 from jaxgadget.holdem.spots import Spot
+from jaxgadget.holdem.strategies import action_nodes, uniform_rows
 from jaxgadget.holdem.streets import (
     Lane,
     Slices,
     Street,
     Suits,
+    exchange_card,
     exchange_hands,
     find_lanes,
     slice_lanes,
     split_streets,
 )
 from jaxgadget.tree.public_form import hand_entries
-from jaxgadget.util.arrays import BoolArray, IntArray
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+from jaxgadget.util.compilation import compiled
 from jaxgadget.util.precision import precision
+
+SLICE_LANES = (1, 4)
+"""Number of turns and of rivers that are updated together; see `core.branches`."""
 
 
 class Boards(NamedTuple):
@@ -161,11 +175,56 @@ class Runouts:
         """The most that a player can win or lose, in pots."""
         return self.spot.effective_stack / self.spot.pot + 0.5
 
+    @property
+    def merges(self) -> bool:
+        """True if runouts are merged."""
+        return len(self.lanes[0][0].symmetries) > 1
+
+    @property
+    def shapes(self) -> list[tuple[tuple[int, int, int], tuple[int, int, int]]]:
+        """For every street and player the shape `[slices, Q, lanes]` of its regrets."""
+        shapes: list[tuple[tuple[int, int, int], tuple[int, int, int]]] = []
+        for street, slices in zip(self.streets, self.slices, strict=True):
+            count, lanes = slices.lane.shape
+            first, second = (
+                (count, len(self.hands) * (treeplex.num_sequences - treeplex.num_roots), lanes)
+                for treeplex in street.treeplex
+            )
+            shapes.append((first, second))
+        return shapes
+
+    def num_bytes(self, dtype: DTypeLike) -> int:
+        """Bytes of regrets and sums of plans of all streets."""
+        numbers = sum(math.prod(shape) for pair in self.shapes for shape in pair)
+        return 2 * numbers * np.dtype(dtype).itemsize
+
+    def find_lane(self, cards: Sequence[int]) -> tuple[int, Suits]:
+        """The lane of a street after some dealt cards, and the permutation of suits that maps them to its board."""
+        lane, suits = 0, self.lanes[0][0].symmetries[0]
+        for number, card in enumerate(cards, 1):
+            image = exchange_card(card, suits)
+            lane, then = next(
+                (idx, then)
+                for idx, each in enumerate(self.lanes[number])
+                if each.above == lane
+                for outcome, then in each.outcomes
+                if outcome == image
+            )
+            suits = tuple(then[suit] for suit in suits)
+        return lane, suits
+
+    def place(self, number: int, lane: int) -> tuple[int, int]:
+        """Slice of a street's lane, and the lane's place within it."""
+        (row,), (place,) = np.nonzero(self.slices[number].lane == lane)
+        return int(row), int(place)
+
     def _branches(self, number: int, rule: RegretMatching, below: Branches | None) -> Branches:
         """The branches of a street."""
         street, above, slices = self.streets[number], self.streets[number - 1], self.slices[number]
         num_hands = len(self.hands)
-        lanes = [[self.lanes[number][lane] if lane >= 0 else None for lane in row] for row in slices.lane.tolist()]
+        lanes = [
+            [self.lanes[number][lane] if lane >= 0 else None for lane in row] for row in slices.lane.tolist()
+        ]
         held = np.stack([[self._held(lane) for lane in row] for row in lanes])
         last = number == len(self.streets) - 1
         group = np.stack([[self._groups(lane) for lane in row] for row in lanes]) if last else None
@@ -217,7 +276,9 @@ class Runouts:
             return None
         images = dict(zip(self.lanes[0][0].symmetries, self._images(), strict=True))
         every = np.arange(len(self.hands))
-        of_lane = [np.min([images[suits] for suits in lane.symmetries], axis=0) for lane in self.lanes[number]]
+        of_lane = [
+            np.min([images[suits] for suits in lane.symmetries], axis=0) for lane in self.lanes[number]
+        ]
         lanes = self.slices[number].lane
         orbits = np.stack([[of_lane[lane] if lane >= 0 else every for lane in row] for row in lanes.tolist()])
         return on_host((orbits[0] if number == 0 else orbits).astype(np.int32))
@@ -266,3 +327,163 @@ class Runouts:
         blocks = (first.num_sequences, second.num_sequences)
         entries = hand_entries((num_hands, num_hands), groups, street.block, blocks)
         return StreetPayoff(hands=build_hands_payoff(entries, np.float64))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class StreetStrategies:
+    """Average strategies on all streets of a spot, and the values of the first deals.
+
+    Attributes:
+      runouts: the layout.
+      weights: for every street both players' sums of plans, or probabilities, `[slices, Q, lanes]`.
+      deal_values: for both players `[K, H]` counterfactual values of the first street's deals, with all hands that
+        are left on the board and in chips, if both players follow these strategies.
+    """
+
+    runouts: Runouts
+    weights: tuple[tuple[FloatArray, FloatArray], ...]
+    deal_values: tuple[FloatArray, FloatArray]
+
+    def rows(
+        self, player: int, betting: BettingTree, hands: IntArray, dealt: tuple[int, ...] = (), root: int = 0
+    ) -> FloatArray:
+        """A player's strategy in a tree of the later streets with all cards, as in `SpotSolution.probabilities`.
+
+        In a tree with a single card for each deal, rows after a deal are uniform.
+
+        Args:
+          player: the player.
+          betting: the tree.
+          hands: `[h]` indices into `HANDS` of the hands in the result.
+          dealt: cards that were dealt before the tree's root.
+          root: the root's node in the spot's `street_betting`.
+        """
+        nodes, source = betting.tree, self.runouts.spot.street_betting
+        alike = np.full(len(nodes), root)  # the node of `street_betting` in place of each
+        for level in nodes.levels_below():
+            above = nodes.parent[level]
+            slot = np.where(nodes.actor[above] == CHANCE, 0, nodes.slot[level])
+            alike[level] = source.tree.first_child[alike[above]] + slot
+        children = action_nodes(nodes, player)
+        rows = np.repeat(uniform_rows(nodes, player)[:, None], len(hands), axis=1)
+        for card in np.unique(betting.card[children]).tolist():
+            if betting is source and card >= 0:
+                continue
+            own = np.flatnonzero(betting.card[children] == card)
+            lane_rows, column = self._lane(player, (*dealt, card) if card >= 0 else dealt, hands)
+            carried = np.flatnonzero(column >= 0)
+            rows[own[:, None], carried] = lane_rows[alike[children[own]]][:, column[carried]]
+        return rows
+
+    def pack(self) -> dict[str, Any]:
+        """The arrays of a file."""
+        arrays: dict[str, Any] = {
+            f"street_{number}_{player}": own
+            for number, pair in enumerate(self.weights)
+            for player, own in enumerate(pair)
+        }
+        return arrays | {f"deals_{player}": own for player, own in enumerate(self.deal_values)}
+
+    @staticmethod
+    def unpack(spot: Spot, exchanges: Sequence[Suits], arrays: Mapping[str, Any]) -> StreetStrategies | None:
+        """Restores strategies from the arrays of `pack`; None if there are none.
+
+        Args:
+          spot: the spot.
+          exchanges: permutations of suits by which runouts were merged; empty for none.
+          arrays: the arrays.
+
+        Raises:
+          ValueError: if the arrays have other shapes than strategies of the spot.
+        """
+        if "street_0_0" not in arrays:
+            return None
+        count = 6 - len(spot.cards)
+        weights = tuple((arrays[f"street_{n}_0"], arrays[f"street_{n}_1"]) for n in range(count))
+        runouts = lay_out_streets(spot, exchanges, [first.shape[-1] for first, _ in weights[1:]])
+        for number, (pair, shape) in enumerate(zip(weights, runouts.shapes, strict=True)):
+            for player, own in enumerate(pair):
+                if own.shape != shape[player]:
+                    raise ValueError(
+                        f"street_{number}_{player} has shape {own.shape}, expected {shape[player]}"
+                    )
+        values = arrays["deals_0"], arrays["deals_1"]
+        expected = len(runouts.streets[0].deals), len(spot.hands)
+        if any(own.shape != expected for own in values):
+            raise ValueError(f"deals_0 and deals_1 have shapes {values[0].shape}, expected {expected}")
+        return StreetStrategies(runouts=runouts, weights=weights, deal_values=values)
+
+    def _lane(self, player: int, cards: Sequence[int], hands: IntArray) -> tuple[FloatArray, IntArray]:
+        """A player's strategy after some cards, by the node of `street_betting` after each action.
+
+        Returns:
+          `[n, H]` probabilities of the carried hands in the lane of these cards, and `[h]` the column of each of the
+          given hands; -1 for hands that the solve did not carry.
+        """
+        runouts, number = self.runouts, len(cards)
+        nodes, street = runouts.spot.street_betting.tree, runouts.streets[number]
+        lane, suits = runouts.find_lane(cards)
+        slice_idx, place = runouts.place(number, lane)
+        weights = self.weights[number][player][slice_idx, :, place].astype(np.float64)
+        rows, children = np.zeros((len(nodes), len(runouts.hands))), street.children(nodes, player)
+        rows[children] = weights.reshape(len(children), -1)
+        decisions = np.unique(nodes.parent[children])
+        count, first = nodes.num_children[decisions], nodes.first_child[decisions]
+        of_parent, nth = np.repeat(np.arange(len(decisions)), count), np.arange(count.sum())
+        after = first[of_parent] + nth - (np.cumsum(count) - count)[of_parent]
+        mass = np.zeros((len(decisions), rows.shape[1]))
+        np.add.at(mass, of_parent, rows[after])
+        mass, uniform = mass[of_parent], (1 / count)[of_parent, None]
+        rows[after] = np.where(mass > 0, rows[after] / np.where(mass > 0, mass, 1), uniform)
+        column = np.full(len(HANDS), -1)
+        real = np.flatnonzero(runouts.hands >= 0)
+        column[runouts.of_deck[real]] = real
+        first, second = (HANDS[hands] // 4 * 4 + np.asarray(suits)[HANDS[hands] % 4]).T
+        return rows, column[HAND_OF_CARDS[first, second]]
+
+
+def find_merged(spot: Spot, suit_isomorphism: bool | None) -> tuple[Suits, ...]:
+    """Permutations of suits by which a spot's hands or runouts are merged; empty if they are not."""
+    merges = spot.is_flop if suit_isomorphism is None else suit_isomorphism
+    return find_exchanges(spot)[0] if merges else ()
+
+
+def lay_out_streets(spot: Spot, exchanges: Sequence[Suits], sizes: Sequence[int] | None = None) -> Runouts:
+    """Lays out a flop or turn by streets.
+
+    Args:
+      spot: the spot.
+      exchanges: permutations of suits by which runouts are merged; empty for none.
+      sizes: number of lanes of a slice on each later street.
+    """
+    carried = carried_hands([spot])
+    hands = np.arange(len(spot.hands)) if carried is None else carried[0]
+    sizes = SLICE_LANES[-(5 - len(spot.cards)) :] if sizes is None else sizes
+    return Runouts.of(spot, hands, exchanges or (IDENTITY,), sizes)
+
+
+class DealValues(NamedTuple):
+    """Values of a spot that is solved by streets.
+
+    Attributes:
+      certificate: of the first street's strategies.
+      deal_values: for both players `[K × H, 1]` counterfactual values of the first street's deals, in pots.
+    """
+
+    certificate: Certificate
+    deal_values: tuple[jax.Array, jax.Array]
+
+
+@compiled(quick=True)
+def evaluate_streets(problem: Problem, strategy_sum: tuple[Parts, Parts], payoff_state: Any) -> DealValues:
+    """Certificate of average strategies, with the values of the first street's deals."""
+    certificate = certify_average(problem, strategy_sum, (None, None), payoff_state, played=True)
+    nothing = jnp.zeros((0, 1), problem.dtype)
+    first, second = (
+        follow(side, terms, Parts(nothing, body))
+        for side, terms, body in zip(problem.sides, problem.terms, certificate.strategy, strict=True)
+    )
+    reaches, payoff = payoff_reaches(problem, (first, second)), problem.payoff
+    assert isinstance(payoff, BranchedPayoff)
+    values = [payoff.branches.values(player, reaches, payoff_state[1], 0)[1] for player in (0, 1)]
+    return DealValues(certificate, (values[0], values[1]))

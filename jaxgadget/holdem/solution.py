@@ -7,8 +7,8 @@ import functools
 import itertools
 import os
 import pathlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,10 @@ import pandas as pd
 
 from jaxgadget.core.results import NO_FAILURES, LaneResult, convergence
 from jaxgadget.games.game import ACTOR_BIT, CHANCE
-from jaxgadget.holdem.cards import HANDS
+from jaxgadget.holdem.cards import HANDS, parse_cards
 from jaxgadget.holdem.locks import Lock, find_locked
 from jaxgadget.holdem.ranges import HandRange
+from jaxgadget.holdem.runouts import StreetStrategies, find_merged
 from jaxgadget.holdem.saved import (
     SOLUTIONS,
     decode,
@@ -66,6 +67,22 @@ class SpotState:
         return f"<SpotState: {megabytes(sum(array.nbytes for array in self.arrays))} in {self.dtype}>"
 
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _on_its_street(method: Method) -> Method:
+    """A method of a line that applies to the solution of the street where the line ends."""
+
+    @functools.wraps(method)
+    def on_its_street(self: SpotSolution, line: str = "", *args: Any, **settings: Any) -> Any:
+        street, rest = self._street(line)  # pyright: ignore[reportPrivateUsage]
+        if street is self:
+            return method(self, line, *args, **settings)
+        return getattr(street, method.__name__)(rest, *args, **settings)
+
+    return cast("Method", on_its_street)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SpotSolution(Explorable):
     """A solved spot; its certificate is in float64.
@@ -88,6 +105,9 @@ class SpotSolution(Explorable):
       gains: what each player would gain by a best response, in chips, as in `gap`; NaN in checkpoints written
         before this field.
       state: the solver's state, with `solve_spots(keep_state=True)`, otherwise None.
+      streets: the strategies on the turns and rivers of a flop; None for other spots. Methods then also take lines
+        with cards, such as `check, check, Ah, bet 100`: arrays are over the hands that are left on that turn, those
+        of the spot of `after`.
     """
 
     spot: Spot
@@ -101,6 +121,7 @@ class SpotSolution(Explorable):
     locks: tuple[Lock, ...] = ()
     gains: tuple[float, float] = (float("nan"), float("nan"))
     state: SpotState | None = None
+    streets: StreetStrategies | None = None
 
     def __repr__(self) -> str:
         first, second = self.ev
@@ -150,7 +171,12 @@ class SpotSolution(Explorable):
 
     @functools.cached_property
     def policy(self) -> Policy:
-        """The strategies as a policy of `public_tree(spot)`, for all functions that take policies."""
+        """The strategies as a policy of `public_tree(spot)`, for all functions that take policies.
+
+        Raises:
+          ValueError: if the spot is a flop.
+        """
+        self.spot.check_listed()
         label = f"{self.algorithm}:{self.iterations}" + (", locked" if self.locks else "")
         return rows_to_policy(self._tree, self.probabilities, label)
 
@@ -166,10 +192,79 @@ class SpotSolution(Explorable):
         )
         return first, second
 
+    def after(self, line: str) -> SpotSolution:
+        """The solution of the turn that is dealt at the end of a line, such as `check, check, Ah`.
+
+        Its spot has both players' hands with the weights with which they reach the line, or the whole range of a
+        player that never does. EVs and exploitability are those of the turn's own game.
+
+        Raises:
+          ValueError: if the spot is not a flop, or the line does not end with a card that is dealt to players who
+            can still bet.
+        """
+        if self.streets is None:
+            raise ValueError(f"{self.spot.board} is not a flop: expected a line of a solution of a flop")
+        words = _words(line)
+        deal = self._deal(words)
+        if deal is None or deal[2]:
+            raise ValueError(
+                f"line={line!r}: expected a line that ends with the turn, such as 'check, check, Ah'"
+            )
+        return self._turn(*deal[:2])
+
+    def _street(self, line: str) -> tuple[SpotSolution, str]:
+        """The solution of the street on which a line ends, and the rest of the line there."""
+        deal = None if self.streets is None else self._deal(_words(line))
+        if deal is None:
+            return self, line
+        node, card, rest = deal
+        return self._turn(node, card), ", ".join(rest)
+
+    def _deal(self, words: list[str]) -> tuple[int, int, list[str]] | None:
+        """The node where a line's first card is dealt, the card, and the line's rest; None without a card."""
+        betting = self.spot.betting
+        for number in range(len(words)):
+            node = betting.find(", ".join(words[:number]))
+            if int(betting.tree.actor[node]) == CHANCE:
+                (card,) = parse_cards(words[number], "line")[:1]
+                if card in self.spot.gone:
+                    raise ValueError(f"line={', '.join(words)!r}: {words[number]} is on the board or dead")
+                return node, card, words[number + 1 :]
+        return None
+
+    def _turn(self, node: int, card: int) -> SpotSolution:
+        """The solution of the turn after a card that is dealt at a node."""
+        if (node, card) not in self._turns:
+            self._turns[node, card] = self._solve_turn(node, card)
+        return self._turns[node, card]
+
+    @functools.cached_property
+    def _turns(self) -> dict[tuple[int, int], SpotSolution]:
+        """Solutions of turns that were asked for."""
+        return {}
+
+    def _solve_turn(self, node: int, card: int) -> SpotSolution:
+        from jaxgadget.holdem.solve import evaluate_spot
+
+        assert self.streets is not None
+        spot, betting = self.spot, self.spot.betting
+        root = betting.children(node)[0]
+        weights: list[FloatArray] = []
+        for reach, whole in zip(self._reaches(node), spot.range_weights, strict=True):
+            held = np.where((HANDS[spot.hands] == card).any(axis=1), 0, reach)
+            weights.append(np.zeros(len(HANDS)))
+            weights[-1][spot.hands] = held if held.any() else whole
+        turn = spot.after_deal(node, card, (weights[0], weights[1]))
+        rows = [self.streets.rows(player, turn.betting, turn.hands, (card,), root) for player in (0, 1)]
+        label = f"{self.algorithm}:{self.iterations}"
+        solution = evaluate_spot(turn, rows_to_policy(public_tree(turn), (rows[0], rows[1]), label))
+        return dataclasses.replace(solution, algorithm=self.algorithm, iterations=self.iterations)
+
     def node(self, line: str = "") -> int:
         """The public node after a line such as `check, bet 100`; see `BettingTree.find`."""
         return self.spot.betting.find(line)
 
+    @_on_its_street
     def strategy(self, line: str = "") -> dict[str, FloatArray]:
         """Dictionary from each action to its probability `[H]` with each hand, for the player that acts.
 
@@ -180,6 +275,7 @@ class SpotSolution(Explorable):
         betting = self.spot.betting
         return {betting.action_name(child): self._row(child) for child in betting.children(self.node(line))}
 
+    @_on_its_street
     def frequencies(self, line: str = "") -> dict[str, float]:
         """Dictionary from each action after a line to its frequency.
 
@@ -195,6 +291,7 @@ class SpotSolution(Explorable):
             for action, row in self.strategy(line).items()
         }
 
+    @_on_its_street
     def actor(self, line: str = "") -> int:
         """Acting player after a line, 0 or 1.
 
@@ -203,6 +300,7 @@ class SpotSolution(Explorable):
         """
         return self.spot.betting.actor(line)
 
+    @_on_its_street
     def played(self, line: str = "") -> tuple[FloatArray, FloatArray]:
         """For both players `[H]` the range's weight of each hand × its probability of playing the line.
 
@@ -210,6 +308,7 @@ class SpotSolution(Explorable):
         """
         return self._reaches(self.node(line))
 
+    @_on_its_street
     def weights(self, line: str = "") -> tuple[FloatArray, FloatArray]:
         """For both players `[H]` the fraction of all compatible pairs with each hand after a line.
 
@@ -235,11 +334,13 @@ class SpotSolution(Explorable):
             weights.append(weight / max(weight.sum(), np.finfo(np.float64).tiny))
         return weights[0], weights[1]
 
+    @_on_its_street
     def pairs(self, line: str = "") -> float:
         """Total weight of compatible pairs of hands that reach a line."""
         first, second = self.played(line)
         return float(first @ self.spot.compatible_with(second))
 
+    @_on_its_street
     def values(self, line: str = "") -> NodeValues:
         """EVs and equities of both players at the node after a line, from there on.
 
@@ -252,6 +353,10 @@ class SpotSolution(Explorable):
 
     def values_below(self, line: str = "") -> dict[str, NodeValues]:
         """`values` after a line and after all longer lines in which no further card is dealt, by line."""
+        street, rest = self._street(line)
+        if street is not self:
+            begin = line.removesuffix(rest)
+            return {begin + below: values for below, values in street.values_below(rest).items()}
         top, betting = self.node(line), self.spot.betting
         nodes = [top]
         for node in nodes:
@@ -297,6 +402,7 @@ class SpotSolution(Explorable):
         own = nodes[betting.tree.actor[nodes] == ACTOR_BIT[check_player(player)]]
         return [self.lock(betting.line(node)) for node in own.tolist()]
 
+    @_on_its_street
     def to_frame(self, line: str = "", player: int | None = None) -> pd.DataFrame:
         """One row per hand of a player after a line: weight, EV, equity, and its actions with their EVs.
 
@@ -329,6 +435,9 @@ class SpotSolution(Explorable):
           players a list of records with `hand`, `weight`, `ev` and `equity`, for the acting player also
           `strategy` and `action_ev`, by action.
         """
+        street, rest = self._street(line)
+        if street is not self:
+            return street.to_record(rest) | {"line": line, "reached": self.pairs(line) / self.pairs()}
         node, values = self.node(line), self.values(line)
         actor = int(self.spot.betting.tree.actor[node])
         actions = list(values.action_ev)
@@ -423,6 +532,9 @@ class SpotSolution(Explorable):
             fields = ("key", "dtype", "suit_isomorphism")
             record["state"] = {name: getattr(self.state, name) for name in fields}
             arrays |= {f"state_{leaf}": array for leaf, array in enumerate(self.state.arrays)}
+        if self.streets is not None:
+            record["merged"] = self.streets.runouts.merges
+            arrays |= self.streets.pack()
         return record, arrays
 
     @staticmethod
@@ -467,6 +579,7 @@ class SpotSolution(Explorable):
             gains=(gain, other_gain),
             unlocked_gains=(free_gain, other_free_gain),
             state=state,
+            streets=StreetStrategies.unpack(spot, find_merged(spot, record.get("merged")), arrays),
             **{name: record[name] for name in _STORED},
         )
 
@@ -512,6 +625,8 @@ class SpotSolution(Explorable):
 
         Large trees are evaluated child by child, so that temporary arrays are small.
         """
+        if self.streets is not None:
+            return self._worth_on_flop
         tree, betting = self._tree, self.spot.betting
         nodes, found = nodes_below(tree, top), dict[int, tuple[FloatArray, FloatArray]]()
         if len(nodes) > 1 and len(nodes) * len(self.spot.hands) > MAX_CELLS:
@@ -533,6 +648,30 @@ class SpotSolution(Explorable):
         for row in np.flatnonzero(np.isin(nodes, list(wanted))).tolist():
             found[int(nodes[row])] = values[0][row, :, 0].copy(), values[1][row, :, 0].copy()
         return found
+
+    @functools.cached_property
+    def _worth_on_flop(self) -> dict[int, tuple[FloatArray, FloatArray]]:
+        """Both players' counterfactual values `[H]` at all nodes of a flop before the turn is dealt."""
+        assert self.streets is not None
+        spot, betting, first = self.spot, self.spot.betting, self.streets.runouts.streets[0]
+        chips, rakes = spot.street_stakes(first.folds)
+        worth: list[dict[int, FloatArray]] = []
+        for player in (0, 1):
+            values = dict(zip(first.deals.tolist(), self.streets.deal_values[player], strict=True))
+            for node, won, rake in zip(first.folds.tolist(), chips, rakes, strict=True):
+                other = self._plays(node)[1 - player] * spot.dealt[1 - player]
+                earned = (won if player == 0 else -won) - rake
+                values[node] = earned * spot.compatible_with(other) * spot.dealt[player]
+            for node in range(len(betting.tree) - 1, -1, -1):
+                if int(betting.tree.actor[node]) in ACTOR_BIT and node not in values:
+                    below = betting.children(node)
+                    if all(child in values for child in below):
+                        own = int(betting.tree.actor[node]) == ACTOR_BIT[player]
+                        values[node] = sum(
+                            (self._row(child) if own else 1) * values[child] for child in below
+                        )  # pyright: ignore[reportArgumentType]
+            worth.append(values)
+        return {node: (worth[0][node], worth[1][node]) for node in worth[0]}
 
     @functools.cached_property
     def _tree(self) -> PublicTree:
@@ -580,6 +719,11 @@ class SpotSolution(Explorable):
         for weights in possible:
             weights[(HANDS[self.spot.hands] == card).any(axis=1)] = 0
         return possible
+
+
+def _words(line: str) -> list[str]:
+    """The actions and cards of a line."""
+    return [word.strip() for word in line.split(",")] if line.strip() else []
 
 
 _SPOT_COLUMNS = {"spot": "name", "label": "label", "board": "board"}

@@ -12,27 +12,37 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.typing import DTypeLike
 
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.certificate import Certificate, certify
-from jaxgadget.core.cfr import start
+from jaxgadget.core.cfr import State, start
 from jaxgadget.core.checkpoint import fingerprint
 from jaxgadget.core.devices import Placement
-from jaxgadget.core.driver import Report
+from jaxgadget.core.driver import Finished, Report, solve
 from jaxgadget.core.hands import build_hands_payoff
 from jaxgadget.core.host import HandEntries, HandTreeplex
 from jaxgadget.core.memory import LAUNCH_LANES, batch_size, find_memory, find_workers, problem_shape
 from jaxgadget.core.problem import Parts, Terms, build_side, fixed_entry
-from jaxgadget.core.regret import ChoiceRule, Rule
+from jaxgadget.core.regret import ChoiceRule, RegretMatching, Rule
 from jaxgadget.core.rows import on_host
 from jaxgadget.core.solution import BatchSolution, solve_batch
 from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.games.hands import PublicEnds
-from jaxgadget.holdem.betting import PLAYERS
+from jaxgadget.holdem.betting import PLAYERS, count_nodes
+from jaxgadget.holdem.carried import carried_hands, held_by_either, same_board
 from jaxgadget.holdem.checkpoint import SPOTS, SpotBatches
-from jaxgadget.holdem.isomorphism import Merging, find_exchanges
+from jaxgadget.holdem.fitting import find_fitting
+from jaxgadget.holdem.isomorphism import IDENTITY, Merging
 from jaxgadget.holdem.locks import Lock, Locked, find_locked
 from jaxgadget.holdem.operators import Raked, SpotsPayoff, Staked, build_folds, build_showdowns
+from jaxgadget.holdem.runouts import (
+    DealValues,
+    StreetStrategies,
+    evaluate_streets,
+    find_merged,
+    lay_out_streets,
+)
 from jaxgadget.holdem.solution import SpotSolution, SpotSolutions, SpotState
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.holdem.strategies import (
@@ -43,18 +53,16 @@ from jaxgadget.holdem.strategies import (
     policy_to_rows,
     uniform_rows,
 )
+from jaxgadget.holdem.streets import Suits, find_lanes
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.public import PublicTree, public_tree
 from jaxgadget.tree.public_form import hand_entries
 from jaxgadget.tree.sequence import SequenceForm
 from jaxgadget.tree.whole import sequence_form
-from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.compilation import compiled
 from jaxgadget.util.memory import megabytes
 from jaxgadget.util.precision import precision
-
-HANDS_STEP = 64
-"""The number of hands is rounded up to a multiple of this, so that batches share compiled programs."""
 
 MAX_SPOTS = 64
 """Maximum number of spots per batch on a CPU; the tables of each distinct board take a megabyte."""
@@ -86,7 +94,7 @@ def solve_spots(
     spots: Sequence[Spot],
     *,
     locks: Sequence[Lock] | Sequence[Sequence[Lock]] = (),
-    suit_isomorphism: bool = False,
+    suit_isomorphism: bool | None = None,
     keep_state: bool = False,
     on_solved: Callable[[Mapping[int, SpotSolution]], None] | None = None,
     solver: Solver | None = None,
@@ -96,12 +104,13 @@ def solve_spots(
     """Solves hold'em spots; spots whose trees have the same shape are batched.
 
     Args:
-      spots: rivers and turns, in any order.
+      spots: rivers, turns and flops, in any order.
       locks: strategies that are fixed at nodes, for all spots, or a list of them for each spot. The rest is
         solved, and gaps are those of the locked game: a player's best response keeps its own locks.
-      suit_isomorphism: merge hands that a permutation of suits maps to each other, if the board and both
-        ranges allow it (see `find_exchanges`), which gives the same solutions with less memory. Only spots on
-        the same board are then batched.
+      suit_isomorphism: on rivers and turns merge hands that a permutation of suits maps to each other, if the
+        board and both ranges allow it (see `find_exchanges`), and on flops turns and rivers, which gives the
+        same solutions with less memory; by default only on flops. Only spots on the same board are then
+        batched.
       keep_state: keep the solver's state in each solution (`SpotSolution.state`), from which `resume_spots`
         continues; spots are then solved one by one.
       on_solved: callback; receives the solutions of each completed batch, by the indices of their spots. It
@@ -144,7 +153,7 @@ def solve_batches(
     spots: Sequence[Spot],
     *,
     locks: Sequence[Lock] | Sequence[Sequence[Lock]] = (),
-    suit_isomorphism: bool = False,
+    suit_isomorphism: bool | None = None,
     keep_state: bool = False,
     solver: Solver | None = None,
     iterations: int | None = None,
@@ -165,8 +174,7 @@ def solve_batches(
     batches = _SolvedBatches(
         spots, solver, locks=locks, suit_isomorphism=suit_isomorphism, keep_state=keep_state
     )
-    if not suit_isomorphism:  # which merges hands
-        check_room(batches.spots, solver)
+    check_room(batches.spots, solver, suit_isomorphism)
     return batches.run()
 
 
@@ -233,19 +241,39 @@ def resume_spots(
     return resumed
 
 
-def check_room(spots: Sequence[Spot], solver: Solver) -> None:
+def check_room(spots: Sequence[Spot], solver: Solver, suit_isomorphism: bool | None = None) -> None:
     """Raises ValueError if a spot needs more memory than is available, before its public tree is built."""
     available = find_memory(solver.placement) if solver.memory_limit is None else solver.memory_limit
     for spot_idx, spot in enumerate(spots):
-        hands = carried_hands([spot])
-        num_hands = len(spot.hands) if hands is None else hands.shape[1]
-        needed = spot.num_nodes * num_hands * LEAST_BYTES
-        if available is not None and needed > available:
-            raise ValueError(
-                f"spots[{spot_idx}]: {spot.num_nodes:,} public nodes and {num_hands:,} hands take at least "
-                f"{megabytes(needed)} of memory, but {megabytes(available)} is available; expected fewer "
-                "bet sizes, a cap on raises, narrower ranges, or a larger memory_limit"
-            )
+        if suit_isomorphism and not spot.is_flop:  # which merges hands
+            continue
+        num_bytes = needed_bytes(spot, solver.precision, suit_isomorphism)
+        needed = num_bytes(count_nodes(spot.rules))
+        if available is None or needed <= available:
+            continue
+        fitting = find_fitting(spot, num_bytes, available)
+        menus = "fewer bet sizes, a cap on raises"
+        if fitting is not None:
+            menus = f"{fitting.text} ({megabytes(fitting.num_bytes)})"
+        raise ValueError(
+            f"spots[{spot_idx}]: {spot.title} takes at least {megabytes(needed)} of memory, but "
+            f"{megabytes(available)} is available; expected {menus}, narrower ranges, or a larger memory_limit"
+        )
+
+
+def needed_bytes(
+    spot: Spot, dtype: DTypeLike, suit_isomorphism: bool | None
+) -> Callable[[Sequence[int]], int]:
+    """Function from the numbers of public nodes on each street, below one card of each deal, to least bytes."""
+    hands = carried_hands([spot])
+    num_hands = len(spot.hands) if hands is None else hands.shape[1]
+    if spot.is_flop:
+        exchanges = find_merged(spot, suit_isomorphism) or (IDENTITY,)
+        lanes = [len(street) for street in find_lanes(spot.gone, exchanges, len(spot.rules.menus) - 1)]
+        each = 2 * num_hands * np.dtype(dtype).itemsize  # regrets and sums of plans
+    else:
+        lanes, each = [1, spot.num_left][: len(spot.rules.menus)], num_hands * LEAST_BYTES
+    return lambda counts: each * sum(count * lane for count, lane in zip(counts, lanes, strict=True))
 
 
 class _SolvedBatches(SpotBatches[SpotSolution]):
@@ -259,7 +287,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         solver: Solver,
         *,
         locks: Sequence[Lock] | Sequence[Sequence[Lock]] = (),
-        suit_isomorphism: bool,
+        suit_isomorphism: bool | None,
         keep_state: bool = False,
         begun: SpotState | None = None,
     ) -> None:
@@ -272,12 +300,18 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         ]
         if suit_isomorphism and any(self._locks):
             raise ValueError("suit_isomorphism=True cannot be combined with locks; leave one of them out")
-        self._suit_isomorphism, self._keep_state, self._begun = suit_isomorphism, keep_state, begun
-        self._exchanges = [find_exchanges(spot)[0] if suit_isomorphism else () for spot in spots]
+        self._keep_state, self._begun = keep_state, begun
+        self._exchanges = [find_merged(spot, suit_isomorphism) for spot in spots]
+        for spot_idx, (spot, own) in enumerate(zip(spots, self._locks, strict=True)):
+            if spot.is_flop and own:
+                raise ValueError(
+                    f"spots[{spot_idx}]: locks on the flop {spot.board} are not supported; expected a turn or river"
+                )
 
     def describe(self, spot_idx: int) -> str:
         """Description of all inputs of a spot's result, except its name and the solver's settings."""
-        notes = {" suit isomorphism": self._suit_isomorphism, " and its state": self._keep_state}
+        merges = len(self._exchanges[spot_idx]) > 0
+        notes = {" suit isomorphism": merges, " and its state": self._keep_state}
         locked = self._locked[spot_idx]
         locks = "" if locked is None else f" locked {locked.digest}"
         return "".join(note for note, applies in notes.items() if applies) + locks
@@ -291,14 +325,16 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         for spot_idx in numbers:
             spot, exchanges = self.spots[spot_idx], self._exchanges[spot_idx]
             board: Any = len(spot.cards), spot.num_left
-            if len(exchanges) > 1:
+            if spot.is_flop:
+                board = spot_idx
+            elif len(exchanges) > 1:
                 board = frozenset(spot.cards), frozenset(spot.gone), exchanges
             is_locked = self._locked[spot_idx] is not None
             game = spot.betting.shape, board, spot.rake > 0, is_locked
             groups[game, self.target_in_pots(spot_idx)].append(spot_idx)
         batches: list[list[int]] = []
         for alike in groups.values():
-            alike.sort(key=lambda spot_idx: int(_held_by_either(self.spots[spot_idx]).sum()))
+            alike.sort(key=lambda spot_idx: int(held_by_either(self.spots[spot_idx]).sum()))
             merges, size = len(self._exchanges[alike[0]]) > 1, 1
             if len(alike) > 1 and not self._keep_state:
                 size = most_at_once(self.spots[alike[-1]], self.solver, merges=merges)
@@ -309,7 +345,12 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
 
     def solve(self, numbers: Sequence[int], solver: Solver, report: Report) -> list[SpotSolution]:
         """Solves a batch; the solver's target gap is in pots."""
-        merges = len(self._exchanges[numbers[0]]) > 1
+        exchanges = self._exchanges[numbers[0]]
+        if (spot := self.spots[numbers[0]]).is_flop:
+            return [
+                _solve_by_streets(spot, solver, report, self._begun, exchanges, keep_state=self._keep_state)
+            ]
+        merges = len(exchanges) > 1
         if self._solves_alone(numbers):
             solver = dataclasses.replace(solver, chunk=1)
         spots = [self.spots[spot_idx] for spot_idx in numbers]
@@ -333,13 +374,13 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         """True if spots with trees of one shape are solved one by one, each on a core of the CPU."""
         if not self.solver.placement.on_cpu:
             return False
-        if self.solver.target_gap is None and _same_board([self.spots[spot_idx] for spot_idx in numbers]):
+        if self.solver.target_gap is None and same_board([self.spots[spot_idx] for spot_idx in numbers]):
             return False  # they share their tables, and stop together
         return self._num_pairs(numbers) >= ALONE
 
     def _num_pairs(self, numbers: Sequence[int]) -> int:
         """Largest number of pairs of a public node and a hand of spots with trees of one shape."""
-        hands = max(int(_held_by_either(self.spots[spot_idx]).sum()) for spot_idx in numbers)
+        hands = max(int(held_by_either(self.spots[spot_idx]).sum()) for spot_idx in numbers)
         return len(self.spots[numbers[0]].betting.tree) * hands
 
     def pack(self, result: SpotSolution) -> dict[str, Any]:
@@ -349,6 +390,8 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         for player in (0, 1):
             arrays[f"probabilities_{player}"] = result.probabilities[player]
             arrays[f"hand_ev_{player}"] = result.hand_ev[player]
+        if result.streets is not None:
+            arrays |= result.streets.pack()
         if result.state is not None:
             arrays["state_key"] = np.array(result.state.key)
             arrays |= {f"state_{leaf}": array for leaf, array in enumerate(result.state.arrays)}
@@ -365,7 +408,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
             state = SpotState(
                 key=str(arrays["state_key"]),
                 dtype=self.solver.precision.name,
-                suit_isomorphism=len(self._exchanges[spot_idx]) > 1,
+                suit_isomorphism=len(self._exchanges[spot_idx]) > 0,
                 arrays=tuple(np.asarray(arrays[f"state_{leaf}"]) for leaf in range(leaves)),
             )
         return SpotSolution(
@@ -380,6 +423,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
             state=state,
             gains=gains,
             unlocked_gains=unlocked_gains,
+            streets=StreetStrategies.unpack(self.spots[spot_idx], self._exchanges[spot_idx], arrays),
         )
 
 
@@ -532,21 +576,88 @@ def _solve_on(
     merging = merge_hands([spot], hands) if merges else None
     batch, rule = build_batch([spot], form, hands, merging, locked), solver.iterative_rule()
     key = fingerprint(batch.problem(), rule)
-    state = None
-    if begun is not None:
-        if begun.key != key:
-            raise ValueError(
-                f"state of {spot.board}: it was solved with another algorithm, or by a release that lays "
-                "spots out in another way; expected the same, or a new solve"
-            )
-        with precision(solver.precision):
-            shape = problem_shape(batch, 1, solver.precision)
-            structure = jax.tree.structure(jax.eval_shape(start, shape, rule, batch.payoff_state))
-            state = solver.placement.by_lane(jax.tree.unflatten(structure, begun.arrays))
+    state = None if begun is None else _continued(spot, begun, key, batch, solver)
     solved = solve_batch(batch, solver, played=True, report=report, state=state, keep_state=True)
     arrays = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(solved.state))
     ended = SpotState(key=key, dtype=solver.precision.name, suit_isomorphism=merges, arrays=arrays)
     (solution,) = _of_batch([spot], solved, form, hands, merging, solver)
+    return dataclasses.replace(solution, state=ended)
+
+
+def _continued(spot: Spot, begun: SpotState, key: str, batch: Batch, solver: Solver) -> State:
+    """The state of the loop from an earlier solve of the same game.
+
+    Raises:
+      ValueError: if it was another game, or its algorithm or precision differ.
+    """
+    if begun.key != key:
+        raise ValueError(
+            f"state of {spot.board}: it was solved with another algorithm, or by a release that lays "
+            "spots out in another way; expected the same, or a new solve"
+        )
+    with precision(solver.precision):
+        shape = problem_shape(batch, 1, solver.precision)
+        structure = jax.tree.structure(
+            jax.eval_shape(start, shape, solver.iterative_rule(), batch.payoff_state)
+        )
+        return solver.placement.by_lane(jax.tree.unflatten(structure, begun.arrays))
+
+
+def _solve_by_streets(
+    spot: Spot,
+    solver: Solver,
+    report: Report,
+    begun: SpotState | None,
+    exchanges: Sequence[Suits],
+    *,
+    keep_state: bool,
+) -> SpotSolution:
+    """Solves a flop or turn with its later streets as branches."""
+    rule = solver.iterative_rule()
+    if not isinstance(rule, RegretMatching) or rule.predictive:
+        raise ValueError(
+            f"algorithm={solver.name!r} on {spot.board}: expected regret matching without predictions, whose "
+            "strategies follow from its regrets, such as 'dcfr' or 'cfr+'"
+        )
+    carried, runouts = carried_hands([spot]), lay_out_streets(spot, exchanges)
+    hands, merges = runouts.hands, len(exchanges) > 0
+    batch = runouts.batch(rule)
+    key = fingerprint(batch.problem(), rule) if keep_state else ""
+    state = None if begun is None else _continued(spot, begun, key, batch, solver)
+
+    def finish(ended: Finished) -> DealValues:
+        sums, payoff_state = ended.release()
+        return evaluate_streets(ended.in_float64(), sums, payoff_state)
+
+    solved = solve(batch, solver, finish, state=state, keep_state=True, report=report)
+    assert solved.state is not None
+    arrays = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(solved.state))
+    _, later = jax.tree.unflatten(jax.tree.structure(solved.state), arrays).payoff
+    certificate, deal_values = solved.outcome
+    first, second = (body[None] for body in certificate.strategy)
+    weights = [(first, second)]
+    while later is not None:
+        weights.append(later.strategy_sum)
+        later = later.below
+    num_deals, real = len(runouts.streets[0].deals), hands >= 0
+    values = np.zeros((2, num_deals, len(spot.hands)))
+    values[..., hands[real]] = spot.pot * np.stack(deal_values).reshape(2, num_deals, -1)[..., real]
+    values *= np.stack(spot.dealt)[:, None]
+    strategies = StreetStrategies(runouts=runouts, weights=tuple(weights), deal_values=(values[0], values[1]))
+    held = _carried_by(spot, carried, 0)
+    of_lane = jax.tree.map(lambda x: x[..., 0], _worth(certificate))
+    solution = _in_chips(
+        spot,
+        [strategies.rows(player, spot.betting, spot.hands) for player in (0, 1)],
+        [(own.hands, of_lane.hand_values[player][own.carried_idx]) for player, own in enumerate(held)],
+        of_lane,
+        (solver.name, int(solved.iterations[0])),
+    )
+    if spot.is_flop:
+        solution = dataclasses.replace(solution, streets=strategies)
+    if not keep_state:
+        return solution
+    ended = SpotState(key=key, dtype=solver.precision.name, suit_isomorphism=merges, arrays=arrays)
     return dataclasses.replace(solution, state=ended)
 
 
@@ -583,8 +694,7 @@ def _of_lane(
 ) -> SpotSolution:
     """A lane's outcome in chips, for all hands; `by` is the rule's name and the number of iterations."""
     probabilities: list[FloatArray] = []
-    hand_evs: list[FloatArray] = []
-    means: list[float] = []
+    hand_values: list[tuple[IntArray, FloatArray]] = []
     for player, (hands, carried_idx) in enumerate(held):
         rows = body_to_rows(form, player, np.asarray(outcome.bodies[player]))
         values_of_carried = np.asarray(outcome.hand_values[player])
@@ -594,9 +704,32 @@ def _of_lane(
         rows_of_all = np.repeat(uniform_rows(spot.betting.tree, player)[:, None], len(spot.hands), axis=1)
         rows_of_all[:, hands] = rows[:, carried_idx]
         probabilities.append(rows_of_all)
+        hand_values.append((hands, values_of_carried[carried_idx]))
+    return _in_chips(spot, probabilities, hand_values, outcome, by)
+
+
+def _in_chips(
+    spot: Spot,
+    probabilities: Sequence[FloatArray],
+    hand_values: Sequence[tuple[IntArray, FloatArray]],
+    outcome: _SolvedSpots,
+    by: tuple[str, int],
+) -> SpotSolution:
+    """A lane's outcome in chips.
+
+    Args:
+      spot: the spot.
+      probabilities: as in `SpotSolution`.
+      hand_values: for both players indices of hands and their values, in pots.
+      outcome: the values of the lane.
+      by: the rule's name, and the number of iterations.
+    """
+    hand_evs: list[FloatArray] = []
+    means: list[float] = []
+    for player, (hands, values_of_hands) in enumerate(hand_values):
         met = spot.compatible_with(spot.dealt[1 - player])
         values = np.full(len(spot.hands), np.nan)
-        values[hands] = values_of_carried[carried_idx]
+        values[hands] = values_of_hands
         hand_evs.append(spot.pot / 2 + spot.pot * _divide(values, met))
         means.append(spot.pot * float(spot.dealt[player][hands] @ values[hands]))
     won = float(outcome.value[0]) * spot.pot
@@ -636,38 +769,6 @@ def _carried_by(spot: Spot, hands: IntArray | None, lane: int) -> tuple[_Carried
     return _Carried(own[possible[0]], possible[0]), _Carried(own[possible[1]], possible[1])
 
 
-def carried_hands(spots: Sequence[Spot]) -> IntArray | None:
-    """The hands that a batch carries: those that either player may hold.
-
-    Args:
-      spots: spots on the same street.
-
-    Returns:
-      `[1 or lanes, H]` indices among the hands that are left on each spot's board, ascending, -1 for padding;
-      one row if all spots have one board. H is a multiple of `HANDS_STEP`. None if nearly all are carried.
-    """
-    held = np.stack([_held_by_either(spot) for spot in spots])
-    if _same_board(spots):
-        held = held.any(axis=0, keepdims=True)
-    count = held.sum(axis=1)
-    most, every = -(-int(count.max()) // HANDS_STEP) * HANDS_STEP, len(spots[0].hands)
-    if most >= every:
-        return None
-    hands = np.argsort(~held, axis=1, kind="stable")[:, :most]  # carried hands first
-    return np.where(np.arange(most) < count[:, None], hands, -1)
-
-
-def _held_by_either(spot: Spot) -> BoolArray:
-    """`[H]` mask of the hands that at least one player may hold."""
-    first, second = spot.dealt
-    return (first > 0) | (second > 0)
-
-
-def _same_board(spots: Sequence[Spot]) -> bool:
-    """True if all spots have the same cards on the board, and the same dead cards."""
-    return len({(frozenset(spot.cards), frozenset(spot.gone)) for spot in spots}) == 1
-
-
 def merge_hands(spots: Sequence[Spot], hands: IntArray | None) -> Merging:
     """Merges the hands of a batch, from `carried_hands`; the spots have one board."""
     held = np.arange(len(spots[0].hands)) if hands is None else hands[0][hands[0] >= 0]
@@ -690,7 +791,7 @@ def build_batch(
       merging: classes of merged hands; None if hands are not merged.
       locked: fixed strategies of every spot; empty if nothing is locked. They are floors whose sum is 1.
     """
-    num_cards, of_boards = spots[0].num_left, spots[:1] if _same_board(spots) else spots
+    num_cards, of_boards = spots[0].num_left, spots[:1] if same_board(spots) else spots
     showdowns = build_showdowns(
         [spot.cards for spot in of_boards], hands, [spot.dead_cards for spot in of_boards]
     )

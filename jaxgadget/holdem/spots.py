@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jaxgadget.core.rows import on_host
-from jaxgadget.games.game import LARGEST_RETURN, TERMINAL
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, LARGEST_RETURN, TERMINAL
 from jaxgadget.games.hands import HandsGame, PublicEnds
 from jaxgadget.holdem.betting import PLAYERS, BetMenu, BettingTree, SpotBetting, build_betting, count_nodes
 from jaxgadget.holdem.cards import (
@@ -267,8 +267,9 @@ class Spot:
 
     @functools.cached_property
     def num_nodes(self) -> int:
-        """Number of public nodes, counted without building the tree."""
-        return _count_nodes(*self._streets)
+        """Number of public nodes of `betting`, counted without building the tree."""
+        betting, cards = self._streets
+        return sum(_count_nodes(betting, (len(cards),) * (len(betting.menus) - 1)))
 
     @functools.cached_property
     def street_betting(self) -> BettingTree:
@@ -282,6 +283,11 @@ class Spot:
         return len(self.cards) == 3
 
     @property
+    def rules(self) -> SpotBetting:
+        """Parameters of the betting on every street."""
+        return self._streets[0]
+
+    @property
     def _streets(self) -> tuple[SpotBetting, tuple[int, ...]]:
         """Rules of the betting on every street, and the cards that may be dealt between them."""
         menus = [_pair(self.menus)]
@@ -291,6 +297,49 @@ class Spot:
         cards = cards[:1] if self.is_flop else cards
         removed = tuple(tuple(word.strip() for word in line.split(",")) for line in self.remove)
         return SpotBetting(self.pot, self.effective_stack, tuple(menus), self.min_bet, removed), cards
+
+    def after_deal(self, node: int, card: int, ranges: tuple[FloatArray, FloatArray]) -> Spot:
+        """The turn of a flop after a card, as a spot of its own.
+
+        Args:
+          node: the node of `street_betting` where the card is dealt.
+          card: the card.
+          ranges: both players' weights of all 1,326 hands there.
+
+        Raises:
+          ValueError: if both players are all-in.
+        """
+        betting = self.street_betting
+        put_in = float(betting.put_in[node].min())
+        line = betting.line(node)
+        if int(betting.tree.actor[betting.children(node)[0]]) == CHANCE:
+            raise ValueError(
+                f"after {line!r} both players are all-in: there are no decisions on later streets"
+            )
+        menus = _pair(self.menus if self.turn_menus is None else self.turn_menus)
+        river_menus = menus if self.river_menus is None else self.river_menus
+        last = betting.tree.parent[node]
+        if int(betting.tree.actor[last]) == ACTOR_BIT[0] and betting.action_name(node) == "call":
+            first = menus[0]  # the first player called, so that its bets are donk bets
+            menus = (first if first.donks is None else dataclasses.replace(first, bets=first.donks), menus[1])
+        removed = [line.split(",") for line in self.remove]
+        words = [[word.strip() for word in each] for each in removed]
+        done = [word.strip() for word in line.split(",")]
+        return Spot(
+            board="".join(map(card_name, (*self.cards, card))),
+            oop=ranges[0],
+            ip=ranges[1],
+            pot=self.pot + 2 * put_in,
+            stack=self.effective_stack - put_in,
+            menus=menus,
+            river_menus=river_menus,
+            min_bet=self.min_bet,
+            remove=[", ".join(each[len(done) :]) for each in words if each[: len(done)] == done],
+            dead=self.dead,
+            rake=self.rake,
+            rake_cap=self.rake_cap,
+            label=self.label and f"{self.label}, {line}, {card_name(card)}",
+        )
 
     def check_listed(self) -> None:
         """Raises ValueError if the spot is a flop, whose public tree with all cards is not listed."""

@@ -60,7 +60,9 @@ def split_streets(betting: BettingTree) -> list[Street]:
     streets: list[Street] = []
     for number in range(int(street.max()) + 1):
         inside = street == number
-        roots = np.flatnonzero(inside & ((nodes.actor[nodes.parent] == CHANCE) | (np.arange(len(nodes)) == 0)))
+        roots = np.flatnonzero(
+            inside & ((nodes.actor[nodes.parent] == CHANCE) | (np.arange(len(nodes)) == 0))
+        )
         first, second = (_decisions(nodes, inside, roots, player) for player in (0, 1))
         ends = inside & (nodes.actor == TERMINAL)
         streets.append(
@@ -76,7 +78,9 @@ def split_streets(betting: BettingTree) -> list[Street]:
     return streets
 
 
-def _decisions(nodes: PublicNodes, inside: np.ndarray, roots: IntArray, player: int) -> tuple[HostTreeplex, IntArray]:
+def _decisions(
+    nodes: PublicNodes, inside: np.ndarray, roots: IntArray, player: int
+) -> tuple[HostTreeplex, IntArray]:
     """A player's decisions on a street, and `[n]` the sequence that leads to each of its nodes."""
     acts = np.flatnonzero(inside & (nodes.actor == ACTOR_BIT[player]))
     row, depth = np.full(len(nodes), -1), np.zeros(len(nodes), np.int64)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
+import math
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 
-from jaxgadget.holdem.cards import HANDS, cards_left
+from jaxgadget.holdem.cards import HANDS, board_strengths, cards_left, hands_left
+from jaxgadget.holdem.operators import BoardTables, build_board_tables
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import compiled
@@ -92,6 +98,9 @@ def find_equities(spot: Spot, ranges: FloatArray, cards: IntArray) -> FloatArray
     possible = _possible(spot, cards)
     ranges = np.where(possible, ranges, 0)
     met = np.where(possible, _compatible(spot, ranges[..., None])[..., 0], 0)
+    if spot.is_flop:
+        won = _win_on_flop(spot, ranges)
+        return 0.5 + 0.5 * np.divide(won, met, out=np.full_like(won, np.nan), where=met > 0)
     won, num_tables = np.zeros(ranges.shape), spot.showdowns.group.shape[1]
     with precision(np.float64):
         before = np.flatnonzero(cards < 0)
@@ -131,6 +140,40 @@ def _win(spot: Spot, tables: IntArray, weights: FloatArray) -> FloatArray:
         spot.showdowns if len(tables) == spot.showdowns.group.shape[1] else spot.showdowns.take_tables(tables)
     )
     return np.asarray(_apply(jax.tree.map(jax.device_put, showdowns), jax.device_put(weights)))
+
+
+def _win_on_flop(spot: Spot, ranges: FloatArray) -> FloatArray:
+    """`[M, H]` mean weight of the hands that each hand beats, minus that of those that beat it, on a flop."""
+    held, group = flop_groups(spot.cards, spot.dead_cards)
+    tables = build_board_tables(spot.num_left, np.arange(len(spot.hands)), shows=True)
+    with precision(np.float64):
+        won = np.asarray(_sum_over_boards(jax.tree.map(jax.device_put, tables), held, group, ranges.T))
+    return won.T / math.comb(spot.num_left - 4, 2)  # the players hold four cards
+
+
+@functools.lru_cache(maxsize=4)
+def flop_groups(cards: tuple[int, ...], dead: tuple[int, ...]) -> tuple[BoolArray, npt.NDArray[np.int16]]:
+    """For all turns and rivers of a flop, in any order, `[R, H]` possible hands and their groups of equal strength."""
+    left, hands = cards_left([*cards, *dead]), HANDS[hands_left([*cards, *dead])]
+    runouts = list(itertools.combinations(left.tolist(), 2))
+    held = np.stack([~np.isin(hands, runout).any(axis=1) for runout in runouts])
+    group = np.zeros(held.shape, np.int16)
+    for row, runout in enumerate(runouts):
+        strengths = board_strengths([*cards, *runout], hands[held[row]])
+        group[row, held[row]] = np.unique(strengths, return_inverse=True)[1]
+    return held, group
+
+
+@compiled
+def _sum_over_boards(tables: BoardTables, held: jax.Array, group: jax.Array, weights: jax.Array) -> jax.Array:
+    """Sum over boards of the showdowns' payoffs, `[H, n]`."""
+
+    def add(total: jax.Array, board: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        held, group = board
+        won = tables.on_boards(held[None], group[None])(0, weights[None, None])
+        return total + won[0, 0], None
+
+    return jax.lax.scan(add, jnp.zeros_like(weights), (held, group))[0]
 
 
 @compiled

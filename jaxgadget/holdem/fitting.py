@@ -1,0 +1,99 @@
+"""Smaller menus for spots that do not fit in memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from jaxgadget.games.sizes import format_sizes
+from jaxgadget.holdem.betting import PLAYERS, BetMenu, count_nodes
+from jaxgadget.holdem.spots import Spot
+
+SEARCH_SECONDS = 1.0
+"""Time after which the search for a menu gives up."""
+
+STREETS = ("flop", "turn", "river")
+
+Menus = tuple[tuple[BetMenu, BetMenu], ...]
+"""Both players' menus on every street."""
+
+
+class Fitting(NamedTuple):
+    """Menus that fit in memory.
+
+    Attributes:
+      text: description of the streets on which they differ from the spot's.
+      num_bytes: memory that the spot needs with them.
+    """
+
+    text: str
+    num_bytes: int
+
+
+def find_fitting(spot: Spot, num_bytes: Callable[[Sequence[int]], int], available: int) -> Fitting | None:
+    """Finds menus with few sizes less than a spot's that fit in memory; None if there are none.
+
+    Sizes and raises are removed one by one: the removal that leaves most and fits, or else the one that saves
+    most.
+
+    Args:
+      spot: the spot.
+      num_bytes: function from the numbers of public nodes on each street, below one card of each deal, to bytes.
+      available: available bytes.
+    """
+    betting = spot.rules
+    menus, deadline = betting.menus, time.perf_counter() + SEARCH_SECONDS
+    while True:
+        sizes: list[tuple[int, Menus]] = []
+        for smaller in _smaller(menus):
+            if time.perf_counter() > deadline:
+                return None
+            try:
+                counts = count_nodes(betting._replace(menus=smaller, removed=()))
+            except ValueError:  # still too many nodes
+                continue
+            sizes.append((num_bytes(counts), smaller))
+        fits = [each for each in sizes if each[0] <= available]
+        if fits:
+            size, found = max(fits, key=lambda each: each[0])
+            return Fitting(_describe(betting.menus, found), size)
+        if not sizes:
+            return None
+        _, menus = min(sizes, key=lambda each: each[0])
+
+
+def _smaller(menus: Menus) -> Iterator[Menus]:
+    """Menus without one of the sizes of both players on a street, or with one raise less."""
+    for street, pair in enumerate(menus):
+        for kind in ("raises", "bets"):
+            for size in dict.fromkeys(size for menu in pair for size in getattr(menu, kind)):
+                changed = [
+                    dataclasses.replace(menu, **{kind: tuple(x for x in getattr(menu, kind) if x != size)})
+                    for menu in pair
+                ]
+                if any(menu.bets for menu in changed):
+                    yield (*menus[:street], (changed[0], changed[1]), *menus[street + 1 :])
+        if any(menu.raises and (menu.cap is None or menu.cap > 1) for menu in pair):
+            first, second = (dataclasses.replace(menu, cap=(menu.cap or 4) - 1) for menu in pair)
+            yield (*menus[:street], (first, second), *menus[street + 1 :])
+
+
+def _describe(old: Menus, new: Menus) -> str:
+    """The streets whose menus differ, such as `on the river bets 50% and no raises`."""
+    texts: list[str] = []
+    for street, before, pair in zip(STREETS[-len(old) :], old, new, strict=True):
+        if before == pair:
+            continue
+        first, second = (_sizes(menu) for menu in pair)
+        sizes = first if first == second else f"{first} ({PLAYERS[0]}), {second} ({PLAYERS[1]})"
+        texts.append(f"on the {street} {sizes}")
+    return "; ".join(texts)
+
+
+def _sizes(menu: BetMenu) -> str:
+    bets = f"bets {format_sizes(menu.bets)}" if menu.bets else "no bets"
+    raises = f"raises {format_sizes(menu.raises)}" if menu.raises and menu.cap != 1 else "no raises"
+    limit = "" if menu.cap is None or not menu.raises else f", cap {menu.cap}"
+    return f"{bets} and {raises}{limit}"
