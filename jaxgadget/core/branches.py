@@ -1,11 +1,11 @@
 """Games below public chance events, solved slice by slice together with the game above them.
 
-Below a public chance event, such as the deal of a card, the game has the same public tree after every outcome.
-A `Branches` holds these games as lanes, one for each class of isomorphic outcomes, and is a term of the payoff of
-the game above: given both players' reach of the chance events, it updates a player's strategies in all lanes and
-returns the values of the chance events. Lanes are processed in slices, so that only regrets and sums of plans are
-kept for all of them; strategies and reaches are recomputed from these where they are used. Branches may have
-branches of their own.
+Below a public chance event, such as the deal of a card, the game has the same public tree after every
+outcome. `Branches` hold these games as lanes, one for each class of isomorphic outcomes, and are a term of
+the payoff of the game above: given both players' reach of the chance events, they update a player's
+strategies in all lanes and return the values of the chance events. Lanes are processed in slices: only
+regrets and sums of plans are kept for all of them, and strategies and reaches are recomputed where they are
+used. Branches may have branches of their own.
 
 Both players have the same hands, in the same order. A hand that an outcome excludes has reach 0 in its lane.
 """
@@ -44,17 +44,33 @@ class SlicedPayoff(Protocol):
         ...
 
 
+class Compressed(NamedTuple):
+    """Numbers in 16 bits with a factor for each row, which has all hands after an action.
+
+    Attributes:
+      integers: `[slices, Q, lanes]`.
+      scale: `[slices, Q / H, lanes]` factor of each row's integers.
+    """
+
+    integers: jax.Array
+    scale: jax.Array
+
+
+Stored = jax.Array | Compressed
+"""Numbers `[slices, Q, lanes]`."""
+
+
 class BranchState(NamedTuple):
     """Regrets and averages in all lanes of branches.
 
     Attributes:
-      regrets: both players' regrets, `[slices, Q, lanes]`.
-      strategy_sum: both players' weighted sums of plans, without the roots, in the same form.
+      regrets: both players' regrets.
+      strategy_sum: both players' weighted sums of plans, without the roots.
       below: the state of branches below these; None without any.
     """
 
-    regrets: tuple[jax.Array, jax.Array]
-    strategy_sum: tuple[jax.Array, jax.Array]
+    regrets: tuple[Stored, Stored]
+    strategy_sum: tuple[Stored, Stored]
     below: BranchState | None
 
 
@@ -65,6 +81,7 @@ class Branches:
 
     Attributes:
       hands: number of hands, H.
+      compressed: True if the state is kept in 16 bits.
       rule: the regret-matching rule, not predictive; its numbers are arrays.
       bodies: both players' decisions in a branch, with a root for every chance event and hand.
       payoff: the payoff at the terminal nodes of a branch.
@@ -75,16 +92,17 @@ class Branches:
       sums: for both players the sums over chance events into blocks of sequences above.
       first: `[slices above + 1]` first slice below each slice above; the following ones are adjacent.
       above: `[slices]` lane above, within its slice.
-      chance: `[slices, lanes, M]` probability of each outcome of a lane's class, given a pair of possible hands;
-        0 for padding.
+      chance: `[slices, lanes, M]` probability of each outcome of a lane's class, given a pair of possible
+        hands; 0 for padding.
       image: `[slices, lanes, M]` row in `images` for each outcome.
-      images: `[P, H]` permutations of hands that map an outcome to its lane's; None if no outcomes are merged.
-      orbit: `[slices, lanes, H]` the first hand that is isomorphic to each within its lane; None if lanes have no
-        symmetries. Gradients are made symmetric, so that rounding does not accumulate to asymmetric strategies.
+      images: `[P, H]` permutations of hands that map an outcome to its lane's; None if none are merged.
+      orbit: `[slices, lanes, H]` the first hand that is isomorphic to each within its lane; None if lanes
+        have no symmetries. Gradients are made symmetric, as rounding would make strategies asymmetric.
       below: branches below these; None without any.
     """
 
     hands: int = dataclasses.field(metadata={"static": True})
+    compressed: bool = dataclasses.field(metadata={"static": True})
     rule: RegretMatching
     bodies: tuple[Treeplex, Treeplex]
     payoff: SlicedPayoff
@@ -104,10 +122,19 @@ class Branches:
     def start(self, dtype: Any) -> BranchState:
         """The state before the first iteration."""
         slices, lanes, _ = self.held.shape
-        first, second = (jnp.zeros((slices, body.num_actions, lanes), dtype) for body in self.bodies)
+
+        def nothing(player: int) -> Stored:
+            num_actions = self.bodies[player].num_actions
+            if not self.compressed:
+                return jnp.zeros((slices, num_actions, lanes), dtype)
+            return Compressed(
+                integers=jnp.zeros((slices, num_actions, lanes), jnp.int16),
+                scale=jnp.zeros((slices, num_actions // self.hands, lanes), dtype),
+            )
+
         return BranchState(
-            regrets=(first, second),
-            strategy_sum=(jnp.zeros_like(first), jnp.zeros_like(second)),
+            regrets=(nothing(0), nothing(1)),
+            strategy_sum=(nothing(0), nothing(1)),
             below=None if self.below is None else self.below.start(dtype),
         )
 
@@ -119,7 +146,7 @@ class Branches:
         at: int | jax.Array,
         t: jax.Array,
     ) -> tuple[jax.Array, BranchState]:
-        """Updates a player's strategies below a slice of the game above, and adds its last ones to its averages.
+        """Adds a player's strategies below a slice of the game above to its averages, and updates them.
 
         Args:
           player: the player.
@@ -129,14 +156,14 @@ class Branches:
           t: number of the iteration, from 1.
 
         Returns:
-          `[K × H, lanes above]` values of the chance events with each of the player's hands, for both players'
-          strategies before the update; and the new state.
+          `[K × H, lanes above]` values of the chance events with each of the player's hands, for both
+          players' strategies before the update; and the new state.
         """
         weight = self.rule.weight(t)
         own = self.bodies[player]
 
         def visit(slice_idx: jax.Array, roots: tuple[jax.Array, jax.Array], state: BranchState) -> Any:
-            regrets = [_get(x, slice_idx) for x in state.regrets]
+            regrets = [self._read(x, slice_idx, t.dtype) for x in state.regrets]
             strategies = [
                 match(body, x, self._tolerance(player, x.dtype), FREE)
                 for player, (body, x) in enumerate(zip(self.bodies, regrets, strict=True))
@@ -150,12 +177,13 @@ class Branches:
             gradient = self._symmetric(slice_idx, gradient)
             actions, infosets, values = sweep_up(own, gradient, _expected(strategies[player]))
             learned, _ = self.rule.learn(own, FREE, regrets[player], (actions, infosets), t)
-            total = _get(state.strategy_sum[player], slice_idx) + weight * below[player][own.num_roots :]
-            state = state._replace(
-                regrets=_put(state.regrets, player, slice_idx, learned),
-                strategy_sum=_put(state.strategy_sum, player, slice_idx, total),
+            total = self._read(state.strategy_sum[player], slice_idx, t.dtype)
+            total += weight * below[player][own.num_roots :]
+            regrets, sums = (
+                replaced(pair, player, self._write(pair[player], slice_idx, new, t))
+                for pair, new in ((state.regrets, learned), (state.strategy_sum, total))
             )
-            return (values,), state
+            return (values,), state._replace(regrets=regrets, strategy_sum=sums)
 
         (values,), state = self._each(player, reaches, state, at, visit, 1)
         return values, state
@@ -163,14 +191,15 @@ class Branches:
     def values(
         self, player: int, reaches: tuple[jax.Array, jax.Array], state: BranchState, at: int | jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """Values of the chance events for a best response to the other's average, and for the player's own average.
+        """Values of the chance events against the other player's average strategy.
 
+        The first are those of a best response, the second those of the player's own average strategy.
         Arguments and results are as in `update`.
         """
 
         def visit(slice_idx: jax.Array, roots: tuple[jax.Array, jax.Array], _: None) -> Any:
             first, second = (
-                normalise(body, _get(total, slice_idx).astype(root.dtype), FREE)
+                normalise(body, self._read(total, slice_idx, root.dtype), FREE)
                 for body, total, root in zip(self.bodies, state.strategy_sum, roots, strict=True)
             )
             below = self._reaches(roots, (first, second))
@@ -196,8 +225,34 @@ class Branches:
         slices, lanes, _ = self.held.shape
         actions = sum(body.num_actions for body in self.bodies)
         state, working = self.below.num_bytes(itemsize) if self.below is not None else (0, 0)
-        array = actions * lanes * itemsize
-        return state + 2 * slices * array, working + SLICE_ARRAYS * array
+        stored = actions * lanes * (2 if self.compressed else itemsize)
+        return state + 2 * slices * stored, working + SLICE_ARRAYS * actions * lanes * itemsize
+
+    def _read(self, stored: Stored, slice_idx: jax.Array, dtype: Any) -> jax.Array:
+        """The numbers `[Q, lanes]` of a slice."""
+        if not isinstance(stored, Compressed):
+            return _get(stored, slice_idx).astype(dtype)
+        scale = _get(stored.scale, slice_idx).astype(dtype)
+        rows = _get(stored.integers, slice_idx).astype(dtype).reshape(len(scale), self.hands, -1)
+        return (rows * scale[:, None]).reshape(-1, scale.shape[-1])
+
+    def _write(self, stored: Stored, slice_idx: jax.Array, new: jax.Array, t: jax.Array) -> Stored:
+        """Replaces the numbers `[Q, lanes]` of a slice.
+
+        Integers are rounded down or up depending on the hand and the iteration, so that additions of less
+        than half a unit are not lost.
+        """
+        if not isinstance(stored, Compressed):
+            return _set(stored, slice_idx, new)
+        rows = new.reshape(-1, self.hands, new.shape[-1])
+        scale = jnp.abs(rows).max(axis=1) / MOST
+        place = jnp.arange(self.hands, dtype=new.dtype)[:, None] + jnp.arange(new.shape[-1], dtype=new.dtype)
+        rounding = (GOLDEN * place + SILVER * t) % 1
+        integers = jnp.floor(rows / jnp.where(scale > 0, scale, 1)[:, None] + rounding[None])
+        integers = jnp.clip(integers, -MOST, MOST).astype(jnp.int16).reshape(new.shape)
+        return Compressed(
+            integers=_set(stored.integers, slice_idx, integers), scale=_set(stored.scale, slice_idx, scale)
+        )
 
     def _tolerance(self, player: int, dtype: Any) -> jax.Array:
         """`[I, 1]` sums of a player's positive regrets that count as 0."""
@@ -288,6 +343,12 @@ class Branches:
 SLICE_ARRAYS = 8
 """Temporary arrays over the actions of a slice."""
 
+MOST = (1 << 15) - 1
+"""Largest integer of `Compressed`."""
+
+GOLDEN, SILVER = (5**0.5 - 1) / 2, 2**0.5 - 1
+"""Multiples of these, modulo 1, are spread evenly."""
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -376,10 +437,3 @@ def _get(x: jax.Array, index: jax.Array) -> jax.Array:
 
 def _set(x: jax.Array, index: jax.Array, new: jax.Array) -> jax.Array:
     return jax.lax.dynamic_update_index_in_dim(x, new, index, 0)
-
-
-def _put(
-    pair: tuple[jax.Array, jax.Array], player: int, index: jax.Array, new: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Replaces a slice of a player's array."""
-    return replaced(pair, player, _set(pair[player], index, new))

@@ -40,7 +40,8 @@ def find_fitting(spot: Spot, num_bytes: Callable[[Sequence[int]], int], availabl
 
     Args:
       spot: the spot.
-      num_bytes: function from the numbers of public nodes on each street, below one card of each deal, to bytes.
+      num_bytes: function from the numbers of public nodes on each street, below one card of each deal, to
+        bytes.
       available: available bytes.
     """
     betting = spot.rules

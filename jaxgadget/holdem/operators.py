@@ -267,7 +267,8 @@ def build_board_tables(num_cards: int, hands: IntArray, *, shows: bool) -> Board
 
     Args:
       num_cards: number of cards that may be in hands, C.
-      hands: `[H]` indices of the carried hands among all with these cards, ascending, -1 for padding at the end.
+      hands: `[H]` indices of the carried hands among all with these cards, ascending, -1 for padding at the
+        end.
       shows: True for showdowns.
     """
     hand_of_card, slot_of_hand = _by_card(hands[None], num_cards)

@@ -13,7 +13,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jaxgadget.core.batch import Batch
-from jaxgadget.core.branches import BranchedPayoff, Branches
+from jaxgadget.core.branches import BranchedPayoff, Branches, Compressed
 from jaxgadget.core.certificate import Certificate, certify_average
 from jaxgadget.core.hands import HandsPayoff, build_hands_payoff
 from jaxgadget.core.host import HandTreeplex
@@ -128,12 +128,17 @@ class Runouts:
         """`[H]` the carried hands as indices into `HANDS`, -1 for padding."""
         return np.where(self.hands >= 0, self.spot.hands[self.hands], -1)
 
-    def batch(self, rule: RegretMatching) -> Batch:
-        """The game, in float64 and in pots; the reach of a root is its hand's share of the deal."""
+    def batch(self, rule: RegretMatching, *, compressed: bool = False) -> Batch:
+        """The game, in float64 and in pots; the reach of a root is its hand's share of the deal.
+
+        Args:
+          rule: the regret-matching rule.
+          compressed: keep regrets and averages of later streets in 16 bits.
+        """
         with precision(np.float64):
             below = None
             for number in range(len(self.streets) - 1, 0, -1):
-                below = self._branches(number, rule, below)
+                below = self._branches(number, rule, below, compressed=compressed)
             assert below is not None
             street, num_hands = self.streets[0], len(self.hands)
             ends = self._payoff(0, street.folds, street.showdowns)
@@ -199,7 +204,7 @@ class Runouts:
         return 2 * numbers * np.dtype(dtype).itemsize
 
     def find_lane(self, cards: Sequence[int]) -> tuple[int, Suits]:
-        """The lane of a street after some dealt cards, and the permutation of suits that maps them to its board."""
+        """The lane of a street after some cards, and the permutation of suits that maps them to its board."""
         lane, suits = 0, self.lanes[0][0].symmetries[0]
         for number, card in enumerate(cards, 1):
             image = exchange_card(card, suits)
@@ -218,7 +223,9 @@ class Runouts:
         (row,), (place,) = np.nonzero(self.slices[number].lane == lane)
         return int(row), int(place)
 
-    def _branches(self, number: int, rule: RegretMatching, below: Branches | None) -> Branches:
+    def _branches(
+        self, number: int, rule: RegretMatching, below: Branches | None, *, compressed: bool
+    ) -> Branches:
         """The branches of a street."""
         street, above, slices = self.streets[number], self.streets[number - 1], self.slices[number]
         num_hands = len(self.hands)
@@ -249,6 +256,7 @@ class Runouts:
         most = [self._most * other / (left - 4) for other in reversed(dealt)]
         return Branches(
             hands=num_hands,
+            compressed=compressed,
             rule=jax.tree.map(np.float64, dataclasses.replace(rule, name="")),
             bodies=(first, second),
             payoff=self._payoff(number, street.folds, street.showdowns),
@@ -329,25 +337,30 @@ class Runouts:
         return StreetPayoff(hands=build_hands_payoff(entries, np.float64))
 
 
+Weights = Any
+"""An array, or arrays that are `Compressed`."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class StreetStrategies:
     """Average strategies on all streets of a spot, and the values of the first deals.
 
     Attributes:
       runouts: the layout.
-      weights: for every street both players' sums of plans, or probabilities, `[slices, Q, lanes]`.
-      deal_values: for both players `[K, H]` counterfactual values of the first street's deals, with all hands that
-        are left on the board and in chips, if both players follow these strategies.
+      weights: for every street both players' sums of plans, or probabilities, `[slices, Q, lanes]`; on later
+        streets they may be `Compressed`.
+      deal_values: for both players `[K, H]` counterfactual values of the first street's deals, with all hands
+        that are left on the board and in chips, if both players follow these strategies.
     """
 
     runouts: Runouts
-    weights: tuple[tuple[FloatArray, FloatArray], ...]
+    weights: tuple[tuple[Weights, Weights], ...]
     deal_values: tuple[FloatArray, FloatArray]
 
     def rows(
         self, player: int, betting: BettingTree, hands: IntArray, dealt: tuple[int, ...] = (), root: int = 0
     ) -> FloatArray:
-        """A player's strategy in a tree of the later streets with all cards, as in `SpotSolution.probabilities`.
+        """A player's strategy in a tree with all cards, as in `SpotSolution.probabilities`.
 
         In a tree with a single card for each deal, rows after a deal are uniform.
 
@@ -377,11 +390,13 @@ class StreetStrategies:
 
     def pack(self) -> dict[str, Any]:
         """The arrays of a file."""
-        arrays: dict[str, Any] = {
-            f"street_{number}_{player}": own
-            for number, pair in enumerate(self.weights)
-            for player, own in enumerate(pair)
-        }
+        arrays: dict[str, Any] = {}
+        for number, pair in enumerate(self.weights):
+            for player, own in enumerate(pair):
+                numbers, scale = own if isinstance(own, Compressed) else (own, None)
+                arrays[f"street_{number}_{player}"] = numbers
+                if scale is not None:
+                    arrays[f"scale_{number}_{player}"] = scale
         return arrays | {f"deals_{player}": own for player, own in enumerate(self.deal_values)}
 
     @staticmethod
@@ -399,34 +414,43 @@ class StreetStrategies:
         if "street_0_0" not in arrays:
             return None
         count = 6 - len(spot.cards)
-        weights = tuple((arrays[f"street_{n}_0"], arrays[f"street_{n}_1"]) for n in range(count))
-        runouts = lay_out_streets(spot, exchanges, [first.shape[-1] for first, _ in weights[1:]])
-        for number, (pair, shape) in enumerate(zip(weights, runouts.shapes, strict=True)):
-            for player, own in enumerate(pair):
-                if own.shape != shape[player]:
-                    raise ValueError(
-                        f"street_{number}_{player} has shape {own.shape}, expected {shape[player]}"
-                    )
+        sizes = [arrays[f"street_{number}_0"].shape[-1] for number in range(1, count)]
+        runouts, weights = lay_out_streets(spot, exchanges, sizes), list[tuple[Weights, Weights]]()
+        for number, shapes in enumerate(runouts.shapes):
+            pair: list[Weights] = []
+            for player, shape in enumerate(shapes):
+                numbers, scale = (arrays.get(f"{name}_{number}_{player}") for name in ("street", "scale"))
+                pair.append(numbers if scale is None else Compressed(numbers, scale))
+                rows = shape[0], shape[1] // len(runouts.hands), shape[2]
+                for name, array, expected in (("street", numbers, shape), ("scale", scale, rows)):
+                    if array is not None and array.shape != expected:
+                        raise ValueError(
+                            f"{name}_{number}_{player} has shape {array.shape}, expected {expected}"
+                        )
+            weights.append((pair[0], pair[1]))
         values = arrays["deals_0"], arrays["deals_1"]
         expected = len(runouts.streets[0].deals), len(spot.hands)
         if any(own.shape != expected for own in values):
             raise ValueError(f"deals_0 and deals_1 have shapes {values[0].shape}, expected {expected}")
-        return StreetStrategies(runouts=runouts, weights=weights, deal_values=values)
+        return StreetStrategies(runouts=runouts, weights=tuple(weights), deal_values=values)
 
     def _lane(self, player: int, cards: Sequence[int], hands: IntArray) -> tuple[FloatArray, IntArray]:
         """A player's strategy after some cards, by the node of `street_betting` after each action.
 
         Returns:
-          `[n, H]` probabilities of the carried hands in the lane of these cards, and `[h]` the column of each of the
-          given hands; -1 for hands that the solve did not carry.
+          `[n, H]` probabilities of the carried hands in the lane of these cards, and `[h]` the column of each
+          of the given hands; -1 for hands that the solve did not carry.
         """
         runouts, number = self.runouts, len(cards)
         nodes, street = runouts.spot.street_betting.tree, runouts.streets[number]
         lane, suits = runouts.find_lane(cards)
         slice_idx, place = runouts.place(number, lane)
-        weights = self.weights[number][player][slice_idx, :, place].astype(np.float64)
+        weights = self.weights[number][player]
+        numbers, scale = weights if isinstance(weights, Compressed) else (weights, None)
         rows, children = np.zeros((len(nodes), len(runouts.hands))), street.children(nodes, player)
-        rows[children] = weights.reshape(len(children), -1)
+        rows[children] = numbers[slice_idx, :, place].reshape(len(children), -1)
+        if scale is not None:
+            rows[children] *= scale[slice_idx, :, place, None]
         decisions = np.unique(nodes.parent[children])
         count, first = nodes.num_children[decisions], nodes.first_child[decisions]
         of_parent, nth = np.repeat(np.arange(len(decisions)), count), np.arange(count.sum())

@@ -54,7 +54,8 @@ class SpotState:
     Attributes:
       key: digest of the game as it was laid out, the algorithm and the precision.
       dtype: precision of the solve.
-      suit_isomorphism: True if hands were merged.
+      suit_isomorphism: True if hands, or a flop's runouts, were merged.
+      compressed: True if most numbers are kept in 16 bits.
       arrays: the leaves of `core.cfr.State`.
     """
 
@@ -62,6 +63,7 @@ class SpotState:
     dtype: str
     suit_isomorphism: bool
     arrays: tuple[npt.NDArray[Any], ...]
+    compressed: bool = False
 
     def __repr__(self) -> str:
         return f"<SpotState: {megabytes(sum(array.nbytes for array in self.arrays))} in {self.dtype}>"
@@ -105,9 +107,9 @@ class SpotSolution(Explorable):
       gains: what each player would gain by a best response, in chips, as in `gap`; NaN in checkpoints written
         before this field.
       state: the solver's state, with `solve_spots(keep_state=True)`, otherwise None.
-      streets: the strategies on the turns and rivers of a flop; None for other spots. Methods then also take lines
-        with cards, such as `check, check, Ah, bet 100`: arrays are over the hands that are left on that turn, those
-        of the spot of `after`.
+      streets: the strategies on the turns and rivers of a flop; None for other spots. Methods then also take
+        lines with cards, such as `check, check, Ah, bet 100`: arrays are over the hands that are left on that
+        turn, those of the spot of `after`.
     """
 
     spot: Spot
@@ -195,12 +197,12 @@ class SpotSolution(Explorable):
     def after(self, line: str) -> SpotSolution:
         """The solution of the turn that is dealt at the end of a line, such as `check, check, Ah`.
 
-        Its spot has both players' hands with the weights with which they reach the line, or the whole range of a
-        player that never does. EVs and exploitability are those of the turn's own game.
+        Its spot has both players' hands with the weights with which they reach the line, or the whole range
+        of a player that never does. EVs and exploitability are those of the turn's own game.
 
         Raises:
-          ValueError: if the spot is not a flop, or the line does not end with a card that is dealt to players who
-            can still bet.
+          ValueError: if the spot is not a flop, or the line does not end with a card that is dealt to players
+            who can still bet.
         """
         if self.streets is None:
             raise ValueError(f"{self.spot.board} is not a flop: expected a line of a solution of a flop")
@@ -529,7 +531,7 @@ class SpotSolution(Explorable):
             arrays[f"probabilities_{player}"] = self.probabilities[player]
             arrays[f"hand_ev_{player}"] = self.hand_ev[player]
         if self.state is not None:
-            fields = ("key", "dtype", "suit_isomorphism")
+            fields = ("key", "dtype", "suit_isomorphism", "compressed")
             record["state"] = {name: getattr(self.state, name) for name in fields}
             arrays |= {f"state_{leaf}": array for leaf, array in enumerate(self.state.arrays)}
         if self.streets is not None:

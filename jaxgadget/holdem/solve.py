@@ -8,11 +8,10 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import jax
 import numpy as np
-from jax.typing import DTypeLike
 
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.certificate import Certificate, certify
@@ -83,8 +82,11 @@ Milliseconds per iteration and spot of ten rivers on two cores, one by one, in c
 LOT = 1 << 21
 """Public nodes × hands of the spots that are prepared together where each is then solved alone."""
 
-LEAST_BYTES = 48
-"""Minimum bytes per pair of a public node and a hand; a turn with the default menus takes 86 (1.1 GB)."""
+LEAST_BYTES = 20
+"""Minimum bytes per pair of a public node and a hand on a turn or river: regrets, sums and results."""
+
+COMPRESSED_BYTES = 2
+"""Bytes of a number of `core.branches.Compressed`."""
 
 TABLE_COPIES = 3
 """Number of simultaneous copies of the tables: in float64, in the solve's precision, and for chunks."""
@@ -95,6 +97,7 @@ def solve_spots(
     *,
     locks: Sequence[Lock] | Sequence[Sequence[Lock]] = (),
     suit_isomorphism: bool | None = None,
+    compressed: bool = False,
     keep_state: bool = False,
     on_solved: Callable[[Mapping[int, SpotSolution]], None] | None = None,
     solver: Solver | None = None,
@@ -111,6 +114,7 @@ def solve_spots(
         board and both ranges allow it (see `find_exchanges`), and on flops turns and rivers, which gives the
         same solutions with less memory; by default only on flops. Only spots on the same board are then
         batched.
+      compressed: keep regrets and averages of a flop's turns and rivers in 16 bits, with half of the memory.
       keep_state: keep the solver's state in each solution (`SpotSolution.state`), from which `resume_spots`
         continues; spots are then solved one by one.
       on_solved: callback; receives the solutions of each completed batch, by the indices of their spots. It
@@ -137,6 +141,7 @@ def solve_spots(
         spots,
         locks=locks,
         suit_isomorphism=suit_isomorphism,
+        compressed=compressed,
         keep_state=keep_state,
         solver=solver,
         iterations=iterations,
@@ -154,6 +159,7 @@ def solve_batches(
     *,
     locks: Sequence[Lock] | Sequence[Sequence[Lock]] = (),
     suit_isomorphism: bool | None = None,
+    compressed: bool = False,
     keep_state: bool = False,
     solver: Solver | None = None,
     iterations: int | None = None,
@@ -172,9 +178,14 @@ def solve_batches(
         pots=True,
     ).iterative()
     batches = _SolvedBatches(
-        spots, solver, locks=locks, suit_isomorphism=suit_isomorphism, keep_state=keep_state
+        spots,
+        solver,
+        locks=locks,
+        suit_isomorphism=suit_isomorphism,
+        compressed=compressed,
+        keep_state=keep_state,
     )
-    check_room(batches.spots, solver, suit_isomorphism)
+    check_room(batches.spots, solver, suit_isomorphism, compressed=compressed)
     return batches.run()
 
 
@@ -227,27 +238,35 @@ def resume_spots(
                 f"iterations={chosen.num_iterations}: the solution has {solution.iterations} already; "
                 "expected at least as many"
             )
-        isomorphism = solution.state.suit_isomorphism
+        state = solution.state
         batches = _SolvedBatches(
             [solution.spot],
             chosen,
             locks=solution.locks,
-            suit_isomorphism=isomorphism,
+            suit_isomorphism=state.suit_isomorphism,
+            compressed=state.compressed,
             keep_state=True,
-            begun=solution.state,
+            begun=state,
         )
         for solved in batches.run():
             resumed.append(solved[0])
     return resumed
 
 
-def check_room(spots: Sequence[Spot], solver: Solver, suit_isomorphism: bool | None = None) -> None:
+def check_room(
+    spots: Sequence[Spot],
+    solver: Solver,
+    suit_isomorphism: bool | None = None,
+    *,
+    compressed: bool = False,
+) -> None:
     """Raises ValueError if a spot needs more memory than is available, before its public tree is built."""
     available = find_memory(solver.placement) if solver.memory_limit is None else solver.memory_limit
     for spot_idx, spot in enumerate(spots):
         if suit_isomorphism and not spot.is_flop:  # which merges hands
             continue
-        num_bytes = needed_bytes(spot, solver.precision, suit_isomorphism)
+        itemsize = COMPRESSED_BYTES if compressed else solver.precision.itemsize
+        num_bytes = needed_bytes(spot, itemsize, suit_isomorphism)
         needed = num_bytes(count_nodes(spot.rules))
         if available is None or needed <= available:
             continue
@@ -257,20 +276,25 @@ def check_room(spots: Sequence[Spot], solver: Solver, suit_isomorphism: bool | N
             menus = f"{fitting.text} ({megabytes(fitting.num_bytes)})"
         raise ValueError(
             f"spots[{spot_idx}]: {spot.title} takes at least {megabytes(needed)} of memory, but "
-            f"{megabytes(available)} is available; expected {menus}, narrower ranges, or a larger memory_limit"
+            f"{megabytes(available)} is available; expected {menus}, narrower ranges, "
+            f"{'compressed=True, ' if spot.is_flop and not compressed else ''}or a larger memory_limit"
         )
 
 
-def needed_bytes(
-    spot: Spot, dtype: DTypeLike, suit_isomorphism: bool | None
-) -> Callable[[Sequence[int]], int]:
-    """Function from the numbers of public nodes on each street, below one card of each deal, to least bytes."""
+def needed_bytes(spot: Spot, itemsize: int, suit_isomorphism: bool | None) -> Callable[[Sequence[int]], int]:
+    """Function from numbers of public nodes on each street, below one card of each deal, to least bytes.
+
+    Args:
+      spot: the spot.
+      itemsize: bytes of a number of a flop's state.
+      suit_isomorphism: as in `solve_spots`.
+    """
     hands = carried_hands([spot])
     num_hands = len(spot.hands) if hands is None else hands.shape[1]
     if spot.is_flop:
         exchanges = find_merged(spot, suit_isomorphism) or (IDENTITY,)
         lanes = [len(street) for street in find_lanes(spot.gone, exchanges, len(spot.rules.menus) - 1)]
-        each = 2 * num_hands * np.dtype(dtype).itemsize  # regrets and sums of plans
+        each = 2 * num_hands * itemsize  # regrets and sums of plans
     else:
         lanes, each = [1, spot.num_left][: len(spot.rules.menus)], num_hands * LEAST_BYTES
     return lambda counts: each * sum(count * lane for count, lane in zip(counts, lanes, strict=True))
@@ -288,12 +312,21 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         *,
         locks: Sequence[Lock] | Sequence[Sequence[Lock]] = (),
         suit_isomorphism: bool | None,
+        compressed: bool = False,
         keep_state: bool = False,
         begun: SpotState | None = None,
     ) -> None:
         """Stores the settings; `begun` is the state from which the only spot continues."""
         super().__init__(spots, solver)
-        self._locks = _locks_by_spot(self.spots, locks)
+        self._locks, self._compressed = _locks_by_spot(self.spots, locks), compressed
+        for spot_idx, (spot, own) in enumerate(zip(self.spots, self._locks, strict=True)):
+            if spot.is_flop and own:
+                raise ValueError(
+                    f"spots[{spot_idx}]: locks on the flop {spot.board} are not supported; expected a turn "
+                    "or river"
+                )
+        if compressed and not any(spot.is_flop for spot in self.spots):
+            raise ValueError("compressed=True: no spot is a flop; expected a flop, or False")
         self._locked = [
             find_locked(spot, own, f"locks of spots[{spot_idx}]" if len(spots) > 1 else "locks")
             for spot_idx, (spot, own) in enumerate(zip(self.spots, self._locks, strict=True))
@@ -302,16 +335,15 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
             raise ValueError("suit_isomorphism=True cannot be combined with locks; leave one of them out")
         self._keep_state, self._begun = keep_state, begun
         self._exchanges = [find_merged(spot, suit_isomorphism) for spot in spots]
-        for spot_idx, (spot, own) in enumerate(zip(spots, self._locks, strict=True)):
-            if spot.is_flop and own:
-                raise ValueError(
-                    f"spots[{spot_idx}]: locks on the flop {spot.board} are not supported; expected a turn or river"
-                )
 
     def describe(self, spot_idx: int) -> str:
         """Description of all inputs of a spot's result, except its name and the solver's settings."""
         merges = len(self._exchanges[spot_idx]) > 0
-        notes = {" suit isomorphism": merges, " and its state": self._keep_state}
+        notes = {
+            " suit isomorphism": merges,
+            " and its state": self._keep_state,
+            " compressed": self._compressed and self.spots[spot_idx].is_flop,
+        }
         locked = self._locked[spot_idx]
         locks = "" if locked is None else f" locked {locked.digest}"
         return "".join(note for note, applies in notes.items() if applies) + locks
@@ -325,7 +357,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         for spot_idx in numbers:
             spot, exchanges = self.spots[spot_idx], self._exchanges[spot_idx]
             board: Any = len(spot.cards), spot.num_left
-            if spot.is_flop:
+            if self._by_streets(spot_idx):  # one by one
                 board = spot_idx
             elif len(exchanges) > 1:
                 board = frozenset(spot.cards), frozenset(spot.gone), exchanges
@@ -346,9 +378,18 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
     def solve(self, numbers: Sequence[int], solver: Solver, report: Report) -> list[SpotSolution]:
         """Solves a batch; the solver's target gap is in pots."""
         exchanges = self._exchanges[numbers[0]]
-        if (spot := self.spots[numbers[0]]).is_flop:
+        if self._by_streets(numbers[0]):
+            spot = self.spots[numbers[0]]
             return [
-                _solve_by_streets(spot, solver, report, self._begun, exchanges, keep_state=self._keep_state)
+                _solve_by_streets(
+                    spot,
+                    solver,
+                    report,
+                    self._begun,
+                    exchanges,
+                    compressed=self._compressed and spot.is_flop,
+                    keep_state=self._keep_state,
+                )
             ]
         merges = len(exchanges) > 1
         if self._solves_alone(numbers):
@@ -369,6 +410,18 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
             )
             for spot_idx, solution in zip(numbers, solved, strict=True)
         ]
+
+    def _by_streets(self, spot_idx: int) -> bool:
+        """True if a spot is solved street by street, with later streets as branches of the first.
+
+        A turn is solved with its whole tree if strategies are locked, hands are merged, or the rule cannot
+        recompute strategies from regrets.
+        """
+        spot = self.spots[spot_idx]
+        if spot.is_flop or len(spot.cards) == 5:
+            return spot.is_flop
+        is_free = self._locked[spot_idx] is None and not self._exchanges[spot_idx]
+        return is_free and follows_from_regrets(self.solver.iterative_rule())
 
     def _solves_alone(self, numbers: Sequence[int]) -> bool:
         """True if spots with trees of one shape are solved one by one, each on a core of the CPU."""
@@ -409,6 +462,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
                 key=str(arrays["state_key"]),
                 dtype=self.solver.precision.name,
                 suit_isomorphism=len(self._exchanges[spot_idx]) > 0,
+                compressed=self._compressed and self.spots[spot_idx].is_flop,
                 arrays=tuple(np.asarray(arrays[f"state_{leaf}"]) for leaf in range(leaves)),
             )
         return SpotSolution(
@@ -584,6 +638,11 @@ def _solve_on(
     return dataclasses.replace(solution, state=ended)
 
 
+def follows_from_regrets(rule: Rule) -> TypeGuard[RegretMatching]:
+    """True if strategies follow from regrets alone, so that they need not be stored."""
+    return isinstance(rule, RegretMatching) and not rule.predictive
+
+
 def _continued(spot: Spot, begun: SpotState, key: str, batch: Batch, solver: Solver) -> State:
     """The state of the loop from an earlier solve of the same game.
 
@@ -610,18 +669,19 @@ def _solve_by_streets(
     begun: SpotState | None,
     exchanges: Sequence[Suits],
     *,
+    compressed: bool,
     keep_state: bool,
 ) -> SpotSolution:
     """Solves a flop or turn with its later streets as branches."""
     rule = solver.iterative_rule()
-    if not isinstance(rule, RegretMatching) or rule.predictive:
+    if not follows_from_regrets(rule):
         raise ValueError(
             f"algorithm={solver.name!r} on {spot.board}: expected regret matching without predictions, whose "
             "strategies follow from its regrets, such as 'dcfr' or 'cfr+'"
         )
     carried, runouts = carried_hands([spot]), lay_out_streets(spot, exchanges)
     hands, merges = runouts.hands, len(exchanges) > 0
-    batch = runouts.batch(rule)
+    batch = runouts.batch(rule, compressed=compressed)
     key = fingerprint(batch.problem(), rule) if keep_state else ""
     state = None if begun is None else _continued(spot, begun, key, batch, solver)
 
@@ -657,7 +717,13 @@ def _solve_by_streets(
         solution = dataclasses.replace(solution, streets=strategies)
     if not keep_state:
         return solution
-    ended = SpotState(key=key, dtype=solver.precision.name, suit_isomorphism=merges, arrays=arrays)
+    ended = SpotState(
+        key=key,
+        dtype=solver.precision.name,
+        suit_isomorphism=merges,
+        compressed=compressed,
+        arrays=arrays,
+    )
     return dataclasses.replace(solution, state=ended)
 
 

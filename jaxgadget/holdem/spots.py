@@ -345,8 +345,8 @@ class Spot:
         """Raises ValueError if the spot is a flop, whose public tree with all cards is not listed."""
         if self.is_flop:
             raise ValueError(
-                f"{self.board} is a flop, whose tree with all turns and rivers is not listed: expected a turn or "
-                "river; solve_spots solves flops"
+                f"{self.board} is a flop, whose tree with all turns and rivers is not listed: expected a "
+                "turn or river; solve_spots solves flops"
             )
 
     @functools.cached_property

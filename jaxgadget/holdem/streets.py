@@ -1,8 +1,8 @@
 """A spot street by street: betting trees without cards, and the classes of boards on every street.
 
-After every board of a street the betting is the same, so that a street has one betting tree, and its boards are
-lanes. Runouts that a permutation of suits maps to each other have the same solution up to that permutation, if it
-preserves both ranges: only the first of each class is a lane.
+The betting is the same on all boards of a street, so that a street has one betting tree, and its boards are
+lanes. Runouts that a permutation of suits maps to each other have the same solution up to that permutation,
+if it preserves both ranges: only the first of each class is a lane.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ class Lane:
     Attributes:
       cards: cards that were dealt to the first board of the class.
       above: lane of the street before.
-      outcomes: for every outcome of the last deal in the class its card, and the permutation of suits that maps it
-        to the lane's card and preserves the cards before.
+      outcomes: for every outcome of the last deal in the class its card, and the permutation of suits that
+        maps it to the lane's card and preserves the cards before.
       symmetries: permutations of suits that preserve the first board card by card as dealt, and both ranges.
     """
 
