@@ -78,7 +78,7 @@ def test_cards_are_read_as_they_are_written():
     [
         ("Td9d6hQc2x", "'x' at character 10 after '2' is not a suit"),
         ("Td9d6hTd2s", "duplicate card Td"),
-        ("Td9d", "has 2 cards: expected 4 for a turn or 5 for a river"),
+        ("Td9d", "has 2 cards: expected 3 for a flop, 4 for a turn or 5 for a river"),
     ],
 )
 def test_bad_boards_are_refused(board: str, message: str):
