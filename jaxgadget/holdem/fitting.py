@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from jaxgadget.games.sizes import format_sizes
+from jaxgadget.games.sizes import Size, format_sizes
 from jaxgadget.holdem.betting import PLAYERS, BetMenu, count_nodes
 from jaxgadget.holdem.spots import Spot
 
@@ -94,7 +94,8 @@ def _describe(old: Menus, new: Menus) -> str:
 
 
 def _sizes(menu: BetMenu) -> str:
-    bets = f"bets {format_sizes(menu.bets)}" if menu.bets else "no bets"
-    raises = f"raises {format_sizes(menu.raises)}" if menu.raises and menu.cap != 1 else "no raises"
+    own, beyond = (cast("tuple[Size, ...]", sizes) for sizes in (menu.bets, menu.raises))
+    bets = f"bets {format_sizes(own)}" if own else "no bets"
+    raises = f"raises {format_sizes(beyond)}" if beyond and menu.cap != 1 else "no raises"
     limit = "" if menu.cap is None or not menu.raises else f", cap {menu.cap}"
     return f"{bets} and {raises}{limit}"

@@ -241,7 +241,9 @@ class Runouts:
         left = self.spot.num_left - (number - 1)  # cards before the deal, of which the players hold four
         for row, in_slice in enumerate(lanes):
             for place, lane in enumerate(in_slice):
-                for nth, (_, suits) in enumerate(lane.outcomes if lane is not None else ()):
+                if lane is None:
+                    continue
+                for nth, (_, suits) in enumerate(lane.outcomes):
                     image[row, place, nth], chance[row, place, nth] = permutations[suits], 1 / (left - 4)
         events = [block[above.deals] for block in above.block]
         first, second = (
@@ -261,7 +263,7 @@ class Runouts:
             bodies=(first, second),
             payoff=self._payoff(number, street.folds, street.showdowns),
             numbers=Boards(None if group is None else on_host(group)),
-            most=(on_host(np.float64(most[0])), on_host(np.float64(most[1]))),
+            most=(on_host(np.asarray(most[0])), on_host(np.asarray(most[1]))),
             held=on_host(held),
             events=(on_host(events[0].astype(np.int32)), on_host(events[1].astype(np.int32))),
             sums=(sums[0], sums[1]),
@@ -419,7 +421,8 @@ class StreetStrategies:
         for number, shapes in enumerate(runouts.shapes):
             pair: list[Weights] = []
             for player, shape in enumerate(shapes):
-                numbers, scale = (arrays.get(f"{name}_{number}_{player}") for name in ("street", "scale"))
+                numbers = arrays[f"street_{number}_{player}"]
+                scale = arrays.get(f"scale_{number}_{player}")
                 pair.append(numbers if scale is None else Compressed(numbers, scale))
                 rows = shape[0], shape[1] // len(runouts.hands), shape[2]
                 for name, array, expected in (("street", numbers, shape), ("scale", scale, rows)):
