@@ -245,6 +245,9 @@ def loop_program(form: LoopForm) -> CompiledFunction:
 
 run = loop_program(LOOP_FORM)
 
+_Checked = tuple[State, jax.Array, jax.Array]
+"""The state, the iteration at which each lane has stopped, and its gap at the last check."""
+
 
 @compiled(
     static_argnames=("check_every",),
@@ -260,7 +263,7 @@ def run_to_gap(
     *,
     rule: Rule,
     check_every: int,
-) -> tuple[State, jax.Array]:
+) -> tuple[State, jax.Array, jax.Array]:
     """Iterates on the device until the gap of every lane is small enough.
 
     A lane stops at the first check that finds its gap small enough. Its average then no longer changes, as if
@@ -276,26 +279,37 @@ def run_to_gap(
       check_every: the gap is checked at multiples of this number of iterations.
 
     Returns:
-      The state and `stopped`.
+      The state, `stopped`, and `[lanes]` the largest gap of each lane at the last check; NaN without a check.
     """
 
-    def unfinished(carry: tuple[State, jax.Array]) -> jax.Array:
+    def unfinished(carry: _Checked) -> jax.Array:
         return (carry[0].iteration < until) & (carry[1] == 0).any()
 
-    def advance(carry: tuple[State, jax.Array]) -> tuple[State, jax.Array]:
-        state, stopped = carry
+    def advance(carry: _Checked) -> _Checked:
+        state, stopped, gap = carry
         check = (state.iteration // check_every + 1) * check_every
         state = _iterate(problem, rule, state, jnp.minimum(check, until), running=stopped == 0)
-        return state, jnp.where(state.iteration == check, stop(problem, state, stopped, target_gap), stopped)
+        checked = stop(problem, state, stopped, target_gap)
+        is_checked = state.iteration == check
+        return state, *(
+            jnp.where(is_checked, new, old) for new, old in zip(checked, (stopped, gap), strict=True)
+        )
 
-    return jax.lax.while_loop(unfinished, advance, (state, stopped))
+    unknown = jnp.full(stopped.shape, jnp.nan, problem.dtype)
+    return jax.lax.while_loop(unfinished, advance, (state, stopped, unknown))
 
 
 @compiled
-def stop(problem: Problem, state: State, stopped: jax.Array, target_gap: jax.Array) -> jax.Array:
-    """Updates `stopped` `[lanes]`: the current iteration for the lanes that stop now; see `run_to_gap`."""
-    is_small = largest_gaps(problem, state) <= target_gap
-    return jnp.where((stopped == 0) & is_small, state.iteration, stopped)
+def stop(
+    problem: Problem, state: State, stopped: jax.Array, target_gap: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Updates `stopped` `[lanes]`: the current iteration for the lanes that stop now; see `run_to_gap`.
+
+    Returns:
+      `stopped`, and `[lanes]` the largest gap of each lane.
+    """
+    gap = largest_gaps(problem, state)
+    return jnp.where((stopped == 0) & (gap <= target_gap), state.iteration, stopped), gap
 
 
 def _iterate(

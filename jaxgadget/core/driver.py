@@ -70,6 +70,9 @@ log = logging.getLogger(__name__)
 Report = Callable[[int], None]
 """Progress callback; receives the number of completed iterations."""
 
+OnCheck = Callable[[float], None]
+"""Callback; receives the largest gap of a chunk's lanes at a check, in units of the payoff."""
+
 Result = TypeVar("Result")
 
 
@@ -138,6 +141,7 @@ def solve(
     state: State | None = None,
     keep_state: bool = False,
     report: Report | None = None,
+    on_check: OnCheck | None = None,
 ) -> Solved:
     """Solves all lanes of a batch by regret matching.
 
@@ -151,6 +155,7 @@ def solve(
       keep_state: return the final state.
       report: progress callback; receives the number of completed iterations, averaged over chunks; first
         called after compilation.
+      on_check: called with the largest gap of a chunk before `report`, after each check of the gap.
 
     Raises:
       ValueError: if a checkpoint is of another solve or cannot be written, or the games do not fit in memory.
@@ -185,6 +190,7 @@ def solve(
         initial=batch.payoff_state if state is None else state,
         keep_state=keep_state,
         report=report,
+        on_check=on_check,
     )
     tasks = [functools.partial(chunks.solve, chunk_idx) for chunk_idx in range(plan.num_chunks)]
     solved = run_all(tasks, plan.workers, chunks.stop, chunks.report_progress)
@@ -256,7 +262,10 @@ class _Loop:
     Attributes:
       problem: the games.
       state: the current state.
+      gap: largest gap of all lanes at the last check; NaN before the first.
     """
+
+    gap = float("nan")
 
     def __init__(
         self,
@@ -289,7 +298,8 @@ class _Loop:
                 and self.iteration > 0
                 and self._until_check() == solver.check_interval
             ):
-                self._stopped = np.asarray(stop(self.problem, self.state, *self._stop_at()))
+                stopped, _ = stop(self.problem, self.state, *self._stop_at())
+                self._stopped = np.asarray(stopped)
             # Compiles the loop without an iteration, so that the time of the first part excludes compilation.
             self._advance(self.iteration)
 
@@ -370,7 +380,7 @@ class _Loop:
                 self.state = jax.block_until_ready(solver.placement.by_lane(state))
                 return
             stopped, goal = self._stop_at()
-            state, stopped = run_to_gap(
+            state, stopped, gap = run_to_gap(
                 self.problem,
                 self.state,
                 stopped,
@@ -380,6 +390,8 @@ class _Loop:
                 check_every=solver.check_interval,
             )
             self.state, self._stopped = solver.placement.by_lane(state), np.asarray(stopped)
+            if (largest := float(np.max(gap))) == largest:  # not NaN
+                self.gap = largest
 
 
 class _ChunkedSolve:
@@ -400,6 +412,7 @@ class _ChunkedSolve:
         initial: State | Any,
         keep_state: bool,
         report: Report | None,
+        on_check: OnCheck | None,
     ):
         """Places what all chunks share on the devices; arguments as in `solve` and `_Loop`."""
         self._batch, self._solver, self._rule, self._plan = batch, solver, rule, plan
@@ -411,6 +424,7 @@ class _ChunkedSolve:
             self._structure = solver.placement.everywhere(
                 cast_arrays(structure, solver.precision) if is_cast else structure
             )
+        self._on_check = on_check
         self._completed = np.zeros(plan.num_chunks, np.int64)
         self._setup, self.stop = threading.Lock(), threading.Event()
         self._is_resuming = False
@@ -437,6 +451,8 @@ class _ChunkedSolve:
             self._log_resuming(loop, file)
             self._record(chunk_idx, loop.iteration)
         for iteration in loop.run():
+            if self._on_check is not None and loop.gap == loop.gap:  # not NaN
+                self._on_check(loop.gap)
             self._record(chunk_idx, iteration)
             if self.stop.is_set():
                 raise Stopped

@@ -6,16 +6,17 @@ import abc
 import dataclasses
 import functools
 import hashlib
+import math
 import pathlib
 import shutil
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from jaxgadget.core.devices import Device
-from jaxgadget.core.driver import Report, Stopped, run_on_devices
+from jaxgadget.core.driver import Stopped, run_on_devices
 from jaxgadget.core.solver import Solver
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.util.files import make_folder
@@ -45,6 +46,52 @@ RESULTS = Format(
 """Format of each row of `jaxgadget holdem --results`."""
 
 Result = TypeVar("Result")
+
+
+class BatchReport:
+    """Progress of a batch: called with completed iterations, and with gaps by `check`.
+
+    Attributes:
+      expected: number of iterations after which the batch will have stopped, extrapolated from its gaps.
+      note: description of the last gap; empty before the first.
+    """
+
+    def __init__(self, tell: Callable[[int], None], iterations: int, target: float | None) -> None:
+        """Stores the settings.
+
+        Args:
+          tell: called with the number of completed iterations.
+          iterations: largest number of iterations.
+          target: the target gap in pots; None for none.
+        """
+        self._tell, self._iterations, self._target = tell, iterations, target
+        self._gaps: list[tuple[int, float]] = []
+        self._gap = math.nan
+        self.expected, self.note = iterations, ""
+
+    def __call__(self, now: int) -> None:
+        """Reports the number of completed iterations."""
+        if self._gap == self._gap and now > 0:  # not NaN
+            self._gaps.append((now, self._gap))
+            self.note = f"exploitability {self._gap / 2:.2%} of the pot"
+            self.expected = self._extrapolate()
+        self._tell(now)
+
+    def check(self, gap: float) -> None:
+        """Records the gap at the iteration that is reported next, in pots."""
+        self._gap = gap
+
+    def _extrapolate(self) -> int:
+        """Iterations until the target gap, if gaps fall as a power of the iterations, as in the last half."""
+        last, gap = self._gaps[-1]
+        if self._target is None or gap <= self._target:
+            return last if self._target is not None else self._iterations
+        half, before = next((each for each in self._gaps if each[0] >= last / 2), self._gaps[0])
+        if half >= last or before <= gap:
+            return self._iterations
+        power = math.log(before / gap) / math.log(last / half)
+        left = min(math.log(gap / self._target) / power, math.log(self._iterations / last))
+        return min(round(last * math.exp(left)), self._iterations)
 
 
 class SpotBatches(abc.ABC, Generic[Result]):
@@ -79,7 +126,7 @@ class SpotBatches(abc.ABC, Generic[Result]):
         """Splits spots, given by index, into batches with equal `target_in_pots` that fit in memory."""
 
     @abc.abstractmethod
-    def solve(self, numbers: Sequence[int], solver: Solver, report: Report) -> list[Result]:
+    def solve(self, numbers: Sequence[int], solver: Solver, report: BatchReport) -> list[Result]:
         """Solves a batch; the solver's target gap is in pots."""
 
     @abc.abstractmethod
@@ -106,33 +153,35 @@ class SpotBatches(abc.ABC, Generic[Result]):
                 yield stored
                 del stored
         batches, iterations = self.split(left), solver.num_iterations
-        done, total, stop = [0] * len(batches), len(batches) * iterations, threading.Event()
+        done, stop = [0] * len(batches), threading.Event()
+        expected = [iterations] * len(batches)
 
         def solve(batch_idx: int, device: Device) -> tuple[int, dict[int, Result]]:
             def tell(now: int) -> None:
                 if stop.is_set():
                     raise Stopped
-                done[batch_idx] = now
-                report(sum(done), total)
+                done[batch_idx], expected[batch_idx] = now, batch_report.expected
+                report(sum(done), sum(expected), batch_report.note if len(batches) == 1 else "")
 
             numbers = batches[batch_idx]
             target = self.target_in_pots(numbers[0])
+            batch_report = BatchReport(tell, iterations, target)
             settings = dataclasses.replace(solver, target_gap=target, devices=[device])
             if folder is not None:
                 wanted = {spot_idx: keys[spot_idx] for spot_idx in numbers}
-                return batch_idx, self._solve_in(folder, wanted, settings, tell)
-            return batch_idx, dict(zip(numbers, self.solve(numbers, settings, tell), strict=True))
+                return batch_idx, self._solve_in(folder, wanted, settings, batch_report)
+            return batch_idx, dict(zip(numbers, self.solve(numbers, settings, batch_report), strict=True))
 
         tasks = [functools.partial(solve, batch_idx) for batch_idx in range(len(batches))]
-        with progress_bar(self.label, total, solver.progress) as report:
+        with progress_bar(self.label, sum(expected), solver.progress) as report:
             for batch_idx, batch in run_on_devices(tasks, solver.placement.devices, stop):
-                total -= iterations - done[batch_idx]  # a batch may reach its target gap early
-                report(sum(done), total)
+                expected[batch_idx] = done[batch_idx]  # a batch may reach its target gap early
+                report(sum(done), sum(expected))
                 yield batch
                 del batch
 
     def _solve_in(
-        self, folder: pathlib.Path, keys: Mapping[int, str], settings: Solver, report: Report
+        self, folder: pathlib.Path, keys: Mapping[int, str], settings: Solver, report: BatchReport
     ) -> dict[int, Result]:
         """Solves a batch of spots, given with their keys, and writes its archive."""
         archive = folder / f"{self._name(keys.values())}.npz"

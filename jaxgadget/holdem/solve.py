@@ -30,7 +30,7 @@ from jaxgadget.core.solver import Solver, choose_solver
 from jaxgadget.games.hands import PublicEnds
 from jaxgadget.holdem.betting import PLAYERS, count_nodes
 from jaxgadget.holdem.carried import carried_hands, held_by_either, same_board
-from jaxgadget.holdem.checkpoint import SPOTS, SpotBatches
+from jaxgadget.holdem.checkpoint import SPOTS, BatchReport, SpotBatches
 from jaxgadget.holdem.fitting import find_fitting
 from jaxgadget.holdem.isomorphism import IDENTITY, Merging
 from jaxgadget.holdem.locks import Lock, Locked, find_locked
@@ -375,7 +375,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
             batches += in_pieces(alike, size, len(self.solver.placement.devices))
         return batches
 
-    def solve(self, numbers: Sequence[int], solver: Solver, report: Report) -> list[SpotSolution]:
+    def solve(self, numbers: Sequence[int], solver: Solver, report: BatchReport) -> list[SpotSolution]:
         """Solves a batch; the solver's target gap is in pots."""
         exchanges = self._exchanges[numbers[0]]
         if self._by_streets(numbers[0]):
@@ -665,7 +665,7 @@ def _continued(spot: Spot, begun: SpotState, key: str, batch: Batch, solver: Sol
 def _solve_by_streets(
     spot: Spot,
     solver: Solver,
-    report: Report,
+    report: BatchReport,
     begun: SpotState | None,
     exchanges: Sequence[Suits],
     *,
@@ -689,7 +689,7 @@ def _solve_by_streets(
         sums, payoff_state = ended.release()
         return evaluate_streets(ended.in_float64(), sums, payoff_state)
 
-    solved = solve(batch, solver, finish, state=state, keep_state=True, report=report)
+    solved = solve(batch, solver, finish, state=state, keep_state=True, report=report, on_check=report.check)
     assert solved.state is not None
     arrays = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(solved.state))
     _, later = jax.tree.unflatten(jax.tree.structure(solved.state), arrays).payoff

@@ -153,7 +153,7 @@ def _win_on_flop(spot: Spot, ranges: FloatArray) -> FloatArray:
 
 @functools.lru_cache(maxsize=4)
 def flop_groups(cards: tuple[int, ...], dead: tuple[int, ...]) -> tuple[BoolArray, npt.NDArray[np.int16]]:
-    """Possible hands `[R, H]` on the rivers of a flop, without order of deals, and groups of equal strength."""
+    """Possible hands `[R, H]` on all rivers of a flop, and their groups of equal strength, ascending."""
     left, hands = cards_left([*cards, *dead]), HANDS[hands_left([*cards, *dead])]
     runouts = list(itertools.combinations(left.tolist(), 2))
     held = np.stack([~np.isin(hands, runout).any(axis=1) for runout in runouts])

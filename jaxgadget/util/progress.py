@@ -28,9 +28,9 @@ PAUSE = 10.0
 
 
 class Progressed(Protocol):
-    """Progress callback; takes the completed amount, and the total if that has changed."""
+    """Progress callback; takes the completed amount, the total if that has changed, and a note to show."""
 
-    def __call__(self, done: int, total: int | None = None, /) -> None:
+    def __call__(self, done: int, total: int | None = None, note: str = "", /) -> None:
         """Reports progress."""
         ...
 
@@ -54,7 +54,7 @@ def progress_bar(
     console = Console(stderr=True, file=sys.stderr)
     is_watched = console.is_jupyter or (console.is_terminal and not console.is_dumb_terminal)
     if not (is_watched if show is None else show):
-        yield lambda done, total=None: None
+        yield lambda done, total=None, note="": None
         return
     if not is_watched:
         with _in_log(LogLines(label, total, coarse=coarse)) as write:
@@ -73,7 +73,7 @@ def progress_bar(
         shown: list[tuple[Progress, TaskID]] = []
         calls: list[tuple[float, int]] = []
 
-        def draw(done: int, new_total: int | None) -> None:
+        def draw(done: int, new_total: int | None, note: str) -> None:
             nonlocal total
             total, now = total if new_total is None else new_total, time.perf_counter()
             calls[1:] = [(now, done)]
@@ -83,18 +83,18 @@ def progress_bar(
                 shown.append((bar, bar.add_task(label, total=total, completed=done, left="")))
             for bar, task in shown:
                 left = "" if total is None else time_left(last - first, done - before, total - done)
-                bar.update(task, completed=done, total=total, left=left)
+                bar.update(task, completed=done, total=total, left=", ".join(filter(None, (note, left))))
 
         yield _one_at_a_time(draw)
 
 
-def _one_at_a_time(draw: Callable[[int, int | None], None]) -> Progressed:
+def _one_at_a_time(draw: Callable[[int, int | None, str], None]) -> Progressed:
     """Wraps a callback so that several threads can call it; without a lock rich would open a second bar."""
     lock = threading.Lock()
 
-    def report(done: int, total: int | None = None) -> None:
+    def report(done: int, total: int | None = None, note: str = "") -> None:
         with lock:
-            draw(done, total)
+            draw(done, total, note)
 
     return report
 
@@ -115,12 +115,13 @@ class LogLines:
         self.began = self.last_line = time.perf_counter()
         self.before: tuple[float, int] | None = None  # time and progress of the first call
         self.done = self.written = self.tenths = 0
+        self.note = ""
         self._lock = threading.Lock()
 
-    def report(self, done: int, total: int | None = None) -> None:
+    def report(self, done: int, total: int | None = None, note: str = "") -> None:
         """Progress callback; writes a line if one is due."""
         with self._lock:
-            now = time.perf_counter()
+            now, self.note = time.perf_counter(), note
             self.done, self.total = done, self.total if total is None else total
             if self.before is None:
                 self.before, self.written, self.tenths = (now, done), done, self._num_tenths()
@@ -153,6 +154,8 @@ class LogLines:
         else:
             percent = f"{self.done / max(self.total, 1):.0%}"
             texts = [percent if self.coarse else f"{self.done}/{self.total} ({percent})"]
+        if self.note:
+            texts.append(self.note)
         texts.append(f"{datetime.timedelta(seconds=round(now - self.began))} so far")
         first, before = self.before or (now, 0)
         if self.total is not None and first < now and before < self.done < self.total:
@@ -191,7 +194,7 @@ def _in_notebook(label: str, total: int | None, patience: float) -> Generator[Pr
     calls: list[tuple[float, int]] = []
     shown: list[float] = []
 
-    def draw(done: int, new_total: int | None) -> None:
+    def draw(done: int, new_total: int | None, note: str) -> None:
         nonlocal total
         total, now = total if new_total is None else new_total, time.perf_counter()
         calls[1:] = [(now, done)]
@@ -203,7 +206,7 @@ def _in_notebook(label: str, total: int | None, patience: float) -> Generator[Pr
         else:
             left = time_left(now - calls[0][0], done - calls[0][1], total - done)
             bar = f'<progress value="{done}" max="{total}"></progress> {done / max(total, 1):.0%} {left}'
-        (handle.update if shown else handle.display)(HTML(f"{html.escape(label)} {bar}"))
+        (handle.update if shown else handle.display)(HTML(f"{html.escape(f'{label} {note}'.strip())} {bar}"))
         shown.append(now)
 
     try:
