@@ -1,4 +1,4 @@
-"""`jaxgadget holdem`: solves rivers and turns of hold'em, a single spot or a file of spots."""
+"""`jaxgadget holdem`: solves flops, turns and rivers of hold'em, a single spot or a file of spots."""
 
 from __future__ import annotations
 
@@ -43,6 +43,9 @@ Examples:
 `jaxgadget holdem --board Td9d6hQc7s --pot 60 --stack 100 --oop-bets 50% --ip-bets "" --raises "" --tree`
 
 `jaxgadget holdem --board Td9d6hQc --pot 60 --stack 200 --bets 50% --raises "" --river-bets 100% --tree`
+
+`jaxgadget holdem --board Td9d6h --oop "66+,A8s+,KQo" --ip "QQ-22,ATo+" --pot 60 --stack 200 --bets 50%
+--raises "" --turn-bets 75% --target-gap 1% --line "check, bet 30, call, Ah" --hands 10 --explore turn.html`
 
 `jaxgadget holdem --board Td9d6hQc2s --pot 200 --stack 900 --gadget resolving --prior blueprint
 --blueprint-bets 100% --blueprint-raises "" --hands 10`
@@ -111,7 +114,7 @@ class SpotOptions:
     """A spot; the options are defaults for fields that a row of a file lacks.
 
     Attributes:
-      board: four or five cards, such as `Td9d6hQc2s`.
+      board: three to five cards, such as `Td9d6hQc2s`.
       oop: range of the first player, such as `QQ+,A5s-A2s:0.5,AsKd`, or `random` for any hand; `file:PATH`
         reads a text file with a range in this notation or with 1,326 weights, or an array (`.npy`).
       ip: range of the second player, in the same form.
@@ -119,7 +122,10 @@ class SpotOptions:
       stack: remaining chips of each player; or those of both, `900,400`, of which the smaller number counts.
       oop_sizes: Only for the first player.
       ip_sizes: Only for the second player.
-      river_sizes: On the river, if the board is a turn; by default the same as on the turn.
+      turn_sizes: On the turn, if the board is a flop; by default the same as on the flop.
+      oop_turn_sizes: Only for the first player on the turn.
+      ip_turn_sizes: Only for the second player on the turn.
+      river_sizes: On the river, if the board is a flop or turn; by default the same as on the turn.
       oop_river_sizes: Only for the first player on the river.
       ip_river_sizes: Only for the second player on the river.
       donks: sizes of the first player's bets on a street after it called the second player's bet or raise on
@@ -142,6 +148,9 @@ class SpotOptions:
     sizes: Annotated[Sizes, Fields(bets="50%,100%,a", raises="100%,a")]
     oop_sizes: Sizes = dataclasses.field(metadata={"prefix": "oop_"})
     ip_sizes: Sizes = dataclasses.field(metadata={"prefix": "ip_"})
+    turn_sizes: Sizes = dataclasses.field(metadata={"prefix": "turn_"})
+    oop_turn_sizes: Sizes = dataclasses.field(metadata={"prefix": "oop_turn_"})
+    ip_turn_sizes: Sizes = dataclasses.field(metadata={"prefix": "ip_turn_"})
     river_sizes: Sizes = dataclasses.field(metadata={"prefix": "river_"})
     oop_river_sizes: Sizes = dataclasses.field(metadata={"prefix": "oop_river_"})
     ip_river_sizes: Sizes = dataclasses.field(metadata={"prefix": "ip_river_"})
@@ -168,15 +177,14 @@ class SpotOptions:
         if self.donks is not None:
             donks["donks"] = parse_sizes(self.donks, "donks")
         oop, ip = (common | own.parse(f"{p}_") for p, own in (("oop", self.oop_sizes), ("ip", self.ip_sizes)))
-        river = self.river_sizes.parse("river_")
-        own_river = self.oop_river_sizes.parse("oop_river_"), self.ip_river_sizes.parse("ip_river_")
+        later: dict[str, tuple[BetMenu, BetMenu] | None] = {"turn": None, "river": None}
         menus = self._menu(oop | donks), self._menu(ip)
-        river_menus = None
-        if river or any(own_river):
-            river_menus = (
-                self._menu(oop | river | own_river[0] | donks),
-                self._menu(ip | river | own_river[1]),
-            )
+        for street in later:
+            of_both = getattr(self, f"{street}_sizes").parse(f"{street}_")
+            own = [getattr(self, f"{p}_{street}_sizes").parse(f"{p}_{street}_") for p in PLAYERS]
+            if of_both or any(own):
+                oop, ip = oop | of_both | own[0], ip | of_both | own[1]
+                later[street] = self._menu(oop | donks), self._menu(ip)
         same = ("board", "pot", "stack", "dead", "min_bet", "remove", "label")
         values: dict[str, Any] = {name: getattr(self, name) for name in same}
         if self.rake is not None:
@@ -184,7 +192,7 @@ class SpotOptions:
         if self.rake_cap is not None:
             values["rake_cap"] = self.rake_cap
         values |= {name: _read_range(getattr(self, name), name) for name in PLAYERS}
-        spot = Spot(**values, menus=menus, river_menus=river_menus)
+        spot = Spot(**values, menus=menus, turn_menus=later["turn"], river_menus=later["river"])
         if donks and len(spot.cards) == 5:
             raise ValueError(
                 f"donks on the river {self.board!r}: expected an earlier street; the first bets of a "
@@ -208,9 +216,10 @@ class SpotsOptions:
       tree: print the tree that results from the menus, and exit.
       lock: fix strategies at nodes and solve the rest, of all spots: a JSON file with a list of objects such
         as `{"line": "check, bet 100", "strategy": {"fold": 0.5, "call": 0.5}, "hands": "QQ-99"}`. Without
-        `hands` all hands are locked; a line without the dealt card holds for every card.
-      suit_isomorphism: merge hands that a permutation of suits maps to each other, if the board and both
-        ranges allow it, which gives the same solution with less memory.
+        `hands` all hands are locked; a line without the dealt card holds for every card. Not for flops.
+      suit_isomorphism: on turns and rivers merge hands that a permutation of suits maps to each other, if the
+        board and both ranges allow it, which gives the same solution with less memory; on flops turns and
+        rivers are merged in this way without the option, too.
     """
 
     open: pathlib.Path | None = None
@@ -225,8 +234,8 @@ class SpotGadgetOptions(GadgetOptions):
     """Gadgets of spots.
 
     Attributes:
-      gadget: re-solve the spots with this gadget: `unsafe`, `resolving` or `max-margin`. The blueprint is the
-        same spots solved with `--blueprint-bets` and `--blueprint-raises`.
+      gadget: re-solve turns and rivers with this gadget: `unsafe`, `resolving` or `max-margin`. The blueprint
+        is the same spots solved with `--blueprint-bets` and `--blueprint-raises`.
     """
 
     gadget: tuple[str, ...] = option((), metavar="NAME", default="")
@@ -283,8 +292,9 @@ class SpotOutput(Output):
         `jaxgadget explore` read; spots are solved one by one.
       results: with `--spots`, append solutions to this file, with one JSON object per line, and reuse those
         that it contains.
-      line: line of actions for `--plot`, `--hands` and `--frequencies`, such as `check, bet 100`; with it,
-        `--json` has this node, too: EVs, equities and strategies hand by hand.
+      line: line of actions for `--plot`, `--hands` and `--frequencies`, such as `check, bet 100`, with cards
+        where they are dealt: `check, check, Ah`; with it, `--json` has this node, too: EVs, equities and
+        strategies hand by hand.
       whose: player whose hands `--plot` and `--hands` show; by default the one that acts at `--line`.
       hands: print this number of hands at `--line`, the most likely first, with their EVs and equities from
         there on and the EVs of all actions.
@@ -293,7 +303,7 @@ class SpotOutput(Output):
       show: values to draw with `--plot`: `strategy`, or a heat map of mean `ev` (in chips) or `equity`, both
         from `--line` on.
       explore: write a page to look at the strategies, an HTML file; see `jaxgadget explore`. It has all spots
-        that this command solves, not those that are read from `--results`.
+        that this command solves, not those that are read from `--results`; of a flop the turn of `--line`.
     """
 
     aggregate: bool = option(False, flag="--report")
@@ -340,16 +350,36 @@ class SpotOutput(Output):
         when = f"after {self.line}" if self.line else "at the start"
         return f"{report.attrs['actor']} {when}, by board"
 
-    def check_line(self, betting: BettingTree) -> None:
+    @property
+    def shows_line(self) -> bool:
+        """True if something is printed or drawn at the line."""
+        return self.plot is not None or self.hands is not None or self.frequencies or self.aggregate
+
+    def check_spot(self, spot: Spot) -> None:
         """Raises ValueError if the line is not legal, or nothing can be shown there."""
-        betting.find(self.line)
+        street, rest = spot.find_street(self.line)
+        if self.explore is not None and street.is_flop:
+            raise ValueError(
+                f"--explore: {spot.board} is a flop, whose turns have pages of their own; expected a --line "
+                "that ends on one of them, such as 'check, check, 2c'"
+            )
+        try:
+            self._check_line(street.betting, rest)
+        except ValueError as error:
+            if street is spot:
+                raise
+            raise ValueError(f"on {street.board}, in line={self.line!r}: {error}") from error
+
+    def _check_line(self, betting: BettingTree, line: str) -> None:
+        """Raises ValueError if a line is not legal on its street, or nothing can be shown there."""
+        betting.find(line)
         if self.aggregate:
-            betting.actor(self.line)
+            betting.actor(line)
             return
         if self.frequencies or (self.whose is None and (self.plot is not None or self.hands is not None)):
-            betting.actor(self.line)
+            betting.actor(line)
         if self.plot is not None and self.whose is not None and self.show == "strategy":
-            if self.whose != (name := PLAYERS[betting.actor(self.line)]):
+            if self.whose != (name := PLAYERS[betting.actor(line)]):
                 raise ValueError(
                     f"--whose {self.whose}: {name} acts after line={self.line!r}; expected --whose {name}, "
                     "or --show ev or equity"
@@ -396,7 +426,7 @@ def holdem(
     solver: _SpotSolver,
     output: SpotOutput,
 ) -> None:
-    """Solve rivers and turns of hold'em, or re-solve them with gadgets: EVs, exploitability, strategies.
+    """Solve flops, turns and rivers of hold'em: EVs, exploitability, strategies; or re-solve with gadgets.
 
     EVs are expected shares of the pot minus contributions, in chips; exploitability is half of NashConv, in
     chips; with rake, both players' gains from best responses are reported instead. With `--gadget` these
@@ -416,8 +446,10 @@ def holdem(
         if files.tree:
             typer.echo(str(chosen[0].betting))
             return
-        for each in chosen if output.aggregate or len(chosen) == 1 else ():
-            output.check_line(each.betting)  # raises before anything is solved
+        if not (output.shows_line or output.json or any(each.is_flop for each in chosen)):
+            refuse_unused(context, "without --plot, --hands, --frequencies or --json", "line")
+        for each in chosen:
+            output.check_spot(each)  # raises before anything is solved
         refining_spots = _make_refining(context, chosen, gadgets, refining, solver)
     with watch.phase("run"), keeping(lambda: _describe_kept(output.results, solver.checkpoint_path)):
         if opened is None:
@@ -486,12 +518,12 @@ def _make_refining(
     """Re-solving with the gadgets of the command line; None if there are none."""
     if not gadgets.gadget:
         return None
-    from jaxgadget.subgames.spots import check_no_rake, check_spot_gadgets
+    from jaxgadget.subgames.spots import check_refinable, check_spot_gadgets
 
     iterations = options.blueprint_iterations or solver.num_iterations
     refining = Refining(gadgets.make(context), options, iterations)
     check_spot_gadgets(refining.gadgets)  # raises before blueprints are solved
-    check_no_rake(spots)
+    check_refinable(spots)
     return refining
 
 
@@ -512,7 +544,7 @@ def _solve(
             solutions[index] = solution
 
     locks = () if files.lock is None else read_locks(files.lock)
-    solving = Solving(solver, files.suit_isomorphism, output.save is not None, locks)
+    solving = Solving(solver, files.suit_isomorphism or None, output.save is not None, locks)
     keep = None if output.explore is None else refined
     rows, solution = _read_or_solve(spots, output.results, solving, refining, see, keep)
     shown = refined + [solutions[index] for index in sorted(solutions)]
@@ -538,7 +570,7 @@ def _write_files(done: Done, output: SpotOutput, whose: str) -> None:
         from jaxgadget.holdem.solution import SpotSolutions
 
         SpotSolutions(done.shown).save(output.save)
-    write_page(done.shown, output.explore)
+    write_page([_on_street(result, output.line) for result in done.shown], output.explore)
     if done.report is not None:
         if output.csv is not None:
             with atomic_writer(output.csv) as file:
@@ -555,6 +587,13 @@ def _write_files(done: Done, output: SpotOutput, whose: str) -> None:
         draw_grid(
             done.solution, output.plot, output.line, show=output.show, title=title, player=output.player
         )
+
+
+def _on_street(result: Any, line: str) -> Any:
+    """The solution of the turn on which a flop's line ends; other results are returned unchanged."""
+    from jaxgadget.holdem.solution import SpotSolution
+
+    return result.find_street(line)[0] if isinstance(result, SpotSolution) else result
 
 
 def _tables(
@@ -617,8 +656,7 @@ def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, 
         refuse_unused(context, "without --spots", "results")
     if output.plot is None:
         refuse_unused(context, "without --plot", "show")
-    shows = output.plot is not None or output.hands is not None or output.frequencies or output.aggregate
-    if not shows and output.json is None:
+    if not output.shows_line and output.json is None and output.explore is None:
         refuse_unused(context, "without --plot, --hands, --frequencies or --json", "line")
     if output.plot is None and output.hands is None:
         refuse_unused(context, "without --plot or --hands", "whose")
@@ -724,13 +762,13 @@ class Solving(NamedTuple):
 
     Attributes:
       solver: settings of the solver.
-      suit_isomorphism: True to merge hands.
+      suit_isomorphism: True to merge hands; None to merge only the runouts of flops.
       keep_state: True to keep the solver's state in solutions.
       locks: fixed strategies of all spots.
     """
 
     solver: Solver
-    suit_isomorphism: bool
+    suit_isomorphism: bool | None
     keep_state: bool
     locks: tuple[Lock, ...]
 
@@ -884,7 +922,7 @@ def _refine_slice(
 
 
 def _coarsen(spot: Spot, refining: Refining) -> Spot:
-    """The spot with the blueprint's sizes, on both streets; if there are any, without removed lines."""
+    """The spot with the blueprint's sizes, on all streets; if there are any, without removed lines."""
     changed = refining.options.blueprint.parse("blueprint_")
     if not changed:
         return spot
@@ -893,8 +931,9 @@ def _coarsen(spot: Spot, refining: Refining) -> Spot:
         pair = menus if isinstance(menus, tuple) else (menus, menus)
         return tuple(dataclasses.replace(menu, **changed) for menu in pair)
 
-    river = None if spot.river_menus is None else coarser(spot.river_menus)
-    return dataclasses.replace(spot, menus=coarser(spot.menus), river_menus=river, remove=())
+    streets = ("menus", "turn_menus", "river_menus")
+    menus = {name: own and coarser(own) for name in streets for own in (getattr(spot, name),)}
+    return dataclasses.replace(spot, **menus, remove=())
 
 
 def _results(path: pathlib.Path) -> Rows:

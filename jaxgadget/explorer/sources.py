@@ -289,6 +289,11 @@ def has_subgames(refinement: Refinement) -> bool:
 def _of_solutions(solutions: Sequence[SpotSolution], title: str) -> Source:
     """Solutions of one spot; the others are compared with the first."""
     first, count = solutions[0], len(solutions)
+    if first.spot.is_flop:
+        raise ValueError(
+            f"{first.spot.title} is a flop: expected the solution of one of its turns, such as "
+            "solution.after('check, check, 2c')"
+        )
     policies = [each.policy for each in solutions]
     rows = [np.concatenate([each.probabilities[player] for each in policies], axis=1) for player in (0, 1)]
     labels = [each.labels[0] for each in policies]

@@ -145,6 +145,8 @@ class BettingTree:
       folded: `[n]` the player that folded, -1 for none.
       card: `[n]` the dealt card, -1 before the deal.
       pot: chips in the pot at the start.
+      num_deals: number of cards that may be dealt first; more than a node has children where a single card
+        stands for all.
     """
 
     tree: PublicNodes
@@ -153,6 +155,7 @@ class BettingTree:
     folded: IntArray
     card: IntArray
     pot: float
+    num_deals: int
 
     @property
     def shows(self) -> BoolArray:
@@ -188,6 +191,14 @@ class BettingTree:
         """Children of a node."""
         first = int(self.tree.first_child[node])
         return list(range(first, first + int(self.tree.num_children[node])))
+
+    def count_cards(self, node: int) -> int:
+        """Number of cards that may be dealt at a node of chance."""
+        dealt = 0
+        while node:
+            node = int(self.tree.parent[node])
+            dealt += int(self.tree.actor[node]) == CHANCE
+        return self.num_deals - dealt
 
     def line(self, node: int) -> str:
         """Actions on the path to a node, such as `check, bet 100, call`."""
@@ -240,11 +251,13 @@ class BettingTree:
         return "\n".join(self._lines(0, 0))
 
     def _lines(self, node: int, depth: int) -> Iterator[str]:
-        """Yields one row per descendant; only the first of several cards is shown."""
+        """Yields one row per descendant; a single row stands for all cards that may be dealt."""
         children, actor = self.children(node), int(self.tree.actor[node])
         for child in children[:1] if actor == CHANCE else children:
             if actor == CHANCE:
-                text = f"{self.action_name(child)}, or another of {len(children)} cards"
+                count = self.count_cards(node)
+                listed = f"{self.action_name(child)}, or another of {count} cards"
+                text = listed if len(children) == count else f"any of {count} cards"
             else:
                 text = f"{PLAYERS[ACTOR_BIT.index(actor)]} {self.action_name(child)}"
             yield "  " * depth + ": ".join(filter(None, (text, self.describe_end(child))))
@@ -259,13 +272,16 @@ class BettingTree:
         return f"{result}, {self.put_in[node].min():.6g} more each"
 
 
-def build_betting(betting: SpotBetting, cards: Sequence[int] = ()) -> BettingTree:
+def build_betting(
+    betting: SpotBetting, cards: Sequence[int] = (), num_deals: int | None = None
+) -> BettingTree:
     """Builds the public tree.
 
     Args:
       betting: pot, stack and menus, with one street for a river, two for a turn and three for a flop.
       cards: cards that may be dealt between the streets, ascending; a single one stands for all where the
         betting is the same after each.
+      num_deals: number of cards that may be dealt first; by default that of `cards`.
 
     Raises:
       ValueError: if there is no decision, a removed line is not in the tree, or the tree is too large or too
@@ -303,6 +319,7 @@ def build_betting(betting: SpotBetting, cards: Sequence[int] = ()) -> BettingTre
         folded=np.array([state.folded for state in every]),
         card=np.array([state.card for state in every]),
         pot=betting.pot,
+        num_deals=len(cards) if num_deals is None else num_deals,
     )
 
 

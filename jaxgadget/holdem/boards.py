@@ -106,6 +106,8 @@ def find_kinds(by: Sequence[str] | Mapping[str, Classify]) -> Mapping[str, Class
 
 def board_row(solution: SpotSolution, line: str, kinds: Mapping[str, Classify]) -> dict[str, Any]:
     """The row of a board: title, class of every kind, values, and `actions` with their frequencies."""
+    spot = solution.spot
+    solution, line = solution.find_street(line)
     values, node = solution.values(line), solution.node(line)
     betting, frequencies = solution.spot.betting, solution.frequencies(line)
     actions: dict[str, float] = collections.defaultdict(float)
@@ -113,8 +115,8 @@ def board_row(solution: SpotSolution, line: str, kinds: Mapping[str, Classify]) 
         actions[_name_by_size(betting, child)] += frequency
     first, second = (ev / values.pot for ev in values.mean_ev)
     return {
-        BOARD: solution.spot.title,
-        **{name: classify(solution.spot) for name, classify in kinds.items()},
+        BOARD: spot.title,
+        **{name: classify(spot) for name, classify in kinds.items()},
         **dict(zip(NUMBERS, (first, second, values.mean_equity[0]), strict=True)),
         "actor": PLAYERS[solution.actor(line)],
         "actions": dict(actions),

@@ -34,7 +34,7 @@ def find_exchanges(spot: Spot) -> tuple[tuple[tuple[int, ...], ...], str]:
     """Finds the permutations of suits that preserve the board, the dead cards and both ranges.
 
     Args:
-      spot: a river or turn.
+      spot: a flop, turn or river.
 
     Returns:
       Permutations of the four suits, the identity first; and the reason if there is no other permutation.

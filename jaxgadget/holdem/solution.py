@@ -16,7 +16,7 @@ import pandas as pd
 
 from jaxgadget.core.results import NO_FAILURES, LaneResult, convergence
 from jaxgadget.games.game import ACTOR_BIT, CHANCE
-from jaxgadget.holdem.cards import HANDS, parse_cards
+from jaxgadget.holdem.cards import HANDS
 from jaxgadget.holdem.locks import Lock, find_locked
 from jaxgadget.holdem.ranges import HandRange
 from jaxgadget.holdem.runouts import StreetStrategies, find_merged
@@ -77,10 +77,13 @@ def _on_its_street(method: Method) -> Method:
 
     @functools.wraps(method)
     def on_its_street(self: SpotSolution, line: str = "", *args: Any, **settings: Any) -> Any:
-        street, rest = self._street(line)  # pyright: ignore[reportPrivateUsage]
+        street, rest = self.find_street(line)
         if street is self:
             return method(self, line, *args, **settings)
-        return getattr(street, method.__name__)(rest, *args, **settings)
+        try:
+            return getattr(street, method.__name__)(rest, *args, **settings)
+        except ValueError as error:
+            raise ValueError(f"on {street.spot.board}, in line={line!r}: {error}") from error
 
     return cast("Method", on_its_street)
 
@@ -206,33 +209,23 @@ class SpotSolution(Explorable):
         """
         if self.streets is None:
             raise ValueError(f"{self.spot.board} is not a flop: expected a line of a solution of a flop")
-        words = _words(line)
-        deal = self._deal(words)
-        if deal is None or deal[2]:
+        deal = self.spot.find_deal(line)
+        if deal is None or deal.rest:
             raise ValueError(
                 f"line={line!r}: expected a line that ends with the turn, such as 'check, check, Ah'"
             )
-        return self._turn(*deal[:2])
+        return self._turn(deal.node, deal.card)
 
-    def _street(self, line: str) -> tuple[SpotSolution, str]:
-        """The solution of the street on which a line ends, and the rest of the line there."""
-        deal = None if self.streets is None else self._deal(_words(line))
-        if deal is None:
-            return self, line
-        node, card, rest = deal
-        return self._turn(node, card), ", ".join(rest)
+    def find_street(self, line: str) -> tuple[SpotSolution, str]:
+        """The solution of the street on which a line ends, and the rest of the line there.
 
-    def _deal(self, words: list[str]) -> tuple[int, int, list[str]] | None:
-        """The node where a line's first card is dealt, the card, and the line's rest; None without a card."""
-        betting = self.spot.betting
-        for number in range(len(words)):
-            node = betting.find(", ".join(words[:number]))
-            if int(betting.tree.actor[node]) == CHANCE:
-                (card,) = parse_cards(words[number], "line")[:1]
-                if card in self.spot.gone:
-                    raise ValueError(f"line={', '.join(words)!r}: {words[number]} is on the board or dead")
-                return node, card, words[number + 1 :]
-        return None
+        On a flop this is the turn's after a line such as `check, check, Ah`, otherwise this solution.
+
+        Raises:
+          ValueError: as `Spot.find_street`.
+        """
+        deal = None if self.streets is None else self.spot.find_deal(line)
+        return (self, line) if deal is None else (self._turn(deal.node, deal.card), deal.rest)
 
     def _turn(self, node: int, card: int) -> SpotSolution:
         """The solution of the turn after a card that is dealt at a node."""
@@ -355,10 +348,11 @@ class SpotSolution(Explorable):
 
     def values_below(self, line: str = "") -> dict[str, NodeValues]:
         """`values` after a line and after all longer lines in which no further card is dealt, by line."""
-        street, rest = self._street(line)
+        street, rest = self.find_street(line)
         if street is not self:
-            begin = line.removesuffix(rest)
-            return {begin + below: values for below, values in street.values_below(rest).items()}
+            begin = _words(line)[: len(_words(line)) - len(_words(rest))]
+            below = street.values_below(rest).items()
+            return {", ".join([*begin, *_words(own)]): values for own, values in below}
         top, betting = self.node(line), self.spot.betting
         nodes = [top]
         for node in nodes:
@@ -437,9 +431,15 @@ class SpotSolution(Explorable):
           players a list of records with `hand`, `weight`, `ev` and `equity`, for the acting player also
           `strategy` and `action_ev`, by action.
         """
-        street, rest = self._street(line)
-        if street is not self:
-            return street.to_record(rest) | {"line": line, "reached": self.pairs(line) / self.pairs()}
+        deal = None if self.streets is None else self.spot.find_deal(line)
+        if deal is not None:
+            record = self._turn(deal.node, deal.card).to_record(deal.rest)
+            # A turn has the whole range of a player that never reaches it.
+            is_reached = self.pairs(self.spot.betting.line(deal.node)) > 0
+            return record | {
+                "line": ", ".join(filter(None, (deal.line, record["line"]))),
+                "reached": self.pairs(line) / self.pairs() if is_reached else 0.0,
+            }
         node, values = self.node(line), self.values(line)
         actor = int(self.spot.betting.tree.actor[node])
         actions = list(values.action_ev)

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,6 +52,22 @@ class End:
     node: IntArray
     chance: float
     folds: Folds | None
+
+
+class Deal(NamedTuple):
+    """The deal of the turn in a line of a flop.
+
+    Attributes:
+      node: the node of `Spot.betting` where the card is dealt.
+      card: the card.
+      line: the line up to the card, which it includes.
+      rest: the rest of the line.
+    """
+
+    node: int
+    card: int
+    line: str
+    rest: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -140,7 +156,10 @@ class Spot:
                 "the river's"
             )
         if self.turn_menus is not None and len(self.cards) > 3:
-            raise ValueError(f"turn_menus on {self.board!r}: expected None unless the board is a flop")
+            raise ValueError(
+                f"turn_menus on {self.board!r}: expected None unless the board is a flop; menus (--bets, "
+                "--raises) are those of the board's street"
+            )
         self._check_dead()
         for name, weights in zip(PLAYERS, self.range_weights, strict=True):
             if not weights.any():
@@ -263,7 +282,7 @@ class Spot:
     @functools.cached_property
     def betting(self) -> BettingTree:
         """The public tree; print it to see the bets that the menus allow."""
-        return _build_betting(*self._streets)
+        return _build_betting(*self._streets, self._num_deals)
 
     @functools.cached_property
     def num_nodes(self) -> int:
@@ -274,8 +293,10 @@ class Spot:
     @functools.cached_property
     def street_betting(self) -> BettingTree:
         """The public tree with a single card for each deal, as the betting is the same after every card."""
+        if self.is_flop:
+            return self.betting
         betting, cards = self._streets
-        return _build_betting(betting, cards[:1])
+        return _build_betting(betting, cards[:1], self._num_deals)
 
     @property
     def is_flop(self) -> bool:
@@ -288,6 +309,11 @@ class Spot:
         return self._streets[0]
 
     @property
+    def _num_deals(self) -> int:
+        """Number of cards that may be dealt first; 0 on a river."""
+        return self.num_left if len(self.cards) < 5 else 0
+
+    @property
     def _streets(self) -> tuple[SpotBetting, tuple[int, ...]]:
         """Rules of the betting on every street, and the cards that may be dealt between them."""
         menus = [_pair(self.menus)]
@@ -297,6 +323,50 @@ class Spot:
         cards = cards[:1] if self.is_flop else cards
         removed = tuple(tuple(word.strip() for word in line.split(",")) for line in self.remove)
         return SpotBetting(self.pot, self.effective_stack, tuple(menus), self.min_bet, removed), cards
+
+    def find_deal(self, line: str) -> Deal | None:
+        """The deal of the turn in a line such as `check, check, Ah, bet 100`.
+
+        Returns:
+          None for a line that ends on the flop, and if the spot is not a flop.
+
+        Raises:
+          ValueError: if an action before the card is not legal, or the card cannot be dealt.
+        """
+        words = [word.strip() for word in line.split(",")] if self.is_flop and line.strip() else []
+        for number, word in enumerate(words):
+            before = ", ".join(words[:number])
+            node = self.betting.find(before)
+            if int(self.betting.tree.actor[node]) != CHANCE:
+                continue
+            dealt = f"line={line!r}: after {before!r} a card is dealt"
+            try:
+                (card,) = parse_cards(word)
+            except ValueError as error:
+                example = card_name(int(cards_left(self.gone)[0]))
+                raise ValueError(
+                    f"{dealt}, and {word!r} is not one; expected a card, such as {example}"
+                ) from error
+            if card in self.gone:
+                where = "on the board" if card in self.cards else "dead"
+                raise ValueError(f"{dealt}, but {word} is {where}; expected another card")
+            return Deal(node, card, ", ".join(words[: number + 1]), ", ".join(words[number + 1 :]))
+        return None
+
+    def find_street(self, line: str) -> tuple[Spot, str]:
+        """The spot of the street on which a line ends, with both whole ranges, and the line's rest there.
+
+        On a flop this is the turn after a line such as `check, check, Ah`, otherwise the spot itself.
+
+        Raises:
+          ValueError: as `find_deal` and `after_deal`.
+        """
+        deal = self.find_deal(line)
+        if deal is None:
+            return self, line
+        first, second = np.zeros((2, len(HANDS)))
+        first[self.hands], second[self.hands] = self.range_weights
+        return self.after_deal(deal.node, deal.card, (first, second)), deal.rest
 
     def after_deal(self, node: int, card: int, ranges: tuple[FloatArray, FloatArray]) -> Spot:
         """The turn of a flop after a card, as a spot of its own.
@@ -487,9 +557,9 @@ _NO_PAIR = 1e-12
 
 
 @functools.lru_cache(maxsize=8)
-def _build_betting(betting: SpotBetting, cards: tuple[int, ...]) -> BettingTree:
+def _build_betting(betting: SpotBetting, cards: tuple[int, ...], num_deals: int) -> BettingTree:
     """A public tree; all rivers with the same pot, stack and menus share it."""
-    return build_betting(betting, cards)
+    return build_betting(betting, cards, num_deals)
 
 
 _count_nodes = functools.lru_cache(maxsize=64)(count_nodes)

@@ -47,7 +47,7 @@ def translate_solution(solution: SpotSolution, spot: Spot, rule: str = "pseudo-h
       A policy of `public_tree(spot)`, one lane.
 
     Raises:
-      ValueError: if board, dead cards, pot or stack differ, or the rule is unknown.
+      ValueError: if board, dead cards, pot or stack differ, the spots are flops, or the rule is unknown.
     """
     for name, solved_value, requested in (
         ("board", set(solution.spot.cards), set(spot.cards)),
@@ -60,6 +60,7 @@ def translate_solution(solution: SpotSolution, spot: Spot, rule: str = "pseudo-h
                 f"solution of a spot with {name}={getattr(solution.spot, name)!r}: the spot has "
                 f"{name}={getattr(spot, name)!r}; expected equal values; menus and ranges may differ"
             )
+    spot.check_listed()
     rows = [
         np.repeat(uniform_rows(spot.betting.tree, player)[:, None], len(spot.hands), axis=1)
         for player in (0, 1)

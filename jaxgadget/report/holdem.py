@@ -158,7 +158,9 @@ def frequencies_table(solution: SpotSolution, line: str = "") -> Table:
     Raises:
       ValueError: if no player acts after the line.
     """
+    solution, line = solution.find_street(line)
     betting = solution.spot.betting
+    line = betting.line(solution.node(line))
     start = solution.pairs(line)
     numbers = ("taken", "reached", "EV oop", "EV ip", "equity oop")
     table = make_table("action", *numbers, "then", right=numbers)
@@ -173,7 +175,7 @@ def frequencies_table(solution: SpotSolution, line: str = "") -> Table:
             node = solution.node(after)
             actor, then = int(betting.tree.actor[node]), betting.describe_end(node)
             if actor == CHANCE:
-                then = f"{len(betting.children(node))} cards may follow"
+                then = f"{betting.count_cards(node)} cards may follow"
             values = values_of[after]
             evs = [_chips(ev) for ev in values.mean_ev]
             cells = (_share(share), _share(reached), *evs, _share(values.mean_equity[0]))
@@ -225,6 +227,7 @@ def grid_picture(
             f"{1 - player}"
         )
     title = grid_title(solution, line, show=show, player=player) if title is None else title
+    solution, line = solution.find_street(line)
     hands, held = solution.spot.hands, solution.played(line)[player]
     if not held.any():
         held = solution.weights(line)[player]  # as with its whole range

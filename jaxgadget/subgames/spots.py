@@ -217,7 +217,7 @@ def refine_spots(
     """Re-solves spots for a player, each with every gadget; spots with trees of equal shape are batched.
 
     Args:
-      spots: subgames, with the ranges of both players' blueprints.
+      spots: subgames, with the ranges of both players' blueprints; turns and rivers.
       gadgets: unsafe, resolving and max-margin with any prior; by default resolving and max-margin.
       blueprints: for every spot both players' strategies: the solution of a spot with the same board, pot and
         stack, whose menu may differ (see `translate_solution`), a policy of `public_tree(spot)`, or None.
@@ -241,13 +241,13 @@ def refine_spots(
       For every spot, in order, one refinement for each gadget.
 
     Raises:
-      ValueError: if an argument is out of range, a spot has neither a blueprint nor alternative values, a
-        gadget needs the trunk, a spot does not fit in memory, or the checkpoint is damaged, in use or cannot
-        be written.
+      ValueError: if an argument is out of range, a spot is a flop or has rake, a spot has neither a blueprint
+        nor alternative values, a gadget needs the trunk, a spot does not fit in memory, or the checkpoint is
+        damaged, in use or cannot be written.
     """
     check_player(player)
     gadgets = check_spot_gadgets((Resolving(), MaxMargin()) if gadgets is None else gadgets)
-    check_no_rake(spots)
+    check_refinable(spots)
     members = _check_members(spots, blueprints, alternatives, player, hands_in_range)
     for gadget in gadgets:
         if Capability.PLAYED in gadget.requires and any(member.policy is None for member in members):
@@ -312,10 +312,17 @@ def check_spot_gadgets(gadgets: Gadget | Sequence[Gadget]) -> tuple[Gadget, ...]
     return listed
 
 
-def check_no_rake(spots: Sequence[Spot]) -> None:
-    """Raises ValueError if a spot has rake: guarantees of gadgets require a zero-sum game."""
+def check_refinable(spots: Sequence[Spot]) -> None:
+    """Raises ValueError if a spot is a flop, or has rake: guarantees of gadgets require a zero-sum game."""
     for spot_idx, spot in enumerate(spots):
-        if isinstance(spot, Spot) and spot.rake:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(spot, Spot):  # pyright: ignore[reportUnnecessaryIsInstance]
+            continue
+        if spot.is_flop:
+            raise ValueError(
+                f"spots[{spot_idx}]: {spot.board} is a flop, which gadgets cannot re-solve; expected a turn "
+                "or river"
+            )
+        if spot.rake:
             raise ValueError(
                 f"spots[{spot_idx}]: rake={spot.rake:g}: gadgets require a zero-sum game; expected no rake"
             )
