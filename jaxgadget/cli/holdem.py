@@ -303,7 +303,8 @@ class SpotOutput(Output):
       show: values to draw with `--plot`: `strategy`, or a heat map of mean `ev` (in chips) or `equity`, both
         from `--line` on.
       explore: write a page to look at the strategies, an HTML file; see `jaxgadget explore`. It has all spots
-        that this command solves, not those that are read from `--results`; of a flop the turn of `--line`.
+        that this command solves, not those that are read from `--results`; of a flop the flop,
+        or with a card in `--line` the turn.
     """
 
     aggregate: bool = option(False, flag="--report")
@@ -358,11 +359,6 @@ class SpotOutput(Output):
     def check_spot(self, spot: Spot) -> None:
         """Raises ValueError if the line is not legal, or nothing can be shown there."""
         street, rest = spot.find_street(self.line)
-        if self.explore is not None and street.is_flop:
-            raise ValueError(
-                f"--explore: {spot.board} is a flop, whose turns have pages of their own; expected a --line "
-                "that ends on one of them, such as 'check, check, 2c'"
-            )
         try:
             self._check_line(street.betting, rest)
         except ValueError as error:

@@ -317,6 +317,9 @@ def _tree(
         chunk_of[members] = number
     above = nodes.parent[kept]
     omitted = np.bincount(nodes.parent[1:][number_of[1:] < 0], minlength=len(nodes))
+    if nodes.spot is not None and nodes.spot.is_flop:
+        deals = np.flatnonzero(nodes.actor == CHANCE)
+        omitted[deals] = [nodes.spot.betting.count_cards(node) for node in nodes.in_betting[deals].tolist()]
     moves = list(dict.fromkeys(nodes.label[node] for node in kept))
     move_of = {move: number for number, move in enumerate(moves)}
     return {
@@ -353,7 +356,8 @@ def _evaluated(nodes: Nodes, source: Source) -> Iterator[Numbers]:
     step = max(LANES_AT_ONCE // size, 1)
     for begin in range(0, lanes, step):
         chosen = np.arange(begin, min(begin + step, lanes))
-        yield find_numbers(nodes, source.policy.take_lanes(chosen))
+        worth = None if source.worth is None else (source.worth[0][..., chosen], source.worth[1][..., chosen])
+        yield find_numbers(nodes, source.policy.take_lanes(chosen), worth)
 
 
 def _kept_nodes(nodes: Nodes, depth: int | None, below: str) -> list[int]:
@@ -445,7 +449,7 @@ def _actions(nodes: Nodes, node: int, player: int, number_of: IntArray) -> list[
     spot = nodes.spot
     names = [nodes.action_names[player][action] for action in ids]
     if spot is not None:
-        names = [spot.betting.action_name(below[action]) for action in ids]
+        names = [spot.betting.action_name(nodes.in_betting[below[action]]) for action in ids]
     records: list[dict[str, Any]] = []
     bets = [name for name in names if _kind(name) == "bet"]
     for action, name in zip(ids, names, strict=True):
@@ -476,7 +480,7 @@ def _kind(name: str) -> str:
 def _bet_size(nodes: Nodes, child: int) -> float:
     """Position of a bet's size between the smallest and the largest colour, 0 to 1."""
     assert nodes.spot is not None
-    (low, high), size = BET_SIZES, nodes.spot.betting.bet_size(child) or 0.0
+    (low, high), size = BET_SIZES, nodes.spot.betting.bet_size(int(nodes.in_betting[child])) or 0.0
     return float(np.clip(math.log(max(size, low) / low) / math.log(high / low), 0, 1))
 
 

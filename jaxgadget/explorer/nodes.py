@@ -21,13 +21,13 @@ import numpy.typing as npt
 
 from jaxgadget.core.components import connected_components
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, SIMULTANEOUS, TERMINAL, dense_ids
-from jaxgadget.games.hands import DealsHands
+from jaxgadget.games.hands import DealsHands, HandsGame, PublicNodes
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.report.names import short_names
 from jaxgadget.tree.cut import find_components
 from jaxgadget.tree.hands import hands_of
 from jaxgadget.tree.history import HistoryTree
-from jaxgadget.tree.public import PublicTree, Tree
+from jaxgadget.tree.public import PublicTree, Tree, public_tree
 from jaxgadget.tree.tree import TreeGame
 from jaxgadget.util.arrays import BoolArray, IntArray
 
@@ -104,6 +104,7 @@ class Nodes:
         share the action, otherwise -1.
       of: `[n]` public node of each node of the tree, -1 for private deals.
       cells: both players' private states.
+      in_betting: `[N]` for a spot of hold'em its node in `spot.betting`; empty for other games.
     """
 
     tree: Tree
@@ -114,6 +115,7 @@ class Nodes:
     action: IntArray
     of: IntArray
     cells: tuple[Cells, Cells]
+    in_betting: IntArray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -237,7 +239,8 @@ def find_nodes(tree: Tree, spot: Spot | None = None) -> Nodes:
 
     Args:
       tree: the game, in history or hand form.
-      spot: the spot of hold'em whose tree it is; private states are then the hands in the ranges.
+      spot: the spot of hold'em whose tree it is, of a flop that of `flop_tree`; private states are then the
+        hands in the ranges.
     """
     if isinstance(tree, HistoryTree):
         return _history_nodes(tree)
@@ -268,18 +271,57 @@ def _hand_nodes(tree: PublicTree, spot: Spot | None) -> Nodes:
         moves, kind = np.unique(tree.action, axis=1, return_inverse=True)
         by_kind = [_move_name(tree, moves[:, [each]]) for each in range(moves.shape[1])]
         names = ["", *(by_kind[each] for each in kind.ravel()[1:].tolist())]
+        in_betting, actor = np.zeros(0, np.int64), tree.actor
     else:
-        names = [spot.betting.action_name(node) if node else "" for node in range(count)]
+        in_betting = before_deals(spot) if spot.is_flop else np.arange(count)
+        names = [spot.betting.action_name(node) if node else "" for node in in_betting.tolist()]
+        actor = spot.betting.tree.actor[in_betting]
     return Nodes(
         tree=tree,
         spot=spot,
         parent=parent,
-        actor=tree.actor,
+        actor=actor,
         label=tuple(names),
         action=np.maximum(tree.action[0], tree.action[1]),
         of=np.arange(count),
         cells=(cells[0], cells[1]),
+        in_betting=in_betting,
     )
+
+
+def before_deals(spot: Spot) -> IntArray:
+    """Nodes of a spot's betting before a card is dealt, those where it is dealt included."""
+    nodes = spot.betting.tree
+    dealt = np.zeros(len(nodes), np.bool_)
+    for level in nodes.levels_below():
+        above = nodes.parent[level]
+        dealt[level] = dealt[above] | (nodes.actor[above] == CHANCE)
+    return np.flatnonzero(~dealt)
+
+
+def flop_tree(spot: Spot) -> PublicTree:
+    """The public tree of a flop in which play ends where the turn is dealt, without payoffs."""
+    nodes, kept = spot.betting.tree, before_deals(spot)
+    place = np.zeros(len(nodes), np.int64)
+    place[kept] = np.arange(len(kept))
+    sizes = [int(np.isin(kept, np.arange(*ends)).sum()) for ends in itertools.pairwise(nodes.level_offset)]
+    names, most = tuple(spot.hand_names), spot.pot / 2 + spot.effective_stack
+    game = HandsGame(
+        name=spot.name,
+        hands=(names, names),
+        nodes=PublicNodes(
+            level_offset=np.append(0, np.cumsum([size for size in sizes if size])),
+            parent=place[nodes.parent[kept]],
+            actor=np.where(nodes.actor[kept] == CHANCE, np.uint8(TERMINAL), nodes.actor[kept]),
+            action=nodes.action[kept],
+        ),
+        ends=(),
+        payoff_bounds=(-most, most),
+        constant=spot.pot,
+        action_names=spot.betting.names,
+        zero_sum=not spot.rake,
+    )
+    return public_tree(game)
 
 
 def _make_cells(

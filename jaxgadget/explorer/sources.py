@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from jaxgadget.core.results import LaneResult
-from jaxgadget.explorer.nodes import Nodes, find_nodes
+from jaxgadget.explorer.nodes import Nodes, before_deals, find_nodes, flop_tree
 from jaxgadget.holdem.solution import SpotSolution, SpotSolutions
 from jaxgadget.holdem.spots import Spot
+from jaxgadget.holdem.strategies import action_nodes, rows_to_policy
 from jaxgadget.opponents.result import Responses
 from jaxgadget.policy.evaluate import BestResponse
 from jaxgadget.policy.lift import lift
@@ -27,6 +28,7 @@ from jaxgadget.subgames.spots import SpotRefinement, SpotRefinements
 from jaxgadget.tree.history import check_histories, enumerate_game
 from jaxgadget.tree.public import PublicTree
 from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,6 +60,8 @@ class Source:
       table: rows of numbers about lanes, None if there are none.
       rows: the lane of each row of the table.
       refined: the refinements whose results are among the lanes.
+      worth: for both players `[n, H, lanes]` counterfactual values at the tree's nodes; None for those of its
+        payoffs.
     """
 
     title: str
@@ -69,6 +73,7 @@ class Source:
     table: pd.DataFrame | None = None
     rows: tuple[int, ...] = ()
     refined: tuple[RefinedLanes, ...] = ()
+    worth: tuple[FloatArray, FloatArray] | None = None
 
     @functools.cached_property
     def nodes(self) -> Nodes:
@@ -101,6 +106,7 @@ class Source:
                 for each in self.refined
                 if not new_number.keys().isdisjoint(each.lanes)
             ),
+            worth=None if self.worth is None else (self.worth[0][..., needed], self.worth[1][..., needed]),
         )
 
     def _numbers_of(self, lane: int | str) -> list[int]:
@@ -289,12 +295,16 @@ def has_subgames(refinement: Refinement) -> bool:
 def _of_solutions(solutions: Sequence[SpotSolution], title: str) -> Source:
     """Solutions of one spot; the others are compared with the first."""
     first, count = solutions[0], len(solutions)
+    message = "; ".join(
+        f"After {each.iterations} iterations: {each.describe_quality()}" for each in solutions
+    )
+    worth = None
     if first.spot.is_flop:
-        raise ValueError(
-            f"{first.spot.title} is a flop: expected the solution of one of its turns, such as "
-            "solution.after('check, check, 2c')"
-        )
-    policies = [each.policy for each in solutions]
+        policies = _flop_policies(solutions)
+        worth = _worth_on_flop(solutions, 0), _worth_on_flop(solutions, 1)
+        message += ". Turns have pages of their own (--line with a card, or solution.after)"
+    else:
+        policies = [each.policy for each in solutions]
     rows = [np.concatenate([each.probabilities[player] for each in policies], axis=1) for player in (0, 1)]
     labels = [each.labels[0] for each in policies]
     if len(set(labels)) < count:
@@ -305,11 +315,32 @@ def _of_solutions(solutions: Sequence[SpotSolution], title: str) -> Source:
         groups=("policy",) * count,
         base=(-1,) + (0,) * (count - 1),
         spot=first.spot,
-        message="; ".join(
-            f"After {each.iterations} iterations: {each.describe_quality()}" for each in solutions
-        ),
+        message=message,
         table=SpotSolutions(solutions).table.drop(columns=["spot", "label", "board", "gap", "failure"]),
         rows=tuple(range(count)),
+        worth=worth,
+    )
+
+
+def _flop_policies(solutions: Sequence[SpotSolution]) -> list[Policy]:
+    """The strategies of a flop before the turn is dealt, as policies of one tree."""
+    spot = solutions[0].spot
+    tree, kept = flop_tree(spot), before_deals(spot)
+    policies: list[Policy] = []
+    for each in solutions:
+        rows: list[FloatArray] = []
+        for player in (0, 1):
+            every = action_nodes(spot.betting.tree, player)
+            rows.append(each.probabilities[player][np.isin(every, kept)])
+        policies.append(rows_to_policy(tree, (rows[0], rows[1]), f"{each.algorithm}:{each.iterations}"))
+    return policies
+
+
+def _worth_on_flop(solutions: Sequence[SpotSolution], player: int) -> FloatArray:
+    """`[n, H, lanes]` a player's counterfactual values before the turn is dealt."""
+    nodes = before_deals(solutions[0].spot).tolist()
+    return np.stack(
+        [np.stack([each.flop_worth[node][player] for node in nodes]) for each in solutions], axis=-1
     )
 
 

@@ -62,8 +62,15 @@ class Numbers:
     seats: tuple[SeatNumbers, SeatNumbers]
 
 
-def find_numbers(nodes: Nodes, policy: Policy) -> Numbers:
-    """Evaluates a policy at all public nodes, all lanes at once."""
+def find_numbers(nodes: Nodes, policy: Policy, worth: tuple[FloatArray, FloatArray] | None = None) -> Numbers:
+    """Evaluates a policy at all public nodes, all lanes at once.
+
+    Args:
+      nodes: the public nodes.
+      policy: the strategies.
+      worth: for both players `[n, H, L]` counterfactual values at the tree's nodes, by default those of its
+        payoffs.
+    """
     tree, spot = nodes.tree, nodes.spot
     plays = [_play(nodes, policy, player) for player in (0, 1)]
     others = [_other_reach(nodes, player, plays[1 - player][0]) for player in (0, 1)]
@@ -77,7 +84,10 @@ def find_numbers(nodes: Nodes, policy: Policy) -> Numbers:
     for player in (0, 1):
         cells, (own, chosen) = nodes.cells[player], plays[player]
         every = np.arange(len(tree.parent))
-        earned = counterfactual_values(tree, player, every, plays[1 - player][0], chosen)
+        if worth is None:
+            earned = counterfactual_values(tree, player, every, plays[1 - player][0], chosen)
+        else:
+            earned = worth[player]
         count = len(cells.node)
         mass, possible = (_sum(cells.of, x, count) for x in (others[player], whole[player]))
         reach = own[cells.member, cells.hand]
@@ -91,7 +101,7 @@ def find_numbers(nodes: Nodes, policy: Policy) -> Numbers:
         owner = np.repeat(np.arange(count), np.diff(cells.first_slot))
         ahead = np.full((len(nodes), 1), tree.constant / 2)
         if spot is not None:
-            ahead = chips_ahead(spot, player, np.arange(len(nodes)))[:, None]
+            ahead = chips_ahead(spot, player, nodes.in_betting)[:, None]
         with np.errstate(invalid="ignore", divide="ignore"):
             ev = np.where(mass > 0, value / mass, np.nan) + ahead[cells.node]
             action_ev = np.where(mass[owner] > 0, by_action / mass[owner], np.nan) + ahead[cells.node[owner]]
@@ -150,7 +160,7 @@ def _other_reach(nodes: Nodes, player: int, reach: FloatArray) -> FloatArray:
         num_rows = count * tree.num_hands[0], count * tree.num_hands[1]
         entries = tree.chance_entries(rows, (rows, rows), num_rows)
         return multiply(entries, player, reach.reshape(-1, lanes)).reshape(count, -1, lanes)
-    return find_met(spot, player, np.arange(count), reach)
+    return find_met(spot, player, nodes.in_betting, reach)
 
 
 def _slots(nodes: Nodes, player: int) -> IntArray:
@@ -192,7 +202,7 @@ def _equities(nodes: Nodes, player: int, other: FloatArray) -> FloatArray:
     if spot is None:
         return equity
     acting = np.unique(cells.node)
-    cards = spot.betting.card[acting]
+    cards = spot.betting.card[nodes.in_betting[acting]]
     for lane in range(other.shape[-1]):
         ranges = other[acting, :, lane] * spot.range_weights[1 - player]
         equity_by_node = np.full((len(other), ranges.shape[1]), np.nan)

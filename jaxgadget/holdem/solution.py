@@ -628,7 +628,7 @@ class SpotSolution(Explorable):
         Large trees are evaluated child by child, so that temporary arrays are small.
         """
         if self.streets is not None:
-            return self._worth_on_flop
+            return self.flop_worth
         tree, betting = self._tree, self.spot.betting
         nodes, found = nodes_below(tree, top), dict[int, tuple[FloatArray, FloatArray]]()
         if len(nodes) > 1 and len(nodes) * len(self.spot.hands) > MAX_CELLS:
@@ -652,7 +652,7 @@ class SpotSolution(Explorable):
         return found
 
     @functools.cached_property
-    def _worth_on_flop(self) -> dict[int, tuple[FloatArray, FloatArray]]:
+    def flop_worth(self) -> dict[int, tuple[FloatArray, FloatArray]]:
         """Both players' counterfactual values `[H]` at all nodes of a flop before the turn is dealt."""
         assert self.streets is not None
         spot, betting, first = self.spot, self.spot.betting, self.streets.runouts.streets[0]

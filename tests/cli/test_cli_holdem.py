@@ -10,6 +10,7 @@ import pathlib
 import weakref
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from jaxgadget import Unsafe
@@ -35,6 +36,26 @@ holdem: Any = importlib.import_module("jaxgadget.cli.holdem")
 BLUFFS = ("--board", "2s3h4d6c7c", "--oop", "AsAh,QsQh", "--ip", "KsKh", "--pot", 20, "--stack", 10)
 MENUS = ("--bets", "a", "--ip-bets", "", "--raises", "")
 ROW: dict[str, Any] = {"board": "2s3h4d6c7c", "oop": "AsAh,QsQh", "ip": "KsKh", "pot": 20, "stack": 10}
+
+
+# Ten cards may be dealt.
+FLOP: dict[str, Any] = {
+    "board": "2s3h4d",
+    "oop": "AsAh,QsQh",
+    "ip": "KsKh",
+    "pot": 20,
+    "stack": 40,
+    "dead": "".join(
+        rank + suit
+        for rank in "23456789TJQKA"
+        for suit in "cdhs"
+        if rank + suit not in "2s 3h 4d 6d 7c 8s 9h Qh Qs Kh Ks Ah As".split()
+    ),
+}
+FLOP_OPTIONS = tuple(word for name, value in FLOP.items() for word in (f"--{name}", value))
+FLOP_MENUS = ("--bets", "50%", "--ip-bets", "", "--raises", "", "--turn-bets", "a", "--ip-turn-bets", "")
+HALF, NEVER = BetMenu(bets=(0.5,), raises=()), BetMenu(bets=(), raises=())
+SHOVE = BetMenu(bets=(ALL_IN,), raises=())
 
 
 @pytest.mark.slow
@@ -148,6 +169,94 @@ def test_streets_have_menus_of_their_own():
     assert "      oop bet 10" not in lines
     assert "      oop all-in 10" in lines
     assert "  ip all-in 10" in lines
+
+
+def test_a_flop_has_menus_on_three_streets(tmp_path: pathlib.Path):
+    """The river has the turn's menus unless it has its own; a row of a file has the same fields."""
+    flop = (*FLOP_OPTIONS[:-2], *FLOP_MENUS)
+    result = run(*flop, "--tree")
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[:6] == [
+        "oop check",
+        "  ip check",
+        "    any of 49 cards",
+        "      oop check",
+        "        ip check",
+        "          any of 48 cards",
+    ]
+    all_in = "any of 48 cards: showdown, 40 more each"
+    assert lines.count(f"          {all_in}") == 2 and lines.count("            oop all-in 40") == 1
+    spot = Spot(**FLOP, menus=(HALF, NEVER), turn_menus=(SHOVE, NEVER), river_menus=(NEVER, HALF))
+    river = ("--oop-river-bets", "", "--ip-river-bets", "50%")
+    assert run(*FLOP_OPTIONS, *FLOP_MENUS, *river, "--tree").stdout == f"{spot.betting}\n"
+    assert "any of 10 cards" in str(spot.betting) and "any of 9 cards" in str(spot.betting)
+    spots = tmp_path / "spots.jsonl"
+    row = FLOP | {"bets": "50%", "ip_bets": "", "raises": "", "turn_bets": "a", "ip_turn_bets": ""}
+    spots.write_text(json.dumps(row | {"oop_river_bets": "", "ip_river_bets": "50%"}))
+    result = run("--spots", spots, "--iterations", 1, "--json", "-")
+    assert json.loads(result.stdout)["rows"][0]["spot"] == spot.name
+
+
+def test_lines_of_a_flop_name_cards(tmp_path: pathlib.Path):
+    """Tables, the record and the page are those of the turn's solution, the picture names the flop."""
+    page, file, picture = tmp_path / "page.html", tmp_path / "node.json", tmp_path / "grid.svg"
+    asked = (*FLOP_OPTIONS, *FLOP_MENUS, "--iterations", 20, "--hands", 2, "--frequencies")
+    files = ("--json", file, "--explore", page, "--plot", picture)
+    result = run(*asked, *files, "--line", "check,check, 6d")
+    assert result.exit_code == 0, result.stderr
+    spot = Spot(**FLOP, menus=(HALF, NEVER), turn_menus=(SHOVE, NEVER))
+    (solution,) = solve_spots([spot], iterations=20)
+    turn = solution.after("check, check, 6d")
+    text = result.stdout
+    for action, share in turn.frequencies().items():
+        assert f"oop {action} {share:.3f}" in " ".join(text.split())
+    assert text.count("9 cards may follow") == 2 and "10 cards" not in text
+    node = json.loads(file.read_text())["node"]
+    assert (node["line"], node["actor"], node["pot"]) == ("check, check, 6d", 0, 20)
+    assert node["ev"] == pytest.approx(turn.ev)
+    assert [row["hand"] for row in node["hands"][0]] == turn.to_frame()["hand"].tolist()
+    assert node["reached"] == pytest.approx(solution.pairs("check, check") / solution.pairs())
+    assert "<title>2s3h4d6d" in page.read_text("utf-8")
+    assert picture.stat().st_size > 1000
+    result = run(*asked, "--explore", page)
+    assert result.stdout.count("10 cards may follow") == 2
+    assert "<title>2s3h4d: dcfr" in page.read_text("utf-8")
+
+
+def test_flops_are_reported_after_a_card(tmp_path: pathlib.Path):
+    """Classes are those of flops; values are shares of the turn's pot."""
+    spots, rows = tmp_path / "spots.jsonl", tmp_path / "rows.csv"
+    boards = ["2s3h4d", "2s3s4d"]
+    dead = FLOP["dead"].replace("3s", "3h")
+    flops = [FLOP, FLOP | {"board": boards[1], "dead": dead}]
+    spots.write_text("".join(json.dumps(row) + "\n" for row in flops))
+    asked = ("--report", "--by", "suits", "--line", "bet 10, call, 6d", "--csv", rows, "--iterations", 20)
+    result = run("--spots", spots, *FLOP_MENUS, *asked)
+    assert result.exit_code == 0, result.stderr
+    given: dict[str, Any] = {"menus": (HALF, NEVER), "turn_menus": (SHOVE, NEVER)}
+    solutions = solve_spots([Spot(**flop, **given) for flop in flops], iterations=20)
+    turns = [solution.after("bet 10, call, 6d") for solution in solutions]
+    report = pd.read_csv(rows)
+    assert report["class"].tolist() == ["all", "rainbow", "two-tone", *boards]
+    assert [turn.spot.pot for turn in turns] == [40, 40]
+    assert report["ev_oop"].tolist()[1:3] == pytest.approx([turn.ev[0] / 40 for turn in turns])
+    assert report["all-in"].tolist()[3:] == pytest.approx([turn.frequencies()["all-in 30"] for turn in turns])
+
+
+def test_runouts_of_flops_are_merged_by_default(monkeypatch: pytest.MonkeyPatch):
+    """Without `--suit-isomorphism` too, unlike hands on turns and rivers."""
+    merged: list[int] = []
+
+    def stop(spot: Spot, exchanges: Any) -> Any:
+        merged.append(len(exchanges))
+        raise ValueError("enough")
+
+    monkeypatch.setattr(solve, "lay_out_streets", stop)
+    flop = ("--board", "2s3s4s", "--oop", "AA", "--ip", "KK", "--pot", 20, "--stack", 40)
+    for more in ((), ("--suit-isomorphism",)):
+        assert "enough" in run(*flop, *FLOP_MENUS, *more).stderr
+    assert merged == [6, 6]
 
 
 def test_donk_bets_a_minimum_and_removed_lines():
@@ -386,6 +495,35 @@ def test_no_solution_outlives_its_row(tmp_path: pathlib.Path, monkeypatch: pytes
             (*BLUFFS, *MENUS, "--plot", "grid.png", "--line", "bet 5"),
             "'bet 5' is not legal at the start",
         ),
+        *(
+            ((*FLOP_OPTIONS, *FLOP_MENUS, "--hands", 1, "--line", line), message)
+            for line, message in (
+                ("check, 6d", "'6d' is not legal after 'check': expected one of check"),
+                ("check, check", "a card is dealt next; append a card: 'check, check, 6d'"),
+                ("check, check, 2s", "after 'check, check' a card is dealt, but 2s is on the board"),
+                ("check, check, 2c", "after 'check, check' a card is dealt, but 2c is dead"),
+                ("check, check, bet 3", "and 'bet 3' is not one; expected a card, such as 6d"),
+                ("check, check, 6d7c", "and '6d7c' is not one; expected a card, such as 6d"),
+                ("check, check, 6d, bet 3", "on 2s3h4d6d, in line='check, check, 6d, bet 3': line='bet 3'"),
+                ("check, check, 6d, check, check, 6d", "expected one of 7c, 8s, 9h"),
+                ("check, check, 6d, all-in 40, call, 7c", "no player acts there"),
+                ("check, check, 6d, all-in 40, fold", "no player acts there"),
+            )
+        ),
+        (
+            (*FLOP_OPTIONS, *FLOP_MENUS, "--plot", "x.svg", "--line", "check, check, 6d", "--whose", "ip"),
+            "on 2s3h4d6d, in line='check, check, 6d': --whose ip: oop acts",
+        ),
+        ((*FLOP_OPTIONS, *FLOP_MENUS, "--gadget", "resolving"), "a flop, which gadgets cannot re-solve"),
+        ((*FLOP_OPTIONS, *FLOP_MENUS, "--lock", "locks.json"), "locks on the flop 2s3h4d are not supported"),
+        (
+            ("--board", "2s3h4d6c", *BLUFFS[2:], *MENUS, "--turn-bets", "a"),
+            "turn_menus on '2s3h4d6c': expected None unless the board is a flop",
+        ),
+        (
+            (*BLUFFS, *MENUS, "--line", "check", "--explore", "x.html"),
+            "--line has no effect without --plot, --hands, --frequencies or --json",
+        ),
         (
             ("--board", "2s3h4d6c", *BLUFFS[2:], *MENUS, "--frequencies", "--line", "check, check"),
             "no player acts there; a card is dealt next; append a card: 'check, check, 2c'",
@@ -429,6 +567,8 @@ def test_bad_input_is_one_line(
     """Errors precede any solve."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delattr(solve, "build_batch")
+    monkeypatch.delattr(solve, "lay_out_streets")
+    pathlib.Path("locks.json").write_text(json.dumps([{"line": "check", "strategy": {"check": 1}}]))
     result = run(*arguments)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())

@@ -13,7 +13,9 @@ import pytest
 
 import jaxgadget as jg
 from jaxgadget.explorer.nodes import find_nodes
+from jaxgadget.explorer.sources import find_sources
 from jaxgadget.explorer.values import find_numbers
+from jaxgadget.games.game import CHANCE
 from tests.cli.commands import run
 
 RIVER = ("--board", "Td9d6hQc2s", "--oop", "AA,KQs", "--ip", "KK,QJs", "--pot", 100, "--stack", 100)
@@ -93,3 +95,57 @@ def test_numbers_of_a_turn_are_the_solutions() -> None:
         shown = numbers.seats[player].equity[at, 0][possible]
         wanted = [expected[name] for name, is_possible in zip(names, possible, strict=True) if is_possible]
         np.testing.assert_allclose(shown, wanted)
+
+
+def test_numbers_of_a_flop_are_the_solutions() -> None:
+    """The page has the flop's nodes, and counts the turns that it omits; lanes are compared."""
+    dead = "".join(
+        rank + suit
+        for rank in "23456789TJQKA"
+        for suit in "cdhs"
+        if rank + suit not in "2s 3h 4d 6d 7c 8s 9h Qh Qs Kh Ks Ah As".split()
+    )
+    flop = jg.Spot(
+        board="2s3h4d",
+        oop="AsAh,QsQh:0.5",
+        ip="KsKh,9h8s",
+        pot=20,
+        stack=40,
+        dead=dead,
+        menus=jg.BetMenu(bets=(0.5,), raises=(1.0,)),
+        turn_menus=jg.BetMenu(bets=(1.0,), raises=()),
+    )
+    solutions = [*jg.solve_spots([flop], iterations=10), *jg.solve_spots([flop], iterations=30)]
+    (source,) = find_sources(solutions)
+    assert source.take([1]).worth is not None
+    nodes, numbers = source.nodes, find_numbers(source.nodes, source.policy, source.worth)
+    deals = [node for node in range(len(nodes)) if nodes.actor[node] == CHANCE]
+    lines = [nodes.line(node) for node in deals]
+    assert lines[:3] == ["check, check", "bet 10, call", "check, bet 10, call"] and len(lines) == 5
+    document = jg.explore(solutions).document.header["views"][0]
+    assert [document["tree"]["omitted"][node] for node in deals] == [10] * len(deals)
+    assert document["num_omitted"] == 0 and "Turns have pages of their own" in document["message"]
+    for lane, solution in enumerate(solutions):
+        for player in (0, 1):
+            cells, seat = nodes.cells[player], numbers.seats[player]
+            for node in range(len(nodes)):
+                at, line = cells.at(node), nodes.line(node)
+                reached = solution.pairs(line) / solution.pairs()
+                assert numbers.reach[node, lane] == pytest.approx(reached, abs=1e-12)
+                if at.stop == at.start:
+                    continue
+                values, hands = solution.values(line), cells.hand[at]
+                np.testing.assert_allclose(seat.ev[at, lane], values.ev[player][hands], atol=1e-9)
+                np.testing.assert_allclose(seat.equity[at, lane], values.equity[player][hands], atol=1e-9)
+                np.testing.assert_allclose(seat.weight[at, lane], solution.weights(line)[player][hands])
+                assert seat.mean_ev[node, lane] == pytest.approx(values.mean_ev[player], abs=1e-9)
+                if solution.actor(line) == player:
+                    slots = slice(cells.first_slot[at.start], cells.first_slot[at.stop])
+                    for shown, wanted in (
+                        (seat.probability, solution.strategy(line)),
+                        (seat.action_ev, solution.action_evs(line)),
+                    ):
+                        expected = np.stack(list(wanted.values()), axis=1)[hands]
+                        np.testing.assert_allclose(
+                            shown[slots, lane].reshape(expected.shape), expected, atol=1e-9
+                        )
