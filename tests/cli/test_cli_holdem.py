@@ -187,13 +187,13 @@ def test_a_flop_has_menus_on_three_streets(tmp_path: pathlib.Path):
     ]
     all_in = "any of 48 cards: showdown, 40 more each"
     assert lines.count(f"          {all_in}") == 2 and lines.count("            oop all-in 40") == 1
-    spot = Spot(**FLOP, menus=(HALF, NEVER), turn_menus=(SHOVE, NEVER), river_menus=(NEVER, HALF))
-    river = ("--oop-river-bets", "", "--ip-river-bets", "50%")
+    spot = Spot(**FLOP, menus=(HALF, NEVER), turn_menus=(SHOVE, NEVER), river_menus=(SHOVE, HALF))
+    river = ("--ip-river-bets", "50%")
     assert run(*FLOP_OPTIONS, *FLOP_MENUS, *river, "--tree").stdout == f"{spot.betting}\n"
     assert "any of 10 cards" in str(spot.betting) and "any of 9 cards" in str(spot.betting)
     spots = tmp_path / "spots.jsonl"
     row = FLOP | {"bets": "50%", "ip_bets": "", "raises": "", "turn_bets": "a", "ip_turn_bets": ""}
-    spots.write_text(json.dumps(row | {"oop_river_bets": "", "ip_river_bets": "50%"}))
+    spots.write_text(json.dumps(row | {"ip_river_bets": "50%"}))
     result = run("--spots", spots, "--iterations", 1, "--json", "-")
     assert json.loads(result.stdout)["rows"][0]["spot"] == spot.name
 

@@ -16,6 +16,7 @@ from jaxgadget.holdem.cards import card_name, hand_name
 from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.solve import solve_spots
 from jaxgadget.holdem.spots import Spot
+from jaxgadget.holdem.strategies import action_nodes
 from jaxgadget.holdem.translate import translate_solution
 from jaxgadget.report.holdem import frequencies_table, grid_title
 from jaxgadget.subgames.spots import refine_spots
@@ -119,7 +120,7 @@ def test_tables_show_the_street_of_the_line(line: str):
     assert actions == turn.frequencies(deal.rest)
     shown = [str(cell).strip() for cell in frequencies_table(solved(), line).columns[0].cells]
     name = PLAYERS[turn.actor(deal.rest)]
-    assert [each for each in shown if each.startswith(name)][0] == f"{name} {next(iter(actions))}"
+    assert next(each for each in shown if each.startswith(name)) == f"{name} {next(iter(actions))}"
     assert grid_title(solved(), line, player=0) == f"2s3h4d, oop after {line}: strategy"
     assert solved().to_record(line)["line"] == begin
 
@@ -129,9 +130,7 @@ def test_a_line_that_is_never_played_is_not_reached():
     solution = solved()
     first = solution.probabilities[0].copy()
     betting = flop().betting
-    nodes = [
-        node for node in range(1, len(betting.tree)) if betting.tree.actor[betting.tree.parent[node]] == 1
-    ]
+    nodes = action_nodes(betting.tree, 0).tolist()
     first[nodes.index(betting.find("check"))] = 1.0
     first[nodes.index(betting.find("bet 10"))] = 0.0
     never = dataclasses.replace(solution, probabilities=(first, solution.probabilities[1]))
