@@ -92,7 +92,7 @@ def cards_left(board: Sequence[int]) -> IntArray:
 
 
 def hands_left(board: Sequence[int]) -> IntArray:
-    """Hands without a card of a board, ascending: 1,081 on a river, 1,128 on a turn.
+    """Hands without a card of a board, ascending: 1,081 on a river, 1,128 on a turn, 1,176 on a flop.
 
     If C cards are left, hands are in the order of `triu_indices(C, 1)` over these cards.
     """
