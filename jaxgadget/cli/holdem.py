@@ -220,6 +220,7 @@ class SpotsOptions:
       suit_isomorphism: on turns and rivers merge hands that a permutation of suits maps to each other, if the
         board and both ranges allow it, which gives the same solution with less memory; on flops turns and
         rivers are merged in this way without the option, too.
+      compressed: keep regrets and averages of a flop's turns and rivers in 16 bits, with half of the memory.
     """
 
     open: pathlib.Path | None = None
@@ -227,6 +228,7 @@ class SpotsOptions:
     tree: bool = False
     lock: pathlib.Path | None = None
     suit_isomorphism: bool = False
+    compressed: bool = False
 
 
 @request
@@ -400,7 +402,7 @@ _REFINING = ("prior", "epsilon", *names_of(RefiningOptions))
 _SHOWING = ("plot", "line", "whose", "hands", "frequencies")
 """Options that show a single spot."""
 
-_UNOPENED = ("spots", "lock", "suit_isomorphism", "results", "gadget")
+_UNOPENED = ("spots", "lock", "suit_isomorphism", "compressed", "results", "gadget")
 """Options that have no effect on the solutions of a file."""
 
 _GOING_ON = ("algorithm", "dtype", "checkpoint", "memory_limit")
@@ -408,7 +410,7 @@ _GOING_ON = ("algorithm", "dtype", "checkpoint", "memory_limit")
 
 _SOLVING = (
     *("gadget", "algorithm", "iterations", "target_gap", "dtype", "lock", "suit_isomorphism", "checkpoint"),
-    *("memory_limit", "hands", "frequencies", "plot", "json", "save", "explore"),
+    *("compressed", "memory_limit", "hands", "frequencies", "plot", "json", "save", "explore"),
 )
 """Options of solving."""
 
@@ -540,7 +542,13 @@ def _solve(
             solutions[index] = solution
 
     locks = () if files.lock is None else read_locks(files.lock)
-    solving = Solving(solver, files.suit_isomorphism or None, output.save is not None, locks)
+    solving = Solving(
+        solver=solver,
+        suit_isomorphism=files.suit_isomorphism or None,
+        compressed=files.compressed,
+        keep_state=output.save is not None,
+        locks=locks,
+    )
     keep = None if output.explore is None else refined
     rows, solution = _read_or_solve(spots, output.results, solving, refining, see, keep)
     shown = refined + [solutions[index] for index in sorted(solutions)]
@@ -661,7 +669,7 @@ def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, 
     if not gadgets.gadget:
         refuse_unused(context, "without --gadget", *_REFINING)
     else:
-        refuse_unused(context, "with --gadget", "suit_isomorphism", "lock", "save")
+        refuse_unused(context, "with --gadget", "suit_isomorphism", "compressed", "lock", "save")
 
 
 def _not_merged(spots: Sequence[Spot]) -> list[str]:
@@ -759,12 +767,14 @@ class Solving(NamedTuple):
     Attributes:
       solver: settings of the solver.
       suit_isomorphism: True to merge hands; None to merge only the runouts of flops.
+      compressed: True to keep the state of flops in 16 bits.
       keep_state: True to keep the solver's state in solutions.
       locks: fixed strategies of all spots.
     """
 
     solver: Solver
     suit_isomorphism: bool | None
+    compressed: bool
     keep_state: bool
     locks: tuple[Lock, ...]
 
@@ -806,6 +816,8 @@ def _read_or_solve(
     settings |= {"target_gap": solver.target_gap, "dtype": solver.dtype}  # their order is part of the keys
     if refining is not None:
         settings |= {"refining": refining.settings()}
+    if solving.compressed:
+        settings |= {"compressed": True}
     if solving.locks:
         settings |= {"locks": [jsonable(vars(lock)) for lock in solving.locks]}
     text = json_format.dumps(settings)

@@ -246,7 +246,8 @@ class Branches:
             return _set(stored, slice_idx, new)
         rows = new.reshape(-1, self.hands, new.shape[-1])
         scale = jnp.abs(rows).max(axis=1) / MOST
-        place = jnp.arange(self.hands, dtype=new.dtype)[:, None] + jnp.arange(new.shape[-1], dtype=new.dtype)
+        hand, lane = (jnp.arange(count, dtype=new.dtype) for count in (self.hands, new.shape[-1]))
+        place = hand[:, None] + lane[None]
         rounding = (GOLDEN * place + SILVER * t) % 1
         integers = jnp.floor(rows / jnp.where(scale > 0, scale, 1)[:, None] + rounding[None])
         integers = jnp.clip(integers, -MOST, MOST).astype(jnp.int16).reshape(new.shape)

@@ -251,7 +251,10 @@ class BoardTables:
         assert group is not None
         group = group.astype(jnp.int32)
         of_card = jax.vmap(take_rows, in_axes=(0, None))(group, self.hand_of_card[0])  # [lanes, C, K]
-        signs = jnp.sign(of_card[..., :, None] - of_card[..., None, :]).astype(self.pairs.dtype) * self.pairs[None]
+        signs = (
+            jnp.sign(of_card[..., :, None] - of_card[..., None, :]).astype(self.pairs.dtype)
+            * self.pairs[None]
+        )
         return Showdowns(
             folds=folds,
             group=group[:, None],

@@ -143,8 +143,8 @@ def _chips(chips: float) -> str:
 
 
 def _share(share: float) -> str:
-    """A probability or an equity."""
-    return f"{share:.3f}" if np.isfinite(share) else UNDEFINED
+    """A probability or an equity, without rounding errors below 0."""
+    return f"{round(share, 6) + 0.0:.3f}" if np.isfinite(share) else UNDEFINED
 
 
 def frequencies_table(solution: SpotSolution, line: str = "") -> Table:

@@ -194,8 +194,14 @@ def test_a_flop_has_menus_on_three_streets(tmp_path: pathlib.Path):
     spots = tmp_path / "spots.jsonl"
     row = FLOP | {"bets": "50%", "ip_bets": "", "raises": "", "turn_bets": "a", "ip_turn_bets": ""}
     spots.write_text(json.dumps(row | {"ip_river_bets": "50%"}))
-    result = run("--spots", spots, "--iterations", 1, "--json", "-")
+    results = tmp_path / "results.jsonl"
+    asked = ("--spots", spots, "--results", results, "--iterations", 1, "--json", "-")
+    result = run(*asked)
     assert json.loads(result.stdout)["rows"][0]["spot"] == spot.name
+    run(*asked)
+    assert len(results.read_text().splitlines()) == 1
+    assert run(*asked, "--compressed").exit_code == 0
+    assert len(results.read_text().splitlines()) == 2  # rows of 32 bits are not reused
 
 
 def test_lines_of_a_flop_name_cards(tmp_path: pathlib.Path):
@@ -248,7 +254,7 @@ def test_runouts_of_flops_are_merged_by_default(monkeypatch: pytest.MonkeyPatch)
     """Without `--suit-isomorphism` too, unlike hands on turns and rivers."""
     merged: list[int] = []
 
-    def stop(spot: Spot, exchanges: Any) -> Any:
+    def stop(spot: Spot, exchanges: Any, *_: Any) -> Any:
         merged.append(len(exchanges))
         raise ValueError("enough")
 
@@ -397,7 +403,7 @@ def test_solved_spots_are_not_solved_again(tmp_path: pathlib.Path, monkeypatch: 
 def test_an_interrupt_reports_saved_work(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     """The same command resumes; the message names no file before anything is stored."""
     spots, results, folder = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl", tmp_path / "kept"
-    other = ROW | {"board": "2s3h4d6c", "river_bets": ""}  # another tree, hence another batch
+    other = ROW | {"ip_bets": "a"}  # another tree, hence another batch
     spots.write_text(json.dumps(ROW) + "\n" + json.dumps(other) + "\n")
     asked = ("--spots", spots, *MENUS, "--iterations", 2)
     solving, begun = solve._solve_alike, list[int]()  # pyright: ignore[reportPrivateUsage]
@@ -514,6 +520,8 @@ def test_no_solution_outlives_its_row(tmp_path: pathlib.Path, monkeypatch: pytes
             (*FLOP_OPTIONS, *FLOP_MENUS, "--plot", "x.svg", "--line", "check, check, 6d", "--whose", "ip"),
             "on 2s3h4d6d, in line='check, check, 6d': --whose ip: oop acts",
         ),
+        ((*BLUFFS, *MENUS, "--compressed"), "compressed=True: no spot is a flop"),
+        ((*FLOP_OPTIONS, *FLOP_MENUS, "--gadget", "resolving", "--compressed"), "--compressed has no effect"),
         ((*FLOP_OPTIONS, *FLOP_MENUS, "--gadget", "resolving"), "a flop, which gadgets cannot re-solve"),
         ((*FLOP_OPTIONS, *FLOP_MENUS, "--lock", "locks.json"), "locks on the flop 2s3h4d are not supported"),
         (

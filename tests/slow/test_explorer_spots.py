@@ -94,7 +94,7 @@ def test_numbers_of_a_turn_are_the_solutions() -> None:
         possible = numbers.seats[player].reach[at, 0] > 0
         shown = numbers.seats[player].equity[at, 0][possible]
         wanted = [expected[name] for name, is_possible in zip(names, possible, strict=True) if is_possible]
-        np.testing.assert_allclose(shown, wanted)
+        np.testing.assert_allclose(shown, wanted, atol=1e-12)
 
 
 def test_numbers_of_a_flop_are_the_solutions() -> None:
