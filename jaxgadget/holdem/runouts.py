@@ -54,7 +54,10 @@ from jaxgadget.util.compilation import compiled
 from jaxgadget.util.precision import precision
 
 SLICE_LANES = (1, 4)
-"""Number of turns and of rivers that are updated together; see `core.branches`."""
+"""Number of turns and of rivers that are updated together on a CPU; see `core.branches`."""
+
+LAUNCHED_LANES = (6, 48)
+"""The same on accelerators, where operations have launch overhead."""
 
 
 class Boards(NamedTuple):
@@ -475,18 +478,17 @@ def find_merged(spot: Spot, suit_isomorphism: bool | None) -> tuple[Suits, ...]:
     return find_exchanges(spot)[0] if merges else ()
 
 
-def lay_out_streets(spot: Spot, exchanges: Sequence[Suits], sizes: Sequence[int] | None = None) -> Runouts:
+def lay_out_streets(spot: Spot, exchanges: Sequence[Suits], sizes: Sequence[int] = SLICE_LANES) -> Runouts:
     """Lays out a flop or turn by streets.
 
     Args:
       spot: the spot.
       exchanges: permutations of suits by which runouts are merged; empty for none.
-      sizes: number of lanes of a slice on each later street.
+      sizes: number of lanes of a slice on the turn and on the river.
     """
     carried = carried_hands([spot])
     hands = np.arange(len(spot.hands)) if carried is None else carried[0]
-    sizes = SLICE_LANES[-(5 - len(spot.cards)) :] if sizes is None else sizes
-    return Runouts.of(spot, hands, exchanges or (IDENTITY,), sizes)
+    return Runouts.of(spot, hands, exchanges or (IDENTITY,), sizes[len(spot.cards) - 5 :])
 
 
 class DealValues(NamedTuple):

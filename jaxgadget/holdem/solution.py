@@ -238,6 +238,14 @@ class SpotSolution(Explorable):
         """Solutions of turns that were asked for."""
         return {}
 
+    def _before(self, node: int, card: int) -> tuple[FloatArray, FloatArray]:
+        """`_reaches` at the node where a card is dealt; 0 for hands with the card."""
+        first, second = (
+            np.where((HANDS[self.spot.hands] == card).any(axis=1), 0, reaches)
+            for reaches in self._reaches(node)
+        )
+        return first, second
+
     def _solve_turn(self, node: int, card: int) -> SpotSolution:
         from jaxgadget.holdem.solve import evaluate_spot
 
@@ -245,10 +253,9 @@ class SpotSolution(Explorable):
         spot, betting = self.spot, self.spot.betting
         root = betting.children(node)[0]
         weights: list[FloatArray] = []
-        for reach, whole in zip(self._reaches(node), spot.range_weights, strict=True):
-            held = np.where((HANDS[spot.hands] == card).any(axis=1), 0, reach)
+        for reaches, whole in zip(self._before(node, card), spot.range_weights, strict=True):
             weights.append(np.zeros(len(HANDS)))
-            weights[-1][spot.hands] = held if held.any() else whole
+            weights[-1][spot.hands] = reaches if reaches.any() else whole
         turn = spot.after_deal(node, card, (weights[0], weights[1]))
         rows = [self.streets.rows(player, turn.betting, turn.hands, (card,), root) for player in (0, 1)]
         label = f"{self.algorithm}:{self.iterations}"
@@ -295,13 +302,21 @@ class SpotSolution(Explorable):
         """
         return self.spot.betting.actor(line)
 
-    @_on_its_street
     def played(self, line: str = "") -> tuple[FloatArray, FloatArray]:
         """For both players `[H]` the range's weight of each hand × its probability of playing the line.
 
         The result is 0 for hands that contain a card of the line.
         """
-        return self._reaches(self.node(line))
+        street, rest = self.find_street(line)
+        if street is self:
+            return self._reaches(self.node(line))
+        deal = self.spot.find_deal(line)
+        assert deal is not None
+        first, second = (  # a player that never gets to the turn has its whole range there
+            played * reaches.any()
+            for played, reaches in zip(street.played(rest), self._before(deal.node, deal.card), strict=True)
+        )
+        return first, second
 
     @_on_its_street
     def weights(self, line: str = "") -> tuple[FloatArray, FloatArray]:
@@ -329,11 +344,10 @@ class SpotSolution(Explorable):
             weights.append(weight / max(weight.sum(), np.finfo(np.float64).tiny))
         return weights[0], weights[1]
 
-    @_on_its_street
     def pairs(self, line: str = "") -> float:
         """Total weight of compatible pairs of hands that reach a line."""
         first, second = self.played(line)
-        return float(first @ self.spot.compatible_with(second))
+        return float(first @ self.find_street(line)[0].spot.compatible_with(second))
 
     @_on_its_street
     def values(self, line: str = "") -> NodeValues:
@@ -434,11 +448,9 @@ class SpotSolution(Explorable):
         deal = None if self.streets is None else self.spot.find_deal(line)
         if deal is not None:
             record = self._turn(deal.node, deal.card).to_record(deal.rest)
-            # A turn has the whole range of a player that never reaches it.
-            is_reached = self.pairs(self.spot.betting.line(deal.node)) > 0
             return record | {
                 "line": ", ".join(filter(None, (deal.line, record["line"]))),
-                "reached": self.pairs(line) / self.pairs() if is_reached else 0.0,
+                "reached": self.pairs(line) / self.pairs(),
             }
         node, values = self.node(line), self.values(line)
         actor = int(self.spot.betting.tree.actor[node])

@@ -36,6 +36,8 @@ from jaxgadget.holdem.isomorphism import IDENTITY, Merging
 from jaxgadget.holdem.locks import Lock, Locked, find_locked
 from jaxgadget.holdem.operators import Raked, SpotsPayoff, Staked, build_folds, build_showdowns
 from jaxgadget.holdem.runouts import (
+    LAUNCHED_LANES,
+    SLICE_LANES,
     DealValues,
     StreetStrategies,
     evaluate_streets,
@@ -679,7 +681,8 @@ def _solve_by_streets(
             f"algorithm={solver.name!r} on {spot.board}: expected regret matching without predictions, whose "
             "strategies follow from its regrets, such as 'dcfr' or 'cfr+'"
         )
-    carried, runouts = carried_hands([spot]), lay_out_streets(spot, exchanges)
+    sizes = SLICE_LANES if solver.placement.on_cpu else LAUNCHED_LANES
+    carried, runouts = carried_hands([spot]), lay_out_streets(spot, exchanges, sizes)
     hands, merges = runouts.hands, len(exchanges) > 0
     batch = runouts.batch(rule, compressed=compressed)
     key = fingerprint(batch.problem(), rule) if keep_state else ""

@@ -154,6 +154,21 @@ def turns() -> Any:
     return jg.solve_spots(spots, solver=solver())
 
 
+def flop(**settings: Any) -> Any:
+    """A flop with few cards left."""
+    dead = "".join(rank + suit for rank in "23457AKJ" for suit in "cdhs") + "6c6dTcThTs9c9h"
+    spot = jg.Spot(
+        board="Td9s6h",
+        oop="88,66",
+        ip="QQ,98s",
+        pot=200,
+        stack=300,
+        menus=jg.BetMenu(bets=(0.5,), raises=()),
+        dead=dead,
+    )
+    return jg.solve_spots([spot], solver=solver(), **settings)
+
+
 CALLS: dict[str, Callable[[], Any]] = {
     "unsafe": lambda: refined(jg.Unsafe()),
     "resolving": lambda: refined(jg.Resolving()),
@@ -167,6 +182,8 @@ CALLS: dict[str, Callable[[], Any]] = {
     "CFR-D": decomposed,
     "by hands": by_hands,
     "turns": turns,
+    "flop": flop,
+    "flop in 16 bits": lambda: flop(compressed=True),
 }
 
 
