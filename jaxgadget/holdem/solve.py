@@ -709,9 +709,13 @@ def _solve_by_streets(
     strategies = StreetStrategies(runouts=runouts, weights=tuple(weights), deal_values=(values[0], values[1]))
     held = _carried_by(spot, carried, 0)
     of_lane = jax.tree.map(lambda x: x[..., 0], _worth(certificate))
+    rows: list[FloatArray] = []
+    for player, own in enumerate(held):
+        rows.append(np.repeat(uniform_rows(spot.betting.tree, player)[:, None], len(spot.hands), axis=1))
+        rows[-1][:, own.hands] = strategies.rows(player, spot.betting, spot.hands[own.hands])
     solution = _in_chips(
         spot,
-        [strategies.rows(player, spot.betting, spot.hands) for player in (0, 1)],
+        rows,
         [(own.hands, of_lane.hand_values[player][own.carried_idx]) for player, own in enumerate(held)],
         of_lane,
         (solver.name, int(solved.iterations[0])),
