@@ -1,0 +1,353 @@
+"""Solved flops compared with the game of all turns and rivers, linear programs, and the turn's whole tree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jaxgadget.core.solver import Solver
+from jaxgadget.holdem.betting import BetMenu
+from jaxgadget.holdem.cards import card_name, hand_name, parse_cards
+from jaxgadget.holdem.isomorphism import find_exchanges
+from jaxgadget.holdem.locks import Lock
+from jaxgadget.holdem.solution import SpotSolution
+from jaxgadget.holdem.solve import _solve_by_streets, solve_spots  # pyright: ignore[reportPrivateUsage]
+from jaxgadget.holdem.spots import Spot
+from jaxgadget.policy.solve import solve as solve_game
+from jaxgadget.tree.public import public_tree
+from jaxgadget.util.arrays import FloatArray, IntArray
+from tests.reference.flops import ListedFlop, Node, Values
+
+EXACT = 1e-9
+"""Relative difference of float64 numbers that are equal by definition."""
+
+BET = BetMenu(bets="50%", raises="", cap=1)
+NO_BETS = BetMenu(bets="", raises="")
+LEFT = "AsKsAhKhQcJc8d7s2d"
+
+
+def dead_but(board: str, left: str) -> str:
+    """All cards but those of the board and some others."""
+    kept = {*parse_cards(board, "board"), *parse_cards(left, "left")}
+    return "".join(card_name(card) for card in range(52) if card not in kept)
+
+
+def flop(board: str = "Td9d6h", left: str = LEFT, **changes: Any) -> Spot:
+    """A flop on which few cards are left."""
+    given: dict[str, Any] = {
+        "oop": "AsAh,KsKh,QcJc:0.7,8d7s,AhKh:0.4",
+        "ip": "AhKs,AsKs:0.5,8d7s,QcJc,2dKh",
+        "pot": 20,
+        "stack": 100,
+        "menus": BET,
+        "dead": dead_but(board, left),
+    }
+    return Spot(board=board, **(given | changes))
+
+
+def solve_one(spot: Spot, iterations: int, *, merges: bool | None = None, **settings: Any) -> SpotSolution:
+    """Solves a spot in float64."""
+    solver = Solver(**{"algorithm": "dcfr", "iterations": iterations, "dtype": "float64", **settings})
+    (solution,) = solve_spots([spot], solver=solver, suit_isomorphism=merges)
+    return solution
+
+
+def place_hands(spot: Spot, wanted: IntArray) -> tuple[IntArray, np.ndarray]:
+    """Position of hands among those that are left in a spot, and a mask of the hands that are left."""
+    place = np.minimum(np.searchsorted(spot.hands, wanted), len(spot.hands) - 1)
+    return place, spot.hands[place] == wanted
+
+
+def values_of(listed: ListedFlop, solution: SpotSolution) -> Values:
+    """Values, in the listed game, of the strategies of all streets."""
+
+    def play(node: Node) -> dict[str, FloatArray]:
+        strategy = solution.strategy(node.line)
+        place, left = place_hands(street_of(solution, node.words), listed.hands[node.actor])
+        return {action: np.where(left, row[place], 1 / len(strategy)) for action, row in strategy.items()}
+
+    return listed.evaluate(play)
+
+
+def street_of(solution: SpotSolution, words: Sequence[str]) -> Spot:
+    """The flop, or the turn's spot on which a line ends."""
+    deal = next((number for number, word in enumerate(words) if re.fullmatch("[2-9TJQKA][shdc]", word)), None)
+    return solution.spot if deal is None else solution.after(", ".join(words[: deal + 1])).spot
+
+
+def check_values(listed: ListedFlop, solution: SpotSolution) -> Values:
+    """Both players' EVs, gains and EVs of hands are those of the listed game."""
+    values, scale = values_of(listed, solution), EXACT * solution.spot.pot
+    assert solution.ev == pytest.approx(values.ev, rel=EXACT)
+    assert solution.gains == pytest.approx(values.gains, rel=EXACT, abs=scale)
+    assert solution.gap == pytest.approx(sum(values.gains), rel=EXACT, abs=scale)
+    start = values.at("")
+    for player in (0, 1):
+        place, _ = place_hands(solution.spot, listed.hands[player])
+        np.testing.assert_allclose(solution.hand_ev[player][place], start.ev[player], rtol=0, atol=scale)
+        np.testing.assert_allclose(solution.equity[player][place], start.equity[player], rtol=0, atol=EXACT)
+    return values
+
+
+def check_value(listed: ListedFlop, solution: SpotSolution) -> None:
+    """The value of a linear program is between what both players guarantee, at most 0.2 % of the pot apart."""
+    value = solve_game(public_tree(listed.by_hands()), algorithm="lp").value
+    won = solution.ev[0] - solution.spot.pot / 2
+    assert won - solution.gains[1] - EXACT <= value <= won + solution.gains[0] + EXACT
+    assert solution.gap < 0.002 * solution.spot.pot
+
+
+@pytest.fixture(scope="module")
+def listed() -> ListedFlop:
+    return ListedFlop(flop())
+
+
+@pytest.fixture(scope="module")
+def solved(listed: ListedFlop) -> SpotSolution:
+    return solve_one(listed.spot, 150)
+
+
+@pytest.fixture(scope="module")
+def values(listed: ListedFlop, solved: SpotSolution) -> Values:
+    return check_values(listed, solved)
+
+
+MONOTONE = flop(
+    "Ts6s2s", "AhAdAcKhKdKc8h8d8c", oop="AA,K8", ip="KK:0.6,A8,88:0.8", menus=BET, river_menus=NO_BETS
+)
+"""Three suits can be exchanged."""
+
+
+@pytest.fixture(scope="module")
+def monotone() -> SpotSolution:
+    return solve_one(MONOTONE, 30)
+
+
+def test_a_flop_has_the_value_of_a_linear_program(listed: ListedFlop, solved: SpotSolution, values: Values):
+    """`values` compares EVs, gains from best responses, EVs of hands and equities with the listed game."""
+    check_value(listed, solved)
+    assert sum(values.ev) == pytest.approx(listed.spot.pot)
+
+
+LINES = (
+    "",
+    "check",
+    "bet 10",
+    "check, bet 10",
+    "bet 10, fold",
+    "check, check",  # before a deal
+    "bet 10, call, Ah",
+    "check, check, 2d, bet 10",
+    "check, bet 10, call, Qc, check, check, As",
+    "check, check, Ks, check, bet 10, call, 7s, check, bet 20",
+)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_values_at_nodes_are_those_of_the_listed_game(
+    listed: ListedFlop, solved: SpotSolution, values: Values, line: str
+):
+    expected, given = values.at(line), solved.values(line)
+    spot, weights = street_of(solved, line.split(", ")), solved.weights(line)
+    chance = listed.chance(listed.nodes[listed.by_line[line]].cards) > 0
+    pairs = expected.reach[0] @ chance @ expected.reach[1]
+    played, node = solved.played(line), listed.nodes[listed.by_line[line]]
+    for player in (0, 1):
+        place, left = place_hands(spot, listed.hands[player])
+        possible = left & (listed.possible(player, node.cards) > 0)
+        place, other = place[possible], (chance if player == 0 else chance.T) @ expected.reach[1 - player]
+        for name in ("ev", "equity"):
+            rows = getattr(given, name)[player][place], getattr(expected, name)[player][possible]
+            np.testing.assert_allclose(*rows, rtol=0, atol=1e-8, err_msg=f"{name} of {player}")
+        np.testing.assert_allclose(played[player][place], expected.reach[player][possible], rtol=1e-9)
+        share = expected.reach[player] * other / pairs
+        np.testing.assert_allclose(weights[player][place], share[possible], rtol=1e-9, atol=1e-15)
+        mean = float(share[possible] @ expected.ev[player][possible])
+        assert given.mean_ev[player] == pytest.approx(mean, abs=1e-8)
+        mean = float(share[possible] @ expected.equity[player][possible])
+        assert given.mean_equity[player] == pytest.approx(mean, abs=1e-9)
+    assert given.pot == pytest.approx(20 + sum(node.put_in))
+    assert list(given.action_ev) == list(expected.action_ev)
+    for action, evs in expected.action_ev.items():
+        place, left = place_hands(spot, listed.hands[node.actor])
+        possible = left & (listed.possible(node.actor, node.cards) > 0)
+        rows = given.action_ev[action][place[possible]], evs[possible]
+        np.testing.assert_allclose(*rows, rtol=0, atol=1e-8, err_msg=action)
+    record = solved.to_record(line)
+    assert record["line"] == line
+    assert record["actor"] == (node.actor if node.actor < 2 else None)
+    assert record["reached"] == pytest.approx(pairs / listed.pairs)
+    assert record["ev"] == pytest.approx(given.mean_ev, nan_ok=True)
+    if node.actor < 2:
+        frame = solved.to_frame(line).set_index("hand")
+        names = [hand_name(hand) for hand in listed.hands[node.actor].tolist()]
+        held = [name for name in names if name in frame.index]
+        assert set(held) == set(frame.index)
+        evs = dict(zip(names, expected.ev[node.actor], strict=True))
+        assert frame.ev[held].tolist() == pytest.approx([evs[name] for name in held], abs=1e-8)
+        frequencies = solved.frequencies(line)
+        for action in expected.action_ev:
+            assert frequencies[action] == pytest.approx(float(frame.weight @ frame[action]))
+
+
+@pytest.mark.parametrize("line", ["", "check", "check, check, Ah", "bet 10,call, Ah,bet 20"])
+def test_values_below_a_line_are_those_of_its_nodes(solved: SpotSolution, line: str):
+    below = solved.values_below(line)
+    begin = ", ".join(word.strip() for word in line.split(",")) if line else ""
+    assert next(iter(below)) == begin
+    actions = list(solved.strategy(line))
+    assert [each for each in below if each.count(",") == begin.count(",") + bool(begin)][-len(actions) :] == [
+        f"{begin}, {action}" if begin else action for action in actions
+    ]
+    for each, found in below.items():
+        assert found.mean_ev == pytest.approx(solved.values(each).mean_ev)
+
+
+@pytest.mark.parametrize("line", ["check, check", "check, bet 10, call", "bet 10, call"])
+def test_the_value_of_a_deal_is_the_mean_of_the_turns(solved: SpotSolution, line: str):
+    spot, values = solved.spot, solved.values(line)
+    played = solved.played(line)
+    totals = [np.zeros(len(spot.hands)), np.zeros(len(spot.hands))]
+    for name in (LEFT[i : i + 2] for i in range(0, len(LEFT), 2)):
+        turn = solved.after(f"{line}, {name}")
+        assert (turn.spot.board, turn.spot.pot) == (spot.board + name, values.pot)
+        place, _ = place_hands(spot, turn.spot.hands)
+        for player in (0, 1):
+            np.testing.assert_allclose(turn.spot.range_weights[player], played[player][place])
+            met = turn.spot.compatible_with(turn.spot.range_weights[1 - player])
+            totals[player][place] += np.nan_to_num(turn.hand_ev[player]) * met / (spot.num_left - 4)
+    for player in (0, 1):
+        held = played[player] > 0
+        met = spot.compatible_with(played[1 - player])
+        np.testing.assert_allclose(totals[player][held], (values.ev[player] * met)[held], atol=1e-8)
+
+
+def test_merged_runouts_have_the_values_of_the_listed_game(monotone: SpotSolution):
+    assert len(find_exchanges(MONOTONE)[0]) == 6
+    check_values(ListedFlop(MONOTONE), monotone)
+    lanes = monotone.streets.runouts.lanes if monotone.streets else []
+    assert [len(street) for street in lanes] == [1, 3, 3 * (1 + 2 * 2)]  # A, K, 8; then suited or not
+
+
+@pytest.mark.parametrize("cards", [("Ah", "Ad"), ("Ah", "Ac"), ("8d", "8c")])
+def test_isomorphic_turns_have_one_solution_with_exchanged_hands(
+    monotone: SpotSolution, cards: tuple[str, str]
+):
+    one, other = (monotone.after(f"bet 10, call, {card}") for card in cards)
+    assert one.ev == pytest.approx(other.ev, rel=EXACT)
+    assert one.gains == pytest.approx(other.gains, rel=EXACT, abs=EXACT)
+    exchanged = {ord(cards[0][1]): cards[1][1], ord(cards[1][1]): cards[0][1]}
+    order = "cdhs"
+
+    def named(hand: str) -> str:
+        cards = sorted(
+            (hand[:2], hand[2:]), key=lambda card: (-"23456789TJQKA".index(card[0]), -order.index(card[1]))
+        )
+        return "".join(cards)
+
+    place = {name: row for row, name in enumerate(other.spot.hand_names)}
+    image = [place[named(name.translate(exchanged))] for name in one.spot.hand_names]
+    for player in (0, 1):
+        np.testing.assert_allclose(one.hand_ev[player], other.hand_ev[player][image], atol=EXACT)
+    for line in ("", "check", "bet 20"):
+        for action, row in one.strategy(line).items():
+            np.testing.assert_allclose(row, other.strategy(line)[action][image], atol=EXACT)
+
+
+def test_a_flop_that_is_checked_down_is_worth_its_equity():
+    """The first player may bet on the flop, the other has to call, and nobody bets later."""
+    spot = flop(turn_menus=NO_BETS, remove=["bet 10, fold", "check, bet 10"])
+    listed, solution = ListedFlop(spot), solve_one(spot, 5)
+    shares = listed.shares(())
+    equity = (listed.compatible * shares) @ listed.weights[1] / (listed.compatible @ listed.weights[1])
+    met = listed.weights[0] * (listed.compatible @ listed.weights[1]) / listed.pairs
+    best = met @ (20 * equity + np.maximum(10 * (2 * equity - 1), 0))
+    assert solution.ev[0] + solution.gains[0] == pytest.approx(best, rel=EXACT)
+    assert solution.gains[1] == pytest.approx(0, abs=1e-12)
+    place, _ = place_hands(spot, listed.hands[0])
+    np.testing.assert_allclose(solution.equity[0][place], equity, rtol=0, atol=EXACT)
+    actions = solution.action_evs()
+    np.testing.assert_allclose(actions["check"][place], 20 * equity, rtol=EXACT)
+    np.testing.assert_allclose(actions["bet 10"][place], 40 * equity - 10, rtol=EXACT, atol=1e-8)
+    for player in (0, 1):
+        held = spot.range_weights[player] > 0
+        after = solution.values("bet 10, call")
+        np.testing.assert_allclose(after.ev[player][held], 40 * after.equity[player][held], rtol=EXACT)
+        np.testing.assert_allclose(
+            solution.equities("check")[1 - player], solution.values("check").equity[1 - player]
+        )
+
+
+def check_by_streets(spot: Spot, iterations: int, *, merges: bool = False) -> None:
+    """A turn solved by streets has the strategies of its whole tree."""
+    solver = Solver(algorithm="dcfr", iterations=iterations, dtype="float64").iterative()
+    exchanges = find_exchanges(spot)[0] if merges else ()
+    assert len(exchanges) > 1 or not merges
+    by_streets = _solve_by_streets(spot, solver, lambda *_: None, None, exchanges, keep_state=False)
+    whole = solve_one(spot, iterations)
+    assert by_streets.ev == pytest.approx(whole.ev, rel=EXACT)
+    assert by_streets.gains == pytest.approx(whole.gains, rel=EXACT, abs=EXACT * spot.pot)
+    for player in (0, 1):
+        rows = by_streets.probabilities[player], whole.probabilities[player]
+        np.testing.assert_allclose(*rows, rtol=0, atol=EXACT)
+        np.testing.assert_allclose(
+            by_streets.hand_ev[player], whole.hand_ev[player], rtol=0, atol=EXACT * spot.pot
+        )
+
+
+TURN = flop("Td9d6h2c", "AsKsAhKhQcJc8d7s2d", menus=BetMenu(bets="50%", raises="100%", cap=2))
+
+
+def test_a_turn_by_streets_is_solved_as_its_whole_tree():
+    check_by_streets(TURN, 3)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "expected a line that ends with the turn"),
+        ("check, check", "expected a line that ends with the turn"),
+        ("check, check, Ah, check", "expected a line that ends with the turn"),
+        ("check, check, Td", "Td is on the board or dead"),
+        ("check, check, 3c", "3c is on the board or dead"),
+        ("check, check, 1x", "1x"),
+        ("check, fold, Ah", "'fold' is not legal after 'check': expected one of check, bet 10"),
+        ("check, check, AhKh", "AhKh"),
+    ],
+)
+def test_lines_without_a_turn_are_refused(solved: SpotSolution, line: str, message: str):
+    with pytest.raises(ValueError, match=message):
+        solved.after(line)
+
+
+def test_a_turn_after_all_in_has_no_decisions():
+    spot = flop(menus=BetMenu(bets="a", raises=""))
+    solution = solve_one(spot, 2)
+    with pytest.raises(ValueError, match="both players are all-in"):
+        solution.after("all-in 100, call, Ah")
+    check_values(ListedFlop(spot), solution)
+
+
+def test_only_flops_have_turns(solved: SpotSolution):
+    with pytest.raises(ValueError, match="is not a flop"):
+        solved.after("check, check, Ah").after("check, check, Kh")
+
+
+def test_what_needs_a_listed_tree_is_refused_on_flops(solved: SpotSolution):
+    for refused in (
+        lambda: solved.policy,
+        lambda: solved.spot.by_hands(),
+        lambda: public_tree(solved.spot),
+        lambda: solved.spot.showdowns,
+    ):
+        with pytest.raises(ValueError, match="Td9d6h is a flop"):
+            refused()
+    with pytest.raises(ValueError, match="locks on the flop Td9d6h"):
+        solve_spots([solved.spot], locks=[Lock(line="", strategy={"check": 1})], iterations=1)
+    for algorithm in ("pcfr+",):
+        with pytest.raises(ValueError, match="regret matching without predictions"):
+            solve_spots([solved.spot], algorithm=algorithm, iterations=1)
