@@ -27,7 +27,7 @@ EXACT = 1e-9
 
 BET = BetMenu(bets="50%", raises="", cap=1)
 NO_BETS = BetMenu(bets="", raises="")
-LEFT = "AsKsAhKhQcJc8d7s2d"
+LEFT = "AsKsAhKhQcJc8d7s"
 
 
 def dead_but(board: str, left: str) -> str:
@@ -40,7 +40,7 @@ def flop(board: str = "Td9d6h", left: str = LEFT, **changes: Any) -> Spot:
     """A flop on which few cards are left."""
     given: dict[str, Any] = {
         "oop": "AsAh,KsKh,QcJc:0.7,8d7s,AhKh:0.4",
-        "ip": "AhKs,AsKs:0.5,8d7s,QcJc,2dKh",
+        "ip": "AhKs,AsKs:0.5,8d7s,QcJc,Kh8d",
         "pot": 20,
         "stack": 100,
         "menus": BET,
@@ -94,7 +94,7 @@ def check_values(listed: ListedFlop, solution: SpotSolution) -> Values:
 
 
 def check_value(listed: ListedFlop, solution: SpotSolution) -> None:
-    """The value of a linear program is between what both players guarantee, at most 0.2 % of the pot apart."""
+    """The value of a linear program is between what both players guarantee, at most 0.2 % of the pot."""
     value = solve_game(public_tree(listed.by_hands()), algorithm="lp").value
     won = solution.ev[0] - solution.spot.pot / 2
     assert won - solution.gains[1] - EXACT <= value <= won + solution.gains[0] + EXACT
@@ -124,7 +124,8 @@ MONOTONE = flop(
 
 @pytest.fixture(scope="module")
 def monotone() -> SpotSolution:
-    return solve_one(MONOTONE, 30)
+    """Solved in float32, where rounding must not make strategies asymmetric."""
+    return solve_one(MONOTONE, 30, dtype="float32")
 
 
 def test_a_flop_has_the_value_of_a_linear_program(listed: ListedFlop, solved: SpotSolution, values: Values):
@@ -141,7 +142,7 @@ LINES = (
     "bet 10, fold",
     "check, check",  # before a deal
     "bet 10, call, Ah",
-    "check, check, 2d, bet 10",
+    "check, check, 8d, bet 10",
     "check, bet 10, call, Qc, check, check, As",
     "check, check, Ks, check, bet 10, call, 7s, check, bet 20",
 )
@@ -166,10 +167,9 @@ def test_values_at_nodes_are_those_of_the_listed_game(
         np.testing.assert_allclose(played[player][place], expected.reach[player][possible], rtol=1e-9)
         share = expected.reach[player] * other / pairs
         np.testing.assert_allclose(weights[player][place], share[possible], rtol=1e-9, atol=1e-15)
-        mean = float(share[possible] @ expected.ev[player][possible])
-        assert given.mean_ev[player] == pytest.approx(mean, abs=1e-8)
-        mean = float(share[possible] @ expected.equity[player][possible])
-        assert given.mean_equity[player] == pytest.approx(mean, abs=1e-9)
+        met = possible & (share > 0)
+        for mean, rows in ((given.mean_ev, expected.ev), (given.mean_equity, expected.equity)):
+            assert mean[player] == pytest.approx(float(share[met] @ rows[player][met]), abs=1e-8)
     assert given.pot == pytest.approx(20 + sum(node.put_in))
     assert list(given.action_ev) == list(expected.action_ev)
     for action, evs in expected.action_ev.items():
@@ -299,7 +299,7 @@ def check_by_streets(spot: Spot, iterations: int, *, merges: bool = False) -> No
         )
 
 
-TURN = flop("Td9d6h2c", "AsKsAhKhQcJc8d7s2d", menus=BetMenu(bets="50%", raises="100%", cap=2))
+TURN = flop("Td9d6h2c", menus=BetMenu(bets="50%", raises="100%", cap=2))
 
 
 def test_a_turn_by_streets_is_solved_as_its_whole_tree():

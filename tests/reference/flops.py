@@ -1,7 +1,7 @@
-"""Flops with every turn and river listed: betting, payoffs of all pairs of hands, and values, from the rules.
+"""Flops with every turn and river: betting, payoffs of all pairs of hands, and values, from the rules.
 
-Only small games are feasible: most cards are dead, and the ranges have few hands. Menus have shares of the pot
-and all-in bets.
+Only small games are feasible: most cards are dead, and the ranges have few hands. Menus have shares of the
+pot and all-in bets.
 """
 
 from __future__ import annotations
