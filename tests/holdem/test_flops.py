@@ -80,7 +80,7 @@ def street_of(solution: SpotSolution, words: Sequence[str]) -> Spot:
 
 
 def check_values(listed: ListedFlop, solution: SpotSolution) -> Values:
-    """Both players' EVs, gains and EVs of hands are those of the listed game."""
+    """Both players' EVs, gains and EVs of hands, also at nodes of the flop, are those of the listed game."""
     values, scale = values_of(listed, solution), EXACT * solution.spot.pot
     assert solution.ev == pytest.approx(values.ev, rel=EXACT)
     assert solution.gains == pytest.approx(values.gains, rel=EXACT, abs=scale)
@@ -90,6 +90,13 @@ def check_values(listed: ListedFlop, solution: SpotSolution) -> Values:
         place, _ = place_hands(solution.spot, listed.hands[player])
         np.testing.assert_allclose(solution.hand_ev[player][place], start.ev[player], rtol=0, atol=scale)
         np.testing.assert_allclose(solution.equity[player][place], start.equity[player], rtol=0, atol=EXACT)
+    for node in listed.nodes:
+        if not node.cards:
+            found, expected = solution.values(node.line), values.at(node.line)
+            for player in (0, 1):
+                place, _ = place_hands(solution.spot, listed.hands[player])
+                rows = found.ev[player][place], expected.ev[player]
+                np.testing.assert_allclose(*rows, rtol=0, atol=10 * scale, err_msg=node.line)
     return values
 
 
@@ -117,7 +124,12 @@ def values(listed: ListedFlop, solved: SpotSolution) -> Values:
 
 
 MONOTONE = flop(
-    "Ts6s2s", "AhAdAcKhKdKc8h8d8c", oop="AA,K8", ip="KK:0.6,A8,88:0.8", menus=BET, river_menus=NO_BETS
+    "Ts6s2s",
+    "AhAdAcKhKdKc8h8d8c",
+    oop="A8,AK,88,KK:0.7,AA",
+    ip="random",
+    menus=NO_BETS,
+    turn_menus=BET,
 )
 """Three suits can be exchanged."""
 
@@ -237,9 +249,10 @@ def test_merged_runouts_have_the_values_of_the_listed_game(monotone: SpotSolutio
 def test_isomorphic_turns_have_one_solution_with_exchanged_hands(
     monotone: SpotSolution, cards: tuple[str, str]
 ):
-    one, other = (monotone.after(f"bet 10, call, {card}") for card in cards)
+    """Up to the rounding of rivers in float32."""
+    one, other = (monotone.after(f"check, check, {card}") for card in cards)
     assert one.ev == pytest.approx(other.ev, rel=EXACT)
-    assert one.gains == pytest.approx(other.gains, rel=EXACT, abs=EXACT)
+    assert one.gains == pytest.approx(other.gains, rel=1e-5)
     exchanged = {ord(cards[0][1]): cards[1][1], ord(cards[1][1]): cards[0][1]}
     order = "cdhs"
 
@@ -252,10 +265,10 @@ def test_isomorphic_turns_have_one_solution_with_exchanged_hands(
     place = {name: row for row, name in enumerate(other.spot.hand_names)}
     image = [place[named(name.translate(exchanged))] for name in one.spot.hand_names]
     for player in (0, 1):
-        np.testing.assert_allclose(one.hand_ev[player], other.hand_ev[player][image], atol=EXACT)
-    for line in ("", "check", "bet 20"):
+        np.testing.assert_allclose(one.hand_ev[player], other.hand_ev[player][image], atol=1e-5)
+    for line in ("", "check", "bet 10"):
         for action, row in one.strategy(line).items():
-            np.testing.assert_allclose(row, other.strategy(line)[action][image], atol=EXACT)
+            np.testing.assert_allclose(row, other.strategy(line)[action][image], atol=1e-5)
 
 
 def test_a_flop_that_is_checked_down_is_worth_its_equity():
