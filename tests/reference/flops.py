@@ -136,7 +136,7 @@ class ListedFlop:
 
     def possible(self, player: int, cards: tuple[int, ...]) -> FloatArray:
         """`[H]` 1 for hands without dealt cards, 0 for others."""
-        return 1.0 - np.isin(HANDS[self.hands[player]], cards).any(axis=1)
+        return np.where(np.isin(HANDS[self.hands[player]], cards).any(axis=1), 0.0, 1.0)
 
     def chance(self, cards: tuple[int, ...]) -> FloatArray:
         """`[H_0, H_1]` probability that these cards are dealt to a pair of hands; 0 for impossible pairs."""

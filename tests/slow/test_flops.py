@@ -75,9 +75,10 @@ def test_a_flop_has_the_values_of_the_listed_game(name: str):
     check_value(listed, solution)
 
 
-def test_wide_ranges_with_rake_have_the_values_of_the_listed_game():
+@pytest.mark.parametrize("compressed", [False, True])
+def test_wide_ranges_with_rake_have_the_values_of_the_listed_game(compressed: bool):
     spot = flop(oop=random_range(1), ip=random_range(2), rake=0.05, rake_cap=1.5)
-    solution = solve_one(spot, 10, dtype="float32")
+    solution = solve_one(spot, 10, dtype="float32", compressed=compressed)
     check_values(ListedFlop(spot), solution)
     assert 0 < solution.expected_rake < 1.5
 
