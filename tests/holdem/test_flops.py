@@ -12,6 +12,7 @@ import pytest
 from jaxgadget.core.solver import Solver
 from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.cards import card_name, hand_name, parse_cards
+from jaxgadget.holdem.checkpoint import BatchReport
 from jaxgadget.holdem.isomorphism import find_exchanges
 from jaxgadget.holdem.locks import Lock
 from jaxgadget.holdem.solution import SpotSolution
@@ -307,9 +308,8 @@ def check_by_streets(spot: Spot, iterations: int, *, merges: bool = False) -> No
     solver = Solver(algorithm="dcfr", iterations=iterations, dtype="float64").iterative()
     exchanges = find_exchanges(spot)[0] if merges else ()
     assert len(exchanges) > 1 or not merges
-    by_streets = _solve_by_streets(
-        spot, solver, lambda *_: None, None, exchanges, keep_state=False, compressed=False
-    )
+    report = BatchReport(lambda _: None, iterations, None)
+    by_streets = _solve_by_streets(spot, solver, report, None, exchanges, keep_state=False, compressed=False)
     whole = solve_one(spot, iterations)
     assert by_streets.ev == pytest.approx(whole.ev, rel=EXACT)
     assert by_streets.gains == pytest.approx(whole.gains, rel=EXACT, abs=EXACT * spot.pot)
