@@ -289,11 +289,8 @@ def run_to_gap(
         state, stopped, gap = carry
         check = (state.iteration // check_every + 1) * check_every
         state = _iterate(problem, rule, state, jnp.minimum(check, until), running=stopped == 0)
-        checked = stop(problem, state, stopped, target_gap)
-        is_checked = state.iteration == check
-        return state, *(
-            jnp.where(is_checked, new, old) for new, old in zip(checked, (stopped, gap), strict=True)
-        )
+        is_due, (later, new_gap) = state.iteration == check, stop(problem, state, stopped, target_gap)
+        return state, jnp.where(is_due, later, stopped), jnp.where(is_due, new_gap, gap)
 
     unknown = jnp.full(stopped.shape, jnp.nan, problem.dtype)
     return jax.lax.while_loop(unfinished, advance, (state, stopped, unknown))

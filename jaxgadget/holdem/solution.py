@@ -16,7 +16,8 @@ import pandas as pd
 
 from jaxgadget.core.results import NO_FAILURES, LaneResult, convergence
 from jaxgadget.games.game import ACTOR_BIT, CHANCE
-from jaxgadget.holdem.cards import HANDS
+from jaxgadget.holdem.betting import PLAYERS
+from jaxgadget.holdem.cards import HANDS, card_name
 from jaxgadget.holdem.locks import Lock, find_locked
 from jaxgadget.holdem.ranges import HandRange
 from jaxgadget.holdem.runouts import StreetStrategies, find_merged
@@ -253,7 +254,13 @@ class SpotSolution(Explorable):
         spot, betting = self.spot, self.spot.betting
         root = betting.children(node)[0]
         weights: list[FloatArray] = []
-        for reaches, whole in zip(self._before(node, card), spot.range_weights, strict=True):
+        blocked = (HANDS[spot.hands] == card).any(axis=1)
+        for name, reaches, whole in zip(PLAYERS, self._before(node, card), spot.range_weights, strict=True):
+            if not whole[~blocked].any():
+                raise ValueError(
+                    f"{card_name(card)} is in all hands of {name}: expected another card after "
+                    f"{betting.line(node)!r}"
+                )
             weights.append(np.zeros(len(HANDS)))
             weights[-1][spot.hands] = reaches if reaches.any() else whole
         turn = spot.after_deal(node, card, (weights[0], weights[1]))
@@ -393,8 +400,11 @@ class SpotSolution(Explorable):
         """For both players `[H]` equity of each hand after a line; see `NodeValues.equity`."""
         return self.values(line).equity
 
+    @_on_its_street
     def lock(self, line: str = "", hands: str | HandRange | None = None) -> Lock:
         """The strategy of the player that acts after a line, as a lock for other solves.
+
+        After a card that is dealt on a flop, it is a lock for the spot of `after`.
 
         Args:
           line: actions such as `check, bet 100`; by default the start.
