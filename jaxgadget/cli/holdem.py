@@ -216,7 +216,8 @@ class SpotsOptions:
       tree: print the tree that results from the menus, and exit.
       lock: fix strategies at nodes and solve the rest, of all spots: a JSON file with a list of objects such
         as `{"line": "check, bet 100", "strategy": {"fold": 0.5, "call": 0.5}, "hands": "QQ-99"}`. Without
-        `hands` all hands are locked; a line without the dealt card holds for every card. Not for flops.
+        `hands` all hands are locked; a line without the dealt card holds for every card. On a flop lines
+        name no cards.
       suit_isomorphism: on turns and rivers merge hands that a permutation of suits maps to each other, if the
         board and both ranges allow it, which gives the same solution with less memory; on flops turns and
         rivers are merged in this way without the option, too.

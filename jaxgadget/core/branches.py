@@ -27,9 +27,6 @@ from jaxgadget.core.treeplex import Level, Reduce, Treeplex, reach, sum_blocks, 
 from jaxgadget.util.arrays import IntArray
 from jaxgadget.util.players import replaced
 
-FREE = ChoiceRule()
-"""The choice rule of all branches: every action is legal, without floors."""
-
 
 class SlicedPayoff(Protocol):
     """Payoff at the terminal nodes of branches; a pytree."""
@@ -84,6 +81,7 @@ class Branches:
       compressed: True if the state is kept in 16 bits.
       rule: the regret-matching rule, not predictive; its numbers are arrays.
       bodies: both players' decisions in a branch, with a root for every chance event and hand.
+      choices: both players' choice rules, the same in all lanes: their arrays are `[Q, 1]`.
       payoff: the payoff at the terminal nodes of a branch.
       numbers: numbers of the payoff, a pytree of arrays `[slices, …]`.
       most: for both players the largest absolute payoff of a root, at which rounding of regrets is measured.
@@ -105,6 +103,7 @@ class Branches:
     compressed: bool = dataclasses.field(metadata={"static": True})
     rule: RegretMatching
     bodies: tuple[Treeplex, Treeplex]
+    choices: tuple[ChoiceRule, ChoiceRule]
     payoff: SlicedPayoff
     numbers: Any
     most: tuple[jax.Array, jax.Array]
@@ -160,12 +159,12 @@ class Branches:
           players' strategies before the update; and the new state.
         """
         weight = self.rule.weight(t)
-        own = self.bodies[player]
+        own, choice = self.bodies[player], self.choices[player]
 
         def visit(slice_idx: jax.Array, roots: tuple[jax.Array, jax.Array], state: BranchState) -> Any:
             regrets = [self._read(x, slice_idx, t.dtype) for x in state.regrets]
             strategies = [
-                match(body, x, self._tolerance(player, x.dtype), FREE)
+                match(body, x, self._tolerance(player, x.dtype), self.choices[player])
                 for player, (body, x) in enumerate(zip(self.bodies, regrets, strict=True))
             ]
             below = self._reaches(roots, (strategies[0], strategies[1]))
@@ -175,8 +174,8 @@ class Branches:
                 events, deeper = self.below.update(player, below, state.below, slice_idx, t)
                 gradient, state = gradient + self.below.earned(player, events), state._replace(below=deeper)
             gradient = self._symmetric(slice_idx, gradient)
-            actions, infosets, values = sweep_up(own, gradient, _expected(strategies[player]))
-            learned, _ = self.rule.learn(own, FREE, regrets[player], (actions, infosets), t)
+            actions, infosets, values = sweep_up(own, gradient, _expected(choice, strategies[player]))
+            learned, _ = self.rule.learn(own, choice, regrets[player], (actions, infosets), t)
             total = self._read(state.strategy_sum[player], slice_idx, t.dtype)
             total += weight * below[player][own.num_roots :]
             regrets, sums = (
@@ -199,8 +198,10 @@ class Branches:
 
         def visit(slice_idx: jax.Array, roots: tuple[jax.Array, jax.Array], _: None) -> Any:
             first, second = (
-                normalise(body, self._read(total, slice_idx, root.dtype), FREE)
-                for body, total, root in zip(self.bodies, state.strategy_sum, roots, strict=True)
+                normalise(body, self._read(total, slice_idx, root.dtype), choice)
+                for body, total, root, choice in zip(
+                    self.bodies, state.strategy_sum, roots, self.choices, strict=True
+                )
             )
             below = self._reaches(roots, (first, second))
             gradient, _ = self._payoff(slice_idx).gradient(player, below, None)
@@ -209,9 +210,9 @@ class Branches:
                 assert state.below is not None
                 events = self.below.values(player, below, state.below, slice_idx)
                 best, played = (gradient + self.below.earned(player, each) for each in events)
-            own, strategy = self.bodies[player], (first, second)[player]
-            best_values = sweep_up(own, best, FREE.best)[2]
-            return (best_values, sweep_up(own, played, _expected(strategy))[2]), None
+            own, choice, strategy = self.bodies[player], self.choices[player], (first, second)[player]
+            best_values = sweep_up(own, best, choice.best)[2]
+            return (best_values, sweep_up(own, played, _expected(choice, strategy))[2]), None
 
         (best, played), _ = self._each(player, reaches, None, at, visit, 2)
         return best, played
@@ -423,11 +424,11 @@ def spread_orbits(gradient: jax.Array, orbit: jax.Array) -> jax.Array:
     return jnp.take_along_axis(by_lane, orbit.T[None], axis=1, mode="promise_in_bounds").reshape(-1, lanes)
 
 
-def _expected(strategy: jax.Array) -> Reduce:
+def _expected(choice: ChoiceRule, strategy: jax.Array) -> Reduce:
     """Values of infosets under a strategy."""
 
     def expected(level: Level, q: jax.Array) -> jax.Array:
-        return FREE.expected(level, level.actions_of(strategy), q)
+        return choice.expected(level, level.actions_of(strategy), q)
 
     return expected
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE
 from jaxgadget.holdem.betting import BettingTree
+from jaxgadget.holdem.cards import RANKS, SUITS
 from jaxgadget.holdem.ranges import HandRange
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.holdem.strategies import action_nodes
@@ -29,7 +30,8 @@ class Lock:
 
     Attributes:
       line: actions that lead to the node, such as `check, bet 100`; the start for an empty one. Where a card
-        is dealt, the line may name it; if it does not, the strategy is locked after every card.
+        is dealt on a turn, the line may name it; if it does not, and on a flop, the strategy is locked after
+        every card.
       strategy: dictionary from each action to its probability: a number, or `[H]` with each hand that is left
         on the board. Omitted actions have probability 0.
       hands: the hands with which the strategy is locked, in the notation of ranges or as a `HandRange`; the
@@ -80,6 +82,11 @@ class Locked(NamedTuple):
             floors[np.searchsorted(nodes, child)] = np.nan_to_num(row)
         return floors
 
+    def floors_of_both(self, spot: Spot) -> tuple[FloatArray | None, FloatArray | None]:
+        """`floors` of both players; None for a player without locks."""
+        first, second = (self.floors(spot, player) if self.fixed[player] else None for player in (0, 1))
+        return first, second
+
     @property
     def digest(self) -> str:
         """Digest of the nodes and strategies, the same for equal locks."""
@@ -119,6 +126,11 @@ def find_locked(spot: Spot, locks: Sequence[Lock], name: str = "locks") -> Locke
 def _add(locked: Locked, spot: Spot, lock: Lock) -> None:
     """Adds a lock's fixed probabilities."""
     betting, held = spot.betting, _held(spot, lock)
+    if spot.is_flop and (card := next(filter(_is_card, lock.line.split(",")), None)):
+        raise ValueError(
+            f"line={lock.line!r}: {card.strip()!r} is a card; on a flop locks hold for every card, and lines "
+            "name none"
+        )
     for node in _nodes_after(betting, lock.line):
         actor = int(betting.tree.actor[node])
         if actor not in ACTOR_BIT:
@@ -141,6 +153,11 @@ def _add(locked: Locked, spot: Spot, lock: Lock) -> None:
                     "expected one lock for every hand"
                 )
             before[held] = row[held]
+
+
+def _is_card(word: str) -> bool:
+    """True if a word of a line is a card."""
+    return word.strip()[:1] in RANKS and word.strip()[1:] in SUITS and len(word.strip()) == 2
 
 
 def _held(spot: Spot, lock: Lock) -> BoolArray:

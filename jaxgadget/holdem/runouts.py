@@ -18,7 +18,7 @@ from jaxgadget.core.certificate import Certificate, certify_average
 from jaxgadget.core.hands import HandsPayoff, build_hands_payoff
 from jaxgadget.core.host import HandTreeplex
 from jaxgadget.core.problem import Parts, Problem, Terms, build_side, fixed_entry, follow
-from jaxgadget.core.regret import RegretMatching
+from jaxgadget.core.regret import ChoiceRule, RegretMatching
 from jaxgadget.core.response import payoff_reaches
 from jaxgadget.core.rows import build_sums, on_host
 from jaxgadget.core.treeplex import to_device
@@ -58,6 +58,10 @@ SLICE_LANES = (1, 4)
 
 LAUNCHED_LANES = (6, 48)
 """The same on accelerators, where operations have launch overhead."""
+
+
+Floors = tuple[FloatArray | None, FloatArray | None]
+"""Both players' floors of actions, see `Runouts.batch`."""
 
 
 class Boards(NamedTuple):
@@ -131,17 +135,21 @@ class Runouts:
         """`[H]` the carried hands as indices into `HANDS`, -1 for padding."""
         return np.where(self.hands >= 0, self.spot.hands[self.hands], -1)
 
-    def batch(self, rule: RegretMatching, *, compressed: bool = False) -> Batch:
+    def batch(
+        self, rule: RegretMatching, *, compressed: bool = False, floors: Floors = (None, None)
+    ) -> Batch:
         """The game, in float64 and in pots; the reach of a root is its hand's share of the deal.
 
         Args:
           rule: the regret-matching rule.
           compressed: keep regrets and averages of later streets in 16 bits.
+          floors: for both players `[C, h]` floors of actions, by the nodes after them in `street_betting` and
+            for all hands of the spot; None for none. They have the symmetries of `exchanges`.
         """
         with precision(np.float64):
             below = None
             for number in range(len(self.streets) - 1, 0, -1):
-                below = self._branches(number, rule, below, compressed=compressed)
+                below = self._branches(number, rule, below, floors, compressed=compressed)
             assert below is not None
             street, num_hands = self.streets[0], len(self.hands)
             ends = self._payoff(0, street.folds, street.showdowns)
@@ -165,7 +173,10 @@ class Runouts:
 
         def terms(lanes: IntArray) -> tuple[Terms, Terms]:
             constant = on_host(np.zeros((1, len(lanes))))
-            pair = [Terms(scale=on_host(scale), constant=constant) for scale in scales]
+            pair = [
+                Terms(scale=on_host(scale), constant=constant, body=self._choice(0, player, floors))
+                for player, scale in enumerate(scales)
+            ]
             return pair[0], pair[1]
 
         return Batch(
@@ -227,7 +238,7 @@ class Runouts:
         return int(row), int(place)
 
     def _branches(
-        self, number: int, rule: RegretMatching, below: Branches | None, *, compressed: bool
+        self, number: int, rule: RegretMatching, below: Branches | None, floors: Floors, *, compressed: bool
     ) -> Branches:
         """The branches of a street."""
         street, above, slices = self.streets[number], self.streets[number - 1], self.slices[number]
@@ -264,6 +275,7 @@ class Runouts:
             compressed=compressed,
             rule=jax.tree.map(np.float64, dataclasses.replace(rule, name="")),
             bodies=(first, second),
+            choices=(self._choice(number, 0, floors), self._choice(number, 1, floors)),
             payoff=self._payoff(number, street.folds, street.showdowns),
             numbers=Boards(None if group is None else on_host(group)),
             most=(on_host(np.asarray(most[0])), on_host(np.asarray(most[1]))),
@@ -278,6 +290,15 @@ class Runouts:
             orbit=None if last else self._orbits(number),
             below=below,
         )
+
+    def _choice(self, number: int, player: int, floors: Floors) -> ChoiceRule:
+        """A player's choice rule on a street."""
+        floor, nodes = floors[player], self.spot.street_betting.tree
+        if floor is None:
+            return ChoiceRule()
+        rows = np.searchsorted(action_nodes(nodes, player), self.streets[number].children(nodes, player))
+        carried = np.where(self.hands >= 0, floor[rows][:, np.maximum(self.hands, 0)], 0.0)
+        return ChoiceRule(floor=on_host(carried.reshape(-1, 1)))
 
     def _images(self) -> IntArray:
         """`[P, H]` image of every hand under each permutation of suits."""
@@ -356,11 +377,13 @@ class StreetStrategies:
         streets they may be `Compressed`.
       deal_values: for both players `[K, H]` counterfactual values of the first street's deals, with all hands
         that are left on the board and in chips, if both players follow these strategies.
+      floors: both players' locked strategies, as in `Runouts.batch`.
     """
 
     runouts: Runouts
     weights: tuple[tuple[Weights, Weights], ...]
     deal_values: tuple[FloatArray, FloatArray]
+    floors: Floors = (None, None)
 
     def rows(
         self, player: int, betting: BettingTree, hands: IntArray, dealt: tuple[int, ...] = (), root: int = 0
@@ -405,13 +428,16 @@ class StreetStrategies:
         return arrays | {f"deals_{player}": own for player, own in enumerate(self.deal_values)}
 
     @staticmethod
-    def unpack(spot: Spot, exchanges: Sequence[Suits], arrays: Mapping[str, Any]) -> StreetStrategies | None:
+    def unpack(
+        spot: Spot, exchanges: Sequence[Suits], arrays: Mapping[str, Any], floors: Floors = (None, None)
+    ) -> StreetStrategies | None:
         """Restores strategies from the arrays of `pack`; None if there are none.
 
         Args:
           spot: the spot.
           exchanges: permutations of suits by which runouts were merged; empty for none.
           arrays: the arrays.
+          floors: as the attribute.
 
         Raises:
           ValueError: if the arrays have other shapes than strategies of the spot.
@@ -438,7 +464,7 @@ class StreetStrategies:
         expected = len(runouts.streets[0].deals), len(spot.hands)
         if any(own.shape != expected for own in values):
             raise ValueError(f"deals_0 and deals_1 have shapes {values[0].shape}, expected {expected}")
-        return StreetStrategies(runouts=runouts, weights=tuple(weights), deal_values=values)
+        return StreetStrategies(runouts=runouts, weights=tuple(weights), deal_values=values, floors=floors)
 
     def _lane(self, player: int, cards: Sequence[int], hands: IntArray) -> tuple[FloatArray, IntArray]:
         """A player's strategy after some cards, by the node of `street_betting` after each action.
@@ -465,6 +491,11 @@ class StreetStrategies:
         np.add.at(mass, of_parent, rows[after])
         mass, uniform = mass[of_parent], (1 / count)[of_parent, None]
         rows[after] = np.where(mass > 0, rows[after] / np.where(mass > 0, mass, 1), uniform)
+        if (floor := self.floors[player]) is not None:  # a locked strategy that is never reached has no mass
+            fixed = floor[np.searchsorted(action_nodes(nodes, player), after)]
+            fixed = np.where(runouts.hands >= 0, fixed[:, np.maximum(runouts.hands, 0)], 0)
+            of_node = np.add.reduceat(fixed, np.cumsum(count) - count, axis=0)[of_parent]
+            rows[after] = np.where(of_node > 0.5, fixed, rows[after])
         column = np.full(len(HANDS), -1)
         real = np.flatnonzero(runouts.hands >= 0)
         column[runouts.of_deck[real]] = real
@@ -472,10 +503,25 @@ class StreetStrategies:
         return rows, column[HAND_OF_CARDS[first, second]]
 
 
-def find_merged(spot: Spot, suit_isomorphism: bool | None) -> tuple[Suits, ...]:
-    """Permutations of suits by which a spot's hands or runouts are merged; empty if they are not."""
-    merges = spot.is_flop if suit_isomorphism is None else suit_isomorphism
-    return find_exchanges(spot)[0] if merges else ()
+def find_merged(
+    spot: Spot, suit_isomorphism: bool | None, floors: Floors = (None, None)
+) -> tuple[Suits, ...]:
+    """Permutations of suits by which a spot's hands or runouts are merged; empty if they are not.
+
+    Args:
+      spot: the spot.
+      suit_isomorphism: as in `solve_spots`.
+      floors: both players' floors `[C, h]`, which the permutations preserve, too.
+    """
+    if not (spot.is_flop if suit_isomorphism is None else suit_isomorphism):
+        return ()
+    exchanges = find_exchanges(spot)[0]
+    images = [exchange_hands(spot.hands, suits) for suits in exchanges]
+    return tuple(
+        suits
+        for suits, image in zip(exchanges, images, strict=True)
+        if all(floor is None or np.array_equal(floor[:, image], floor) for floor in floors)
+    )
 
 
 def lay_out_streets(spot: Spot, exchanges: Sequence[Suits], sizes: Sequence[int] = SLICE_LANES) -> Runouts:

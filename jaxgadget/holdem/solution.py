@@ -590,7 +590,8 @@ class SpotSolution(Explorable):
             )
             for number, lock in enumerate(record["locks"])
         )
-        find_locked(spot, locks)
+        locked = find_locked(spot, locks)
+        floors = (None, None) if locked is None or not spot.is_flop else locked.floors_of_both(spot)
         first, second = record["ev"]
         gain, other_gain = record["gains"]
         free_gain, other_free_gain = record["unlocked_gains"]
@@ -603,7 +604,9 @@ class SpotSolution(Explorable):
             gains=(gain, other_gain),
             unlocked_gains=(free_gain, other_free_gain),
             state=state,
-            streets=StreetStrategies.unpack(spot, find_merged(spot, record.get("merged")), arrays),
+            streets=StreetStrategies.unpack(
+                spot, find_merged(spot, record.get("merged"), floors), arrays, floors
+            ),
             **{name: record[name] for name in _STORED},
         )
 

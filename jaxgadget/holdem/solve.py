@@ -39,6 +39,7 @@ from jaxgadget.holdem.runouts import (
     LAUNCHED_LANES,
     SLICE_LANES,
     DealValues,
+    Floors,
     StreetStrategies,
     evaluate_streets,
     find_merged,
@@ -321,12 +322,6 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         """Stores the settings; `begun` is the state from which the only spot continues."""
         super().__init__(spots, solver)
         self._locks, self._compressed = _locks_by_spot(self.spots, locks), compressed
-        for spot_idx, (spot, own) in enumerate(zip(self.spots, self._locks, strict=True)):
-            if spot.is_flop and own:
-                raise ValueError(
-                    f"spots[{spot_idx}]: locks on the flop {spot.board} are not supported; expected a turn "
-                    "or river"
-                )
         if compressed and not any(spot.is_flop for spot in self.spots):
             raise ValueError("compressed=True: no spot is a flop; expected a flop, or False")
         self._locked = [
@@ -336,7 +331,14 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         if suit_isomorphism and any(self._locks):
             raise ValueError("suit_isomorphism=True cannot be combined with locks; leave one of them out")
         self._keep_state, self._begun = keep_state, begun
-        self._exchanges = [find_merged(spot, suit_isomorphism) for spot in spots]
+        self._floors: list[Floors] = [
+            (None, None) if locked is None or not spot.is_flop else locked.floors_of_both(spot)
+            for spot, locked in zip(self.spots, self._locked, strict=True)
+        ]
+        self._exchanges = [
+            find_merged(spot, suit_isomorphism, floors)
+            for spot, floors in zip(self.spots, self._floors, strict=True)
+        ]
 
     def describe(self, spot_idx: int) -> str:
         """Description of all inputs of a spot's result, except its name and the solver's settings."""
@@ -382,17 +384,17 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         exchanges = self._exchanges[numbers[0]]
         if self._by_streets(numbers[0]):
             spot = self.spots[numbers[0]]
-            return [
-                _solve_by_streets(
-                    spot,
-                    solver,
-                    report,
-                    self._begun,
-                    exchanges,
-                    compressed=self._compressed and spot.is_flop,
-                    keep_state=self._keep_state,
-                )
-            ]
+            solution = _solve_by_streets(
+                spot,
+                solver,
+                report,
+                self._begun,
+                exchanges,
+                self._floors[numbers[0]],
+                compressed=self._compressed and spot.is_flop,
+                keep_state=self._keep_state,
+            )
+            return [dataclasses.replace(solution, locks=tuple(self._locks[numbers[0]]))]
         merges = len(exchanges) > 1
         if self._solves_alone(numbers):
             solver = dataclasses.replace(solver, chunk=1)
@@ -479,7 +481,9 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
             state=state,
             gains=gains,
             unlocked_gains=unlocked_gains,
-            streets=StreetStrategies.unpack(self.spots[spot_idx], self._exchanges[spot_idx], arrays),
+            streets=StreetStrategies.unpack(
+                self.spots[spot_idx], self._exchanges[spot_idx], arrays, self._floors[spot_idx]
+            ),
         )
 
 
@@ -670,6 +674,7 @@ def _solve_by_streets(
     report: BatchReport,
     begun: SpotState | None,
     exchanges: Sequence[Suits],
+    floors: Floors = (None, None),
     *,
     compressed: bool,
     keep_state: bool,
@@ -684,19 +689,24 @@ def _solve_by_streets(
     sizes = SLICE_LANES if solver.placement.on_cpu else LAUNCHED_LANES
     carried, runouts = carried_hands([spot]), lay_out_streets(spot, exchanges, sizes)
     hands, merges = runouts.hands, len(exchanges) > 0
-    batch = runouts.batch(rule, compressed=compressed)
+    batch = runouts.batch(rule, compressed=compressed, floors=floors)
+    is_locked = any(floor is not None for floor in floors)
     key = fingerprint(batch.problem(), rule) if keep_state else ""
     state = None if begun is None else _continued(spot, begun, key, batch, solver)
 
-    def finish(ended: Finished) -> DealValues:
+    def finish(ended: Finished) -> tuple[DealValues, tuple[jax.Array, ...]]:
         sums, payoff_state = ended.release()
-        return evaluate_streets(ended.in_float64(), sums, payoff_state)
+        values = evaluate_streets(ended.in_float64(), sums, payoff_state)
+        if not is_locked:
+            return values, values.certificate.guaranteed
+        free = jax.tree.map(jax.device_put, runouts.batch(rule, compressed=compressed).problem())
+        return values, evaluate_streets(free, sums, payoff_state).certificate.guaranteed
 
     solved = solve(batch, solver, finish, state=state, keep_state=True, report=report, on_check=report.check)
     assert solved.state is not None
     arrays = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(solved.state))
     _, later = jax.tree.unflatten(jax.tree.structure(solved.state), arrays).payoff
-    certificate, deal_values = solved.outcome
+    (certificate, deal_values), unlocked = solved.outcome
     first, second = (body[None] for body in certificate.strategy)
     weights = [(first, second)]
     while later is not None:
@@ -706,7 +716,9 @@ def _solve_by_streets(
     values = np.zeros((2, num_deals, len(spot.hands)))
     values[..., hands[real]] = spot.pot * np.stack(deal_values).reshape(2, num_deals, -1)[..., real]
     values *= np.stack(spot.dealt)[:, None]
-    strategies = StreetStrategies(runouts=runouts, weights=tuple(weights), deal_values=(values[0], values[1]))
+    strategies = StreetStrategies(
+        runouts=runouts, weights=tuple(weights), deal_values=(values[0], values[1]), floors=floors
+    )
     held = _carried_by(spot, carried, 0)
     of_lane = jax.tree.map(lambda x: x[..., 0], _worth(certificate))
     rows: list[FloatArray] = []
@@ -720,6 +732,14 @@ def _solve_by_streets(
         of_lane,
         (solver.name, int(solved.iterations[0])),
     )
+    if is_locked:  # in pots and without half of the pot, as in `_in_chips`
+        first, second = (
+            gain + spot.pot * float((own - free)[0, 0])
+            for gain, own, free in zip(
+                solution.gains, certificate.guaranteed[::-1], unlocked[::-1], strict=True
+            )
+        )
+        solution = dataclasses.replace(solution, unlocked_gains=(first, second))
     if spot.is_flop:
         solution = dataclasses.replace(solution, streets=strategies)
     if not keep_state:

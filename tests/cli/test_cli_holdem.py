@@ -523,7 +523,6 @@ def test_no_solution_outlives_its_row(tmp_path: pathlib.Path, monkeypatch: pytes
         ((*BLUFFS, *MENUS, "--compressed"), "compressed=True: no spot is a flop"),
         ((*FLOP_OPTIONS, *FLOP_MENUS, "--gadget", "resolving", "--compressed"), "--compressed has no effect"),
         ((*FLOP_OPTIONS, *FLOP_MENUS, "--gadget", "resolving"), "a flop, which gadgets cannot re-solve"),
-        ((*FLOP_OPTIONS, *FLOP_MENUS, "--lock", "locks.json"), "locks on the flop 2s3h4d are not supported"),
         (
             ("--board", "2s3h4d6c", *BLUFFS[2:], *MENUS, "--turn-bets", "a"),
             "turn_menus on '2s3h4d6c': expected None unless the board is a flop",
@@ -576,7 +575,6 @@ def test_bad_input_is_one_line(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delattr(solve, "build_batch")
     monkeypatch.delattr(solve, "lay_out_streets")
-    pathlib.Path("locks.json").write_text(json.dumps([{"line": "check", "strategy": {"check": 1}}]))
     result = run(*arguments)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())

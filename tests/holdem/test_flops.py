@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from jaxgadget.holdem.solve import _solve_by_streets, solve_spots  # pyright: ig
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.policy.solve import solve as solve_game
 from jaxgadget.tree.public import public_tree
-from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from tests.reference.flops import ListedFlop, Node, Values
 
 EXACT = 1e-9
@@ -70,20 +70,27 @@ def place_hands(spot: Spot, wanted: IntArray) -> tuple[IntArray, np.ndarray]:
     return place, spot.hands[place] == wanted
 
 
-def values_of(listed: ListedFlop, solution: SpotSolution) -> Values:
-    """Values, in the listed game, of the strategies of all streets."""
+def values_of(
+    listed: ListedFlop, solution: SpotSolution, locked: Callable[[Node], BoolArray] | None = None
+) -> Values:
+    """Values, in the listed game, of the strategies of all streets; `locked` as in `ListedFlop.evaluate`."""
 
     def play(node: Node) -> dict[str, FloatArray]:
         strategy = solution.strategy(node.line)
         place, left = place_hands(street_of(solution, node.words), listed.hands[node.actor])
         return {action: np.where(left, row[place], 1 / len(strategy)) for action, row in strategy.items()}
 
-    return listed.evaluate(play)
+    return listed.evaluate(play, locked)
+
+
+def is_card(word: str) -> bool:
+    """True for a card among the words of a line."""
+    return re.fullmatch("[2-9TJQKA][shdc]", word) is not None
 
 
 def street_of(solution: SpotSolution, words: Sequence[str]) -> Spot:
     """The flop, or the turn's spot on which a line ends."""
-    deal = next((number for number, word in enumerate(words) if re.fullmatch("[2-9TJQKA][shdc]", word)), None)
+    deal = next((number for number, word in enumerate(words) if is_card(word)), None)
     return solution.spot if deal is None else solution.after(", ".join(words[: deal + 1])).spot
 
 
@@ -253,6 +260,56 @@ def test_merged_runouts_have_the_values_of_the_listed_game(monotone: SpotSolutio
     assert [len(street) for street in lanes] == [1, 3, 3 * (1 + 2 * 2)]  # A, K, 8; then suited or not
 
 
+def test_locks_of_a_flop_hold_on_all_cards(listed: ListedFlop):
+    """On the flop for one player, and on all turns for the other with some hands."""
+    bet = "bet 10"
+    locks = [
+        Lock(line="", strategy={"check": 0.7, bet: 0.3}),
+        Lock(line=f"check, check, check, {bet}", strategy={"call": 1}, hands="8d7s"),
+        Lock(line="check, check, check", strategy={"check": 0.25, bet: 0.75}, hands="AhKs,8d7s"),
+    ]
+    solver = Solver(algorithm="dcfr", iterations=150, dtype="float64")
+    (solution,) = solve_spots([listed.spot], locks=locks, solver=solver)
+
+    def locked(node: Node) -> BoolArray:
+        names = [hand_name(hand) for hand in listed.hands[node.actor].tolist()]
+        words = [word for word in node.words if not is_card(word)]
+        if not words:
+            return np.ones(len(names), np.bool_)
+        if len(node.cards) == 1 and words == ["check"] * 3:
+            return np.isin(names, ["AhKs", "8d7s"])
+        return np.isin(names, ["8d7s"] if len(node.cards) == 1 and words == ["check"] * 3 + [bet] else [])
+
+    free, kept = values_of(listed, solution), values_of(listed, solution, locked)
+    scale = EXACT * listed.spot.pot
+    assert solution.ev == pytest.approx(kept.ev, rel=EXACT)
+    assert solution.gains == pytest.approx(kept.gains, rel=EXACT, abs=scale)
+    assert solution.unlocked_gains == pytest.approx(free.gains, rel=EXACT, abs=scale)
+    assert solution.gap < 0.01 * listed.spot.pot < free.gains[0] + free.gains[1]
+    assert solution.frequencies()["check"] == pytest.approx(0.7, abs=EXACT)
+    turn = solution.after("check, check, Ks")
+    for hand, probability in (("8d7s", 0.25), ("AhKh", None)):
+        row = turn.strategy("check")["check"][turn.spot.hand_names.index(hand)]
+        assert probability is None or row == pytest.approx(probability, abs=EXACT)
+
+
+def test_locks_that_distinguish_suits_keep_runouts_apart():
+    """Merged runouts have symmetric strategies: only exchanges that preserve the locks merge them."""
+    line, solver = "check, check", Solver(iterations=10, dtype="float64")
+    merged = []
+    for hands in ("AhAd,AhAc,AdAc", "AhAd"):
+        locks = [Lock(line=line, strategy={"check": 1}, hands=hands)]
+        pair = [
+            solve_spots([MONOTONE], locks=locks, solver=solver, suit_isomorphism=merges)[0]
+            for merges in (None, False)
+        ]
+        assert pair[0].ev == pytest.approx(pair[1].ev, rel=EXACT)
+        assert pair[0].gains == pytest.approx(pair[1].gains, rel=EXACT)
+        assert pair[0].streets is not None
+        merged.append(len(pair[0].streets.runouts.lanes[0][0].symmetries))
+    assert merged == [6, 2]
+
+
 @pytest.mark.parametrize("cards", [("Ah", "Ad"), ("Ah", "Ac"), ("8d", "8c")])
 def test_isomorphic_turns_have_one_solution_with_exchanged_hands(
     monotone: SpotSolution, cards: tuple[str, str]
@@ -368,8 +425,8 @@ def test_what_needs_a_listed_tree_is_refused_on_flops(solved: SpotSolution):
     ):
         with pytest.raises(ValueError, match="Td9d6h is a flop"):
             refused()
-    with pytest.raises(ValueError, match="locks on the flop Td9d6h"):
-        solve_spots([solved.spot], locks=[Lock(line="", strategy={"check": 1})], iterations=1)
+    with pytest.raises(ValueError, match="'2d' is a card; on a flop locks hold for every card"):
+        solve_spots([solved.spot], locks=[Lock(line="check, check, 2d", strategy={"check": 1})], iterations=1)
     for algorithm in ("pcfr+",):
         with pytest.raises(ValueError, match="regret matching without predictions"):
             solve_spots([solved.spot], algorithm=algorithm, iterations=1)

@@ -21,7 +21,7 @@ from jaxgadget.games.sizes import ALL_IN
 from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.cards import HANDS, card_name, hand_name
 from jaxgadget.holdem.spots import Spot
-from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 DEALS, OVER = 2, 3
 """Values of `Node.actor` if no player acts."""
@@ -213,8 +213,13 @@ class ListedFlop:
             row = [child for node in row for child in self.below[node]]
         return PublicNodes.of(levels)
 
-    def evaluate(self, play: Play) -> Values:
-        """Values of both players' strategies."""
+    def evaluate(self, play: Play, locked: Callable[[Node], BoolArray] | None = None) -> Values:
+        """Values of both players' strategies.
+
+        Args:
+          play: the strategies.
+          locked: function of a decision, mask `[H]` of the hands with which best responses play the strategy.
+        """
         chosen: list[dict[str, FloatArray]] = [
             play(node) if node.actor in (0, 1) else {} for node in self.nodes
         ]
@@ -231,7 +236,7 @@ class ListedFlop:
                 )
             )
         worth = [self._sweep(player, reach, chosen, best=False) for player in (0, 1)]
-        best = [self._sweep(player, reach, chosen, best=True) for player in (0, 1)]
+        best = [self._sweep(player, reach, chosen, best=True, locked=locked) for player in (0, 1)]
         evs = [float(self.weights[player] @ worth[player][0]) / self.pairs for player in (0, 1)]
         most = [float(self.weights[player] @ best[player][0]) / self.pairs for player in (0, 1)]
 
@@ -265,6 +270,7 @@ class ListedFlop:
         chosen: list[dict[str, FloatArray]],
         *,
         best: bool,
+        locked: Callable[[Node], BoolArray] | None = None,
     ) -> list[FloatArray]:
         """A player's counterfactual values `[H]` at every node, for a best response or its own strategy."""
         values = [np.zeros(len(self.hands[player])) for _ in self.nodes]
@@ -273,13 +279,15 @@ class ListedFlop:
             if node.actor == OVER:
                 pays = self.chance(node.cards) * self.paid(node)[player]
                 values[number] = (pays if player == 0 else pays.T) @ reach[number][1 - player]
-            elif node.actor == player and best:
-                values[number] = np.max([values[child] for child in below], axis=0)
             elif node.actor == player:
                 values[number] = sum(
                     (chosen[number][self.nodes[child].words[-1]] * values[child] for child in below),
                     np.zeros(len(self.hands[player])),
                 )
+                if best:
+                    free = np.ones(len(values[number]), np.bool_) if locked is None else ~locked(node)
+                    most = np.max([values[child] for child in below], axis=0)
+                    values[number] = np.where(free, most, values[number])
             else:
                 values[number] = np.sum([values[child] for child in below], axis=0)
         return values
