@@ -328,7 +328,9 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
             find_locked(spot, own, f"locks of spots[{spot_idx}]" if len(spots) > 1 else "locks")
             for spot_idx, (spot, own) in enumerate(zip(self.spots, self._locks, strict=True))
         ]
-        if suit_isomorphism and any(self._locks):
+        if suit_isomorphism and any(
+            own and not spot.is_flop for spot, own in zip(self.spots, self._locks, strict=True)
+        ):
             raise ValueError("suit_isomorphism=True cannot be combined with locks; leave one of them out")
         self._keep_state, self._begun = keep_state, begun
         self._floors: list[Floors] = [
