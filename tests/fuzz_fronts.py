@@ -7,7 +7,7 @@
 - Answers to actions off the menu: the certificate is the strategy's guaranteed value in the whole game; those
   that are safe, in games of that kind, keep the promise of every infostate of the opponent.
 - Spots of hold'em: random boards, ranges and stacks, against the enumeration of all pairs of hands and, on
-  turns, of all rivers.
+  turns and flops, of all cards.
 
 Every expected number is from `tests/reference`: recursion and linear programs of explicit trees, built from
 the rules.
@@ -28,7 +28,7 @@ from jaxgadget.core.lp.solve import GAP_TOLERANCE
 from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
 from jaxgadget.games.menu import MenuAbstraction
 from jaxgadget.holdem.betting import BetMenu
-from jaxgadget.holdem.cards import HANDS, NUM_CARDS, RANKS, SUITS, hand_name, hands_left
+from jaxgadget.holdem.cards import HANDS, NUM_CARDS, RANKS, SUITS, card_name, hand_name, hands_left
 from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.solve import evaluate_spot, solve_spots
 from jaxgadget.holdem.spots import Spot
@@ -61,6 +61,7 @@ from tests.holdem.enumerated import OnTheWay, expected_chips
 from tests.holdem.test_solve import random_play
 from tests.reference import cuts, efg, frozen, gadgets, knowledge, lp, opponents
 from tests.reference.efg import Array, Label, Strategy
+from tests.reference.flops import ListedFlop, values_of
 from tests.reference.random_games import (
     RandomGame,
     Shape,
@@ -718,6 +719,50 @@ def examine_turn(seed: int, findings: Findings) -> None:
     _examine_batch([ExplicitSpot.of(random_turn(rng))], players, 1, 20, rng, f"turn {seed}", findings)
 
 
+def random_flop(rng: np.random.Generator) -> Spot:
+    """A flop with nine cards left and four hands each, of random menus and stacks, half of them with rake.
+
+    Both players have compatible hands after every turn.
+    """
+    cards = rng.permutation(NUM_CARDS).tolist()
+    board, left, dead = cards[:3], cards[3:12], cards[12:]
+    pot = int(rng.integers(1, 200))
+    menus = [BetMenu(bets=str(rng.choice(["50%", "a"])), raises="", cap=1) for _ in range(2)]
+    rake = {"rake": 0.05, "rake_cap": 0.2 * pot} if rng.random() < 0.5 else {}
+    held, together = list[list[int]](), list[set[int]]()
+    while not held or any(all(card in cards for cards in together) for card in left):
+        held = [rng.permutation(hands_left([*board, *dead]))[:4].tolist() for _ in range(2)]
+        pairs = [(HANDS[a].tolist(), HANDS[b].tolist()) for a, b in itertools.product(*held)]
+        together = [{*first, *second} for first, second in pairs if not {*first} & {*second}]
+    first, second = (
+        ",".join(f"{hand_name(hand)}:{rng.uniform(0.05, 1):.2f}" for hand in several) for several in held
+    )
+    return Spot(
+        board="".join(map(card_name, board)),
+        oop=first,
+        ip=second,
+        pot=pot,
+        stack=pot * float(rng.choice([0.5, 2.0])),
+        menus=(menus[0], menus[1]),
+        turn_menus=BetMenu(bets="100%", raises="", cap=1),
+        river_menus=BetMenu(bets=str(rng.choice(["", "a"])), raises=""),
+        dead="".join(map(card_name, dead)),
+        **rake,
+    )
+
+
+def examine_flop(seed: int, findings: Findings) -> None:
+    """A random flop, solved in 32 or 16 bits, against the same strategies in the game with all cards."""
+    rng = np.random.default_rng(seed)
+    spot, tolerance = random_flop(rng), 1e-9
+    compressed, where = bool(rng.integers(2)), f"{spot.name}, flop {seed}"
+    (solution,) = solve_spots([spot], compressed=compressed, iterations=10)
+    values = values_of(ListedFlop(spot), solution)
+    for name, found, expected in (("EVs", solution.ev, values.ev), ("gains", solution.gains, values.gains)):
+        off = np.abs(np.array(found) - np.array(expected)) / spot.pot
+        findings.hold(f"flops: {name} are those of all cards", where, off, tolerance)
+
+
 def _examine_batch(
     spots: Sequence[ExplicitSpot],
     players: Sequence[int],
@@ -811,7 +856,8 @@ def attack(seed: int, structures: int, findings: Findings) -> None:
     Args:
       seed: seed of the first structure.
       structures: how many share a game; as many are by hands, half as many may leave a menu, a quarter do so
-        with public actions, a tenth are rivers, and one is a turn.
+        with public actions, a tenth are rivers, and one is a turn and
+        one a flop.
       findings: record of the checks.
     """
     shapes, _ = accepted_structures(seed, structures, findings)
@@ -826,3 +872,4 @@ def attack(seed: int, structures: int, findings: Findings) -> None:
     examine_by_hands(make_hands_bundle(seed, structures), 6, findings)
     examine_spots(seed, max(structures // 10, 1), findings)
     examine_turn(seed, findings)
+    examine_flop(seed, findings)

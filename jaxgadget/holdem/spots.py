@@ -377,15 +377,16 @@ class Spot:
           ranges: both players' weights of all 1,326 hands there.
 
         Raises:
-          ValueError: if both players are all-in.
+          ValueError: if there are no decisions on later streets, as after an all-in.
         """
         betting = self.street_betting
         put_in = float(betting.put_in[node].min())
-        line = betting.line(node)
-        if int(betting.tree.actor[betting.children(node)[0]]) == CHANCE:
-            raise ValueError(
-                f"after {line!r} both players are all-in: there are no decisions on later streets"
-            )
+        line, below = betting.line(node), [node]
+        for each in below:
+            below += betting.children(each)
+        if not (betting.tree.num_children[below] > 1).any():
+            why = "both players are all-in" if put_in >= self.effective_stack else "the menus have no bets"
+            raise ValueError(f"after {line!r} {why}: there are no decisions on later streets")
         menus = _pair(self.menus if self.turn_menus is None else self.turn_menus)
         river_menus = menus if self.river_menus is None else self.river_menus
         last = betting.tree.parent[node]

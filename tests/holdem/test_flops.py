@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,8 +18,8 @@ from jaxgadget.holdem.solve import _solve_by_streets, solve_spots  # pyright: ig
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.policy.solve import solve as solve_game
 from jaxgadget.tree.public import public_tree
-from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
-from tests.reference.flops import ListedFlop, Node, Values
+from jaxgadget.util.arrays import BoolArray
+from tests.reference.flops import ListedFlop, Node, Values, is_card, place_hands, street_of, values_of
 
 EXACT = 1e-9
 """Relative difference of float64 numbers that are equal by definition."""
@@ -62,36 +60,6 @@ def solve_one(
     solver = Solver(algorithm="dcfr", iterations=iterations, dtype=dtype)
     (solution,) = solve_spots([spot], solver=solver, suit_isomorphism=merges, compressed=compressed)
     return solution
-
-
-def place_hands(spot: Spot, wanted: IntArray) -> tuple[IntArray, np.ndarray]:
-    """Position of hands among those that are left in a spot, and a mask of the hands that are left."""
-    place = np.minimum(np.searchsorted(spot.hands, wanted), len(spot.hands) - 1)
-    return place, spot.hands[place] == wanted
-
-
-def values_of(
-    listed: ListedFlop, solution: SpotSolution, locked: Callable[[Node], BoolArray] | None = None
-) -> Values:
-    """Values, in the listed game, of the strategies of all streets; `locked` as in `ListedFlop.evaluate`."""
-
-    def play(node: Node) -> dict[str, FloatArray]:
-        strategy = solution.strategy(node.line)
-        place, left = place_hands(street_of(solution, node.words), listed.hands[node.actor])
-        return {action: np.where(left, row[place], 1 / len(strategy)) for action, row in strategy.items()}
-
-    return listed.evaluate(play, locked)
-
-
-def is_card(word: str) -> bool:
-    """True for a card among the words of a line."""
-    return re.fullmatch("[2-9TJQKA][shdc]", word) is not None
-
-
-def street_of(solution: SpotSolution, words: Sequence[str]) -> Spot:
-    """The flop, or the turn's spot on which a line ends."""
-    deal = next((number for number, word in enumerate(words) if is_card(word)), None)
-    return solution.spot if deal is None else solution.after(", ".join(words[: deal + 1])).spot
 
 
 def check_values(listed: ListedFlop, solution: SpotSolution) -> Values:

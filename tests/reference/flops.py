@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from jaxgadget.games.hands import HandsGame, PublicLevel, PublicNodes, group_end
 from jaxgadget.games.sizes import ALL_IN
 from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.cards import HANDS, card_name, hand_name
+from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
@@ -399,3 +401,33 @@ def _order(word: str) -> tuple[int, float]:
 
 def _divide(values: FloatArray, met: FloatArray) -> FloatArray:
     return np.divide(values, met, out=np.full_like(values, np.nan), where=met > 1e-12 * met.max(initial=0))
+
+
+def place_hands(spot: Spot, wanted: IntArray) -> tuple[IntArray, np.ndarray]:
+    """Position of hands among those that are left in a spot, and a mask of the hands that are left."""
+    place = np.minimum(np.searchsorted(spot.hands, wanted), len(spot.hands) - 1)
+    return place, spot.hands[place] == wanted
+
+
+def values_of(
+    listed: ListedFlop, solution: SpotSolution, locked: Callable[[Node], BoolArray] | None = None
+) -> Values:
+    """Values, in the listed game, of the strategies of all streets; `locked` as in `ListedFlop.evaluate`."""
+
+    def play(node: Node) -> dict[str, FloatArray]:
+        strategy = solution.strategy(node.line)
+        place, left = place_hands(street_of(solution, node.words), listed.hands[node.actor])
+        return {action: np.where(left, row[place], 1 / len(strategy)) for action, row in strategy.items()}
+
+    return listed.evaluate(play, locked)
+
+
+def is_card(word: str) -> bool:
+    """True for a card among the words of a line."""
+    return re.fullmatch("[2-9TJQKA][shdc]", word) is not None
+
+
+def street_of(solution: SpotSolution, words: Sequence[str]) -> Spot:
+    """The flop, or the turn's spot on which a line ends."""
+    deal = next((number for number, word in enumerate(words) if is_card(word)), None)
+    return solution.spot if deal is None else solution.after(", ".join(words[: deal + 1])).spot

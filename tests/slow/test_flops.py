@@ -27,11 +27,9 @@ from tests.holdem.test_flops import (
     check_value,
     check_values,
     flop,
-    place_hands,
     solve_one,
-    street_of,
 )
-from tests.reference.flops import ListedFlop
+from tests.reference.flops import ListedFlop, place_hands, street_of
 from tests.solving import settings
 
 

@@ -150,6 +150,13 @@ def test_random_rivers_hold() -> None:
     assert not findings.violations, "\n".join(findings.violations)
 
 
+def test_random_flops_hold() -> None:
+    findings = fuzz.Findings()
+    for seed in range(3):
+        fuzz_fronts.examine_flop(seed, findings)
+    assert not findings.violations, "\n".join(findings.violations)
+
+
 def test_a_random_turn_holds() -> None:
     findings = fuzz.Findings()
     fuzz_fronts.examine_turn(0, findings)
