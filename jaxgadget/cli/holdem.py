@@ -160,7 +160,7 @@ class SpotOptions:
     rake_cap: float | None = option(None, metavar="CHIPS")
     min_bet: float = option(0.0, metavar="CHIPS")
     remove: tuple[str, ...] = option((), metavar="LINE", default="")
-    menu: Annotated[BetMenu, Fields("cap", "add_all_in", "force_all_in")]
+    menu: Annotated[BetMenu, Fields("cap", "add_all_in", "force_all_in", "merge_close")]
     label: str = option("", metavar="TEXT")
 
     def make(self) -> Spot:

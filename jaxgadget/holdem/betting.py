@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -60,6 +59,8 @@ class BetMenu:
         pots.
       donks: sizes of the bets of the player out of position on a street after it called the other player's
         bet or raise to end the street before; `()` for none; None for `bets`.
+      merge_close: merge close sizes: from the largest bet or raise on, of X pots, those of Y pots are removed
+        if (1 + X) / (1 + Y) ≤ 1 + `merge_close`, as in postflop-solver and PioSOLVER; 0 for equal sizes only.
     """
 
     bets: tuple[Size, ...] | str = (0.5, 1.0, ALL_IN)
@@ -68,6 +69,7 @@ class BetMenu:
     add_all_in: float = 0.0
     force_all_in: float = 0.0
     donks: tuple[Size, ...] | str | None = None
+    merge_close: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("bets", "raises", "donks"):
@@ -76,15 +78,16 @@ class BetMenu:
                 object.__setattr__(self, name, check_sizes(sizes, name, raises=name == "raises"))
         if self.cap is not None:
             check_whole_number("cap", self.cap, 0)
-        for name in ("add_all_in", "force_all_in"):
+        for name in ("add_all_in", "force_all_in", "merge_close"):
             pots = getattr(self, name)
             if not is_finite_number(pots) or pots < 0:
                 raise ValueError(f"{name}={pots!r}: expected a number of pots >= 0")
 
     def __repr__(self) -> str:
         names = [field.name for field in dataclasses.fields(self)]
-        if self.donks is None:  # as in names of spots before it existed
-            names.remove("donks")
+        for name, default in (("donks", None), ("merge_close", 0)):
+            if getattr(self, name) == default:  # as in names of spots before it existed
+                names.remove(name)
         return f"BetMenu({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
 
@@ -479,12 +482,16 @@ def _targets(betting: SpotBetting, state: _Standing) -> list[float]:
         targets.append(
             betting.stack if left <= menu.force_all_in * (called + 2 * (target - other)) else target
         )
-    targets = sorted(betting.stack if _is_all_in(betting, target) else target for target in targets)
-    return [
-        target
-        for before, target in itertools.pairwise([-math.inf, *targets])
-        if target - before > _CLOSE * betting.stack
-    ]
+    kept: list[float] = []
+    for target in sorted(betting.stack if _is_all_in(betting, target) else target for target in targets)[
+        ::-1
+    ]:
+        larger = kept[-1] if kept else math.inf
+        share, larger_share = ((chips - other) / called for chips in (target, larger))
+        is_close = 1 + larger_share <= (1 + menu.merge_close) * (1 + share) * (1 + _CLOSE)
+        if larger - target > _CLOSE * betting.stack and not is_close:
+            kept.append(target)
+    return kept[::-1]
 
 
 def _beyond_call(betting: SpotBetting, state: _Standing, size: Size) -> float:

@@ -250,6 +250,7 @@ def test_random_menus(seed: int):
                 add_all_in=float(rng.choice([0.0, 1.0])),
                 force_all_in=float(rng.choice([0.0, 0.2])),
                 donks=(None, (), drawn(pool, 2))[rng.integers(3)],
+                merge_close=float(rng.choice([0.0, 0.15])),
             )
             for _ in range(2)
         )
@@ -266,12 +267,18 @@ def test_random_menus(seed: int):
         offered = (
             menu.raises if now.raises else menu.donks if is_donk and menu.donks is not None else menu.bets
         )
+        beyond: list[float] = []
         for size in (*offered, *([ALL_IN] if left <= menu.add_all_in * pot else [])):
-            more = max(chips_of(size, now, 20, stack), min_bet, *now.raises[-1:])
+            more = min(max(chips_of(size, now, 20, stack), min_bet, *now.raises[-1:]), left)
             remains = left - more
             if remains <= max(menu.force_all_in * (pot + 2 * more), 1e-9 * stack):
                 more = left
-            yield now.facing + more
+            beyond.append(more)
+        while beyond:
+            largest = max(beyond)
+            yield now.facing + largest
+            close = (pot + largest) / (1 + menu.merge_close)
+            beyond = [more for more in beyond if pot + more < close * (1 - 1e-9)]
 
     check_lines(spot, poker(spot, sizes))
 
