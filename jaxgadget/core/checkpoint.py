@@ -95,7 +95,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(path: str | os.PathLike[str], key: str, begin: State) -> State | None:
-    """Reads a state with the structure and shapes of `begin`.
+    """Reads a state with the structure and shapes of `begin`, a state or its shapes.
 
     Returns:
       The state; None if there is no file.
@@ -115,7 +115,9 @@ def load_checkpoint(path: str | os.PathLike[str], key: str, begin: State) -> Sta
     expected = {f"leaf_{i}": (leaf.shape, leaf.dtype) for i, leaf in enumerate(first)}
     if {name: (array.shape, array.dtype) for name, array in archive.arrays.items()} != expected:
         raise CHECKPOINT.damaged(path, ValueError("its arrays have other shapes"))
-    return jax.tree.unflatten(structure, [jax.device_put(archive.arrays[name]) for name in expected])
+    arrays = dict(archive.arrays)
+    del archive  # so that no more than one array is in memory twice
+    return jax.tree.unflatten(structure, [jax.device_put(arrays.pop(name)) for name in expected])
 
 
 def load_stopped(path: str | os.PathLike[str], num_lanes: int, target_gap: float | None) -> IntArray:

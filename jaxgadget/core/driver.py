@@ -289,9 +289,12 @@ class _Loop:
             payoff_state = initial.payoff if isinstance(initial, State) else initial
             tolerance, first = solver.placement.by_lane(_begin(problem, rule, payoff_state))
             self.problem = dataclasses.replace(problem, regret_tolerance=tolerance)
-            self.state: State = initial if isinstance(initial, State) else first
             self._stopped = np.zeros(problem.num_lanes, np.int32)
-            self._key = "" if checkpoint is None else self._load(checkpoint, first)
+            shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), first)
+            if checkpoint is None or not checkpoint.exists():
+                self.state: State = initial if isinstance(initial, State) else first
+            del first  # a state may take gigabytes
+            self._key = "" if checkpoint is None else self._load(checkpoint, shapes)
             # An uninterrupted run would have checked the gap here, too.
             if (
                 solver.max_gap is not None
@@ -325,10 +328,10 @@ class _Loop:
         """Iterations until the next check of the gap, at least 1."""
         return self._solver.check_interval - self.iteration % self._solver.check_interval
 
-    def _load(self, checkpoint: pathlib.Path, first: State) -> str:
+    def _load(self, checkpoint: pathlib.Path, shapes: State) -> str:
         """Loads the checkpoint if there is one; returns the key that identifies the solve."""
         key = fingerprint(self.problem, self._rule)
-        saved = load_checkpoint(checkpoint, key, first)
+        saved = load_checkpoint(checkpoint, key, shapes)
         if saved is not None:
             self.state = self._solver.placement.by_lane(saved)
             self._stopped = load_stopped(checkpoint, self.problem.num_lanes, self._solver.max_gap)
