@@ -244,6 +244,11 @@ CELLS: dict[str, Cell] = {
     "holdem/many_rivers": Cell(
         changes={"NUMBER": 1}, tolerance=0.01, without=["first", "last", "iterations"]
     ),
+    "holdem/flops": Cell(
+        key={"board": "monotone", "ranges": "narrow"},
+        tolerance=0.01,
+        without=["exploitability", "check", "seconds", "last_seconds", "bytes_before", "peak_bytes"],
+    ),
     "holdem/cost": Cell(
         key={"hands": "167 × 246"},
         changes={"SECONDS": 0.0, "loop_of": not_run, "operators_of": not_run},
@@ -445,6 +450,7 @@ LONGEST = {
     *(
         "continuation/nested",
         "continuation/trunks",
+        "holdem/flops",
         "knowledge/cut",
         "knowledge/larger_generation",
         "knowledge/nested",
