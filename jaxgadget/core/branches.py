@@ -18,9 +18,10 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxgadget.core.cfr import normalise
-from jaxgadget.core.payoff import GeneralPayoff, Payoff
+from jaxgadget.core.payoff import Payoff
 from jaxgadget.core.regret import ZERO_REGRET, ChoiceRule, RegretMatching, match
 from jaxgadget.core.rows import Sums, array_bytes, take_rows
 from jaxgadget.core.treeplex import Level, Reduce, Treeplex, reach, sum_blocks, sweep_up, take_blocks
@@ -31,12 +32,12 @@ from jaxgadget.util.players import replaced
 class SlicedPayoff(Protocol):
     """Payoff at the terminal nodes of branches; a pytree."""
 
-    def of_slice(self, held: jax.Array, numbers: Any) -> Payoff:
+    def of_slice(self, held: jax.Array, lane_data: Any) -> Payoff:
         """The payoff in a slice.
 
         Args:
           held: `[lanes, H]` True for hands that are possible in each lane.
-          numbers: the numbers of the slice's lanes, see `Branches.numbers`.
+          lane_data: the data of the slice's lanes, see `Branches.lane_data`.
         """
         ...
 
@@ -83,8 +84,9 @@ class Branches:
       bodies: both players' decisions in a branch, with a root for every chance event and hand.
       choices: both players' choice rules, the same in all lanes: their arrays are `[Q, 1]`.
       payoff: the payoff at the terminal nodes of a branch.
-      numbers: numbers of the payoff, a pytree of arrays `[slices, …]`.
-      most: for both players the largest absolute payoff of a root, at which rounding of regrets is measured.
+      lane_data: data of the payoff by lane, a pytree of arrays `[slices, …]`.
+      largest_payoff: for both players the largest absolute payoff of a root, by which rounding of regrets is
+        measured.
       held: `[slices, lanes, H]` True for hands that are possible in each lane; all False for padding.
       events: for both players `[K]` the block of sequences above that leads to each chance event.
       sums: for both players the sums over chance events into blocks of sequences above.
@@ -105,8 +107,8 @@ class Branches:
     bodies: tuple[Treeplex, Treeplex]
     choices: tuple[ChoiceRule, ChoiceRule]
     payoff: SlicedPayoff
-    numbers: Any
-    most: tuple[jax.Array, jax.Array]
+    lane_data: Any
+    largest_payoff: tuple[jax.Array, jax.Array]
     held: jax.Array
     events: tuple[jax.Array, jax.Array]
     sums: tuple[Sums, Sums]
@@ -221,50 +223,49 @@ class Branches:
         """`[S, lanes above]` payoff of the player's sequences above, from the values of the chance events."""
         return sum_blocks(self.sums[player], events, self.hands)
 
-    def num_bytes(self, itemsize: int) -> tuple[int, int]:
-        """Bytes of the state, and of the temporary arrays of a slice and those below it."""
-        slices, lanes, _ = self.held.shape
+    def num_bytes(self, itemsize: int) -> int:
+        """Bytes of the temporary arrays of a slice and those below it, without the state."""
         actions = sum(body.num_actions for body in self.bodies)
-        state, working = self.below.num_bytes(itemsize) if self.below is not None else (0, 0)
-        stored = actions * lanes * (2 if self.compressed else itemsize)
-        return state + 2 * slices * stored, working + SLICE_ARRAYS * actions * lanes * itemsize
+        below = 0 if self.below is None else self.below.num_bytes(itemsize)
+        return below + SLICE_ARRAYS * actions * self.held.shape[1] * itemsize
 
     def _read(self, stored: Stored, slice_idx: jax.Array, dtype: Any) -> jax.Array:
         """The numbers `[Q, lanes]` of a slice."""
         if not isinstance(stored, Compressed):
             return _get(stored, slice_idx).astype(dtype)
         scale = _get(stored.scale, slice_idx).astype(dtype)
-        rows = _get(stored.integers, slice_idx).astype(dtype).reshape(len(scale), self.hands, -1)
+        rows = _get(stored.integers, slice_idx).astype(dtype)
+        rows = rows.reshape(-1, self.hands, scale.shape[-1])
         return (rows * scale[:, None]).reshape(-1, scale.shape[-1])
 
     def _write(self, stored: Stored, slice_idx: jax.Array, new: jax.Array, t: jax.Array) -> Stored:
         """Replaces the numbers `[Q, lanes]` of a slice.
 
         Integers are rounded down or up depending on the hand and the iteration, so that additions of less
-        than half a unit are not lost.
+        than half a unit are not lost; in the same way for all hands of an orbit.
         """
         if not isinstance(stored, Compressed):
             return _set(stored, slice_idx, new)
         rows = new.reshape(-1, self.hands, new.shape[-1])
-        scale = jnp.abs(rows).max(axis=1) / MOST
-        hand, lane = (jnp.arange(count, dtype=new.dtype) for count in (self.hands, new.shape[-1]))
-        place = hand[:, None] + lane[None]
+        scale = jnp.abs(rows).max(axis=1) / MAX_INTEGER
+        hand = jnp.arange(self.hands)[:, None] if self.orbit is None else _get(self.orbit, slice_idx).T
+        place = hand.astype(new.dtype) + jnp.arange(new.shape[-1], dtype=new.dtype)[None]
         rounding = (GOLDEN * place + SILVER * t) % 1
         integers = jnp.floor(rows / jnp.where(scale > 0, scale, 1)[:, None] + rounding[None])
-        integers = jnp.clip(integers, -MOST, MOST).astype(jnp.int16).reshape(new.shape)
+        integers = jnp.clip(integers, -MAX_INTEGER, MAX_INTEGER).astype(jnp.int16).reshape(new.shape)
         return Compressed(
             integers=_set(stored.integers, slice_idx, integers), scale=_set(stored.scale, slice_idx, scale)
         )
 
     def _tolerance(self, player: int, dtype: Any) -> jax.Array:
         """`[I, 1]` sums of a player's positive regrets that count as 0."""
-        least = ZERO_REGRET * float(jnp.finfo(dtype).eps) * self.most[player]
+        least = ZERO_REGRET * float(jnp.finfo(dtype).eps) * self.largest_payoff[player]
         return jnp.broadcast_to(least.astype(dtype), (self.bodies[player].num_infosets, 1))
 
     def _payoff(self, slice_idx: jax.Array) -> Payoff:
         """The payoff at terminal nodes in a slice."""
-        numbers = jax.tree.map(lambda x: _get(x, slice_idx), self.numbers)
-        return self.payoff.of_slice(_get(self.held, slice_idx), numbers)
+        lane_data = jax.tree.map(lambda x: _get(x, slice_idx), self.lane_data)
+        return self.payoff.of_slice(_get(self.held, slice_idx), lane_data)
 
     def _reaches(
         self, roots: tuple[jax.Array, jax.Array], strategies: tuple[jax.Array, jax.Array]
@@ -280,7 +281,7 @@ class Branches:
         """The gradient `[S, lanes]` of the first hand of each orbit, for all its hands."""
         if self.orbit is None:
             return gradient
-        return spread_orbits(gradient, _get(self.orbit, slice_idx))
+        return copy_to_orbits(gradient, _get(self.orbit, slice_idx))
 
     def _each(
         self,
@@ -345,7 +346,7 @@ class Branches:
 SLICE_ARRAYS = 8
 """Temporary arrays over the actions of a slice."""
 
-MOST = (1 << 15) - 1
+MAX_INTEGER = (1 << 15) - 1
 """Largest integer of `Compressed`."""
 
 GOLDEN, SILVER = (5**0.5 - 1) / 2, 2**0.5 - 1
@@ -361,18 +362,15 @@ class BranchedPayoff:
       ends: the payoff at the game's own terminal nodes.
       branches: the games below.
       bounds: a payoff that bounds the absolute payoffs, with the chance events as terminal nodes.
+      zero_sum: True if one player's payoff is minus the other's, here and in the branches.
       orbit: as in `Branches`, `[lanes, H]`.
     """
 
     ends: Payoff
     branches: Branches
     bounds: Payoff
+    zero_sum: bool = dataclasses.field(metadata={"static": True})
     orbit: jax.Array | None
-
-    @property
-    def zero_sum(self) -> bool:
-        """True if one player's payoff is minus the other's."""
-        return not isinstance(self.ends, GeneralPayoff) or self.ends.zero_sum
 
     def start(self, dtype: Any) -> tuple[jax.Array, BranchState]:
         """The number of completed updates, two in each iteration, and the state of the branches."""
@@ -388,7 +386,7 @@ class BranchedPayoff:
         events, branch_state = self.branches.update(player, reach, branch_state, 0, t)
         gradient = earned + self.branches.earned(player, events)
         if self.orbit is not None:
-            gradient = spread_orbits(gradient, self.orbit)
+            gradient = copy_to_orbits(gradient, self.orbit)
         return gradient, (updates + 1, branch_state)
 
     def values(
@@ -407,17 +405,17 @@ class BranchedPayoff:
         return self.bounds
 
     def num_bytes(self) -> tuple[int, int]:
-        """Bytes: of the games, and of the lane's state and temporary arrays."""
-        itemsize = self.branches.chance.dtype.itemsize
+        """Bytes of the games, and of temporary arrays; the state is counted by `core.memory`."""
         shared, lane = self.ends.num_bytes()
-        return shared + array_bytes(self.branches), lane + sum(self.branches.num_bytes(itemsize))
+        itemsize = np.dtype(self.branches.chance.dtype).itemsize
+        return shared + array_bytes(self.branches), lane + self.branches.num_bytes(itemsize)
 
     def take_lanes(self, lanes: IntArray) -> BranchedPayoff:
         """Itself, as there is a single lane."""
         return self
 
 
-def spread_orbits(gradient: jax.Array, orbit: jax.Array) -> jax.Array:
+def copy_to_orbits(gradient: jax.Array, orbit: jax.Array) -> jax.Array:
     """Copies the numbers of the first hand of each orbit to all its hands: `[S, lanes]`, by `[lanes, H]`."""
     lanes, hands = orbit.shape
     by_lane = gradient.reshape(-1, hands, lanes)

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import itertools
 import logging
+import math
 import os
 import pathlib
 import queue
@@ -265,8 +266,6 @@ class _Loop:
       gap: largest gap of all lanes at the last check; NaN before the first.
     """
 
-    gap = float("nan")
-
     def __init__(
         self,
         problem: Problem,
@@ -285,6 +284,7 @@ class _Loop:
           initial: the state to continue from, or the payoff's initial state.
         """
         self._rule, self._solver, self._checkpoint = rule, solver, checkpoint
+        self.gap = math.nan
         with precision(solver.precision):
             payoff_state = initial.payoff if isinstance(initial, State) else initial
             tolerance, first = solver.placement.by_lane(_begin(problem, rule, payoff_state))
@@ -393,7 +393,7 @@ class _Loop:
                 check_every=solver.check_interval,
             )
             self.state, self._stopped = solver.placement.by_lane(state), np.asarray(stopped)
-            if (largest := float(np.max(gap))) == largest:  # not NaN
+            if not math.isnan(largest := float(np.max(gap))):
                 self.gap = largest
 
 
@@ -454,7 +454,7 @@ class _ChunkedSolve:
             self._log_resuming(loop, file)
             self._record(chunk_idx, loop.iteration)
         for iteration in loop.run():
-            if self._on_check is not None and loop.gap == loop.gap:  # not NaN
+            if self._on_check is not None and not math.isnan(loop.gap):
                 self._on_check(loop.gap)
             self._record(chunk_idx, iteration)
             if self.stop.is_set():

@@ -19,6 +19,7 @@ from jax.typing import DTypeLike
 
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.devices import HOME, Placement
+from jaxgadget.core.payoff import NestedPayoff
 from jaxgadget.core.problem import Problem
 from jaxgadget.core.regret import CFR_PLUS, Rule
 from jaxgadget.core.rows import array_bytes
@@ -222,6 +223,10 @@ def loop_size(problem: Problem, rule: Rule = CFR_PLUS) -> Size:
     by_lane = array_bytes((problem.terms, problem.regret_tolerance)) / problem.num_lanes
     shared_payoff, lane_payoff = problem.payoff.num_bytes()
     by_lane += rule_bytes(problem, rule) / problem.num_lanes
+    if isinstance(problem.payoff, NestedPayoff):
+        with precision(problem.dtype):
+            below = jax.eval_shape(lambda payoff: payoff.start(problem.dtype), problem.payoff)
+        lane_payoff += array_bytes(below)
     temporary = (STATE_ARRAYS + LOOP_ARRAYS) * sequences * itemsize
     return Size(array_bytes(problem.sides) + shared_payoff, round(by_lane + lane_payoff + temporary))
 

@@ -90,9 +90,9 @@ class GeneralPayoff(Protocol):
 
 @runtime_checkable
 class NestedPayoff(Protocol):
-    """A payoff of games below that are solved together with the game: its state has their strategies.
+    """Payoff that includes games below the game's own terminal nodes, which are solved together with it.
 
-    `gradient` updates the player's strategies below.
+    Their strategies are its state; `gradient` updates those of the player.
     """
 
     def start(self, dtype: DTypeLike) -> Any:

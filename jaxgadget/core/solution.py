@@ -14,7 +14,7 @@ import numpy.typing as npt
 from jaxgadget.core.batch import Batch
 from jaxgadget.core.certificate import Certificate, Fallbacks, certify, certify_average, find_overflows
 from jaxgadget.core.cfr import State
-from jaxgadget.core.driver import Finished, Report, solve
+from jaxgadget.core.driver import Finished, OnCheck, Report, solve
 from jaxgadget.core.lp.solve import Behaviour, Goal, ProgramError, refined, solve_program
 from jaxgadget.core.memory import Plan
 from jaxgadget.core.problem import Parts, Problem, Side, Terms, earned_alone, follow
@@ -84,6 +84,7 @@ def solve_batch(
     goals: Sequence[Goal] | None = None,
     perturbed: Callable[[float], Batch] | None = None,
     report: Report | None = None,
+    on_check: OnCheck | None = None,
 ) -> BatchSolution:
     """Solves all lanes of a batch and certifies both players' strategies in float64.
 
@@ -104,6 +105,7 @@ def solve_batch(
         programs search for the largest ε whose optimal basis remains optimal at ε = 0 (`lp.refined`).
       report: progress callback; receives the number of completed iterations; for linear programs,
         `solver.num_iterations` × the share of solved lanes.
+      on_check: as in `driver.solve`. No effect with linear programs.
 
     Raises:
       ValueError: if a checkpoint is of another solve or cannot be written, or the games do not fit in memory.
@@ -129,7 +131,16 @@ def solve_batch(
         rows = ended.placement.by_lane(make_fallback(ended.lanes))
         return _certify_average(ended.in_float64(), sums, rows, payoff_state, players=players, played=played)
 
-    solved = solve(batch, solver, finish, plan=plan, state=state, keep_state=keep_state, report=report)
+    solved = solve(
+        batch,
+        solver,
+        finish,
+        plan=plan,
+        state=state,
+        keep_state=keep_state,
+        report=report,
+        on_check=on_check,
+    )
     return _of_certificate(
         solved.outcome, batch, iterations=solved.iterations, plan=solved.plan, state=solved.state
     )

@@ -71,7 +71,7 @@ class BatchReport:
 
     def __call__(self, now: int) -> None:
         """Reports the number of completed iterations."""
-        if self._gap == self._gap and now > 0:  # not NaN
+        if not math.isnan(self._gap) and now > 0:
             self._gaps.append((now, self._gap))
             self.note = f"exploitability {self._gap / 2:.2%} of the pot"
             self.expected = self._extrapolate()
@@ -84,9 +84,11 @@ class BatchReport:
     def _extrapolate(self) -> int:
         """Iterations until the target gap, if gaps fall as a power of the iterations, as in the last half."""
         last, gap = self._gaps[-1]
-        if self._target is None or gap <= self._target:
-            return last if self._target is not None else self._iterations
-        half, before = next((each for each in self._gaps if each[0] >= last / 2), self._gaps[0])
+        if not self._target:
+            return self._iterations
+        if gap <= self._target:
+            return last
+        half, before = next((each for each in reversed(self._gaps) if each[0] <= last / 2), self._gaps[0])
         if half >= last or before <= gap:
             return self._iterations
         power = math.log(before / gap) / math.log(last / half)
@@ -154,14 +156,15 @@ class SpotBatches(abc.ABC, Generic[Result]):
                 del stored
         batches, iterations = self.split(left), solver.num_iterations
         done, stop = [0] * len(batches), threading.Event()
-        expected = [iterations] * len(batches)
+        expected, notes = [iterations] * len(batches), [""] * len(batches)
 
         def solve(batch_idx: int, device: Device) -> tuple[int, dict[int, Result]]:
             def tell(now: int) -> None:
                 if stop.is_set():
                     raise Stopped
                 done[batch_idx], expected[batch_idx] = now, batch_report.expected
-                report(sum(done), sum(expected), batch_report.note if len(batches) == 1 else "")
+                notes[batch_idx] = batch_report.note if len(batches) == 1 else ""
+                report(sum(done), sum(expected), notes[batch_idx])
 
             numbers = batches[batch_idx]
             target = self.target_in_pots(numbers[0])
@@ -176,7 +179,7 @@ class SpotBatches(abc.ABC, Generic[Result]):
         with progress_bar(self.label, sum(expected), solver.progress) as report:
             for batch_idx, batch in run_on_devices(tasks, solver.placement.devices, stop):
                 expected[batch_idx] = done[batch_idx]  # a batch may reach its target gap early
-                report(sum(done), sum(expected))
+                report(sum(done), sum(expected), notes[batch_idx])
                 yield batch
                 del batch
 

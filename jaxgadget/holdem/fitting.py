@@ -33,10 +33,10 @@ class Fitting(NamedTuple):
 
 
 def find_fitting(spot: Spot, num_bytes: Callable[[Sequence[int]], int], available: int) -> Fitting | None:
-    """Finds menus with few sizes less than a spot's that fit in memory; None if there are none.
+    """Finds menus with a few sizes fewer than the spot's that fit in memory; None if there are none.
 
-    Sizes and raises are removed one by one: the removal that leaves most and fits, or else the one that saves
-    most.
+    One size is removed, or a cap lowered by one, at a time: the change that leaves the most memory in use and
+    fits, or else the one that saves most. Removed lines are ignored, so that sizes are upper bounds.
 
     Args:
       spot: the spot.
@@ -66,7 +66,7 @@ def find_fitting(spot: Spot, num_bytes: Callable[[Sequence[int]], int], availabl
 
 
 def _smaller(menus: Menus) -> Iterator[Menus]:
-    """Menus without one of the sizes of both players on a street, or with one raise less."""
+    """Menus without one of the sizes of both players on a street, or with a cap lower by one."""
     for street, pair in enumerate(menus):
         for kind in ("raises", "bets"):
             for size in dict.fromkeys(size for menu in pair for size in getattr(menu, kind)):
@@ -77,7 +77,8 @@ def _smaller(menus: Menus) -> Iterator[Menus]:
                 if any(menu.bets for menu in changed):
                     yield (*menus[:street], (changed[0], changed[1]), *menus[street + 1 :])
         if any(menu.raises and (menu.cap is None or menu.cap > 1) for menu in pair):
-            first, second = (dataclasses.replace(menu, cap=(menu.cap or 4) - 1) for menu in pair)
+            caps = (max((4 if menu.cap is None else menu.cap) - 1, 0) for menu in pair)
+            first, second = (dataclasses.replace(menu, cap=cap) for menu, cap in zip(pair, caps, strict=True))
             yield (*menus[:street], (first, second), *menus[street + 1 :])
 
 
@@ -94,6 +95,8 @@ def _describe(old: Menus, new: Menus) -> str:
 
 
 def _sizes(menu: BetMenu) -> str:
+    if menu.cap == 0:
+        return "no bets and no raises"
     own, beyond = (cast("tuple[Size, ...]", sizes) for sizes in (menu.bets, menu.raises))
     bets = f"bets {format_sizes(own)}" if own else "no bets"
     raises = f"raises {format_sizes(beyond)}" if beyond and menu.cap != 1 else "no raises"

@@ -53,7 +53,7 @@ def find_exchanges(spot: Spot) -> tuple[tuple[tuple[int, ...], ...], str]:
     symmetries: list[tuple[int, ...]] = []
     reason = ""
     for suits in board_symmetries:
-        hands = _exchanged_hands(suits)
+        hands = exchanged_hands(suits)
         for name, held in zip(PLAYERS, spot.ranges, strict=True):
             # Hands that contain a card of the board are irrelevant.
             changed = spot.hands[held.weights[spot.hands] != held.weights[hands[spot.hands]]]
@@ -75,7 +75,7 @@ def _exchange(cards: IntArray, suits: Sequence[int]) -> IntArray:
 
 
 @functools.cache
-def _exchanged_hands(suits: tuple[int, ...]) -> IntArray:
+def exchanged_hands(suits: tuple[int, ...]) -> IntArray:
     """`[1326]` image of every hand under a permutation of suits."""
     first, second = _exchange(HANDS, suits).T
     return HAND_OF_CARDS[first, second]
@@ -107,7 +107,7 @@ class Merging:
         exchanges, _ = find_exchanges(spot)
         hand_idx = np.zeros(len(HANDS), np.int64)
         hand_idx[spot.hands] = np.arange(len(spot.hands))
-        images = np.stack([hand_idx[_exchanged_hands(suits)[spot.hands]] for suits in exchanges])
+        images = np.stack([hand_idx[exchanged_hands(suits)[spot.hands]] for suits in exchanges])
         first, by = images.min(axis=0), images.argmin(axis=0)
         hands, count = np.unique(first[held], return_counts=True)
         class_idx = np.searchsorted(hands, first)
@@ -130,7 +130,7 @@ class Merging:
     def exchanged(self) -> IntArray:
         """`[exchanges, H]` image of each hand."""
         hands = np.flatnonzero(~np.isin(HANDS, np.asarray(self.cards)).any(axis=1))
-        return np.stack([np.searchsorted(hands, _exchanged_hands(suits)[hands]) for suits in self.exchanges])
+        return np.stack([np.searchsorted(hands, exchanged_hands(suits)[hands]) for suits in self.exchanges])
 
     def merge(self, tables: Folds | Showdowns, hands: IntArray, num_tables: int) -> MergedHands:
         """Converts tables over hands to tables over the carried hands.

@@ -25,9 +25,9 @@ from jaxgadget.core.treeplex import to_device
 from jaxgadget.games.game import CHANCE
 from jaxgadget.games.hands import PublicEnds
 from jaxgadget.holdem.betting import BettingTree
-from jaxgadget.holdem.cards import HAND_OF_CARDS, HANDS, board_strengths
+from jaxgadget.holdem.cards import HANDS, board_strengths
 from jaxgadget.holdem.carried import carried_hands
-from jaxgadget.holdem.isomorphism import IDENTITY, find_exchanges
+from jaxgadget.holdem.isomorphism import IDENTITY, exchanged_hands, find_exchanges
 from jaxgadget.holdem.operators import (
     BoardTables,
     Raked,
@@ -65,7 +65,7 @@ Floors = tuple[FloatArray | None, FloatArray | None]
 
 
 class Boards(NamedTuple):
-    """Numbers of the payoff on the boards of a street.
+    """Data of the payoff on the boards of a street.
 
     Attributes:
       group: `[slices, lanes, H]` groups of equal strength on rivers; None on earlier streets.
@@ -85,11 +85,11 @@ class StreetPayoff:
 
     hands: HandsPayoff
 
-    def of_slice(self, held: jax.Array, numbers: Boards) -> SpotsPayoff:
+    def of_slice(self, held: jax.Array, lane_data: Boards) -> SpotsPayoff:
         """The payoff on the boards of a slice."""
 
         def on_boards(x: Any) -> Any:
-            return x.on_boards(held, numbers.group) if isinstance(x, BoardTables) else x
+            return x.on_boards(held, lane_data.group) if isinstance(x, BoardTables) else x
 
         tables = jax.tree.map(on_boards, self.hands.tables, is_leaf=lambda x: isinstance(x, BoardTables))
         return SpotsPayoff(hands=dataclasses.replace(self.hands, tables=tables))
@@ -148,8 +148,8 @@ class Runouts:
         """
         with precision(np.float64):
             below = None
-            for number in range(len(self.streets) - 1, 0, -1):
-                below = self._branches(number, rule, below, floors, compressed=compressed)
+            for street_idx in range(len(self.streets) - 1, 0, -1):
+                below = self._branches(street_idx, rule, below, floors, compressed=compressed)
             assert below is not None
             street, num_hands = self.streets[0], len(self.hands)
             ends = self._payoff(0, street.folds, street.showdowns)
@@ -167,6 +167,7 @@ class Runouts:
                 ends=ends.of_slice(held, Boards(None)),
                 branches=below,
                 bounds=self._bounds().of_slice(held, Boards(None)).absolute(),
+                zero_sum=not self.spot.rake,
                 orbit=self._orbits(0),
             )
         scales = [np.where(self.hands >= 0, dealt[self.hands], 0.0)[:, None] for dealt in self.spot.dealt]
@@ -220,11 +221,11 @@ class Runouts:
     def find_lane(self, cards: Sequence[int]) -> tuple[int, Suits]:
         """The lane of a street after some cards, and the permutation of suits that maps them to its board."""
         lane, suits = 0, self.lanes[0][0].symmetries[0]
-        for number, card in enumerate(cards, 1):
+        for street_idx, card in enumerate(cards, 1):
             image = exchange_card(card, suits)
             lane, then = next(
                 (idx, then)
-                for idx, each in enumerate(self.lanes[number])
+                for idx, each in enumerate(self.lanes[street_idx])
                 if each.above == lane
                 for outcome, then in each.outcomes
                 if outcome == image
@@ -232,27 +233,41 @@ class Runouts:
             suits = tuple(then[suit] for suit in suits)
         return lane, suits
 
-    def place(self, number: int, lane: int) -> tuple[int, int]:
+    def place(self, street_idx: int, lane: int) -> tuple[int, int]:
         """Slice of a street's lane, and the lane's place within it."""
-        (row,), (place,) = np.nonzero(self.slices[number].lane == lane)
+        (row,), (place,) = np.nonzero(self.slices[street_idx].lane == lane)
         return int(row), int(place)
 
     def _branches(
-        self, number: int, rule: RegretMatching, below: Branches | None, floors: Floors, *, compressed: bool
+        self,
+        street_idx: int,
+        rule: RegretMatching,
+        below: Branches | None,
+        floors: Floors,
+        *,
+        compressed: bool,
     ) -> Branches:
         """The branches of a street."""
-        street, above, slices = self.streets[number], self.streets[number - 1], self.slices[number]
+        street, above, slices = (
+            self.streets[street_idx],
+            self.streets[street_idx - 1],
+            self.slices[street_idx],
+        )
         num_hands = len(self.hands)
         lanes = [
-            [self.lanes[number][lane] if lane >= 0 else None for lane in row] for row in slices.lane.tolist()
+            [self.lanes[street_idx][lane] if lane >= 0 else None for lane in row]
+            for row in slices.lane.tolist()
         ]
         held = np.stack([[self._held(lane) for lane in row] for row in lanes])
-        last = number == len(self.streets) - 1
+        last = street_idx == len(self.streets) - 1
         group = np.stack([[self._groups(lane) for lane in row] for row in lanes]) if last else None
         permutations = {suits: row for row, suits in enumerate(self.lanes[0][0].symmetries)}
-        most = max(len(lane.outcomes) for lane in self.lanes[number])
-        image, chance = np.zeros((*slices.lane.shape, most), np.int32), np.zeros((*slices.lane.shape, most))
-        left = self.spot.num_left - (number - 1)  # cards before the deal, of which the players hold four
+        max_outcomes = max(len(lane.outcomes) for lane in self.lanes[street_idx])
+        image, chance = (
+            np.zeros((*slices.lane.shape, max_outcomes), np.int32),
+            np.zeros((*slices.lane.shape, max_outcomes)),
+        )
+        left = self.spot.num_left - (street_idx - 1)  # cards before the deal, of which the players hold four
         for row, in_slice in enumerate(lanes):
             for place, lane in enumerate(in_slice):
                 if lane is None:
@@ -269,16 +284,16 @@ class Runouts:
         ]
         symmetric = len(permutations) > 1
         dealt = [weights[self.hands[self.hands >= 0]].sum() for weights in self.spot.dealt]
-        most = [self._most * other / (left - 4) for other in reversed(dealt)]
+        largest = [self._most * other / (left - 4) for other in reversed(dealt)]
         return Branches(
             hands=num_hands,
             compressed=compressed,
             rule=jax.tree.map(np.float64, dataclasses.replace(rule, name="")),
             bodies=(first, second),
-            choices=(self._choice(number, 0, floors), self._choice(number, 1, floors)),
-            payoff=self._payoff(number, street.folds, street.showdowns),
-            numbers=Boards(None if group is None else on_host(group)),
-            most=(on_host(np.asarray(most[0])), on_host(np.asarray(most[1]))),
+            choices=(self._choice(street_idx, 0, floors), self._choice(street_idx, 1, floors)),
+            payoff=self._payoff(street_idx, street.folds, street.showdowns),
+            lane_data=Boards(None if group is None else on_host(group)),
+            largest_payoff=(on_host(np.asarray(largest[0])), on_host(np.asarray(largest[1]))),
             held=on_host(held),
             events=(on_host(events[0].astype(np.int32)), on_host(events[1].astype(np.int32))),
             sums=(sums[0], sums[1]),
@@ -287,16 +302,16 @@ class Runouts:
             chance=on_host(chance),
             image=on_host(image),
             images=on_host(self._images().astype(np.int32)) if symmetric else None,
-            orbit=None if last else self._orbits(number),
+            orbit=None if last else self._orbits(street_idx),
             below=below,
         )
 
-    def _choice(self, number: int, player: int, floors: Floors) -> ChoiceRule:
+    def _choice(self, street_idx: int, player: int, floors: Floors) -> ChoiceRule:
         """A player's choice rule on a street."""
         floor, nodes = floors[player], self.spot.street_betting.tree
         if floor is None:
             return ChoiceRule()
-        rows = np.searchsorted(action_nodes(nodes, player), self.streets[number].children(nodes, player))
+        rows = np.searchsorted(action_nodes(nodes, player), self.streets[street_idx].children(nodes, player))
         carried = np.where(self.hands >= 0, floor[rows][:, np.maximum(self.hands, 0)], 0.0)
         return ChoiceRule(floor=on_host(carried.reshape(-1, 1)))
 
@@ -304,18 +319,18 @@ class Runouts:
         """`[P, H]` image of every hand under each permutation of suits."""
         return np.stack([exchange_hands(self.of_deck, suits) for suits in self.lanes[0][0].symmetries])
 
-    def _orbits(self, number: int) -> Any:
+    def _orbits(self, street_idx: int) -> Any:
         """The first hand of each hand's orbit in the lanes of a street; None if lanes have no symmetries."""
         if len(self.lanes[0][0].symmetries) == 1:
             return None
         images = dict(zip(self.lanes[0][0].symmetries, self._images(), strict=True))
         every = np.arange(len(self.hands))
         of_lane = [
-            np.min([images[suits] for suits in lane.symmetries], axis=0) for lane in self.lanes[number]
+            np.min([images[suits] for suits in lane.symmetries], axis=0) for lane in self.lanes[street_idx]
         ]
-        lanes = self.slices[number].lane
+        lanes = self.slices[street_idx].lane
         orbits = np.stack([[of_lane[lane] if lane >= 0 else every for lane in row] for row in lanes.tolist()])
-        return on_host((orbits[0] if number == 0 else orbits).astype(np.int32))
+        return on_host((orbits[0] if street_idx == 0 else orbits).astype(np.int32))
 
     def _held(self, lane: Lane | None) -> BoolArray:
         """`[H]` mask of the hands that are possible in a lane."""
@@ -333,7 +348,7 @@ class Runouts:
             groups[held] = np.unique(strengths, return_inverse=True)[1]
         return groups
 
-    def _payoff(self, number: int, folds: IntArray, showdowns: IntArray) -> StreetPayoff:
+    def _payoff(self, street_idx: int, folds: IntArray, showdowns: IntArray) -> StreetPayoff:
         """The payoff at terminal nodes of a street, in pots."""
         spot = self.spot
         groups: list[PublicEnds] = []
@@ -345,7 +360,7 @@ class Runouts:
                 if spot.rake:
                     pays = Raked(staked=pays, rake=on_host(rake[None, :, None] / spot.pot))
                 groups.append(PublicEnds(node[None], np.ones((1, len(node))), pays))
-        return self._on_device(number, groups)
+        return self._on_device(street_idx, groups)
 
     def _bounds(self) -> StreetPayoff:
         """A payoff of the first street that bounds the absolute payoffs, with deals as terminal nodes."""
@@ -355,8 +370,8 @@ class Runouts:
         pays = Staked(tables=cast("Any", tables), chips=on_host(np.full((1, node.size, 1), self._most)))
         return self._on_device(0, [PublicEnds(node, np.ones(node.shape), pays)])
 
-    def _on_device(self, number: int, groups: list[PublicEnds]) -> StreetPayoff:
-        street, num_hands = self.streets[number], len(self.hands)
+    def _on_device(self, street_idx: int, groups: list[PublicEnds]) -> StreetPayoff:
+        street, num_hands = self.streets[street_idx], len(self.hands)
         first, second = street.treeplex
         blocks = (first.num_sequences, second.num_sequences)
         entries = hand_entries((num_hands, num_hands), groups, street.block, blocks)
@@ -419,12 +434,12 @@ class StreetStrategies:
     def pack(self) -> dict[str, Any]:
         """The arrays of a file."""
         arrays: dict[str, Any] = {}
-        for number, pair in enumerate(self.weights):
+        for street_idx, pair in enumerate(self.weights):
             for player, own in enumerate(pair):
                 numbers, scale = own if isinstance(own, Compressed) else (own, None)
-                arrays[f"street_{number}_{player}"] = numbers
+                arrays[f"street_{street_idx}_{player}"] = numbers
                 if scale is not None:
-                    arrays[f"scale_{number}_{player}"] = scale
+                    arrays[f"scale_{street_idx}_{player}"] = scale
         return arrays | {f"deals_{player}": own for player, own in enumerate(self.deal_values)}
 
     @staticmethod
@@ -445,19 +460,19 @@ class StreetStrategies:
         if "street_0_0" not in arrays:
             return None
         count = 6 - len(spot.cards)
-        sizes = [arrays[f"street_{number}_0"].shape[-1] for number in range(1, count)]
+        sizes = [arrays[f"street_{street_idx}_0"].shape[-1] for street_idx in range(1, count)]
         runouts, weights = lay_out_streets(spot, exchanges, sizes), list[tuple[Weights, Weights]]()
-        for number, shapes in enumerate(runouts.shapes):
+        for street_idx, shapes in enumerate(runouts.shapes):
             pair: list[Weights] = []
             for player, shape in enumerate(shapes):
-                numbers = arrays[f"street_{number}_{player}"]
-                scale = arrays.get(f"scale_{number}_{player}")
+                numbers = arrays[f"street_{street_idx}_{player}"]
+                scale = arrays.get(f"scale_{street_idx}_{player}")
                 pair.append(numbers if scale is None else Compressed(numbers, scale))
                 rows = shape[0], shape[1] // len(runouts.hands), shape[2]
                 for name, array, expected in (("street", numbers, shape), ("scale", scale, rows)):
                     if array is not None and array.shape != expected:
                         raise ValueError(
-                            f"{name}_{number}_{player} has shape {array.shape}, expected {expected}"
+                            f"{name}_{street_idx}_{player} has shape {array.shape}, expected {expected}"
                         )
             weights.append((pair[0], pair[1]))
         values = arrays["deals_0"], arrays["deals_1"]
@@ -473,11 +488,11 @@ class StreetStrategies:
           `[n, H]` probabilities of the carried hands in the lane of these cards, and `[h]` the column of each
           of the given hands; -1 for hands that the solve did not carry.
         """
-        runouts, number = self.runouts, len(cards)
-        nodes, street = runouts.spot.street_betting.tree, runouts.streets[number]
+        runouts, street_idx = self.runouts, len(cards)
+        nodes, street = runouts.spot.street_betting.tree, runouts.streets[street_idx]
         lane, suits = runouts.find_lane(cards)
-        slice_idx, place = runouts.place(number, lane)
-        weights = self.weights[number][player]
+        slice_idx, place = runouts.place(street_idx, lane)
+        weights = self.weights[street_idx][player]
         numbers, scale = weights if isinstance(weights, Compressed) else (weights, None)
         rows, children = np.zeros((len(nodes), len(runouts.hands))), street.children(nodes, player)
         rows[children] = numbers[slice_idx, :, place].reshape(len(children), -1)
@@ -499,8 +514,7 @@ class StreetStrategies:
         column = np.full(len(HANDS), -1)
         real = np.flatnonzero(runouts.hands >= 0)
         column[runouts.of_deck[real]] = real
-        first, second = (HANDS[hands] // 4 * 4 + np.asarray(suits)[HANDS[hands] % 4]).T
-        return rows, column[HAND_OF_CARDS[first, second]]
+        return rows, column[exchanged_hands(suits)[hands]]
 
 
 def find_merged(
@@ -517,11 +531,12 @@ def find_merged(
         return ()
     exchanges = find_exchanges(spot)[0]
     images = [exchange_hands(spot.hands, suits) for suits in exchanges]
-    return tuple(
+    valid = tuple(
         suits
         for suits, image in zip(exchanges, images, strict=True)
         if all(floor is None or np.array_equal(floor[:, image], floor) for floor in floors)
     )
+    return valid if len(valid) > 1 else ()
 
 
 def lay_out_streets(spot: Spot, exchanges: Sequence[Suits], sizes: Sequence[int] = SLICE_LANES) -> Runouts:

@@ -44,6 +44,9 @@ from jaxgadget.util.viewers import Explorable
 MAX_CELLS = 1 << 24
 """Public nodes × hands that are evaluated at once, in about five arrays in float64."""
 
+KEPT_TURNS = 8
+"""Number of turns of a flop whose solutions are kept; each may take 100 MB."""
+
 SMALL_GAP = 0.01
 """Gap, as a share of the pot, below which `message` gives no advice."""
 
@@ -231,12 +234,14 @@ class SpotSolution(Explorable):
     def _turn(self, node: int, card: int) -> SpotSolution:
         """The solution of the turn after a card that is dealt at a node."""
         if (node, card) not in self._turns:
+            while len(self._turns) >= KEPT_TURNS:
+                self._turns.pop(next(iter(self._turns)))
             self._turns[node, card] = self._solve_turn(node, card)
         return self._turns[node, card]
 
     @functools.cached_property
     def _turns(self) -> dict[tuple[int, int], SpotSolution]:
-        """Solutions of turns that were asked for."""
+        """Solutions of the last turns that were asked for."""
         return {}
 
     def _before(self, node: int, card: int) -> tuple[FloatArray, FloatArray]:
@@ -270,7 +275,16 @@ class SpotSolution(Explorable):
         return dataclasses.replace(solution, algorithm=self.algorithm, iterations=self.iterations)
 
     def node(self, line: str = "") -> int:
-        """The public node after a line such as `check, bet 100`; see `BettingTree.find`."""
+        """The public node after a line such as `check, bet 100`; see `BettingTree.find`.
+
+        Raises:
+          ValueError: also if a card is dealt in a line of a flop, as the node is in the turn's own tree.
+        """
+        if self.streets is not None and (deal := self.spot.find_deal(line)) is not None:
+            turn = f"{deal.line}"
+            raise ValueError(
+                f"line={line!r}: its node is in the tree of the turn; expected after({turn!r}).node(…)"
+            )
         return self.spot.betting.find(line)
 
     @_on_its_street
@@ -416,11 +430,19 @@ class SpotSolution(Explorable):
         return Lock(line=line, strategy=self.strategy(line), hands=hands)
 
     def locks_of(self, player: int, line: str = "") -> list[Lock]:
-        """The strategy of a player at all its nodes at and below a line, as locks for other solves."""
-        betting = self.spot.betting
-        nodes = nodes_below(self._tree, self.node(line))
-        own = nodes[betting.tree.actor[nodes] == ACTOR_BIT[check_player(player)]]
-        return [self.lock(betting.line(node)) for node in own.tolist()]
+        """The strategy of a player at all its nodes at and below a line, as locks for other solves.
+
+        On a flop these are the nodes before a card is dealt; after a card, all nodes of that turn.
+        """
+        street, rest = self.find_street(line)
+        if street is not self:
+            return street.locks_of(player, rest)
+        betting, nodes = self.spot.betting, [self.node(line)]
+        for node in nodes:
+            if self.streets is None or int(betting.tree.actor[node]) != CHANCE:
+                nodes += betting.children(node)
+        own = ACTOR_BIT[check_player(player)]
+        return [self.lock(betting.line(node)) for node in nodes if int(betting.tree.actor[node]) == own]
 
     @_on_its_street
     def to_frame(self, line: str = "", player: int | None = None) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from jaxgadget.core.certificate import Certificate, certify
 from jaxgadget.core.cfr import State, start
 from jaxgadget.core.checkpoint import fingerprint
 from jaxgadget.core.devices import Placement
-from jaxgadget.core.driver import Finished, Report, solve
+from jaxgadget.core.driver import Finished, solve
 from jaxgadget.core.hands import build_hands_payoff
 from jaxgadget.core.host import HandEntries, HandTreeplex
 from jaxgadget.core.memory import LAUNCH_LANES, batch_size, find_memory, find_workers, problem_shape
@@ -87,6 +87,9 @@ LOT = 1 << 21
 
 LEAST_BYTES = 20
 """Minimum bytes per pair of a public node and a hand on a turn or river: regrets, sums and results."""
+
+LOOP_FACTOR = 1.1
+"""Memory of the loop of a flop, as a multiple of its state: with temporary arrays and tables."""
 
 COMPRESSED_BYTES = 2
 """Bytes of a number of `core.branches.Compressed`."""
@@ -278,7 +281,7 @@ def check_room(
         if fitting is not None:
             menus = f"{fitting.text} ({megabytes(fitting.num_bytes)})"
         raise ValueError(
-            f"spots[{spot_idx}]: {spot.title} takes at least {megabytes(needed)} of memory, but "
+            f"spots[{spot_idx}]: {spot.title} takes about {megabytes(needed)} of memory, but "
             f"{megabytes(available)} is available; expected {menus}, narrower ranges, "
             f"{'compressed=True, ' if spot.is_flop and not compressed else ''}or a larger memory_limit"
         )
@@ -297,7 +300,7 @@ def needed_bytes(spot: Spot, itemsize: int, suit_isomorphism: bool | None) -> Ca
     if spot.is_flop:
         exchanges = find_merged(spot, suit_isomorphism) or (IDENTITY,)
         lanes = [len(street) for street in find_lanes(spot.gone, exchanges, len(spot.rules.menus) - 1)]
-        each = 2 * num_hands * itemsize  # regrets and sums of plans
+        each = round(2 * LOOP_FACTOR * num_hands * itemsize)  # regrets and sums of plans
     else:
         lanes, each = [1, spot.num_left][: len(spot.rules.menus)], num_hands * LEAST_BYTES
     return lambda counts: each * sum(count * lane for count, lane in zip(counts, lanes, strict=True))
@@ -322,7 +325,7 @@ class _SolvedBatches(SpotBatches[SpotSolution]):
         """Stores the settings; `begun` is the state from which the only spot continues."""
         super().__init__(spots, solver)
         self._locks, self._compressed = _locks_by_spot(self.spots, locks), compressed
-        if compressed and not any(spot.is_flop for spot in self.spots):
+        if compressed and self.spots and not any(spot.is_flop for spot in self.spots):
             raise ValueError("compressed=True: no spot is a flop; expected a flop, or False")
         self._locked = [
             find_locked(spot, own, f"locks of spots[{spot_idx}]" if len(spots) > 1 else "locks")
@@ -614,20 +617,20 @@ def _difference(spot: Spot, policy: object) -> str | None:
 
 
 def _solve_alike(
-    spots: Sequence[Spot], solver: Solver, report: Report, locked: Sequence[Locked], *, merges: bool
+    spots: Sequence[Spot], solver: Solver, report: BatchReport, locked: Sequence[Locked], *, merges: bool
 ) -> list[SpotSolution]:
     """Solves spots whose trees have one shape and, if hands are merged, one board and one symmetry."""
     form, hands = _make_form(spots[0]), carried_hands(spots)
     merging = merge_hands(spots, hands) if merges else None
     batch = build_batch(spots, form, hands, merging, locked)
-    solved = solve_batch(batch, solver, played=True, report=report)
+    solved = solve_batch(batch, solver, played=True, report=report, on_check=report.check)
     return _of_batch(spots, solved, form, hands, merging, solver)
 
 
 def _solve_on(
     spot: Spot,
     solver: Solver,
-    report: Report,
+    report: BatchReport,
     begun: SpotState | None,
     locked: Sequence[Locked],
     *,
@@ -639,7 +642,15 @@ def _solve_on(
     batch, rule = build_batch([spot], form, hands, merging, locked), solver.iterative_rule()
     key = fingerprint(batch.problem(), rule)
     state = None if begun is None else _continued(spot, begun, key, batch, solver)
-    solved = solve_batch(batch, solver, played=True, report=report, state=state, keep_state=True)
+    solved = solve_batch(
+        batch,
+        solver,
+        played=True,
+        report=report,
+        state=state,
+        keep_state=True,
+        on_check=report.check,
+    )
     arrays = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(solved.state))
     ended = SpotState(key=key, dtype=solver.precision.name, suit_isomorphism=merges, arrays=arrays)
     (solution,) = _of_batch([spot], solved, form, hands, merging, solver)

@@ -17,7 +17,8 @@ from jaxgadget.core.host import HostTreeplex, build_treeplex
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
 from jaxgadget.games.hands import PublicNodes
 from jaxgadget.holdem.betting import BettingTree
-from jaxgadget.holdem.cards import HAND_OF_CARDS, HANDS, cards_left
+from jaxgadget.holdem.cards import HANDS, cards_left
+from jaxgadget.holdem.isomorphism import exchanged_hands
 from jaxgadget.util.arrays import IntArray
 
 Suits = tuple[int, ...]
@@ -163,16 +164,14 @@ def exchange_hands(hands: IntArray, suits: Suits) -> IntArray:
     """`[H]` position of each hand's image among the hands, which the permutation preserves as a set.
 
     Args:
-      hands: `[H]` indices into `HANDS`, ascending after real ones; -1 for padding, which is its own image.
+      hands: `[H]` indices into `HANDS`, ascending; -1 for padding at the end, which is its own image.
       suits: the permutation of suits.
     """
     position = np.zeros(len(HANDS), np.int64)
     real = np.flatnonzero(hands >= 0)
     position[hands[real]] = real
-    cards = HANDS[hands[real]]
-    first, second = (cards // 4 * 4 + np.asarray(suits)[cards % 4]).T
     image = np.arange(len(hands))
-    image[real] = position[HAND_OF_CARDS[first, second]]
+    image[real] = position[exchanged_hands(suits)[hands[real]]]
     return image
 
 
@@ -191,12 +190,20 @@ class Slices(NamedTuple):
 
 
 def slice_lanes(lanes: Sequence[Lane], above: IntArray, size: int) -> Slices:
-    """Arranges the lanes of a street below the slices of the street above, `[slices above, L above]`."""
+    """Arranges the lanes of a street below those of the street above.
+
+    Args:
+      lanes: the lanes.
+      above: `[slices above, L above]` lanes of the street above, -1 for padding.
+      size: largest number of lanes of a slice.
+    """
     below: dict[int, list[int]] = {}
-    for number, lane in enumerate(lanes):
-        below.setdefault(lane.above, []).append(number)
+    for lane_idx, lane in enumerate(lanes):
+        below.setdefault(lane.above, []).append(lane_idx)
     rows: list[list[int]] = []
     first, places = [0], list[int]()
+    largest = max(map(len, below.values()))
+    size = -(-largest // -(-largest // size))  # so that slices of these lanes are full
     for slice_above in above.tolist():
         for place, lane in enumerate(slice_above):
             inside = below.get(lane, []) if lane >= 0 else []

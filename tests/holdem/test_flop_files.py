@@ -79,6 +79,14 @@ def test_a_state_of_other_storage_is_refused() -> None:
         resume_spots(dataclasses.replace(solution, state=other), iterations=3)
 
 
+def test_a_turn_without_symmetries_goes_on_with_suit_isomorphism() -> None:
+    turn = dataclasses.replace(SPOT, board="Td9d6h2c", oop="AsKs,KsKh,QcJc", dead="")
+    solver = Solver(iterations=5)
+    (first,) = solve_spots([turn], solver=solver, suit_isomorphism=True, keep_state=True)
+    (later,) = resume_spots(first, iterations=10)
+    assert later.iterations == 10
+
+
 def test_16_bits_need_a_flop() -> None:
     turn = dataclasses.replace(SPOT, board="Td9d6h7s", dead="")
     with pytest.raises(ValueError, match="compressed=True: no spot is a flop"):

@@ -228,6 +228,26 @@ def test_merged_runouts_have_the_values_of_the_listed_game(monotone: SpotSolutio
     assert [len(street) for street in lanes] == [1, 3, 3 * (1 + 2 * 2)]  # A, K, 8; then suited or not
 
 
+@pytest.mark.parametrize("board", ["Td9d6h", "Td9d6h7s"])
+def test_rake_counts_where_the_first_street_has_no_folds(board: str):
+    """Not even then is the game zero-sum: the gap is the sum of both gains, and a target is met by it."""
+    street = {"turn_menus": BET} if len(board) == 6 else {"river_menus": BET}
+    spot = flop(board, menus=NO_BETS, rake=0.05, rake_cap=100.0, dead=dead_but(board, LEFT), **street)
+    solver = Solver(iterations=400, target_gap="2%", check_every=10)
+    (solution,) = solve_spots([spot], solver=solver)
+    assert 0 < solution.gap <= 0.02 * spot.pot
+    assert solution.gap == pytest.approx(sum(solution.gains), rel=1e-6)
+
+
+def test_16_bits_keep_merged_runouts_symmetric():
+    check_values(ListedFlop(MONOTONE), solve_one(MONOTONE, 30, compressed=True))
+
+
+def test_16_bits_of_streets_without_decisions():
+    spot = flop(menus=BetMenu(bets="a", raises=""), remove=["check, check"])
+    check_values(ListedFlop(spot), solve_one(spot, 20, compressed=True))
+
+
 def test_locks_of_a_flop_hold_on_all_cards(listed: ListedFlop):
     """On the flop for one player, and on all turns for the other with some hands."""
     bet = "bet 10"
