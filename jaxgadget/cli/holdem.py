@@ -463,7 +463,7 @@ def holdem(
     if output.json is not None and done.solution is not None and is_given(context, "line"):
         record["node"] = done.solution.to_record(output.line)
     output.write_json(record)
-    not_merged = _not_merged(chosen) if files.suit_isomorphism else []
+    not_merged = _not_merged([each for each in chosen if not each.is_flop]) if files.suit_isomorphism else []
     output.print(*_tables(done, output, whose, not_merged), warnings=not_merged)
     refinements = [refinement for row in done.rows for refinement in row.get("refinements", ())]
     failures = [refinement.get("failure") for refinement in refinements]  # null becomes NaN in rows of a file
