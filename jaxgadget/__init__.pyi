@@ -44,6 +44,7 @@ from .holdem.locks import Lock as Lock
 from .holdem.locks import read_locks as read_locks
 from .holdem.ranges import HandRange as HandRange
 from .holdem.solution import SpotSolution as SpotSolution
+from .holdem.solution import SpotSolutions as SpotSolutions
 from .holdem.solve import evaluate_spot as evaluate_spot
 from .holdem.solve import resume_spots as resume_spots
 from .holdem.solve import solve_spots as solve_spots
@@ -259,6 +260,7 @@ __all__ = [
     "Solver",
     "Spot",
     "SpotSolution",
+    "SpotSolutions",
     "StateMachine",
     "StatePlayer",
     "StatePositions",

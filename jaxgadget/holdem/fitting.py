@@ -35,8 +35,9 @@ class Fitting(NamedTuple):
 def find_fitting(spot: Spot, num_bytes: Callable[[Sequence[int]], int], available: int) -> Fitting | None:
     """Finds menus with a few sizes fewer than the spot's that fit in memory; None if there are none.
 
-    One size is removed, or a cap lowered by one, at a time: the change that leaves the most memory in use and
-    fits, or else the one that saves most. Removed lines are ignored, so that sizes are upper bounds.
+    Only the last street's menus are changed if that suffices, otherwise also earlier ones. One size is
+    removed, or a cap lowered by one, at a time: the change that leaves the most memory in use and fits, or
+    else the one that saves most. Removed lines are ignored, so that sizes are upper bounds.
 
     Args:
       spot: the spot.
@@ -44,11 +45,23 @@ def find_fitting(spot: Spot, num_bytes: Callable[[Sequence[int]], int], availabl
         bytes.
       available: available bytes.
     """
+    deadline = time.perf_counter() + SEARCH_SECONDS
+    for first in reversed(range(len(spot.rules.menus))):
+        found = _find_from(spot, first, num_bytes, available, deadline)
+        if found is not None or time.perf_counter() > deadline:
+            return found
+    return None
+
+
+def _find_from(
+    spot: Spot, first: int, num_bytes: Callable[[Sequence[int]], int], available: int, deadline: float
+) -> Fitting | None:
+    """`find_fitting` with the menus of the streets from the given one on."""
     betting = spot.rules
-    menus, deadline = betting.menus, time.perf_counter() + SEARCH_SECONDS
+    menus = betting.menus
     while True:
         sizes: list[tuple[int, Menus]] = []
-        for smaller in _smaller(menus):
+        for smaller in _smaller(menus, first):
             if time.perf_counter() > deadline:
                 return None
             try:
@@ -65,9 +78,9 @@ def find_fitting(spot: Spot, num_bytes: Callable[[Sequence[int]], int], availabl
         _, menus = min(sizes, key=lambda each: each[0])
 
 
-def _smaller(menus: Menus) -> Iterator[Menus]:
-    """Menus without one of the sizes of both players on a street, or with a cap lower by one."""
-    for street, pair in enumerate(menus):
+def _smaller(menus: Menus, first: int) -> Iterator[Menus]:
+    """Menus without a size of both players on a street, or with a cap lower by one, from a street on."""
+    for street, pair in list(enumerate(menus))[first:]:
         for kind in ("raises", "bets"):
             for size in dict.fromkeys(size for menu in pair for size in getattr(menu, kind)):
                 changed = [
@@ -83,10 +96,10 @@ def _smaller(menus: Menus) -> Iterator[Menus]:
 
 
 def _describe(old: Menus, new: Menus) -> str:
-    """The streets whose menus differ, such as `on the river bets 50% and no raises`."""
+    """The menus from the first street on that differs, such as `on the river bets 50% and no raises`."""
     texts: list[str] = []
     for street, before, pair in zip(STREETS[-len(old) :], old, new, strict=True):
-        if before == pair:
+        if before == pair and not texts:  # later streets inherit from those that differ
             continue
         first, second = (_sizes(menu) for menu in pair)
         sizes = first if first == second else f"{first} ({PLAYERS[0]}), {second} ({PLAYERS[1]})"

@@ -280,12 +280,16 @@ class SpotSolution(Explorable):
         Raises:
           ValueError: also if a card is dealt in a line of a flop, as the node is in the turn's own tree.
         """
-        if self.streets is not None and (deal := self.spot.find_deal(line)) is not None:
-            turn = f"{deal.line}"
-            raise ValueError(
-                f"line={line!r}: its node is in the tree of the turn; expected after({turn!r}).node(…)"
-            )
+        self._check_before_deal(line, "node")
         return self.spot.betting.find(line)
+
+    def _check_before_deal(self, line: str, method: str) -> None:
+        """Raises ValueError if a card is dealt in a line of a flop."""
+        if self.streets is not None and (deal := self.spot.find_deal(line)) is not None:
+            raise ValueError(
+                f"line={line!r} is on the turn, which has its own tree: expected "
+                f"after({deal.line!r}).{method}(…)"
+            )
 
     @_on_its_street
     def strategy(self, line: str = "") -> dict[str, FloatArray]:
@@ -414,29 +418,28 @@ class SpotSolution(Explorable):
         """For both players `[H]` equity of each hand after a line; see `NodeValues.equity`."""
         return self.values(line).equity
 
-    @_on_its_street
     def lock(self, line: str = "", hands: str | HandRange | None = None) -> Lock:
         """The strategy of the player that acts after a line, as a lock for other solves.
-
-        After a card that is dealt on a flop, it is a lock for the spot of `after`.
 
         Args:
           line: actions such as `check, bet 100`; by default the start.
           hands: the hands to lock; by default all.
 
         Raises:
-          ValueError: if no player acts there.
+          ValueError: if no player acts there, or a card is dealt in a line of a flop.
         """
+        self._check_before_deal(line, "lock")
         return Lock(line=line, strategy=self.strategy(line), hands=hands)
 
     def locks_of(self, player: int, line: str = "") -> list[Lock]:
         """The strategy of a player at all its nodes at and below a line, as locks for other solves.
 
-        On a flop these are the nodes before a card is dealt; after a card, all nodes of that turn.
+        On a flop these are the nodes before a card is dealt.
+
+        Raises:
+          ValueError: if a card is dealt in a line of a flop.
         """
-        street, rest = self.find_street(line)
-        if street is not self:
-            return street.locks_of(player, rest)
+        self._check_before_deal(line, "locks_of")
         betting, nodes = self.spot.betting, [self.node(line)]
         for node in nodes:
             if self.streets is None or int(betting.tree.actor[node]) != CHANCE:

@@ -228,19 +228,19 @@ def grid_picture(
         )
     title = grid_title(solution, line, show=show, player=player) if title is None else title
     solution, line = solution.find_street(line)
-    hands, held = solution.spot.hands, solution.played(line)[player]
+    hands, held, met = solution.spot.hands, solution.played(line)[player], solution.weights(line)[player]
     if not held.any():
-        held = solution.weights(line)[player]  # as with its whole range
+        held = met  # as with its whole range
     ax = own_axes(ax, SIZE)
     if show == "strategy":
         rows = solution.strategy(line)
         heights = np.nan_to_num(grid_means(hands, held))
-        shares = {action: np.nan_to_num(grid_means(hands, row, held)) for action, row in rows.items()}
+        shares = {action: np.nan_to_num(grid_means(hands, row, met)) for action, row in rows.items()}
         heights = heights / max(heights.max(), np.finfo(np.float64).tiny)
         _draw_strategy(ax, heights, shares, action_colors(solution.spot.betting, solution.node(line)))
     else:
         values = (solution.evs(line) if show == "ev" else solution.equities(line))[player]
-        means = grid_means(hands, values, held)
+        means = grid_means(hands, values, met)
         known = means[np.isfinite(means)]  # none if the other player never gets there
         span = (float(known.min()), float(known.max()) + 1e-9) if show == "ev" and len(known) else (0.0, 1.0)
         names = list(reversed(RANKS))

@@ -281,6 +281,16 @@ def test_locks_of_a_flop_hold_on_all_cards(listed: ListedFlop):
         assert probability is None or row == pytest.approx(probability, abs=EXACT)
 
 
+def test_locks_of_a_solution_are_those_before_a_card(solved: SpotSolution):
+    locks = solved.locks_of(1)
+    assert {lock.line for lock in locks} == {"check", "bet 10"}
+    turn = solved.after("check, check, Ks")
+    assert len(turn.locks_of(1)) > len(locks)
+    for method in (solved.lock, solved.node, lambda line: solved.locks_of(1, line)):
+        with pytest.raises(ValueError, match=r"on the turn, which has its own tree: expected after\('check"):
+            method("check, check, Ks, check")
+
+
 def test_locks_that_distinguish_suits_keep_runouts_apart():
     """Merged runouts have symmetric strategies: only exchanges that preserve the locks merge them."""
     line, solver = "check, check", Solver(iterations=10, dtype="float64")
