@@ -298,8 +298,9 @@ def _draw_strategy(
 ) -> None:
     """Fills every cell from the bottom up to its height, with one stripe per action."""
     from matplotlib.patches import Rectangle
+    from matplotlib.patheffects import withStroke
 
-    count = len(heights)
+    count, outline = len(heights), [withStroke(linewidth=1.2, foreground="white")]  # all-in cells are dark
     for (row, column), height in np.ndenumerate(heights):
         ax.add_patch(Rectangle((column, row), 1, 1, color=OUT_OF_RANGE, linewidth=0))
         left = float(column)
@@ -309,7 +310,8 @@ def _draw_strategy(
                 corner = (left, row + 1 - height)
                 ax.add_patch(Rectangle(corner, width, height, color=colors[action], linewidth=0))
             left += width
-        ax.text(column + 0.05, row + 0.08, hand_class(row, column), fontsize=6, va="top")
+        style: dict[str, Any] = {"fontsize": 6, "va": "top", "path_effects": outline, "snap": False}
+        ax.text(column + 0.05, row + 0.08, hand_class(row, column), **style)
     ax.set_xlim(0, count)
     ax.set_ylim(count, 0)
     ax.set_aspect("equal")
