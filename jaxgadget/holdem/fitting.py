@@ -78,9 +78,9 @@ def _find_from(
         _, menus = min(sizes, key=lambda each: each[0])
 
 
-def _smaller(menus: Menus, first: int) -> Iterator[Menus]:
+def _smaller(menus: Menus, from_street: int) -> Iterator[Menus]:
     """Menus without a size of both players on a street, or with a cap lower by one, from a street on."""
-    for street, pair in list(enumerate(menus))[first:]:
+    for street, pair in list(enumerate(menus))[from_street:]:
         for kind in ("raises", "bets"):
             for size in dict.fromkeys(size for menu in pair for size in getattr(menu, kind)):
                 changed = [
