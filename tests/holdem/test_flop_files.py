@@ -26,8 +26,8 @@ def solve(iterations: int, **settings: object) -> SpotSolution:
     return solution
 
 
-@pytest.mark.parametrize("compressed", [False, True])
-@pytest.mark.parametrize("locks", [[], LOCKS], ids=["free", "locked"])
+@pytest.mark.parametrize("compressed", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.parametrize("locks", [pytest.param([], marks=pytest.mark.slow), LOCKS], ids=["free", "locked"])
 def test_a_saved_flop_goes_on(compressed: bool, locks: list[Lock], tmp_path: pathlib.Path) -> None:
     """Its turns are those of the solution, and going on gives what one solve gives."""
     path = tmp_path / "flop.npz"
@@ -49,7 +49,7 @@ def test_sixteen_bits_are_half_of_the_memory() -> None:
     assert sizes[1] < 0.6 * sizes[0]
 
 
-@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("compressed", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_flop_comes_from_its_checkpoint(compressed: bool, tmp_path: pathlib.Path) -> None:
     solver = Solver(iterations=20, checkpoint=tmp_path)
     pair = [solve_spots([SPOT], solver=solver, compressed=compressed)[0] for _ in range(2)]

@@ -221,6 +221,7 @@ def test_the_value_of_a_deal_is_the_mean_of_the_turns(solved: SpotSolution, line
         np.testing.assert_allclose(totals[player][held], (values.ev[player] * met)[held], atol=1e-8)
 
 
+@pytest.mark.slow
 def test_merged_runouts_have_the_values_of_the_listed_game(monotone: SpotSolution):
     assert len(find_exchanges(MONOTONE)[0]) == 6
     check_values(ListedFlop(MONOTONE), monotone)
@@ -228,7 +229,7 @@ def test_merged_runouts_have_the_values_of_the_listed_game(monotone: SpotSolutio
     assert [len(street) for street in lanes] == [1, 3, 3 * (1 + 2 * 2)]  # A, K, 8; then suited or not
 
 
-@pytest.mark.parametrize("board", ["Td9d6h", "Td9d6h7s"])
+@pytest.mark.parametrize("board", [pytest.param("Td9d6h", marks=pytest.mark.slow), "Td9d6h7s"])
 def test_rake_counts_where_the_first_street_has_no_folds(board: str):
     """Not even then is the game zero-sum: the gap is the sum of both gains, and a target is met by it."""
     street = {"turn_menus": BET} if len(board) == 6 else {"river_menus": BET}
@@ -239,15 +240,18 @@ def test_rake_counts_where_the_first_street_has_no_folds(board: str):
     assert solution.gap == pytest.approx(sum(solution.gains), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_16_bits_keep_merged_runouts_symmetric():
     check_values(ListedFlop(MONOTONE), solve_one(MONOTONE, 30, compressed=True))
 
 
+@pytest.mark.slow
 def test_16_bits_of_streets_without_decisions():
     spot = flop(menus=BetMenu(bets="a", raises=""), remove=["check, check"])
     check_values(ListedFlop(spot), solve_one(spot, 20, compressed=True))
 
 
+@pytest.mark.slow
 def test_locks_of_a_flop_hold_on_all_cards(listed: ListedFlop):
     """On the flop for one player, and on all turns for the other with some hands."""
     bet = "bet 10"
@@ -291,6 +295,7 @@ def test_locks_of_a_solution_are_those_before_a_card(solved: SpotSolution):
             method("check, check, Ks, check")
 
 
+@pytest.mark.slow
 def test_locks_that_distinguish_suits_keep_runouts_apart():
     """Merged runouts have symmetric strategies: only exchanges that preserve the locks merge them."""
     line, solver = "check, check", Solver(iterations=10, dtype="float64")

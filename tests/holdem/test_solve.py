@@ -405,7 +405,7 @@ def test_each_spot_stops_at_its_target_and_progress_counts_its_iterations(monkey
     hard, first = solve_spots([BLUFFS, easy], solver=target)
     assert max(hard.gap, first.gap) <= 0.001 * BLUFFS.pot
     assert first.iterations < hard.iterations < 5000
-    done, total = told[-1]
+    done, total, _ = told[-1]
     assert done == total < hard.iterations + first.iterations + 1
     (alone,) = solve_spots([BLUFFS], solver=target)
     assert (alone.iterations, alone.gap) == (hard.iterations, hard.gap)
