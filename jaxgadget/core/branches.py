@@ -259,7 +259,7 @@ class Branches:
 
     def _tolerance(self, player: int, dtype: Any) -> jax.Array:
         """`[I, 1]` sums of a player's positive regrets that count as 0."""
-        least = ZERO_REGRET * float(jnp.finfo(dtype).eps) * self.largest_payoff[player]
+        least = SUMMED * ZERO_REGRET * float(jnp.finfo(dtype).eps) * self.largest_payoff[player]
         return jnp.broadcast_to(least.astype(dtype), (self.bodies[player].num_infosets, 1))
 
     def _payoff(self, slice_idx: jax.Array) -> Payoff:
@@ -345,6 +345,9 @@ class Branches:
 
 SLICE_ARRAYS = 8
 """Temporary arrays over the actions of a slice."""
+
+SUMMED = 16.0
+"""Factor of the tolerance of regrets: payoffs of hands are sums of several terms of that size, with both signs."""
 
 MAX_INTEGER = (1 << 15) - 1
 """Largest integer of `Compressed`."""
