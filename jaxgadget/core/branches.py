@@ -347,7 +347,7 @@ SLICE_ARRAYS = 8
 """Temporary arrays over the actions of a slice."""
 
 SUMMED = 16.0
-"""Factor of the tolerance of regrets: payoffs of hands are sums of several terms of that size, with both signs."""
+"""Factor of the tolerance of regrets: payoffs of hands are sums of several terms of that size."""
 
 MAX_INTEGER = (1 << 15) - 1
 """Largest integer of `Compressed`."""
