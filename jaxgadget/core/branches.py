@@ -85,8 +85,8 @@ class Branches:
       choices: both players' choice rules, the same in all lanes: their arrays are `[Q, 1]`.
       payoff: the payoff at the terminal nodes of a branch.
       lane_data: data of the payoff by lane, a pytree of arrays `[slices, …]`.
-      largest_payoff: for both players the largest absolute payoff of a root, by which rounding of regrets is
-        measured.
+      largest_payoff: for both players the largest absolute payoff of a root within a lane, without the
+        probability of its outcomes; rounding of regrets is measured by it.
       held: `[slices, lanes, H]` True for hands that are possible in each lane; all False for padding.
       events: for both players `[K]` the block of sequences above that leads to each chance event.
       sums: for both players the sums over chance events into blocks of sequences above.
@@ -259,7 +259,7 @@ class Branches:
 
     def _tolerance(self, player: int, dtype: Any) -> jax.Array:
         """`[I, 1]` sums of a player's positive regrets that count as 0."""
-        least = SUMMED * ZERO_REGRET * float(jnp.finfo(dtype).eps) * self.largest_payoff[player]
+        least = ZERO_REGRET * float(jnp.finfo(dtype).eps) * self.largest_payoff[player]
         return jnp.broadcast_to(least.astype(dtype), (self.bodies[player].num_infosets, 1))
 
     def _payoff(self, slice_idx: jax.Array) -> Payoff:
@@ -345,9 +345,6 @@ class Branches:
 
 SLICE_ARRAYS = 8
 """Temporary arrays over the actions of a slice."""
-
-SUMMED = 16.0
-"""Factor of the tolerance of regrets: payoffs of hands are sums of several terms of that size."""
 
 MAX_INTEGER = (1 << 15) - 1
 """Largest integer of `Compressed`."""

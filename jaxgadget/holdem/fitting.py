@@ -47,9 +47,9 @@ def find_fitting(spot: Spot, num_bytes: Callable[[Sequence[int]], int], availabl
     """
     deadline = time.perf_counter() + SEARCH_SECONDS
     for first in reversed(range(len(spot.rules.menus))):
-        found = _find_from(spot, first, num_bytes, available, deadline)
-        if found is not None or time.perf_counter() > deadline:
-            return found
+        fitting = _find_from(spot, first, num_bytes, available, deadline)
+        if fitting is not None or time.perf_counter() > deadline:
+            return fitting
     return None
 
 
@@ -71,8 +71,8 @@ def _find_from(
             sizes.append((num_bytes(counts), smaller))
         fits = [each for each in sizes if each[0] <= available]
         if fits:
-            size, found = max(fits, key=lambda each: each[0])
-            return Fitting(_describe(betting.menus, found), size)
+            size, fitting_menus = max(fits, key=lambda each: each[0])
+            return Fitting(_describe(betting.menus, fitting_menus), size)
         if not sizes:
             return None
         _, menus = min(sizes, key=lambda each: each[0])

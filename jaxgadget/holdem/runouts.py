@@ -284,7 +284,7 @@ class Runouts:
         ]
         symmetric = len(permutations) > 1
         dealt = [weights[self.hands[self.hands >= 0]].sum() for weights in self.spot.dealt]
-        largest = [self._most * other / (left - 4) for other in reversed(dealt)]
+        largest = [self._most * other for other in reversed(dealt)]
         return Branches(
             hands=num_hands,
             compressed=compressed,

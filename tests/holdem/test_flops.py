@@ -340,7 +340,7 @@ def test_isomorphic_turns_have_one_solution_with_exchanged_hands(
 
 
 def test_a_flop_that_is_checked_down_is_worth_its_equity():
-    """The first player may bet on the flop, the other has to call, and nobody bets later."""
+    """The first player may bet on the flop and the other has to call; there are no later bets."""
     spot = flop(turn_menus=NO_BETS, remove=["bet 10, fold", "check, bet 10"])
     listed, solution = ListedFlop(spot), solve_one(spot, 5)
     shares = listed.shares(())

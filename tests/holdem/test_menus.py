@@ -44,7 +44,7 @@ def poker(spot: Spot, sizes: Any, **rules: Any) -> Poker:
 
 
 def lines(spot: Spot) -> dict[tuple[str, ...], tuple[float, float]]:
-    """What both players have paid after every line of a spot, without cards."""
+    """Chips that both players have paid after every line of a spot, without cards."""
     betting = spot.betting
     found: dict[tuple[str, ...], tuple[float, float]] = {(): (0.0, 0.0)}
     for node in range(1, len(betting.tree)):
