@@ -28,7 +28,7 @@ from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.util.files import atomic_writer
 
 LEDUC, LIARS_DICE, GOOFSPIEL = DEFAULT_GAMES
-LANES = {LEDUC: (1, 64, 1024, 65_536), LIARS_DICE: (1, 1024, 65_536), GOOFSPIEL: (1, 1024, 16_384)}
+LANES = {LEDUC: (1, 64, 1024, 65_536), LIARS_DICE: (1, 1024, 65_536), GOOFSPIEL: (1, 1024, 16_384, 65_536)}
 BOARD = "Td9d6hQc2s"
 NUM_BOARDS = 64
 MENU = jg.BetMenu(bets=(0.5, 1.0), raises=(1.0,), cap=3)

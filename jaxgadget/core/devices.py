@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
+import threading
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
@@ -116,12 +117,25 @@ class Placement:
         leaves, structure = jax.tree.flatten(tree)
         return structure.unflatten([jax.device_put(x, self._sharding(_by_lane(x))) for x in leaves])
 
+    @contextlib.contextmanager
+    def exclusive(self) -> Generator[None]:
+        """Context in which no other thread solves on the same accelerators; threads share a CPU."""
+        with contextlib.ExitStack() as stack:
+            if not self.on_cpu and not self.is_abstract:
+                for device in sorted(self.devices, key=lambda device: device.id):
+                    stack.enter_context(_turns.setdefault(device, threading.RLock()))
+            yield
+
     def _sharding(self, spec: PartitionSpec) -> Device | NamedSharding | None:
         if self.is_abstract:
             return None
         if len(self.chosen) > 1:
             return NamedSharding(Mesh(np.array(self.chosen), (AXIS,)), spec)
         return self.chosen[0] if self.chosen else None
+
+
+_turns: dict[Device, contextlib.AbstractContextManager[Any]] = {}
+"""A lock for each accelerator."""
 
 
 def _by_lane(x: Any) -> PartitionSpec:

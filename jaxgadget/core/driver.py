@@ -166,43 +166,44 @@ def solve(
         raise ValueError("algorithm='lp': expected a regret-matching rule here, such as 'cfr+'")
     if any(np.ndim(leaf) for leaf in jax.tree.leaves(rule)):
         raise ValueError(f"algorithm={rule!r}: expected a rule with numbers that all lanes share, not arrays")
-    drop_many_programs(2)  # callers may solve many shapes without dropping programs in between
-    if plan is None:
-        plan = plan_batch(
+    with solver.placement.exclusive():
+        drop_many_programs(2)  # callers may solve many shapes without dropping programs in between
+        if plan is None:
+            plan = plan_batch(
+                batch,
+                solver.precision,
+                solver.placement,
+                rule=rule,
+                memory_limit=solver.memory_limit,
+                chunk=solver.chunk,
+            )
+            plan = checked_plan(batch, solver, plan)
+        if plan.num_chunks > 1 and (keep_state or state is not None or batch.payoff_state is not None):
+            raise ValueError(
+                f"state of {batch.name}: expected a single chunk of lanes; there are {plan.num_chunks} "
+                "chunks, each with its own state"
+            )
+        chunks = _ChunkedSolve(
             batch,
-            solver.precision,
-            solver.placement,
-            rule=rule,
-            memory_limit=solver.memory_limit,
-            chunk=solver.chunk,
+            solver,
+            rule,
+            plan,
+            finish,
+            initial=batch.payoff_state if state is None else state,
+            keep_state=keep_state,
+            report=report,
+            on_check=on_check,
         )
-        plan = checked_plan(batch, solver, plan)
-    if plan.num_chunks > 1 and (keep_state or state is not None or batch.payoff_state is not None):
-        raise ValueError(
-            f"state of {batch.name}: expected a single chunk of lanes; there are {plan.num_chunks} chunks, "
-            "each with its own state"
-        )
-    chunks = _ChunkedSolve(
-        batch,
-        solver,
-        rule,
-        plan,
-        finish,
-        initial=batch.payoff_state if state is None else state,
-        keep_state=keep_state,
-        report=report,
-        on_check=on_check,
-    )
-    tasks = [functools.partial(chunks.solve, chunk_idx) for chunk_idx in range(plan.num_chunks)]
-    solved = run_all(tasks, plan.workers, chunks.stop, chunks.report_progress)
-    outcomes, iterations, states = zip(*solved, strict=True)
+        tasks = [functools.partial(chunks.solve, chunk_idx) for chunk_idx in range(plan.num_chunks)]
+        solved = run_all(tasks, plan.workers, chunks.stop, chunks.report_progress)
+        outcomes, iterations, states = zip(*solved, strict=True)
 
-    def join_lanes(*parts: Any) -> Any:
-        joined = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
-        return joined[..., : batch.num_lanes]  # without the copies in the last chunk
+        def join_lanes(*parts: Any) -> Any:
+            joined = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+            return joined[..., : batch.num_lanes]  # without the copies in the last chunk
 
-    outcome = jax.tree.map(join_lanes, *outcomes)
-    return Solved(outcome, join_lanes(*iterations), plan, states[0])
+        outcome = jax.tree.map(join_lanes, *outcomes)
+        return Solved(outcome, join_lanes(*iterations), plan, states[0])
 
 
 def checked_plan(batch: Batch, solver: Solver, plan: Plan) -> Plan:

@@ -150,6 +150,11 @@ def board_strengths(board: Sequence[int], hands: IntArray) -> IntArray:
     return strength(np.concatenate([hands, np.broadcast_to(board, (len(hands), 5))], axis=1))
 
 
+def strength_groups(board: Sequence[int], hands: IntArray) -> IntArray:
+    """`[h]` groups of equal strength, ascending from 0; arguments as in `board_strengths`."""
+    return np.unique(board_strengths(board, hands), return_inverse=True)[1]
+
+
 def _count(values: IntArray, size: int) -> IntArray:
     """`[n, size]` number of occurrences of each value in a row."""
     rows = np.arange(len(values))[:, None] * size

@@ -142,8 +142,8 @@ class SpotBatches(abc.ABC, Generic[Result]):
     def run(self) -> Iterator[dict[int, Result]]:
         """Yields results by the indices of their spots: first the checkpoint's, then batch by batch.
 
-        Each device solves a batch at a time. No batch is retained once it is yielded and the next one is
-        requested, as a turn's solution may take 100 MB.
+        Each device solves a batch at a time, while the host prepares an accelerator's next one. No batch is
+        retained once it is yielded and the next one is requested, as a turn's solution may take 100 MB.
         """
         solver, folder = self.solver, self.solver.checkpoint_path
         left, keys = list(range(len(self.spots))), [""] * len(self.spots)
@@ -177,11 +177,18 @@ class SpotBatches(abc.ABC, Generic[Result]):
 
         tasks = [functools.partial(solve, batch_idx) for batch_idx in range(len(batches))]
         with progress_bar(self.label, sum(expected), solver.progress) as report:
-            for batch_idx, batch in run_on_devices(tasks, solver.placement.devices, stop):
+            for batch_idx, batch in run_on_devices(tasks, self._turns(len(tasks)), stop):
                 expected[batch_idx] = done[batch_idx]  # a batch may reach its target gap early
                 report(sum(done), sum(expected), notes[batch_idx])
                 yield batch
                 del batch
+
+    def _turns(self, num_batches: int) -> Sequence[Device]:
+        """The devices; accelerators twice, so that a batch is prepared while another one is solved."""
+        placement = self.solver.placement
+        if placement.on_cpu or placement.is_abstract or num_batches <= len(placement.devices):
+            return placement.devices
+        return 2 * placement.devices
 
     def _solve_in(
         self, folder: pathlib.Path, keys: Mapping[int, str], settings: Solver, report: BatchReport

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar, cast
 
@@ -28,7 +29,7 @@ import numpy as np
 from jaxgadget.core.hands import HandsPayoff, PairTables
 from jaxgadget.core.host import Entries
 from jaxgadget.core.rows import EXACT, array_bytes, on_host, take_rows
-from jaxgadget.holdem.cards import HANDS, NUM_CARDS, board_strengths, cards_left, hands_left
+from jaxgadget.holdem.cards import HANDS, NUM_CARDS, cards_left, hands_left, strength_groups
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 CARD_STEP = 8
@@ -361,9 +362,9 @@ def build_showdowns(
     turn, dead = len(boards[0]) == 4, [()] * len(boards) if dead is None else dead
     num_cards = NUM_CARDS - len(boards[0]) - len(dead[0])
     find_groups = _turn_groups if turn else _river_groups
-    group = np.stack([find_groups(*cards) for cards in zip(boards, dead, strict=True)])
-    carried = np.arange(group.shape[-1])[None] if hands is None else hands
-    group = np.take_along_axis(group, np.maximum(carried, 0)[:, None], axis=2)
+    carried = np.arange(math.comb(num_cards, 2))[None] if hands is None else hands
+    own = np.broadcast_to(carried, (len(boards), carried.shape[1]))
+    group = np.stack([find_groups(*cards) for cards in zip(boards, dead, own, strict=True)])
     hand_of_card, slot_of_hand = _by_card(carried, num_cards)
     of_card = np.take_along_axis(
         group, np.maximum(hand_of_card, 0).reshape(len(hand_of_card), 1, -1), axis=2
@@ -406,20 +407,22 @@ def _by_card(hands: IntArray, num_cards: int) -> tuple[IntArray, IntArray]:
     return hand_of_card, np.where(real[..., None], slot_of_hand, 0)
 
 
-def _river_groups(board: Sequence[int], dead: Sequence[int]) -> IntArray:
-    """`[1, H]` groups of equal strength of all hands left, ascending."""
-    hands = HANDS[hands_left([*board, *dead])]
-    return np.unique(board_strengths(board, hands), return_inverse=True)[1][None]
+def _river_groups(board: Sequence[int], dead: Sequence[int], carried: IntArray) -> IntArray:
+    """`[1, H]` groups of equal strength of the carried hands, ascending; 0 for padding."""
+    hands = HANDS[hands_left([*board, *dead])[carried]]
+    groups = np.zeros((1, len(carried)), np.int64)
+    groups[0, carried >= 0] = strength_groups(board, hands[carried >= 0])
+    return groups
 
 
-def _turn_groups(board: Sequence[int], dead: Sequence[int]) -> IntArray:
-    """`[C, H]` groups for all rivers after a turn; 0 for hands with the card."""
+def _turn_groups(board: Sequence[int], dead: Sequence[int], carried: IntArray) -> IntArray:
+    """`[C, H]` groups for all rivers after a turn; 0 for padding and for hands with the card."""
     gone = [*board, *dead]
-    hands, cards = hands_left(gone), cards_left(gone).tolist()
+    hands, cards = HANDS[hands_left(gone)[carried]], cards_left(gone).tolist()
     groups = np.zeros((len(cards), len(hands)), np.int64)
     for row, card in enumerate(cards):
-        possible = ~(HANDS[hands] == card).any(axis=1)
-        groups[row, possible] = _river_groups([*board, card], dead)[0]
+        possible = (carried >= 0) & ~(hands == card).any(axis=1)
+        groups[row, possible] = strength_groups([*board, card], hands[possible])
     return groups
 
 

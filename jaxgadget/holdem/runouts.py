@@ -25,7 +25,7 @@ from jaxgadget.core.treeplex import to_device
 from jaxgadget.games.game import CHANCE
 from jaxgadget.games.hands import PublicEnds
 from jaxgadget.holdem.betting import BettingTree
-from jaxgadget.holdem.cards import HANDS, board_strengths
+from jaxgadget.holdem.cards import HANDS, strength_groups
 from jaxgadget.holdem.carried import carried_hands
 from jaxgadget.holdem.isomorphism import IDENTITY, exchanged_hands, find_exchanges
 from jaxgadget.holdem.operators import (
@@ -344,8 +344,7 @@ class Runouts:
         groups = np.zeros(len(self.hands), np.int16)
         if lane is not None:
             held = self._held(lane)
-            strengths = board_strengths([*self.spot.cards, *lane.cards], HANDS[self.of_deck[held]])
-            groups[held] = np.unique(strengths, return_inverse=True)[1]
+            groups[held] = strength_groups([*self.spot.cards, *lane.cards], HANDS[self.of_deck[held]])
         return groups
 
     def _payoff(self, street_idx: int, folds: IntArray, showdowns: IntArray) -> StreetPayoff:

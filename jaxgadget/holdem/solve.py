@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
@@ -268,12 +269,13 @@ def check_room(
 ) -> None:
     """Raises ValueError if a spot needs more memory than is available, before its public tree is built."""
     available = find_memory(solver.placement) if solver.memory_limit is None else solver.memory_limit
+    count = functools.cache(count_nodes)
     for spot_idx, spot in enumerate(spots):
         if suit_isomorphism and not spot.is_flop:  # which merges hands
             continue
         itemsize = COMPRESSED_BYTES if compressed else solver.precision.itemsize
         num_bytes = needed_bytes(spot, itemsize, suit_isomorphism)
-        needed = num_bytes(count_nodes(spot.rules))
+        needed = num_bytes(count(spot.rules))
         if available is None or needed <= available:
             continue
         fitting = find_fitting(spot, num_bytes, available)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.holdem.cards import HANDS, board_strengths, cards_left, hands_left
+from jaxgadget.holdem.cards import HANDS, cards_left, hands_left, strength_groups
 from jaxgadget.holdem.operators import BoardTables, build_board_tables
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
@@ -159,8 +159,7 @@ def flop_groups(cards: tuple[int, ...], dead: tuple[int, ...]) -> tuple[BoolArra
     held = np.stack([~np.isin(hands, runout).any(axis=1) for runout in runouts])
     group = np.zeros(held.shape, np.int16)
     for row, runout in enumerate(runouts):
-        strengths = board_strengths([*cards, *runout], hands[held[row]])
-        group[row, held[row]] = np.unique(strengths, return_inverse=True)[1]
+        group[row, held[row]] = strength_groups([*cards, *runout], hands[held[row]])
     return held, group
 
 

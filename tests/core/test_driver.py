@@ -419,6 +419,25 @@ def test_a_device_that_is_not_the_default_one_is_made_so(monkeypatch: pytest.Mon
     assert jax.config.jax_default_device is None
 
 
+def test_threads_take_turns_on_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads share a CPU, and one of them may enter the context again."""
+    inside, order = threading.Event(), list[str]()
+
+    def enter() -> None:
+        with devices.Placement((HERE,)).exclusive():
+            order.append("second")
+            inside.set()
+
+    for on_cpu, expected in ((True, ["second", "first"]), (False, ["first", "second"])):
+        monkeypatch.setattr(devices.Placement, "on_cpu", on_cpu)
+        inside.clear(), order.clear()
+        with devices.Placement((HERE,)).exclusive(), devices.Placement((HERE,)).exclusive():
+            threading.Thread(target=enter).start()
+            assert inside.wait(5 if on_cpu else 0.05) == on_cpu
+            order.append("first")
+        assert inside.wait(5) and order == expected
+
+
 def test_a_result_is_not_kept_until_the_next_one() -> None:
     """The second task starts only after the caller has released the first result."""
     done, gone = threading.Event(), threading.Event()

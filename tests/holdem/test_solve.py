@@ -5,6 +5,7 @@ import dataclasses
 import importlib
 import os
 import pathlib
+import threading
 from typing import Any
 
 import jax
@@ -12,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxgadget.core import driver
 from jaxgadget.core.cfr import run, start
-from jaxgadget.core.devices import AbstractDevice, assume_device
+from jaxgadget.core.devices import AbstractDevice, Placement, assume_device
 from jaxgadget.core.memory import loop_size, problem_shape
 from jaxgadget.core.regret import find_rule
 from jaxgadget.core.solver import Solver
@@ -230,7 +232,6 @@ def test_spots_of_a_checkpoint_are_not_solved_again(monkeypatch: pytest.MonkeyPa
     solving: dict[str, Any] = {"iterations": 12, "dtype": "float64"}
     undisturbed = solve_spots([first, second], **settings(**solving))
     assert solve_spots([first], **settings(checkpoint=tmp_path, **solving))[0].ev == undisturbed[0].ev
-    driver: Any = importlib.import_module("jaxgadget.core.driver")
     save, stopped, sizes = driver.save_checkpoint, list[int](), batches_built(monkeypatch)
 
     def cut_off(path: pathlib.Path, key: str, state: Any, **more: Any) -> None:
@@ -266,6 +267,36 @@ def test_spots_of_a_checkpoint_are_not_solved_again(monkeypatch: pytest.MonkeyPa
     (tmp_path / kept[0]).write_bytes(b"PK damaged")
     with pytest.raises(ValueError, match=r"npz' is damaged: .*; delete this file to solve its spots"):
         solve_spots([first], **settings(checkpoint=tmp_path, **solving))
+
+
+def test_an_accelerator_prepares_a_batch_while_it_solves_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two batches are under way, one of which is solved at a time; solutions are the same."""
+    spots = [dataclasses.replace(BLUFFS, board=board) for board in ("2s3h4d6c7c", "2s3h4d6c8c", "2s3h5d6c8c")]
+    few = Solver(iterations=20, dtype="float64")
+    expected = solve_spots(spots, solver=few)
+    solved, preparing, build = list[threading.Thread](), threading.Barrier(2), solve.build_batch
+    run_all, running = driver.run_all, threading.Semaphore(1)
+
+    def prepare(*args: Any, **more: Any) -> Any:
+        if not solved:
+            preparing.wait(30)  # both threads prepare their first batch at the same time
+        return build(*args, **more)
+
+    def run_alone(*args: Any) -> Any:
+        assert running.acquire(blocking=False)
+        solved.append(threading.current_thread())
+        results = run_all(*args)
+        running.release()
+        return results
+
+    monkeypatch.setattr(Placement, "on_cpu", False)
+    monkeypatch.setattr(solve, "most_at_once", lambda *args, **more: 1)
+    monkeypatch.setattr(solve, "build_batch", prepare)
+    monkeypatch.setattr(driver, "run_all", run_alone)
+    found = solve_spots(spots, solver=few)
+    assert len(solved) == 3 and len(set(solved)) == 2
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one.ev, other.ev, atol=1e-9)
 
 
 def test_a_batch_that_another_process_solves_is_refused(tmp_path: pathlib.Path):
