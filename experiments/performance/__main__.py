@@ -13,6 +13,7 @@ import re
 import jax
 
 from experiments.performance import (
+    flops,
     forms,
     gadgets,
     grid,
@@ -22,6 +23,7 @@ from experiments.performance import (
     peers,
     profile,
     programs,
+    repeats,
     rivers,
     sharing,
 )
@@ -35,7 +37,21 @@ STUDY = Study(
     name="performance",
     description=__doc__,
     folder=pathlib.Path(__file__).parent / DEVICE,
-    experiments=(machine, peers, lanes, profile, grid, sharing, gadgets, machines, programs, forms, rivers),
+    experiments=(
+        machine,
+        peers,
+        lanes,
+        profile,
+        grid,
+        sharing,
+        gadgets,
+        machines,
+        programs,
+        forms,
+        rivers,
+        flops,
+        repeats,
+    ),
     ending="csv",
 )
 main = STUDY.main

@@ -509,13 +509,12 @@ def _locks_by_spot(spots: Sequence[Spot], locks: Any) -> list[Sequence[Lock]]:
 
 
 def in_pieces(numbers: Sequence[int], size: int, devices: int) -> list[list[int]]:
-    """Splits a sequence into consecutive pieces of at most `size` elements; the last one may be smaller.
+    """Splits a sequence into consecutive pieces of equal size, at most `size`; the last one may be smaller.
 
-    With several devices, pieces are small enough that each device gets the same number of them.
+    Pieces of equal size share programs. Each of several devices gets the same number of them.
     """
-    if devices > 1:
-        rounds = -(-len(numbers) // (size * devices))
-        size = -(-len(numbers) // (rounds * devices))
+    rounds = max(-(-len(numbers) // (size * devices)), 1)
+    size = max(-(-len(numbers) // (rounds * devices)), 1)
     return [list(numbers[begin : begin + size]) for begin in range(0, len(numbers), size)]
 
 

@@ -161,7 +161,7 @@ def test_values_at_nodes_are_those_of_the_listed_game(
             np.testing.assert_allclose(*rows, rtol=0, atol=1e-8, err_msg=f"{name} of {player}")
         np.testing.assert_allclose(played[player][place], expected.reach[player][possible], rtol=1e-9)
         share = expected.reach[player] * other / pairs
-        np.testing.assert_allclose(weights[player][place], share[possible], rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(weights[player][place], share[possible], rtol=1e-9, atol=1e-13)
         met = possible & (share > 0)
         for mean, rows in ((given.mean_ev, expected.ev), (given.mean_equity, expected.equity)):
             assert mean[player] == pytest.approx(float(share[met] @ rows[player][met]), abs=1e-8)

@@ -205,7 +205,8 @@ def test_the_largest_gain_bounds_the_gain():
     with precision(np.float64):
         staked = Staked(tables=build_showdowns([parse_board(BOARDS[0])]), chips=-jnp.ones((1, 1, 1)))
         most = np.asarray(apply(staked.absolute(), 1, jnp.asarray(reach)))
-        assert (most >= np.abs(np.asarray(apply(staked, 1, jnp.asarray(reach))))).all()
+        gain = np.abs(np.asarray(apply(staked, 1, jnp.asarray(reach))))
+        assert (most >= (1 - 1e-12) * gain).all()  # some hands win against all others
 
 
 @pytest.mark.usefixtures("computed_for")

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import importlib
 import os
 import pathlib
 import threading
@@ -23,7 +22,7 @@ from jaxgadget.games.sizes import ALL_IN
 from jaxgadget.holdem import checkpoint, solve
 from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.solution import SpotSolution
-from jaxgadget.holdem.solve import build_batch, evaluate_spot, solve_batches, solve_spots
+from jaxgadget.holdem.solve import build_batch, evaluate_spot, in_pieces, solve_batches, solve_spots
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.holdem.strategies import action_nodes, policy_to_rows, rows_to_policy
 from jaxgadget.policy.evaluate import best_response, normalise_rows
@@ -214,6 +213,13 @@ def test_batches_are_as_large_as_the_memory_allows(monkeypatch: pytest.MonkeyPat
         solve_spots(spots, **settings(memory_limit=100_000, **solving))
 
 
+def test_batches_have_equal_sizes():
+    """They share programs, and each device has as many of them."""
+    assert [len(piece) for piece in in_pieces(range(9), 4, devices=1)] == [3, 3, 3]
+    assert [len(piece) for piece in in_pieces(range(12), 4, devices=2)] == [3, 3, 3, 3]
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="temporaries of a small loop are larger on a GPU")
 def test_planned_memory_is_that_of_the_compiled_loop():
     spots = [Spot(board=board, oop="random", ip="random", pot=1, stack=9, menus=SMALL) for board in BOARDS]
     batch = build_batch(spots, sequence_form(public_tree(spots[0])))
@@ -439,7 +445,8 @@ def test_each_spot_stops_at_its_target_and_progress_counts_its_iterations(monkey
     done, total, _ = told[-1]
     assert done == total < hard.iterations + first.iterations + 1
     (alone,) = solve_spots([BLUFFS], solver=target)
-    assert (alone.iterations, alone.gap) == (hard.iterations, hard.gap)
+    assert alone.iterations == hard.iterations
+    assert alone.gap == pytest.approx(hard.gap, rel=0, abs=1e-6)  # a GPU rounds differently in a batch
 
 
 @pytest.mark.parametrize(
