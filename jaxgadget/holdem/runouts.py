@@ -17,6 +17,7 @@ from jaxgadget.core.branches import BranchedPayoff, Branches, Compressed
 from jaxgadget.core.certificate import Certificate, certify_average
 from jaxgadget.core.hands import HandsPayoff, build_hands_payoff
 from jaxgadget.core.host import HandTreeplex
+from jaxgadget.core.payoff import Payoff
 from jaxgadget.core.problem import Parts, Problem, Terms, build_side, fixed_entry, follow
 from jaxgadget.core.regret import ChoiceRule, RegretMatching
 from jaxgadget.core.response import payoff_reaches
@@ -147,13 +148,55 @@ class Runouts:
             for all hands of the spot; None for none. They have the symmetries of `exchanges`.
         """
         with precision(np.float64):
-            below = None
+            payoff = BranchedPayoff(
+                ends=self.ends(),
+                branches=self.branches(rule, compressed=compressed, floors=floors),
+                bounds=self.bounds().absolute(),
+                zero_sum=not self.spot.rake,
+                orbit=self._orbits(0),
+            )
+        return self.first_street(payoff, floors=floors)
+
+    def branches(
+        self, rule: RegretMatching, *, compressed: bool = False, floors: Floors = (None, None)
+    ) -> Branches:
+        """The streets below the first, in float64 and in pots; arguments as in `batch`."""
+        below = None
+        with precision(np.float64):
             for street_idx in range(len(self.streets) - 1, 0, -1):
                 below = self._branches(street_idx, rule, below, floors, compressed=compressed)
-            assert below is not None
-            street, num_hands = self.streets[0], len(self.hands)
-            ends = self._payoff(0, street.folds, street.showdowns)
-            held = on_host((self.hands >= 0)[None])
+        assert below is not None
+        return below
+
+    def ends(self) -> SpotsPayoff:
+        """The payoff at the first street's terminal nodes, in float64 and in pots."""
+        street, held = self.streets[0], on_host((self.hands >= 0)[None])
+        with precision(np.float64):
+            return self._payoff(0, street.folds, street.showdowns).of_slice(held, Boards(None))
+
+    def bounds(self) -> SpotsPayoff:
+        """A payoff of the first street that bounds the absolute payoffs, with deals as terminal nodes."""
+        with precision(np.float64):
+            return self._bounds().of_slice(on_host((self.hands >= 0)[None]), Boards(None))
+
+    def first_street(
+        self,
+        payoff: Payoff,
+        *,
+        payoff_state: Any = None,
+        num_lanes: int = 1,
+        floors: Floors = (None, None),
+    ) -> Batch:
+        """The game of the first street, in float64 and in pots.
+
+        Args:
+          payoff: the payoff of its terminal nodes and of what is below its deals.
+          payoff_state: initial state of the payoff.
+          num_lanes: number of copies.
+          floors: as in `batch`.
+        """
+        num_hands = len(self.hands)
+        with precision(np.float64):
             first, second = (
                 build_side(
                     HandTreeplex(treeplex, num_hands),
@@ -161,21 +204,18 @@ class Runouts:
                     np.zeros(num_hands, np.int64),
                     np.float64,
                 )
-                for treeplex in street.treeplex
-            )
-            payoff = BranchedPayoff(
-                ends=ends.of_slice(held, Boards(None)),
-                branches=below,
-                bounds=self._bounds().of_slice(held, Boards(None)).absolute(),
-                zero_sum=not self.spot.rake,
-                orbit=self._orbits(0),
+                for treeplex in self.streets[0].treeplex
             )
         scales = [np.where(self.hands >= 0, dealt[self.hands], 0.0)[:, None] for dealt in self.spot.dealt]
 
         def terms(lanes: IntArray) -> tuple[Terms, Terms]:
             constant = on_host(np.zeros((1, len(lanes))))
             pair = [
-                Terms(scale=on_host(scale), constant=constant, body=self._choice(0, player, floors))
+                Terms(
+                    scale=on_host(np.repeat(scale, len(lanes), axis=1)),
+                    constant=constant,
+                    body=self._choice(0, player, floors),
+                )
                 for player, scale in enumerate(scales)
             ]
             return pair[0], pair[1]
@@ -185,13 +225,14 @@ class Runouts:
             order=(0, 1),
             sides=(first, second),
             payoff=payoff,
-            num_lanes=1,
+            num_lanes=num_lanes,
             num_games=1,
             terms=terms,
+            payoff_state=payoff_state,
         )
 
     @property
-    def _most(self) -> float:
+    def most(self) -> float:
         """The most that a player can win or lose, in pots."""
         return self.spot.effective_stack / self.spot.pot + 0.5
 
@@ -284,7 +325,7 @@ class Runouts:
         ]
         symmetric = len(permutations) > 1
         dealt = [weights[self.hands[self.hands >= 0]].sum() for weights in self.spot.dealt]
-        largest = [self._most * other for other in reversed(dealt)]
+        largest = [self.most * other for other in reversed(dealt)]
         return Branches(
             hands=num_hands,
             compressed=compressed,
@@ -362,11 +403,10 @@ class Runouts:
         return self._on_device(street_idx, groups)
 
     def _bounds(self) -> StreetPayoff:
-        """A payoff of the first street that bounds the absolute payoffs, with deals as terminal nodes."""
         street, spot = self.streets[0], self.spot
         node = np.sort(np.concatenate([street.folds, street.showdowns, street.deals]))[None]
         tables = build_board_tables(spot.num_left, self.hands, shows=False)
-        pays = Staked(tables=cast("Any", tables), chips=on_host(np.full((1, node.size, 1), self._most)))
+        pays = Staked(tables=cast("Any", tables), chips=on_host(np.full((1, node.size, 1), self.most)))
         return self._on_device(0, [PublicEnds(node, np.ones(node.shape), pays)])
 
     def _on_device(self, street_idx: int, groups: list[PublicEnds]) -> StreetPayoff:

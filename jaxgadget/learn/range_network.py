@@ -377,7 +377,7 @@ def predict(
 
 
 @compiled
-def _range_values(
+def range_values(
     shape: RangeArchitecture, weights: Weights, states: PublicStates, scale: jax.Array, ranges: Pair
 ) -> Pair:
     """The `RangeFunction` of a network."""
@@ -433,7 +433,7 @@ class RangeNetwork:
     @property
     def doubt(self) -> str | None:
         """Reason not to rely on it: its training is not finished or diverged; otherwise None."""
-        return _doubt(self.name, self.error, self.scale)
+        return find_doubt(self.name, self.error, self.scale)
 
     def describe(self, training: dict[str, Any]) -> dict[str, Any]:
         """Description for a `TrainingFolder`, with the settings that determine the weights."""
@@ -467,7 +467,7 @@ class RangeNetwork:
                 f"longest history: expected a tree as deep as in training, not {limit.tree!r}, or a padded "
                 "network"
             )
-        return Partial(_range_values, self.shape, self.weights, states, jnp.float32(self.scale))
+        return Partial(range_values, self.shape, self.weights, states, jnp.float32(self.scale))
 
     def is_for(self, where: Cut) -> bool:
         """True for the cut of the training, in any tree with its roots."""
@@ -578,7 +578,7 @@ class FolderRanges:
     @property
     def doubt(self) -> str | None:
         """`RangeNetwork.doubt` of the folder; raises ValueError if it cannot be read."""
-        return _doubt(self.folder, self.error, float(read_description(self.folder, KIND)["scale"]))
+        return find_doubt(self.folder, self.error, float(read_description(self.folder, KIND)["scale"]))
 
     @property
     def fingerprint(self) -> str:
@@ -593,7 +593,7 @@ class FolderRanges:
         return load_ranges(self.folder, limit.tree)(limit)
 
 
-def _doubt(name: str, error: float | None, scale: float) -> str | None:
+def find_doubt(name: str, error: float | None, scale: float) -> str | None:
     """Reason not to rely on a network, and the remedy, in a sentence; None if there is none."""
     if error is None:
         return (

@@ -12,7 +12,7 @@ import math
 import os
 import pathlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -45,7 +45,7 @@ from jaxgadget.learn.range_network import (
     read_errors,
 )
 from jaxgadget.learn.trainer import Carried, Stateless, Trainer
-from jaxgadget.networks.checkpoints import last_step, open_training
+from jaxgadget.networks.checkpoints import TrainingFolder, last_step, open_training
 from jaxgadget.networks.perceptron import Weights, initial_weights
 from jaxgadget.policy.policy import Policy
 from jaxgadget.subgames.refine import refine
@@ -181,18 +181,14 @@ def train_ranges(
         described = values.describe(config.describe() | RECIPE)
         with open_training(folder, described, KIND) as keeper:
             data = _Data(forest, values, config, None if keeper is None else keeper.path, progress)
-            errors = data.errors(limit)
-            trainer = Trainer(config, errors.lesson, values.weights, errors, keeper, began)
-            for round_idx in range(config.rounds + 1):
-                end = config.steps
-                if round_idx < config.rounds:
-                    end = config.steps * (round_idx + 1) // (2 * config.rounds)
-                with progress_bar("training", config.steps, progress) as report:
-                    trainer.train(report, end)
-                if round_idx < config.rounds:
-                    data.collect(dataclasses.replace(values, weights=trainer.progress.weights), round_idx)
-                    errors = data.errors(limit)
-                    trainer.lesson, trainer.measure = errors.lesson, errors
+
+            def collect(weights: Weights, round_idx: int) -> Errors:
+                data.collect(dataclasses.replace(values, weights=weights), round_idx)
+                return data.errors(limit)
+
+            trainer, errors = train_in_rounds(
+                config, data.errors(limit), values.weights, collect, keeper, began, progress
+            )
             values.weights = trainer.progress.weights
             measured = {} if keeper is None else read_errors(keeper.path)
             if set(measured) != set(MEASURED):  # otherwise the training was already finished
@@ -216,6 +212,42 @@ def train_ranges(
         subgames_per_second=data.subgames_per_second(),
         seconds=trainer.seconds(),
     )
+
+
+def train_in_rounds(
+    config: RangeTrainingConfig,
+    errors: Errors,
+    weights: Weights,
+    collect: Callable[[Weights, int], Errors],
+    keeper: TrainingFolder | None,
+    began: float,
+    progress: bool | None,
+) -> tuple[Trainer, Errors]:
+    """Trains a network, half of the steps in rounds, after each of which examples are added.
+
+    Args:
+      config: settings of the training.
+      errors: the first examples.
+      weights: initial weights.
+      collect: function of the current weights and the round; returns all examples.
+      keeper: folder of the training, if there is one.
+      began: as in `Trainer`.
+      progress: show bars.
+
+    Returns:
+      The trainer, and the last examples.
+    """
+    trainer = Trainer(config, errors.lesson, weights, errors, keeper, began)
+    for round_idx in range(config.rounds + 1):
+        end = config.steps
+        if round_idx < config.rounds:
+            end = config.steps * (round_idx + 1) // (2 * config.rounds)
+        with progress_bar("training", config.steps, progress) as report:
+            trainer.train(report, end)
+        if round_idx < config.rounds:
+            errors = collect(trainer.progress.weights, round_idx)
+            trainer.lesson, trainer.measure = errors.lesson, errors
+    return trainer, errors
 
 
 def _check_samples(forest: Forest, samples: int, rounds: int) -> None:
@@ -276,6 +308,7 @@ class RangeLesson(Stateless):
       key: random key.
       shape: shape of the network.
       batch_size: pairs per step.
+      evaluated: pairs per evaluation batch.
     """
 
     ranges: Slots
@@ -286,6 +319,7 @@ class RangeLesson(Stateless):
     key: jax.Array
     shape: RangeArchitecture = dataclasses.field(metadata={"static": True})
     batch_size: int = dataclasses.field(metadata={"static": True})
+    evaluated: int = dataclasses.field(default=EVALUATED, metadata={"static": True})
 
     def loss(self, weights: Weights, carried: Carried, step: jax.Array) -> jax.Array:
         """Mean squared error over the batch of a step, in units of `scale`²."""
@@ -297,13 +331,8 @@ class RangeLesson(Stateless):
         """One round, since targets have no noise."""
         return 1
 
-    @property
-    def evaluated(self) -> int:
-        """Number of pairs of ranges per evaluation batch."""
-        return EVALUATED
-
     def errors(self, weights: Weights, rows: jax.Array, batch: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Mean squared errors `[EVALUATED]` of pairs of ranges, in units of `scale`², without noise."""
+        """Mean squared errors `[evaluated]` of pairs of ranges, in units of `scale`², without noise."""
         error = jnp.mean(self._errors(weights, rows), axis=0)
         return error, jnp.zeros_like(error)
 

@@ -1,0 +1,639 @@
+"""Networks of ranges at the first deal of a hold'em spot: `train_deals`.
+
+As in DeepStack (Moravčík et al. 2017): ranges are drawn at random, all later streets are solved for them, and
+a network learns the values of all hands. It is for one board; hands and nodes are described by features, so
+that ranges and pots may differ from those of the training.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import math
+import operator
+import os
+import pathlib
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jax.tree_util import Partial
+
+from jaxgadget.core.devices import HOME
+from jaxgadget.core.driver import Stopped, cast_arrays, run_all
+from jaxgadget.core.memory import find_workers
+from jaxgadget.core.regret import find_rule
+from jaxgadget.core.solver import Solver
+from jaxgadget.gadgets.ranges import divide
+from jaxgadget.holdem.cards import HANDS, RANKS, SUITS
+from jaxgadget.holdem.solve import follows_from_regrets
+from jaxgadget.holdem.spots import Spot
+from jaxgadget.learn.errors import Errors, RegressionResult
+from jaxgadget.learn.options import RangeTrainingConfig
+from jaxgadget.learn.range_network import (
+    ERRORS,
+    ERRORS_FORMAT,
+    PublicStates,
+    RangeArchitecture,
+    find_doubt,
+    range_values,
+    read_errors,
+)
+from jaxgadget.learn.range_training import RangeLesson, train_in_rounds
+from jaxgadget.networks.checkpoints import (
+    NetworkKind,
+    open_training,
+    parsing,
+    read_description,
+    restore_weights,
+)
+from jaxgadget.networks.perceptron import Weights, abstract_weights, initial_weights, weights_digest
+from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.compilation import compiled
+from jaxgadget.util.digest import digest
+from jaxgadget.util.files import make_folder
+from jaxgadget.util.locks import hold
+from jaxgadget.util.precision import precision
+from jaxgadget.util.progress import progress_bar
+from jaxgadget.util.records import jsonable
+from jaxgadget.util.store import write_record
+from jaxgadget.values.deals import (
+    CheckedDown,
+    DealLimit,
+    DealValues,
+    by_node,
+    check_no_rake,
+    resolve_deals,
+    solve_limit,
+)
+from jaxgadget.values.draws import CONCENTRATIONS, RangePair
+from jaxgadget.values.ranged_payoff import Pair, RangeFunction
+from jaxgadget.values.shards import Shards
+
+KIND = NetworkKind(name="deal network", version=1, writer="train_deals")
+
+DEFAULT = RangeTrainingConfig(
+    network="infostates", samples=512, rounds=1, iterations=100, steps=4000, batch_size=8, width=64
+)
+"""Default settings of `train_deals`."""
+
+BINS = 8
+"""Bins of the strengths that a hand may have on the final board."""
+
+SHARD = 8
+"""Number of pairs of ranges that are solved and stored together, and lost by an interrupt."""
+
+LANES = 16
+"""Number of searches that run together."""
+
+SEARCHES = (8, 30, 80)
+"""CFR+ iterations on the first street that draw ranges."""
+
+NOISE = (0.02, 0.5)
+"""Smallest and largest noise of the values of these searches, in pots."""
+
+
+@dataclasses.dataclass(eq=False, kw_only=True, repr=False)
+class DealNetwork:
+    """A trained network as `DealValues`.
+
+    Attributes:
+      board: the board, and dead cards, as card indices.
+      menus: rules of the later streets' betting.
+      shape: its architecture.
+      weights: its parameters.
+      error: root mean squared error over held-out ranges, in pots at the deal; None before the training ends.
+      name: name for tables: its folder, otherwise `deals`.
+    """
+
+    board: tuple[tuple[int, ...], tuple[int, ...]]
+    menus: str
+    shape: RangeArchitecture
+    weights: Weights
+    error: float | None = None
+    name: str = "deals"
+
+    def __repr__(self) -> str:
+        return f"<DealNetwork {self.name}: width {self.shape.width}, depth {self.shape.depth}>"
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of its weights."""
+        return weights_digest(self.weights)
+
+    @property
+    def doubt(self) -> str | None:
+        """Reason not to rely on it: its training is not finished or diverged; otherwise None."""
+        return find_doubt(self.name, self.error, 1.0)
+
+    def describe(self, training: dict[str, Any]) -> dict[str, Any]:
+        """Description for a `TrainingFolder`, with the settings that determine the weights."""
+        shape = dataclasses.asdict(self.shape) | {"sizes": []}
+        board = [list(cards) for cards in self.board]
+        return {"board": board, "menus": self.menus, "architecture": shape, "training": training}
+
+    def __call__(self, limit: DealLimit) -> RangeFunction:
+        """The network's function; raises ValueError for another board, other menus, or rake."""
+        self.check(limit.spot)
+        states = describe_deals(limit)
+        return Partial(range_values, self.shape, self.weights, states, jnp.float32(1))
+
+    def check(self, spot: Spot) -> None:
+        """Raises ValueError unless the network is for a spot."""
+        check_no_rake(spot, self.name)
+        if board_of(spot) != self.board:
+            raise ValueError(f"{self.name!r} is a network for another board or dead cards than {spot.title}")
+        if menus_of(spot) != self.menus:
+            raise ValueError(
+                f"{self.name!r} was trained for other menus of the later streets than those of {spot.title}"
+            )
+
+
+def board_of(spot: Spot) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """A spot's board and dead cards."""
+    return tuple(sorted(spot.cards)), tuple(sorted(spot.dead_cards))
+
+
+def menus_of(spot: Spot) -> str:
+    """The betting rules of the streets after the first, stacks and minimum bet in pots."""
+    rules = spot.rules
+    return repr((rules.menus[1:], rules.min_bet / spot.pot, rules.stack / spot.pot))
+
+
+def describe_deals(limit: DealLimit) -> PublicStates:
+    """The deals of a limit as public states; values are in pots of the spot."""
+    count, real = len(limit.nodes), limit.hands >= 0
+    num_hands = len(real)
+    row = np.where(real, np.arange(count * num_hands).reshape(count, -1), count * num_hands)
+    total = limit.compatible.sum()
+    with precision(np.float32):
+        index = jnp.asarray(row, jnp.int32)
+        slot = jnp.arange(count * num_hands, dtype=jnp.int32)
+        mask = jnp.asarray(np.broadcast_to(real, row.shape), jnp.float32)
+        features = jnp.asarray(_features(limit), jnp.float32)
+        chance = jnp.asarray(np.broadcast_to(limit.compatible / total, (count, num_hands, num_hands)))
+        return PublicStates(
+            row=(index, index),
+            slot=(slot, slot),
+            mask=(mask, mask),
+            chance=chance.astype(jnp.float32),
+            weight=jnp.asarray(total * limit.pots, jnp.float32),
+            features=(features, features),
+        )
+
+
+def _features(limit: DealLimit) -> FloatArray:
+    """`[K, H, E]` of every hand at every deal: its strengths on the final boards, its cards, the pot."""
+    real, groups = limit.hands >= 0, limit.groups
+    share = np.full(groups.shape, np.nan)
+    for row, group in zip(share, groups, strict=True):  # fraction of weaker hands, ties by half
+        held = group >= 0
+        count = np.bincount(group[held])
+        row[held] = (np.cumsum(count) - count / 2)[group[held]] / held.sum()
+    with np.errstate(invalid="ignore"):
+        mean = np.nanmean(share[:, real], axis=0)
+        spread = np.nanstd(share[:, real], axis=0)
+        edges = np.arange(BINS)[:, None, None] / BINS
+        inside = (share[None, :, real] >= edges) & (share[None, :, real] < edges + 1 / BINS)
+        bins = inside.sum(axis=1) / np.isfinite(share[:, real]).sum(axis=0)
+    cards = HANDS[limit.hands[real]]
+    ranks = (cards[..., None] // 4 == np.arange(len(RANKS))).sum(axis=1)
+    suits = (cards[..., None] % 4 == np.arange(len(SUITS))).sum(axis=1)
+    of_hand = np.zeros((len(real), 2 + BINS + len(RANKS) + len(SUITS)))
+    of_hand[real] = np.column_stack([2 * mean - 1, spread, bins.T, ranks, suits])
+    of_node = np.column_stack([np.log(limit.pots), np.log1p(limit.stacks / limit.pots)])
+    shape = len(limit.nodes), len(real)
+    return np.concatenate(
+        [
+            np.broadcast_to(of_hand[None], (*shape, of_hand.shape[1])),
+            np.broadcast_to(of_node[:, None], (*shape, of_node.shape[1])),
+        ],
+        axis=-1,
+    )
+
+
+def load_deals(folder: str | os.PathLike[str], spot: Spot) -> DealNetwork:
+    """Loads a network from a folder of `train_deals`, with the newest checkpoint's weights.
+
+    Args:
+      folder: the folder.
+      spot: a spot on its board, with its menus of later streets.
+
+    Raises:
+      ValueError: if it is missing, cannot be read, or is for another board or other menus.
+      ImportError: if orbax is not installed.
+    """
+    description = read_description(folder, KIND)
+    with parsing(folder, KIND):
+        fields: dict[str, Any] = dict(description["architecture"])
+        counts = {name: operator.index(fields[name]) for name in ("features", "width", "depth")}
+        first, second = description["board"]
+        network = DealNetwork(
+            board=(tuple(first), tuple(second)),
+            menus=str(description["menus"]),
+            shape=RangeArchitecture(network="infostates", sizes=(), **counts),
+            weights={},
+            name=os.fspath(folder),
+        )
+    network.check(spot)
+    network.weights = restore_weights(folder, abstract_weights(network.shape), KIND)
+    network.error = read_errors(folder).get("heldout_rmse")
+    return network
+
+
+# --- training -----------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class DealTraining(RegressionResult):
+    """Result of `train_deals`: examples are pairs of ranges, each at all deals; errors are in pots.
+
+    Attributes:
+      values: the trained network.
+      samples: number of pairs of ranges.
+      gap: mean gap of the solved streets, in pots at the deal.
+    """
+
+    values: DealNetwork
+    samples: int
+    gap: float
+
+    def __repr__(self) -> str:
+        return f"<DealTraining {self.values.name}: error {self.heldout_rmse:.3g} pots held out>"
+
+
+def train_deals(
+    spot: Spot,
+    *,
+    config: RangeTrainingConfig = DEFAULT,
+    folder: str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
+) -> DealTraining:
+    """Trains a network to predict the values of all hands when the first card is dealt.
+
+    Ranges are those of searches of the first street with noisy equities, and random ones; all later streets
+    are solved for them by DCFR. After half of the steps, half as many are added from searches with the
+    network. A training in a folder is resumed, with the solved ranges.
+
+    Args:
+      spot: a flop or turn without rake.
+      config: settings; `samples` is the number of pairs of ranges, each with all deals, and `iterations` of
+        DCFR solve them.
+      folder: folder for checkpoints, the log and solved ranges.
+      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
+
+    Raises:
+      ValueError: for a river or rake, if an argument is out of range, the folder holds another training, or
+        numbers cease to be finite.
+      ImportError: if a folder is given and orbax is not installed.
+    """
+    began = time.perf_counter()
+    config, limit = RangeTrainingConfig.of(config), DealLimit.of(spot)
+    check_no_rake(spot, "train_deals")
+    if config.network != "infostates":
+        raise ValueError(
+            f"network={config.network!r}: expected 'infostates', which hands of any ranges share"
+        )
+    states = describe_deals(limit)
+    shape = RangeArchitecture(
+        network="infostates",
+        sizes=(),
+        features=states.features[0].shape[-1],
+        width=config.width,
+        depth=config.depth,
+    )
+    values = DealNetwork(
+        board=board_of(spot),
+        menus=menus_of(spot),
+        shape=shape,
+        weights=initial_weights(shape, config.seed),
+        name="deals" if folder is None else os.fspath(folder),
+    )
+    described = values.describe(config.describe() | {"ranges": digest(*spot.range_weights), "pot": spot.pot})
+    with precision(np.float32), open_training(folder, described, KIND) as keeper:
+        data = _Data(limit, states, shape, config, None if keeper is None else keeper.path, progress)
+        data.add(CheckedDown(), 0)
+
+        def collect(weights: Weights, round_idx: int) -> Errors:
+            data.add(dataclasses.replace(values, weights=weights), round_idx + 1)
+            return data.errors()
+
+        trainer, errors = train_in_rounds(
+            config, data.errors(), values.weights, collect, keeper, began, progress
+        )
+        values.weights = trainer.progress.weights
+        train_rmse, values.error = errors.final(values.weights)
+        if keeper is not None:
+            measured = {"train_rmse": train_rmse, "heldout_rmse": values.error}
+            write_record(keeper.path / ERRORS, ERRORS_FORMAT, jsonable(measured))
+    return DealTraining(
+        values=values,
+        log=pd.DataFrame(trainer.log),
+        train_rmse=train_rmse,
+        heldout_rmse=values.error,
+        payoff_range=2 * limit.runouts.most,
+        samples=len(data.held),
+        gap=data.gap,
+        seconds=trainer.seconds(),
+    )
+
+
+class _Data:
+    """Solved ranges: those drawn first, then those of each round.
+
+    Attributes:
+      held: `[N]` mask of held-out pairs.
+    """
+
+    def __init__(
+        self,
+        limit: DealLimit,
+        states: PublicStates,
+        shape: RangeArchitecture,
+        config: RangeTrainingConfig,
+        folder: pathlib.Path | None,
+        progress: bool | None,
+    ):
+        self._limit, self._states, self._shape, self._config = limit, states, shape, config
+        self._folder, self._progress = folder, progress
+        self._parts: list[dict[str, Any]] = []
+        self.held = np.zeros(0, np.bool_)
+
+    @property
+    def gap(self) -> float:
+        """Mean gap of all solved streets, in pots at the deal."""
+        return float(np.mean([part["gap"].mean() for part in self._parts]))
+
+    def add(self, values: DealValues, round_idx: int) -> None:
+        """Adds ranges of searches with some values, and random ones in round 0, and solves them."""
+        config = self._config
+        count = config.samples if round_idx == 0 else max(config.samples // 2, 1)
+        generator = np.random.Generator(np.random.PCG64([config.seed, round_idx]))
+        ranges = draw_deal_ranges(self._limit, values, count, generator, is_random=round_idx == 0)
+        solved = solve_deals(
+            self._limit,
+            ranges,
+            config.iterations,
+            folder=None if self._folder is None else self._folder / "solved" / f"round-{round_idx}",
+            progress=self._progress,
+        )
+        self._parts.append(solved)
+        held = np.zeros(count, np.bool_)
+        held[generator.permutation(count)[: math.ceil(config.heldout * count)]] = True
+        self.held = np.concatenate([self.held, held])
+
+    def errors(self) -> Errors:
+        """All examples on the device, the training set first."""
+        count = len(self._limit.nodes)
+        order = np.concatenate([np.flatnonzero(~self.held), np.flatnonzero(self.held)])
+
+        def in_slots(rows: list[FloatArray]) -> jax.Array:
+            joined = np.concatenate(rows, axis=1).T[order]
+            return jnp.asarray(joined.reshape(len(order), count, -1), jnp.float32)
+
+        ranges = [in_slots([part["ranges"][player] for part in self._parts]) for player in (0, 1)]
+        targets = [in_slots([self._payoffs(part, player) for part in self._parts]) for player in (0, 1)]
+        lesson = RangeLesson(
+            ranges=(ranges[0], ranges[1]),
+            targets=(targets[0], targets[1]),
+            states=self._states,
+            scale=jnp.float32(1),
+            num_train=jnp.int32((~self.held).sum()),
+            key=jax.random.key(self._config.seed),
+            shape=self._shape,
+            batch_size=self._config.batch_size,
+            evaluated=SHARD,
+        )
+        return Errors(lesson, int((~self.held).sum()), len(self.held))
+
+    def _payoffs(self, part: dict[str, Any], player: int) -> FloatArray:
+        """`[K × H, N]` expected payoffs of a player's hands, in pots at the deal."""
+        pots = np.repeat(self._limit.pots, len(self._limit.hands))[:, None]
+        return divide(part["values"][player], part["opposing"][player] * pots)
+
+
+def solve_deals(
+    limit: DealLimit,
+    ranges: RangePair,
+    iterations: int,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
+) -> dict[str, Any]:
+    """Solves all later streets for pairs of ranges by DCFR in float32.
+
+    Args:
+      limit: the deals.
+      ranges: both players' ranges `[K × H, N]`; they are normalised at every node.
+      iterations: number of iterations.
+      folder: folder of the results, which are read from there; interrupted solves continue.
+      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
+
+    Returns:
+      `ranges`, `values` and `opposing` of both players, `[K × H, N]`; `gap` and `mass`, `[K, N]`, the gap in
+      pots at the deal; `iterations`, `[N]`. As in `SolvedRanges`.
+    """
+    num_lanes = ranges[0].shape[1]
+    first, second = (_normalised(limit, own) for own in ranges)
+    request = {
+        "game": limit.spot.title,
+        "cut": "deal",
+        "roots": digest(limit.hands, limit.pots, limit.stacks),
+        "ranges": digest(first, second),
+        "iterations": iterations,
+        "shard": SHARD,
+        "menus": menus_of(limit.spot),
+    }
+    rule = find_rule("dcfr")
+    assert follows_from_regrets(rule)
+    with precision(np.float32):
+        branches = jax.tree.map(jnp.asarray, cast_arrays(limit.runouts.branches(rule), np.float32))
+        solve = functools.partial(_resolved, branches, jnp.float32(limit.runouts.most), jnp.int32(iterations))
+    opposing = tuple(_opposing(limit, other) for other in (second, first))
+    stop, done, parts = threading.Event(), list[int](), dict[int, dict[str, Any]]()
+    with contextlib.ExitStack() as stack:
+        store = None
+        if folder is not None:
+            make_folder(folder)
+            stack.enter_context(hold(pathlib.Path(folder), "folder"))
+            store = Shards(folder, request)
+        report = stack.enter_context(progress_bar("solving ranges", num_lanes, progress))
+
+        def solve_shard(begin: int) -> None:
+            lanes = slice(begin, begin + SHARD)
+            pair = first[:, lanes], second[:, lanes]
+            part = None if store is None else store.read(begin // SHARD, pair)
+            if part is None:
+                if stop.is_set():
+                    raise Stopped
+                with precision(np.float32):
+                    padded = [np.pad(own, ((0, 0), (0, SHARD - own.shape[1])), "edge") for own in pair]
+                    found = solve((jnp.asarray(padded[0], jnp.float32), jnp.asarray(padded[1], jnp.float32)))
+                values = [np.asarray(own, np.float64)[:, : pair[0].shape[1]] for own in found]
+                part = _part(limit, pair, values, [own[:, lanes] for own in opposing], iterations)
+                if store is not None:
+                    store.write(begin // SHARD, part)
+            parts[begin] = part
+            done.append(pair[0].shape[1])
+
+        tasks = [functools.partial(solve_shard, begin) for begin in range(0, num_lanes, SHARD)]
+        if tasks:
+            run_all(tasks[:1], 1, stop, lambda: None)  # compiles
+            run_all(tasks[1:], find_workers(HOME), stop, lambda: report(sum(done)))
+        report(num_lanes)
+    joined: dict[str, Any] = {}
+    for name, value in parts[0].items():
+        rows = [parts[begin][name] for begin in sorted(parts)]
+        if isinstance(value, tuple):
+            joined[name] = tuple(np.concatenate([row[player] for row in rows], axis=1) for player in (0, 1))
+        else:
+            joined[name] = np.concatenate(rows, axis=-1)
+    return joined
+
+
+_resolved = compiled(resolve_deals)
+
+
+def _part(
+    limit: DealLimit,
+    ranges: RangePair,
+    values: Sequence[FloatArray],
+    opposing: Sequence[FloatArray],
+    iterations: int,
+) -> dict[str, Any]:
+    """The arrays of solved ranges."""
+    shape = len(limit.nodes), len(limit.hands), ranges[0].shape[1]
+    gain = sum((own * value).reshape(shape).sum(axis=1) for own, value in zip(ranges, values, strict=True))
+    mass = (ranges[0] * opposing[0]).reshape(shape).sum(axis=1)
+    return {
+        "ranges": ranges,
+        "values": (values[0], values[1]),
+        "opposing": (opposing[0], opposing[1]),
+        "gap": divide(np.maximum(gain, 0), mass * limit.pots[:, None]),
+        "mass": mass,
+        "iterations": np.full(shape[2], iterations),
+    }
+
+
+def _opposing(limit: DealLimit, other: FloatArray) -> FloatArray:
+    """`[K × H, N]` mass of the other player's hands that are compatible with each hand."""
+    by_node = other.reshape(len(limit.nodes), len(limit.hands), -1)
+    return np.einsum("ij,kjn->kin", limit.compatible, by_node, optimize=True).reshape(other.shape)
+
+
+def _normalised(limit: DealLimit, ranges: FloatArray) -> FloatArray:
+    """Ranges with sum 1 at every node; all zeros become uniform."""
+    real = limit.hands >= 0
+    by_node = ranges.reshape(len(limit.nodes), len(limit.hands), -1) * real[:, None]
+    even = np.broadcast_to((real / real.sum())[:, None], by_node.shape)
+    return divide(by_node, by_node.sum(axis=1, keepdims=True), even).reshape(ranges.shape)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Noisy:
+    """Values with independent noise for each hand, node and lane: `[K × H, L]` for both players, in pots."""
+
+    values: DealValues
+    noise: RangePair
+
+    def __call__(self, limit: DealLimit) -> RangeFunction:
+        arrays = [jnp.asarray(x, jnp.float64) for x in (limit.compatible, *self.noise)]
+        return Partial(_with_noise, self.values(limit), *arrays)
+
+
+def _with_noise(
+    function: RangeFunction, compatible: jax.Array, first: jax.Array, second: jax.Array, ranges: Pair
+) -> Pair:
+    one, other = (
+        values
+        + noise
+        * jnp.einsum("ij,kjl->kil", compatible, by_node(own, len(own) // len(compatible))).reshape(own.shape)
+        for values, noise, own in zip(function(ranges), (first, second), reversed(ranges), strict=True)
+    )
+    return one, other
+
+
+def draw_deal_ranges(
+    limit: DealLimit,
+    values: DealValues,
+    count: int,
+    generator: np.random.Generator,
+    *,
+    is_random: bool = True,
+) -> RangePair:
+    """Draws pairs of ranges at the deals: `[K × H, count]` for both players.
+
+    Args:
+      limit: the deals.
+      values: values of the searches, to which noise is added.
+      count: number of pairs.
+      generator: random generator.
+      is_random: half of the ranges are random instead, half of these by strength as in DeepStack.
+    """
+    num_random = count // 2 if is_random else 0
+    pairs = list[RangePair]()
+    share = np.tile(
+        [limit.spot.dealt[p][limit.runouts.hands] * (limit.hands >= 0) for p in (0, 1)], len(limit.nodes)
+    )
+    for kind in (_dirichlet, _by_strength):
+        size = num_random // 2 if kind is _dirichlet else num_random - num_random // 2
+        if size:
+            pairs.append(
+                (
+                    kind(limit, size, generator) * share[0][:, None],
+                    kind(limit, size, generator) * share[1][:, None],
+                )
+            )
+    low, high = np.log(NOISE)
+    for number, iterations in enumerate(SEARCHES):
+        left = count - num_random
+        size = left * (number + 1) // len(SEARCHES) - left * number // len(SEARCHES)
+        for begin in range(0, size, LANES):
+            lanes = min(LANES, size - begin)
+            scale = (
+                np.exp(generator.uniform(low, high, lanes)) * np.repeat(limit.pots, len(limit.hands))[:, None]
+            )
+            noise = generator.normal(size=(2, *scale.shape)) * scale
+            searched = solve_limit(
+                limit,
+                _Noisy(values, (noise[0], noise[1])),
+                num_lanes=lanes,
+                iterations=iterations,
+                solver=Solver(progress=False),
+            )
+            pairs.append(searched.ranges)
+    first, second = (np.concatenate([pair[player] for pair in pairs], axis=1) for player in (0, 1))
+    return first, second
+
+
+def _dirichlet(limit: DealLimit, count: int, generator: np.random.Generator) -> FloatArray:
+    """`[K × H, count]` independent weights, of Dirichlet distributions with a random concentration each."""
+    low, high = np.log(CONCENTRATIONS)
+    concentration = np.exp(generator.uniform(low, high, count))
+    shape = np.broadcast_to(concentration, (len(limit.nodes) * len(limit.hands), count))
+    return generator.gamma(shape) / concentration + 1e-12
+
+
+def _by_strength(limit: DealLimit, count: int, generator: np.random.Generator) -> FloatArray:
+    """`[K × H, count]` DeepStack's random weights: halves of the hands by strength share weight at random."""
+    strength = limit.showdowns.sum(axis=1)
+    order = np.argsort(strength[np.flatnonzero(limit.hands >= 0)])
+    order = np.flatnonzero(limit.hands >= 0)[order]
+    weight = np.zeros((len(limit.nodes), len(limit.hands), count))
+    share = np.ones((len(limit.nodes), len(order), count))
+    spans = [(0, len(order))]
+    while spans:
+        begin, end = spans.pop()
+        if end - begin > 1:
+            middle, cut = (begin + end) // 2, generator.uniform(size=(len(limit.nodes), 1, count))
+            share[:, begin:middle] *= cut
+            share[:, middle:end] *= 1 - cut
+            spans += [(begin, middle), (middle, end)]
+    weight[:, order] = share
+    return weight.reshape(-1, count)
