@@ -1,12 +1,12 @@
 """Rivers and flops of hold'em: `python -m experiments.holdem`.
 
 Published figures beside ours, the cost of an iteration, and a thousand rivers in batches. Ten thousand
-rivers, `many_rivers`, and flops, `flops`, run only if named.
+rivers, `many_rivers`, flops, `flops`, and turns with values of ranges, `leaves`, run only if named.
 """
 
 from __future__ import annotations
 
-from experiments.holdem import cost, figures, flops, many_rivers, rivers
+from experiments.holdem import cost, figures, flops, leaves, many_rivers, rivers
 from experiments.holdem.common import HERE
 from experiments.study import Study
 
@@ -14,8 +14,8 @@ STUDY = Study(
     name="holdem",
     description=__doc__,
     folder=HERE,
-    experiments=(figures, cost, rivers, many_rivers, flops),
-    only_by_name=frozenset({many_rivers.NAME, flops.NAME}),
+    experiments=(figures, cost, rivers, many_rivers, flops, leaves),
+    only_by_name=frozenset({many_rivers.NAME, flops.NAME, leaves.NAME}),
 )
 main = STUDY.main
 

@@ -45,7 +45,7 @@ from jaxgadget.learn.range_network import (
     range_values,
     read_errors,
 )
-from jaxgadget.learn.range_training import RangeLesson, train_in_rounds
+from jaxgadget.learn.range_training import SOLVED, RangeLesson, kept_ranges, train_in_rounds
 from jaxgadget.networks.checkpoints import (
     NetworkKind,
     open_training,
@@ -297,9 +297,7 @@ def train_deals(
     config, limit = RangeTrainingConfig.of(config), DealLimit.of(spot)
     check_no_rake(spot, "train_deals")
     if config.network != "infostates":
-        raise ValueError(
-            f"network={config.network!r}: expected 'infostates', which hands of any ranges share"
-        )
+        raise ValueError(f"network={config.network!r}: expected 'infostates', which all hands share")
     states = describe_deals(limit)
     shape = RangeArchitecture(
         network="infostates",
@@ -375,17 +373,22 @@ class _Data:
         config = self._config
         count = config.samples if round_idx == 0 else max(config.samples // 2, 1)
         generator = np.random.Generator(np.random.PCG64([config.seed, round_idx]))
-        ranges = draw_deal_ranges(self._limit, values, count, generator, is_random=round_idx == 0)
+        name = f"round-{round_idx}"
+
+        def draw() -> RangePair:
+            return draw_deal_ranges(self._limit, values, count, generator, is_random=round_idx == 0)
+
+        ranges = kept_ranges(self._folder, name, draw)
         solved = solve_deals(
             self._limit,
             ranges,
             config.iterations,
-            folder=None if self._folder is None else self._folder / "solved" / f"round-{round_idx}",
+            folder=None if self._folder is None else self._folder / SOLVED / name,
             progress=self._progress,
         )
         self._parts.append(solved)
-        held = np.zeros(count, np.bool_)
-        held[generator.permutation(count)[: math.ceil(config.heldout * count)]] = True
+        order = np.random.Generator(np.random.PCG64([config.seed, round_idx, 1])).permutation(count)
+        held = order < math.ceil(config.heldout * count)
         self.held = np.concatenate([self.held, held])
 
     def errors(self) -> Errors:
@@ -578,27 +581,19 @@ def draw_deal_ranges(
     """
     num_random = count // 2 if is_random else 0
     pairs = list[RangePair]()
-    share = np.tile(
-        [limit.spot.dealt[p][limit.runouts.hands] * (limit.hands >= 0) for p in (0, 1)], len(limit.nodes)
-    )
-    for kind in (_dirichlet, _by_strength):
-        size = num_random // 2 if kind is _dirichlet else num_random - num_random // 2
+    for draw, size in ((_dirichlet, num_random // 2), (_by_strength, num_random - num_random // 2)):
         if size:
-            pairs.append(
-                (
-                    kind(limit, size, generator) * share[0][:, None],
-                    kind(limit, size, generator) * share[1][:, None],
-                )
-            )
+            dealt = [np.tile(own[limit.runouts.hands], len(limit.nodes)) for own in limit.spot.dealt]
+            first, second = (own[:, None] * draw(limit, size, generator) for own in dealt)
+            pairs.append((first, second))
     low, high = np.log(NOISE)
     for number, iterations in enumerate(SEARCHES):
         left = count - num_random
         size = left * (number + 1) // len(SEARCHES) - left * number // len(SEARCHES)
         for begin in range(0, size, LANES):
             lanes = min(LANES, size - begin)
-            scale = (
-                np.exp(generator.uniform(low, high, lanes)) * np.repeat(limit.pots, len(limit.hands))[:, None]
-            )
+            pots = np.repeat(limit.pots, len(limit.hands))[:, None]
+            scale = np.exp(generator.uniform(low, high, lanes)) * pots
             noise = generator.normal(size=(2, *scale.shape)) * scale
             searched = solve_limit(
                 limit,

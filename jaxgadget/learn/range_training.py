@@ -383,13 +383,12 @@ class _Data:
     def collect(self, values: RangeNetwork, round_idx: int) -> None:
         """Adds a round: ranges queried by searches with these values."""
         count, name = _num_blueprints(self._config.samples), f"round-{round_idx + 1}"
-        ranges = None if self._folder is None else _read_ranges(self._folder / f"{name}.npz")
-        if ranges is None:  # otherwise the stored ranges, since the network may have changed
+
+        def draw() -> RangePair:
             generator = np.random.Generator(np.random.PCG64([self._config.seed, round_idx + 1]))
-            _, ranges = _blueprints_and_ranges(self._forest, values, count, generator, self._progress)
-            if self._folder is not None:
-                arrays = {"first": ranges[0], "second": ranges[1]}
-                write_archive(self._folder / f"{name}.npz", ROUND, {}, arrays)
+            return _blueprints_and_ranges(self._forest, values, count, generator, self._progress)[1]
+
+        ranges = kept_ranges(self._folder, name, draw)
         self.parts.append(self._solve(ranges, name))
         # Blueprints are sorted by kind, too.
         order = np.random.Generator(np.random.PCG64([self._config.seed, round_idx + 1, 1])).permutation(count)
@@ -444,11 +443,21 @@ class _Data:
         return sum(part.num_solved - part.num_read for part in fresh) / seconds if seconds else math.nan
 
 
-def _read_ranges(path: pathlib.Path) -> RangePair | None:
-    """Ranges that a round collected; None if there is no file; ValueError if it is damaged."""
-    archive = read_archive(path, ROUND)
-    if archive is None:
-        return None
+def kept_ranges(folder: pathlib.Path | None, name: str, draw: Callable[[], RangePair]) -> RangePair:
+    """Ranges that a round collected, from the training's folder; drawn and stored there if they are missing.
+
+    A resumed training cannot draw them again, as its network has changed.
+
+    Raises:
+      ValueError: if the file is damaged.
+    """
+    path = None if folder is None else folder / f"{name}.npz"
+    archive = None if path is None else read_archive(path, ROUND)
+    if path is None or archive is None:
+        ranges = draw()
+        if path is not None:
+            write_archive(path, ROUND, {}, {"first": ranges[0], "second": ranges[1]})
+        return ranges
     try:
         return archive.arrays["first"], archive.arrays["second"]
     except KeyError as error:
