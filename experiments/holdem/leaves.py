@@ -26,7 +26,7 @@ MENU = BetMenu(bets="50%", raises="100%", cap=2)
 ITERATIONS = 300
 """Iterations of CFR+ on the turn."""
 
-VALUES = ("equities", "network", "resolved 10", "resolved 50", "full solve")
+VALUES = ("equities", "network", "resolved 10", "full solve")
 TRAINING = dataclasses.replace(DEFAULT, samples=384, steps=4000)
 
 
