@@ -54,6 +54,10 @@ from .learn.critic import NetworkCritic as NetworkCritic
 from .learn.critic import load_critic as load_critic
 from .learn.critic import train_critic as train_critic
 from .learn.critic_lesson import VTrace as VTrace
+from .learn.deal_network import DealNetwork as DealNetwork
+from .learn.deal_network import DealTraining as DealTraining
+from .learn.deal_network import load_deals as load_deals
+from .learn.deal_network import train_deals as train_deals
 from .learn.distillation import Distil as Distil
 from .learn.mirror_descent import MirrorDescent as MirrorDescent
 from .learn.network import NetworkValues as NetworkValues
@@ -164,6 +168,12 @@ from .tree.states import enumerate_from as enumerate_from
 from .tree.states import public_roots as public_roots
 from .tree.states import states_at as states_at
 from .util.compilation import enable_compilation_cache as enable_compilation_cache
+from .values.deals import CheckedDown as CheckedDown
+from .values.deals import DealLimit as DealLimit
+from .values.deals import DealValues as DealValues
+from .values.deals import LimitedSpot as LimitedSpot
+from .values.deals import ResolvedDeals as ResolvedDeals
+from .values.deals import solve_to_deal as solve_to_deal
 from .values.draws import draw_ranges as draw_ranges
 from .values.histories import ExactValues as ExactValues
 from .values.histories import OwnValues as OwnValues
@@ -193,9 +203,14 @@ __all__ = [
     "BlueprintPrior",
     "BlueprintValues",
     "BothRefined",
+    "CheckedDown",
     "ContinuationPrior",
     "ContinuationValues",
     "Cut",
+    "DealLimit",
+    "DealNetwork",
+    "DealTraining",
+    "DealValues",
     "Decomposition",
     "Distil",
     "DiverseGeneration",
@@ -212,6 +227,7 @@ __all__ = [
     "Knowledge",
     "LearnedResponse",
     "Limit",
+    "LimitedSpot",
     "LimitedTrunk",
     "Lock",
     "Lookahead",
@@ -249,6 +265,7 @@ __all__ = [
     "ReachMaxMargin",
     "ReachResolving",
     "Refinement",
+    "ResolvedDeals",
     "ResolvedValues",
     "Resolving",
     "Responses",
@@ -304,6 +321,7 @@ __all__ = [
     "list_games",
     "load",
     "load_critic",
+    "load_deals",
     "load_policy",
     "load_ranges",
     "load_values",
@@ -334,12 +352,14 @@ __all__ = [
     "solve",
     "solve_ranges",
     "solve_spots",
+    "solve_to_deal",
     "solve_trunk",
     "spread_checkpoints",
     "states_at",
     "sweep",
     "team",
     "train_critic",
+    "train_deals",
     "train_policy",
     "train_ranges",
     "train_value",

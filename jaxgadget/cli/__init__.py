@@ -127,6 +127,7 @@ for _name, _function, _examples in (
     ("show", looking.show_subgame, looking.SHOW_EXAMPLES),
     ("train-value", train.train_value, train.VALUE_EXAMPLES),
     ("train-ranges", train.train_ranges, train.RANGES_EXAMPLES),
+    ("train-deals", train.train_deals, train.DEALS_EXAMPLES),
     ("train-critic", critic.train_critic, critic.CRITIC_EXAMPLES),
     ("train-policy", policy.train_policy, policy.POLICY_EXAMPLES),
     ("nested", nested.nested, nested.NESTED_EXAMPLES),

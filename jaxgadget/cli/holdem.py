@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from jaxgadget.holdem.spots import Spot
     from jaxgadget.subgames.spots import SpotRefinement
     from jaxgadget.util.store import Rows
+    from jaxgadget.values.deals import DealValues
 
 HOLDEM_EXAMPLES = """\
 Examples:
@@ -54,6 +55,9 @@ Examples:
 `jaxgadget holdem --open river.npz --target-gap 0.1% --line check --hands 10`
 
 `jaxgadget holdem --board Td9d6hQc2s --pot 200 --stack 900 --lock locks.json --line "bet 100" --hands 10`
+
+`jaxgadget holdem --board Td9d6hQc --oop "66+,A8s+,KQo" --ip "QQ-22,ATo+" --pot 60 --stack 200 --bets 50%
+--raises "" --leaf resolved:10`
 
 `jaxgadget holdem --spots spots.jsonl --report --line check --by suits --plot report.png --csv report.csv`
 
@@ -204,6 +208,10 @@ class SpotOptions:
         return dataclasses.replace(self.menu, **sizes)
 
 
+LEAF_ITERATIONS = 300
+"""Default number of iterations on the first street with `--leaf`."""
+
+
 @request
 class SpotsOptions:
     """Spots, and the method of solving them.
@@ -212,12 +220,17 @@ class SpotsOptions:
       open: show the solutions of a file that `--save` wrote, without solving; with `--iterations`, which
         counts those of the file, too, or `--target-gap` go on from its state.
       spots: solve a file of spots, with one JSON object per line: board, oop, ip, pot, stack, and the
-        fields of the menu that differ from the options of the command (bets, raises, oop_bets, …, cap).
+        fields of the menu that differ from the options of the command (bets, raises, oop_bets, …, cap); and
+        `locks`, a list as in a file of `--lock`, which then holds for the other spots.
       tree: print the tree that results from the menus, and exit.
       lock: fix strategies at nodes and solve the rest, of all spots: a JSON file with a list of objects such
         as `{"line": "check, bet 100", "strategy": {"fold": 0.5, "call": 0.5}, "hands": "QQ-99"}`. Without
         `hands` all hands are locked; a line without the dealt card holds for every card. On a flop lines
         name no cards.
+      leaf: solve the first street of a flop or turn with values of ranges when a card is dealt, and the later
+        streets for the ranges that result. `equities`: as if nobody bet there; `resolved:N`: the later
+        streets re-solved with N iterations in every update; or the folder of a network, from `train-deals`.
+      leaf_iterations: number of iterations of CFR+ on the first street with `--leaf`.
       suit_isomorphism: on turns and rivers merge hands that a permutation of suits maps to each other, if the
         board and both ranges allow it, which gives the same solution with less memory; on flops turns and
         rivers are merged in this way without the option, too.
@@ -228,6 +241,8 @@ class SpotsOptions:
     spots: pathlib.Path | None = None
     tree: bool = False
     lock: pathlib.Path | None = None
+    leaf: str | None = option(None, metavar="VALUES")
+    leaf_iterations: int = option(LEAF_ITERATIONS, min=1, max=MAX_ITERATIONS)
     suit_isomorphism: bool = False
     compressed: bool = False
 
@@ -403,14 +418,15 @@ _REFINING = ("prior", "epsilon", *names_of(RefiningOptions))
 _SHOWING = ("plot", "line", "whose", "hands", "frequencies")
 """Options that show a single spot."""
 
-_UNOPENED = ("spots", "lock", "suit_isomorphism", "compressed", "results", "gadget")
+_UNOPENED = ("spots", "lock", "leaf", "suit_isomorphism", "compressed", "results", "gadget")
 """Options that have no effect on the solutions of a file."""
 
 _GOING_ON = ("algorithm", "dtype", "checkpoint", "memory_limit")
 """Options of going on from the solutions of a file, beside `--iterations` and `--target-gap`."""
 
 _SOLVING = (
-    *("gadget", "algorithm", "iterations", "target_gap", "dtype", "lock", "suit_isomorphism", "checkpoint"),
+    *("gadget", "algorithm", "iterations", "target_gap", "dtype", "lock", "leaf"),
+    *("suit_isomorphism", "checkpoint"),
     *("compressed", "memory_limit", "hands", "frequencies", "plot", "json", "save", "explore"),
 )
 """Options of solving."""
@@ -437,11 +453,14 @@ def holdem(
 
     watch = Stopwatch()
     with watch.phase("build"):
-        opened = None if files.open is None else _open(files.open, context)
+        opened, given = None if files.open is None else _open(files.open, context), list[_Given]()
         if opened is not None:
             chosen = [solution.spot for solution in opened]
         else:
-            chosen = [spot.make()] if files.spots is None else _read_spots(files.spots, context.params)
+            given = [(spot.make(), ())] if files.spots is None else _read_spots(files.spots, context.params)
+            chosen = [each for each, _ in given]
+            if gadgets.gadget and any(own for _, own in given):
+                raise ValueError("--gadget with locks in rows of --spots: expected one of the two")
         if files.tree:
             typer.echo(str(chosen[0].betting))
             return
@@ -452,7 +471,7 @@ def holdem(
         refining_spots = _make_refining(context, chosen, gadgets, refining, solver)
     with watch.phase("run"), keeping(lambda: _describe_kept(output.results, solver.checkpoint_path)):
         if opened is None:
-            done = _solve(chosen, solver, files, refining_spots, output)
+            done = _solve(chosen, [own for _, own in given], solver, files, refining_spots, output)
         else:
             done = _reopen(_go_on(opened, context, solver), output)
     whose = "" if refining_spots is None else refining_spots.whose()
@@ -464,20 +483,25 @@ def holdem(
         record["node"] = done.solution.to_record(output.line)
     output.write_json(record)
     not_merged = _not_merged([each for each in chosen if not each.is_flop]) if files.suit_isomorphism else []
-    output.print(*_tables(done, output, whose, not_merged), warnings=not_merged)
+    output.print(*_tables(done, output, whose, not_merged, files.leaf), warnings=not_merged)
     refinements = [refinement for row in done.rows for refinement in row.get("refinements", ())]
     failures = [refinement.get("failure") for refinement in refinements]  # null becomes NaN in rows of a file
     exit_if_undefined([failure for failure in failures if isinstance(failure, str)], len(refinements))
 
 
-def _notes(rows: Sequence[Mapping[str, Any]], whose: str) -> list[str]:
+def _notes(rows: Sequence[Mapping[str, Any]], whose: str, leaf: str | None = None) -> list[str]:
     """Notes below the table of spots."""
     if whose:
         return ["These are blueprints: both players' play before one re-solves."]
     notes = ["EVs and exploitability are in chips; exploitability is half of NashConv."]
     if all("rake" in row for row in rows):
         notes = ["EVs, rake and gains are in chips."]
-    if any(row.get("locks") for row in rows):
+    if leaf is not None:
+        notes.append(
+            f"The first street was solved with --leaf {leaf} and then locked: *unlocked* is the "
+            "exploitability of the whole strategy, the other number that of the later streets alone."
+        )
+    elif any(row.get("locks") for row in rows):
         notes.append(
             "With locks it is that of the locked game; *unlocked* is the same number if both players may "
             "leave their locks."
@@ -526,8 +550,17 @@ def _make_refining(
     return refining
 
 
+_Given = tuple["Spot", tuple["Lock", ...]]
+"""A spot with the locks of its row."""
+
+
 def _solve(
-    spots: list[Spot], solver: Solver, files: SpotsOptions, refining: Refining | None, output: SpotOutput
+    spots: list[Spot],
+    own_locks: Sequence[tuple[Lock, ...]],
+    solver: Solver,
+    files: SpotsOptions,
+    refining: Refining | None,
+    output: SpotOutput,
 ) -> Done:
     """Solves or re-solves spots; of their solutions only those that are written are kept."""
     from jaxgadget.holdem.locks import read_locks
@@ -542,7 +575,10 @@ def _solve(
         if output.explore is not None or output.save is not None:
             solutions[index] = solution
 
-    locks = () if files.lock is None else read_locks(files.lock)
+    of_all = () if files.lock is None else read_locks(files.lock)
+    locks = [own or of_all for own in own_locks]
+    if files.leaf is not None:
+        locks = [_solve_first_street(*each, files) for each in zip(spots, locks, strict=True)]
     solving = Solving(
         solver=solver,
         suit_isomorphism=files.suit_isomorphism or None,
@@ -559,6 +595,38 @@ def _solve(
             "keeps their numbers; expected another file of results, or none"
         )
     return Done(rows, solution, shown, output.make_report([boards[index] for index in sorted(boards)]))
+
+
+def _solve_first_street(spot: Spot, locks: tuple[Lock, ...], files: SpotsOptions) -> tuple[Lock, ...]:
+    """The first street of a spot, solved with the values of `--leaf`, as locks."""
+    from jaxgadget.values.deals import solve_to_deal
+
+    if locks:
+        raise ValueError("--leaf with locks in rows of --spots: expected one of the two")
+    assert files.leaf is not None
+    values = make_deal_values(files.leaf, spot)
+    solver = Solver(iterations=files.leaf_iterations, progress=True)
+    return tuple(solve_to_deal(spot, values, solver=solver).locks())
+
+
+def make_deal_values(text: str, spot: Spot) -> DealValues:
+    """Values at the deal of a spot from the text of `--leaf`; raises ValueError for an unknown one."""
+    from jaxgadget.values.deals import CheckedDown, ResolvedDeals
+
+    name, _, number = text.partition(":")
+    if text == "equities":
+        return CheckedDown()
+    if name == "resolved":
+        if not number.isdecimal() or int(number) < 1:
+            raise ValueError(f"--leaf {text!r}: expected a number of iterations, such as resolved:20")
+        return ResolvedDeals(int(number))
+    if not pathlib.Path(text).is_dir():
+        raise ValueError(
+            f"--leaf {text!r}: expected equities, resolved:N, or the folder of a network from train-deals"
+        )
+    from jaxgadget.learn.deal_network import load_deals
+
+    return load_deals(text, spot)
 
 
 def _reopen(solutions: SpotSolutions, output: SpotOutput) -> Done:
@@ -602,7 +670,7 @@ def _on_street(result: Any, line: str) -> Any:
 
 
 def _tables(
-    done: Done, output: SpotOutput, whose: str, not_merged: Sequence[str]
+    done: Done, output: SpotOutput, whose: str, not_merged: Sequence[str], leaf: str | None
 ) -> list[tuple[RenderableType, list[str]]]:
     """Tables to print, with the notes below them."""
     from jaxgadget.report.boards import boards_table
@@ -610,7 +678,7 @@ def _tables(
 
     rows, tables = done.rows, list[tuple["RenderableType", list[str]]]()
     if done.report is None:
-        tables.append((spots_table(rows), [*_notes(rows, whose), *not_merged]))
+        tables.append((spots_table(rows), [*_notes(rows, whose, leaf), *not_merged]))
     else:
         note = (
             f"{output.report_title(done.report)}: means over boards. EVs are shares of the pot at the line, "
@@ -643,7 +711,11 @@ def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, 
         if not (is_given(context, "iterations") or is_given(context, "target_gap")):
             refuse_unused(context, "with --open, without --iterations or --target-gap", *_GOING_ON)
     if files.lock is not None:
-        refuse_unused(context, "with --lock", "suit_isomorphism")
+        refuse_unused(context, "with --lock", "suit_isomorphism", "leaf")
+    if files.leaf is not None:
+        refuse_unused(context, "with --leaf", "suit_isomorphism")
+    else:
+        refuse_unused(context, "without --leaf", "leaf_iterations")
     if output.save is not None:
         refuse_unused(context, "with --save, as it keeps only numbers", "results")
         if output.save.suffix != ".npz":
@@ -670,7 +742,7 @@ def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, 
     if not gadgets.gadget:
         refuse_unused(context, "without --gadget", *_REFINING)
     else:
-        refuse_unused(context, "with --gadget", "suit_isomorphism", "compressed", "lock", "save")
+        refuse_unused(context, "with --gadget", "suit_isomorphism", "compressed", "lock", "leaf", "save")
 
 
 def _not_merged(spots: Sequence[Spot]) -> list[str]:
@@ -730,13 +802,15 @@ class Refining(NamedTuple):
         return f"{describe(self.gadgets[0])} for {own}, the blueprint for {other}"
 
 
-def _read_spots(path: pathlib.Path, values: Mapping[str, Any]) -> list[Spot]:
-    """Reads the spots of a file, with the options as defaults for fields that rows lack.
+def _read_spots(path: pathlib.Path, values: Mapping[str, Any]) -> list[_Given]:
+    """Reads the spots of a file and their locks, with the options as defaults for fields that rows lack.
 
     Raises:
       ValueError: if the file cannot be read, is empty, or a row is not a spot (with its line).
     """
-    spots: list[Spot] = []
+    from jaxgadget.holdem.locks import parse_locks
+
+    spots: list[_Given] = []
     for number, text in enumerate(_read_lines(path, "--spots"), 1):
         if not text.strip():
             continue
@@ -748,13 +822,14 @@ def _read_spots(path: pathlib.Path, values: Mapping[str, Any]) -> list[Spot]:
         if not isinstance(row, dict):
             raise ValueError(f"{where}: expected a JSON object with board, oop, ip, pot and stack")
         fields: dict[str, Any] = row  # pyright: ignore[reportUnknownVariableType]
+        locks = parse_locks(fields.pop("locks"), where) if "locks" in fields else ()
         unknown = next((name for name in fields if name not in _SPOT), None)
         if unknown is not None:
             raise ValueError(
                 f"{where}: {unknown!r} is not a field of a spot; similar names: {near_names(unknown, _SPOT)}"
             )
         try:
-            spots.append(make(SpotOptions, {**values, **fields}).make())
+            spots.append((make(SpotOptions, {**values, **fields}).make(), locks))
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
     if not spots:
@@ -770,14 +845,14 @@ class Solving(NamedTuple):
       suit_isomorphism: True to merge hands; None to merge only the runouts of flops.
       compressed: True to keep the state of flops in 16 bits.
       keep_state: True to keep the solver's state in solutions.
-      locks: fixed strategies of all spots.
+      locks: fixed strategies of each spot.
     """
 
     solver: Solver
     suit_isomorphism: bool | None
     compressed: bool
     keep_state: bool
-    locks: tuple[Lock, ...]
+    locks: list[tuple[Lock, ...]]
 
 
 def _open(path: pathlib.Path, context: typer.Context) -> SpotSolutions:
@@ -819,10 +894,11 @@ def _read_or_solve(
         settings |= {"refining": refining.settings()}
     if solving.compressed:
         settings |= {"compressed": True}
-    if solving.locks:
-        settings |= {"locks": [jsonable(vars(lock)) for lock in solving.locks]}
-    text = json_format.dumps(settings)
-    keys = [hashlib.sha256(f"{spot.name} {text}".encode()).hexdigest()[:32] for spot in spots]
+    keys: list[str] = []
+    for spot, locks in zip(spots, solving.locks, strict=True):
+        own = {"locks": [jsonable(vars(lock)) for lock in locks]} if locks else {}
+        text = f"{spot.name} {json_format.dumps(settings | own)}"
+        keys.append(hashlib.sha256(text.encode()).hexdigest()[:32])
     stored = {} if results is None else _results(results).read()
     missing = [number for number, key in enumerate(keys) if key not in stored]
 
@@ -834,7 +910,8 @@ def _read_or_solve(
 
     left = [spots[number] for number in missing]
     if refining is None:
-        solution = _solve_missing(left, keep, solving, see)
+        of_missing = solving._replace(locks=[solving.locks[number] for number in missing])
+        solution = _solve_missing(left, keep, of_missing, see)
     else:
         solution = _refine_missing(left, keep, solver, refining, shown)
     return [stored[key] for key in keys], solution

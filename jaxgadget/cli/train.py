@@ -1,4 +1,4 @@
-"""`jaxgadget train-value GAME` and `train-ranges GAME`."""
+"""`jaxgadget train-value GAME`, `train-ranges GAME`, and `train-deals` for a spot of hold'em."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from jaxgadget.cli.command import keeping
 from jaxgadget.cli.fields import Fields, option, request
+from jaxgadget.cli.holdem import SpotOptions
 from jaxgadget.cli.leaves import DEFAULT_ENTRIES, SearchBlueprintOptions
 from jaxgadget.cli.options import CutOptions, GameOptions, PlotOutput, SeedOptions
 from jaxgadget.core.solver import Solver
@@ -18,8 +19,7 @@ from jaxgadget.gadgets.registry import VALUES
 from jaxgadget.report.output import warn, working
 
 if TYPE_CHECKING:
-    from jaxgadget.learn.range_training import RangeTraining
-    from jaxgadget.learn.training import Training
+    from jaxgadget.learn.errors import RegressionResult
     from jaxgadget.policy.policy import Policy
     from jaxgadget.tree.history import HistoryTree
     from jaxgadget.values.histories import ValueFunction
@@ -38,6 +38,17 @@ Examples:
 `jaxgadget train-ranges leduc_poker --cut flop --out leduc-ranges`
 
 `jaxgadget refine leduc_poker --cut flop --alternative values:leduc-ranges --gadget resolving`
+"""
+
+
+DEALS_EXAMPLES = """\
+Examples:
+
+`jaxgadget train-deals --board Td9d6hQc --oop "66+,A8s+,KQo" --ip "QQ-22,ATo+" --pot 60 --stack 200 --bets 50%
+--raises "" --out turn-values`
+
+`jaxgadget holdem --board Td9d6hQc --oop "66+,A8s+,KQo" --ip "QQ-22,ATo+" --pot 60 --stack 200 --bets 50%
+--raises "" --leaf turn-values`
 """
 
 
@@ -95,6 +106,19 @@ class RangesOptions:
     samples: int = option(8192, min=16)
     rounds: int = option(2, min=0, max=100)
     network: Literal["padded", "infostates"] = "padded"
+
+
+@request
+class DealsOptions:
+    """Values of ranges at the first deal to learn.
+
+    Attributes:
+      samples: number of pairs of ranges drawn initially, each at all deals.
+      rounds: number of rounds, each of which adds half as many from searches with the network.
+    """
+
+    samples: int = option(512, min=16)
+    rounds: int = option(1, min=0, max=100)
 
 
 @request
@@ -192,6 +216,39 @@ def train_ranges(
     output.print((report.ranges_table(trained, steps), [*notes, shlex.join(use), shlex.join(search)]))
 
 
+def train_deals(
+    spot: SpotOptions,
+    options: DealsOptions,
+    training: Annotated[
+        TrainingOptions, Fields(steps=4000, width=64, batch_size=8, learning_rate=2e-3, heldout=0.05)
+    ],
+    solver: Annotated[Solver, Fields("iterations", iterations=100)],
+    output: TrainingOutput,
+) -> None:
+    """Train a network that predicts values of hold'em hands when the first card of a spot is dealt.
+
+    It is for the board and the menus of the later streets; ranges and bets before the deal may differ.
+    `jaxgadget holdem --leaf DIR` solves with it. ITERATIONS is the number of iterations of DCFR on the later
+    streets for the training data.
+    """
+    output.check()
+    from jaxgadget.learn.deal_network import train_deals as train
+    from jaxgadget.learn.options import RangeTrainingConfig
+    from jaxgadget.report import search as report
+
+    config = RangeTrainingConfig(
+        **_shared(training), **vars(options), network="infostates", iterations=solver.num_iterations
+    )
+    with keeping_steps(training.out, training.steps):
+        trained = train(spot.make(), config=config, folder=training.out, progress=True)
+    _draw(trained, output)
+    output.write_json(report.deals_record(trained, training.steps))
+    solved = f"{trained.samples} pairs of ranges solved, mean gap {trained.gap:.2g} pots"
+    notes = [f"{solved}; {trained.seconds:.0f} s in total."]
+    notes += [f"Solve with it: jaxgadget holdem … --leaf {shlex.quote(str(training.out))}"]
+    output.print((report.deals_table(trained, training.steps), notes))
+
+
 def _shared(training: TrainingOptions) -> dict[str, Any]:
     """Settings shared by both kinds of training, by their names in Python."""
     settings: dict[str, Any] = dict(vars(training))
@@ -210,7 +267,7 @@ def keeping_steps(out: pathlib.Path, steps: int) -> contextlib.AbstractContextMa
     return keeping(describe)
 
 
-def _draw(trained: Training | RangeTraining, output: TrainingOutput) -> None:
+def _draw(trained: RegressionResult, output: TrainingOutput) -> None:
     """Draws the curves of a training if `--plot` names a file."""
     if output.plot is not None:
         from jaxgadget.report.plots import save_picture

@@ -226,6 +226,15 @@ def read_locks(path: str | os.PathLike[str]) -> tuple[Lock, ...]:
         records: Any = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{label} cannot be read ({error}); expected a list of locks in JSON") from error
+    return parse_locks(records, label)
+
+
+def parse_locks(records: object, label: str) -> tuple[Lock, ...]:
+    """Locks of a JSON list of objects, as in a file of `read_locks`.
+
+    Raises:
+      ValueError: if it is no such list; the message begins with the label and names the lock.
+    """
     if not isinstance(records, list) or not records:
         raise ValueError(f'{label} holds no list of locks; expected [{{"line": …, "strategy": {{…}}}}]')
     locks: list[Lock] = []

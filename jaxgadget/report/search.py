@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jaxgadget.learn.critic import CriticTraining
+    from jaxgadget.learn.deal_network import DealTraining
     from jaxgadget.learn.policy_training import PolicyTraining
     from jaxgadget.learn.range_training import RangeTraining
     from jaxgadget.learn.training import Training
@@ -309,6 +310,24 @@ def ranges_table(training: RangeTraining, steps: int) -> Table:
     }
     game = f"{training.values.game}, {training.values.cut}"
     return _errors_table(game, steps, errors, training.payoff_range)
+
+
+def deals_record(training: DealTraining, steps: int) -> dict[str, Any]:
+    """Record of `jaxgadget train-deals --json`; errors and gaps are in pots at the deal."""
+    return {
+        "samples": training.samples,
+        "steps": steps,
+        "seconds": training.seconds,
+        "train_rmse": training.train_rmse,
+        "heldout_rmse": training.heldout_rmse,
+        "gap": training.gap,
+    }
+
+
+def deals_table(training: DealTraining, steps: int) -> Table:
+    """Errors in pots at the deal and as fractions of the payoff range."""
+    errors = {"ranges of the training set": training.train_rmse, "held-out ranges": training.heldout_rmse}
+    return _errors_table(training.values.name, steps, errors, training.payoff_range)
 
 
 def ranges_notes(training: RangeTraining) -> list[str]:

@@ -8,13 +8,13 @@ from typing import Any
 
 
 def jsonable(value: Any) -> Any:
-    """Converts a value to JSON types: NumPy scalars to numbers, NaN and infinity to null, -0 to 0."""
+    """Converts a value to JSON types: NumPy's numbers and arrays, NaN and infinity to null, -0 to 0."""
     if isinstance(value, Mapping):
         return {str(key): jsonable(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, list | tuple):
         return [jsonable(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
-    if hasattr(value, "item"):  # a scalar of NumPy or JAX
-        value = value.item()
+    if hasattr(value, "tolist"):  # a scalar or array of NumPy or JAX
+        return jsonable(value.tolist())
     if isinstance(value, float):
         return value + 0.0 if math.isfinite(value) else None
     return value

@@ -40,6 +40,7 @@ from jaxgadget.values.ranged_payoff import (
     conclude_trunk,
     ranged_payoff_of,
 )
+from jaxgadget.values.ranges import warn_of_doubts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -311,8 +312,13 @@ def solve_to_deal(
 
     Raises:
       ValueError: for a river, an argument out of range, and values that are of another shape or not finite.
+
+    Warns:
+      UserWarning: if the values have a `doubt`, as those of a network whose training is not finished.
     """
-    return solve_limit(DealLimit.of(spot), values, solver=solver, iterations=iterations, algorithm=algorithm)
+    limit = DealLimit.of(spot)
+    warn_of_doubts([values])
+    return solve_limit(limit, values, solver=solver, iterations=iterations, algorithm=algorithm)
 
 
 def solve_limit(

@@ -1,0 +1,70 @@
+"""`jaxgadget train-deals`, `holdem --leaf`, and locks in rows of `holdem --spots`."""
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from tests.cli.commands import run, run_to_json
+from tests.cli.commands import words as words_of
+
+SPOT: tuple[object, ...] = (
+    *("--board", "Td9d8sQc", "--oop", "AA,JTs,A7s", "--ip", "KK,QJs", "--pot", 10, "--stack", 20),
+    *("--bets", "50%", "--raises", "", "--dead", "2c2d2h2s3c3d3h3s4c4d4h4s5c5d5h5s6c6d6h6s7c7d8h8c8d"),
+)
+
+
+def row_of(*words: object) -> dict[str, Any]:
+    return run_to_json("holdem", *SPOT, "--iterations", 200, *words)["rows"][0]
+
+
+def test_the_first_street_is_solved_with_values_at_the_deal() -> None:
+    free, found = row_of(), row_of("--leaf", "equities", "--leaf-iterations", 100)
+    assert found["locks"] == 4 and found["gap"] < found["unlocked_gap"] < 4
+    assert found["unlocked_gap"] > free["gap"]
+    printed = run("holdem", *SPOT, "--iterations", 20, "--leaf", "resolved:2", "--leaf-iterations", 3).stdout
+    assert "solved with --leaf resolved:2" in printed and "exploitability of the whole" in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--leaf", "resolved:0"), "resolved:20"),
+        (("--leaf", "nothing"), "expected equities, resolved:N, or the folder"),
+        (("--leaf", "equities", "--suit-isomorphism"), "--suit-isomorphism has no effect with --leaf"),
+        (("--leaf-iterations", "5"), "--leaf-iterations has no effect without --leaf"),
+    ],
+)
+def test_bad_leaves(words: tuple[object, ...], message: str) -> None:
+    failed = run("holdem", *SPOT, *words)
+    assert failed.exit_code == 2 and message in words_of(failed.stderr)
+
+
+@pytest.mark.slow
+def test_a_network_is_trained_and_used(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("orbax.checkpoint")
+    out = tmp_path / "values"
+    words = ("--samples", 16, "--rounds", 0, "--steps", 4, "--width", 8, "--iterations", 5)
+    found = run_to_json("train-deals", *SPOT, *words, "--out", out)
+    assert found["samples"] == 16 and 0 < found["heldout_rmse"] < 3 and found["gap"] > 0
+    assert row_of("--leaf", out, "--leaf-iterations", 5)["locks"] == 4
+    printed = run("train-deals", *SPOT, *words, "--out", out).stdout
+    assert f"--leaf {out}" in printed.replace("\n", "") and "held-out ranges" in printed
+
+
+def test_rows_of_spots_have_locks_of_their_own(tmp_path: pathlib.Path) -> None:
+    names = ("board", "oop", "ip", "pot", "stack")
+    values = dict(zip(names, ("Td9d8sQc2h", "AA,JTs,A7s", "KK,QJs", 10, 20), strict=True))
+    locks = [{"line": "", "strategy": {"check": 1}}]
+    path, of_all = tmp_path / "spots.jsonl", tmp_path / "locks.json"
+    path.write_text("\n".join(json.dumps(row) for row in (values, values | {"locks": locks})), "utf-8")
+    of_all.write_text(json.dumps([{"line": "", "strategy": {"bet 5": 1}}]), "utf-8")
+    menu = ("--bets", "50%", "--raises", "", "--iterations", 50)
+    free, checked = run_to_json("holdem", "--spots", path, *menu)["rows"]
+    assert not free["locks"] and checked["locks"] == 1 and checked["ev"][0] < free["ev"][0]
+    bets, own = run_to_json("holdem", "--spots", path, "--lock", of_all, *menu)["rows"]
+    assert bets["locks"] == own["locks"] == 1 and own["ev"] == checked["ev"] != bets["ev"]
+    path.write_text(json.dumps(values | {"locks": {}}), "utf-8")
+    failed = run("holdem", "--spots", path, *menu)
+    assert failed.exit_code == 2 and "line 1 holds no list of locks" in words_of(failed.stderr)
