@@ -202,23 +202,28 @@ class SpotSolution(Explorable):
         return first, second
 
     def after(self, line: str) -> SpotSolution:
-        """The solution of the turn that is dealt at the end of a line, such as `check, check, Ah`.
+        """The solution of the next street after a line that ends with its card, such as `check, check, Ah`.
 
         Its spot has both players' hands with the weights with which they reach the line, or the whole range
-        of a player that never does. EVs and exploitability are those of the turn's own game.
+        of a player that never does. EVs and exploitability are those of the street's own game.
 
         Raises:
-          ValueError: if the spot is not a flop, or the line does not end with a card that is dealt to players
+          ValueError: if the spot is a river, or the line does not end with a card that is dealt to players
             who can still bet.
         """
+        street = {3: "turn", 4: "river"}.get(len(self.spot.cards))
+        if street is None:
+            raise ValueError(f"{self.spot.board} is a river: expected a line of a solution of a flop or turn")
         if self.streets is None:
-            raise ValueError(f"{self.spot.board} is not a flop: expected a line of a solution of a flop")
-        deal = self.spot.find_deal(line)
-        if deal is None or deal.rest:
-            raise ValueError(
-                f"line={line!r}: expected a line that ends with the turn, such as 'check, check, Ah'"
-            )
-        return self._turn(deal.node, deal.card)
+            node = self.spot.betting.find(line)
+            deal = self.spot.betting.tree.parent[node]
+            if node and int(self.spot.betting.tree.actor[deal]) == CHANCE:
+                return self._solve_after(int(deal), int(self.spot.betting.card[node]))
+        elif (found := self.spot.find_deal(line)) is not None and not found.rest:
+            return self._turn(found.node, found.card)
+        raise ValueError(
+            f"line={line!r}: expected a line that ends with the {street}, such as 'check, check, Ah'"
+        )
 
     def find_street(self, line: str) -> tuple[SpotSolution, str]:
         """The solution of the street on which a line ends, and the rest of the line there.
@@ -236,7 +241,7 @@ class SpotSolution(Explorable):
         if (node, card) not in self._turns:
             while len(self._turns) >= KEPT_TURNS:
                 self._turns.pop(next(iter(self._turns)))
-            self._turns[node, card] = self._solve_turn(node, card)
+            self._turns[node, card] = self._solve_after(node, card)
         return self._turns[node, card]
 
     @functools.cached_property
@@ -252,12 +257,11 @@ class SpotSolution(Explorable):
         )
         return first, second
 
-    def _solve_turn(self, node: int, card: int) -> SpotSolution:
+    def _solve_after(self, node: int, card: int) -> SpotSolution:
+        """The solution of the next street after a card that is dealt at a node of `spot.betting`."""
         from jaxgadget.holdem.solve import evaluate_spot
 
-        assert self.streets is not None
         spot, betting = self.spot, self.spot.betting
-        root = betting.children(node)[0]
         weights: list[FloatArray] = []
         blocked = (HANDS[spot.hands] == card).any(axis=1)
         for name, reaches, whole in zip(PLAYERS, self._before(node, card), spot.range_weights, strict=True):
@@ -268,11 +272,28 @@ class SpotSolution(Explorable):
                 )
             weights.append(np.zeros(len(HANDS)))
             weights[-1][spot.hands] = reaches if reaches.any() else whole
-        turn = spot.after_deal(node, card, (weights[0], weights[1]))
-        rows = [self.streets.rows(player, turn.betting, turn.hands, (card,), root) for player in (0, 1)]
+        ranges = weights[0], weights[1]
+        if self.streets is None:
+            street = spot.after_deal(spot.street_betting.find(betting.line(node)), card, ranges)
+            root = next(child for child in betting.children(node) if int(betting.card[child]) == card)
+            rows = [self._rows_below(player, root, street) for player in (0, 1)]
+        else:
+            street, root = spot.after_deal(node, card, ranges), betting.children(node)[0]
+            rows = [
+                self.streets.rows(player, street.betting, street.hands, (card,), root) for player in (0, 1)
+            ]
         label = f"{self.algorithm}:{self.iterations}"
-        solution = evaluate_spot(turn, rows_to_policy(public_tree(turn), (rows[0], rows[1]), label))
+        solution = evaluate_spot(street, rows_to_policy(public_tree(street), (rows[0], rows[1]), label))
         return dataclasses.replace(solution, algorithm=self.algorithm, iterations=self.iterations)
+
+    def _rows_below(self, player: int, root: int, street: Spot) -> FloatArray:
+        """`[C, H]` a player's strategy in a spot whose tree is the one below a node of this spot's."""
+        tree, nodes = self.spot.betting.tree, street.betting.tree
+        same = np.full(len(nodes), root)
+        for level in nodes.levels_below():
+            same[level] = tree.first_child[same[nodes.parent[level]]] + nodes.slot[level]
+        rows = np.searchsorted(self._action_nodes[player], same[action_nodes(nodes, player)])
+        return self.probabilities[player][rows][:, np.searchsorted(self.spot.hands, street.hands)]
 
     def node(self, line: str = "") -> int:
         """The public node after a line such as `check, bet 100`; see `BettingTree.find`.

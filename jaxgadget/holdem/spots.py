@@ -369,7 +369,7 @@ class Spot:
         return self.after_deal(deal.node, deal.card, (first, second)), deal.rest
 
     def after_deal(self, node: int, card: int, ranges: tuple[FloatArray, FloatArray]) -> Spot:
-        """The turn of a flop after a card, as a spot of its own.
+        """The next street of a flop or turn after a card, as a spot of its own.
 
         Args:
           node: the node of `street_betting` where the card is dealt.
@@ -387,8 +387,7 @@ class Spot:
         if not (betting.tree.num_children[below] > 1).any():
             why = "both players are all-in" if put_in >= self.effective_stack else "the menus have no bets"
             raise ValueError(f"after {line!r} {why}: there are no decisions on later streets")
-        menus = _pair(self.menus if self.turn_menus is None else self.turn_menus)
-        river_menus = menus if self.river_menus is None else self.river_menus
+        menus, *later = self.rules.menus[1:]
         last = betting.tree.parent[node]
         if int(betting.tree.actor[last]) == ACTOR_BIT[0] and betting.action_name(node) == "call":
             first = menus[0]  # the first player called, so that its bets are donk bets
@@ -403,7 +402,7 @@ class Spot:
             pot=self.pot + 2 * put_in,
             stack=self.effective_stack - put_in,
             menus=menus,
-            river_menus=river_menus,
+            river_menus=later[0] if later else None,
             min_bet=self.min_bet,
             remove=[", ".join(each[len(done) :]) for each in words if each[: len(done)] == done],
             dead=self.dead,

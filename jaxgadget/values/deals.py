@@ -22,7 +22,7 @@ from jaxgadget.core.regret import Rule, find_rule
 from jaxgadget.core.response import payoff_reaches
 from jaxgadget.core.rows import build_sums, on_host, take_rows
 from jaxgadget.core.solver import Solver, check_iterations, choose_solver
-from jaxgadget.holdem.cards import HANDS, cards_left, strength_groups
+from jaxgadget.holdem.cards import HANDS, cards_left, parse_cards, strength_groups
 from jaxgadget.holdem.locks import Lock
 from jaxgadget.holdem.runouts import Runouts, lay_out_streets
 from jaxgadget.holdem.solve import follows_from_regrets
@@ -255,6 +255,32 @@ class LimitedSpot:
     def __repr__(self) -> str:
         done = f"{self.iterations} iterations of {self.algorithm}"
         return f"<LimitedSpot {self.limit.spot.title}: {done} above the deal>"
+
+    def after(self, line: str, lane: int = 0) -> Spot:
+        """The spot of the next street after a line that ends with its card, such as `check, check, Ah`.
+
+        Both players have their hands with the weights with which they reach the line, or their whole range
+        if they never do. Solved in turn, street by street, these spots are continual re-solving.
+
+        Raises:
+          ValueError: if the line does not end with a card that can be dealt to players who can still bet.
+        """
+        before, _, last = line.rpartition(",")
+        spot, node = self.limit.spot, self.limit.spot.street_betting.find(before.strip())
+        cards = parse_cards(last.strip())
+        if node not in self.limit.nodes or len(cards) != 1 or cards[0] in spot.gone:
+            raise ValueError(f"line={line!r}: expected a line that ends with a card that is dealt after it")
+        place, hands = int(np.flatnonzero(self.limit.nodes == node)[0]), self.limit.hands
+        real = (hands >= 0) & ~(HANDS[np.maximum(hands, 0)] == cards[0]).any(axis=1)
+        weights: list[FloatArray] = []
+        for ranges, dealt in zip(self.ranges, spot.dealt, strict=True):
+            reach = ranges[:, lane].reshape(-1, len(hands))[place] * real
+            reach = reach if reach.any() else dealt[self.limit.runouts.hands] * real
+            if not reach.any():
+                raise ValueError(f"line={line!r}: all hands of a player have the card; expected another card")
+            weights.append(np.zeros(len(HANDS)))
+            weights[-1][hands[real]] = reach[real] / reach.max()
+        return spot.after_deal(node, cards[0], (weights[0], weights[1]))
 
     def locks(self, lane: int = 0) -> list[Lock]:
         """The strategies of both players as locks, for `solve_spots`."""

@@ -414,9 +414,29 @@ def test_a_turn_after_all_in_has_no_decisions():
     check_values(ListedFlop(spot), solution)
 
 
-def test_only_flops_have_turns(solved: SpotSolution):
-    with pytest.raises(ValueError, match="is not a flop"):
-        solved.after("check, check, Ah").after("check, check, Kh")
+@pytest.mark.parametrize("line", ["check, check, 7s", "check, bet 10, call, As", "bet 10, call, 8d"])
+def test_a_river_after_a_turn_is_a_spot_of_its_own(solved: SpotSolution, line: str):
+    turn = solved.after("check, check, Ks")
+    river = turn.after(line)
+    assert river.spot.pot == turn.values(line).pot and len(river.spot.cards) == 5
+    place = np.searchsorted(turn.spot.hands, river.spot.hands)
+    for below in ("", "check"):
+        before, after = turn.values(f"{line}, {below}" if below else line), river.values(below)
+        for player in (0, 1):
+            ours, theirs = after.ev[player], before.ev[player][place]
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
+            assert np.isfinite(ours).any()
+    assert list(river.strategy()) == list(turn.strategy(line))
+    for action, row in river.strategy().items():
+        np.testing.assert_allclose(row, turn.strategy(line)[action][place], atol=1e-12)
+
+
+def test_lines_without_a_river_are_refused(solved: SpotSolution):
+    turn = solved.after("check, check, Ks")
+    with pytest.raises(ValueError, match="expected a line that ends with the river"):
+        turn.after("check, check")
+    with pytest.raises(ValueError, match="is a river"):
+        turn.after("check, check, As").after("check, check, 7s")
 
 
 def test_what_needs_a_listed_tree_is_refused_on_flops(solved: SpotSolution):

@@ -89,6 +89,20 @@ def test_showdowns_are_antisymmetric_and_exclude_common_cards() -> None:
     assert not limit.showdowns[shared].any() and np.abs(limit.showdowns).max() <= 1
 
 
+def test_the_next_street_has_the_ranges_that_reach_it() -> None:
+    spot = dataclasses.replace(TURN, river_menus=HALF)
+    limited = solve_to_deal(spot, CheckedDown(), iterations=50)
+    whole = solved(spot, 20, locks=limited.locks())
+    for line in ("check, check, Ah", "check, bet 5, call, Qs"):
+        ours, theirs = limited.after(line), whole.after(line).spot
+        for one, other in zip(ours.range_weights, theirs.range_weights, strict=True):
+            np.testing.assert_allclose(one / one.sum(), other / other.sum(), rtol=0, atol=1e-9)
+        assert ours.rules == theirs.rules and ours.cards == theirs.cards and ours.dead == theirs.dead
+    for line in ("check, check", "check, bet 5, Ah", "check, check, Td"):
+        with pytest.raises(ValueError, match="expected"):
+            limited.after(line)
+
+
 def wrong(limit: DealLimit) -> Any:
     return Partial(lambda ranges: (ranges[0][:-1], ranges[1]))
 
