@@ -1,12 +1,13 @@
 """Rivers and flops of hold'em: `python -m experiments.holdem`.
 
-Published figures beside ours, the cost of an iteration, and a thousand rivers in batches. Ten thousand
-rivers, `many_rivers`, flops, `flops`, and turns with values of ranges, `leaves`, run only if named.
+Published figures beside ours, the cost of an iteration, and a thousand rivers in batches. These run only if
+named: ten thousand rivers, `many_rivers`; flops, `flops`; turns with values of ranges, `leaves`; and rivers
+below a turn re-solved with gadgets, `gadgets`.
 """
 
 from __future__ import annotations
 
-from experiments.holdem import cost, figures, flops, leaves, many_rivers, rivers
+from experiments.holdem import cost, figures, flops, gadgets, leaves, many_rivers, rivers
 from experiments.holdem.common import HERE
 from experiments.study import Study
 
@@ -14,8 +15,8 @@ STUDY = Study(
     name="holdem",
     description=__doc__,
     folder=HERE,
-    experiments=(figures, cost, rivers, many_rivers, flops, leaves),
-    only_by_name=frozenset({many_rivers.NAME, flops.NAME, leaves.NAME}),
+    experiments=(figures, cost, rivers, many_rivers, flops, leaves, gadgets),
+    only_by_name=frozenset({many_rivers.NAME, flops.NAME, leaves.NAME, gadgets.NAME}),
 )
 main = STUDY.main
 

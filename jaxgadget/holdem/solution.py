@@ -31,7 +31,7 @@ from jaxgadget.holdem.saved import (
     write_solutions,
 )
 from jaxgadget.holdem.spots import Spot
-from jaxgadget.holdem.strategies import action_nodes, rows_to_policy
+from jaxgadget.holdem.strategies import action_nodes, find_same, rows_to_policy
 from jaxgadget.holdem.values import NodeValues, chips_ahead, find_equities, find_met
 from jaxgadget.policy.node_values import counterfactual_values, nodes_below, reach_below
 from jaxgadget.policy.policy import Policy
@@ -288,10 +288,8 @@ class SpotSolution(Explorable):
 
     def _rows_below(self, player: int, root: int, street: Spot) -> FloatArray:
         """`[C, H]` a player's strategy in a spot whose tree is the one below a node of this spot's."""
-        tree, nodes = self.spot.betting.tree, street.betting.tree
-        same = np.full(len(nodes), root)
-        for level in nodes.levels_below():
-            same[level] = tree.first_child[same[nodes.parent[level]]] + nodes.slot[level]
+        nodes = street.betting.tree
+        same = find_same(nodes, self.spot.betting.tree, root)
         rows = np.searchsorted(self._action_nodes[player], same[action_nodes(nodes, player)])
         return self.probabilities[player][rows][:, np.searchsorted(self.spot.hands, street.hands)]
 

@@ -23,6 +23,14 @@ def action_nodes(nodes: PublicNodes, player: int) -> IntArray:
     return np.flatnonzero(acts)
 
 
+def find_same(nodes: PublicNodes, whole: PublicNodes, root: int) -> IntArray:
+    """`[n]` nodes of a whole tree in place of those of a tree that equals the one below its node `root`."""
+    same = np.full(len(nodes), root)
+    for level in nodes.levels_below():
+        same[level] = whole.first_child[same[nodes.parent[level]]] + nodes.slot[level]
+    return same
+
+
 def one_hand(form: SequenceForm, player: int) -> HandTreeplex:
     """A player's decisions in a public tree."""
     treeplex = form.treeplex[player]
