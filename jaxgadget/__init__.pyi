@@ -39,6 +39,7 @@ from .games.registry import list_games as list_games
 from .games.registry import load as load
 from .games.team import team as team
 from .holdem.betting import BetMenu as BetMenu
+from .holdem.boards import aggregate_cards as aggregate_cards
 from .holdem.boards import aggregate_spots as aggregate_spots
 from .holdem.locks import Lock as Lock
 from .holdem.locks import read_locks as read_locks
@@ -291,6 +292,7 @@ __all__ = [
     "Unsafe",
     "VTrace",
     "ValueFunction",
+    "aggregate_cards",
     "aggregate_spots",
     "as_policy",
     "best_nash",

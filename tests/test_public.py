@@ -19,6 +19,7 @@ PROMISED = {
     *("AbstractValues", "Answering", "nested_off_tree", "translate_off_tree", "OffTree"),
     *("Spot", "HandRange", "BetMenu", "solve_spots", "evaluate_spot", "resume_spots", "SpotSolution"),
     *("refine_spots", "SpotRefinement", "translate_solution", "Lock", "read_locks", "aggregate_spots"),
+    "aggregate_cards",
     *("solve_to_deal", "CheckedDown", "ResolvedDeals", "LimitedSpot", "train_deals", "load_deals"),
 }
 

@@ -15,6 +15,7 @@ from jaxgadget.cli.command import exit_if_undefined, is_given, keeping, refuse_u
 from jaxgadget.cli.fields import Fields, make, names_of, option, request
 from jaxgadget.cli.options import GadgetOptions, IterativeSolver, Output, write_page
 from jaxgadget.core.solver import MAX_ITERATIONS, Solver
+from jaxgadget.games.game import CHANCE
 from jaxgadget.games.sizes import Size, parse_sizes
 from jaxgadget.holdem.betting import PLAYERS, BetMenu
 from jaxgadget.util.arguments import near_names, read_number
@@ -217,8 +218,9 @@ class SpotsOptions:
     """Spots, and the method of solving them.
 
     Attributes:
-      open: show the solutions of a file that `--save` wrote, without solving; with `--iterations`, which
-        counts those of the file, too, or `--target-gap` go on from its state.
+      open: show the solutions of a file that `--save` wrote, without solving, of several those with `--board`
+        or `--label`; with `--iterations`, which counts those of the file, too, or `--target-gap` go on from
+        the state.
       spots: solve a file of spots, with one JSON object per line: board, oop, ip, pot, stack, and the
         fields of the menu that differ from the options of the command (bets, raises, oop_bets, …, cap); and
         `locks`, a list as in a file of `--lock`, which then holds for the other spots.
@@ -317,6 +319,8 @@ class SpotOutput(Output):
       hands: print this number of hands at `--line`, the most likely first, with their EVs and equities from
         there on and the EVs of all actions.
       frequencies: print the tree below `--line` with the frequency of each action and the EVs after it.
+      cards: print frequencies, EVs and equities for each card that is dealt after `--line`, such as
+        `check, check`.
       plot: draw the grid of hands at `--line`, as .png, .svg or .pdf.
       show: values to draw with `--plot`: `strategy`, or a heat map of mean `ev` (in chips) or `equity`, both
         from `--line` on.
@@ -334,6 +338,7 @@ class SpotOutput(Output):
     whose: Literal["oop", "ip"] | None = option(None, default="the acting player")
     hands: int | None = option(None, min=1)
     frequencies: bool = False
+    cards: bool = False
     plot: pathlib.Path | None = None
     show: Literal["strategy", "ev", "equity"] = "strategy"
     explore: pathlib.Path | None = None
@@ -372,7 +377,8 @@ class SpotOutput(Output):
     @property
     def shows_line(self) -> bool:
         """True if something is printed or drawn at the line."""
-        return self.plot is not None or self.hands is not None or self.frequencies or self.aggregate
+        shown = self.plot is not None or self.hands is not None
+        return shown or self.frequencies or self.cards or self.aggregate
 
     def check_spot(self, spot: Spot) -> None:
         """Raises ValueError if the line is not legal, or nothing can be shown there."""
@@ -386,7 +392,9 @@ class SpotOutput(Output):
 
     def _check_line(self, betting: BettingTree, line: str) -> None:
         """Raises ValueError if a line is not legal on its street, or nothing can be shown there."""
-        betting.find(line)
+        node = betting.find(line)
+        if self.cards and int(betting.tree.actor[node]) != CHANCE:
+            raise ValueError(f"--cards with line={line!r}: expected a line after which a card is dealt")
         if self.aggregate:
             betting.actor(line)
             return
@@ -415,7 +423,7 @@ _SPOT = names_of(SpotOptions)
 _REFINING = ("prior", "epsilon", *names_of(RefiningOptions))
 """Options of `--gadget`."""
 
-_SHOWING = ("plot", "line", "whose", "hands", "frequencies")
+_SHOWING = ("plot", "line", "whose", "hands", "frequencies", "cards")
 """Options that show a single spot."""
 
 _UNOPENED = ("spots", "lock", "leaf", "suit_isomorphism", "compressed", "results", "gadget")
@@ -427,7 +435,7 @@ _GOING_ON = ("algorithm", "dtype", "checkpoint", "memory_limit")
 _SOLVING = (
     *("gadget", "algorithm", "iterations", "target_gap", "dtype", "lock", "leaf"),
     *("suit_isomorphism", "checkpoint"),
-    *("compressed", "memory_limit", "hands", "frequencies", "plot", "json", "save", "explore"),
+    *("compressed", "memory_limit", "hands", "frequencies", "cards", "plot", "json", "save", "explore"),
 )
 """Options of solving."""
 
@@ -453,7 +461,7 @@ def holdem(
 
     watch = Stopwatch()
     with watch.phase("build"):
-        opened, given = None if files.open is None else _open(files.open, context), list[_Given]()
+        opened, given = None if files.open is None else _open(files.open, context, spot), list[_Given]()
         if opened is not None:
             chosen = [solution.spot for solution in opened]
         else:
@@ -465,7 +473,7 @@ def holdem(
             typer.echo(str(chosen[0].betting))
             return
         if not (output.shows_line or output.json or any(each.is_flop for each in chosen)):
-            refuse_unused(context, "without --plot, --hands, --frequencies or --json", "line")
+            refuse_unused(context, "without --plot, --hands, --frequencies, --cards or --json", "line")
         for each in chosen:
             output.check_spot(each)  # raises before anything is solved
         refining_spots = _make_refining(context, chosen, gadgets, refining, solver)
@@ -697,6 +705,13 @@ def _tables(
         tables.append((refinements_table(refinements), notes))
     if done.solution is not None and output.frequencies:
         tables.append((frequencies_table(done.solution, output.line), []))
+    if done.solution is not None and output.cards:
+        from jaxgadget.holdem.boards import aggregate_cards
+        from jaxgadget.report.boards import cards_table
+
+        report = aggregate_cards(*done.solution.find_street(output.line), progress=True)
+        note = f"{report.attrs['actor']} acts after the card. EVs are shares of the pot there, from there on."
+        tables.append((cards_table(report), [note]))
     if done.solution is not None and output.hands is not None:
         tables.append((hands_table(done.solution, output.line, output.hands, output.player), []))
     return tables
@@ -707,7 +722,8 @@ def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, 
     if files.tree:
         refuse_unused(context, "with --tree, which solves nothing", *_SOLVING)
     if files.open is not None:
-        refuse_unused(context, "with --open, whose spots are solved", *_SPOT, *_UNOPENED)
+        fields = [name for name in _SPOT if name not in ("board", "label")]  # which select spots
+        refuse_unused(context, "with --open, whose spots are solved", *fields, *_UNOPENED)
         if not (is_given(context, "iterations") or is_given(context, "target_gap")):
             refuse_unused(context, "with --open, without --iterations or --target-gap", *_GOING_ON)
     if files.lock is not None:
@@ -721,7 +737,8 @@ def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, 
         if output.save.suffix != ".npz":
             raise ValueError(f"--save {str(output.save)!r}: expected a file that ends in .npz")
     if output.aggregate:
-        refuse_unused(context, "with --report", "whose", "hands", "frequencies", "show", "results", "gadget")
+        single = ("whose", "hands", "frequencies", "cards", "show")
+        refuse_unused(context, "with --report", *single, "results", "gadget")
     else:
         refuse_unused(context, "without --report", "by", "csv")
     if files.spots is not None:
@@ -734,11 +751,11 @@ def _check(context: typer.Context, files: SpotsOptions, gadgets: GadgetOptions, 
     if output.plot is None:
         refuse_unused(context, "without --plot", "show")
     if not output.shows_line and output.json is None and output.explore is None:
-        refuse_unused(context, "without --plot, --hands, --frequencies or --json", "line")
+        refuse_unused(context, "without --plot, --hands, --frequencies, --cards or --json", "line")
     if output.plot is None and output.hands is None:
         refuse_unused(context, "without --plot or --hands", "whose")
     if output.to_standard_output:
-        refuse_unused(context, "with --json -", "hands", "frequencies")
+        refuse_unused(context, "with --json -", "hands", "frequencies", "cards")
     if not gadgets.gadget:
         refuse_unused(context, "without --gadget", *_REFINING)
     else:
@@ -754,6 +771,9 @@ def _not_merged(spots: Sequence[Spot]) -> list[str]:
         return []
     return [f"No hands were merged in {len(reasons)} of {len(spots)} spots; in the first {reasons[0]}."]
 
+
+MANY_TITLES = 5
+"""Largest number of spots that an error lists."""
 
 SLICE_SPOTS = 64
 """Maximum number of spots re-solved together, which bounds the work lost by an interruption.
@@ -855,11 +875,29 @@ class Solving(NamedTuple):
     locks: list[tuple[Lock, ...]]
 
 
-def _open(path: pathlib.Path, context: typer.Context) -> SpotSolutions:
-    """Reads solutions; raises ValueError if there are several and options that show a single one."""
+def _open(path: pathlib.Path, context: typer.Context, spot: SpotOptions) -> SpotSolutions:
+    """Reads the solutions of a file with the given board and label, by default all.
+
+    Raises:
+      ValueError: if there are none, or several and options that show a single one.
+    """
+    from jaxgadget.holdem.cards import parse_cards
     from jaxgadget.holdem.solution import SpotSolutions
 
-    solutions = SpotSolutions.load(path)
+    every = SpotSolutions.load(path)
+    board = None if spot.board is None else parse_cards(spot.board)
+    solutions = SpotSolutions(
+        each
+        for each in every
+        if (board is None or sorted(each.spot.cards) == sorted(board))
+        and (not spot.label or each.spot.label == spot.label)
+    )
+    if not solutions:
+        titles = ", ".join(each.spot.title for each in every[:MANY_TITLES])
+        raise ValueError(
+            f"--open {str(path)!r} has no spot with this --board and --label: expected one of its "
+            f"{len(every)}, such as {titles}"
+        )
     if len(solutions) > 1 and not is_given(context, "aggregate"):
         refuse_unused(context, f"with --open and {len(solutions)} spots, without --report", *_SHOWING)
     return solutions

@@ -6,13 +6,16 @@ import collections
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from jaxgadget.games.game import CHANCE
 from jaxgadget.holdem.betting import PLAYERS, BettingTree
-from jaxgadget.holdem.cards import RANKS
+from jaxgadget.holdem.cards import RANKS, card_name, cards_left
 from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.util.arguments import near_names
+from jaxgadget.util.progress import progress_bar
 
 STRAIGHT = 5
 """Number of consecutive ranks of a straight."""
@@ -89,6 +92,46 @@ def aggregate_spots(
         raise ValueError("solutions: none; expected at least one solved spot")
     kinds = find_kinds(by)
     return aggregate_rows([board_row(solution, line, kinds) for solution in solutions], tuple(kinds))
+
+
+def aggregate_cards(solution: SpotSolution, line: str = "", *, progress: bool | None = None) -> pd.DataFrame:
+    """Frequencies, EVs and equities on the next street, by the card that is dealt after a line.
+
+    Args:
+      solution: a solved flop or turn.
+      line: actions after which a card is dealt, such as `check, check`.
+      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
+
+    Returns:
+      One row for each card that leaves both players hands, and one for all of them (`all`), whose numbers are
+      means weighted by `chance`, the probability of the card given both ranges after the line. The other
+      columns are those of `aggregate_spots`, at the start of the next street.
+
+    Raises:
+      ValueError: if no card is dealt after the line, or players cannot bet after it.
+    """
+    node = solution.node(line)
+    betting, spot = solution.spot.betting, solution.spot
+    if int(betting.tree.actor[node]) != CHANCE:
+        raise ValueError(f"line={line!r}: expected a line after which a card is dealt")
+    cards = [card for card in cards_left(spot.gone).tolist() if spot.leaves_hands(card)]
+    rows: list[dict[str, Any]] = []
+    with progress_bar("cards", len(cards), progress) as report:
+        for done, card in enumerate(cards):
+            street = solution.after(", ".join(filter(None, (line, card_name(card)))))
+            row = board_row(street, "", {})
+            rows.append(row | {BOARD: card_name(card), "chance": street.spot.weight_of_pairs})
+            report(done + 1)
+    chance = np.array([row["chance"] for row in rows]) / sum(row["chance"] for row in rows)
+    actions = sorted({action for row in rows for action in row["actions"]}, key=_action_order)
+    frame = pd.DataFrame([{"card": row[BOARD], **{name: row[name] for name in NUMBERS}} for row in rows])
+    frame.insert(1, "chance", chance)
+    for action in actions:
+        frame[action] = [row["actions"].get(action, 0.0) for row in rows]
+    means = {name: float(np.average(frame[name], weights=chance)) for name in (*NUMBERS, *actions)}
+    report = pd.concat([pd.DataFrame([{"card": ALL, "chance": 1.0, **means}]), frame], ignore_index=True)
+    report.attrs["actor"] = rows[0]["actor"]
+    return report
 
 
 def find_kinds(by: Sequence[str] | Mapping[str, Classify]) -> Mapping[str, Classify]:

@@ -279,6 +279,11 @@ class Spot:
         """`[H]` mask of hands with a compatible hand of the other player, up to rounding errors."""
         return self.compatible[player] > _NO_PAIR * self.compatible[player].max()
 
+    def leaves_hands(self, card: int) -> bool:
+        """True if both ranges have hands without a card."""
+        blocked = (HANDS[self.hands] == card).any(axis=1)
+        return all(bool(weights[~blocked].any()) for weights in self.range_weights)
+
     @functools.cached_property
     def betting(self) -> BettingTree:
         """The public tree; print it to see the bets that the menus allow."""

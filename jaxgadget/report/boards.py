@@ -39,6 +39,14 @@ def boards_table(report: pd.DataFrame, *, boards: bool = False) -> Table:
     return rows_to_table(_shown(report, boards=boards), columns, sections=("group",))
 
 
+def cards_table(report: pd.DataFrame) -> Table:
+    """Table of a report of `aggregate_cards`."""
+    columns: list[Column] = [text("card"), decimal("chance", digits=4)]
+    columns += [decimal(name.replace("_", " ").replace("ev", "EV"), name, digits=3) for name in NUMBERS]
+    actions = [str(name) for name in report.columns if name not in ("card", "chance", *NUMBERS)]
+    return rows_to_table(report, [*columns, *(decimal(name, digits=3) for name in actions)])
+
+
 def _shown(report: pd.DataFrame, *, boards: bool) -> pd.DataFrame:
     return report if boards else report[report["group"] != BOARD]
 

@@ -1,4 +1,4 @@
-"""`jaxgadget train-deals`, `holdem --leaf`, and locks in rows of `holdem --spots`."""
+"""`jaxgadget train-deals`; `holdem --leaf`, `--cards`, locks in rows of `--spots`, spots of `--open`."""
 
 import json
 import pathlib
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from jaxgadget import SpotSolutions, aggregate_cards
 from tests.cli.commands import run, run_to_json
 from tests.cli.commands import words as words_of
 
@@ -68,3 +69,38 @@ def test_rows_of_spots_have_locks_of_their_own(tmp_path: pathlib.Path) -> None:
     path.write_text(json.dumps(values | {"locks": {}}), "utf-8")
     failed = run("holdem", "--spots", path, *menu)
     assert failed.exit_code == 2 and "line 1 holds no list of locks" in words_of(failed.stderr)
+
+
+def test_cards_that_are_dealt_have_a_row_each(tmp_path: pathlib.Path) -> None:
+    saved = tmp_path / "spots.npz"
+    solving = (*SPOT, "--iterations", 40)
+    printed = run("holdem", *solving, "--save", saved, "--line", "check, check", "--cards").stdout
+    assert all(name in printed for name in ("oop acts after the card", " all ", " 9c ", "bet 50%"))
+    (solution,) = SpotSolutions.load(saved)
+    report = aggregate_cards(solution, "check, check", progress=False).set_index("card")
+    assert report["chance"].drop("all").sum() == pytest.approx(1) and "Qs" in report.index
+    assert report.loc["all", "ev_oop"] == pytest.approx(  # mean over all rivers
+        float(solution.values("check, check").mean_ev[0]) / 10, abs=1e-9
+    )
+    row = report.loc["9c"]
+    assert row["bet 50%"] == pytest.approx(solution.frequencies("check, check, 9c")["bet 5"], abs=1e-9)
+    failed = run("holdem", *solving, "--line", "check", "--cards")
+    assert failed.exit_code == 2 and "expected a line after which a card is dealt" in words_of(failed.stderr)
+    with pytest.raises(ValueError, match="after which a card is dealt"):
+        aggregate_cards(solution, "check")
+
+
+def test_a_spot_of_a_file_is_selected_by_board_or_label(tmp_path: pathlib.Path) -> None:
+    names, rows, saved = ("board", "oop", "ip", "pot", "stack"), tmp_path / "rows.jsonl", tmp_path / "s.npz"
+    spots = [
+        dict(zip(names, (board, "AA,JTs", "KK,QJs", 10, 20), strict=True)) | {"label": label}
+        for board, label in (("Td9d8sQc2h", "one"), ("Td9d8sQc3h", "two"))
+    ]
+    rows.write_text("\n".join(map(json.dumps, spots)), "utf-8")
+    run("holdem", "--spots", rows, "--bets", "50%", "--raises", "", "--iterations", 20, "--save", saved)
+    for chosen in (("--board", "3hTd9d8sQc"), ("--label", "two")):
+        (row,) = run_to_json("holdem", "--open", saved, *chosen)["rows"]
+        assert row["label"] == "two"
+        assert "weight" in run("holdem", "--open", saved, *chosen, "--hands", 3).stdout
+    failed = run("holdem", "--open", saved, "--board", "2c3c4c5c6d")
+    assert failed.exit_code == 2 and "has no spot with this --board" in words_of(failed.stderr)

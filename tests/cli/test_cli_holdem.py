@@ -480,7 +480,7 @@ def test_no_solution_outlives_its_row(tmp_path: pathlib.Path, monkeypatch: pytes
         ((*BLUFFS, "--results", "rows.jsonl"), "--results has no effect without --spots"),
         (
             (*BLUFFS, "--line", "check"),
-            "--line has no effect without --plot, --hands, --frequencies or --json",
+            "--line has no effect without --plot, --hands, --frequencies, --cards or --json",
         ),
         (
             (*BLUFFS, *MENUS, "--gadget", "resolving", "--suit-isomorphism"),
@@ -529,7 +529,7 @@ def test_no_solution_outlives_its_row(tmp_path: pathlib.Path, monkeypatch: pytes
         ),
         (
             (*BLUFFS, *MENUS, "--line", "check", "--explore", "x.html"),
-            "--line has no effect without --plot, --hands, --frequencies or --json",
+            "--line has no effect without --plot, --hands, --frequencies, --cards or --json",
         ),
         (
             ("--board", "2s3h4d6c", *BLUFFS[2:], *MENUS, "--frequencies", "--line", "check, check"),
