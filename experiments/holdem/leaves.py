@@ -27,7 +27,7 @@ ITERATIONS = 300
 """Iterations of CFR+ on the turn."""
 
 VALUES = ("equities", "network", "resolved 10", "full solve")
-TRAINING = dataclasses.replace(DEFAULT, samples=384, steps=4000)
+TRAINING = dataclasses.replace(DEFAULT, samples=256, steps=3000)
 
 
 def spot(*, smoke: bool) -> Spot:

@@ -546,14 +546,14 @@ def run_on_devices(
     """
 
     def run_on(device: Device, task: Callable[[Device], Result]) -> Result:
+        if device in HOME.devices or isinstance(device, AbstractDevice):
+            return task(device)  # a context with the same device would compile programs anew
         with jax.default_device(device):
             return task(device)
 
     if len(devices) == 1:
-        (device,) = devices
-        is_default = device in HOME.devices or isinstance(device, AbstractDevice)
         for task in tasks:
-            yield task(device) if is_default else run_on(device, task)
+            yield run_on(devices[0], task)
         return
     free: queue.SimpleQueue[Device] = queue.SimpleQueue()
 

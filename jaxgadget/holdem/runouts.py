@@ -176,8 +176,15 @@ class Runouts:
 
     def bounds(self) -> SpotsPayoff:
         """A payoff of the first street that bounds the absolute payoffs, with deals as terminal nodes."""
+        street, spot, held = self.streets[0], self.spot, on_host((self.hands >= 0)[None])
+        node = np.sort(np.concatenate([street.folds, street.showdowns, street.deals]))[None]
         with precision(np.float64):
-            return self._bounds().of_slice(on_host((self.hands >= 0)[None]), Boards(None))
+            tables = build_board_tables(spot.num_left, self.hands, shows=False)
+            pays = Staked(
+                tables=cast("Any", tables), chips=on_host(np.full((1, node.size, 1), self.max_payoff))
+            )
+            payoff = self._on_device(0, [PublicEnds(node, np.ones(node.shape), pays)])
+            return payoff.of_slice(held, Boards(None))
 
     def first_street(
         self,
@@ -232,7 +239,7 @@ class Runouts:
         )
 
     @property
-    def most(self) -> float:
+    def max_payoff(self) -> float:
         """The most that a player can win or lose, in pots."""
         return self.spot.effective_stack / self.spot.pot + 0.5
 
@@ -325,7 +332,7 @@ class Runouts:
         ]
         symmetric = len(permutations) > 1
         dealt = [weights[self.hands[self.hands >= 0]].sum() for weights in self.spot.dealt]
-        largest = [self.most * other for other in reversed(dealt)]
+        largest = [self.max_payoff * other for other in reversed(dealt)]
         return Branches(
             hands=num_hands,
             compressed=compressed,
@@ -401,13 +408,6 @@ class Runouts:
                     pays = Raked(staked=pays, rake=on_host(rake[None, :, None] / spot.pot))
                 groups.append(PublicEnds(node[None], np.ones((1, len(node))), pays))
         return self._on_device(street_idx, groups)
-
-    def _bounds(self) -> StreetPayoff:
-        street, spot = self.streets[0], self.spot
-        node = np.sort(np.concatenate([street.folds, street.showdowns, street.deals]))[None]
-        tables = build_board_tables(spot.num_left, self.hands, shows=False)
-        pays = Staked(tables=cast("Any", tables), chips=on_host(np.full((1, node.size, 1), self.most)))
-        return self._on_device(0, [PublicEnds(node, np.ones(node.shape), pays)])
 
     def _on_device(self, street_idx: int, groups: list[PublicEnds]) -> StreetPayoff:
         street, num_hands = self.streets[street_idx], len(self.hands)

@@ -1,8 +1,8 @@
 """Networks of ranges at the first deal of a hold'em spot: `train_deals`.
 
 As in DeepStack (Moravčík et al. 2017): ranges are drawn at random, all later streets are solved for them, and
-a network learns the values of all hands. It is for one board; hands and nodes are described by features, so
-that ranges and pots may differ from those of the training.
+a network learns the values of all hands. It is for one board and for the betting that the training had after
+a deal; hands are described by features, so that ranges may differ.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import os
 import pathlib
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -27,7 +27,7 @@ from jax.tree_util import Partial
 
 from jaxgadget.core.devices import HOME
 from jaxgadget.core.driver import Stopped, cast_arrays, run_all
-from jaxgadget.core.memory import find_workers
+from jaxgadget.core.memory import find_memory, find_workers
 from jaxgadget.core.regret import find_rule
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.ranges import divide
@@ -59,6 +59,7 @@ from jaxgadget.util.compilation import compiled
 from jaxgadget.util.digest import digest
 from jaxgadget.util.files import make_folder
 from jaxgadget.util.locks import hold
+from jaxgadget.util.memory import megabytes
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 from jaxgadget.util.records import jsonable
@@ -67,12 +68,12 @@ from jaxgadget.values.deals import (
     CheckedDown,
     DealLimit,
     DealValues,
-    by_node,
     check_no_rake,
     resolve_deals,
     solve_limit,
+    split_nodes,
 )
-from jaxgadget.values.draws import CONCENTRATIONS, RangePair
+from jaxgadget.values.draws import CONCENTRATIONS, RangePair, dirichlet_rows, recursive_rows
 from jaxgadget.values.ranged_payoff import Pair, RangeFunction
 from jaxgadget.values.shards import Shards
 
@@ -98,6 +99,14 @@ SEARCHES = (8, 30, 80)
 NOISE = (0.02, 0.5)
 """Smallest and largest noise of the values of these searches, in pots."""
 
+RECIPE: dict[str, str] = {
+    "searches": repr(SEARCHES),
+    "noise": repr(NOISE),
+    "concentrations": repr(CONCENTRATIONS),
+    "bins": repr(BINS),
+}
+"""Constants that determine a training, besides its settings; it cannot resume with others."""
+
 
 @dataclasses.dataclass(eq=False, kw_only=True, repr=False)
 class DealNetwork:
@@ -105,15 +114,18 @@ class DealNetwork:
 
     Attributes:
       board: the board, and dead cards, as card indices.
-      menus: rules of the later streets' betting.
+      trees: the betting after each deal of the training, as `DealLimit.trees`, without duplicates.
       shape: its architecture.
       weights: its parameters.
-      error: root mean squared error over held-out ranges, in pots at the deal; None before the training ends.
+      payoff_range: largest payoff range after a deal, in pots at the deal.
+      error: root mean squared error over held-out ranges, or those of the training if none are held out, in
+        pots at the deal; None before the training ends.
       name: name for tables: its folder, otherwise `deals`.
     """
 
     board: tuple[tuple[int, ...], tuple[int, ...]]
-    menus: str
+    trees: tuple[str, ...]
+    payoff_range: float
     shape: RangeArchitecture
     weights: Weights
     error: float | None = None
@@ -130,29 +142,38 @@ class DealNetwork:
     @property
     def doubt(self) -> str | None:
         """Reason not to rely on it: its training is not finished or diverged; otherwise None."""
-        return find_doubt(self.name, self.error, 1.0)
+        return find_doubt(self.name, self.error, self.payoff_range, KIND.writer)
 
     def describe(self, training: dict[str, Any]) -> dict[str, Any]:
         """Description for a `TrainingFolder`, with the settings that determine the weights."""
         shape = dataclasses.asdict(self.shape) | {"sizes": []}
         board = [list(cards) for cards in self.board]
-        return {"board": board, "menus": self.menus, "architecture": shape, "training": training}
+        return {
+            "board": board,
+            "trees": list(self.trees),
+            "payoff_range": self.payoff_range,
+            "architecture": shape,
+            "training": training,
+        }
 
     def __call__(self, limit: DealLimit) -> RangeFunction:
-        """The network's function; raises ValueError for another board, other menus, or rake."""
-        self.check(limit.spot)
-        states = describe_deals(limit)
+        """The network's function; raises ValueError for deals that it is not for (`check`)."""
+        self.check(limit)
+        states = describe_deals(limit, self.trees)
         return Partial(range_values, self.shape, self.weights, states, jnp.float32(1))
 
-    def check(self, spot: Spot) -> None:
-        """Raises ValueError unless the network is for a spot."""
-        check_no_rake(spot, self.name)
+    def check(self, limit: DealLimit) -> None:
+        """Raises ValueError unless the network is for the deals of a limit."""
+        spot = limit.spot
+        check_no_rake(spot, f"network {self.name!r}")
         if board_of(spot) != self.board:
             raise ValueError(f"{self.name!r} is a network for another board or dead cards than {spot.title}")
-        if menus_of(spot) != self.menus:
-            raise ValueError(
-                f"{self.name!r} was trained for other menus of the later streets than those of {spot.title}"
-            )
+        for node, tree in zip(limit.nodes.tolist(), limit.trees, strict=True):
+            if tree not in self.trees:
+                raise ValueError(
+                    f"{self.name!r} was not trained for the bets of {spot.title} after "
+                    f"{spot.street_betting.line(node)!r}: expected the pot, stack and menus of its training"
+                )
 
 
 def board_of(spot: Spot) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -160,14 +181,13 @@ def board_of(spot: Spot) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(sorted(spot.cards)), tuple(sorted(spot.dead_cards))
 
 
-def menus_of(spot: Spot) -> str:
-    """The betting rules of the streets after the first, stacks and minimum bet in pots."""
-    rules = spot.rules
-    return repr((rules.menus[1:], rules.min_bet / spot.pot, rules.stack / spot.pot))
+def describe_deals(limit: DealLimit, trees: Sequence[str]) -> PublicStates:
+    """The deals of a limit as public states; values are in pots of the spot.
 
-
-def describe_deals(limit: DealLimit) -> PublicStates:
-    """The deals of a limit as public states; values are in pots of the spot."""
+    Args:
+      limit: the deals.
+      trees: the different kinds of betting after deals, as `DealLimit.trees`.
+    """
     count, real = len(limit.nodes), limit.hands >= 0
     num_hands = len(real)
     row = np.where(real, np.arange(count * num_hands).reshape(count, -1), count * num_hands)
@@ -176,7 +196,7 @@ def describe_deals(limit: DealLimit) -> PublicStates:
         index = jnp.asarray(row, jnp.int32)
         slot = jnp.arange(count * num_hands, dtype=jnp.int32)
         mask = jnp.asarray(np.broadcast_to(real, row.shape), jnp.float32)
-        features = jnp.asarray(_features(limit), jnp.float32)
+        features = jnp.asarray(_features(limit, trees), jnp.float32)
         chance = jnp.asarray(np.broadcast_to(limit.compatible / total, (count, num_hands, num_hands)))
         return PublicStates(
             row=(index, index),
@@ -188,26 +208,20 @@ def describe_deals(limit: DealLimit) -> PublicStates:
         )
 
 
-def _features(limit: DealLimit) -> FloatArray:
-    """`[K, H, E]` of every hand at every deal: its strengths on the final boards, its cards, the pot."""
-    real, groups = limit.hands >= 0, limit.groups
-    share = np.full(groups.shape, np.nan)
-    for row, group in zip(share, groups, strict=True):  # fraction of weaker hands, ties by half
-        held = group >= 0
-        count = np.bincount(group[held])
-        row[held] = (np.cumsum(count) - count / 2)[group[held]] / held.sum()
-    with np.errstate(invalid="ignore"):
-        mean = np.nanmean(share[:, real], axis=0)
-        spread = np.nanstd(share[:, real], axis=0)
-        edges = np.arange(BINS)[:, None, None] / BINS
-        inside = (share[None, :, real] >= edges) & (share[None, :, real] < edges + 1 / BINS)
-        bins = inside.sum(axis=1) / np.isfinite(share[:, real]).sum(axis=0)
+def _features(limit: DealLimit, trees: Sequence[str]) -> FloatArray:
+    """`[K, H, E]` of every hand at every deal: strengths on the final boards, its cards, and the betting."""
+    real = limit.hands >= 0
+    strength = limit.strengths[:, real]
+    edges = np.arange(BINS)[:, None, None] / BINS
+    inside = (strength >= edges) & (strength < edges + 1 / BINS)  # False for NaN
+    bins = inside.sum(axis=1) / np.isfinite(strength).sum(axis=0)
+    mean, std = np.nanmean(strength, axis=0), np.nanstd(strength, axis=0)
     cards = HANDS[limit.hands[real]]
     ranks = (cards[..., None] // 4 == np.arange(len(RANKS))).sum(axis=1)
     suits = (cards[..., None] % 4 == np.arange(len(SUITS))).sum(axis=1)
     of_hand = np.zeros((len(real), 2 + BINS + len(RANKS) + len(SUITS)))
-    of_hand[real] = np.column_stack([2 * mean - 1, spread, bins.T, ranks, suits])
-    of_node = np.column_stack([np.log(limit.pots), np.log1p(limit.stacks / limit.pots)])
+    of_hand[real] = np.column_stack([2 * mean - 1, std, bins.T, ranks, suits])
+    of_node = np.array([[tree == each for each in trees] for tree in limit.trees], np.float64)
     shape = len(limit.nodes), len(real)
     return np.concatenate(
         [
@@ -223,10 +237,10 @@ def load_deals(folder: str | os.PathLike[str], spot: Spot) -> DealNetwork:
 
     Args:
       folder: the folder.
-      spot: a spot on its board, with its menus of later streets.
+      spot: a spot on its board, whose bets after every deal are some of the training's.
 
     Raises:
-      ValueError: if it is missing, cannot be read, or is for another board or other menus.
+      ValueError: if it is missing, cannot be read, or is for another board or other bets after a deal.
       ImportError: if orbax is not installed.
     """
     description = read_description(folder, KIND)
@@ -236,15 +250,22 @@ def load_deals(folder: str | os.PathLike[str], spot: Spot) -> DealNetwork:
         first, second = description["board"]
         network = DealNetwork(
             board=(tuple(first), tuple(second)),
-            menus=str(description["menus"]),
+            trees=tuple(map(str, description["trees"])),
+            payoff_range=float(description["payoff_range"]),
             shape=RangeArchitecture(network="infostates", sizes=(), **counts),
             weights={},
             name=os.fspath(folder),
         )
-    network.check(spot)
+    network.check(DealLimit.of(spot))
     network.weights = restore_weights(folder, abstract_weights(network.shape), KIND)
-    network.error = read_errors(folder).get("heldout_rmse")
+    network.error = _error_of(read_errors(folder))
     return network
+
+
+def _error_of(measured: Mapping[str, float]) -> float | None:
+    """Error over held-out ranges, or those of the training if none are held out; None before the end."""
+    error = measured.get("heldout_rmse", math.nan)
+    return measured.get("train_rmse") if math.isnan(error) else error
 
 
 # --- training -----------------------------------------------------------------------------
@@ -298,7 +319,8 @@ def train_deals(
     check_no_rake(spot, "train_deals")
     if config.network != "infostates":
         raise ValueError(f"network={config.network!r}: expected 'infostates', which all hands share")
-    states = describe_deals(limit)
+    trees = tuple(sorted(set(limit.trees)))
+    states = describe_deals(limit, trees)
     shape = RangeArchitecture(
         network="infostates",
         sizes=(),
@@ -308,12 +330,16 @@ def train_deals(
     )
     values = DealNetwork(
         board=board_of(spot),
-        menus=menus_of(spot),
+        trees=trees,
+        payoff_range=float(1 + 2 * (limit.stacks / limit.pots).max()),
         shape=shape,
         weights=initial_weights(shape, config.seed),
         name="deals" if folder is None else os.fspath(folder),
     )
-    described = values.describe(config.describe() | {"ranges": digest(*spot.range_weights), "pot": spot.pot})
+    config.check_room(*shape.layers)
+    _check_samples(limit, config)
+    deals = {"ranges": digest(*spot.range_weights), "deals": list(limit.trees), "pots": limit.pots.tolist()}
+    described = values.describe(config.describe() | RECIPE | deals)
     with precision(np.float32), open_training(folder, described, KIND) as keeper:
         data = _Data(limit, states, shape, config, None if keeper is None else keeper.path, progress)
         data.add(CheckedDown(), 0)
@@ -326,20 +352,36 @@ def train_deals(
             config, data.errors(), values.weights, collect, keeper, began, progress
         )
         values.weights = trainer.progress.weights
-        train_rmse, values.error = errors.final(values.weights)
+        train_rmse, heldout_rmse = errors.final(values.weights)
+        measured = {"train_rmse": train_rmse, "heldout_rmse": heldout_rmse}
+        values.error = _error_of(measured)
         if keeper is not None:
-            measured = {"train_rmse": train_rmse, "heldout_rmse": values.error}
             write_record(keeper.path / ERRORS, ERRORS_FORMAT, jsonable(measured))
     return DealTraining(
         values=values,
         log=pd.DataFrame(trainer.log),
         train_rmse=train_rmse,
-        heldout_rmse=values.error,
-        payoff_range=2 * limit.runouts.most,
+        heldout_rmse=heldout_rmse,
+        payoff_range=values.payoff_range,
         samples=len(data.held),
         gap=data.gap,
         seconds=trainer.seconds(),
     )
+
+
+def _check_samples(limit: DealLimit, config: RangeTrainingConfig) -> None:
+    """Raises ValueError if the solved samples and the pairs of hands of a step do not fit into memory."""
+    count, num_hands = len(limit.nodes), len(limit.hands)
+    samples = config.samples + config.rounds * max(config.samples // 2, 1)
+    solved = 8 * 6 * samples * count * num_hands  # ranges, values and opposing masses
+    pairs = 4 * 6 * max(config.batch_size, LANES) * count * num_hands**2  # deals, payoffs, gradients
+    available = find_memory(HOME)
+    if available is not None and solved + pairs > available:
+        raise ValueError(
+            f"samples={config.samples}, batch_size={config.batch_size}: {count} deals of {num_hands} hands "
+            f"need at least {megabytes(solved + pairs)}, but {megabytes(available)} is available; choose "
+            "fewer bets before the deal, narrower ranges, or fewer samples"
+        )
 
 
 class _Data:
@@ -388,7 +430,7 @@ class _Data:
         )
         self._parts.append(solved)
         order = np.random.Generator(np.random.PCG64([config.seed, round_idx, 1])).permutation(count)
-        held = order < math.ceil(config.heldout * count)
+        held = order < min(math.ceil(config.heldout * count), count - 1)
         self.held = np.concatenate([self.held, held])
 
     def errors(self) -> Errors:
@@ -445,19 +487,20 @@ def solve_deals(
     num_lanes = ranges[0].shape[1]
     first, second = (_normalised(limit, own) for own in ranges)
     request = {
-        "game": limit.spot.title,
-        "cut": "deal",
-        "roots": digest(limit.hands, limit.pots, limit.stacks),
+        "game": repr(board_of(limit.spot)),
+        "cut": repr(limit.trees),
+        "roots": digest(limit.hands, limit.pots),
         "ranges": digest(first, second),
         "iterations": iterations,
         "shard": SHARD,
-        "menus": menus_of(limit.spot),
     }
     rule = find_rule("dcfr")
     assert follows_from_regrets(rule)
     with precision(np.float32):
         branches = jax.tree.map(jnp.asarray, cast_arrays(limit.runouts.branches(rule), np.float32))
-        solve = functools.partial(_resolved, branches, jnp.float32(limit.runouts.most), jnp.int32(iterations))
+        solve = functools.partial(
+            _resolved, branches, jnp.float32(limit.runouts.max_payoff), jnp.int32(iterations)
+        )
     opposing = tuple(_opposing(limit, other) for other in (second, first))
     stop, done, parts = threading.Event(), list[int](), dict[int, dict[str, Any]]()
     with contextlib.ExitStack() as stack:
@@ -526,16 +569,16 @@ def _part(
 
 def _opposing(limit: DealLimit, other: FloatArray) -> FloatArray:
     """`[K × H, N]` mass of the other player's hands that are compatible with each hand."""
-    by_node = other.reshape(len(limit.nodes), len(limit.hands), -1)
-    return np.einsum("ij,kjn->kin", limit.compatible, by_node, optimize=True).reshape(other.shape)
+    rows = other.reshape(len(limit.nodes), len(limit.hands), -1)
+    return np.einsum("ij,kjn->kin", limit.compatible, rows, optimize=True).reshape(other.shape)
 
 
 def _normalised(limit: DealLimit, ranges: FloatArray) -> FloatArray:
     """Ranges with sum 1 at every node; all zeros become uniform."""
     real = limit.hands >= 0
-    by_node = ranges.reshape(len(limit.nodes), len(limit.hands), -1) * real[:, None]
-    even = np.broadcast_to((real / real.sum())[:, None], by_node.shape)
-    return divide(by_node, by_node.sum(axis=1, keepdims=True), even).reshape(ranges.shape)
+    rows = ranges.reshape(len(limit.nodes), len(limit.hands), -1) * real[:, None]
+    even = np.broadcast_to((real / real.sum())[:, None], rows.shape)
+    return divide(rows, rows.sum(axis=1, keepdims=True), even).reshape(ranges.shape)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -553,12 +596,12 @@ class _Noisy:
 def _with_noise(
     function: RangeFunction, compatible: jax.Array, first: jax.Array, second: jax.Array, ranges: Pair
 ) -> Pair:
-    one, other = (
-        values
-        + noise
-        * jnp.einsum("ij,kjl->kil", compatible, by_node(own, len(own) // len(compatible))).reshape(own.shape)
-        for values, noise, own in zip(function(ranges), (first, second), reversed(ranges), strict=True)
-    )
+    def met(own: jax.Array) -> jax.Array:
+        rows = split_nodes(own, len(own) // len(compatible))
+        return jnp.einsum("ij,kjl->kil", compatible, rows).reshape(own.shape)
+
+    values = function(ranges)
+    one, other = values[0] + first * met(ranges[1]), values[1] + second * met(ranges[0])
     return one, other
 
 
@@ -581,15 +624,21 @@ def draw_deal_ranges(
     """
     num_random = count // 2 if is_random else 0
     pairs = list[RangePair]()
-    for draw, size in ((_dirichlet, num_random // 2), (_by_strength, num_random - num_random // 2)):
+    node = np.repeat(np.arange(len(limit.nodes)), len(limit.hands))
+    rank = np.tile(limit.showdowns.sum(axis=1), len(limit.nodes))
+    draws = (
+        (num_random // 2, lambda size: dirichlet_rows(node, len(limit.nodes), size, generator)),
+        (num_random - num_random // 2, lambda size: recursive_rows(node, size, generator, rank)),
+    )
+    for size, draw in draws:
         if size:
             dealt = [np.tile(own[limit.runouts.hands], len(limit.nodes)) for own in limit.spot.dealt]
-            first, second = (own[:, None] * draw(limit, size, generator) for own in dealt)
+            first, second = (own[:, None] * draw(size) for own in dealt)
             pairs.append((first, second))
     low, high = np.log(NOISE)
-    for number, iterations in enumerate(SEARCHES):
+    for search_idx, iterations in enumerate(SEARCHES):
         left = count - num_random
-        size = left * (number + 1) // len(SEARCHES) - left * number // len(SEARCHES)
+        size = left * (search_idx + 1) // len(SEARCHES) - left * search_idx // len(SEARCHES)
         for begin in range(0, size, LANES):
             lanes = min(LANES, size - begin)
             pots = np.repeat(limit.pots, len(limit.hands))[:, None]
@@ -605,30 +654,3 @@ def draw_deal_ranges(
             pairs.append(searched.ranges)
     first, second = (np.concatenate([pair[player] for pair in pairs], axis=1) for player in (0, 1))
     return first, second
-
-
-def _dirichlet(limit: DealLimit, count: int, generator: np.random.Generator) -> FloatArray:
-    """`[K × H, count]` independent weights, of Dirichlet distributions with a random concentration each."""
-    low, high = np.log(CONCENTRATIONS)
-    concentration = np.exp(generator.uniform(low, high, count))
-    shape = np.broadcast_to(concentration, (len(limit.nodes) * len(limit.hands), count))
-    return generator.gamma(shape) / concentration + 1e-12
-
-
-def _by_strength(limit: DealLimit, count: int, generator: np.random.Generator) -> FloatArray:
-    """`[K × H, count]` DeepStack's random weights: halves of the hands by strength share weight at random."""
-    strength = limit.showdowns.sum(axis=1)
-    order = np.argsort(strength[np.flatnonzero(limit.hands >= 0)])
-    order = np.flatnonzero(limit.hands >= 0)[order]
-    weight = np.zeros((len(limit.nodes), len(limit.hands), count))
-    share = np.ones((len(limit.nodes), len(order), count))
-    spans = [(0, len(order))]
-    while spans:
-        begin, end = spans.pop()
-        if end - begin > 1:
-            middle, cut = (begin + end) // 2, generator.uniform(size=(len(limit.nodes), 1, count))
-            share[:, begin:middle] *= cut
-            share[:, middle:end] *= 1 - cut
-            spans += [(begin, middle), (middle, end)]
-    weight[:, order] = share
-    return weight.reshape(-1, count)

@@ -593,12 +593,12 @@ class FolderRanges:
         return load_ranges(self.folder, limit.tree)(limit)
 
 
-def find_doubt(name: str, error: float | None, scale: float) -> str | None:
+def find_doubt(name: str, error: float | None, scale: float, writer: str = KIND.writer) -> str | None:
     """Reason not to rely on a network, and the remedy, in a sentence; None if there is none."""
     if error is None:
         return (
-            f"the network in {name!r} is not finished, so its error is unknown; continue "
-            "train_ranges (with the same arguments and folder), or use another network"
+            f"the network in {name!r} is not finished, so its error is unknown; continue {writer} "
+            "(with the same arguments and folder), or use another network"
         )
     if not error <= DIVERGED * scale:  # also True for NaN
         return (

@@ -56,7 +56,9 @@ KINDS = {
         "`--alternative values:DIR`, `nested --leaf values:DIR`, FolderRanges or load_ranges",
     ),
     "jaxgadget deal network": FolderKind(
-        "a network of ranges at the first deal of a hold'em spot", "train_deals", "load_deals"
+        "a network of ranges at the first deal of a hold'em spot",
+        "train_deals",
+        "`holdem --leaf DIR` or load_deals",
     ),
     SOLVED_RANGES: FolderKind("solved ranges", "solve_ranges", "solve_ranges, as checkpoint of its solver"),
     MATCHES: FolderKind("matches", "play_players", "`jaxgadget match --checkpoint DIR` or play_players"),

@@ -22,13 +22,16 @@ from jaxgadget.core.regret import Rule, find_rule
 from jaxgadget.core.response import payoff_reaches
 from jaxgadget.core.rows import build_sums, on_host, take_rows
 from jaxgadget.core.solver import Solver, check_iterations, choose_solver
+from jaxgadget.games.game import CHANCE
 from jaxgadget.holdem.cards import HANDS, cards_left, parse_cards, strength_groups
 from jaxgadget.holdem.locks import Lock
-from jaxgadget.holdem.runouts import Runouts, lay_out_streets
+from jaxgadget.holdem.runouts import Runouts, find_merged, lay_out_streets
 from jaxgadget.holdem.solve import follows_from_regrets
 from jaxgadget.holdem.spots import Spot
+from jaxgadget.holdem.streets import exchange_hands
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.compilation import compiled
+from jaxgadget.util.digest import digest
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 from jaxgadget.values.ranged_payoff import (
@@ -66,6 +69,8 @@ class DealLimit:
             raise ValueError(f"spot={spot!r}: expected a Spot")
         if len(spot.cards) == 5:
             raise ValueError(f"spot={spot.title}: no card is dealt after a river; expected a flop or a turn")
+        if not (spot.street_betting.tree.actor == CHANCE).any():
+            raise ValueError(f"spot={spot.title}: no line leads to a card; expected one that is not removed")
         return DealLimit(runouts=lay_out_streets(spot, ()))
 
     @property
@@ -106,26 +111,46 @@ class DealLimit:
         return np.where(shared, 0.0, 1.0) * real * real[:, None]
 
     @functools.cached_property
-    def groups(self) -> IntArray:
-        """`[runouts, H]` groups of equal strength on every final board, ascending; -1 if impossible."""
-        real, cards = self.hands >= 0, HANDS[np.maximum(self.hands, 0)]
-        left = cards_left(self.spot.gone).tolist()
-        rows: list[IntArray] = []
-        for runout in itertools.combinations(left, 5 - len(self.spot.cards)):
-            held = real & ~np.isin(cards, np.asarray(runout)).any(axis=1)
-            rows.append(np.full(len(held), -1))
-            rows[-1][held] = strength_groups([*self.spot.cards, *runout], cards[held])
+    def strengths(self) -> FloatArray:
+        """`[runouts, H]` strength of each hand on every final board; NaN for impossible hands.
+
+        It is the share of weaker hands among all hands that are left, and half of the equal ones.
+        """
+        spot, carried = self.spot, np.maximum(self.runouts.hands, 0)
+        cards, left = HANDS[spot.hands], cards_left(spot.gone).tolist()
+        rows: list[FloatArray] = []
+        for runout in itertools.combinations(left, 5 - len(spot.cards)):
+            held = ~np.isin(cards, np.asarray(runout)).any(axis=1)
+            group = strength_groups([*spot.cards, *runout], cards[held])
+            count = np.bincount(group)
+            share = np.full(len(cards), np.nan)
+            share[held] = ((np.cumsum(count) - count / 2) / held.sum())[group]
+            rows.append(np.where(self.hands >= 0, share[carried], np.nan))
         return np.stack(rows)
 
     @functools.cached_property
     def showdowns(self) -> FloatArray:
         """`[H, H]` chance of winning minus chance of losing at a showdown; 0 for incompatible hands."""
-        total = np.zeros(self.compatible.shape)
-        for group in self.groups:
-            held = group >= 0
-            total += np.sign(group[:, None] - group) * held * held[:, None]
+        total = np.zeros(self.compatible.shape, np.int32)
+        for strength in self.strengths.astype(np.float32):  # comparisons with NaN are False
+            total += strength[:, None] > strength
         left = self.spot.num_left - 4
-        return total * self.compatible / math.comb(left, 5 - len(self.spot.cards))
+        won = total * self.compatible / math.comb(left, 5 - len(self.spot.cards))
+        return won - won.T
+
+    @functools.cached_property
+    def trees(self) -> tuple[str, ...]:
+        """Digests of the betting after each deal, with chips in pots at the deal: equal for equal games."""
+        betting, digests = self.spot.street_betting, list[str]()
+        tree = betting.tree
+        for node, pot in zip(self.nodes.tolist(), (self.pots * self.spot.pot).tolist(), strict=True):
+            below = [node]
+            for each in below:
+                below += betting.children(each)
+            put_in = (betting.put_in[below] - betting.put_in[node]) / pot
+            shape = tree.actor[below], tree.num_children[below], betting.folded[below]
+            digests.append(digest(*shape, np.round(put_in, 9) + 0.0))
+        return tuple(digests)
 
 
 class DealValues(Protocol):
@@ -142,29 +167,31 @@ class DealValues(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class CheckedDown:
-    """Values as if nobody bets after the deal: equities, linear in the ranges."""
+    """Values as if both players check after the deal: equities, linear in the ranges."""
 
     def __call__(self, limit: DealLimit) -> RangeFunction:
         """The function of a limit; raises ValueError for a spot with rake."""
-        check_no_rake(limit.spot, "CheckedDown")
+        check_no_rake(limit.spot, "equities (CheckedDown)")
         return Partial(_checked_down, jnp.asarray(limit.showdowns), jnp.asarray(limit.pots / 2))
 
 
 def check_no_rake(spot: Spot, name: str) -> None:
     """Raises ValueError if a spot has rake, with which its values are not zero-sum."""
     if spot.rake:
-        raise ValueError(f"{name}: the spot has rake={spot.rake:g}; expected none, or ResolvedDeals")
+        raise ValueError(
+            f"{name} of a spot with rake={spot.rake:g}: expected no rake, or ResolvedDeals (resolved:N)"
+        )
 
 
 def _checked_down(showdowns: jax.Array, half: jax.Array, ranges: Pair) -> Pair:
     first, second = (
-        jnp.einsum("k,ij,kjl->kil", half, showdowns, by_node(other, len(half))).reshape(other.shape)
+        jnp.einsum("k,ij,kjl->kil", half, showdowns, split_nodes(other, len(half))).reshape(other.shape)
         for other in reversed(ranges)
     )
     return first, second
 
 
-def by_node(rows: jax.Array, nodes: int) -> jax.Array:
+def split_nodes(rows: jax.Array, nodes: int) -> jax.Array:
     """`[K × H, L]` → `[K, H, L]`."""
     return rows.reshape(nodes, -1, rows.shape[-1])
 
@@ -189,15 +216,15 @@ class ResolvedDeals:
                 f"algorithm={self.algorithm!r}: expected regret matching without predictions, such as 'dcfr'"
             )
         branches = jax.tree.map(jnp.asarray, limit.runouts.branches(rule))
-        return Partial(resolve_deals, branches, limit.runouts.most, jnp.int32(iterations))
+        return Partial(resolve_deals, branches, limit.runouts.max_payoff, jnp.int32(iterations))
 
 
-def resolve_deals(branches: Branches, most: float, iterations: jax.Array, ranges: Pair) -> Pair:
+def resolve_deals(branches: Branches, max_payoff: float, iterations: jax.Array, ranges: Pair) -> Pair:
     """Values of a best response to the other player's average strategy on all streets after the deals.
 
     Args:
       branches: the later streets.
-      most: the most that a player can win, in pots.
+      max_payoff: the most that a player can win, in pots.
       iterations: number of iterations.
       ranges: both players' ranges `[K × H, L]`; lanes are solved one after the other.
     """
@@ -205,7 +232,7 @@ def resolve_deals(branches: Branches, most: float, iterations: jax.Array, ranges
     def solve_lane(ranges: Pair) -> Pair:
         first, second = (own[:, None] for own in ranges)
         nodes, dtype = jnp.arange(len(first) // branches.hands, dtype=jnp.int32), first.dtype
-        largest = (most * second.sum(), most * first.sum())
+        largest = (max_payoff * second.sum(), max_payoff * first.sum())
         below = dataclasses.replace(branches, events=(nodes, nodes), largest_payoff=largest)
 
         def iterate(done: jax.Array, state: BranchState) -> BranchState:
@@ -283,10 +310,16 @@ class LimitedSpot:
         return spot.after_deal(node, cards[0], (weights[0], weights[1]))
 
     def locks(self, lane: int = 0) -> list[Lock]:
-        """The strategies of both players as locks, for `solve_spots`."""
+        """The strategies of both players as locks, for `solve_spots`.
+
+        On a flop hands that an exchange of suits maps to each other have equal probabilities, so that runouts
+        are merged; in the strategy they may differ by rounding.
+        """
         spot, locks = self.limit.spot, list[Lock]()
         betting, hands = spot.street_betting, self.limit.runouts.hands
-        real = hands >= 0
+        real, first = hands >= 0, np.arange(len(spot.hands))
+        for suits in find_merged(spot, None):
+            first = np.minimum(first, exchange_hands(spot.hands, suits))
         for nodes, strategy in zip(self.nodes, self.strategy, strict=True):
             parents = betting.tree.parent[nodes]
             for parent in np.unique(parents).tolist():
@@ -294,7 +327,7 @@ class LimitedSpot:
                 for row in np.flatnonzero(parents == parent).tolist():
                     probability = np.full(len(spot.hands), 1 / int((parents == parent).sum()))
                     probability[hands[real]] = strategy[row, real, lane]
-                    by_action[betting.action_name(int(nodes[row]))] = probability
+                    by_action[betting.action_name(int(nodes[row]))] = probability[first]
                 locks.append(Lock(line=betting.line(parent), strategy=by_action))
         return locks
 
@@ -367,9 +400,12 @@ def solve_limit(
     with precision(np.float64):
         function = values(limit)
         shape = jax.ShapeDtypeStruct((count, num_lanes), np.float64)
-        returned = jax.eval_shape(function, (shape, shape))
-        if [getattr(x, "shape", None) for x in returned] != [shape.shape] * 2:
-            raise ValueError(f"values={values!r} returned {returned}: expected two arrays of {shape.shape}")
+        returned = jax.tree.leaves(jax.eval_shape(function, (shape, shape)))
+        if [array.shape for array in returned] != [shape.shape] * 2:
+            raise ValueError(
+                f"values={values!r} returned arrays of shapes {[array.shape for array in returned]}: "
+                f"expected {shape.shape} for each player, [deals × hands, lanes]"
+            )
         rows = [
             (block[street.deals][:, None] * len(limit.hands) + np.arange(len(limit.hands))).ravel()
             for block in street.block

@@ -144,14 +144,14 @@ def random_policies(tree: HistoryTree, count: int, generator: np.random.Generato
     rows: list[FloatArray] = []
     for player in (0, 1):
         infoset = tree.infosets[player].infoset[1:]
-        rows.append(_dirichlet(infoset, len(tree.infosets[player]), count, generator))
+        rows.append(dirichlet_rows(infoset, len(tree.infosets[player]), count, generator))
     return Policy(tree, (rows[0], rows[1]), tuple(f"random #{lane}" for lane in range(count)))
 
 
 def dirichlet(forest: Forest, count: int, generator: np.random.Generator) -> RangePair:
     """Random ranges: a Dirichlet draw in every subgame, with a random concentration per lane."""
     first, second = (
-        _dirichlet(roots.subgame, forest.num_subgames, count, generator) for roots in forest.roots
+        dirichlet_rows(roots.subgame, forest.num_subgames, count, generator) for roots in forest.roots
     )
     return first, second
 
@@ -163,11 +163,11 @@ def recursive(forest: Forest, count: int, generator: np.random.Generator) -> Ran
     single infostates. Deviation: DeepStack splits by hand strength, which only poker has; here the order is
     random.
     """
-    first, second = (_recursive(roots.subgame, count, generator) for roots in forest.roots)
+    first, second = (recursive_rows(roots.subgame, count, generator) for roots in forest.roots)
     return first, second
 
 
-def _dirichlet(group: IntArray, groups: int, count: int, generator: np.random.Generator) -> FloatArray:
+def dirichlet_rows(group: IntArray, groups: int, count: int, generator: np.random.Generator) -> FloatArray:
     """`[n, count]` a Dirichlet draw in every group, with one concentration per lane."""
     low, high = np.log(CONCENTRATIONS)
     concentration = np.exp(generator.uniform(low, high, count))
@@ -182,12 +182,16 @@ def _dirichlet(group: IntArray, groups: int, count: int, generator: np.random.Ge
     return weight / total[group]
 
 
-def _recursive(group: IntArray, count: int, generator: np.random.Generator) -> FloatArray:
-    """`[n, count]` recursive draws in every group, with a random order per lane."""
+def recursive_rows(
+    group: IntArray, count: int, generator: np.random.Generator, rank: FloatArray | None = None
+) -> FloatArray:
+    """`[n, count]` recursive draws in every group, in the order of `rank`, or in a random one per lane."""
     drawn = np.zeros((len(group), count))
     for group_idx in range(int(group.max(initial=-1)) + 1):
         rows = np.flatnonzero(group == group_idx)
-        order = generator.permuted(np.repeat(rows[:, None], count, axis=1), axis=0)
+        order = np.repeat((rows if rank is None else rows[np.argsort(rank[rows])])[:, None], count, axis=1)
+        if rank is None:
+            order = generator.permuted(order, axis=0)
         share = np.ones((len(rows), count))
         spans = [(0, len(rows))]
         while spans:

@@ -107,7 +107,9 @@ def test_a_training_is_resumed_and_other_folders_are_refused(
     assert train(tmp_path).values.fingerprint == whole.values.fingerprint  # finished: nothing is trained
     for other, message in (
         (dataclasses.replace(SPOT, board="Td9d8sKc"), "another board"),
-        (dataclasses.replace(SPOT, river_menus=NEVER), "other menus"),
+        (dataclasses.replace(SPOT, river_menus=NEVER), "was not trained for the bets"),
+        (dataclasses.replace(SPOT, remove=("check, check, check, bet 5",)), "was not trained for the bets"),
+        (dataclasses.replace(SPOT, stack=7), "was not trained for the bets"),
         (dataclasses.replace(SPOT, rake=0.05), "rake"),
     ):
         with pytest.raises(ValueError, match=message):

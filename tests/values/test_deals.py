@@ -117,7 +117,7 @@ def undefined(limit: DealLimit) -> Any:
         (dataclasses.replace(TURN, board="Td9d8sQcTh", river_menus=None), CheckedDown(), "no card is dealt"),
         ("TURN", CheckedDown(), "expected a Spot"),
         (TURN, CheckedDown, "expected values at a deal"),
-        (TURN, wrong, "expected two arrays of"),
+        (TURN, wrong, "for each player"),
         (TURN, undefined, "not finite"),
         (dataclasses.replace(TURN, rake=0.05), CheckedDown(), "rake=0.05"),
         (TURN, ResolvedDeals(0), "expected"),
