@@ -230,7 +230,7 @@ class SpotsOptions:
         `hands` all hands are locked; a line without the dealt card holds for every card. On a flop lines
         name no cards.
       leaf: solve the first street of a flop or turn with values of ranges when a card is dealt, and the later
-        streets for the ranges that result. `equities`: as if nobody bet there; `resolved:N`: the later
+        streets for the ranges that result. `equities`: as if both check there; `resolved:N`: the later
         streets re-solved with N iterations in every update; or the folder of a network, from `train-deals`.
       leaf_iterations: number of iterations of CFR+ on the first street with `--leaf`.
       suit_isomorphism: on turns and rivers merge hands that a permutation of suits maps to each other, if the
@@ -461,11 +461,11 @@ def holdem(
 
     watch = Stopwatch()
     with watch.phase("build"):
-        opened, given = None if files.open is None else _open(files.open, context, spot), list[_Given]()
+        opened, given = None if files.open is None else _open(files.open, context, spot), list[_LockedSpot]()
         if opened is not None:
             chosen = [solution.spot for solution in opened]
         else:
-            given = [(spot.make(), ())] if files.spots is None else _read_spots(files.spots, context.params)
+            given = [(spot.make(), None)] if files.spots is None else _read_spots(files.spots, context.params)
             chosen = [each for each, _ in given]
             if gadgets.gadget and any(own for _, own in given):
                 raise ValueError("--gadget with locks in rows of --spots: expected one of the two")
@@ -558,13 +558,13 @@ def _make_refining(
     return refining
 
 
-_Given = tuple["Spot", tuple["Lock", ...]]
-"""A spot with the locks of its row."""
+_LockedSpot = tuple["Spot", tuple["Lock", ...] | None]
+"""A spot with the locks of its row; None if the row has no such field."""
 
 
 def _solve(
     spots: list[Spot],
-    own_locks: Sequence[tuple[Lock, ...]],
+    own_locks: Sequence[tuple[Lock, ...] | None],
     solver: Solver,
     files: SpotsOptions,
     refining: Refining | None,
@@ -584,15 +584,15 @@ def _solve(
             solutions[index] = solution
 
     of_all = () if files.lock is None else read_locks(files.lock)
-    locks = [own or of_all for own in own_locks]
-    if files.leaf is not None:
-        locks = [_solve_first_street(*each, files) for each in zip(spots, locks, strict=True)]
+    locks = [of_all if own is None else own for own in own_locks]
+    leaf = None if files.leaf is None else _make_leaf(files, spots, locks)
     solving = Solving(
         solver=solver,
         suit_isomorphism=files.suit_isomorphism or None,
         compressed=files.compressed,
         keep_state=output.save is not None,
         locks=locks,
+        leaf=leaf,
     )
     keep = None if output.explore is None else refined
     rows, solution = _read_or_solve(spots, output.results, solving, refining, see, keep)
@@ -605,16 +605,52 @@ def _solve(
     return Done(rows, solution, shown, output.make_report([boards[index] for index in sorted(boards)]))
 
 
-def _solve_first_street(spot: Spot, locks: tuple[Lock, ...], files: SpotsOptions) -> tuple[Lock, ...]:
-    """The first street of a spot, solved with the values of `--leaf`, as locks."""
-    from jaxgadget.values.deals import solve_to_deal
+class Leaf(NamedTuple):
+    """Values at the first deal of spots.
 
-    if locks:
+    Attributes:
+      text: the text of `--leaf`.
+      values: the values of each spot.
+      iterations: number of iterations on the first street.
+    """
+
+    text: str
+    values: list[DealValues]
+    iterations: int
+
+    def settings(self, number: int) -> dict[str, Any]:
+        """Settings that distinguish results of a spot in a file of results."""
+        return {
+            "leaf": self.text,
+            "leaf_iterations": self.iterations,
+            "network": getattr(self.values[number], "fingerprint", None),
+        }
+
+    def solve(self, number: int, spot: Spot) -> tuple[Lock, ...]:
+        """The first street of a spot, solved with these values, as locks."""
+        from jaxgadget.values.deals import solve_to_deal
+
+        solver = Solver(iterations=self.iterations, progress=True)
+        return tuple(solve_to_deal(spot, self.values[number], solver=solver).locks())
+
+
+def _make_leaf(files: SpotsOptions, spots: Sequence[Spot], locks: Sequence[tuple[Lock, ...]]) -> Leaf:
+    """The values of `--leaf`; raises ValueError before anything is solved if they do not fit a spot."""
+    from jaxgadget.values.deals import DealLimit
+
+    if any(locks):
         raise ValueError("--leaf with locks in rows of --spots: expected one of the two")
     assert files.leaf is not None
-    values = make_deal_values(files.leaf, spot)
-    solver = Solver(iterations=files.leaf_iterations, progress=True)
-    return tuple(solve_to_deal(spot, values, solver=solver).locks())
+    values: list[DealValues] = []
+    for spot in spots:
+        try:
+            values.append(make_deal_values(files.leaf, spot))
+            limit = DealLimit.of(spot)
+            if spot.rake and not files.leaf.startswith("resolved:"):
+                values[-1](limit)  # raises
+        except ValueError as error:
+            raise ValueError(f"--leaf {files.leaf!r}: {error}") from error
+    return Leaf(files.leaf, values, files.leaf_iterations)
 
 
 def make_deal_values(text: str, spot: Spot) -> DealValues:
@@ -625,13 +661,11 @@ def make_deal_values(text: str, spot: Spot) -> DealValues:
     if text == "equities":
         return CheckedDown()
     if name == "resolved":
-        if not number.isdecimal() or int(number) < 1:
-            raise ValueError(f"--leaf {text!r}: expected a number of iterations, such as resolved:20")
+        if not number.isdecimal() or not 1 <= int(number) <= MAX_ITERATIONS:
+            raise ValueError("expected a number of iterations, such as resolved:20")
         return ResolvedDeals(int(number))
     if not pathlib.Path(text).is_dir():
-        raise ValueError(
-            f"--leaf {text!r}: expected equities, resolved:N, or the folder of a network from train-deals"
-        )
+        raise ValueError("expected equities, resolved:N, or the folder of a network from train-deals")
     from jaxgadget.learn.deal_network import load_deals
 
     return load_deals(text, spot)
@@ -822,7 +856,7 @@ class Refining(NamedTuple):
         return f"{describe(self.gadgets[0])} for {own}, the blueprint for {other}"
 
 
-def _read_spots(path: pathlib.Path, values: Mapping[str, Any]) -> list[_Given]:
+def _read_spots(path: pathlib.Path, values: Mapping[str, Any]) -> list[_LockedSpot]:
     """Reads the spots of a file and their locks, with the options as defaults for fields that rows lack.
 
     Raises:
@@ -830,7 +864,7 @@ def _read_spots(path: pathlib.Path, values: Mapping[str, Any]) -> list[_Given]:
     """
     from jaxgadget.holdem.locks import parse_locks
 
-    spots: list[_Given] = []
+    spots: list[_LockedSpot] = []
     for number, text in enumerate(_read_lines(path, "--spots"), 1):
         if not text.strip():
             continue
@@ -842,7 +876,10 @@ def _read_spots(path: pathlib.Path, values: Mapping[str, Any]) -> list[_Given]:
         if not isinstance(row, dict):
             raise ValueError(f"{where}: expected a JSON object with board, oop, ip, pot and stack")
         fields: dict[str, Any] = row  # pyright: ignore[reportUnknownVariableType]
-        locks = parse_locks(fields.pop("locks"), where) if "locks" in fields else ()
+        locks = None
+        if "locks" in fields:
+            records = fields.pop("locks")
+            locks = () if records == [] else parse_locks(records, where)
         unknown = next((name for name in fields if name not in _SPOT), None)
         if unknown is not None:
             raise ValueError(
@@ -866,6 +903,7 @@ class Solving(NamedTuple):
       compressed: True to keep the state of flops in 16 bits.
       keep_state: True to keep the solver's state in solutions.
       locks: fixed strategies of each spot.
+      leaf: values with which first streets are solved; None for whole spots.
     """
 
     solver: Solver
@@ -873,6 +911,7 @@ class Solving(NamedTuple):
     compressed: bool
     keep_state: bool
     locks: list[tuple[Lock, ...]]
+    leaf: Leaf | None
 
 
 def _open(path: pathlib.Path, context: typer.Context, spot: SpotOptions) -> SpotSolutions:
@@ -933,8 +972,10 @@ def _read_or_solve(
     if solving.compressed:
         settings |= {"compressed": True}
     keys: list[str] = []
-    for spot, locks in zip(spots, solving.locks, strict=True):
+    for number, (spot, locks) in enumerate(zip(spots, solving.locks, strict=True)):
         own = {"locks": [jsonable(vars(lock)) for lock in locks]} if locks else {}
+        if solving.leaf is not None:
+            own |= solving.leaf.settings(number)
         text = f"{spot.name} {json_format.dumps(settings | own)}"
         keys.append(hashlib.sha256(text.encode()).hexdigest()[:32])
     stored = {} if results is None else _results(results).read()
@@ -949,6 +990,8 @@ def _read_or_solve(
     left = [spots[number] for number in missing]
     if refining is None:
         of_missing = solving._replace(locks=[solving.locks[number] for number in missing])
+        if (leaf := solving.leaf) is not None:
+            of_missing = of_missing._replace(locks=[leaf.solve(number, spots[number]) for number in missing])
         solution = _solve_missing(left, keep, of_missing, see)
     else:
         solution = _refine_missing(left, keep, solver, refining, shown)
@@ -966,7 +1009,9 @@ def _solve_missing(spots: list[Spot], keep: _Keep, solving: Solving, see: _See) 
     from jaxgadget.holdem.solve import solve_batches
 
     single = None
-    for solved in solve_batches(spots, **solving._asdict()):
+    settings = solving._asdict()
+    del settings["leaf"]  # solved, and among the locks
+    for solved in solve_batches(spots, **settings):
         keep({index: solution.to_row() for index, solution in solved.items()})
         single = solved[0] if len(spots) == 1 else None
         for index in solved:

@@ -227,19 +227,20 @@ def train_deals(
 ) -> None:
     """Train a network that predicts values of hold'em hands when the first card of a spot is dealt.
 
-    It is for the board and the menus of the later streets; ranges and bets before the deal may differ.
+    It is for the board, and for the pots, stacks and bets after the deals of this spot; ranges may differ.
     `jaxgadget holdem --leaf DIR` solves with it. ITERATIONS is the number of iterations of DCFR on the later
-    streets for the training data.
+    streets for the training data; each sample takes about as long as these iterations of the whole spot.
     """
     output.check()
     from jaxgadget.learn.deal_network import train_deals as train
     from jaxgadget.learn.options import RangeTrainingConfig
+    from jaxgadget.learn.range_training import describe_kept
     from jaxgadget.report import search as report
 
     config = RangeTrainingConfig(
         **_shared(training), **vars(options), network="infostates", iterations=solver.num_iterations
     )
-    with keeping_steps(training.out, training.steps):
+    with keeping(lambda: describe_kept(training.out, training.steps)):
         trained = train(spot.make(), config=config, folder=training.out, progress=True)
     _draw(trained, output)
     output.write_json(report.deals_record(trained, training.steps))

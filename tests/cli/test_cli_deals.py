@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from jaxgadget import SpotSolutions, aggregate_cards
+from jaxgadget.values import deals
 from tests.cli.commands import run, run_to_json
 from tests.cli.commands import words as words_of
 
@@ -20,6 +21,7 @@ def row_of(*words: object) -> dict[str, Any]:
     return run_to_json("holdem", *SPOT, "--iterations", 200, *words)["rows"][0]
 
 
+@pytest.mark.slow
 def test_the_first_street_is_solved_with_values_at_the_deal() -> None:
     free, found = row_of(), row_of("--leaf", "equities", "--leaf-iterations", 100)
     assert found["locks"] == 4 and found["gap"] < found["unlocked_gap"] < 4
@@ -31,8 +33,12 @@ def test_the_first_street_is_solved_with_values_at_the_deal() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--leaf", "resolved:0"), "resolved:20"),
-        (("--leaf", "nothing"), "expected equities, resolved:N, or the folder"),
+        (("--leaf", "resolved:0"), "--leaf 'resolved:0': expected a number of iterations"),
+        (("--leaf", "nothing"), "--leaf 'nothing': expected equities, resolved:N, or the folder"),
+        (
+            ("--leaf", "equities", "--rake", "5%"),
+            "--leaf 'equities': equities (CheckedDown) of a spot with rake",
+        ),
         (("--leaf", "equities", "--suit-isomorphism"), "--suit-isomorphism has no effect with --leaf"),
         (("--leaf-iterations", "5"), "--leaf-iterations has no effect without --leaf"),
     ],
@@ -40,6 +46,29 @@ def test_the_first_street_is_solved_with_values_at_the_deal() -> None:
 def test_bad_leaves(words: tuple[object, ...], message: str) -> None:
     failed = run("holdem", *SPOT, *words)
     assert failed.exit_code == 2 and message in words_of(failed.stderr)
+
+
+@pytest.mark.slow
+def test_rows_of_results_are_found_before_the_first_street_is_solved(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spots, rows = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
+    names = ("board", "oop", "ip", "pot", "stack")
+    turn = dict(zip(names, ("Td9d8sQc", "AA,JTs", "KK,QJs", 10, 20), strict=True))
+    spots.write_text(json.dumps(turn), "utf-8")
+    few = (*SPOT[-6:], "--iterations", 20, "--leaf-iterations", 5)
+    words = ("holdem", "--spots", spots, "--results", rows, *few)
+    (first,) = run_to_json(*words, "--leaf", "equities")["rows"]
+
+    def refuse(*args: Any, **more: Any) -> Any:
+        raise ValueError("solved again")
+
+    monkeypatch.setattr(deals, "solve_to_deal", refuse)
+    assert run_to_json(*words, "--leaf", "equities")["rows"] == [first]
+    assert run(*words, "--leaf", "resolved:2").exit_code == 2  # another row
+    spots.write_text("\n".join(json.dumps(row) for row in (turn, turn | {"board": "Td9d8sQcAh"})), "utf-8")
+    failed = run(*words, "--leaf", "resolved:2")
+    assert "no card is dealt after a river" in words_of(failed.stderr)
 
 
 @pytest.mark.slow
@@ -66,11 +95,14 @@ def test_rows_of_spots_have_locks_of_their_own(tmp_path: pathlib.Path) -> None:
     assert not free["locks"] and checked["locks"] == 1 and checked["ev"][0] < free["ev"][0]
     bets, own = run_to_json("holdem", "--spots", path, "--lock", of_all, *menu)["rows"]
     assert bets["locks"] == own["locks"] == 1 and own["ev"] == checked["ev"] != bets["ev"]
+    path.write_text(json.dumps(values | {"locks": []}), "utf-8")
+    assert run_to_json("holdem", "--spots", path, "--lock", of_all, *menu)["rows"][0]["ev"] == free["ev"]
     path.write_text(json.dumps(values | {"locks": {}}), "utf-8")
     failed = run("holdem", "--spots", path, *menu)
     assert failed.exit_code == 2 and "line 1 holds no list of locks" in words_of(failed.stderr)
 
 
+@pytest.mark.slow
 def test_cards_that_are_dealt_have_a_row_each(tmp_path: pathlib.Path) -> None:
     saved = tmp_path / "spots.npz"
     solving = (*SPOT, "--iterations", 40)
@@ -90,6 +122,7 @@ def test_cards_that_are_dealt_have_a_row_each(tmp_path: pathlib.Path) -> None:
         aggregate_cards(solution, "check")
 
 
+@pytest.mark.slow
 def test_a_spot_of_a_file_is_selected_by_board_or_label(tmp_path: pathlib.Path) -> None:
     names, rows, saved = ("board", "oop", "ip", "pot", "stack"), tmp_path / "rows.jsonl", tmp_path / "s.npz"
     spots = [

@@ -8,10 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.learn import deal_network
 from jaxgadget.learn.deal_network import (
     DEFAULT,
+    describe_deals,
     draw_deal_ranges,
     load_deals,
     solve_deals,
@@ -30,6 +32,7 @@ def train(folder: pathlib.Path | None = None, spot: Spot = SPOT, **changes: Any)
     return train_deals(spot, config=dataclasses.replace(SMALL, **changes), folder=folder, progress=False)
 
 
+@pytest.mark.slow
 def test_solved_ranges_have_small_gaps_and_are_read_again(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,6 +60,18 @@ def test_solved_ranges_have_small_gaps_and_are_read_again(
         solve_deals(limit, ranges, 151, folder=tmp_path, progress=False)
 
 
+def test_deals_are_known_by_the_betting_after_them() -> None:
+    """Not by their menus: chips and shares of the pot may be the same, and donk bets are not."""
+    chips = dataclasses.replace(SPOT, river_menus=BetMenu(bets="5c", raises=()))
+    same, double = DealLimit.of(SPOT), DealLimit.of(dataclasses.replace(chips, pot=20, stack=40))
+    assert same.trees[0] == DealLimit.of(chips).trees[0] != double.trees[0]
+    donks = (BetMenu(bets=(0.5,), raises=(), donks=()), HALF)
+    called = DealLimit.of(dataclasses.replace(SPOT, river_menus=donks))
+    lines = [called.spot.street_betting.line(node) for node in called.nodes.tolist()]
+    by_line = dict(zip(lines, called.trees, strict=True))
+    assert by_line["bet 5, call"] != by_line["check, bet 5, call"]
+
+
 @pytest.mark.slow
 def test_a_network_learns_values_without_later_bets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equities are linear in the ranges; a short training explains most of their variance."""
@@ -69,14 +84,14 @@ def test_a_network_learns_values_without_later_bets(monkeypatch: pytest.MonkeyPa
     assert trained.heldout_rmse < 0.35 * spread
     with precision(np.float64):
         found = trained.values(limit)(tuple(jnp.asarray(x) for x in known["ranges"]))
-    value = [np.asarray(v) * r for v, r in zip(found, known["ranges"], strict=True)]
-    np.testing.assert_allclose(value[0].sum(axis=0), -value[1].sum(axis=0), atol=1e-5)  # zero-sum
+    correlation = np.corrcoef(np.ravel(found[0]), np.ravel(known["values"][0]))[0, 1]
+    assert correlation > 0.95
     network, equities = (
         solve_to_deal(spot, values, iterations=200) for values in (trained.values, CheckedDown())
     )
     exploitability = solved(spot, 50, locks=network.locks()).unlocked_exploitability
-    assert exploitability < 0.1 * spot.pot
-    assert network.game_values[0] == pytest.approx(equities.game_values[0], abs=0.1)
+    assert exploitability < 0.01 * spot.pot
+    assert network.game_values[0] == pytest.approx(equities.game_values[0], abs=0.005)
 
 
 @pytest.mark.slow
@@ -114,8 +129,16 @@ def test_a_training_is_resumed_and_other_folders_are_refused(
     ):
         with pytest.raises(ValueError, match=message):
             load_deals(tmp_path, other)
-    wider = dataclasses.replace(SPOT, oop="AA,JTs,A7s,K7s")
+    wider = dataclasses.replace(SPOT, oop="AA,JTs,A7s,K7s,AJs")
     solve_to_deal(wider, loaded, iterations=2)  # other ranges on the same board
+    own, other = DealLimit.of(SPOT), DealLimit.of(wider)
+    common = np.isin(own.hands, other.hands) & (own.hands >= 0)
+    place = np.searchsorted(other.hands[other.hands >= 0], own.hands[common])
+    features = [
+        np.asarray(describe_deals(limit, loaded.trees).features[0])[:, hands]
+        for limit, hands in ((own, common), (other, place))
+    ]
+    np.testing.assert_array_equal(*features)  # do not depend on the ranges
     with pytest.raises(ValueError, match="holds another training: of 60 steps"):
         train(tmp_path, steps=61)
     with pytest.raises(ValueError, match="infostates"):

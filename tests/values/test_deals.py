@@ -11,6 +11,8 @@ from jax.tree_util import Partial
 from jaxgadget.core.solver import Solver
 from jaxgadget.holdem.betting import BetMenu
 from jaxgadget.holdem.cards import HANDS
+from jaxgadget.holdem.locks import find_locked
+from jaxgadget.holdem.runouts import find_merged
 from jaxgadget.holdem.solution import SpotSolution
 from jaxgadget.holdem.solve import solve_spots
 from jaxgadget.holdem.spots import Spot
@@ -103,6 +105,14 @@ def test_the_next_street_has_the_ranges_that_reach_it() -> None:
             limited.after(line)
 
 
+def test_locks_of_a_flop_keep_its_symmetry() -> None:
+    limited = solve_to_deal(dataclasses.replace(FLOP, dead=""), CheckedDown(), iterations=30)
+    spot = limited.limit.spot
+    locked = find_locked(spot, limited.locks())
+    assert locked is not None and len(find_merged(spot, None)) == 2
+    assert find_merged(spot, None, locked.floors_of_both(spot)) == find_merged(spot, None)
+
+
 def wrong(limit: DealLimit) -> Any:
     return Partial(lambda ranges: (ranges[0][:-1], ranges[1]))
 
@@ -116,6 +126,11 @@ def undefined(limit: DealLimit) -> Any:
     [
         (dataclasses.replace(TURN, board="Td9d8sQcTh", river_menus=None), CheckedDown(), "no card is dealt"),
         ("TURN", CheckedDown(), "expected a Spot"),
+        (
+            dataclasses.replace(TURN, remove=("check, check", "bet 5, call", "check, bet 5, call")),
+            CheckedDown(),
+            "no line leads to a card",
+        ),
         (TURN, CheckedDown, "expected values at a deal"),
         (TURN, wrong, "for each player"),
         (TURN, undefined, "not finite"),
