@@ -168,15 +168,17 @@ class SpotOptions:
     menu: Annotated[BetMenu, Fields("cap", "add_all_in", "force_all_in", "merge_close")]
     label: str = option("", metavar="TEXT")
 
-    def make(self) -> Spot:
-        """Creates the spot; raises ValueError for a missing board, pot or stack, or an invalid value."""
+    def make(self, source: str = "--board, --pot and --stack, or rows of --spots with them") -> Spot:
+        """Creates the spot; raises ValueError for a missing board, pot or stack, or an invalid value.
+
+        Args:
+          source: options that give these values, for the error.
+        """
         from jaxgadget.holdem.spots import Spot
 
         for name, value in (("board", self.board), ("pot", self.pot), ("stack", self.stack)):
             if value is None:
-                raise ValueError(
-                    f"{name} is missing: expected --board, --pot and --stack, or rows of --spots with them"
-                )
+                raise ValueError(f"{name} is missing: expected {source}")
         common = self.sizes.parse()
         donks: dict[str, tuple[Size, ...]] = {}
         if self.donks is not None:
@@ -223,7 +225,7 @@ class SpotsOptions:
         the state.
       spots: solve a file of spots, with one JSON object per line: board, oop, ip, pot, stack, and the
         fields of the menu that differ from the options of the command (bets, raises, oop_bets, …, cap); and
-        `locks`, a list as in a file of `--lock`, which then holds for the other spots.
+        `locks`, a list as in a file of `--lock`; such a file then holds only for rows without this field.
       tree: print the tree that results from the menus, and exit.
       lock: fix strategies at nodes and solve the rest, of all spots: a JSON file with a list of objects such
         as `{"line": "check, bet 100", "strategy": {"fold": 0.5, "call": 0.5}, "hands": "QQ-99"}`. Without
@@ -497,6 +499,15 @@ def holdem(
     exit_if_undefined([failure for failure in failures if isinstance(failure, str)], len(refinements))
 
 
+def _leaf_note(leaf: str) -> str:
+    """Note below a table of spots with `--leaf`."""
+    return (
+        f"The first street was solved with --leaf {leaf} and then locked: *unlocked* is the exploitability "
+        "of the whole strategy, the other number, which --target-gap bounds, that of the later streets. "
+        "After lines that the first street rarely takes these converge slowly, and *unlocked* with them."
+    )
+
+
 def _notes(rows: Sequence[Mapping[str, Any]], whose: str, leaf: str | None = None) -> list[str]:
     """Notes below the table of spots."""
     if whose:
@@ -505,10 +516,7 @@ def _notes(rows: Sequence[Mapping[str, Any]], whose: str, leaf: str | None = Non
     if all("rake" in row for row in rows):
         notes = ["EVs, rake and gains are in chips."]
     if leaf is not None:
-        notes.append(
-            f"The first street was solved with --leaf {leaf} and then locked: *unlocked* is the "
-            "exploitability of the whole strategy, the other number that of the later streets alone."
-        )
+        notes.append(_leaf_note(leaf))
     elif any(row.get("locks") for row in rows):
         notes.append(
             "With locks it is that of the locked game; *unlocked* is the same number if both players may "
@@ -639,7 +647,7 @@ def _make_leaf(files: SpotsOptions, spots: Sequence[Spot], locks: Sequence[tuple
     from jaxgadget.values.deals import DealLimit
 
     if any(locks):
-        raise ValueError("--leaf with locks in rows of --spots: expected one of the two")
+        raise ValueError("--leaf with locks in rows of --spots: --leaf locks the first street itself")
     assert files.leaf is not None
     values: list[DealValues] = []
     for spot in spots:
@@ -649,7 +657,8 @@ def _make_leaf(files: SpotsOptions, spots: Sequence[Spot], locks: Sequence[tuple
             if spot.rake and not files.leaf.startswith("resolved:"):
                 values[-1](limit)  # raises
         except ValueError as error:
-            raise ValueError(f"--leaf {files.leaf!r}: {error}") from error
+            where = f"{spot.title}, " if len(spots) > 1 else ""
+            raise ValueError(f"{where}--leaf {files.leaf!r}: {error}") from error
     return Leaf(files.leaf, values, files.leaf_iterations)
 
 
@@ -664,7 +673,7 @@ def make_deal_values(text: str, spot: Spot) -> DealValues:
         if not number.isdecimal() or not 1 <= int(number) <= MAX_ITERATIONS:
             raise ValueError("expected a number of iterations, such as resolved:20")
         return ResolvedDeals(int(number))
-    if not pathlib.Path(text).is_dir():
+    if not text or not pathlib.Path(text).is_dir():
         raise ValueError("expected equities, resolved:N, or the folder of a network from train-deals")
     from jaxgadget.learn.deal_network import load_deals
 
@@ -726,7 +735,11 @@ def _tables(
             f"{output.report_title(done.report)}: means over boards. EVs are shares of the pot at the line, "
             f"from there on. The largest NashConv is {max(row['gap'] for row in rows):.3g} chips."
         )
-        tables.append((boards_table(done.report), [note, *not_merged]))
+        if any(row.get("locks") for row in rows):
+            largest = max(row["unlocked_gap"] for row in rows)
+            note = f"{note[:-1]} with locks and {largest:.3g} without."
+        leaf_notes = [] if leaf is None else [_leaf_note(leaf)]
+        tables.append((boards_table(done.report), [note, *leaf_notes, *not_merged]))
     if whose:
         refinements = [
             refinement | {"board": row.get("label") or row["board"]}

@@ -217,7 +217,7 @@ def train_ranges(
 
 
 def train_deals(
-    spot: SpotOptions,
+    spot: Annotated[SpotOptions, Fields(without=("rake", "rake_cap", "label"))],
     options: DealsOptions,
     training: Annotated[
         TrainingOptions, Fields(steps=4000, width=64, batch_size=8, learning_rate=2e-3, heldout=0.05)
@@ -241,7 +241,8 @@ def train_deals(
         **_shared(training), **vars(options), network="infostates", iterations=solver.num_iterations
     )
     with keeping(lambda: describe_kept(training.out, training.steps)):
-        trained = train(spot.make(), config=config, folder=training.out, progress=True)
+        made = spot.make("--board, --pot and --stack")
+        trained = train(made, config=config, folder=training.out, progress=True)
     _draw(trained, output)
     output.write_json(report.deals_record(trained, training.steps))
     solved = f"{trained.samples} pairs of ranges solved, mean gap {trained.gap:.2g} pots"

@@ -16,6 +16,7 @@ import os
 import pathlib
 import threading
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ from jaxgadget.core.memory import find_memory, find_workers
 from jaxgadget.core.regret import find_rule
 from jaxgadget.core.solver import Solver
 from jaxgadget.gadgets.ranges import divide
-from jaxgadget.holdem.cards import HANDS, RANKS, SUITS
+from jaxgadget.holdem.cards import HANDS, RANKS, SUITS, card_name, hand_name
 from jaxgadget.holdem.solve import follows_from_regrets
 from jaxgadget.holdem.spots import Spot
 from jaxgadget.learn.errors import Errors, RegressionResult
@@ -54,7 +55,7 @@ from jaxgadget.networks.checkpoints import (
     restore_weights,
 )
 from jaxgadget.networks.perceptron import Weights, abstract_weights, initial_weights, weights_digest
-from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.compilation import compiled
 from jaxgadget.util.digest import digest
 from jaxgadget.util.files import make_folder
@@ -90,6 +91,9 @@ BINS = 8
 SHARD = 8
 """Number of pairs of ranges that are solved and stored together, and lost by an interrupt."""
 
+MANY_HANDS = 5
+"""Largest number of hands that a warning lists."""
+
 LANES = 16
 """Number of searches that run together."""
 
@@ -117,6 +121,7 @@ class DealNetwork:
       trees: the betting after each deal of the training, as `DealLimit.trees`, without duplicates.
       shape: its architecture.
       weights: its parameters.
+      hands: the hands of the training's ranges, as indices into `holdem.cards.HANDS`.
       payoff_range: largest payoff range after a deal, in pots at the deal.
       error: root mean squared error over held-out ranges, or those of the training if none are held out, in
         pots at the deal; None before the training ends.
@@ -125,6 +130,7 @@ class DealNetwork:
 
     board: tuple[tuple[int, ...], tuple[int, ...]]
     trees: tuple[str, ...]
+    hands: tuple[int, ...]
     payoff_range: float
     shape: RangeArchitecture
     weights: Weights
@@ -151,14 +157,29 @@ class DealNetwork:
         return {
             "board": board,
             "trees": list(self.trees),
+            "hands": list(self.hands),
             "payoff_range": self.payoff_range,
             "architecture": shape,
             "training": training,
         }
 
     def __call__(self, limit: DealLimit) -> RangeFunction:
-        """The network's function; raises ValueError for deals that it is not for (`check`)."""
+        """The network's function.
+
+        Raises:
+          ValueError: for deals that it is not for.
+
+        Warns:
+          UserWarning: if a range has hands that the training did not have.
+        """
         self.check(limit)
+        strange = np.setdiff1d(played_hands(limit.spot), self.hands)
+        if len(strange):
+            names = ", ".join(map(hand_name, strange[:MANY_HANDS].tolist()))
+            more = "" if len(strange) <= MANY_HANDS else f" and {len(strange) - MANY_HANDS} others"
+            warnings.warn(
+                f"{self.name!r} was not trained with {names}{more}; its values may be wrong", stacklevel=2
+            )
         states = describe_deals(limit, self.trees)
         return Partial(range_values, self.shape, self.weights, states, jnp.float32(1))
 
@@ -167,13 +188,26 @@ class DealNetwork:
         spot = limit.spot
         check_no_rake(spot, f"network {self.name!r}")
         if board_of(spot) != self.board:
-            raise ValueError(f"{self.name!r} is a network for another board or dead cards than {spot.title}")
+            own, dead = ("".join(map(card_name, cards)) for cards in self.board)
+            without = f" without {dead}" if dead else ""
+            raise ValueError(
+                f"{self.name!r} is a network for {own}{without}, not for {spot.title}: train one with this "
+                "board and these dead cards"
+            )
         for node, tree in zip(limit.nodes.tolist(), limit.trees, strict=True):
             if tree not in self.trees:
+                line = spot.street_betting.line(node)
                 raise ValueError(
-                    f"{self.name!r} was not trained for the bets of {spot.title} after "
-                    f"{spot.street_betting.line(node)!r}: expected the pot, stack and menus of its training"
+                    f"{self.name!r} was not trained for the bets of {spot.title} after {line!r}: expected its "
+                    "pots and stacks there, and its menus of later streets (--river-bets, --river-raises); or "
+                    "train one for these"
                 )
+
+
+def played_hands(spot: Spot) -> IntArray:
+    """Hands with a weight in one of the ranges, as indices into `HANDS`."""
+    first, second = spot.range_weights
+    return spot.hands[(first > 0) | (second > 0)]
 
 
 def board_of(spot: Spot) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -251,6 +285,7 @@ def load_deals(folder: str | os.PathLike[str], spot: Spot) -> DealNetwork:
         network = DealNetwork(
             board=(tuple(first), tuple(second)),
             trees=tuple(map(str, description["trees"])),
+            hands=tuple(map(operator.index, description["hands"])),
             payoff_range=float(description["payoff_range"]),
             shape=RangeArchitecture(network="infostates", sizes=(), **counts),
             weights={},
@@ -316,7 +351,7 @@ def train_deals(
     """
     began = time.perf_counter()
     config, limit = RangeTrainingConfig.of(config), DealLimit.of(spot)
-    check_no_rake(spot, "train_deals")
+    check_no_rake(spot, "training", "no rake")
     if config.network != "infostates":
         raise ValueError(f"network={config.network!r}: expected 'infostates', which all hands share")
     trees = tuple(sorted(set(limit.trees)))
@@ -331,6 +366,7 @@ def train_deals(
     values = DealNetwork(
         board=board_of(spot),
         trees=trees,
+        hands=tuple(played_hands(spot).tolist()),
         payoff_range=float(1 + 2 * (limit.stacks / limit.pots).max()),
         shape=shape,
         weights=initial_weights(shape, config.seed),
@@ -418,7 +454,10 @@ class _Data:
         name = f"round-{round_idx}"
 
         def draw() -> RangePair:
-            return draw_deal_ranges(self._limit, values, count, generator, is_random=round_idx == 0)
+            is_first = round_idx == 0
+            return draw_deal_ranges(
+                self._limit, values, count, generator, is_random=is_first, progress=self._progress
+            )
 
         ranges = kept_ranges(self._folder, name, draw)
         solved = solve_deals(
@@ -612,6 +651,7 @@ def draw_deal_ranges(
     generator: np.random.Generator,
     *,
     is_random: bool = True,
+    progress: bool | None = False,
 ) -> RangePair:
     """Draws pairs of ranges at the deals: `[K × H, count]` for both players.
 
@@ -621,6 +661,7 @@ def draw_deal_ranges(
       count: number of pairs.
       generator: random generator.
       is_random: half of the ranges are random instead, half of these by strength as in DeepStack.
+      progress: show a bar.
     """
     num_random = count // 2 if is_random else 0
     pairs = list[RangePair]()
@@ -635,22 +676,23 @@ def draw_deal_ranges(
             dealt = [np.tile(own[limit.runouts.hands], len(limit.nodes)) for own in limit.spot.dealt]
             first, second = (own[:, None] * draw(size) for own in dealt)
             pairs.append((first, second))
-    low, high = np.log(NOISE)
-    for search_idx, iterations in enumerate(SEARCHES):
-        left = count - num_random
-        size = left * (search_idx + 1) // len(SEARCHES) - left * search_idx // len(SEARCHES)
-        for begin in range(0, size, LANES):
-            lanes = min(LANES, size - begin)
-            pots = np.repeat(limit.pots, len(limit.hands))[:, None]
-            scale = np.exp(generator.uniform(low, high, lanes)) * pots
-            noise = generator.normal(size=(2, *scale.shape)) * scale
-            searched = solve_limit(
-                limit,
-                _Noisy(values, (noise[0], noise[1])),
-                num_lanes=lanes,
-                iterations=iterations,
-                solver=Solver(progress=False),
-            )
-            pairs.append(searched.ranges)
+    left, (low, high) = count - num_random, np.log(NOISE)
+    ends = np.linspace(0, left, len(SEARCHES) + 1).astype(int).tolist()
+    with progress_bar("searching", left, progress) as report:
+        for begin_of_all, end, iterations in zip(ends, ends[1:], SEARCHES, strict=False):
+            for begin in range(begin_of_all, end, LANES):
+                lanes = min(LANES, end - begin)
+                pots = np.repeat(limit.pots, len(limit.hands))[:, None]
+                scale = np.exp(generator.uniform(low, high, lanes)) * pots
+                noise = generator.normal(size=(2, *scale.shape)) * scale
+                searched = solve_limit(
+                    limit,
+                    _Noisy(values, (noise[0], noise[1])),
+                    num_lanes=lanes,
+                    iterations=iterations,
+                    solver=Solver(progress=False),
+                )
+                pairs.append(searched.ranges)
+                report(begin + lanes)
     first, second = (np.concatenate([pair[player] for pair in pairs], axis=1) for player in (0, 1))
     return first, second

@@ -327,7 +327,8 @@ def deals_record(training: DealTraining, steps: int) -> dict[str, Any]:
 def deals_table(training: DealTraining, steps: int) -> Table:
     """Errors in pots at the deal and as fractions of the payoff range."""
     errors = {"ranges of the training set": training.train_rmse, "held-out ranges": training.heldout_rmse}
-    return _errors_table(training.values.name, steps, errors, training.payoff_range)
+    name = f"{training.values.name}, in pots when the card is dealt"
+    return _errors_table(name, steps, errors, training.payoff_range)
 
 
 def ranges_notes(training: RangeTraining) -> list[str]:

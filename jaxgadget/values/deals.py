@@ -23,7 +23,7 @@ from jaxgadget.core.response import payoff_reaches
 from jaxgadget.core.rows import build_sums, on_host, take_rows
 from jaxgadget.core.solver import Solver, check_iterations, choose_solver
 from jaxgadget.games.game import CHANCE
-from jaxgadget.holdem.cards import HANDS, cards_left, parse_cards, strength_groups
+from jaxgadget.holdem.cards import HANDS, card_name, cards_left, parse_cards, strength_groups
 from jaxgadget.holdem.locks import Lock
 from jaxgadget.holdem.runouts import Runouts, find_merged, lay_out_streets
 from jaxgadget.holdem.solve import follows_from_regrets
@@ -175,12 +175,10 @@ class CheckedDown:
         return Partial(_checked_down, jnp.asarray(limit.showdowns), jnp.asarray(limit.pots / 2))
 
 
-def check_no_rake(spot: Spot, name: str) -> None:
+def check_no_rake(spot: Spot, name: str, expected: str = "no rake, or ResolvedDeals (resolved:N)") -> None:
     """Raises ValueError if a spot has rake, with which its values are not zero-sum."""
     if spot.rake:
-        raise ValueError(
-            f"{name} of a spot with rake={spot.rake:g}: expected no rake, or ResolvedDeals (resolved:N)"
-        )
+        raise ValueError(f"{name} of a spot with rake={spot.rake:g}: expected {expected}")
 
 
 def _checked_down(showdowns: jax.Array, half: jax.Array, ranges: Pair) -> Pair:
@@ -293,10 +291,19 @@ class LimitedSpot:
           ValueError: if the line does not end with a card that can be dealt to players who can still bet.
         """
         before, _, last = line.rpartition(",")
-        spot, node = self.limit.spot, self.limit.spot.street_betting.find(before.strip())
-        cards = parse_cards(last.strip())
-        if node not in self.limit.nodes or len(cards) != 1 or cards[0] in spot.gone:
-            raise ValueError(f"line={line!r}: expected a line that ends with a card that is dealt after it")
+        spot, betting = self.limit.spot, self.limit.spot.street_betting
+        node = betting.find(before.strip())
+        if int(betting.tree.actor[node]) != CHANCE:
+            raise ValueError(
+                f"line={line!r}: expected a line that ends with the card after it, such as 'check, check, Ah'"
+            )
+        try:
+            cards = parse_cards(last.strip())
+        except ValueError:
+            cards = []
+        if len(cards) != 1 or cards[0] in spot.gone:
+            left = ", ".join(map(card_name, cards_left(spot.gone).tolist()))
+            raise ValueError(f"line={line!r}: {last.strip()!r} cannot be dealt; expected one of {left}")
         place, hands = int(np.flatnonzero(self.limit.nodes == node)[0]), self.limit.hands
         real = (hands >= 0) & ~(HANDS[np.maximum(hands, 0)] == cards[0]).any(axis=1)
         weights: list[FloatArray] = []
@@ -391,7 +398,10 @@ def solve_limit(
 ) -> LimitedSpot:
     """`solve_to_deal` for a limit, with `num_lanes` copies for values that differ by lane."""
     if isinstance(values, type) or not callable(values):
-        raise ValueError(f"values={values!r}: expected values at a deal, such as CheckedDown()")
+        raise ValueError(
+            f"values={values!r}: expected CheckedDown(), ResolvedDeals(N), a network from load_deals, or a "
+            "function of a DealLimit that returns a function of ranges"
+        )
     without = ("target_gap", "check_every", "time_limit", "memory_limit", "devices", "checkpoint", "dtype")
     default = Solver(iterations=1000, dtype="float64", devices=HOME.devices)
     solver = choose_solver(solver, default, iterations=iterations, algorithm=algorithm, without=without)
@@ -400,7 +410,13 @@ def solve_limit(
     with precision(np.float64):
         function = values(limit)
         shape = jax.ShapeDtypeStruct((count, num_lanes), np.float64)
-        returned = jax.tree.leaves(jax.eval_shape(function, (shape, shape)))
+        try:
+            returned = jax.tree.leaves(jax.eval_shape(function, (shape, shape)))
+        except TypeError as error:
+            raise ValueError(
+                f"values={values!r}: expected a function of a DealLimit that returns a function of both "
+                f"ranges ({error})"
+            ) from error
         if [array.shape for array in returned] != [shape.shape] * 2:
             raise ValueError(
                 f"values={values!r} returned arrays of shapes {[array.shape for array in returned]}: "

@@ -27,7 +27,9 @@ def test_the_first_street_is_solved_with_values_at_the_deal() -> None:
     assert found["locks"] == 4 and found["gap"] < found["unlocked_gap"] < 4
     assert found["unlocked_gap"] > free["gap"]
     printed = run("holdem", *SPOT, "--iterations", 20, "--leaf", "resolved:2", "--leaf-iterations", 3).stdout
-    assert "solved with --leaf resolved:2" in printed and "exploitability of the whole" in printed
+    assert "solved with --leaf resolved:2" in printed and "of the whole strategy" in words_of(printed)
+    report = run("holdem", *SPOT, "--iterations", 20, "--leaf", "equities", "--report").stdout
+    assert "chips with locks and" in words_of(report) and "--leaf equities" in report
 
 
 @pytest.mark.parametrize(

@@ -100,8 +100,13 @@ def test_the_next_street_has_the_ranges_that_reach_it() -> None:
         for one, other in zip(ours.range_weights, theirs.range_weights, strict=True):
             np.testing.assert_allclose(one / one.sum(), other / other.sum(), rtol=0, atol=1e-9)
         assert ours.rules == theirs.rules and ours.cards == theirs.cards and ours.dead == theirs.dead
-    for line in ("check, check", "check, bet 5, Ah", "check, check, Td"):
-        with pytest.raises(ValueError, match="expected"):
+    for line, message in (
+        ("check, check", "expected a line that ends with the card"),
+        ("check, bet 5, Ah", "expected a line that ends with the card"),
+        ("check, check, Td", "'Td' cannot be dealt; expected one of"),
+        ("check, check, bet", "'bet' cannot be dealt"),
+    ):
+        with pytest.raises(ValueError, match=message):
             limited.after(line)
 
 
@@ -131,7 +136,8 @@ def undefined(limit: DealLimit) -> Any:
             CheckedDown(),
             "no line leads to a card",
         ),
-        (TURN, CheckedDown, "expected values at a deal"),
+        (TURN, CheckedDown, "a network from load_deals"),
+        (TURN, lambda limit: lambda ranges: abs, "returns a function of both ranges"),
         (TURN, wrong, "for each player"),
         (TURN, undefined, "not finite"),
         (dataclasses.replace(TURN, rake=0.05), CheckedDown(), "rake=0.05"),
